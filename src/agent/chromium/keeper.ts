@@ -1,0 +1,131 @@
+// Keeps one Chromium alive in its session: starts it, starts it again when it crashes, restarts it when it must be.
+import { EventEmitter } from 'node:events'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Log } from '../../base/log.ts'
+import { Mutex } from '../../base/mutex.ts'
+import type { Screen } from '../display/screen.ts'
+import type { WindowManager } from '../display/windows.ts'
+import { chromiumFlags, USER_DATA_DIR } from './flags.ts'
+import { startChromium, type ChromiumRun } from './process.ts'
+
+/** Where Debian's Chromium reads managed policies. In an instance the folder is the agent's. */
+const POLICY_DIR = '/etc/chromium/policies/managed'
+
+/** Policies of every session; a session's own come on top. The warning bar about flags would push every page down. */
+const BASE_POLICY = { CommandLineFlagSecurityWarningsEnabled: false }
+
+/** More crashes than this within the time, and the session is given up: it would only burn the machine. */
+const MAX_CRASHES = 5
+const CRASH_WINDOW_MS = 60_000
+
+/** After a crash the tabs come back. */
+const RESTORE = ['--restore-last-session']
+
+export interface KeeperEvents {
+  chromium_crashed: [detail: string]
+  chromium_restarted: [detail: string]
+  given_up: [detail: string]
+}
+
+/** What tools may do with Chromium; the fake driver has one of its own. */
+export type Browser = Pick<Keeper, 'run' | 'setPolicy' | 'setFullscreen' | 'restarts' | 'on' | 'off'>
+
+/** Owns Chromium. {@link Keeper.run} is the one that runs now. */
+export class Keeper extends EventEmitter<KeeperEvents> {
+  readonly #program: string
+  readonly #screen: Pick<Screen, 'viewport'>
+  readonly #windows: Pick<WindowManager, 'expectNotice'>
+  readonly #log: Log
+  readonly #env: NodeJS.ProcessEnv
+  readonly #signal: AbortSignal
+  readonly #turns = new Mutex()
+  #run: ChromiumRun | undefined
+  #closing = false
+  #crashes: number[] = []
+  #fullscreen = false
+  restarts = 0
+
+  constructor(program: string, screen: Pick<Screen, 'viewport'>, windows: Pick<WindowManager, 'expectNotice'>, env: NodeJS.ProcessEnv, log: Log, signal: AbortSignal) {
+    super()
+    this.#program = program
+    this.#screen = screen
+    this.#windows = windows
+    this.#env = env
+    this.#log = log
+    this.#signal = signal
+  }
+
+  /** The browser, once it is up: waits for a restart that is under way. */
+  async run(): Promise<ChromiumRun> {
+    return this.#run ?? (await this.#turns.run(async () => this.#run ?? (await this.#start(this.#crashes.length > 0 ? RESTORE : []))))
+  }
+
+  /** Writes managed policies and restarts Chromium: many policies are read only at its start, so a live reload would honour some and not others. */
+  async setPolicy(policy: Record<string, unknown>): Promise<void> {
+    await this.#turns.run(async () => {
+      writePolicy('50-session.json', policy)
+      await this.#stop()
+      await this.#start([])
+    })
+  }
+
+  /** Whether windows fill the screen without tabs and address bar; kept over restarts. */
+  async setFullscreen(fullscreen: boolean): Promise<void> {
+    this.#fullscreen = fullscreen
+    const { pipe, firstPage } = await this.run()
+    if (fullscreen) this.#windows.expectNotice()
+    const { windowId } = await pipe.send<{ windowId: number }>('Browser.getWindowForTarget', { targetId: firstPage })
+    await pipe.send('Browser.setWindowBounds', { windowId, bounds: { windowState: fullscreen ? 'fullscreen' : 'normal' } })
+  }
+
+  /** Ends Chromium for good. */
+  async close(): Promise<void> {
+    this.#closing = true
+    await this.#turns.run(() => this.#stop())
+  }
+
+  async #stop(): Promise<void> {
+    const run = this.#run
+    this.#run = undefined
+    await run?.close()
+  }
+
+  async #start(extra: readonly string[]): Promise<ChromiumRun> {
+    mkdirSync(USER_DATA_DIR, { recursive: true })
+    writePolicy('00-cob.json', BASE_POLICY)
+    // A lock of a Chromium that was killed; nobody else can hold the profile, for it is inside this instance.
+    for (const lock of ['SingletonLock', 'SingletonSocket', 'SingletonCookie']) rmSync(join(USER_DATA_DIR, lock), { force: true })
+    const run = await startChromium(this.#program, chromiumFlags(this.#screen.viewport, extra), this.#env, this.#log, this.#signal)
+    this.#run = run
+    void run.exited.then((exit) => this.#onExit(run, exit))
+    return run
+  }
+
+  async #onExit(run: ChromiumRun, exit: { code: number | null; signal: string | null }): Promise<void> {
+    if (this.#run !== run || this.#closing) return
+    this.#run = undefined
+    const detail = `ended with ${exit.signal ?? exit.code}`
+    this.#log.error({ pid: run.pid, ...exit }, 'Chromium ended by itself; starting it again')
+    this.emit('chromium_crashed', detail)
+    const now = performance.now()
+    this.#crashes = [...this.#crashes.filter((at) => now - at < CRASH_WINDOW_MS), now]
+    if (this.#crashes.length > MAX_CRASHES) return void this.emit('given_up', `Chromium ended ${MAX_CRASHES + 1} times within ${CRASH_WINDOW_MS / 1000} s`)
+    try {
+      // A caller may have come first and started it already.
+      const { pid } = await this.#turns.run(async () => this.#run ?? (await this.#start(RESTORE)))
+      this.restarts++
+      if (this.#fullscreen) await this.setFullscreen(true)
+      this.#log.info({ pid }, 'Chromium is back')
+      this.emit('chromium_restarted', detail)
+    } catch (error) {
+      this.#log.error({ err: error }, 'Chromium could not be started again')
+      this.emit('given_up', 'Chromium could not be started again')
+    }
+  }
+}
+
+function writePolicy(name: string, policy: object): void {
+  mkdirSync(POLICY_DIR, { recursive: true })
+  writeFileSync(join(POLICY_DIR, name), JSON.stringify(policy))
+}

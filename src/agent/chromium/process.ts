@@ -1,0 +1,69 @@
+// One run of Chromium: started, ready, ended. Keeping it alive is keeper.ts.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import type { Readable, Writable } from 'node:stream'
+import type { Log } from '../../base/log.ts'
+import { nameProcess, terminate } from '../../base/processes.ts'
+import { until, within } from '../../base/wait.ts'
+import { cdpPipe, type CdpPipe } from './pipe.ts'
+
+/** A start takes 0.3-1.0 s alone; ten at once on two cores took 12 s. */
+const START_MS = 60_000
+/** Browser.close writes the profile: 100 ms were seen. */
+const CLOSE_MS = 5_000
+
+export interface ChromiumRun {
+  pid: number
+  version: string
+  pipe: CdpPipe
+  /** The debugging port inside the sandbox, and the path of the browser's own target there. */
+  port: number
+  browserPath: string
+  /** The target of the first page. */
+  firstPage: string
+  exited: Promise<{ code: number | null; signal: string | null }>
+  /** Closes it as a user would, then less and less politely. */
+  close(): Promise<void>
+}
+
+interface TargetInfo {
+  targetId: string
+  type: string
+}
+
+/** Starts Chromium and resolves when it answers on the pipe and the port and has its first page. */
+export async function startChromium(program: string, flags: readonly string[], env: NodeJS.ProcessEnv, log: Log, signal: AbortSignal): Promise<ChromiumRun> {
+  const child = spawn(program, flags, { stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'], env, detached: true })
+  const exited = once(child, 'close').then(([code, signalName]) => ({ code: code as number | null, signal: signalName as string | null }))
+  const name = nameProcess(child.pid ?? 0)
+  if (!name) throw new Error(`${program} could not be started`)
+  const pipe = cdpPipe(child.stdio[3] as Writable, child.stdio[4] as Readable)
+  const listening = Promise.withResolvers<RegExpExecArray>()
+  listening.promise.catch(() => {})
+  // Chromium's own words are worth having when it will not start; at other times they are noise.
+  createInterface({ input: child.stderr! }).on('line', (line) => {
+    const found = /DevTools listening on ws:\/\/[^:]+:(\d+)(\/\S+)/.exec(line)
+    if (found) listening.resolve(found)
+    else if (line.trim() !== '') log.debug({ line }, 'chromium')
+  })
+  const gone = exited.then(({ code, signal: by }) => {
+    throw new Error(`Chromium ended while starting (${by ?? code})`)
+  })
+  gone.catch(() => {})
+  const close = async () => {
+    const closed = pipe.send('Browser.close').catch(() => {})
+    await within('Chromium to close', CLOSE_MS, Promise.all([closed, exited])).catch(() => terminate(name, CLOSE_MS))
+  }
+  try {
+    const ready = async () => {
+      const [{ product }, address] = await Promise.all([pipe.send<{ product: string }>('Browser.getVersion'), listening.promise])
+      const firstPage = await until('the first page', START_MS, async () => (await pipe.send<{ targetInfos: TargetInfo[] }>('Target.getTargets')).targetInfos.find(({ type }) => type === 'page')?.targetId, { everyMs: 10 })
+      return { pid: name.pid, version: product, pipe, port: Number(address[1]), browserPath: address[2]!, firstPage, exited, close }
+    }
+    return await within('Chromium', START_MS, Promise.race([ready(), gone]), signal)
+  } catch (error) {
+    await terminate(name, 0)
+    throw error
+  }
+}

@@ -1,0 +1,4 @@
+declare module 'x11/lib/keysyms.js' {
+  const keysyms: Record<string, { code: number; description: string }>
+  export default keysyms
+}

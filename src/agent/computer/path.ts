@@ -1,0 +1,92 @@
+// The way of a drag: where the pointer is when. Pure numbers; the pointer follows them.
+
+export type Point = readonly [x: number, y: number]
+
+/** One movement: `atMs` after the start, to a pixel. */
+export interface Step {
+  atMs: number
+  x: number
+  y: number
+}
+
+/** Straight lines: `stepsPerSegment` equal movements from each point to the next, `stepDelayMs` after each. */
+export function straightPath(points: readonly Point[], stepsPerSegment: number, stepDelayMs: number): Step[] {
+  const steps: Step[] = []
+  for (let segment = 1; segment < points.length; segment++) {
+    const [from, to] = [points[segment - 1]!, points[segment]!]
+    for (let i = 1; i <= stepsPerSegment; i++) {
+      const t = i / stepsPerSegment
+      steps.push({ atMs: steps.length * stepDelayMs, x: Math.round(from[0] + (to[0] - from[0]) * t), y: Math.round(from[1] + (to[1] - from[1]) * t) })
+    }
+  }
+  return steps
+}
+
+/** Displays and browsers take pointer events once a frame: 60 Hz. A coarser grid is a mark of automation. */
+export const FRAME_MS = 1000 / 60
+
+/** Automatic length of a smooth drag: a hand needs a moment to start, then time grows slower than distance (Fitts). */
+const AUTO_BASE_MS = 220
+const AUTO_PER_DOUBLING_MS = 95
+const AUTO_MIN_MS = 150
+const AUTO_MAX_MS = 2_500
+
+/** How long a hand would take for `distance` pixels in one movement. */
+export function naturalDuration(distance: number): number {
+  return Math.min(AUTO_MAX_MS, Math.max(AUTO_MIN_MS, AUTO_BASE_MS + AUTO_PER_DOUBLING_MS * Math.log2(1 + distance / 16)))
+}
+
+/** How far a curve leaves the straight line, as a part of the segment's length, and in pixels at most. */
+const BOW = 0.12
+const BOW_MAX_PX = 80
+
+/**
+ * A human-like way: through every given point exactly, a cubic Bezier curve with two knots on each segment, one smooth
+ * speed profile over each segment (slow, fast, slow), a sample a frame with small irregularities. Stays within
+ * `bounds`. `random` gives numbers in [0, 1): a seeded one makes the way repeatable.
+ */
+export function smoothPath(points: readonly Point[], durationMs: number | undefined, bounds: { width: number; height: number }, random: () => number): Step[] {
+  const lengths = points.slice(1).map((point, index) => distance(points[index]!, point))
+  const natural = lengths.map(naturalDuration)
+  const total = natural.reduce((sum, ms) => sum + ms, 0)
+  const scale = durationMs === undefined ? 1 : durationMs / total
+  const steps: Step[] = []
+  let start = 0
+  for (let segment = 1; segment < points.length; segment++) {
+    const [from, to] = [points[segment - 1]!, points[segment]!]
+    const ms = natural[segment - 1]! * scale
+    const bow = Math.min(BOW_MAX_PX, lengths[segment - 1]! * BOW)
+    const side = random() < 0.5 ? -1 : 1
+    const curve = bezier(from, knot(from, to, 0.2 + random() * 0.2, side * random() * bow), knot(from, to, 0.6 + random() * 0.2, side * random() * bow), to)
+    const peak = 0.4 + random() * 0.15
+    for (let t = FRAME_MS; t < ms - FRAME_MS / 2; t += FRAME_MS) {
+      const [x, y] = curve(ease(t / ms, peak))
+      const tremble = () => (random() - 0.5) * 1.2
+      steps.push({ atMs: start + t + (random() - 0.5) * 3, x: clamp(Math.round(x + tremble()), bounds.width), y: clamp(Math.round(y + tremble()), bounds.height) })
+    }
+    start += ms
+    steps.push({ atMs: start, x: to[0], y: to[1] })
+  }
+  return steps
+}
+
+const distance = (a: Point, b: Point): number => Math.hypot(b[0] - a[0], b[1] - a[1])
+const clamp = (value: number, size: number): number => Math.min(size - 1, Math.max(0, value))
+
+/** A point `along` the way from `a` to `b`, `aside` pixels to its left. */
+function knot(a: Point, b: Point, along: number, aside: number): Point {
+  const length = distance(a, b) || 1
+  return [a[0] + (b[0] - a[0]) * along - ((b[1] - a[1]) / length) * aside, a[1] + (b[1] - a[1]) * along + ((b[0] - a[0]) / length) * aside]
+}
+
+const bezier = (a: Point, b: Point, c: Point, d: Point) => (t: number): Point => {
+  const u = 1 - t
+  const mix = (i: 0 | 1) => u * u * u * a[i] + 3 * u * u * t * b[i] + 3 * u * t * t * c[i] + t * t * t * d[i]
+  return [mix(0), mix(1)]
+}
+
+/** Minimum-jerk progress, its fastest moment at `peak` instead of the middle: hands speed up quicker than they settle. */
+function ease(t: number, peak: number): number {
+  const warped = t < peak ? (t / peak) * 0.5 : 0.5 + ((t - peak) / (1 - peak)) * 0.5
+  return warped ** 3 * (10 - 15 * warped + 6 * warped * warped)
+}

@@ -1,0 +1,53 @@
+// Pixels straight from the X server's framebuffer file: no request, no copy through a socket.
+import { closeSync, openSync, readSync } from 'node:fs'
+
+/** A part of the screen, in pixels. */
+export interface Region {
+  x: number
+  y: number
+  width: number
+  height: number
+}
+
+/** Rows of pixels, 4 bytes each (blue, green, red, unused), `stride` bytes from one row to the next. */
+export interface Pixels {
+  data: Buffer
+  stride: number
+  width: number
+  height: number
+}
+
+/** An open framebuffer; `read` gives what is on screen at that moment. */
+export interface Framebuffer {
+  read(region: Region): Pixels
+  close(): void
+}
+
+/**
+ * Opens an XWD file. Its header (X11/XWDFile.h, 25 big-endian words) tells where the pixels begin: behind
+ * `header_size` bytes and `ncolors` colour entries of 12 bytes; `bytes_per_line` is the stride of the largest screen.
+ */
+export function openFramebuffer(file: string): Framebuffer {
+  const fd = openSync(file, 'r')
+  const header = Buffer.alloc(100)
+  readSync(fd, header, 0, 100, 0)
+  const word = (index: number) => header.readUInt32BE(index * 4)
+  const [version, bitsPerPixel, stride, start] = [word(1), word(11), word(12), word(0) + word(19) * 12]
+  if (version !== 7 || bitsPerPixel !== 32) throw new Error(`${file} is not a framebuffer of 32 bits a pixel (version ${version}, ${bitsPerPixel} bits)`)
+  // One buffer serves every capture: the callers hold the input lock, and nothing keeps it longer than that.
+  let held = Buffer.alloc(0)
+  return {
+    read({ x, y, width, height }) {
+      const offset = start + y * stride + x * 4
+      const length = (height - 1) * stride + width * 4
+      if (held.length < length) held = Buffer.allocUnsafeSlow(length)
+      for (let done = 0; done < length; ) {
+        const count = readSync(fd, held, done, length - done, offset + done)
+        if (count === 0) throw new Error(`${file} ended at ${offset + done}`)
+        done += count
+      }
+      return { data: held.subarray(0, length), stride, width, height }
+    },
+    close: () => closeSync(fd),
+  }
+}

@@ -1,0 +1,79 @@
+// The screen: its size, changing it, and what is on it.
+import type { Viewport } from '../session/contract.ts'
+import { openFramebuffer, type Pixels, type Region } from './framebuffer.ts'
+import type { XConnection } from './x11.ts'
+import type { MaxScreen } from './xvfb.ts'
+
+export interface Screen {
+  readonly viewport: Viewport
+  readonly max: MaxScreen
+  /** Sets size and rate by RandR; takes 1-2 ms. The viewport must fit into `max`. */
+  resize(viewport: Viewport): Promise<void>
+  /** The pixels of a region as they are now, between two drawing requests, never in the middle of one. */
+  capture(region: Region): Promise<Pixels>
+  /** Called after each resize. */
+  onResize(listener: () => Promise<void>): void
+}
+
+// Blanking around the picture. Any values do; with the pixel clock they give the refresh rate, which Chromium paces its frames by.
+const H_BLANK = 40
+const V_BLANK = 10
+const MM_PER_PIXEL = 25.4 / 96
+
+/** Opens the screen of a connection and sets its first size. */
+export async function openScreen(connection: XConnection, framebufferFile: string, max: MaxScreen, first: Viewport): Promise<Screen> {
+  const { x, root, randr, ask, sync } = connection
+  const framebuffer = openFramebuffer(framebufferFile)
+  const listeners: (() => Promise<void>)[] = []
+  let viewport = first
+
+  async function modeFor({ width, height, refresh_rate }: Viewport): Promise<{ mode: number; crtc: number; output: number; time: number }> {
+    const { config_timestamp: time, crtcs, outputs, modeinfos } = await ask((done: Parameters<typeof randr.GetScreenResources>[1]) => randr.GetScreenResources(root, done))
+    const [crtc, output] = [crtcs[0]!, outputs[0]!]
+    const name = `${width}x${height}_${refresh_rate}`
+    const known = modeinfos.find((mode) => mode.name === name)
+    if (known) return { mode: known.id, crtc, output, time }
+    const [hTotal, vTotal] = [width + H_BLANK, height + V_BLANK]
+    const made = await ask<number | { mode: number }>((done) =>
+      randr.CreateMode(root, {
+        id: 0, width, height, dot_clock: Math.round(hTotal * vTotal * refresh_rate), modeflags: 0, name, h_skew: 0,
+        h_sync_start: width + 8, h_sync_end: width + 16, h_total: hTotal, v_sync_start: height + 2, v_sync_end: height + 4, v_total: vTotal,
+      }, done),
+    )
+    const mode = typeof made === 'number' ? made : made.mode
+    randr.AddOutputMode(output, mode)
+    return { mode, crtc, output, time }
+  }
+
+  async function resize(wanted: Viewport): Promise<void> {
+    const { mode, crtc, output, time } = await modeFor(wanted)
+    // A screen may not be smaller than what its output shows, so the output is off while the size changes.
+    const set = (to: number, outputs: number[]) => ask<{ status: number }>((done) => randr.SetCrtcConfig(crtc, 0, time, 0, 0, to, 1, outputs, done))
+    await set(0, [])
+    randr.SetScreenSize(root, wanted.width, wanted.height, Math.round(wanted.width * MM_PER_PIXEL), Math.round(wanted.height * MM_PER_PIXEL))
+    const { status } = await set(mode, [output])
+    if (status !== 0) throw new Error(`the X server refused ${wanted.width}x${wanted.height} at ${wanted.refresh_rate} Hz (${status})`)
+    viewport = wanted
+    for (const listener of listeners) await listener()
+  }
+
+  await resize(first)
+  return {
+    get viewport() {
+      return viewport
+    },
+    max,
+    resize,
+    async capture(region) {
+      // With the server grabbed no other client draws, so what is read is one moment.
+      x.GrabServer()
+      try {
+        await sync()
+        return framebuffer.read(region)
+      } finally {
+        x.UngrabServer()
+      }
+    },
+    onResize: (listener) => void listeners.push(listener),
+  }
+}

@@ -1,0 +1,182 @@
+// A window manager of one screen's worth: browser windows fill it, dialogs stand in its middle, one window has the focus.
+// Without one Chromium never believes itself focused, and a page's request for full screen has nobody to grant it.
+import type { Log } from '../../base/log.ts'
+import type { Screen } from './screen.ts'
+import { eventMask, type XConnection, type Xid } from './x11.ts'
+
+interface XEvent {
+  name: string
+  wid: Xid
+  x: number
+  y: number
+  width: number
+  height: number
+  mask: number
+  message_type: number
+  data: number[]
+  overrideRedirect?: boolean
+}
+
+/** What EWMH calls them; Chromium asks which of these are supported before it relies on them. */
+const ATOMS = [
+  '_NET_SUPPORTED', '_NET_SUPPORTING_WM_CHECK', '_NET_WM_NAME', 'UTF8_STRING', '_NET_ACTIVE_WINDOW', '_NET_CLIENT_LIST', '_NET_WM_STATE', '_NET_WM_STATE_FULLSCREEN',
+  '_NET_WM_STATE_MAXIMIZED_VERT', '_NET_WM_STATE_MAXIMIZED_HORZ', '_NET_WM_STATE_FOCUSED', '_NET_FRAME_EXTENTS', '_NET_WM_WINDOW_TYPE', '_NET_WM_WINDOW_TYPE_DIALOG', 'WM_STATE', '_NET_WORKAREA', '_NET_CLOSE_WINDOW',
+  'WM_PROTOCOLS', 'WM_DELETE_WINDOW', 'WM_TAKE_FOCUS',
+] as const
+type Atom = (typeof ATOMS)[number]
+
+const REPLACE = 0
+const REVERT_TO_POINTER_ROOT = 1
+const NORMAL_STATE = 1
+
+interface Managed {
+  id: Xid
+  dialog: boolean
+  fullscreen: boolean
+  /** Dialogs keep the size they ask for. */
+  width: number
+  height: number
+}
+
+export interface WindowManager {
+  /** Tells that a window is about to be put into full screen for the session's sake: Chromium's notice of it is taken down. */
+  expectNotice(): void
+}
+
+/** How long after the switch Chromium's "press Esc" notice may appear; 30 ms were seen. */
+const NOTICE_MS = 3_000
+/** The notice is a low strip in the upper middle; menus and tooltips hang elsewhere or are higher. */
+const NOTICE_MAX_HEIGHT = 120
+
+/** Becomes the window manager of the screen, for as long as the connection lives. */
+export async function manageWindows(connection: XConnection, screen: Screen, log: Log): Promise<WindowManager> {
+  const { x, root, ask, sync } = connection
+  const atoms = Object.fromEntries(await Promise.all(ATOMS.map(async (name) => [name, await connection.atom(name)]))) as Record<Atom, number>
+  /** In stacking order, the top one last. */
+  const windows: Managed[] = []
+
+  const cardinals = (window: Xid, property: number, type: number, values: number[]) => x.ChangeProperty(REPLACE, window, property, type, 32, values)
+  const list = (): void => cardinals(root, atoms._NET_CLIENT_LIST, x.atoms.WINDOW!, windows.map(({ id }) => id))
+
+  /** Reads a property as 32-bit values; empty when the window has none or is gone. */
+  async function values(window: Xid, property: number): Promise<number[]> {
+    const { data } = await ask<{ data: Buffer }>((done) => x.GetProperty(0, window, property, 0, 0, 64, done)).catch(() => ({ data: Buffer.alloc(0) }))
+    return Array.from({ length: data.length >> 2 }, (_, index) => data.readUInt32LE(index * 4))
+  }
+
+  function place(window: Managed): void {
+    const { width, height } = screen.viewport
+    if (window.dialog) {
+      const [w, h] = [Math.min(window.width, width), Math.min(window.height, height)]
+      x.ConfigureWindow(window.id, { x: (width - w) >> 1, y: (height - h) >> 1, width: w, height: h })
+    } else {
+      x.ConfigureWindow(window.id, { x: 0, y: 0, width, height })
+      // A window that asked for another size and keeps its own must be told so (ICCCM 4.1.5).
+      x.SendEvent(window.id, false, eventMask.StructureNotify!, { name: 'ConfigureNotify', wid: window.id, wid1: window.id, x: 0, y: 0, width, height })
+    }
+  }
+
+  function tellState(window: Managed): void {
+    const state = window.dialog ? [] : [atoms._NET_WM_STATE_MAXIMIZED_VERT, atoms._NET_WM_STATE_MAXIMIZED_HORZ]
+    if (window.fullscreen) state.push(atoms._NET_WM_STATE_FULLSCREEN)
+    if (windows.at(-1) === window) state.push(atoms._NET_WM_STATE_FOCUSED)
+    cardinals(window.id, atoms._NET_WM_STATE, x.atoms.ATOM!, state)
+  }
+
+  function focus(window: Managed | undefined): void {
+    if (!window) return x.SetInputFocus(root, REVERT_TO_POINTER_ROOT)
+    const before = windows.at(-1)
+    windows.splice(windows.indexOf(window), 1)
+    windows.push(window)
+    x.RaiseWindow(window.id)
+    x.SetInputFocus(window.id, REVERT_TO_POINTER_ROOT)
+    cardinals(root, atoms._NET_ACTIVE_WINDOW, x.atoms.WINDOW!, [window.id])
+    if (before && before !== window) tellState(before)
+    tellState(window)
+  }
+
+  async function adopt(id: Xid): Promise<void> {
+    if (windows.some((window) => window.id === id)) return x.MapWindow(id)
+    const [transientFor, types, state, geometry] = await Promise.all([
+      values(id, x.atoms.WM_TRANSIENT_FOR!),
+      values(id, atoms._NET_WM_WINDOW_TYPE),
+      values(id, atoms._NET_WM_STATE),
+      ask<{ width: number; height: number }>((done) => x.GetGeometry(id, done)),
+    ])
+    const dialog = transientFor.some((owner) => owner !== 0 && owner !== root) || types.includes(atoms._NET_WM_WINDOW_TYPE_DIALOG)
+    const window = { id, dialog, fullscreen: state.includes(atoms._NET_WM_STATE_FULLSCREEN), width: geometry.width, height: geometry.height }
+    windows.push(window)
+    cardinals(id, atoms._NET_FRAME_EXTENTS, x.atoms.CARDINAL!, [0, 0, 0, 0])
+    cardinals(id, atoms.WM_STATE, atoms.WM_STATE, [NORMAL_STATE, 0])
+    place(window)
+    x.MapWindow(id)
+    focus(window)
+    list()
+  }
+
+  function forget(id: Xid): void {
+    const index = windows.findIndex((window) => window.id === id)
+    if (index < 0) return
+    windows.splice(index, 1)
+    list()
+    focus(windows.at(-1))
+  }
+
+  // Data of a _NET_WM_STATE message: [0 remove, 1 add, 2 toggle; first property; second property].
+  function changeState(window: Managed, [action, ...properties]: number[]): void {
+    if (!properties.includes(atoms._NET_WM_STATE_FULLSCREEN)) return tellState(window)
+    window.fullscreen = action === 2 ? !window.fullscreen : action === 1
+    tellState(window)
+    place(window)
+  }
+
+  let noticeUntil = 0
+  async function dropNotice(id: Xid): Promise<void> {
+    if (performance.now() > noticeUntil) return
+    const { xPos, yPos, width, height } = await ask<{ xPos: number; yPos: number; width: number; height: number }>((done) => x.GetGeometry(id, done))
+    const middle = Math.abs(xPos + width / 2 - screen.viewport.width / 2) < screen.viewport.width / 4
+    if (!middle || height > NOTICE_MAX_HEIGHT || yPos > NOTICE_MAX_HEIGHT) return
+    noticeUntil = 0
+    x.UnmapWindow(id)
+  }
+
+  async function onEvent(event: XEvent): Promise<void> {
+    const window = windows.find(({ id }) => id === event.wid)
+    switch (event.name) {
+      case 'MapRequest':
+        return await adopt(event.wid)
+      case 'ConfigureRequest':
+        if (window?.dialog) Object.assign(window, { width: event.width, height: event.height })
+        if (window) return place(window)
+        return x.ConfigureWindow(event.wid, { x: event.x, y: event.y, width: event.width, height: event.height })
+      case 'MapNotify':
+        if (event.overrideRedirect) await dropNotice(event.wid)
+        return
+      case 'UnmapNotify':
+      case 'DestroyNotify':
+        return forget(event.wid)
+      case 'ClientMessage':
+        if (!window) return
+        if (event.message_type === atoms._NET_WM_STATE) return changeState(window, event.data)
+        if (event.message_type === atoms._NET_ACTIVE_WINDOW) return focus(window)
+    }
+  }
+  // A window may be gone before its event is handled; the next event says so.
+  x.on('event', (event: XEvent) => void onEvent(event).catch((err: unknown) => log.debug({ err, event: event.name }, 'a window went away')))
+
+  const check = x.AllocID()
+  x.CreateWindow(check, root, -1, -1, 1, 1)
+  for (const window of [root, check]) cardinals(window, atoms._NET_SUPPORTING_WM_CHECK, x.atoms.WINDOW!, [check])
+  x.ChangeProperty(REPLACE, check, atoms._NET_WM_NAME, atoms.UTF8_STRING, 8, 'cob')
+  cardinals(root, atoms._NET_SUPPORTED, x.atoms.ATOM!, Object.values(atoms))
+  await ask<void>((done) => x.ChangeWindowAttributes(root, { eventMask: eventMask.SubstructureRedirect! | eventMask.SubstructureNotify! }, done))
+  const tellArea = () => cardinals(root, atoms._NET_WORKAREA, x.atoms.CARDINAL!, [0, 0, screen.viewport.width, screen.viewport.height])
+  tellArea()
+  screen.onResize(async () => {
+    tellArea()
+    windows.forEach(place)
+    await sync()
+  })
+  await sync()
+  return { expectNotice: () => void (noticeUntil = performance.now() + NOTICE_MS) }
+}

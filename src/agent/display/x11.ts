@@ -1,0 +1,101 @@
+// The one X connection, with promises and types for the requests that we use. The protocol itself is the x11 package's.
+import x11 from 'x11'
+import { within } from '../../base/wait.ts'
+
+const CONNECT_MS = 10_000
+/** A round trip takes 0.1 ms; a server that needs this long is gone. */
+export const ROUND_TRIP_MS = 5_000
+
+type Callback<T> = (error: Error | null, value: T) => void
+/** A window or another resource of the server. */
+export type Xid = number
+
+interface Client {
+  on(name: string, listener: (event: never) => void): void
+  require(name: string, callback: Callback<never>): void
+  terminate(): void
+  atoms: Record<string, number>
+  InternAtom(onlyIfExists: boolean, name: string, callback: Callback<number>): void
+  ChangeProperty(mode: number, window: Xid, name: number, type: number, format: 8 | 16 | 32, data: unknown): void
+  GetProperty(del: number, window: Xid, name: number, type: number, offset: number, length: number, callback: Callback<{ type: number; data: Buffer }>): void
+  ChangeWindowAttributes(window: Xid, values: object, callback?: Callback<void>): void
+  GetWindowAttributes(window: Xid, callback: Callback<{ overrideRedirect: number; mapState: number }>): void
+  GetGeometry(window: Xid, callback: Callback<{ xPos: number; yPos: number; width: number; height: number }>): void
+  QueryTree(window: Xid, callback: Callback<{ children: Xid[] }>): void
+  QueryPointer(window: Xid, callback: Callback<{ rootX: number; rootY: number; keyMask: number }>): void
+  GetKeyboardMapping(first: number, count: number, callback: Callback<number[][]>): void
+  ConfigureWindow(window: Xid, values: object): void
+  MapWindow(window: Xid): void
+  UnmapWindow(window: Xid): void
+  RaiseWindow(window: Xid): void
+  SetInputFocus(window: Xid, revertTo: number): void
+  SendEvent(destination: Xid, propagate: boolean, mask: number, event: object): void
+  CreateWindow(window: Xid, parent: Xid, x: number, y: number, width: number, height: number, ...rest: unknown[]): void
+  AllocID(): Xid
+  GrabServer(): void
+  UngrabServer(): void
+}
+
+export interface RandR {
+  QueryVersion(major: number, minor: number, callback: Callback<unknown>): void
+  GetScreenResources(window: Xid, callback: Callback<{ config_timestamp: number; crtcs: Xid[]; outputs: Xid[]; modeinfos: { id: number; name: string }[] }>): void
+  CreateMode(window: Xid, mode: object, callback: Callback<number | { mode: number }>): void
+  AddOutputMode(output: Xid, mode: number): void
+  SetCrtcConfig(crtc: Xid, time: number, configTime: number, x: number, y: number, mode: number, rotation: number, outputs: Xid[], callback: Callback<{ status: number }>): void
+  SetScreenSize(window: Xid, width: number, height: number, mmWidth: number, mmHeight: number): void
+}
+
+export interface XTest {
+  FakeInput(type: number, detail: number, time: number, window: Xid, x: number, y: number): void
+  KeyPress: number
+  KeyRelease: number
+  ButtonPress: number
+  ButtonRelease: number
+  MotionNotify: number
+}
+
+export interface XConnection {
+  x: Client
+  root: Xid
+  randr: RandR
+  xtest: XTest
+  minKeycode: number
+  maxKeycode: number
+  /** Asks for a reply; bounded, so that a dead server is noticed. */
+  ask<T>(request: (callback: Callback<T>) => void): Promise<T>
+  /** The number of a named atom, made if it is new. */
+  atom(name: string): Promise<number>
+  /** Resolves when the server has processed everything sent before. */
+  sync(): Promise<void>
+  close(): void
+}
+
+export const eventMask: Record<string, number> = x11.eventMask
+
+/** Connects to a display and loads the extensions we use. `onError` hears of requests the server refused. */
+export async function connectX(display: string, onError: (error: Error) => void, signal: AbortSignal): Promise<XConnection> {
+  const { promise, resolve, reject } = Promise.withResolvers<{ client: Client; screen: { root: Xid }[]; min_keycode: number; max_keycode: number }>()
+  x11.createClient({ display, shm: false }, (error: Error | null, found: never) => (error ? reject(error) : resolve(found)))
+  const { client: x, screen, min_keycode, max_keycode } = await within('the X connection', CONNECT_MS, promise, signal)
+  x.on('error', onError as never)
+  const root = screen[0]!.root
+  const ask = <T>(request: (callback: Callback<T>) => void): Promise<T> => {
+    const reply = Promise.withResolvers<T>()
+    request((error, value) => (error ? reply.reject(error) : reply.resolve(value)))
+    return within('the X server', ROUND_TRIP_MS, reply.promise)
+  }
+  const [randr, xtest] = await Promise.all([ask<RandR>((done) => x.require('randr', done as never)), ask<XTest>((done) => x.require('xtest', done as never))])
+  await ask((done) => randr.QueryVersion(1, 4, done))
+  return {
+    x,
+    root,
+    randr,
+    xtest,
+    minKeycode: min_keycode,
+    maxKeycode: max_keycode,
+    ask,
+    atom: (name) => ask((done) => x.InternAtom(false, name, done)),
+    sync: async () => void (await ask((done) => x.QueryPointer(root, done))),
+    close: () => x.terminate(),
+  }
+}

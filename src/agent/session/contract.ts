@@ -1,0 +1,35 @@
+// The agent's own calls, for the control plane only: fit the browser to a session, watch it, connect to it.
+import { z } from 'zod'
+import { bytes, json, none, route } from '../../http/route.ts'
+
+/** The size of a display in pixels and its refresh rate in Hz. */
+export const Viewport = z.object({ width: z.number(), height: z.number(), refresh_rate: z.number() })
+export type Viewport = z.infer<typeof Viewport>
+
+/** What a session wants of a browser that is running already. Absent fields stay as they are. */
+export const Fit = z.strictObject({
+  viewport: Viewport.optional(),
+  /** The page fills the screen: no tabs, no address bar. */
+  fullscreen: z.boolean().optional(),
+  start_url: z.string().optional(),
+  /** Managed policies; a change restarts Chromium, because many of them are read only at its start. */
+  chrome_policy: z.record(z.string(), z.unknown()).optional(),
+})
+export type Fit = z.infer<typeof Fit>
+
+export const AgentStatus = z.object({
+  chromium: z.object({ version: z.string(), pid: z.number(), restarts: z.number() }),
+  viewport: Viewport,
+  uptime_ms: z.number(),
+})
+export type AgentStatus = z.infer<typeof AgentStatus>
+
+/** One line of the watch stream. */
+export const AgentEvent = z.object({ event: z.enum(['ready', 'chromium_crashed', 'chromium_restarted', 'heartbeat']), detail: z.string().optional() })
+export type AgentEvent = z.infer<typeof AgentEvent>
+
+export const session = {
+  agentStatus: route({ method: 'GET', path: '/session/status', id: 'agentStatus', group: 'Agent', summary: 'How the browser is', reply: json(AgentStatus) }),
+  fitSession: route({ method: 'POST', path: '/session/fit', id: 'fitSession', group: 'Agent', summary: 'Fit the browser to a session', body: Fit, maxBodyBytes: 8 * 1024 * 1024, reply: none() }),
+  watchSession: route({ method: 'GET', path: '/session/watch', id: 'watchSession', group: 'Agent', summary: 'What happens to the browser, a JSON line each, for as long as the agent lives', deadlineMs: 2_147_483_647, reply: bytes('application/x-ndjson') }),
+}

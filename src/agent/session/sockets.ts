@@ -1,0 +1,38 @@
+// The agent's WebSockets: CDP spliced to Chromium's port, BiDi spoken by the mapper.
+import { WebSocketServer } from 'ws'
+import type { Log } from '../../base/log.ts'
+import { upgradeTo } from '../../http/endpoint.ts'
+import { fault } from '../../http/fault.ts'
+import { splice } from '../../http/splice.ts'
+import { completeHandshake, handshakeHeaders, type UpgradeHandler } from '../../http/upgrade.ts'
+import type { Browser } from '../chromium/keeper.ts'
+
+/** The close code for a browser that crashed; it is being started again behind the same URL. */
+export const CRASHED = { code: 4003, reason: { reason: 'crashed', message: 'the browser is being started again; connect to the same URL' } } as const
+
+/** Paths of the agent's WebSockets and what they open. */
+export function sockets(keeper: Browser, log: Log): Record<string, UpgradeHandler> {
+  const bidi = new WebSocketServer({ noServer: true, maxPayload: 64 * 1024 * 1024 })
+  return {
+    '/session/cdp': async ({ request, socket, head, signal }) => {
+      const { port, browserPath } = await keeper.run()
+      const upstream = await upgradeTo({ host: '127.0.0.1', port }, browserPath, { host: `127.0.0.1:${port}`, ...handshakeHeaders(request) }, signal).catch((error: unknown) => {
+        throw fault.unavailable('the browser did not take the connection', error)
+      })
+      completeHandshake(socket, upstream)
+      if (head.length > 0) upstream.socket.write(head)
+      await splice(socket, upstream.socket, upstream.head, () => CRASHED)
+    },
+    '/session/bidi': async ({ request, socket, head }) => {
+      const { port, browserPath } = await keeper.run()
+      // The mapper is 2 MB of code that most sessions never use.
+      const { connectBidi } = await import('../chromium/bidi.ts')
+      bidi.handleUpgrade(request, socket, head, (client) => {
+        connectBidi(client, `ws://127.0.0.1:${port}${browserPath}`, log).catch((err: unknown) => {
+          log.warn({ err }, 'a BiDi session broke')
+          client.close(1011)
+        })
+      })
+    },
+  }
+}

@@ -1,0 +1,110 @@
+// Every setting, read once from the environment. docs/settings.md lists them for people.
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { isRoot } from './user.ts'
+
+export interface Config {
+  /** Address to listen on. Loopback unless someone says otherwise. */
+  host: string
+  /** Port; 0 takes a free one (tests). */
+  port: number
+  /** Origin that clients use, when a proxy stands before us: scheme and host, no path. */
+  publicUrl: string | undefined
+  dataDir: string
+  /** The user's own Postgres; undefined starts the embedded one. */
+  databaseUrl: string | undefined
+  /** A key that must work, besides those in the database. */
+  apiKey: string | undefined
+  /** 32 bytes as 64 hex digits; undefined keeps one in `<data>/secret-key`. */
+  secretKey: string | undefined
+  driver: 'local' | 'fake'
+  /** Booted browsers kept in reserve; 0 keeps none. */
+  warmBrowsers: number
+  /** Sessions at once on this machine. */
+  maxBrowsers: number
+  /** Memory one instance may use, in MiB, where cgroups allow a limit. */
+  instanceMemoryMb: number
+  /** Processes and threads one instance may have. */
+  instancePids: number
+  /** Lets pages reach this machine's loopback as host.cob.internal. */
+  allowHostLoopback: boolean
+  /** The browser's program inside the instance. */
+  chromium: string
+  logLevel: string
+}
+
+/** A setting that cannot be used; the message names it. */
+export class ConfigError extends Error {
+  constructor(name: string, problem: string) {
+    super(`${name}: ${problem}`)
+    this.name = 'ConfigError'
+  }
+}
+
+/** Reads the settings. @throws ConfigError naming the variable. */
+export function readConfig(env: NodeJS.ProcessEnv): Config {
+  return {
+    host: env.COB_HOST || '127.0.0.1',
+    port: integer(env, 'COB_PORT', 2627, 0, 65535),
+    publicUrl: origin(env, 'COB_PUBLIC_URL'),
+    dataDir: env.COB_DATA_DIR || defaultDataDir(env),
+    databaseUrl: env.DATABASE_URL || undefined,
+    apiKey: apiKey(env),
+    secretKey: secretKey(env),
+    driver: oneOf(env, 'COB_DRIVER', 'local', ['local', 'fake']),
+    warmBrowsers: integer(env, 'COB_WARM_BROWSERS', 1, 0, 100),
+    maxBrowsers: integer(env, 'COB_MAX_BROWSERS', 50, 1, 10_000),
+    instanceMemoryMb: integer(env, 'COB_INSTANCE_MEMORY_MB', 4096, 256, 1_048_576),
+    instancePids: integer(env, 'COB_INSTANCE_PIDS', 4096, 64, 1_000_000),
+    allowHostLoopback: flag(env, 'COB_ALLOW_HOST_LOOPBACK'),
+    chromium: env.COB_CHROMIUM || '/usr/lib/chromium/chromium',
+    logLevel: oneOf(env, 'COB_LOG_LEVEL', 'info', ['trace', 'debug', 'info', 'warn', 'error', 'silent']),
+  }
+}
+
+// Root's home is closed to the users that Postgres and the instances run as, and a system service keeps its data in /var/lib.
+function defaultDataDir(env: NodeJS.ProcessEnv): string {
+  if (env.XDG_DATA_HOME) return join(env.XDG_DATA_HOME, 'cob')
+  return isRoot() ? '/var/lib/cob' : join(env.HOME || homedir(), '.local', 'share', 'cob')
+}
+
+function integer(env: NodeJS.ProcessEnv, name: string, fallback: number, min: number, max: number): number {
+  const text = env[name]
+  if (text === undefined || text === '') return fallback
+  const value = Number(text)
+  if (!/^\d+$/.test(text) || value < min || value > max) throw new ConfigError(name, `must be a whole number from ${min} to ${max}, not "${text}"`)
+  return value
+}
+
+function oneOf<T extends string>(env: NodeJS.ProcessEnv, name: string, fallback: T, values: readonly T[]): T {
+  const text = env[name] || fallback
+  const found = values.find((value) => value === text)
+  if (found === undefined) throw new ConfigError(name, `must be one of ${values.join(', ')}, not "${text}"`)
+  return found
+}
+
+const flag = (env: NodeJS.ProcessEnv, name: string): boolean => oneOf(env, name, '0', ['0', '1']) === '1'
+
+function origin(env: NodeJS.ProcessEnv, name: string): string | undefined {
+  const text = env[name]
+  if (!text) return undefined
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (!url || !/^https?:$/.test(url.protocol) || url.pathname !== '/' || url.search || url.hash)
+    throw new ConfigError(name, 'must be an http or https origin without a path: the SDK needs the API at the root')
+  return url.origin
+}
+
+// A key with two dots would be taken for a JWT by clients that tell keys from tokens that way.
+function apiKey(env: NodeJS.ProcessEnv): string | undefined {
+  const key = env.COB_API_KEY
+  if (!key) return undefined
+  if (!/^[A-Za-z0-9_-]{16,200}$/.test(key)) throw new ConfigError('COB_API_KEY', 'must be 16 to 200 letters, digits, "_" or "-"')
+  return key
+}
+
+function secretKey(env: NodeJS.ProcessEnv): string | undefined {
+  const key = env.COB_SECRET_KEY
+  if (!key) return undefined
+  if (!/^[0-9a-f]{64}$/i.test(key)) throw new ConfigError('COB_SECRET_KEY', 'must be 32 bytes as 64 hex digits (openssl rand -hex 32)')
+  return key
+}

@@ -1,0 +1,41 @@
+// Where things lie: the data directory's layout and the checkout's own folders.
+import { chmodSync, mkdirSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** The checkout (or installed package) that this program runs from. */
+export const PACKAGE_DIR = resolve(dirname(fileURLToPath(import.meta.url)), '../..')
+
+// A Unix socket's path holds 107 bytes; ours add at most "/instances/<24>/agent.sock".
+const MAX_DATA_DIR = 107 - '/instances/'.length - 24 - '/agent.sock'.length
+
+export interface DataPaths {
+  root: string
+  postgres: string
+  postgresSocket: string
+  instances: string
+  apiKey: string
+  secretKey: string
+  hostId: string
+  instance(id: string): string
+}
+
+/** Makes the data directory and names its parts. @throws when a socket inside would have too long a path. */
+export function dataPaths(dir: string): DataPaths {
+  const root = resolve(dir)
+  if (Buffer.byteLength(root) > MAX_DATA_DIR) throw new Error(`the data directory's path is longer than ${MAX_DATA_DIR} bytes, too long for the sockets in it: ${root} (set COB_DATA_DIR)`)
+  mkdirSync(root, { recursive: true, mode: 0o700 })
+  chmodSync(root, 0o700)
+  const instances = join(root, 'instances')
+  mkdirSync(instances, { recursive: true, mode: 0o700 })
+  return {
+    root,
+    postgres: join(root, 'postgres'),
+    postgresSocket: join(root, 'pg'),
+    instances,
+    apiKey: join(root, 'api-key'),
+    secretKey: join(root, 'secret-key'),
+    hostId: join(root, 'host-id'),
+    instance: (id) => join(instances, id),
+  }
+}

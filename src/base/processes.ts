@@ -1,0 +1,79 @@
+// Processes by number: who is alive, whose children, how to end a group. Linux only (/proc).
+import { readFileSync } from 'node:fs'
+import { WaitTimeout, until } from './wait.ts'
+
+/** How long a killed process may take to leave the process table. SIGKILL is not negotiable, so this only bounds the kernel. */
+export const KILLED_GONE_MS = 5_000
+
+/**
+ * When the process started, in clock ticks since boot (field 22 of /proc/pid/stat): with its pid, a name that is never reused.
+ * Undefined when there is no such process or only its zombie is left.
+ */
+export function startTicks(pid: number): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19]
+  } catch {
+    return undefined
+  }
+}
+
+/** Children of `pid`, as the kernel lists them; empty when it is gone. */
+export function childrenOf(pid: number): number[] {
+  try {
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
+  } catch {
+    return []
+  }
+}
+
+/** Every descendant of `pid`, nearest first. */
+export function descendantsOf(pid: number): number[] {
+  const found = childrenOf(pid)
+  for (let i = 0; i < found.length; i++) found.push(...childrenOf(found[i]!))
+  return found
+}
+
+/** A process named so that a reused pid is not mistaken for it. */
+export interface ProcessName {
+  pid: number
+  ticks: string
+}
+
+export const nameProcess = (pid: number): ProcessName | undefined => {
+  const ticks = startTicks(pid)
+  return ticks === undefined ? undefined : { pid, ticks }
+}
+
+export const isAlive = (name: ProcessName): boolean => startTicks(name.pid) === name.ticks
+
+/** Sends a signal to a process, or with `group` to the group it leads; a process that has gone is no error. */
+export function signalProcess(name: ProcessName, signal: NodeJS.Signals, group = false): void {
+  if (!isAlive(name)) return
+  try {
+    process.kill(group ? -name.pid : name.pid, signal)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
+
+/** Kills the processes (and the groups they lead), then waits until none is left. */
+export async function killAll(names: readonly ProcessName[]): Promise<void> {
+  for (const name of names) {
+    signalProcess(name, 'SIGKILL')
+    signalProcess(name, 'SIGKILL', true)
+  }
+  await until('killed processes to leave', KILLED_GONE_MS, () => names.every((name) => !isAlive(name)), { everyMs: 2 })
+}
+
+/** Asks a process to end, and kills it when it has not within `ms`. */
+export async function terminate(name: ProcessName, ms: number, ask: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+  signalProcess(name, ask)
+  try {
+    await until('a process to end', ms, () => !isAlive(name), { everyMs: 5 })
+  } catch (error) {
+    if (!(error instanceof WaitTimeout)) throw error
+    await killAll([name])
+  }
+}

@@ -1,0 +1,47 @@
+// Starting a program as another user from root, wherever on the disk its files are.
+import type { User } from './user.ts'
+
+/** Where bound folders appear to the started program. Always there on Debian; covered only in the program's own mount namespace. */
+const STAGE = '/mnt'
+
+/** A command line, and where each named folder is for the program it starts. */
+export interface Command {
+  file: string
+  args: string[]
+  /** The folder's path as the started program sees it. */
+  seen: Record<string, string>
+}
+
+/**
+ * The command that runs `program` as `user` with `folders` in reach.
+ *
+ * The checkout or the data may lie below a folder that only root may enter (/root, a mktemp -d). The program then could
+ * not even be executed by another user; so the folders are bound to a stage in a mount namespace of the program's own.
+ * `groups` are cgroup.procs files that the program is entered into before it starts.
+ * Without a user nothing changes: the program runs as it is.
+ */
+export function asUser(user: User | undefined, folders: Record<string, string>, program: (seen: Record<string, string>) => string[], groups: readonly string[] = []): Command {
+  if (user === undefined) {
+    const [file, ...args] = program(folders)
+    if (groups.length === 0) return { file: file!, args, seen: folders }
+    return { file: '/bin/sh', args: ['-c', `${enter(groups)}exec "$@"`, 'sh', file!, ...args], seen: folders }
+  }
+  const names = Object.keys(folders)
+  const seen = Object.fromEntries(names.map((name) => [name, `${STAGE}/${name}`]))
+  const script = [
+    'set -e',
+    enter(groups),
+    `mount -t tmpfs -o mode=755,size=64k cob ${STAGE}`,
+    ...names.flatMap((name) => [`mkdir ${seen[name]}`, `mount --bind "$1" ${seen[name]}`, 'shift']),
+    'cd /',
+    'uid=$1 gid=$2; shift 2',
+    'exec setpriv --reuid "$uid" --regid "$gid" --clear-groups --inh-caps=-all --bounding-set=-all -- "$@"',
+  ]
+  return {
+    file: 'unshare',
+    args: ['--mount', '--propagation', 'private', '/bin/sh', '-c', script.join('\n'), 'sh', ...names.map((name) => folders[name]!), String(user.uid), String(user.gid), ...program(seen)],
+    seen,
+  }
+}
+
+const enter = (groups: readonly string[]): string => groups.map((file) => `echo $$ > '${file}'\n`).join('')

@@ -1,0 +1,50 @@
+// Waiting with a name and an end. Nothing outside our process is awaited without one of these.
+import { setTimeout as sleepFor } from 'node:timers/promises'
+
+/** A wait that ran out. `what` names it, `ms` is its limit. */
+export class WaitTimeout extends Error {
+  readonly what: string
+  readonly ms: number
+  constructor(what: string, ms: number) {
+    super(`${what}: nothing within ${ms} ms`)
+    this.name = 'WaitTimeout'
+    this.what = what
+    this.ms = ms
+  }
+}
+
+/** Resolves with `promise`, or rejects with {@link WaitTimeout} after `ms`, or with the signal's reason. */
+export async function within<T>(what: string, ms: number, promise: Promise<T>, signal?: AbortSignal): Promise<T> {
+  signal?.throwIfAborted()
+  const { promise: ended, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new WaitTimeout(what, ms)), ms)
+  const onAbort = () => reject(signal?.reason)
+  signal?.addEventListener('abort', onAbort, { once: true })
+  try {
+    return await Promise.race([promise, ended])
+  } finally {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', onAbort)
+  }
+}
+
+/** Asks `probe` every `everyMs` until it gives something other than undefined or false; bounded by `ms` and `signal`. */
+export async function until<T>(what: string, ms: number, probe: () => Promise<T | undefined | false> | T | undefined | false, options: { everyMs?: number; signal?: AbortSignal } = {}): Promise<T> {
+  const end = performance.now() + ms
+  for (;;) {
+    options.signal?.throwIfAborted()
+    const answer = await probe()
+    if (answer !== undefined && answer !== false) return answer
+    if (performance.now() >= end) throw new WaitTimeout(what, ms)
+    await sleep(options.everyMs ?? 10, options.signal)
+  }
+}
+
+/** Sleeps `ms`, or rejects with the signal's reason as soon as it aborts. */
+export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  try {
+    await sleepFor(ms, undefined, { signal })
+  } catch (error) {
+    throw signal?.reason ?? error
+  }
+}

@@ -1,0 +1,63 @@
+// `cob doctor`: what is missing on this machine, each with what to do about it.
+import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import type { Config } from '../base/config.ts'
+import { isRoot, serviceUser } from '../base/user.ts'
+import { findLimits } from '../instances/local/limits.ts'
+import { planNetwork } from '../instances/local/network.ts'
+
+interface Check {
+  name: string
+  /** What is wrong; undefined when all is well. */
+  problem: string | undefined
+  /** A problem that keeps browsers from starting, or only a limit that is not enforced. */
+  fatal: boolean
+}
+
+/** Prints every check; returns the exit code: 1 when browsers cannot start. */
+export function doctor(config: Config): number {
+  const checks: Check[] = [
+    program('pasta', 'passt'),
+    program('bwrap', 'bubblewrap'),
+    program('Xvfb', 'xvfb'),
+    program('xkbcomp', 'x11-xkb-utils'),
+    program('ip', 'iproute2'),
+    program('setpriv', 'util-linux'),
+    { name: 'Chromium', problem: existsSync(config.chromium) ? undefined : `${config.chromium} is not there (apt-get install chromium, or set COB_CHROMIUM)`, fatal: true },
+    { name: '/dev/net/tun', problem: tun(), fatal: true },
+    { name: 'user namespaces', problem: userNamespaces(), fatal: true },
+    { name: 'service user', problem: attempt(() => void serviceUser()), fatal: true },
+    { name: 'network', problem: planNetwork(false).pasta.length > 0 ? undefined : 'this machine has no default route; browsers get no network', fatal: false },
+    { name: 'limits', problem: findLimits('doctor').finding, fatal: false },
+  ]
+  for (const { name, problem, fatal } of checks) process.stdout.write(`${problem === undefined ? 'ok     ' : fatal ? 'MISSING' : 'note   '} ${name}${problem === undefined ? '' : `: ${problem}`}\n`)
+  return checks.some(({ problem, fatal }) => fatal && problem !== undefined) ? 1 : 0
+}
+
+function program(name: string, pkg: string): Check {
+  const found = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/sbin'].some((dir) => existsSync(join(dir, name)))
+  return { name, problem: found ? undefined : `not found (apt-get install ${pkg})`, fatal: true }
+}
+
+// Instances are unprivileged whoever starts the service, so it is everybody who must be able to open it: Debian's udev makes it 0666.
+function tun(): string | undefined {
+  if (isRoot()) return attempt(() => accessSync('/dev/net/tun')) ?? (statSync('/dev/net/tun').mode & 0o006 ? undefined : 'only root may open it (chmod 666 /dev/net/tun, as Debian has it)')
+  return attempt(() => accessSync('/dev/net/tun', constants.R_OK | constants.W_OK))
+}
+
+function userNamespaces(): string | undefined {
+  const read = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8').trim() : undefined)
+  if (read('/proc/sys/kernel/unprivileged_userns_clone') === '0') return 'switched off (sysctl kernel.unprivileged_userns_clone=1)'
+  if (read('/proc/sys/user/max_user_namespaces') === '0') return 'none allowed (sysctl user.max_user_namespaces=10000)'
+  if (read('/proc/sys/kernel/apparmor_restrict_unprivileged_userns') === '1') return 'AppArmor restricts them (sysctl kernel.apparmor_restrict_unprivileged_userns=0)'
+  return undefined
+}
+
+const attempt = (work: () => void): string | undefined => {
+  try {
+    work()
+    return undefined
+  } catch (error) {
+    return (error as Error).message
+  }
+}

@@ -1,0 +1,47 @@
+// `cob serve`: the service in the foreground, until Ctrl-C.
+import type { Config } from '../base/config.ts'
+import { makeLog } from '../base/log.ts'
+import { startControlPlane } from '../control/main.ts'
+
+/** A second Ctrl-C, or this long after the first, ends the process at once; instances and Postgres are found again at the next start. */
+const STOP_MS = 30_000
+
+export async function serve(config: Config): Promise<void> {
+  const began = performance.now()
+  const log = makeLog('control', config.logLevel)
+  const stop = new AbortController()
+  const signalled = new Promise<NodeJS.Signals>((resolve) => {
+    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+      process.on(name, () => {
+        if (stop.signal.aborted) process.exit(130)
+        stop.abort(new Error('asked to stop'))
+        resolve(name)
+      })
+  })
+  const plane = await startControlPlane(config, log, stop.signal)
+  log.info({ url: plane.url, ms: Math.round(performance.now() - began) }, 'listening')
+  if (process.env.COB_GREETING !== '0') greet(plane.url, plane.key)
+  const name = await signalled
+  log.info({ signal: name }, 'stopping: ending the sessions')
+  setTimeout(() => {
+    log.error({ ms: STOP_MS }, 'could not stop in time')
+    process.exit(1)
+  }, STOP_MS).unref()
+  await plane[Symbol.asyncDispose]()
+  log.info({}, 'stopped')
+}
+
+function greet(url: string, key: { value: string; isNew: boolean }): void {
+  const shown = key.isNew ? key.value : '$KERNEL_API_KEY'
+  const lines = [
+    '',
+    `  Cob answers at  ${url}   (docs: ${url}/docs)`,
+    key.isNew ? `  API key         ${key.value}   (shown once; kept in the data directory as api-key)` : '  API key         as before (the data directory holds it in api-key)',
+    '',
+    `  SDK    export KERNEL_BASE_URL=${url} KERNEL_API_KEY=${shown}`,
+    `  curl   curl -X POST -H "Authorization: Bearer ${shown}" ${url}/browsers`,
+    `  demo   script/demo`,
+    '',
+  ]
+  process.stderr.write(`${lines.join('\n')}\n`)
+}

@@ -1,0 +1,19 @@
+// Everything callers can call: the contracts of all groups, and the document made of them.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { PACKAGE_DIR } from '../base/paths.ts'
+import { openapi } from '../http/openapi.ts'
+import type { Contract } from '../http/route.ts'
+import { browsers } from './browsers/contract.ts'
+import { instanceApis } from './browsers/instance-apis.ts'
+import { deployments } from './deployments/contract.ts'
+import { system } from './system/contract.ts'
+
+export const contracts: Contract[] = [browsers, instanceApis, deployments, system]
+
+/** The OpenAPI document as text; the committed openapi.json is exactly this. */
+export function openapiText(): string {
+  const { version } = JSON.parse(readFileSync(join(PACKAGE_DIR, 'package.json'), 'utf8')) as { version: string }
+  const info = { title: 'Cob', version, description: 'A browser cloud for AI agents. WebSockets (CDP, BiDi) are reached by the URLs in a session.' }
+  return `${JSON.stringify(openapi(info, contracts), null, 2)}\n`
+}

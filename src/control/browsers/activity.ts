@@ -1,0 +1,46 @@
+// Which sessions are in use right now, so that none times out under its user's hands.
+import { setInterval } from 'node:timers/promises'
+import type { Log } from '../../base/log.ts'
+import type { Db } from '../../store/db.ts'
+import type { Fleet } from './fleet.ts'
+import { touch } from './rows.ts'
+
+/** Timeouts are 10 s at least and are promised within 5 s. */
+const SWEEP_MS = 1_000
+
+export interface Activity {
+  /** Marks a session as in use until the returned function is called. */
+  hold(id: string): () => void
+}
+
+/** Counts holds; every second the held sessions are touched in the database and the idle ones ended, until `signal` aborts. */
+export function watchActivity(db: Db, fleet: Fleet, log: Log, signal: AbortSignal): Activity {
+  const holds = new Map<string, number>()
+  /** Held at some moment since the last sweep. */
+  let used = new Set<string>()
+  const sweep = async () => {
+    const ids = [...new Set([...used, ...holds.keys()])]
+    used = new Set()
+    await touch(db, ids)
+    await fleet.sweep()
+  }
+  const run = async () => {
+    for await (const _ of setInterval(SWEEP_MS, undefined, { signal })) await sweep().catch((err: unknown) => log.error({ err }, 'looking for idle sessions failed'))
+  }
+  run().catch(() => {}) // ends by its signal only
+  return {
+    hold(id) {
+      holds.set(id, (holds.get(id) ?? 0) + 1)
+      used.add(id)
+      let held = true
+      return () => {
+        if (!held) return
+        held = false
+        const left = (holds.get(id) ?? 1) - 1
+        if (left === 0) holds.delete(id)
+        else holds.set(id, left)
+        used.add(id)
+      }
+    },
+  }
+}

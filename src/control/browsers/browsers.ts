@@ -1,0 +1,171 @@
+// The rules of sessions: create, find, change, end, reach.
+import type { Fit } from '../../agent/session/contract.ts'
+import { callJson, type Endpoint } from '../../http/endpoint.ts'
+import { fault } from '../../http/fault.ts'
+import type { Page } from '../../http/route.ts'
+import { USUAL_MAX_SCREEN } from '../../instances/driver.ts'
+import { isDuplicate, type Db } from '../../store/db.ts'
+import type { Activity } from './activity.ts'
+import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
+import { WARM_KIND, WARM_VIEWPORT, type Fleet } from './fleet.ts'
+import { claimWarm, findBrowser, listBrowsers, updateRunning, type BrowserOptions, type BrowserRow, type ListFilter, type Ownership } from './rows.ts'
+import type { SessionTokens } from './tokens.ts'
+
+/** A policy restarts Chromium; everything else of a fit takes milliseconds. */
+const FIT_MS = 30_000
+/** Refresh rate when a caller names only a size. Peers go down to 10 Hz for large screens; nothing here needs that. */
+const DEFAULT_REFRESH_RATE = 60
+/** When the machine is full: a session may end at any moment. */
+const FULL_RETRY_SECONDS = 5
+
+interface BrowsersSettings {
+  db: Db
+  fleet: Fleet
+  tokens: SessionTokens
+  activity: Activity
+  host: string
+  maxBrowsers: number
+}
+
+export interface Browsers {
+  create(wanted: CreateBrowser, origin: string, signal: AbortSignal): Promise<Browser>
+  list(filter: ListFilter, origin: string): Promise<Page<Browser>>
+  get(idOrName: string, includeDeleted: boolean, origin: string): Promise<Browser>
+  update(idOrName: string, changes: UpdateBrowser, origin: string, signal: AbortSignal): Promise<Browser>
+  delete(idOrName: string): Promise<void>
+  /** The agent of a running session, held in use until released. @throws 404 */
+  reach(id: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
+}
+
+export function makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers }: BrowsersSettings): Browsers {
+  async function present(row: BrowserRow, origin: string): Promise<Browser> {
+    const { options } = row
+    const ws = origin.replace(/^http/, 'ws')
+    const token = await tokens.sign(row.id, new URL(origin).hostname)
+    return {
+      session_id: row.id,
+      created_at: row.created_at!.toISOString(),
+      cdp_ws_url: `${ws}/browsers/${row.id}/cdp?jwt=${token}`,
+      webdriver_ws_url: `${ws}/browsers/${row.id}/bidi?jwt=${token}`,
+      base_url: `${origin}/browsers/${row.id}`,
+      headless: options.headless,
+      stealth: options.stealth,
+      kiosk_mode: options.kiosk_mode,
+      timeout_seconds: row.timeout_seconds,
+      viewport: options.viewport,
+      tags: row.tags,
+      usage: { uptime_ms: Math.max(0, (row.deleted_at ?? new Date()).getTime() - row.created_at!.getTime()) },
+      ...(row.name !== null && { name: row.name }),
+      ...(options.start_url !== undefined && { start_url: options.start_url }),
+      ...(options.chrome_policy && { chrome_policy: options.chrome_policy }),
+      ...(row.deleted_at && { deleted_at: row.deleted_at.toISOString() }),
+    }
+  }
+
+  async function find(idOrName: string, includeDeleted = false): Promise<BrowserRow> {
+    const row = await findBrowser(db, idOrName, includeDeleted)
+    if (!row) throw fault.notFound('browser', idOrName)
+    return row
+  }
+
+  const named = async <T>(name: string | null | undefined, work: Promise<T>): Promise<T> =>
+    work.catch((error: unknown) => {
+      throw isDuplicate(error, 'browsers_name') ? fault.conflict(`there is a live browser named "${name}" already`) : error
+    })
+
+  const fit = async (row: BrowserRow, wanted: Fit, signal: AbortSignal): Promise<void> => {
+    if (Object.keys(wanted).length > 0) await callJson(row.endpoint!, 'POST', '/session/fit', wanted, AbortSignal.any([signal, AbortSignal.timeout(FIT_MS)]))
+  }
+
+  /** A warm browser that still runs, or a fresh one. */
+  async function obtain(ownership: Ownership, signal: AbortSignal): Promise<{ row: BrowserRow; warm: boolean }> {
+    const { viewport } = ownership.options
+    const fitsWarm = viewport.width <= USUAL_MAX_SCREEN.width && viewport.height <= USUAL_MAX_SCREEN.height
+    while (fitsWarm) {
+      const row = await claimWarm(db, host, WARM_KIND, ownership)
+      if (!row) break
+      fleet.refill()
+      if (fleet.has(row.id)) return { row, warm: true }
+      await fleet.end(row.id, 'lost')
+    }
+    const id = await fleet.start(ownership, signal)
+    return { row: await find(id), warm: false }
+  }
+
+  return {
+    async create(wanted, origin, signal) {
+      if (fleet.size >= maxBrowsers) throw fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
+      const options = optionsOf(wanted)
+      const { row, warm } = await named(wanted.name, obtain({ name: wanted.name, tags: wanted.tags ?? {}, options, timeoutSeconds: wanted.timeout_seconds }, signal))
+      const release = activity.hold(row.id)
+      try {
+        await fit(row, fitOf(options, warm), signal)
+        // Nobody would ever end a session whose caller went away before hearing of it.
+        signal.throwIfAborted()
+      } catch (error) {
+        await fleet.end(row.id, 'abandoned')
+        throw signal.aborted ? error : fault.unavailable('the browser did not take its settings', error)
+      } finally {
+        release()
+      }
+      return present(row, origin)
+    },
+    async list(filter, origin) {
+      const rows = await listBrowsers(db, filter)
+      return {
+        items: await Promise.all(rows.slice(0, filter.limit).map((row) => present(row, origin))),
+        nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined,
+      }
+    },
+    get: async (idOrName, includeDeleted, origin) => present(await find(idOrName, includeDeleted), origin),
+    async update(idOrName, changes, origin, signal) {
+      const before = await find(idOrName)
+      const viewport = changes.viewport && { width: changes.viewport.width, height: changes.viewport.height, refresh_rate: changes.viewport.refresh_rate ?? DEFAULT_REFRESH_RATE }
+      if (viewport) {
+        const max = { width: Math.max(USUAL_MAX_SCREEN.width, before.options.viewport.width), height: Math.max(USUAL_MAX_SCREEN.height, before.options.viewport.height) }
+        if (viewport.width > max.width) throw fault.field('viewport.width', `must be at most ${max.width} for this session; create one with a larger viewport`)
+        if (viewport.height > max.height) throw fault.field('viewport.height', `must be at most ${max.height} for this session; create one with a larger viewport`)
+      }
+      const row = await named(changes.name, updateRunning(db, before.id, {
+        ...(changes.name !== undefined && { name: changes.name || null }),
+        ...(changes.tags !== undefined && { tags: changes.tags ?? {} }),
+        ...(viewport && { options: { ...before.options, viewport } }),
+      }))
+      if (!row) throw fault.notFound('browser', idOrName)
+      if (viewport) await fit(row, { viewport }, signal)
+      return present(row, origin)
+    },
+    async delete(idOrName) {
+      const row = await find(idOrName)
+      if (!(await fleet.end(row.id, 'deleted'))) throw fault.notFound('browser', idOrName)
+    },
+    async reach(id) {
+      const row = await find(id)
+      if (row.state !== 'running' || !row.endpoint) throw fault.notFound('browser', id)
+      return { id: row.id, endpoint: row.endpoint, release: activity.hold(row.id) }
+    },
+  }
+}
+
+function optionsOf({ headless, stealth, kiosk_mode, viewport, start_url, chrome_policy }: CreateBrowser): BrowserOptions {
+  return {
+    headless,
+    stealth,
+    kiosk_mode,
+    viewport: viewport ? { ...viewport, refresh_rate: viewport.refresh_rate ?? DEFAULT_REFRESH_RATE } : WARM_VIEWPORT,
+    ...(start_url !== undefined && { start_url }),
+    ...(chrome_policy && { chrome_policy }),
+  }
+}
+
+/** What has to be done to a browser that was booted as warm ones are, or for its caller. */
+function fitOf({ headless, kiosk_mode, viewport, start_url, chrome_policy }: BrowserOptions, warm: boolean): Fit {
+  const same = viewport.width === WARM_VIEWPORT.width && viewport.height === WARM_VIEWPORT.height && viewport.refresh_rate === WARM_VIEWPORT.refresh_rate
+  return {
+    ...(warm && !same && { viewport }),
+    // A headless browser has a display too, so that its screen can be captured; its page fills the viewport.
+    ...((headless || kiosk_mode) && { fullscreen: true }),
+    ...(start_url !== undefined && { start_url }),
+    ...(chrome_policy && Object.keys(chrome_policy).length > 0 && { chrome_policy }),
+  }
+}

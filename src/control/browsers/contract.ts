@@ -1,0 +1,119 @@
+// The Browsers group as callers see it.
+import { z } from 'zod'
+import { isId } from '../../base/ids.ts'
+import { json, none, page, pagingQuery, queryBoolean, route } from '../../http/route.ts'
+
+const group = 'Browsers'
+
+/** An option of the interface whose group is not built: refused by name, never ignored. */
+const notBuilt = (what: string) => z.undefined({ error: `${what} not built yet in this version of Cob` }).optional()
+
+const Name = z
+  .string()
+  .min(1)
+  .max(255)
+  .refine((name) => !isId(name), 'must not look like an id (24 lower-case letters and digits)')
+
+const Tags = z.record(z.string().min(1).max(255), z.string().max(1024)).refine((tags) => Object.keys(tags).length <= 50, 'at most 50 tags')
+
+/** The largest screen the X server is started with. */
+const MAX_SIDE = 7680
+const viewport = {
+  width: z.int().min(100).max(MAX_SIDE),
+  height: z.int().min(100).max(MAX_SIDE),
+  refresh_rate: z.int().min(1).max(240).optional(),
+}
+
+const StartUrl = z
+  .string()
+  .max(2048)
+  .refine((url) => URL.canParse(url) && new URL(url).protocol !== 'javascript:', 'must be an absolute URL')
+
+/** Policies that would take the browser out of Cob's hands, or its traffic out of the session's rules. */
+const CLOSED_POLICY = /^(Extension|BlockExternalExtensions|Proxy|RemoteDebugging|DeveloperTools|HeadlessMode|WebDriver|UserDataDir|DiskCacheDir|CommandLineFlagSecurityWarningsEnabled)/
+const MAX_POLICY_BYTES = 5 * 1024 * 1024
+
+const ChromePolicy = z
+  .record(z.string(), z.unknown())
+  .refine((policy) => JSON.stringify(policy).length <= MAX_POLICY_BYTES, 'is larger than 5 MiB')
+  .superRefine((policy, context) => {
+    for (const name of Object.keys(policy).filter((key) => CLOSED_POLICY.test(key)))
+      context.addIssue({ code: 'custom', path: [name], message: 'policies for extensions, proxy and automation are not accepted' })
+  })
+
+export const CreateBrowser = z.strictObject({
+  headless: z.boolean().default(false),
+  viewport: z.strictObject(viewport).optional(),
+  start_url: StartUrl.optional(),
+  timeout_seconds: z.int().min(10).max(259_200).default(60),
+  name: Name.optional(),
+  tags: Tags.optional(),
+  kiosk_mode: z.boolean().default(false),
+  stealth: z.boolean().default(false),
+  chrome_policy: ChromePolicy.optional(),
+  gpu: z.literal(false, { error: 'GPU browsers are not built yet in this version of Cob' }).optional(),
+  profile: notBuilt('profiles are'),
+  proxy_id: notBuilt('proxies are'),
+  extensions: notBuilt('extensions are'),
+  invocation_id: notBuilt('invocations are'),
+  telemetry: notBuilt('telemetry is'),
+})
+export type CreateBrowser = z.output<typeof CreateBrowser>
+
+export const UpdateBrowser = z.strictObject({
+  /** Empty or null takes the name away. */
+  name: z.union([Name, z.literal(''), z.null()]).optional(),
+  /** Replaces all tags; `{}` or null takes them away. */
+  tags: Tags.nullable().optional(),
+  viewport: z.strictObject({ ...viewport, force: z.boolean().default(false) }).optional(),
+  profile: notBuilt('profiles are'),
+  proxy_id: notBuilt('proxies are'),
+  disable_default_proxy: notBuilt('proxies are'),
+  telemetry: notBuilt('telemetry is'),
+})
+export type UpdateBrowser = z.output<typeof UpdateBrowser>
+
+const Time = z.iso.datetime()
+
+/** A session. */
+export const Browser = z.object({
+  session_id: z.string(),
+  created_at: Time,
+  cdp_ws_url: z.string(),
+  webdriver_ws_url: z.string(),
+  base_url: z.string().optional(),
+  headless: z.boolean(),
+  stealth: z.boolean(),
+  kiosk_mode: z.boolean(),
+  timeout_seconds: z.int(),
+  viewport: z.object({ width: z.int(), height: z.int(), refresh_rate: z.int() }),
+  name: z.string().optional(),
+  tags: z.record(z.string(), z.string()).optional(),
+  start_url: z.string().optional(),
+  chrome_policy: z.record(z.string(), z.unknown()).optional(),
+  usage: z.object({ uptime_ms: z.int() }),
+  deleted_at: Time.optional(),
+})
+export type Browser = z.output<typeof Browser>
+
+const params = z.strictObject({ id_or_name: z.string().min(1) })
+
+export const browsers = {
+  createBrowser: route({ method: 'POST', path: '/browsers', id: 'createBrowser', group, summary: 'Create a browser session', body: CreateBrowser, bodyOptional: true, maxBodyBytes: MAX_POLICY_BYTES + 1024 * 1024, reply: json(Browser), faults: ['conflict', 'too_many_requests', 'unavailable'], deadlineMs: 120_000 }),
+  listBrowsers: route({
+    method: 'GET', path: '/browsers', id: 'listBrowsers', group, summary: 'List browser sessions, the newest first',
+    query: z.strictObject({
+      ...pagingQuery,
+      status: z.enum(['active', 'deleted', 'all']).optional(),
+      include_deleted: queryBoolean.optional(),
+      /** Part of a name, or a whole id. */
+      query: z.string().max(255).optional(),
+      /** `tags[k]=v`: all must match. */
+      tags: z.record(z.string(), z.string()).optional(),
+    }),
+    reply: page(Browser),
+  }),
+  getBrowser: route({ method: 'GET', path: '/browsers/{id_or_name}', id: 'getBrowser', group, summary: 'Get a browser session', params, query: z.strictObject({ include_deleted: queryBoolean.default(false) }), reply: json(Browser), faults: ['not_found'] }),
+  updateBrowser: route({ method: 'PATCH', path: '/browsers/{id_or_name}', id: 'updateBrowser', group, summary: 'Change a browser session', params, body: UpdateBrowser, bodyOptional: true, reply: json(Browser), faults: ['not_found', 'conflict', 'unavailable'] }),
+  deleteBrowser: route({ method: 'DELETE', path: '/browsers/{id_or_name}', id: 'deleteBrowser', group, summary: 'End a browser session', params, reply: none(), faults: ['not_found'] }),
+}

@@ -1,0 +1,210 @@
+// The instances behind the sessions: started, kept warm, adopted after a crash, ended. Knows nothing of requests.
+import { newId } from '../../base/ids.ts'
+import type { Log } from '../../base/log.ts'
+import { sleep } from '../../base/wait.ts'
+import type { Viewport } from '../../agent/session/contract.ts'
+import { USUAL_MAX_SCREEN, type Driver, type Instance } from '../../instances/driver.ts'
+import type { Db } from '../../store/db.ts'
+import { moveBrowser } from './lifecycle.ts'
+import { insertStarting, liveOnHost, timedOut, type Ownership } from './rows.ts'
+
+/** What warm browsers are booted as; a session that wants something else is fitted live. */
+export const WARM_VIEWPORT: Viewport = { width: 1920, height: 1080, refresh_rate: 60 }
+export const WARM_KIND = 'usual'
+
+/** A boot takes a CPU second; it waits until the caller that emptied the shelf has most likely got under way. */
+const REFILL_AFTER_MS = 250
+/** After a failed boot: first wait, doubled up to the last. */
+const RETRY_FIRST_MS = 1_000
+const RETRY_LAST_MS = 30_000
+
+/** Why a session ended; also told to clients whose sockets are closed by it. */
+export type EndReason = 'deleted' | 'timeout' | 'crashed' | 'abandoned' | 'shutdown' | 'lost'
+
+interface FleetSettings {
+  db: Db
+  driver: Driver
+  host: string
+  warmTarget: number
+  log: Log
+  /** Told before an instance is killed, so that its clients can be told why. */
+  onEnding: (id: string, reason: EndReason) => void
+}
+
+export class Fleet {
+  readonly #settings: FleetSettings
+  readonly #instances = new Map<string, Instance>()
+  readonly #ending = new Map<string, Promise<void>>()
+  readonly #stop = new AbortController()
+  #refilling: Promise<void> | undefined
+  #refillAt = 0
+  #well = true
+
+  constructor(settings: FleetSettings) {
+    this.#settings = settings
+  }
+
+  /** Instances that run, warm ones and sessions. */
+  get size(): number {
+    return this.#instances.size
+  }
+
+  /** Whether the last attempt to keep a warm browser worked. */
+  get isWell(): boolean {
+    return this.#well
+  }
+
+  has(id: string): boolean {
+    return this.#instances.has(id)
+  }
+
+  /** After a start: adopts the instances that outlived the last service, and ends whatever has no counterpart. */
+  async reconcile(): Promise<void> {
+    const { db, driver, host, log } = this.#settings
+    const [instances, rows] = await Promise.all([driver.list(), liveOnHost(db, host)])
+    const running = new Map(instances.map((instance) => [instance.id, instance]))
+    for (const row of rows) {
+      const instance = running.get(row.id)
+      if (instance && (row.state === 'running' || row.state === 'warm')) {
+        log.info({ browser: row.id, state: row.state }, 'adopted a browser that outlived the last service')
+        this.#adopt(instance)
+        running.delete(row.id)
+      }
+    }
+    await db.updateTable('browsers').set({ last_active_at: new Date() }).where('host', '=', host).where('state', '=', 'running').execute()
+    await Promise.all([...running.values()].map((instance) => instance[Symbol.asyncDispose]()))
+    for (const row of rows.filter(({ id }) => !this.#instances.has(id))) {
+      log.warn({ browser: row.id, state: row.state }, 'a browser was lost with the last service')
+      await this.#close(row.id, row.state === 'stopping' ? 'deleted' : 'lost')
+    }
+  }
+
+  /** Boots an instance for a caller. @throws when it does not come up; nothing is left then. */
+  async start(ownership: Ownership, signal: AbortSignal): Promise<string> {
+    const id = newId()
+    const { viewport } = ownership.options
+    await insertStarting(this.#settings.db, id, this.#settings.host, null, ownership)
+    // Sides that exceed the usual screen get an X server of their own size; RandR cannot grow one.
+    const maxScreen = { width: Math.max(viewport.width, USUAL_MAX_SCREEN.width), height: Math.max(viewport.height, USUAL_MAX_SCREEN.height) }
+    const instance = await this.#boot(id, { id, viewport, maxScreen }, signal)
+    const now = new Date()
+    await this.#moved(instance, 'running', { endpoint: JSON.stringify(instance.agent), created_at: now, last_active_at: now })
+    return id
+  }
+
+  /** Ends a browser: clients are told, the instance is removed, the row is closed. Twice is once. */
+  async end(id: string, reason: EndReason): Promise<boolean> {
+    const under = this.#ending.get(id)
+    if (under) {
+      await under
+      return true
+    }
+    if ((await moveBrowser(this.#settings.db, id, 'stopping', reason)) !== undefined) await this.#finish(id, reason)
+    else if (this.#ending.has(id)) await this.#ending.get(id)
+    else return false
+    return true
+  }
+
+  /** Ends sessions whose timeout has passed, and finishes what an error had interrupted. */
+  async sweep(): Promise<void> {
+    const { db, host } = this.#settings
+    for (const id of await timedOut(db, host)) await this.end(id, 'timeout')
+    for (const { id, state } of await liveOnHost(db, host)) if ((state === 'stopping' || state === 'failed') && !this.#ending.has(id)) await this.#finish(id, state === 'failed' ? 'crashed' : 'deleted')
+  }
+
+  /** Starts keeping warm browsers, and goes on until {@link stop}. */
+  refill(): void {
+    this.#refillAt = performance.now() + REFILL_AFTER_MS
+    this.#refilling ??= this.#fill().finally(() => (this.#refilling = undefined))
+  }
+
+  /** Ends every browser of this host. */
+  async stop(): Promise<void> {
+    this.#stop.abort(new Error('the service stops'))
+    await this.#refilling
+    await Promise.all((await liveOnHost(this.#settings.db, this.#settings.host)).map(({ id }) => this.end(id, 'shutdown')))
+    await Promise.all(this.#ending.values())
+  }
+
+  async #fill(): Promise<void> {
+    const { db, host, warmTarget, log } = this.#settings
+    let retryMs = RETRY_FIRST_MS
+    const { signal } = this.#stop
+    while (!signal.aborted) {
+      const wait = this.#refillAt - performance.now()
+      if (wait > 0) {
+        await sleep(wait, signal).catch(() => {})
+        continue
+      }
+      const warm = await db.selectFrom('browsers').select('id').where('host', '=', host).where('state', '=', 'warm').execute()
+      if (warm.length >= warmTarget) return
+      const id = newId()
+      try {
+        await insertStarting(db, id, host, WARM_KIND)
+        const instance = await this.#boot(id, { id, viewport: WARM_VIEWPORT, maxScreen: USUAL_MAX_SCREEN }, signal)
+        await this.#moved(instance, 'warm', { endpoint: JSON.stringify(instance.agent) })
+        retryMs = RETRY_FIRST_MS
+        this.#well = true
+      } catch (err) {
+        if (signal.aborted) return
+        this.#well = false
+        log.error({ err, retryMs }, 'a warm browser did not start')
+        await sleep(retryMs, signal).catch(() => {})
+        retryMs = Math.min(RETRY_LAST_MS, retryMs * 2)
+      }
+    }
+  }
+
+  async #boot(id: string, spec: Parameters<Driver['start']>[0], signal: AbortSignal): Promise<Instance> {
+    try {
+      return await this.#settings.driver.start(spec, signal)
+    } catch (error) {
+      await this.#close(id, signal.aborted ? 'abandoned' : 'crashed')
+      throw error
+    }
+  }
+
+  /** Enters a booted instance into its new state, or ends it when the row has gone another way. */
+  async #moved(instance: Instance, to: 'warm' | 'running', columns: Record<string, unknown>): Promise<void> {
+    const moved = await moveBrowser(this.#settings.db, instance.id, to, null, columns).catch(async (error: unknown) => {
+      await instance[Symbol.asyncDispose]()
+      throw error
+    })
+    if (moved) return this.#adopt(instance)
+    await instance[Symbol.asyncDispose]()
+    await this.#close(instance.id, 'abandoned')
+    throw new Error(`browser ${instance.id} was ended while it started`)
+  }
+
+  #adopt(instance: Instance): void {
+    const { log, db } = this.#settings
+    this.#instances.set(instance.id, instance)
+    const onExit = async ({ reason }: { reason: string }) => {
+      if (this.#ending.has(instance.id)) return
+      log.error({ browser: instance.id, reason }, 'a browser ended by itself')
+      if (await moveBrowser(db, instance.id, 'failed', reason)) await this.#finish(instance.id, 'crashed')
+      this.refill()
+    }
+    void instance.exited.then(onExit).catch((err: unknown) => log.error({ err, browser: instance.id }, 'cleaning up after a browser failed'))
+  }
+
+  #finish(id: string, reason: EndReason): Promise<void> {
+    const finishing = (async () => {
+      this.#settings.onEnding(id, reason)
+      await this.#instances.get(id)?.[Symbol.asyncDispose]()
+      await moveBrowser(this.#settings.db, id, 'deleted', reason, { deleted_at: new Date(), end_reason: reason })
+    })()
+    this.#ending.set(id, finishing)
+    return finishing.finally(() => {
+      this.#instances.delete(id)
+      this.#ending.delete(id)
+    })
+  }
+
+  /** Closes the row of a browser that has no instance (any more). */
+  async #close(id: string, reason: EndReason): Promise<void> {
+    const { db } = this.#settings
+    await moveBrowser(db, id, 'failed', reason)
+    await moveBrowser(db, id, 'deleted', reason, { deleted_at: new Date(), end_reason: reason })
+  }
+}

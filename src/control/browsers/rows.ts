@@ -1,0 +1,123 @@
+// The browsers' rows: every query on them, and nothing else.
+import { sql, type Selectable, type SqlBool } from 'kysely'
+import type { Viewport } from '../../agent/session/contract.ts'
+import type { Endpoint } from '../../http/endpoint.ts'
+import type { Db } from '../../store/db.ts'
+import type { Tables } from '../../store/tables.ts'
+import type { BrowserState } from './lifecycle.ts'
+
+/** What a caller asked for, as it is kept. */
+export interface BrowserOptions {
+  headless: boolean
+  stealth: boolean
+  kiosk_mode: boolean
+  viewport: Viewport
+  start_url?: string
+  chrome_policy?: Record<string, unknown>
+}
+
+/** What a new session gets of its caller. */
+export interface Ownership {
+  name: string | undefined
+  tags: Record<string, string>
+  options: BrowserOptions
+  timeoutSeconds: number
+}
+
+export type BrowserRow = Omit<Selectable<Tables['browsers']>, 'options' | 'endpoint' | 'state'> & { options: BrowserOptions; endpoint: Endpoint | null; state: BrowserState }
+
+const one = (rows: unknown[]): BrowserRow | undefined => rows[0] as BrowserRow | undefined
+
+/** Columns that make a row a caller's session. */
+export const owned = ({ name, tags, options, timeoutSeconds }: Ownership) => ({
+  name: name ?? null,
+  tags: JSON.stringify(tags),
+  options: JSON.stringify(options),
+  timeout_seconds: timeoutSeconds,
+})
+
+export async function insertStarting(db: Db, id: string, host: string, warmKind: string | null, ownership?: Ownership): Promise<void> {
+  await sql`
+    with made as (
+      insert into browsers (id, state, host, warm_kind, name, tags, options, timeout_seconds)
+      values (${id}, 'starting', ${host}, ${warmKind}, ${ownership?.name ?? null}, ${JSON.stringify(ownership?.tags ?? {})}, ${JSON.stringify(ownership?.options ?? {})}, ${ownership?.timeoutSeconds ?? 60})
+      returning id)
+    insert into browser_events (browser_id, state) select id, 'starting' from made`.execute(db)
+}
+
+/** Takes a warm browser of `kind` off the shelf and makes it the caller's, in one statement; undefined when there is none. */
+export async function claimWarm(db: Db, host: string, kind: string, { name, tags, options, timeoutSeconds }: Ownership): Promise<BrowserRow | undefined> {
+  const { rows } = await sql`
+    with shelf as (select id from browsers where state = 'warm' and host = ${host} and warm_kind = ${kind} order by made_at limit 1 for update skip locked),
+    claimed as (
+      update browsers b set state = 'running', name = ${name ?? null}, tags = ${JSON.stringify(tags)}, options = ${JSON.stringify(options)},
+        timeout_seconds = ${timeoutSeconds}, created_at = now(), last_active_at = now()
+      from shelf where b.id = shelf.id returning b.*),
+    logged as (insert into browser_events (browser_id, state, reason) select id, 'running', 'claimed warm' from claimed)
+    select * from claimed`.execute(db)
+  return one(rows)
+}
+
+const LIVE = sql<SqlBool>`deleted_at is null and created_at is not null`
+
+/** A caller's session by id or, while it lives, by name. */
+export async function findBrowser(db: Db, idOrName: string, includeDeleted: boolean): Promise<BrowserRow | undefined> {
+  const live = await db.selectFrom('browsers').selectAll().where(LIVE)
+    .where((eb) => eb.or([eb('id', '=', idOrName), eb(sql`lower(name)`, '=', sql`lower(${idOrName})`)])).executeTakeFirst()
+  if (live || !includeDeleted) return live as unknown as BrowserRow | undefined
+  const dead = await db.selectFrom('browsers').selectAll().where('created_at', 'is not', null)
+    .where((eb) => eb.or([eb('id', '=', idOrName), eb(sql`lower(name)`, '=', sql`lower(${idOrName})`)])).orderBy('created_at', 'desc').limit(1).executeTakeFirst()
+  return dead as unknown as BrowserRow | undefined
+}
+
+export interface ListFilter {
+  status: 'active' | 'deleted' | 'all'
+  query: string | undefined
+  tags: Record<string, string>
+  offset: number
+  limit: number
+}
+
+/** One page of sessions, the newest first, with one row more than `limit` when there are more. */
+export async function listBrowsers(db: Db, { status, query, tags, offset, limit }: ListFilter): Promise<BrowserRow[]> {
+  let select = db.selectFrom('browsers').selectAll().where('created_at', 'is not', null)
+  if (status !== 'all') select = select.where('deleted_at', status === 'active' ? 'is' : 'is not', null)
+  if (query) select = select.where((eb) => eb.or([eb('id', '=', query), eb(sql`strpos(lower(name), lower(${query}))`, '>', 0)]))
+  if (Object.keys(tags).length > 0) select = select.where(sql<SqlBool>`tags @> ${JSON.stringify(tags)}::jsonb`)
+  return (await select.orderBy('created_at', 'desc').orderBy('id').offset(offset).limit(limit + 1).execute()) as unknown as BrowserRow[]
+}
+
+/** Changes name, tags or options of a running session; undefined when it is no longer running. */
+export async function updateRunning(db: Db, id: string, changes: { name?: string | null; tags?: Record<string, string>; options?: BrowserOptions }): Promise<BrowserRow | undefined> {
+  const row = await db.updateTable('browsers')
+    .set({
+      last_active_at: sql`last_active_at`,
+      ...(changes.name !== undefined && { name: changes.name }),
+      ...(changes.tags && { tags: JSON.stringify(changes.tags) }),
+      ...(changes.options && { options: JSON.stringify(changes.options) }),
+    })
+    .where('id', '=', id).where('state', '=', 'running').returningAll().executeTakeFirst()
+  return row as unknown as BrowserRow | undefined
+}
+
+/** Rows of this host that are not deleted, whoever owns them. */
+export async function liveOnHost(db: Db, host: string): Promise<BrowserRow[]> {
+  return (await db.selectFrom('browsers').selectAll().where('host', '=', host).where('deleted_at', 'is', null).execute()) as unknown as BrowserRow[]
+}
+
+/** Puts off the timeout of sessions in use. */
+export async function touch(db: Db, ids: readonly string[]): Promise<void> {
+  if (ids.length > 0) await db.updateTable('browsers').set({ last_active_at: sql`now()` }).where('id', 'in', [...ids]).where('state', '=', 'running').execute()
+}
+
+/** Sessions of this host whose timeout has passed. */
+export async function timedOut(db: Db, host: string): Promise<string[]> {
+  const rows = await db.selectFrom('browsers').select('id').where('host', '=', host).where('state', '=', 'running').where(sql<SqlBool>`last_active_at + timeout_seconds * interval '1 second' < now()`).execute()
+  return rows.map(({ id }) => id)
+}
+
+/** Live sessions by state, for metrics. */
+export async function countByState(db: Db): Promise<Record<string, number>> {
+  const rows = await db.selectFrom('browsers').select(['state', (eb) => eb.fn.countAll<number>().as('count')]).where('deleted_at', 'is', null).groupBy('state').execute()
+  return Object.fromEntries(rows.map(({ state, count }) => [state, Number(count)]))
+}

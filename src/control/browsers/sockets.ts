@@ -1,0 +1,54 @@
+// WebSockets of a session: CDP and BiDi, spliced to the agent. They end with the session, and say why.
+import type { Log } from '../../base/log.ts'
+import { upgradeTo } from '../../http/endpoint.ts'
+import { fault } from '../../http/fault.ts'
+import { splice, type CloseReason } from '../../http/splice.ts'
+import { completeHandshake, handshakeHeaders, type UpgradeHandler } from '../../http/upgrade.ts'
+import type { Browsers } from './browsers.ts'
+import type { EndReason } from './fleet.ts'
+import type { SessionTokens } from './tokens.ts'
+
+/** WebSocket close codes by reason; 4000-4999 are free for applications, 1001 means the server goes away. */
+const CODES: Record<EndReason, number> = { deleted: 4001, timeout: 4002, crashed: 4003, abandoned: 4001, lost: 4003, shutdown: 1001 }
+
+export interface SessionSockets {
+  handlers: Record<string, UpgradeHandler>
+  /** Closes the sockets of a session that is about to end. */
+  close(id: string, reason: EndReason): void
+}
+
+export function sessionSockets(browsers: Browsers, tokens: SessionTokens, log: Log): SessionSockets {
+  const open = new Map<string, Set<(reason: EndReason) => void>>()
+
+  const handler = (path: string): UpgradeHandler => async ({ params, query, request, socket, head, signal }) => {
+    const id = params.id!
+    await tokens.check(query.jwt, id)
+    const target = await browsers.reach(id)
+    const ending = new AbortController()
+    let why: CloseReason = { code: CODES.crashed, reason: { reason: 'crashed' } }
+    const close = (reason: EndReason) => {
+      why = { code: CODES[reason], reason: { reason } }
+      ending.abort()
+    }
+    const sockets = open.get(id) ?? new Set()
+    open.set(id, sockets.add(close))
+    try {
+      const upstream = await upgradeTo(target.endpoint, path, handshakeHeaders(request), AbortSignal.any([signal, ending.signal])).catch((error: unknown) => {
+        throw fault.unavailable('the browser did not take the connection', error)
+      })
+      completeHandshake(socket, upstream)
+      if (head.length > 0) upstream.socket.write(head)
+      await splice(socket, upstream.socket, upstream.head, () => why, ending.signal)
+    } finally {
+      target.release()
+      sockets.delete(close)
+      if (sockets.size === 0) open.delete(id)
+      log.debug({ browser: id, path }, 'a WebSocket ended')
+    }
+  }
+
+  return {
+    handlers: { '/browsers/{id}/cdp': handler('/session/cdp'), '/browsers/{id}/bidi': handler('/session/bidi') },
+    close: (id, reason) => open.get(id)?.forEach((end) => end(reason)),
+  }
+}

@@ -1,0 +1,119 @@
+// The control plane, wired: opens things in order into a scope, passes them as arguments, listens.
+import { randomBytes } from 'node:crypto'
+import type { AddressInfo } from 'node:net'
+import { ConfigError, type Config } from '../base/config.ts'
+import { newId } from '../base/ids.ts'
+import type { Log } from '../base/log.ts'
+import { dataPaths, type DataPaths } from '../base/paths.ts'
+import { secretFile } from '../base/secret-file.ts'
+import { mountForward } from '../http/forward.ts'
+import { mount } from '../http/mount.ts'
+import { makeServer, sealPaths } from '../http/server.ts'
+import { mountUpgrades } from '../http/upgrade.ts'
+import type { Driver } from '../instances/driver.ts'
+import { openDb, type Db } from '../store/db.ts'
+import { startPostgres } from '../store/embedded.ts'
+import { holdHost } from '../store/host-lock.ts'
+import { openapiText } from './api.ts'
+import { watchActivity } from './browsers/activity.ts'
+import { makeBrowsers } from './browsers/browsers.ts'
+import { browsers as browsersContract } from './browsers/contract.ts'
+import { Fleet, type EndReason } from './browsers/fleet.ts'
+import { browserHandlers } from './browsers/handlers.ts'
+import { innerPath, instanceApis, reacher } from './browsers/instance-apis.ts'
+import { sessionSockets } from './browsers/sockets.ts'
+import { sessionTokens } from './browsers/tokens.ts'
+import { deployments } from './deployments/contract.ts'
+import { deploymentHandlers } from './deployments/handlers.ts'
+import { allowKey, keyChecker, newKey } from './org/keys.ts'
+import { system } from './system/contract.ts'
+import { serveDocs } from './system/docs.ts'
+import { systemHandlers } from './system/handlers.ts'
+import { makeMetrics } from './system/metrics.ts'
+
+export interface ControlPlane extends AsyncDisposable {
+  /** Where it listens. */
+  url: string
+  /** The key to use; `isNew` when this start made it. */
+  key: { value: string; isNew: boolean }
+}
+
+/** Starts the service; disposing ends it with its sessions and its Postgres. */
+export async function startControlPlane(config: Config, log: Log, signal: AbortSignal): Promise<ControlPlane> {
+  await using scope = new AsyncDisposableStack()
+  const paths = dataPaths(config.dataDir)
+  const host = secretFile(paths.hostId, newId).value
+  const db = await openStore(config, paths, log, signal, scope)
+  await holdHost(db, host, scope)
+  const key = await firstKey(config, paths, db)
+  const tokens = sessionTokens(Buffer.from(config.secretKey ?? secretFile(paths.secretKey, () => randomBytes(32).toString('hex')).value, 'hex'))
+
+  const driver = await makeDriver(config, paths, host, log)
+  // Sockets need the sessions' rules, which need the fleet, which tells the sockets when a session ends.
+  let onEnding: (id: string, reason: EndReason) => void = () => {}
+  const fleet = new Fleet({ db, driver, host, warmTarget: config.warmBrowsers, log, onEnding: (id, reason) => onEnding(id, reason) })
+  await fleet.reconcile()
+  const background = new AbortController()
+  const activity = watchActivity(db, fleet, log, background.signal)
+  scope.defer(() => background.abort())
+
+  const browsers = makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers: config.maxBrowsers })
+  const sockets = sessionSockets(browsers, tokens, log)
+  onEnding = sockets.close
+  const metrics = makeMetrics()
+  const authenticate = keyChecker(db)
+  const context = makeServer({ log, authenticate, origin: config.publicUrl, onDone: metrics.request })
+  const { app } = context
+  mount(context, browsersContract, browserHandlers(browsers))
+  mountForward(context, instanceApis, reacher(browsers, tokens, authenticate), innerPath)
+  mount(context, deployments, deploymentHandlers(db))
+  const upgrades = mountUpgrades(app.server, log, sockets.handlers)
+  mount(context, system, systemHandlers({ db, metrics, openSockets: upgrades.open, browsersWork: () => fleet.isWell, openapiText: openapiText() }))
+  serveDocs(app)
+  sealPaths(context)
+  // No new callers first; then the sessions, then their store.
+  scope.defer(async () => {
+    app.server.close()
+    await fleet.stop()
+    await app.close()
+  })
+  await app.listen({ host: config.host, port: config.port }).catch((error: NodeJS.ErrnoException) => {
+    throw error.code === 'EADDRINUSE' ? new ConfigError('COB_PORT', `${config.port} is in use by another program`) : error
+  })
+  fleet.refill()
+  const { port } = app.server.address() as AddressInfo
+  const owner = scope.move()
+  return { url: config.publicUrl ?? `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`, key, [Symbol.asyncDispose]: () => owner.disposeAsync() }
+}
+
+async function openStore(config: Config, paths: DataPaths, log: Log, signal: AbortSignal, scope: AsyncDisposableStack): Promise<Db> {
+  let address: Parameters<typeof openDb>[0]
+  if (config.databaseUrl) address = { connectionString: config.databaseUrl }
+  else {
+    const postgres = await startPostgres(paths, log, signal)
+    scope.defer(() => postgres.stop())
+    address = postgres.address
+  }
+  const db = await openDb(address, log)
+  scope.defer(() => db.destroy())
+  return db
+}
+
+async function makeDriver(config: Config, paths: DataPaths, host: string, log: Log): Promise<Driver> {
+  switch (config.driver) {
+    case 'local':
+      return (await import('../instances/local/local.ts')).localDriver(config, paths, host, log)
+    case 'fake':
+      return (await import('../instances/fake/fake.ts')).fakeDriver(paths)
+  }
+}
+
+async function firstKey(config: Config, paths: DataPaths, db: Db): Promise<{ value: string; isNew: boolean }> {
+  if (config.apiKey) {
+    await allowKey(db, 'COB_API_KEY', config.apiKey)
+    return { value: config.apiKey, isNew: false }
+  }
+  const { value, made } = secretFile(paths.apiKey, newKey)
+  await allowKey(db, 'first key', value)
+  return { value, isNew: made }
+}

@@ -1,0 +1,40 @@
+// API keys: made, hashed, checked. The database holds their SHA-256 only.
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { sql } from 'kysely'
+import { newId } from '../../base/ids.ts'
+import { fault } from '../../http/fault.ts'
+import type { Db } from '../../store/db.ts'
+
+/** How long a checked key is taken for good without asking again; also how long a deleted one may still work. */
+const REMEMBER_MS = 2_000
+const REMEMBER_KEYS = 1_000
+
+/** A new key: 160 random bits, no dots (clients take a token with two dots for a JWT). */
+export const newKey = (): string => `cob_${randomBytes(20).toString('hex')}`
+
+const hashOf = (key: string): Buffer => createHash('sha256').update(key).digest()
+
+/** The first 8 and last 4 characters, as clients show keys. */
+const mask = (key: string): string => `${key.slice(0, 8)}…${key.slice(-4)}`
+
+/** Lets `key` in under `name`, and nothing else under that name any more. */
+export async function allowKey(db: Db, name: string, key: string): Promise<void> {
+  const hash = hashOf(key)
+  await db.updateTable('api_keys').set({ deleted_at: sql`now()` }).where('name', '=', name).where('hash', '!=', hash).where('deleted_at', 'is', null).execute()
+  await db.insertInto('api_keys').values({ id: newId(), name, hash, masked: mask(key), deleted_at: null }).onConflict((conflict) => conflict.column('hash').doUpdateSet({ deleted_at: null })).execute()
+}
+
+/** Makes the check that every request passes. @throws 401 */
+export function keyChecker(db: Db): (token: string | undefined) => Promise<void> {
+  const good = new Map<string, number>()
+  return async (token) => {
+    if (token === undefined) throw fault.unauthorized('an API key is required: Authorization: Bearer <key>')
+    const hash = hashOf(token)
+    const name = hash.toString('base64')
+    if ((good.get(name) ?? 0) > performance.now()) return
+    const row = await db.selectFrom('api_keys').select('hash').where('hash', '=', hash).where('deleted_at', 'is', null).executeTakeFirst()
+    if (!row || !timingSafeEqual(row.hash, hash)) throw fault.unauthorized('this API key is not known')
+    if (good.size >= REMEMBER_KEYS) good.clear()
+    good.set(name, performance.now() + REMEMBER_MS)
+  }
+}

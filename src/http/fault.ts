@@ -1,0 +1,111 @@
+// The only place that knows which errors callers may see: code, status, words. Everything else becomes `internal_error`.
+import { z } from 'zod'
+
+/** Body of every error answer (the SDK's ErrorModel). */
+export const ErrorModel = z.object({
+  code: z.string(),
+  message: z.string(),
+  details: z.array(z.object({ code: z.string().optional(), message: z.string().optional() })).optional(),
+  inner_error: z.object({ code: z.string().optional(), message: z.string().optional() }).optional(),
+})
+export type ErrorBody = z.infer<typeof ErrorModel>
+
+const STATUS = {
+  bad_request: 400,
+  unauthorized: 401,
+  not_found: 404,
+  method_not_allowed: 405,
+  request_timeout: 408,
+  conflict: 409,
+  payload_too_large: 413,
+  client_closed_request: 499,
+  too_many_requests: 429,
+  internal_error: 500,
+  unavailable: 503,
+  deadline_exceeded: 504,
+} as const
+export type FaultCode = keyof typeof STATUS
+
+/** A problem with one field: `field` in dotted form, or '' for the whole input. */
+export interface FieldProblem {
+  field: string
+  problem: string
+}
+
+interface FaultOptions {
+  details?: ErrorBody['details']
+  inner?: ErrorBody['inner_error']
+  headers?: Record<string, string>
+  cause?: unknown
+}
+
+/** An error that a caller is meant to see. Its cause goes to the log only. */
+export class Fault extends Error {
+  readonly code: FaultCode
+  readonly details: ErrorBody['details']
+  readonly inner: ErrorBody['inner_error']
+  readonly headers: Record<string, string>
+  constructor(code: FaultCode, message: string, options: FaultOptions = {}) {
+    super(message, { cause: options.cause })
+    this.name = 'Fault'
+    this.code = code
+    this.details = options.details
+    this.inner = options.inner
+    this.headers = options.headers ?? {}
+  }
+  get status(): number {
+    return STATUS[this.code]
+  }
+  body(): ErrorBody {
+    return { code: this.code, message: this.message, ...(this.details && { details: this.details }), ...(this.inner && { inner_error: this.inner }) }
+  }
+}
+
+// Clients repeat 408, 409, 429 and every 5xx by themselves (2 retries). A conflict will not go away by asking again, and an
+// action that may have happened must not happen twice.
+const NO_RETRY = { 'x-should-retry': 'false' }
+
+export const fault = {
+  /** One or more fields are wrong; each is named in the message and in an `invalid_input` detail. */
+  invalid(problems: readonly FieldProblem[]): Fault {
+    const lines = problems.map(({ field, problem }) => (field === '' ? problem : `${field}: ${problem}`))
+    return new Fault('bad_request', lines.join('; '), {
+      details: lines.map((message) => ({ code: 'invalid_input', message })),
+      inner: { code: 'invalid_input', message: lines[0] },
+    })
+  },
+  field: (field: string, problem: string): Fault => fault.invalid([{ field, problem }]),
+  unauthorized: (message: string): Fault => new Fault('unauthorized', message, { headers: { 'www-authenticate': 'Bearer' } }),
+  notFound: (kind: string, id: string): Fault => new Fault('not_found', `there is no ${kind} "${shorten(id)}"`),
+  noRoute: (method: string, path: string): Fault => new Fault('not_found', `there is no ${method} ${shorten(path)} here; GET /openapi.json lists what there is`),
+  methodNotAllowed: (method: string, allowed: readonly string[]): Fault =>
+    new Fault('method_not_allowed', `${method} is not possible here, only ${allowed.join(', ')}`, { headers: { allow: allowed.join(', ') } }),
+  conflict: (message: string): Fault => new Fault('conflict', message, { headers: NO_RETRY }),
+  tooLarge: (limitBytes: number): Fault => new Fault('payload_too_large', `the body is larger than ${limitBytes} bytes`),
+  tooMany: (message: string, retryAfterSeconds: number): Fault => new Fault('too_many_requests', message, { headers: { 'retry-after': String(retryAfterSeconds) } }),
+  unavailable: (message: string, cause?: unknown): Fault => new Fault('unavailable', message, { headers: NO_RETRY, cause }),
+  deadline: (ms: number): Fault => new Fault('deadline_exceeded', `not done within ${ms} ms`, { headers: NO_RETRY }),
+  clientClosed: (): Fault => new Fault('client_closed_request', 'the caller went away'),
+  internal: (cause: unknown): Fault => new Fault('internal_error', 'something went wrong on our side; the log has it under this request id', { headers: NO_RETRY, cause }),
+}
+
+const shorten = (text: string): string => (text.length > 100 ? `${text.slice(0, 100)}…` : text)
+
+/** Turns whatever was thrown into a {@link Fault}. */
+export function asFault(error: unknown): Fault {
+  return error instanceof Fault ? error : fault.internal(error)
+}
+
+/** The problems of a failed parse, fields in dotted form below `prefix`. */
+export function problemsOf(error: z.ZodError, prefix = ''): FieldProblem[] {
+  return error.issues.flatMap((issue) => {
+    const path = [prefix, ...issue.path.map(String)].filter((part) => part !== '').join('.')
+    if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => ({ field: path === '' ? shorten(key) : `${path}.${shorten(key)}`, problem: 'there is no such property' }))
+    return [{ field: shorten(path), problem: words(issue) }]
+  })
+}
+
+function words(issue: z.core.$ZodIssue): string {
+  if (issue.code === 'custom') return issue.message
+  return issue.message.replace(/^Invalid input: /, '').replace(/^Invalid option: /, '').replace(/^Too (small|big): expected /, 'expected ')
+}

@@ -1,0 +1,40 @@
+// Re-homing: routes of one server offered by another, bodies streamed through and never held whole.
+import type { FastifyRequest } from 'fastify'
+import { crossing, fetchFrom, type Endpoint } from './endpoint.ts'
+import { Fault, fault } from './fault.ts'
+import { register, type MountContext } from './mount.ts'
+import type { Contract, Route } from './route.ts'
+
+/** The server that a forwarded request goes to, held for as long as the request runs. */
+export interface Target {
+  endpoint: Endpoint
+  /** Called once, when the answer has been sent or given up. */
+  release: () => void
+}
+
+/**
+ * Offers `contract` here. `reach` finds the target of a request, or throws a Fault; `innerPath` turns the public path
+ * into the target's.
+ */
+export function mountForward(context: MountContext, contract: Contract, reach: (request: FastifyRequest, route: Route, signal: AbortSignal) => Promise<Target>, innerPath: (url: string) => string): void {
+  for (const route of Object.values(contract)) {
+    register(context, route, async (request, reply, signal) => {
+      const target = await reach(request, route, signal)
+      reply.raw.once('close', target.release)
+      const response = await fetchFrom(
+        target.endpoint,
+        { method: request.method, path: innerPath(request.url), headers: { ...crossing(request.headers, 'host', 'authorization', 'cookie', 'expect'), 'x-request-id': request.id }, body: request.raw },
+        signal,
+      ).catch((error: unknown) => {
+        if (signal.aborted || error instanceof Fault) throw error
+        throw fault.unavailable('the browser does not answer', error)
+      })
+      return reply.code(response.statusCode ?? 502).headers(crossing(response.headers, 'x-request-id') as Record<string, string>).send(response)
+    })
+  }
+}
+
+/** The same contract below a prefix with parameters of its own. */
+export function under(prefix: string, contract: Contract, change: (route: Route) => Partial<Route>): Contract {
+  return Object.fromEntries(Object.entries(contract).map(([name, route]) => [name, { ...route, path: prefix + route.path, ...change(route) }]))
+}

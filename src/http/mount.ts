@@ -1,0 +1,126 @@
+// From the wire to a handler and back: auth, parsing, deadline, signal, and the only catch.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Readable } from 'node:stream'
+import type { z } from 'zod'
+import type { Log } from '../base/log.ts'
+import { badText, parseJson, readBody } from './body.ts'
+import { Fault, asFault, fault, problemsOf, type FieldProblem } from './fault.ts'
+import type { Call, Contract, Handlers, Route } from './route.ts'
+
+/** What a mounted route needs from its server. */
+export interface MountContext {
+  app: FastifyInstance
+  log: Log
+  /** Checks the bearer token of a request. @throws fault.unauthorized */
+  authenticate: (token: string | undefined, signal: AbortSignal) => Promise<void>
+  /** Origin for URLs in answers. */
+  origin: (request: FastifyRequest) => string
+  /** Methods by path pattern; whatever is not listed answers 405. */
+  paths: Map<string, Set<string>>
+}
+
+/** Registers one route with its own way to answer; {@link mount} and forwarding both stand on this. */
+export function register(context: MountContext, route: Route, answer: (request: FastifyRequest, reply: FastifyReply, signal: AbortSignal) => Promise<unknown>): void {
+  const url = route.path.replaceAll(/\{(\w+)\}/g, ':$1')
+  const methods = context.paths.get(url) ?? new Set()
+  context.paths.set(url, methods.add(route.method))
+  context.app.route({
+    method: route.method,
+    url,
+    config: { id: route.id },
+    handler: async (request, reply) => {
+      const controller = new AbortController()
+      const onClose = () => {
+        if (!reply.raw.writableFinished) controller.abort(fault.clientClosed())
+      }
+      reply.raw.on('close', onClose)
+      const timer = setTimeout(() => controller.abort(fault.deadline(route.deadlineMs)), route.deadlineMs)
+      try {
+        if (route.access === 'key') await context.authenticate(bearer(request), controller.signal)
+        return await answer(request, reply, controller.signal)
+      } catch (error) {
+        // A handler that was told to stop says so in its own words; the caller is told why it was stopped.
+        throw controller.signal.aborted ? controller.signal.reason : error
+      } finally {
+        clearTimeout(timer)
+      }
+    },
+  })
+}
+
+/** Registers a contract: every route parses its input, calls its handler and sends what it returns. */
+export function mount<C extends Contract>(context: MountContext, contract: C, handlers: Handlers<C>): void {
+  for (const [name, route] of Object.entries(contract)) {
+    const handler = handlers[name] as (call: Call<unknown, unknown, unknown>) => unknown
+    register(context, route, async (request, reply, signal) => {
+      const call = { ...(await parse(route, request)), signal, log: context.log.child({ request: request.id }), origin: context.origin(request) }
+      return send(route, reply, await handler(call))
+    })
+  }
+}
+
+/** Parses params, query and body at once, so that a caller hears of every wrong field. */
+async function parse(route: Route, request: FastifyRequest): Promise<{ params: unknown; query: unknown; body: unknown }> {
+  const problems: FieldProblem[] = []
+  const check = (schema: z.ZodType, value: unknown) => {
+    const result = schema.safeParse(value)
+    if (!result.success) problems.push(...problemsOf(result.error))
+    return result.data
+  }
+  for (const [name, value] of Object.entries({ ...(request.params as object), ...(request.query as object) }))
+    if (typeof value === 'string' && badText(value)) throw fault.field(name, 'must not hold U+0000')
+  const params = check(route.params, request.params)
+  const query = check(route.query, request.query)
+  const body = takesBody(route) ? check(route.body, parseJson(await readBody(request.raw, route.maxBodyBytes), request.headers['content-type'], route.bodyOptional)) : undefined
+  if (problems.length > 0) throw fault.invalid(problems)
+  return { params, query, body }
+}
+
+const takesBody = (route: Route): boolean => route.body.def.type !== 'undefined'
+
+function send(route: Route, reply: FastifyReply, value: unknown): FastifyReply {
+  reply.code(route.reply.status)
+  switch (route.reply.kind) {
+    case 'none':
+      // An empty 200 needs its length said, or clients wait for JSON.
+      if (route.reply.status !== 204) reply.header('content-length', '0')
+      return reply.send()
+    case 'json':
+      return sendJson(reply, value)
+    case 'page': {
+      const { items, nextOffset } = value as { items: unknown[]; nextOffset: number | undefined }
+      return sendJson(reply.header('x-has-more', String(nextOffset !== undefined)).header('x-next-offset', String(nextOffset ?? 0)), items)
+    }
+    case 'text':
+      return reply.type(route.reply.type).send(value)
+    case 'bytes':
+      return reply.type(route.reply.type).send(value instanceof Readable ? value : Buffer.from(value as Uint8Array))
+  }
+}
+
+const sendJson = (reply: FastifyReply, value: unknown): FastifyReply => reply.type('application/json; charset=utf-8').send(JSON.stringify(value))
+
+/** The token of `Authorization: Bearer …`. */
+export function bearer(request: FastifyRequest): string | undefined {
+  return /^Bearer ([^\s]+)$/i.exec(request.headers.authorization ?? '')?.[1]
+}
+
+/** Sends an error in the one shape, and logs what the caller is not told. */
+export function sendFault(log: Log, request: FastifyRequest, reply: FastifyReply, error: unknown): void {
+  const known = asFault(translate(error))
+  if (known.status >= 500) log.error({ request: request.id, route: routeId(request), err: known.cause ?? known }, known.message)
+  // What is left of a refused body must not be taken for the next request.
+  if (known.code === 'payload_too_large') reply.header('connection', 'close')
+  void reply.code(known.status).headers(known.headers).type('application/json; charset=utf-8').send(JSON.stringify(known.body()))
+}
+
+export const routeId = (request: FastifyRequest): string => (request.routeOptions.config as { id?: string } | undefined)?.id ?? 'unknown'
+
+// Fastify's own refusals, in our words.
+function translate(error: unknown): unknown {
+  const { code, statusCode, message } = error as { code?: string; statusCode?: number; message?: string }
+  if (error instanceof Fault || code === undefined || !code.startsWith('FST_')) return error
+  if (code === 'FST_ERR_BAD_URL') return fault.field('path', 'is not a valid URL path')
+  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' || code === 'FST_ERR_CTP_INVALID_CONTENT_LENGTH') return fault.field(code.endsWith('TYPE') ? 'content-type' : 'content-length', 'is not valid')
+  return statusCode !== undefined && statusCode < 500 ? fault.field('request', message ?? 'is not valid') : error
+}

@@ -1,0 +1,88 @@
+// OpenAPI 3.1 from the same route objects that validate requests.
+import { z } from 'zod'
+import { ErrorModel } from './fault.ts'
+import type { Contract, Reply, Route } from './route.ts'
+
+interface Info {
+  title: string
+  version: string
+  description: string
+}
+
+const GENERAL: Record<string, string> = {
+  '400': 'The input is wrong; every wrong field is named.',
+  '401': 'The key is missing or wrong.',
+  '404': 'There is no such thing.',
+  '409': 'It conflicts with what is there.',
+  '413': 'The body is too large.',
+  '429': 'Too many at once; Retry-After says when to ask again.',
+  '500': 'Something went wrong on our side.',
+  '503': 'The browser does not answer.',
+}
+const FAULT_STATUS = { not_found: '404', conflict: '409', too_many_requests: '429', unavailable: '503' }
+
+/** The document for `contracts`. Pure: the same routes give the same text. */
+export function openapi(info: Info, contracts: readonly Contract[]): object {
+  const paths: Record<string, Record<string, object>> = {}
+  for (const route of contracts.flatMap((contract) => Object.values(contract))) (paths[route.path] ??= {})[route.method.toLowerCase()] = operation(route)
+  return {
+    openapi: '3.1.0',
+    info,
+    security: [{ key: [] }],
+    paths: Object.fromEntries(Object.entries(paths).sort(([a], [b]) => (a < b ? -1 : 1))),
+    components: { schemas: { Error: schemaOf(ErrorModel, 'output') }, securitySchemes: { key: { type: 'http', scheme: 'bearer' } } },
+  }
+}
+
+function operation(route: Route): object {
+  const body = schemaOf(route.body, 'input')
+  const hasBody = route.body.def.type !== 'undefined'
+  const statuses = ['400', ...(route.access === 'public' ? [] : ['401']), ...(hasBody ? ['413'] : []), ...route.faults.map((name) => FAULT_STATUS[name]), '500']
+  return {
+    operationId: route.id,
+    tags: [route.group],
+    summary: route.summary,
+    ...(route.access === 'public' && { security: [] }),
+    parameters: [...parameters('path', route.params), ...parameters('query', route.query)],
+    ...(hasBody && { requestBody: { required: !route.bodyOptional, content: { 'application/json': { schema: body } } } }),
+    responses: {
+      [route.reply.status]: response(route.reply),
+      ...Object.fromEntries([...new Set(statuses)].sort().map((status) => [status, { description: GENERAL[status], content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } }])),
+    },
+  }
+}
+
+function parameters(place: 'path' | 'query', schema: z.ZodType): object[] {
+  const { properties = {}, required = [] } = schemaOf(schema, 'input') as { properties?: Record<string, { type?: string }>; required?: string[] }
+  return Object.entries(properties).map(([name, property]) => ({
+    name,
+    in: place,
+    required: place === 'path' || required.includes(name),
+    ...(property.type === 'object' && { style: 'deepObject', explode: true }),
+    schema: property,
+  }))
+}
+
+function response(reply: Reply): object {
+  switch (reply.kind) {
+    case 'none':
+      return { description: 'Done.' }
+    case 'json':
+      return { description: 'OK', content: { 'application/json': { schema: schemaOf(reply.schema, 'output') } } }
+    case 'page':
+      return {
+        description: 'OK',
+        headers: { 'X-Has-More': { schema: { type: 'boolean' } }, 'X-Next-Offset': { schema: { type: 'integer' } } },
+        content: { 'application/json': { schema: { type: 'array', items: schemaOf(reply.item, 'output') } } },
+      }
+    case 'bytes':
+      return { description: 'OK', content: { [reply.type]: { schema: { type: 'string', format: 'binary' } } } }
+    case 'text':
+      return { description: 'OK', content: { [reply.type]: { schema: { type: 'string' } } } }
+  }
+}
+
+function schemaOf(schema: z.ZodType, io: 'input' | 'output'): object {
+  const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'any', reused: 'inline' }) as { $schema?: string }
+  return rest
+}

@@ -1,0 +1,123 @@
+// A route is data: one object that the server, the OpenAPI page, clients and tests all read.
+import type { Readable } from 'node:stream'
+import { z } from 'zod'
+import type { Log } from '../base/log.ts'
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+/** What a route answers. */
+export type Reply =
+  | { kind: 'json'; status: number; schema: z.ZodType }
+  | { kind: 'page'; status: number; item: z.ZodType }
+  | { kind: 'none'; status: number }
+  | { kind: 'bytes'; status: number; type: string }
+  | { kind: 'text'; status: number; type: string }
+
+/** Who may call: `key` needs a bearer key, `public` nothing; `session` a key or the session's own token, which whoever reaches the session checks. */
+export type Access = 'key' | 'public' | 'session'
+
+export interface Route<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.ZodType, B extends z.ZodType = z.ZodType, R extends Reply = Reply> {
+  method: Method
+  /** Placeholders in braces: `/browsers/{id}`. */
+  path: string
+  /** operationId; also the handler's name. */
+  id: string
+  /** Heading in the documentation. */
+  group: string
+  summary: string
+  access: Access
+  params: P
+  query: Q
+  /** z.undefined() for routes without a body. */
+  body: B
+  /** An absent or empty body counts as `{}`. */
+  bodyOptional: boolean
+  maxBodyBytes: number
+  reply: R
+  /** Longest time the handler may take before the caller gets 504. */
+  deadlineMs: number
+  /** Codes a caller may meet besides the general ones. */
+  faults: readonly ('not_found' | 'conflict' | 'too_many_requests' | 'unavailable')[]
+}
+
+const NO_FIELDS = z.strictObject({})
+const NO_BODY = z.undefined()
+const DEFAULT_MAX_BODY = 1024 * 1024
+const DEFAULT_DEADLINE_MS = 60_000
+
+interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R extends Reply> {
+  method: Method
+  path: string
+  id: string
+  group: string
+  summary: string
+  access?: Access
+  params?: P
+  query?: Q
+  body?: B
+  bodyOptional?: boolean
+  maxBodyBytes?: number
+  reply: R
+  deadlineMs?: number
+  faults?: Route['faults']
+}
+
+/** Describes one route; see {@link Route} for the defaults it fills in. */
+export function route<R extends Reply, P extends z.ZodType = typeof NO_FIELDS, Q extends z.ZodType = typeof NO_FIELDS, B extends z.ZodType = typeof NO_BODY>(spec: RouteSpec<P, Q, B, R>): Route<P, Q, B, R> {
+  return {
+    access: 'key',
+    bodyOptional: false,
+    maxBodyBytes: DEFAULT_MAX_BODY,
+    deadlineMs: DEFAULT_DEADLINE_MS,
+    faults: [],
+    ...spec,
+    params: spec.params ?? (NO_FIELDS as unknown as P),
+    query: spec.query ?? (NO_FIELDS as unknown as Q),
+    body: spec.body ?? (NO_BODY as unknown as B),
+  }
+}
+
+export const json = <S extends z.ZodType>(schema: S, status = 200) => ({ kind: 'json', status, schema }) as const
+/** A bare array with paging headers; the handler returns a {@link Page}. */
+export const page = <S extends z.ZodType>(item: S) => ({ kind: 'page', status: 200, item }) as const
+export const none = (status = 204) => ({ kind: 'none', status }) as const
+export const bytes = (type: string) => ({ kind: 'bytes', status: 200, type }) as const
+export const text = (type: string) => ({ kind: 'text', status: 200, type }) as const
+
+/** One page of a list. `nextOffset` is undefined on the last. */
+export interface Page<T> {
+  items: T[]
+  nextOffset: number | undefined
+}
+
+/** Offset paging as every list has it: default 20, more than 100 is cut to 100 as clients ask for one more than a page. */
+export const pagingQuery = {
+  offset: z.coerce.number().int().min(0).max(1_000_000_000).default(0),
+  limit: z.coerce.number().int().min(1).max(1_000_000_000).default(20).transform((limit) => Math.min(limit, 100)),
+}
+
+/** Query booleans arrive as text. */
+export const queryBoolean = z.enum(['true', 'false']).transform((text) => text === 'true')
+
+export type Contract = Record<string, Route>
+
+type ReplyValue<R extends Reply> = R extends { kind: 'json'; schema: infer S extends z.ZodType } ? z.input<S>
+  : R extends { kind: 'page'; item: infer S extends z.ZodType } ? Page<z.input<S>>
+  : R extends { kind: 'bytes' } ? Uint8Array | Readable
+  : R extends { kind: 'text' } ? string
+  : void
+
+/** What a handler gets: parsed input and a signal, never the request itself. */
+export interface Call<P, Q, B> {
+  params: P
+  query: Q
+  body: B
+  /** Aborts when the caller leaves or the deadline passes. */
+  signal: AbortSignal
+  log: Log
+  /** Origin the caller reached us at, for URLs in answers. */
+  origin: string
+}
+
+export type Handler<T> = T extends Route<infer P, infer Q, infer B, infer R> ? (call: Call<z.output<P>, z.output<Q>, z.output<B>>) => Promise<ReplyValue<R>> | ReplyValue<R> : never
+export type Handlers<C extends Contract> = { [K in keyof C]: Handler<C[K]> }

@@ -1,0 +1,83 @@
+// One HTTP server in the manner of this house, for the control plane and for the agent alike.
+import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
+import { METHODS, type IncomingMessage, type ServerOptions } from 'node:http'
+import { newId } from '../base/ids.ts'
+import type { Log } from '../base/log.ts'
+import { parseQuery } from './body.ts'
+import { fault } from './fault.ts'
+import { routeId, sendFault, type MountContext } from './mount.ts'
+
+export interface ServerSettings {
+  log: Log
+  authenticate: MountContext['authenticate']
+  /** Origin for URLs in answers; by default what the caller's Host header says. */
+  origin?: string
+  /** Told of every finished request. */
+  onDone?: (done: { id: string; method: string; status: number; ms: number }) => void
+}
+
+/** Longest time a caller may take to send its headers, and its whole request. */
+const HEADERS_TIMEOUT_MS = 30_000
+const REQUEST_TIMEOUT_MS = 300_000
+/** Longer than any load balancer's idle time, so that it is the other side that hangs up. */
+const KEEP_ALIVE_MS = 75_000
+
+/** Makes a server with no routes: {@link MountContext} is what `mount` and `forward` need to add some. */
+export function makeServer(settings: ServerSettings): MountContext {
+  const { log } = settings
+  const app: FastifyInstance = fastify({
+    logger: false,
+    genReqId: (request: IncomingMessage) => requestId(request.headers['x-request-id']),
+    forceCloseConnections: true,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    http: { headersTimeout: HEADERS_TIMEOUT_MS } as ServerOptions,
+    exposeHeadRoutes: true,
+    routerOptions: { maxParamLength: 2048, ignoreDuplicateSlashes: true, querystringParser: parseQuery },
+    frameworkErrors: (error, request, reply) => {
+      void reply.header('x-request-id', request.id)
+      sendFault(log, request, reply, error)
+    },
+    clientErrorHandler: (_error, socket) => {
+      const body = JSON.stringify(fault.field('request', 'is not HTTP that can be read').body())
+      if (socket.writable) socket.end(`HTTP/1.1 400 Bad Request\r\ncontent-type: application/json; charset=utf-8\r\nx-request-id: ${newId()}\r\nconnection: close\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+      else socket.destroy()
+    },
+  })
+  // Bodies are read by the routes themselves: as JSON within a limit, or forwarded as they come.
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
+  app.setErrorHandler((error, request, reply) => sendFault(log, request, reply, error))
+  app.setNotFoundHandler((request, reply) => sendFault(log, request, reply, fault.noRoute(request.method, path(request))))
+  app.addHook('onRequest', async (request, reply) => {
+    void reply.header('x-request-id', request.id)
+  })
+  app.addHook('onResponse', async (request, reply) => {
+    const done = { id: routeId(request), method: request.method, status: reply.statusCode, ms: reply.elapsedTime }
+    settings.onDone?.(done)
+    log.debug({ request: request.id, ...done, path: path(request) }, 'answered')
+  })
+  const context: MountContext = {
+    app,
+    log,
+    authenticate: settings.authenticate,
+    origin: (request) => settings.origin ?? `${request.protocol}://${request.host}`,
+    paths: new Map(),
+  }
+  return context
+}
+
+/** Call once, after the last route: gives every known path a 405 for the methods it has not. */
+export function sealPaths({ app, paths, log }: MountContext): void {
+  for (const [url, methods] of paths) {
+    const allowed = [...methods, ...(methods.has('GET') ? ['HEAD'] : [])]
+    const rest = app.supportedMethods.filter((method) => !allowed.includes(method) && METHODS.includes(method))
+    app.route({ method: rest, url, handler: (request, reply) => sendFault(log, request, reply, fault.methodNotAllowed(request.method, allowed)) })
+  }
+}
+
+// The caller's own id is kept when it is harmless, so that logs of both sides can be joined.
+const requestId = (sent: string | string[] | undefined): string => (typeof sent === 'string' && /^[\w.-]{1,100}$/.test(sent) ? sent : newId())
+
+// Never with the query: it may carry a session's token.
+const path = (request: FastifyRequest): string => request.url.split('?', 1)[0]!

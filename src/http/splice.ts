@@ -1,0 +1,109 @@
+// Two sockets joined byte by byte. WebSocket frames are not parsed or re-framed; we only know where one ends, so that
+// a last frame of our own (the reason for the end) can be put where it belongs.
+import type { Duplex } from 'node:stream'
+
+/** Why a spliced WebSocket ends, for its close frame. */
+export interface CloseReason {
+  /** WebSocket close code: 1000-1015, or 4000-4999 for our own. */
+  code: number
+  /** Becomes the frame's JSON reason; at most 123 bytes as text. */
+  reason: Record<string, string | boolean>
+}
+
+/**
+ * Where frames end in a stream of unmasked (server to client) WebSocket frames. Costs one subtraction a chunk while a
+ * payload runs, and a look at 2-10 header bytes a frame.
+ */
+export class FrameBoundary {
+  #payloadLeft = 0
+  #header: number[] = []
+  #closed = false
+
+  /** Whether the next byte would begin a frame. */
+  get isBetweenFrames(): boolean {
+    return this.#payloadLeft === 0 && this.#header.length === 0
+  }
+
+  /** Whether the server has sent a close frame of its own. */
+  get isClosed(): boolean {
+    return this.#closed
+  }
+
+  push(chunk: Uint8Array): void {
+    let at = 0
+    while (at < chunk.length) {
+      if (this.#payloadLeft > 0) {
+        const step = Math.min(this.#payloadLeft, chunk.length - at)
+        this.#payloadLeft -= step
+        at += step
+        continue
+      }
+      const header = this.#header
+      header.push(chunk[at++]!)
+      if (header.length < 2) continue
+      const short = header[1]! & 0x7f
+      const size = 2 + (short === 126 ? 2 : short === 127 ? 8 : 0) + (header[1]! & 0x80 ? 4 : 0)
+      if (header.length < size) continue
+      if ((header[0]! & 0x0f) === 8) this.#closed = true
+      this.#payloadLeft = short < 126 ? short : header.slice(2, short === 126 ? 4 : 10).reduce((sum, byte) => sum * 256 + byte, 0)
+      this.#header = []
+    }
+  }
+}
+
+/** An unmasked close frame, as servers send it. */
+export function closeFrame({ code, reason }: CloseReason): Buffer {
+  const text = Buffer.from(JSON.stringify(reason)).subarray(0, 123)
+  const frame = Buffer.alloc(4 + text.length)
+  frame[0] = 0x88
+  frame[1] = 2 + text.length
+  frame.writeUInt16BE(code, 2)
+  text.copy(frame, 4)
+  return frame
+}
+
+/** How long a client has to take the close frame before its socket is destroyed. */
+const CLOSE_LINGER_MS = 1_000
+
+/**
+ * Joins `client` and `upstream` (both past their handshakes) until either ends. When upstream ends, or `signal` aborts,
+ * the client gets a close frame with what `why()` says, if the stream stands between two frames.
+ * `head` is what upstream has sent already. Resolves when both sockets are closed.
+ */
+export async function splice(client: Duplex, upstream: Duplex, head: Buffer, why: () => Promise<CloseReason> | CloseReason, signal?: AbortSignal): Promise<void> {
+  const boundary = new FrameBoundary()
+  const { promise: clientGone, resolve: onClientGone } = Promise.withResolvers<void>()
+  const { promise: upstreamGone, resolve: onUpstreamGone } = Promise.withResolvers<void>()
+  const forward = (chunk: Buffer) => {
+    boundary.push(chunk)
+    if (!client.write(chunk)) upstream.pause()
+  }
+  if (head.length > 0) forward(head)
+  upstream.on('data', forward)
+  client.on('drain', () => upstream.resume())
+  client.on('data', (chunk: Buffer) => {
+    if (!upstream.write(chunk)) client.pause()
+  })
+  upstream.on('drain', () => client.resume())
+  // A broken socket closes; how it broke is of no use to the other side.
+  client.on('error', () => client.destroy())
+  upstream.on('error', () => upstream.destroy())
+  client.on('end', () => upstream.end())
+  client.on('close', onClientGone)
+  upstream.on('end', onUpstreamGone)
+  upstream.on('close', onUpstreamGone)
+  signal?.addEventListener('abort', () => onUpstreamGone(), { once: true })
+  if (signal?.aborted) onUpstreamGone()
+
+  await Promise.race([clientGone, upstreamGone])
+  upstream.off('data', forward)
+  upstream.destroy()
+  if (!client.destroyed) {
+    if (boundary.isBetweenFrames && !boundary.isClosed) client.write(closeFrame(await why()))
+    client.end()
+    client.resume()
+    const timer = setTimeout(() => client.destroy(), CLOSE_LINGER_MS)
+    await clientGone
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,79 @@
+// WebSocket endpoints: which path opens what, and how a refusal is said before the handshake.
+import { STATUS_CODES, type IncomingMessage, type OutgoingHttpHeaders, type Server } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { newId } from '../base/ids.ts'
+import type { Log } from '../base/log.ts'
+import { badText, parseQuery } from './body.ts'
+import type { Upgraded } from './endpoint.ts'
+import { asFault, fault } from './fault.ts'
+
+/** What an upgrade handler gets; it owns the socket from then on. */
+export interface UpgradeCall {
+  params: Record<string, string>
+  query: Record<string, unknown>
+  request: IncomingMessage
+  socket: Duplex
+  head: Buffer
+  /** Aborts when the client leaves. */
+  signal: AbortSignal
+}
+
+export type UpgradeHandler = (call: UpgradeCall) => Promise<void>
+
+/** Adds WebSocket endpoints to a server. Paths have placeholders in braces, as routes have. Returns how many are open. */
+export function mountUpgrades(server: Server, log: Log, handlers: Record<string, UpgradeHandler>): { open: () => number } {
+  const table = Object.entries(handlers).map(([path, handler]) => ({ pattern: new RegExp(`^${path.replaceAll(/\{(\w+)\}/g, '(?<$1>[^/]+)')}$`), handler }))
+  let open = 0
+  server.on('upgrade', (request, socket, head) => {
+    const controller = new AbortController()
+    const [path = '', query = ''] = (request.url ?? '').split('?', 2)
+    open++
+    socket.on('error', () => socket.destroy())
+    socket.on('close', () => {
+      open--
+      controller.abort(fault.clientClosed())
+    })
+    const answer = async () => {
+      if (request.headers.upgrade?.toLowerCase() !== 'websocket') throw fault.field('upgrade', 'must be websocket')
+      const found = table.map(({ pattern, handler }) => ({ match: pattern.exec(path.replaceAll(/\/+/g, '/')), handler })).find(({ match }) => match)
+      if (!found) throw fault.noRoute('WebSocket', path)
+      const params = Object.fromEntries(Object.entries(found.match!.groups ?? {}).map(([name, value]) => [name, decode(name, value)]))
+      await found.handler({ params, query: parseQuery(query), request, socket, head, signal: controller.signal })
+    }
+    answer().catch((error: unknown) => refuse(log, socket, error))
+  })
+  return { open: () => open }
+}
+
+function decode(name: string, value: string): string {
+  try {
+    const text = decodeURIComponent(value)
+    if (!badText(text)) return text
+  } catch {}
+  throw fault.field(name, 'is not valid in a URL')
+}
+
+function refuse(log: Log, socket: Duplex, error: unknown): void {
+  const known = asFault(error)
+  const id = newId()
+  if (known.status >= 500) log.error({ request: id, err: known.cause ?? known }, known.message)
+  if (!socket.writable) return void socket.destroy()
+  const body = JSON.stringify(known.body())
+  const headers = { ...known.headers, 'content-type': 'application/json; charset=utf-8', 'content-length': Buffer.byteLength(body), 'x-request-id': id, connection: 'close' }
+  socket.end(head(known.status, headers) + body)
+}
+
+/** Completes a client's handshake with what the upstream server answered to it. */
+export function completeHandshake(socket: Duplex, { headers }: Upgraded): void {
+  const named = ['sec-websocket-accept', 'sec-websocket-protocol', 'sec-websocket-extensions']
+  const known = Object.fromEntries(named.filter((name) => headers[name] !== undefined).map((name) => [name, headers[name]!]))
+  socket.write(head(101, { upgrade: 'websocket', connection: 'Upgrade', ...known } as OutgoingHttpHeaders))
+}
+
+/** The client's handshake headers, to be sent on. Its Origin stays behind: whoever holds the session's token may come from anywhere. */
+export function handshakeHeaders(request: IncomingMessage): OutgoingHttpHeaders {
+  return Object.fromEntries(Object.entries(request.headers).filter(([name]) => name.startsWith('sec-websocket-')))
+}
+
+const head = (status: number, headers: OutgoingHttpHeaders): string =>
+  [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`, ...Object.entries(headers).map(([name, value]) => `${name}: ${String(value)}`), '', ''].join('\r\n')

@@ -1,0 +1,43 @@
+// The held connection by which a driver knows that an agent lives, whoever started it.
+import { createInterface } from 'node:readline'
+import { AgentEvent } from '../agent/session/contract.ts'
+import type { Log } from '../base/log.ts'
+import { fetchFrom, type Endpoint } from '../http/endpoint.ts'
+
+/** The agent says something every 5 s. Twelve times that in silence is a hang, even on a machine that is overloaded. */
+const SILENCE_MS = 60_000
+
+export interface Lifeline {
+  /** Resolves when the browser is up for the first time. */
+  ready: Promise<void>
+  /** Resolves when the connection has ended, with why. */
+  ended: Promise<string>
+}
+
+/** Watches an agent until it ends or `signal` aborts; what happens to its browser goes to the log. */
+export function watchAgent(agent: Endpoint, log: Log, signal: AbortSignal): Lifeline {
+  const ready = Promise.withResolvers<void>()
+  ready.promise.catch(() => {})
+  const hang = new AbortController()
+  const heard = () => hang.abort(new Error(`the agent said nothing for ${SILENCE_MS} ms`))
+  let timer = setTimeout(heard, SILENCE_MS)
+  const watch = async () => {
+    const response = await fetchFrom(agent, { method: 'GET', path: '/session/watch' }, AbortSignal.any([signal, hang.signal]))
+    if (response.statusCode !== 200) throw new Error(`the agent answered ${response.statusCode}`)
+    for await (const line of createInterface({ input: response })) {
+      clearTimeout(timer)
+      timer = setTimeout(heard, SILENCE_MS)
+      const event = AgentEvent.parse(JSON.parse(line))
+      if (event.event === 'ready') ready.resolve()
+      else if (event.event === 'chromium_crashed') log.error({ detail: event.detail }, 'Chromium crashed; it is being started again in its session')
+      else if (event.event === 'chromium_restarted') log.info({ detail: event.detail }, 'Chromium runs again')
+    }
+  }
+  const ended = watch()
+    .then(() => 'the agent ended', (error: Error) => error.message)
+    .finally(() => {
+      clearTimeout(timer)
+      ready.reject(new Error('the agent ended before its browser was up'))
+    })
+  return { ready: ready.promise, ended }
+}

@@ -1,0 +1,25 @@
+// The few files of /etc that an instance gets to see: its own accounts, hosts and resolver, none of the host's.
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { NetworkPlan } from './network.ts'
+
+/** Parts of the host's /etc that programs need and that tell nothing: fonts, certificates, library paths. */
+export const SHARED_ETC = ['fonts', 'ssl', 'alternatives', 'ld.so.cache', 'ld.so.conf', 'ld.so.conf.d', 'ca-certificates', 'mime.types', 'gtk-3.0', 'X11', 'localtime', 'debian_version', 'os-release']
+
+/** Writes the instance's own files of /etc below `dir`; returns their names. */
+export function writeGuestEtc(dir: string, { resolvConf, hosts }: NetworkPlan): string[] {
+  mkdirSync(dir, { recursive: true, mode: 0o755 })
+  chmodSync(dir, 0o755)
+  const files: Record<string, string> = {
+    passwd: 'root:x:0:0:root:/root:/bin/sh\nkernel:x:1000:1000:kernel:/home/kernel:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n',
+    group: 'root:x:0:\nkernel:x:1000:\nnogroup:x:65534:\n',
+    hosts,
+    hostname: 'cob\n',
+    'resolv.conf': resolvConf,
+    'nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files dns\n',
+    // All instances look alike; a machine's own id would tell one host from another.
+    'machine-id': '00000000000000000000000000000000\n',
+  }
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(dir, name), text, { mode: 0o644 })
+  return Object.keys(files)
+}

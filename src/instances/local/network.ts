@@ -1,0 +1,71 @@
+// What an instance may reach: the internet, and nothing of this machine. pasta gives it a network of its own.
+import { readFileSync } from 'node:fs'
+import { networkInterfaces } from 'node:os'
+
+/** Cloud metadata and link-local, the addresses that hand out a machine's credentials. */
+const NEVER = ['169.254.0.0/16', 'fd00:ec2::254/128', 'fd20:ce::254/128']
+
+/** A documentation address (RFC 5737) at which pasta answers DNS for hosts whose own resolver is on loopback. */
+const DNS_FORWARD = '198.51.100.53'
+
+/** A documentation address under which the host's loopback is reachable when the operator allows it. */
+export const HOST_ALIAS = 'host.cob.internal'
+
+export interface NetworkPlan {
+  /** Command before bwrap; empty when the host has no network to share. */
+  pasta: string[]
+  /** Shell lines inside the new network, before the sandbox closes. */
+  routes: string
+  resolvConf: string
+  hosts: string
+}
+
+/** Plans the network from what the host has at this moment: addresses change, so each instance gets a fresh plan. */
+export function planNetwork(allowHostLoopback: boolean): NetworkPlan {
+  const [v4, v6] = [gateway4(), hasDefaultRoute6()]
+  const own = Object.values(networkInterfaces()).flatMap((list) => list ?? []).filter(({ internal, address }) => !internal && !address.startsWith('fe80:'))
+  const nameservers = hostNameservers()
+  const pasta = [
+    'pasta', '--config-net', '--foreground', '--quiet',
+    '-t', 'none', '-u', 'none', '-T', 'none', '-U', 'none',
+    ...(v4 && v6 ? [] : v4 ? ['-4'] : ['-6']),
+    ...(allowHostLoopback && v4 ? [] : ['--no-map-gw']),
+    ...(nameservers.length === 0 ? ['--dns-forward', DNS_FORWARD] : []),
+    '--',
+  ]
+  const hosts = ['127.0.0.1 localhost cob', '::1 localhost', ...(allowHostLoopback && v4 ? [`${v4} ${HOST_ALIAS}`] : [])]
+  // The address that pasta gives to the instance is the host's own, so there it is local already; all others are closed.
+  const closed = [...NEVER, ...own.map(({ address, family }) => `${address}/${family === 'IPv4' ? 32 : 128}`)].filter((range) => (range.includes(':') ? v6 : v4))
+  return {
+    pasta: v4 || v6 ? pasta : [],
+    routes: closed.map((range) => `ip route add unreachable ${range} 2>/dev/null || [ $? = 2 ] || exit 71`).join('\n'),
+    resolvConf: (nameservers.length > 0 ? nameservers : [DNS_FORWARD]).map((address) => `nameserver ${address}\n`).join(''),
+    hosts: `${hosts.join('\n')}\n`,
+  }
+}
+
+// /proc/net/route: interface, destination, gateway (hex, host byte order), ...; the default route has destination 0.
+function gateway4(): string | undefined {
+  for (const line of lines('/proc/net/route').slice(1)) {
+    const [, destination, gateway] = line.split('\t')
+    if (destination === '00000000' && gateway) return gateway.match(/../g)!.toReversed().map((byte) => parseInt(byte, 16)).join('.')
+  }
+  return undefined
+}
+
+// /proc/net/ipv6_route lists the default as 32 zeros with prefix 00; the kernel's own unreachable one is on lo.
+const hasDefaultRoute6 = (): boolean => lines('/proc/net/ipv6_route').some((line) => /^0{32} 00 /.test(line) && !line.endsWith(' lo'))
+
+const hostNameservers = (): string[] =>
+  lines('/etc/resolv.conf').flatMap((line) => {
+    const address = /^nameserver\s+(\S+)/.exec(line)?.[1]
+    return address && !/^(127\.|169\.254\.|::1$|fe80:)/.test(address) ? [address] : []
+  })
+
+function lines(file: string): string[] {
+  try {
+    return readFileSync(file, 'utf8').split('\n').map((line) => line.trimEnd()).filter(Boolean)
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,68 @@
+// The command line of an instance: pasta (network) -> bwrap (users, processes, mounts) -> agent.
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import type { AgentSpec } from '../../agent/spec.ts'
+import { PACKAGE_DIR } from '../../base/paths.ts'
+import { asUser, type Command } from '../../base/unprivileged.ts'
+import type { User } from '../../base/user.ts'
+import { SHARED_ETC } from './guest-etc.ts'
+import type { NetworkPlan } from './network.ts'
+
+export interface SandboxPlan {
+  spec: AgentSpec
+  /** The instance's folder on the host, with `home` and `etc` inside. */
+  dir: string
+  etcFiles: string[]
+  network: NetworkPlan
+  user: User | undefined
+  /** cgroup.procs files to enter. */
+  groups: string[]
+}
+
+/** The uid and gid of user `kernel` inside; users of the original rely on the name and on /home/kernel. */
+const GUEST_ID = '1000'
+
+/**
+ * The command that starts an instance. What it makes certain: system folders are read-only, /etc is the instance's own,
+ * no capability, users and processes and network of its own, and all of it dies when any of pasta, bwrap or agent does.
+ * User namespaces stay possible inside, because Chromium's own sandbox is made of them.
+ */
+export function sandboxCommand({ spec, dir, etcFiles, network, user, groups }: SandboxPlan): Command {
+  const folders = { code: PACKAGE_DIR, node: dirname(process.execPath), home: join(dir, 'home'), etc: join(dir, 'etc') }
+  return asUser(user, folders, (seen) => {
+    const bwrap = [
+      'bwrap',
+      '--unshare-user', '--unshare-pid', '--unshare-ipc', '--unshare-uts', '--unshare-cgroup-try',
+      ...(network.pasta.length === 0 ? ['--unshare-net'] : []),
+      '--uid', GUEST_ID, '--gid', GUEST_ID, '--hostname', 'cob', '--die-with-parent', '--new-session', '--cap-drop', 'ALL',
+      '--ro-bind', '/usr', '/usr', ...['bin', 'sbin', 'lib', 'lib32', 'lib64'].flatMap((name) => (existsSync(`/usr/${name}`) ? ['--symlink', `usr/${name}`, `/${name}`] : [])),
+      '--dir', '/etc', ...etcFiles.flatMap((name) => ['--ro-bind', `${seen.etc}/${name}`, `/etc/${name}`]),
+      ...SHARED_ETC.flatMap((name) => ['--ro-bind-try', `/etc/${name}`, `/etc/${name}`]),
+      '--tmpfs', '/etc/chromium/policies',
+      '--proc', '/proc', '--dev', '/dev',
+      '--perms', '1777', '--tmpfs', '/tmp', '--perms', '0755', '--tmpfs', '/run', '--perms', '0700', '--dir', '/run/cob',
+      '--dir', '/var/tmp', '--dir', '/var/lib', '--symlink', '/run', '/var/run', '--ro-bind-try', '/var/cache/fontconfig', '/var/cache/fontconfig',
+      '--bind', seen.home!, '/home/kernel',
+      '--ro-bind', `${seen.code}/src`, '/opt/cob/src', '--ro-bind', `${seen.code}/node_modules`, '/opt/cob/node_modules', '--ro-bind', `${seen.code}/package.json`, '/opt/cob/package.json',
+      '--ro-bind', seen.node!, '/opt/node',
+      '--remount-ro', '/',
+      '--chdir', '/home/kernel', '--clearenv',
+      ...Object.entries(environment(spec)).flatMap(([name, value]) => ['--setenv', name, value]),
+      '--', '/opt/node/node', '--disable-warning=ExperimentalWarning', '/opt/cob/src/agent/main.ts',
+    ]
+    const inside = ['ulimit -c 0', ...(network.pasta.length > 0 ? [network.routes] : []), 'exec "$@"'].join('\n')
+    return [...network.pasta, '/bin/sh', '-c', inside, 'sh', ...bwrap]
+  }, groups)
+}
+
+const environment = (spec: AgentSpec): Record<string, string> => ({
+  HOME: '/home/kernel',
+  USER: 'kernel',
+  LANG: 'C.UTF-8',
+  PATH: '/usr/local/bin:/usr/bin:/bin:/opt/node',
+  TMPDIR: '/tmp',
+  XDG_RUNTIME_DIR: '/run/cob',
+  // There is no bus; looking for one would cost every start a few refused connections.
+  DBUS_SESSION_BUS_ADDRESS: 'disabled:',
+  COB_AGENT: JSON.stringify(spec),
+})

