@@ -35,5 +35,6 @@ try {
   await program.parseAsync()
 } catch (error) {
   process.stderr.write(`cob: ${error instanceof ConfigError || !process.env.COB_DEBUG ? (error as Error).message : (error as Error).stack}\n`)
-  process.exitCode = 1
+  // What was started has been ended by its owners; a timer or socket that is left must not keep us.
+  process.exit(1)
 }

@@ -1,6 +1,7 @@
 // The control plane, wired: opens things in order into a scope, passes them as arguments, listens.
 import { randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
+import { setInterval } from 'node:timers/promises'
 import { ConfigError, type Config } from '../base/config.ts'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
@@ -43,8 +44,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   await using scope = new AsyncDisposableStack()
   const paths = dataPaths(config.dataDir)
   const host = secretFile(paths.hostId, newId).value
-  const db = await openStore(config, paths, log, signal, scope)
-  await holdHost(db, host, scope)
+  const db = await openStore(config, paths, host, log, signal, scope)
   const key = await firstKey(config, paths, db)
   const tokens = sessionTokens(Buffer.from(config.secretKey ?? secretFile(paths.secretKey, () => randomBytes(32).toString('hex')).value, 'hex'))
 
@@ -86,16 +86,35 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   return { url: config.publicUrl ?? `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`, key, [Symbol.asyncDispose]: () => owner.disposeAsync() }
 }
 
-async function openStore(config: Config, paths: DataPaths, log: Log, signal: AbortSignal, scope: AsyncDisposableStack): Promise<Db> {
-  let address: Parameters<typeof openDb>[0]
-  if (config.databaseUrl) address = { connectionString: config.databaseUrl }
-  else {
-    const postgres = await startPostgres(paths, log, signal)
-    scope.defer(() => postgres.stop())
-    address = postgres.address
-  }
-  const db = await openDb(address, log)
+/** How often the embedded Postgres and the host's lock are looked after. */
+const STORE_CHECK_MS = 1_000
+
+/** Opens the database and makes sure that nobody else works with this host's data. */
+async function openStore(config: Config, paths: DataPaths, host: string, log: Log, signal: AbortSignal, scope: AsyncDisposableStack): Promise<Db> {
+  const postgres = config.databaseUrl ? undefined : await startPostgres(paths, log, signal)
+  // Until the lock is ours, a Postgres that was running already may be another service's.
+  let isOurs = false
+  scope.defer(async () => {
+    if (isOurs) await postgres?.stop()
+  })
+  const db = await openDb(postgres?.address ?? { connectionString: config.databaseUrl! }, log)
   scope.defer(() => db.destroy())
+  const lock = await holdHost(db, host)
+  isOurs = true
+  const ended = new AbortController()
+  const check = async () => {
+    await postgres?.ensure(ended.signal)
+    await lock.ensure()
+  }
+  const run = async () => {
+    for await (const _ of setInterval(STORE_CHECK_MS, undefined, { signal: ended.signal })) await check().catch((err: unknown) => log.error({ err }, 'the database is in trouble'))
+  }
+  const running = run().catch(() => {}) // ends by its signal only
+  scope.defer(async () => {
+    ended.abort(new Error('the service stops'))
+    await running
+    await lock.release()
+  })
   return db
 }
 

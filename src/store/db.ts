@@ -23,6 +23,8 @@ export type DbAddress = { connectionString: string } | { host: string; user: str
 /** Connects and brings the schema up to date. The caller ends it with `db.destroy()`. */
 export async function openDb(address: DbAddress, log: Log): Promise<Db> {
   const pool = new pg.Pool({ ...address, max: POOL_SIZE, connectionTimeoutMillis: CONNECT_MS, statement_timeout: STATEMENT_MS, idleTimeoutMillis: 0, application_name: 'cob' })
+  // A connection in use tells its user, too; without a listener its error would end the process.
+  pool.on('connect', (client) => client.on('error', (err) => log.warn({ err }, 'a database connection broke')))
   pool.on('error', (err) => log.warn({ err }, 'a database connection broke'))
   const db: Db = new Kysely({ dialect: new PostgresDialect({ pool }) })
   try {

@@ -1,5 +1,5 @@
 // The default database: Cob's own Postgres, a child on a Unix socket in the data directory. Never TCP.
-import { spawn } from 'node:child_process'
+import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, chownSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -8,20 +8,24 @@ import pg from 'pg'
 import type { Log } from '../base/log.ts'
 import type { DataPaths } from '../base/paths.ts'
 import { isAlive, nameProcess, terminate, type ProcessName } from '../base/processes.ts'
-import { asUser } from '../base/unprivileged.ts'
+import { asUser, type Command } from '../base/unprivileged.ts'
 import { serviceUser, type User } from '../base/user.ts'
-import { until, within } from '../base/wait.ts'
+import { WaitTimeout, sleep, until, within } from '../base/wait.ts'
 import type { DbAddress } from './db.ts'
 
 /** initdb writes about 40 MB; slow disks take seconds. */
 const INIT_MS = 120_000
 /** Recovery after a crash replays the log first. */
 const READY_MS = 60_000
+/** Between two attempts to start. */
+const RESTART_PAUSE_MS = 200
 /** A fast shutdown only rolls back what runs. */
 const STOP_MS = 10_000
 
 export interface EmbeddedPostgres {
   address: DbAddress
+  /** Finds it gone (killed, out of memory) and starts it again; does nothing while it runs. */
+  ensure(signal: AbortSignal): Promise<void>
   /** Stops the server; the data stays. */
   stop(): Promise<void>
 }
@@ -31,40 +35,65 @@ export interface EmbeddedPostgres {
  * @throws when the binaries are missing or it does not answer in time; the message names its log.
  */
 export async function startPostgres(paths: DataPaths, log: Log, signal: AbortSignal): Promise<EmbeddedPostgres> {
+  const address = { host: paths.postgresSocket, user: 'cob', database: 'postgres' }
+  let server = await findOrStart(paths, address, log, signal)
+  return {
+    address,
+    async ensure(during) {
+      if (isAlive(server)) return
+      log.error({ pid: server.pid }, 'Postgres ended by itself; starting it again')
+      server = await findOrStart(paths, address, log, during)
+    },
+    // SIGINT is Postgres' "fast" shutdown: end the sessions, write a checkpoint, leave.
+    stop: () => terminate(server, STOP_MS, 'SIGINT'),
+  }
+}
+
+interface Address {
+  host: string
+  user: string
+  database: string
+}
+
+async function findOrStart(paths: DataPaths, address: Address, log: Log, signal: AbortSignal): Promise<ProcessName> {
   const user = serviceUser()
   const native = nativeDir()
-  const address = { host: paths.postgresSocket, user: 'cob', database: 'postgres' }
   const running = runningServer(paths)
   if (running && (await answers(address))) {
     log.info({ pid: running.pid }, 'found the Postgres that was left running')
-    return { address, stop: () => stop(running) }
+    return running
   }
   own(paths.postgresSocket, user)
   if (!existsSync(join(paths.postgres, 'PG_VERSION'))) await init(paths, native, user, log, signal)
   const logFile = join(paths.postgresSocket, 'postgres.log')
-  const fd = openSync(logFile, 'a', 0o600)
   const command = asUser(user, { native, data: paths.postgres, sockets: paths.postgresSocket }, (seen) => [
     join(seen.native!, 'bin/postgres'), '-D', seen.data!, '-k', seen.sockets!,
     '-c', 'listen_addresses=', '-c', 'unix_socket_permissions=0700', '-c', 'max_connections=200', '-c', 'shared_buffers=16MB',
     '-c', 'log_min_messages=warning', '-c', 'timezone=UTC', '-c', 'log_timezone=UTC', '-c', 'jit=off', '-c', 'io_method=sync',
   ])
-  const child = spawn(command.file, command.args, { cwd: '/', detached: true, stdio: ['ignore', fd, fd], env: { PATH: process.env.PATH, LC_ALL: 'C' } })
-  closeSync(fd)
-  child.unref()
-  const failed = once(child, 'exit').then(([code]) => {
-    throw new Error(`Postgres ended with ${code} while starting; see ${logFile}`)
+  let child: ChildProcess | undefined
+  // After a kill -9 of the last server its children hold its memory for a moment longer, and a new one refuses to start.
+  const server = await until('Postgres to answer', READY_MS, async () => {
+    if (!child || child.exitCode !== null || child.signalCode !== null) {
+      if (child) await sleep(RESTART_PAUSE_MS, signal)
+      child = launch(command, logFile)
+    }
+    return (await answers(address)) && nameProcess(child.pid ?? 0)
+  }, { everyMs: 5, signal }).catch((error: unknown) => {
+    child?.kill('SIGINT')
+    throw error instanceof WaitTimeout ? new Error(`${error.message}; see ${logFile}`) : error
   })
-  failed.catch(() => {})
-  await Promise.race([until('Postgres to answer', READY_MS, () => answers(address), { everyMs: 5, signal }), failed])
-  const server = nameProcess(child.pid!)
-  if (!server) throw new Error(`Postgres ended right after it had answered; see ${logFile}`)
-  log.info({ pid: child.pid }, 'Postgres started')
-  return { address, stop: () => stop(server) }
+  log.info({ pid: server.pid }, 'Postgres started')
+  return server
 }
 
-async function stop(server: ProcessName): Promise<void> {
-  // SIGINT is Postgres' "fast" shutdown: end the sessions, write a checkpoint, leave.
-  await terminate(server, STOP_MS, 'SIGINT')
+function launch({ file, args }: Command, logFile: string): ChildProcess {
+  const fd = openSync(logFile, 'a', 0o600)
+  const child = spawn(file, args, { cwd: '/', detached: true, stdio: ['ignore', fd, fd], env: { PATH: process.env.PATH, LC_ALL: 'C' } })
+  closeSync(fd)
+  child.on('error', () => {}) // the wait for an answer tells
+  child.unref()
+  return child
 }
 
 // The first line of postmaster.pid is the server's pid. It is stale after a power cut, and then may be anybody's.
@@ -79,7 +108,7 @@ function runningServer(paths: DataPaths): ProcessName | undefined {
   }
 }
 
-async function answers(address: { host: string; user: string; database: string }): Promise<boolean> {
+async function answers(address: Address): Promise<boolean> {
   const client = new pg.Client({ ...address, connectionTimeoutMillis: 2_000 })
   client.on('error', () => {})
   try {

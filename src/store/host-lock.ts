@@ -2,22 +2,41 @@
 import { sql } from 'kysely'
 import type { Db } from './db.ts'
 
-/** Holds the host's lock until the scope ends; it frees itself when we die, for it lives in our database session. @throws when another holds it. */
-export async function holdHost(db: Db, host: string, scope: AsyncDisposableStack): Promise<void> {
-  const held = Promise.withResolvers<void>()
-  const release = Promise.withResolvers<void>()
-  const connection = db.connection().execute(async (session) => {
-    const { rows } = await sql<{ locked: boolean }>`select pg_try_advisory_lock(hashtextextended(${`cob:${host}`}, 0)) as locked`.execute(session)
+export interface HostLock {
+  /** Takes the lock again when the database session that held it has broken. @throws when another has taken it */
+  ensure(): Promise<void>
+  release(): Promise<void>
+}
+
+/** Holds the host's lock; it frees itself when we die, for it lives in our database session. @throws when another holds it. */
+export async function holdHost(db: Db, host: string): Promise<HostLock> {
+  let held = await take(db, host)
+  return {
+    async ensure() {
+      if (!(await held.isAlive())) held = await take(db, host)
+    },
+    release: () => held.release(),
+  }
+}
+
+async function take(db: Db, host: string): Promise<{ isAlive(): Promise<boolean>; release(): Promise<void> }> {
+  const locked = Promise.withResolvers<() => Promise<boolean>>()
+  const done = Promise.withResolvers<void>()
+  const session = db.connection().execute(async (connection) => {
+    const { rows } = await sql<{ locked: boolean }>`select pg_try_advisory_lock(hashtextextended(${`cob:${host}`}, 0)) as locked`.execute(connection)
     if (!rows[0]?.locked) throw new Error('another Cob runs with this data directory already')
-    held.resolve()
-    await release.promise
-    await sql`select pg_advisory_unlock_all()`.execute(session)
+    locked.resolve(() => sql`select 1`.execute(connection).then(() => true, () => (done.resolve(), false)))
+    await done.promise
+    // The session may be broken by now; then so is the lock.
+    await sql`select pg_advisory_unlock_all()`.execute(connection).catch(() => {})
   })
-  connection.catch(held.reject)
-  await held.promise
-  scope.defer(async () => {
-    release.resolve()
-    // The database may be gone before us; then so is the lock.
-    await connection.catch(() => {})
-  })
+  session.catch(locked.reject)
+  const isAlive = await locked.promise
+  return {
+    isAlive,
+    async release() {
+      done.resolve()
+      await session.catch(() => {})
+    },
+  }
 }

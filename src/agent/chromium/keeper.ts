@@ -108,20 +108,28 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     const detail = `ended with ${exit.signal ?? exit.code}`
     this.#log.error({ pid: run.pid, ...exit }, 'Chromium ended by itself; starting it again')
     this.emit('chromium_crashed', detail)
+    while (this.#mayRestart()) {
+      try {
+        // A caller may have come first and started it already.
+        const { pid } = await this.#turns.run(async () => this.#run ?? (await this.#start(RESTORE)))
+        this.restarts++
+        if (this.#fullscreen) await this.setFullscreen(true)
+        this.#log.info({ pid }, 'Chromium is back')
+        this.emit('chromium_restarted', detail)
+        return
+      } catch (err) {
+        if (this.#closing) return
+        this.#log.error({ err }, 'Chromium did not start again')
+      }
+    }
+    this.emit('given_up', `Chromium ended ${MAX_CRASHES + 1} times within ${CRASH_WINDOW_MS / 1000} s`)
+  }
+
+  /** Notes a crash; false when there have been too many lately. */
+  #mayRestart(): boolean {
     const now = performance.now()
     this.#crashes = [...this.#crashes.filter((at) => now - at < CRASH_WINDOW_MS), now]
-    if (this.#crashes.length > MAX_CRASHES) return void this.emit('given_up', `Chromium ended ${MAX_CRASHES + 1} times within ${CRASH_WINDOW_MS / 1000} s`)
-    try {
-      // A caller may have come first and started it already.
-      const { pid } = await this.#turns.run(async () => this.#run ?? (await this.#start(RESTORE)))
-      this.restarts++
-      if (this.#fullscreen) await this.setFullscreen(true)
-      this.#log.info({ pid }, 'Chromium is back')
-      this.emit('chromium_restarted', detail)
-    } catch (error) {
-      this.#log.error({ err: error }, 'Chromium could not be started again')
-      this.emit('given_up', 'Chromium could not be started again')
-    }
+    return this.#crashes.length <= MAX_CRASHES
   }
 }
 

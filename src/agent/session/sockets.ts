@@ -1,7 +1,9 @@
 // The agent's WebSockets: CDP spliced to Chromium's port, BiDi spoken by the mapper.
+import type { OutgoingHttpHeaders } from 'node:http'
 import { WebSocketServer } from 'ws'
 import type { Log } from '../../base/log.ts'
-import { upgradeTo } from '../../http/endpoint.ts'
+import { within } from '../../base/wait.ts'
+import { upgradeTo, type Upgraded } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
 import { splice } from '../../http/splice.ts'
 import { completeHandshake, handshakeHeaders, type UpgradeHandler } from '../../http/upgrade.ts'
@@ -10,15 +12,31 @@ import type { Browser } from '../chromium/keeper.ts'
 /** The close code for a browser that crashed; it is being started again behind the same URL. */
 export const CRASHED = { code: 4003, reason: { reason: 'crashed', message: 'the browser is being started again; connect to the same URL' } } as const
 
+/** Between closing its port and its last breath a Chromium that ends takes this long at most; the next one is behind it. */
+const LAST_BREATH_MS = 5_000
+
+/** A WebSocket to the browser; when the browser is just ending, to the one that is started after it. */
+async function toBrowser(keeper: Browser, headers: OutgoingHttpHeaders, signal: AbortSignal): Promise<Upgraded> {
+  const run = await keeper.run()
+  const open = ({ port, browserPath }: typeof run) => upgradeTo({ host: '127.0.0.1', port }, browserPath, { host: `127.0.0.1:${port}`, ...headers }, signal)
+  try {
+    return await open(run).catch(async (refused: unknown) => {
+      await within('Chromium to end', LAST_BREATH_MS, run.exited, signal).catch(() => {
+        throw refused
+      })
+      return open(await keeper.run())
+    })
+  } catch (error) {
+    throw fault.unavailable('the browser did not take the connection', error)
+  }
+}
+
 /** Paths of the agent's WebSockets and what they open. */
 export function sockets(keeper: Browser, log: Log): Record<string, UpgradeHandler> {
   const bidi = new WebSocketServer({ noServer: true, maxPayload: 64 * 1024 * 1024 })
   return {
     '/session/cdp': async ({ request, socket, head, signal }) => {
-      const { port, browserPath } = await keeper.run()
-      const upstream = await upgradeTo({ host: '127.0.0.1', port }, browserPath, { host: `127.0.0.1:${port}`, ...handshakeHeaders(request) }, signal).catch((error: unknown) => {
-        throw fault.unavailable('the browser did not take the connection', error)
-      })
+      const upstream = await toBrowser(keeper, handshakeHeaders(request), signal)
       completeHandshake(socket, upstream)
       if (head.length > 0) upstream.socket.write(head)
       await splice(socket, upstream.socket, upstream.head, () => CRASHED)

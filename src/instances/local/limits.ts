@@ -34,17 +34,19 @@ export function findLimits(scope: string): Limits {
 
 function v2(scope: string): Limits {
   const own = join(ROOT, /^0::(.*)$/m.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1] ?? '/')
-  const base = isRoot() ? join(ROOT, `cob-${scope}`) : join(own, `cob-${scope}`)
-  accessSync(isRoot() ? ROOT : own, constants.W_OK)
-  mkdirSync(base, { recursive: true })
+  const parent = isRoot() ? ROOT : own
+  accessSync(parent, constants.W_OK)
+  if (!/memory.*pids|pids.*memory/.test(readFileSync(join(parent, 'cgroup.controllers'), 'utf8'))) throw new Error('the memory and pids controllers are not delegated to this user')
   if (!isRoot()) {
     // A delegated group may not hold processes and enabled controllers at once, so the service moves aside first.
     mkdirSync(join(own, 'cob-service'), { recursive: true })
     writeFileSync(join(own, 'cob-service', 'cgroup.procs'), String(process.pid))
-    writeFileSync(join(own, 'cgroup.subtree_control'), '+memory +pids')
-  } else writeFileSync(join(ROOT, 'cgroup.subtree_control'), '+memory +pids')
-  writeFileSync(join(base, 'cgroup.subtree_control'), '+memory +pids')
-  return groups([base], ([dir], { memoryBytes, pids }) => {
+  }
+  const base = join(parent, `cob-${scope}`)
+  const prepare = () => {
+    for (const dir of [parent, base]) writeFileSync(join(dir, 'cgroup.subtree_control'), '+memory +pids')
+  }
+  return groups([base], prepare, ([dir], { memoryBytes, pids }) => {
     writeFileSync(join(dir!, 'memory.max'), String(memoryBytes))
     writeFileSync(join(dir!, 'pids.max'), String(pids))
   })
@@ -52,28 +54,30 @@ function v2(scope: string): Limits {
 
 function v1(scope: string): Limits {
   const bases = ['memory', 'pids'].map((controller) => join(ROOT, controller, `cob-${scope}`))
-  for (const base of bases) {
-    accessSync(dirname(base), constants.W_OK)
-    mkdirSync(base, { recursive: true })
-  }
-  return groups(bases, ([memory, pids], limits) => {
+  for (const base of bases) accessSync(dirname(base), constants.W_OK)
+  return groups(bases, () => {}, ([memory, pids], limits) => {
     writeFileSync(join(memory!, 'memory.limit_in_bytes'), String(limits.memoryBytes))
     writeFileSync(join(pids!, 'pids.max'), String(limits.pids))
   })
 }
 
-function groups(bases: string[], limit: (dirs: string[], limits: InstanceLimits) => void): Limits {
+/** Groups below `bases`, one a controller. A base is there as long as it has instances. */
+function groups(bases: string[], prepare: () => void, limit: (dirs: string[], limits: InstanceLimits) => void): Limits {
   const dirs = (id: string) => bases.map((base) => join(base, id))
+  const instancesIn = (base: string): string[] => (existsSync(base) ? readdirSync(base, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => name) : [])
   return {
     make(id, limits) {
+      for (const base of bases) mkdirSync(base, { recursive: true })
+      prepare()
       for (const dir of dirs(id)) mkdirSync(dir, { recursive: true })
       limit(dirs(id), limits)
       return dirs(id).map((dir) => join(dir, 'cgroup.procs'))
     },
     remove(id) {
       for (const dir of dirs(id)) if (existsSync(dir)) rmdirSync(dir)
+      for (const base of bases) if (existsSync(base) && instancesIn(base).length === 0) rmdirSync(base)
     },
-    list: () => [...new Set(bases.flatMap((base) => readdirSync(base, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => name)))],
+    list: () => [...new Set(bases.flatMap(instancesIn))],
     finding: undefined,
   }
 }

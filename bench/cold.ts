@@ -1,0 +1,44 @@
+// From nothing to an answer: Chromium spawned by hand against a session of a service that keeps none warm.
+import { sleep } from '../src/base/wait.ts'
+import { startChromium } from './bare.ts'
+import { REST_MS, type Bench } from './bench.ts'
+import { firstAnswer } from './cdp.ts'
+import { row, timed, type Row } from './figures.ts'
+import type { Service } from './sessions.ts'
+
+export async function measureCold(bench: Bench, service: Service): Promise<Row[]> {
+  const raw: number[] = []
+  const ours: number[] = []
+  const deletes: number[] = []
+  for (let i = 0; i < bench.counts.cold; i++) {
+    raw.push(await rawStart(bench))
+    await sleep(REST_MS, bench.signal)
+    const { ms, deleteMs } = await coldLife(bench, service)
+    ours.push(ms)
+    deletes.push(deleteMs)
+    await sleep(REST_MS, bench.signal)
+  }
+  return [
+    row('cold_create', 'cold create, to CDP answer', 'ms', ours, { what: 'Chromium spawned, to CDP answer', samples: raw }),
+    row('delete_cold', 'delete (none kept warm)', 'ms', deletes),
+  ]
+}
+
+async function rawStart({ display, signal }: Bench): Promise<number> {
+  await using scope = new AsyncDisposableStack()
+  const { ms } = await timed(async () => {
+    const chromium = scope.use(await startChromium(display, [], signal))
+    scope.use(await firstAnswer(chromium.cdpUrl, signal))
+  })
+  return ms
+}
+
+async function coldLife({ signal }: Bench, service: Service): Promise<{ ms: number; deleteMs: number }> {
+  await using scope = new AsyncDisposableStack()
+  const { ms, result: session } = await timed(async () => {
+    const created = scope.use(await service.create())
+    using _ = await firstAnswer(created.cdpUrl, signal)
+    return created
+  })
+  return { ms, deleteMs: (await timed(() => session.delete())).ms }
+}

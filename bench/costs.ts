@@ -1,0 +1,74 @@
+// What a session costs beside a bare display and Chromium with the same page: memory, CPU while nothing happens, CPU of a whole life.
+import { sleep } from '../src/base/wait.ts'
+import { FILLING, startChromium, startDisplay } from './bare.ts'
+import { REST_MS, type Bench } from './bench.ts'
+import { openPage } from './drive.ts'
+import { row, type Row } from './figures.ts'
+import type { Service } from './sessions.ts'
+import { cpuSeconds, memoryMb, openMeter, type Meter } from './usage.ts'
+
+/** A browser goes on booting for a while after its first answer. */
+const SETTLE_MS = 5_000
+const BARE = 'Xvfb + Chromium'
+
+/** Memory and idle CPU. Both are up at the same time, so that what all Chromiums share is shared evenly. */
+export async function measureRest({ counts, pages, signal }: Bench, service: Service): Promise<Row[]> {
+  const memory: [number[], number[], number[]] = [[], [], []]
+  const idle: [number[], number[], number[]] = [[], [], []]
+  for (let i = 0; i < counts.costs; i++) {
+    await using scope = new AsyncDisposableStack()
+    const session = scope.use(await service.create())
+    const display = scope.use(await startDisplay(signal))
+    const chromium = scope.use(await startChromium(display, FILLING, signal))
+    await openPage(session.cdpUrl, pages.inside('rich'))
+    await openPage(chromium.cdpUrl, pages.local('rich'))
+    const [ours, theirs, all] = [[service.pidOf(session)], [display.pid, chromium.pid], [service.cloud.pid()]]
+    await sleep(SETTLE_MS, signal)
+    const cpu = () => [cpuSeconds(...ours), cpuSeconds(...theirs), cpuSeconds(...all)] as const
+    const [before, began] = [cpu(), performance.now()]
+    await sleep(counts.idleMs, signal)
+    const [after, seconds] = [cpu(), (performance.now() - began) / 1000]
+    const [session_, bare, whole] = after.map((value, at) => ((value - before[at]!) / seconds) * 100) as [number, number, number]
+    // The session's processes are below the service's.
+    for (const [at, value] of [session_, bare, whole - session_].entries()) idle[at]!.push(value)
+    const [used, usedBare] = [memoryMb(...ours), memoryMb(...theirs)]
+    for (const [at, value] of [used, usedBare, memoryMb(...all) - used].entries()) memory[at]!.push(value)
+  }
+  return [
+    row('memory', 'memory of a session (Pss)', 'MB', memory[0], { what: BARE, samples: memory[1] }),
+    row('idle_cpu', 'idle CPU of a session', '%', idle[0], { what: BARE, samples: idle[1] }),
+    row('service_memory', 'memory of the service itself', 'MB', memory[2]),
+    row('service_idle_cpu', 'idle CPU of the service itself', '%', idle[2]),
+  ]
+}
+
+/** CPU seconds from create to delete, cold; with what the service and its Postgres use for it. `meter` has counted them from their start. */
+export async function measureCpuLife({ counts, pages, signal }: Bench, service: Service, meter: Meter): Promise<Row[]> {
+  const ours: number[] = []
+  const theirs: number[] = []
+  for (let i = 0; i < counts.cpuLives; i++) {
+    await sleep(REST_MS, signal)
+    const before = meter.seconds(service.cloud.pid())
+    {
+      await using session = await service.create()
+      await openPage(session.cdpUrl, pages.inside('small'))
+      if (!meter.countsEnded) ours.push(meter.seconds(service.cloud.pid()) - before)
+      await session.delete()
+    }
+    if (meter.countsEnded) ours.push(meter.seconds() - before)
+
+    await sleep(REST_MS, signal)
+    await using bareMeter = openMeter(`bare-${i}`)
+    {
+      await using scope = new AsyncDisposableStack()
+      const { display, chromium } = await bareMeter.started(async () => {
+        const display = scope.use(await startDisplay(signal))
+        return { display, chromium: scope.use(await startChromium(display, FILLING, signal)) }
+      })
+      await openPage(chromium.cdpUrl, pages.local('small'))
+      if (!bareMeter.countsEnded) theirs.push(bareMeter.seconds(display.pid, chromium.pid))
+    }
+    if (bareMeter.countsEnded) theirs.push(bareMeter.seconds())
+  }
+  return [row('cpu_life', 'CPU: cold create, connect, goto, delete', 's', ours, { what: `${BARE}, the same`, samples: theirs })]
+}

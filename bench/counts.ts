@@ -1,0 +1,36 @@
+// How often each thing is measured: for figures to believe, and for seeing that the bench works.
+
+export interface Counts {
+  /** Chromium booted from nothing. */
+  cold: number
+  warm: number
+  /** Whole lives one at a time, and rounds of five at a time. */
+  lives: number
+  fives: number
+  connects: number
+  gotos: number
+  screenshots: number
+  roundTrips: number
+  /** Pairs of a session and a bare browser whose memory and idle CPU are compared, and for how long. */
+  costs: number
+  idleMs: number
+  /** Lives whose CPU seconds are counted. */
+  cpuLives: number
+}
+
+const FULL: Counts = {
+  cold: 15,
+  warm: 40,
+  lives: 20,
+  fives: 4,
+  connects: 60,
+  gotos: 40,
+  screenshots: 30,
+  roundTrips: 1000,
+  costs: 3,
+  idleMs: 10_000,
+  cpuLives: 5,
+}
+const QUICK: Counts = { cold: 3, warm: 5, lives: 3, fives: 1, connects: 10, gotos: 5, screenshots: 5, roundTrips: 500, costs: 1, idleMs: 3_000, cpuLives: 1 }
+
+export const countsOf = (env: NodeJS.ProcessEnv): Counts => (env.BENCH_QUICK === '1' ? QUICK : FULL)

@@ -1,0 +1,74 @@
+// The way to a browser that runs: connecting, asking, opening a page. Directly and through us, in turns.
+import { FILLING, startChromium } from './bare.ts'
+import type { Bench } from './bench.ts'
+import { firstAnswer } from './cdp.ts'
+import { drive } from './drive.ts'
+import { row, timed, type Row } from './figures.ts'
+import type { Service } from './sessions.ts'
+
+export async function measureLink({ counts, display, pages, signal }: Bench, service: Service): Promise<Row[]> {
+  await using scope = new AsyncDisposableStack()
+  const session = scope.use(await service.create())
+  const bare = scope.use(await startChromium(display, FILLING, signal))
+
+  const connect = async (url: string) => {
+    const { ms, result } = await timed(() => firstAnswer(url, signal))
+    result[Symbol.dispose]()
+    return ms
+  }
+  const connects = await turns(
+    counts.connects,
+    () => connect(session.cdpUrl),
+    () => connect(bare.cdpUrl),
+  )
+
+  const [ourCdp, bareCdp] = [scope.use(await firstAnswer(session.cdpUrl, signal)), scope.use(await firstAnswer(bare.cdpUrl, signal))]
+  const ask = async (cdp: typeof ourCdp) => (await timed(() => cdp.version())).ms
+  // The first answers of a process come from code that is not compiled yet, ours and the bench's own.
+  await turns(
+    100,
+    () => ask(ourCdp),
+    () => ask(bareCdp),
+  )
+  const asks = await turns(
+    counts.roundTrips,
+    () => ask(ourCdp),
+    () => ask(bareCdp),
+  )
+
+  const playwright = async (url: string) => {
+    const { ms, result } = await timed(() => drive(url))
+    await result[Symbol.asyncDispose]()
+    return ms
+  }
+  const drives = await turns(
+    counts.gotos,
+    () => playwright(session.cdpUrl),
+    () => playwright(bare.cdpUrl),
+  )
+
+  const [ours, theirs] = [scope.use(await drive(session.cdpUrl)), scope.use(await drive(bare.cdpUrl))]
+  const open = async ({ page }: typeof ours, address: string) => (await timed(() => page.goto(address))).ms
+  const gotos = await turns(
+    counts.gotos,
+    () => open(ours, pages.inside('small')),
+    () => open(theirs, pages.local('small')),
+  )
+
+  return [
+    row('connect', 'connect (WebSocket + getVersion)', 'ms', connects.ours, { what: 'directly', samples: connects.theirs }),
+    row('connect_playwright', 'connect (Playwright connectOverCDP)', 'ms', drives.ours, { what: 'directly', samples: drives.theirs }),
+    row('goto', 'goto, local page', 'ms', gotos.ours, { what: 'bare Chromium', samples: gotos.theirs }),
+    row('round_trip', 'CDP round trip', 'ms', asks.ours, { what: 'directly', samples: asks.theirs }),
+  ]
+}
+
+/** Measures two things in turns, so that whatever else the machine does meets both. */
+export async function turns(count: number, our: () => Promise<number>, their: () => Promise<number>): Promise<{ ours: number[]; theirs: number[] }> {
+  const [ours, theirs]: [number[], number[]] = [[], []]
+  for (let i = 0; i < count; i++) {
+    ours.push(await our())
+    theirs.push(await their())
+  }
+  return { ours, theirs }
+}

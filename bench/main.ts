@@ -1,0 +1,103 @@
+// The benchmark: Cob beside bare Chromium, in one run on one machine. Slowness is told, never failed by.
+import { join, resolve } from 'node:path'
+import { PACKAGE_DIR } from '../src/base/paths.ts'
+import { startChromium, startDisplay } from './bare.ts'
+import type { Bench } from './bench.ts'
+import { firstAnswer } from './cdp.ts'
+import { measureCold } from './cold.ts'
+import { measureCpuLife, measureRest } from './costs.ts'
+import { countsOf } from './counts.ts'
+import type { Row } from './figures.ts'
+import { measureLink } from './link.ts'
+import { measureLives, measureLivesTogether } from './lives.ts'
+import { servePages } from './pages.ts'
+import { reachOf } from './reach.ts'
+import { machine, table, writeJson, type Report } from './report.ts'
+import { say } from './say.ts'
+import { measureScreenshots } from './screenshots.ts'
+import { startService, type Service } from './sessions.ts'
+import { openMeter, watchOthers } from './usage.ts'
+import { measureWarm } from './warm.ts'
+
+/** Far above what a run takes; whatever hangs is ended by it. */
+const RUN_MS = 20 * 60_000
+
+const file = resolve(process.argv[2] ?? join(PACKAGE_DIR, 'bench-results/latest.json'))
+const stop = new AbortController()
+for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+  process.on(name, () => {
+    if (stop.signal.aborted) process.exit(130)
+    say('ending what was started')
+    stop.abort(new Error(`ended by ${name}`))
+  })
+
+const rows: Row[] = []
+const step = async (what: string, measure: Promise<Row[]>): Promise<void> => {
+  say(what)
+  rows.push(...(await measure))
+}
+/** Runs `work` with a service that keeps `warm` browsers in reserve. */
+async function withService(warm: number, signal: AbortSignal, work: (service: Service) => Promise<void>): Promise<void> {
+  await using service = await startService(warm, signal)
+  await work(service)
+}
+
+async function run(): Promise<Report> {
+  await using meter = openMeter('run')
+  const others = watchOthers(meter)
+  const began = performance.now()
+  const version = await meter.started(measure)
+  return {
+    at: new Date().toISOString(),
+    quick: process.env.BENCH_QUICK === '1',
+    seconds: (performance.now() - began) / 1000,
+    others: others(),
+    machine: machine(version),
+    rows,
+    reach: reachOf(rows),
+  }
+}
+
+/** Fills the rows; gives Chromium's version. */
+async function measure(): Promise<string> {
+  const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(RUN_MS)])
+  await using scope = new AsyncDisposableStack()
+  const display = scope.use(await startDisplay(signal))
+  const pages = scope.use(await servePages())
+  const bench: Bench = { counts: countsOf(process.env), display, pages, signal }
+  // Untimed, so that no first measurement pays for what the machine had not read from its disk yet.
+  const version = await chromiumVersion(bench)
+
+  {
+    await using meter = openMeter('service')
+    await using service = await meter.started(() => startService(0, signal))
+    await step('cold starts', measureCold(bench, service))
+    await step('CPU of whole lives', measureCpuLife(bench, service, meter))
+    await step('memory and idle CPU', measureRest(bench, service))
+    await step('connections, round trips, pages', measureLink(bench, service))
+    await step('screenshots', measureScreenshots(bench, service))
+  }
+  await withService(1, signal, async (service) => {
+    await step('warm creates', measureWarm(bench, service))
+    await step('lives, one at a time', measureLives(bench, service))
+  })
+  await withService(5, signal, (service) => step('lives, five at a time', measureLivesTogether(bench, service)))
+
+  return version
+}
+
+async function chromiumVersion({ display, signal }: Bench): Promise<string> {
+  await using chromium = await startChromium(display, [], signal)
+  using cdp = await firstAnswer(chromium.cdpUrl, signal)
+  return (await cdp.version()).replace(/^\w+\//, '')
+}
+
+try {
+  const report = await run()
+  writeJson(file, report)
+  process.stdout.write(`\n${table(report)}\n`)
+  say(`written to ${file}`)
+} catch (error) {
+  say(stop.signal.aborted ? (stop.signal.reason as Error).message : ((error as Error).stack ?? String(error)))
+  process.exitCode = 1
+}

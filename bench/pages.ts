@@ -1,0 +1,72 @@
+// The pages that are opened: a small one, and one that fills a screen with what makes pictures large. Both are still once drawn.
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+export interface Pages extends AsyncDisposable {
+  /** An address as a session reaches it, and as this machine's own programs do. */
+  inside(name: 'small' | 'rich'): string
+  local(name: 'small' | 'rich'): string
+}
+
+const SMALL = '<!doctype html><title>small</title><link rel="icon" href="data:,"><h1>A small page</h1><p>Nothing moves here.</p>'
+
+const WORDS = 'the browser opens a page and an agent reads what stands there before it decides where to click next while the screen keeps still'.split(' ')
+const column = (at: number): string =>
+  Array.from(
+    { length: 9 },
+    (_, paragraph) => `<p>${Array.from({ length: 42 }, (_word, index) => WORDS[(index * (at + 3) + paragraph * 7) % WORDS.length]).join(' ')}.</p>`,
+  ).join('')
+
+// The pictures come from a generator with a fixed seed, so that every browser draws the same ones: soft shapes under a fine grain, as photographs have.
+const RICH = `<!doctype html><title>rich</title><link rel="icon" href="data:,">
+<style>
+  body { margin: 0; height: 100vh; overflow: hidden; font: 15px/1.45 "Liberation Sans", sans-serif; background: linear-gradient(135deg, #fdf2f8, #e0f2fe 60%, #ecfccb) }
+  h1 { margin: 0; padding: 18px 32px; font-size: 38px; color: white; background: linear-gradient(90deg, #4f46e5, #db2777 50%, #f59e0b) }
+  main { display: grid; grid-template-columns: repeat(4, 1fr); gap: 20px; padding: 20px 32px }
+  canvas { width: 100%; height: 250px; border-radius: 14px; box-shadow: 0 8px 24px #0004 }
+  .card { height: 120px; border-radius: 14px; background: radial-gradient(circle at 30% 20%, #fde68a, #f472b6 45%, #6366f1) }
+  p { margin: 0 0 8px }
+</style>
+<h1>A page with much on it</h1>
+<main>${Array.from({ length: 4 }, (_, at) => `<section><canvas width="440" height="250"></canvas><div class="card"></div>${column(at)}</section>`).join('')}</main>
+<script>
+  let seed = 7
+  const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647
+  for (const canvas of document.querySelectorAll('canvas')) {
+    const draw = canvas.getContext('2d')
+    for (let i = 0; i < 60; i++) {
+      const [x, y, r] = [random() * 440, random() * 250, 20 + random() * 110]
+      const shade = draw.createRadialGradient(x, y, 0, x, y, r)
+      shade.addColorStop(0, 'hsla(' + random() * 360 + ',70%,55%,0.7)')
+      shade.addColorStop(1, 'transparent')
+      draw.fillStyle = shade
+      draw.fillRect(0, 0, 440, 250)
+    }
+    const picture = draw.getImageData(0, 0, 440, 250)
+    for (let i = 0; i < picture.data.length; i += 4) {
+      const grain = (random() - 0.5) * 24
+      for (let c = 0; c < 3; c++) picture.data[i + c] += grain
+      picture.data[i + 3] = 255
+    }
+    draw.putImageData(picture, 0, 0)
+  }
+</script>`
+
+export async function servePages(): Promise<Pages> {
+  const server = createServer((request, response) => {
+    response.setHeader('content-type', 'text/html; charset=utf-8').end(request.url?.startsWith('/rich') ? RICH : SMALL)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  return {
+    inside: (name) => `http://host.cob.internal:${port}/${name}`,
+    local: (name) => `http://127.0.0.1:${port}/${name}`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}

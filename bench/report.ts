@@ -1,0 +1,88 @@
+// The table for people and the JSON for programs.
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { cpus, release, totalmem } from 'node:os'
+import { dirname } from 'node:path'
+import { PACKAGE_DIR } from '../src/base/paths.ts'
+import type { Figures, Row } from './figures.ts'
+import type { Reach } from './reach.ts'
+import type { Others } from './usage.ts'
+
+export interface Report {
+  at: string
+  quick: boolean
+  seconds: number
+  /** What else went on; figures with much of it mean little. */
+  others: Others
+  machine: { cpu: string; cores: number; memoryGb: number; kernel: string; node: string; chromium: string; commit: string }
+  rows: Row[]
+  reach: Reach[]
+}
+
+export function machine(chromium: string): Report['machine'] {
+  return {
+    cpu: cpus()[0]!.model,
+    cores: cpus().length,
+    memoryGb: Math.round(totalmem() / 2 ** 30),
+    kernel: release(),
+    node: process.version,
+    chromium,
+    commit: commit(),
+  }
+}
+
+// An unpacked archive has no commit; the report says so and goes on.
+function commit(): string {
+  const git = (...args: string[]) =>
+    execFileSync('git', args, { cwd: PACKAGE_DIR, stdio: ['ignore', 'pipe', 'ignore'] })
+      .toString()
+      .trim()
+  try {
+    return git('rev-parse', '--short', 'HEAD') + (git('status', '--porcelain', '--', 'src') ? ' + changes' : '')
+  } catch {
+    return 'unknown'
+  }
+}
+
+export function writeJson(file: string, report: Report): void {
+  mkdirSync(dirname(file), { recursive: true })
+  writeFileSync(file, `${JSON.stringify(report, null, 2)}\n`)
+}
+
+export function table({ machine, seconds, others, quick, rows, reach }: Report): string {
+  const head = ['Cob', '', 'n', 'p50', 'p95', 'p99', '', 'beside it', 'n', 'p50', 'p95', 'p99', '', 'p50 ratio']
+  const lines = rows.map(({ what, unit, cob, beside }) => [
+    what,
+    unit,
+    ...cells(cob),
+    '|',
+    ...(beside ? [beside.what, ...cells(beside), '|', (cob.p50 / beside.p50).toFixed(2)] : ['', '', '', '', '', '', '']),
+  ])
+  return [
+    `Cob at ${machine.commit}, Chromium ${machine.chromium}, Node ${machine.node}, ${machine.cores} cores, ${machine.memoryGb} GB, Linux ${machine.kernel}`,
+    `${Math.round(seconds)} s; meanwhile others used ${others.programs?.toFixed(1) ?? '?'} % of the machine, and its host ${others.host.toFixed(1)} %${quick ? '. QUICK: too few samples to believe' : ''}`,
+    '',
+    ...aligned([head, ...lines], [0, 1, 7]),
+    '',
+    ...aligned(
+      reach.map(({ what, reached, yes }) => ['reach', what, reached, yes ? 'yes' : 'NO']),
+      [0, 1, 3],
+    ),
+    '',
+  ].join('\n')
+}
+
+const cells = ({ n, p50, p95, p99 }: Figures): string[] => [String(n), ...[p50, p95, p99].map(short)]
+
+const short = (value: number): string => value.toFixed(Math.abs(value) < 10 ? 2 : Math.abs(value) < 100 ? 1 : 0)
+
+/** Columns as wide as their widest cell; those of `left` begin at the same place, the others end there. */
+function aligned(rows: string[][], left: number[]): string[] {
+  const widths = rows[0]!.map((_, at) => Math.max(...rows.map((cells) => cells[at]!.length)))
+  return rows.map((cells) =>
+    cells
+      .map((cell, at) => (left.includes(at) ? cell.padEnd(widths[at]!) : cell.padStart(widths[at]!)))
+      .join('  ')
+      .trimEnd(),
+  )
+}

@@ -1,0 +1,84 @@
+// A service to measure, and its sessions by plain HTTP: fetch with keep-alive, as thin as a client gets.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { sleep } from '../src/base/wait.ts'
+import { startCloud, type Cloud } from '../test/support/cloud.ts'
+import { say } from './say.ts'
+
+const CALL_MS = 120_000
+/** A browser that has just been booted still has work of its own; those on a shelf have usually been there for longer. */
+const REST_MS = 500
+/** Lines of a failed leak check that are shown. */
+const SHOWN = 4
+
+export interface Session extends AsyncDisposable {
+  id: string
+  cdpUrl: string
+  /** Ends it; disposing does too, when it has not been. */
+  delete(): Promise<void>
+  screenshot(): Promise<Buffer>
+}
+
+export interface Service extends AsyncDisposable {
+  cloud: Cloud
+  create(): Promise<Session>
+  /** Resolves when `count` browsers are warm and have come to rest. */
+  warm(count: number): Promise<void>
+  /** The outermost process of a session. */
+  pidOf(session: Session): number
+}
+
+/** Starts a service with `warm` browsers in reserve. */
+export async function startService(warm: number, signal: AbortSignal): Promise<Service> {
+  const cloud = await startCloud({ COB_WARM_BROWSERS: String(warm) })
+  const call = async (method: string, path: string, body?: object): Promise<Response> => {
+    const response = await cloud.fetch(path, {
+      method,
+      signal: AbortSignal.any([signal, AbortSignal.timeout(CALL_MS)]),
+      ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+    })
+    if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${await response.text()}`)
+    return response
+  }
+  return {
+    cloud,
+    async create() {
+      const { session_id: id, cdp_ws_url: cdpUrl } = (await (await call('POST', '/browsers', { timeout_seconds: 600 })).json()) as {
+        session_id: string
+        cdp_ws_url: string
+      }
+      let ended = false
+      const end = async () => {
+        ended = true
+        await (await call('DELETE', `/browsers/${id}`)).arrayBuffer()
+      }
+      return {
+        id,
+        cdpUrl,
+        delete: end,
+        screenshot: async () => Buffer.from(await (await call('POST', `/browsers/${id}/computer/screenshot`)).arrayBuffer()),
+        // After an interruption the service's own end is what ends its sessions.
+        async [Symbol.asyncDispose]() {
+          if (!ended && !signal.aborted) await end()
+        },
+      }
+    },
+    async warm(count) {
+      await cloud.warm(count)
+      await sleep(REST_MS, signal)
+    },
+    pidOf({ id }) {
+      const { processes } = JSON.parse(readFileSync(join(cloud.dataDir, 'instances', id, 'instance.json'), 'utf8')) as { processes: { pid: number }[] }
+      return processes[0]!.pid
+    },
+    // Its leak check also sees what others started on this machine meanwhile; that is to be read, not to fail by.
+    async [Symbol.asyncDispose]() {
+      try {
+        await cloud[Symbol.asyncDispose]()
+      } catch (error) {
+        const lines = (error as Error).message.split('\n--- log ---')[0]!.split('\n')
+        say(`after the service's end: ${lines.slice(0, SHOWN).join('; ')}${lines.length > SHOWN ? `; and ${lines.length - SHOWN} more` : ''}`)
+      }
+    },
+  }
+}

@@ -1,0 +1,107 @@
+// What processes use of the machine, as the kernel counts it: memory from smaps_rollup, CPU time from /proc or a cpuacct group.
+import { accessSync, constants, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { descendantsOf } from '../src/base/processes.ts'
+import { until } from '../src/base/wait.ts'
+
+/** Clock ticks of /proc/pid/stat; Linux fixes what programs see at 100 a second. */
+const TICKS = 100
+const EMPTY_MS = 10_000
+
+const tree = (pids: readonly number[]): number[] => [...new Set(pids.flatMap((pid) => [pid, ...descendantsOf(pid)]))]
+
+// A process may end while it is looked at; then it uses nothing.
+function read(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+/** Memory of the processes and all below them in MB: their own, and their share of what they share (Pss). */
+export function memoryMb(...pids: number[]): number {
+  return tree(pids).reduce((sum, pid) => sum + Number(/^Pss:\s+(\d+) kB/m.exec(read(`/proc/${pid}/smaps_rollup`))?.[1] ?? 0), 0) / 1024
+}
+
+/** CPU seconds that the processes and all below them have used, with those of children that have ended. */
+export function cpuSeconds(...pids: number[]): number {
+  const ticks = tree(pids).map((pid) => {
+    const stat = read(`/proc/${pid}/stat`)
+    return stat === ''
+      ? 0
+      : stat
+          .slice(stat.lastIndexOf(')') + 2)
+          .split(' ')
+          .slice(11, 15)
+          .reduce((sum, field) => sum + Number(field), 0)
+  })
+  return ticks.reduce((sum, value) => sum + value, 0) / TICKS
+}
+
+/** Counts the CPU time of everything that is started while it is entered, and of all that this starts. */
+export interface Meter extends AsyncDisposable {
+  started<T>(start: () => Promise<T>): Promise<T>
+  /** CPU seconds so far. `pids` are what was started, for machines where only /proc can tell. */
+  seconds(...pids: number[]): number
+  /** Whether processes that have ended stay counted. If not, the reading must be taken before the end. */
+  countsEnded: boolean
+}
+
+const CPUACCT = '/sys/fs/cgroup/cpuacct'
+
+const ownGroup = (): string => join(CPUACCT, /^\d+:(?:.*,)?cpuacct(?:,.*)?:(.*)$/m.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1] ?? '/')
+
+/** A meter by a cpuacct group (nanoseconds, nothing missed), or by /proc (ticks of 10 ms a process, ends not counted). One inside another counts for both. */
+export function openMeter(name: string): Meter {
+  try {
+    accessSync(CPUACCT, constants.W_OK)
+  } catch {
+    return { started: (start) => start(), seconds: cpuSeconds, countsEnded: false, async [Symbol.asyncDispose]() {} }
+  }
+  const outer = ownGroup()
+  const group = join(outer, `cob-bench-${process.pid}-${name}`)
+  const enter = (dir: string) => writeFileSync(join(dir, 'cgroup.procs'), String(process.pid))
+  mkdirSync(group)
+  return {
+    // What we start inherits our group, so that nothing has to be caught after it has run.
+    async started(start) {
+      enter(group)
+      try {
+        return await start()
+      } finally {
+        enter(outer)
+      }
+    },
+    seconds: () => Number(readFileSync(join(group, 'cpuacct.usage'), 'utf8')) / 1e9,
+    countsEnded: true,
+    async [Symbol.asyncDispose]() {
+      await until('the CPU meter to be empty', EMPTY_MS, () => readFileSync(join(group, 'cgroup.procs'), 'utf8') === '')
+      rmdirSync(group)
+    },
+  }
+}
+
+/** How much of the machine others have used since `before`, in percent of all cores: other programs, and the host of a virtual machine. */
+export interface Others {
+  programs: number | undefined
+  host: number
+}
+
+/** Starts to watch what others take of the machine while `meter` counts us. */
+export function watchOthers(meter: Meter): () => Others {
+  const read = () => {
+    // user, nice, system, idle, iowait, irq, softirq, steal
+    const ticks = readFileSync('/proc/stat', 'utf8').split('\n')[0]!.split(/\s+/).slice(1, 9).map(Number)
+    const all = ticks.reduce((sum, value) => sum + value, 0) / TICKS
+    const stolen = ticks[7]! / TICKS
+    return { all, stolen, busy: all - stolen - (ticks[3]! + ticks[4]!) / TICKS, ours: meter.countsEnded ? meter.seconds() : 0 }
+  }
+  const before = read()
+  return () => {
+    const now = read()
+    const all = Math.max(1, now.all - before.all)
+    const others = Math.max(0, now.busy - before.busy - (now.ours - before.ours))
+    return { programs: meter.countsEnded ? (100 * others) / all : undefined, host: (100 * (now.stolen - before.stolen)) / all }
+  }
+}

@@ -1,0 +1,244 @@
+// The demo: what a person would do by hand, through the official SDK and Playwright. Nothing here knows how Cob works inside.
+import Kernel, { APIConnectionError, APIUserAbortError, AuthenticationError } from '@onkernel/sdk'
+import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { chromium } from 'playwright-core'
+import { readConfig } from '../src/base/config.ts'
+
+/** Seconds after which the service ends the session by itself, should this program be killed. */
+const TIMEOUT_SECONDS = 60
+/** The page is served by the demo itself, through the browser's own network layer: no server, no way from the browser to this machine. */
+const PAGE_URL = 'http://demo.cob.example/'
+/** Where the slider starts and where it shall end; on the way the pointer goes too far and comes back, as hands do. */
+const FROM = 12
+const TOO_FAR = 88
+const TO = 72
+
+/** A page is loaded before it is drawn; this waits until it has been on the screen for a frame. */
+const PAINTED = 'new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 20))))'
+
+interface Slider {
+  value: number
+  text: string
+  /** Middle of the thumb, and ends of the track, in pixels of the screen. */
+  thumb: { x: number; y: number }
+  left: number
+  right: number
+}
+
+class DemoError extends Error {}
+
+async function main(): Promise<void> {
+  const url = process.env.KERNEL_BASE_URL || 'http://127.0.0.1:2627'
+  const folder = process.argv[2] ? resolve(process.argv[2]) : mkdtempSync(join(tmpdir(), 'cob-demo-'))
+  mkdirSync(folder, { recursive: true })
+  const interrupted = new AbortController()
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => interrupted.abort(new DemoError('stopped')))
+  const { signal } = interrupted
+
+  await answering(url, signal)
+  const { key, source } = apiKey()
+  const client = new Kernel({ apiKey: key, baseURL: url, maxRetries: 0 })
+  say(`Cob at ${url}, key from ${source}\n`)
+
+  // Whatever happens below, the scope ends what was begun: first Playwright's connection, then the session.
+  await using scope = new AsyncDisposableStack()
+  const browser = await step(
+    'create a browser',
+    () => client.browsers.create({ timeout_seconds: TIMEOUT_SECONDS, name: `demo-${process.pid}`, tags: { made_by: 'script/demo' } }, { signal }),
+    ({ session_id }) => session_id,
+  )
+  const { session_id: id } = browser
+  let deleted = false
+  const remove = async () => {
+    if (deleted) return
+    deleted = true
+    await client.browsers.deleteByID(id)
+  }
+  scope.defer(remove)
+
+  const playwright = await step(
+    'connect Playwright',
+    () => whole(signal, chromium.connectOverCDP(browser.cdp_ws_url)),
+    (connected) => `Chromium ${connected.version()}`,
+  )
+  scope.defer(() => playwright.close())
+  const context = playwright.contexts()[0]!
+  const page = context.pages()[0]!
+  await context.route(`${PAGE_URL}**`, (route) => route.fulfill({ contentType: 'text/html; charset=utf-8', body: PAGE }))
+  await step(
+    'open the page',
+    () =>
+      whole(
+        signal,
+        page.goto(PAGE_URL).then(() => page.evaluate(PAINTED)),
+      ),
+    () => PAGE_URL,
+  )
+
+  // Of the agent's tools none looks into the page: they see the screen and move the mouse on it.
+  const screenshot = async (file: string) => {
+    const response = await client.browsers.computer.captureScreenshot(id, {}, { signal })
+    const png = Buffer.from(await response.arrayBuffer())
+    writeFileSync(file, png)
+    return png
+  }
+  const before = join(folder, 'demo-before.png')
+  const after = join(folder, 'demo-after.png')
+  const read = () => whole(signal, page.evaluate<Slider>('look()'))
+
+  const start = await read()
+  if (start.value !== FROM) throw new DemoError(`the slider should stand at ${FROM}, not at ${start.value}`)
+  await step('take a screenshot', () => screenshot(before), size)
+  const at = (value: number) => Math.round(start.left + ((start.right - start.left) * value) / 100)
+  const y = Math.round(start.thumb.y)
+  const path: [number, number][] = [
+    [Math.round(start.thumb.x), y],
+    [at(40), y - 34],
+    [at(TOO_FAR), y + 22],
+    [at(TO), y],
+  ]
+  await step(
+    `drag the thumb to ${TO}`,
+    () => client.browsers.computer.dragMouse(id, { path }, { signal }),
+    () => path.map((point) => point.join(',')).join(' > '),
+  )
+  await step('take a screenshot', () => screenshot(after), size)
+  const end = await step('read the value back', read, ({ text }) => `"${text}", it was "${start.text}"`)
+  await playwright.close()
+  await step('delete the browser', remove, () => 'gone')
+
+  say(`\n  before  ${before}\n  after   ${after}`)
+  if (end.value !== TO) throw new DemoError(`the slider should stand at ${TO}, not at ${end.value}`)
+}
+
+const say = (text: string): void => void process.stdout.write(`${text}\n`)
+
+/** Does one step and prints how long it took and what came of it. */
+async function step<T>(name: string, work: () => Promise<T>, tell: (result: T) => string): Promise<T> {
+  const began = performance.now()
+  const result = await work()
+  say(`  ${name.padEnd(22)} ${(performance.now() - began).toFixed(0).padStart(5)} ms   ${tell(result)}`)
+  return result
+}
+
+/** Width and height stand in a PNG at bytes 16 and 20. */
+const size = (png: Buffer): string => `${png.readUInt32BE(16)}x${png.readUInt32BE(20)}, ${Math.round(png.length / 1024)} KB`
+
+/** `work`, or the reason of `signal` when that comes first. */
+function whole<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
+  signal.throwIfAborted()
+  return Promise.race([work, new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true }))])
+}
+
+async function answering(url: string, signal: AbortSignal): Promise<void> {
+  const response = await fetch(new URL('/health', url), { signal: AbortSignal.any([signal, AbortSignal.timeout(10_000)]) }).catch((error: unknown) => {
+    throw signal.aborted
+      ? signal.reason
+      : new DemoError(`no server answers at ${url}. Start one with script/server, or say where it is: KERNEL_BASE_URL=http://… script/demo`, { cause: error })
+  })
+  if (!response.ok) throw new DemoError(`the server at ${url} is not well: GET /health answered ${response.status} ${(await response.text()).slice(0, 300)}`)
+}
+
+/** The caller's key, or the one that a service of this user keeps in its data directory. */
+function apiKey(): { key: string; source: string } {
+  if (process.env.KERNEL_API_KEY) return { key: process.env.KERNEL_API_KEY, source: 'KERNEL_API_KEY' }
+  const config = readConfig(process.env)
+  if (config.apiKey) return { key: config.apiKey, source: 'COB_API_KEY' }
+  const file = join(config.dataDir, 'api-key')
+  try {
+    return { key: readFileSync(file, 'utf8').trim(), source: file }
+  } catch (error) {
+    throw new DemoError(
+      `no API key: KERNEL_API_KEY is not set, and ${file} cannot be read (${(error as NodeJS.ErrnoException).code}). The service prints its key when it starts for the first time`,
+      { cause: error },
+    )
+  }
+}
+
+const PAGE = `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Cob demo</title>
+<style>
+  * { box-sizing: border-box; margin: 0 }
+  body { min-height: 100vh; display: grid; place-items: center; background: radial-gradient(circle at 50% 15%, #fffdf4, #f2e8c9 75%); color: #3a3115; font: 20px "Noto Sans", "Liberation Sans", sans-serif; user-select: none }
+  main { width: 860px; max-width: 92vw; padding: 52px 60px 56px; background: #fff; border-radius: 28px; box-shadow: 0 30px 70px -30px #7a621b88, 0 0 0 1px #ecdfb4 }
+  h1 { font-size: 30px; letter-spacing: -.01em }
+  p { margin-top: 8px; color: #8a7b4b }
+  output { display: block; margin: 26px 0 18px; font-size: 96px; font-weight: 700; line-height: 1; font-variant-numeric: tabular-nums; color: #b27b00 }
+  output small { font-size: 30px; font-weight: 400; color: #b9a876 }
+  #cob { display: grid; grid-template-columns: repeat(25, 1fr); gap: 4px; padding: 10px; border-radius: 60px; overflow: hidden; background: #f4edd6 }
+  #cob i { height: 24px; border-radius: 9px; background: #e6dcb8 }
+  #cob i.ripe { background: linear-gradient(160deg, #ffe27a, #f3ae17); box-shadow: inset 0 -3px 4px #c9820a66 }
+  #track { position: relative; height: 12px; margin: 56px 26px 20px; border-radius: 6px; background: #ece3c6 }
+  #fill { height: 100%; border-radius: 6px; background: linear-gradient(90deg, #8bb04a, #f0b429) }
+  #thumb { position: absolute; top: 50%; width: 52px; height: 52px; margin: -26px; border: 5px solid #fff; border-radius: 50%; background: #f0a90f; box-shadow: 0 6px 16px #8a62039e; cursor: grab; touch-action: none }
+  #thumb.held { background: #d98c00; cursor: grabbing }
+  svg { position: fixed; inset: 0; width: 100%; height: 100%; pointer-events: none }
+  polyline { fill: none; stroke: #2f6f4f; stroke-width: 2.5; stroke-dasharray: 1 6; stroke-linecap: round }
+</style>
+<main>
+  <h1>How ripe is the cob?</h1>
+  <p>Drag the thumb. The green dots are where the pointer was.</p>
+  <output></output>
+  <div id="cob"></div>
+  <div id="track"><div id="fill"></div><div id="thumb" role="slider" tabindex="0" aria-label="Ripeness" aria-valuemin="0" aria-valuemax="100"></div></div>
+</main>
+<svg><polyline points=""></polyline></svg>
+<script>
+  const [cob, track, fill, thumb, output, trail] = ['#cob', '#track', '#fill', '#thumb', 'output', 'polyline'].map((name) => document.querySelector(name))
+  for (let i = 0; i < 75; i++) cob.append(document.createElement('i'))
+  let value, held = false
+  function set(to) {
+    value = Math.min(100, Math.max(0, Math.round(to)))
+    thumb.style.left = fill.style.width = value + '%'
+    thumb.setAttribute('aria-valuenow', value)
+    output.innerHTML = value + '<small> % ripe</small>'
+    // Three rows; kernels ripen from the left.
+    ;[...cob.children].forEach((kernel, index) => kernel.classList.toggle('ripe', (index % 25) * 4 < value))
+  }
+  const follow = (event) => {
+    const { left, width } = track.getBoundingClientRect()
+    set(((event.clientX - left) / width) * 100)
+    trail.points.appendItem(Object.assign(document.querySelector('svg').createSVGPoint(), { x: event.clientX, y: event.clientY }))
+  }
+  thumb.addEventListener('pointerdown', (event) => {
+    held = true
+    thumb.setPointerCapture(event.pointerId)
+    thumb.classList.add('held')
+  })
+  thumb.addEventListener('pointermove', (event) => held && follow(event))
+  thumb.addEventListener('pointerup', () => {
+    held = false
+    thumb.classList.remove('held')
+  })
+  /** What the demo asks for: the value, and where things are on the screen (the window's chrome is above the page). */
+  function look() {
+    const [dx, dy] = [screenX + (outerWidth - innerWidth) / 2, screenY + outerHeight - innerHeight]
+    const at = thumb.getBoundingClientRect()
+    const along = track.getBoundingClientRect()
+    return { value, text: output.innerText, thumb: { x: dx + at.x + at.width / 2, y: dy + at.y + at.height / 2 }, left: dx + along.left, right: dx + along.right }
+  }
+  set(${FROM})
+</script>
+</html>`
+
+/** What to tell the person, in words. */
+function words(error: unknown): string {
+  // What went wrong first is the news; that the session could not be deleted after it follows from it.
+  if (error instanceof SuppressedError)
+    return `${words(error.suppressed)} (the session could not be deleted; if it still lives, its timeout of ${TIMEOUT_SECONDS} s ends it)`
+  if (error instanceof APIUserAbortError) return 'stopped'
+  if (error instanceof AuthenticationError) return 'the server does not know this API key (KERNEL_API_KEY, or the api-key file of another data directory?)'
+  if (error instanceof APIConnectionError) return `the server went away (${error.message})`
+  return error instanceof Error ? error.message : String(error)
+}
+
+try {
+  await main()
+} catch (error) {
+  process.stderr.write(`demo: ${words(error)}\n`)
+  process.exitCode = 1
+}

@@ -1,0 +1,147 @@
+// Where the pointer goes in a drag: every given point is touched exactly, nothing leaves the screen, and time only runs forward.
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { FRAME_MS, naturalDuration, smoothPath, straightPath, type Point, type Step } from './path.ts'
+
+const SCREEN = { width: 1920, height: 1080 }
+const point = fc.tuple(fc.nat(SCREEN.width - 1), fc.nat(SCREEN.height - 1))
+const points = fc.array(point, { minLength: 2, maxLength: 8 })
+const duration = fc.option(fc.integer({ min: 50, max: 10_000 }), { nil: undefined })
+const seed = fc.integer()
+
+/** A repeatable source of numbers in [0, 1) (mulberry32). */
+function seeded(start: number): () => number {
+  let state = start
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+/** Whether the way touches the given points in their order. */
+function touchesInOrder(way: readonly Step[], wanted: readonly Point[]): boolean {
+  let at = 0
+  for (const [x, y] of wanted) {
+    while (at < way.length && (way[at]!.x !== x || way[at]!.y !== y)) at++
+    if (at === way.length) return false
+    at++
+  }
+  return true
+}
+
+const inOrder = (way: readonly Step[]): boolean => way.every(({ atMs }, index) => index === 0 || atMs >= way[index - 1]!.atMs)
+
+describe('a smooth way', () => {
+  const smooth = (list: readonly Point[], ms: number | undefined, from: number) => smoothPath(list, ms, SCREEN, seeded(from))
+
+  test('ends exactly on its last point and touches every other one in order', () => {
+    fc.assert(
+      fc.property(points, duration, seed, (list, ms, from) => {
+        const way = smooth(list, ms, from)
+        expect(way.at(-1)).toMatchObject({ x: list.at(-1)![0], y: list.at(-1)![1] })
+        expect(touchesInOrder(way, list.slice(1))).toBe(true)
+      }),
+    )
+  })
+
+  test('stays on the screen, on whole pixels', () => {
+    fc.assert(
+      fc.property(points, duration, seed, (list, ms, from) => {
+        for (const { x, y } of smooth(list, ms, from)) {
+          expect(Number.isInteger(x) && Number.isInteger(y)).toBe(true)
+          expect(x >= 0 && x < SCREEN.width && y >= 0 && y < SCREEN.height).toBe(true)
+        }
+      }),
+    )
+  })
+
+  test('takes exactly the time that was asked for', () => {
+    fc.assert(
+      fc.property(points, fc.integer({ min: 50, max: 10_000 }), seed, (list, ms, from) => {
+        expect(smooth(list, ms, from).at(-1)!.atMs).toBeCloseTo(ms, 6)
+      }),
+    )
+  })
+
+  test('takes the time of a hand when none was asked for, segment by segment', () => {
+    fc.assert(
+      fc.property(points, seed, (list, from) => {
+        const expected = list.slice(1).reduce((sum, [x, y], index) => sum + naturalDuration(Math.hypot(x - list[index]![0], y - list[index]![1])), 0)
+        expect(smooth(list, undefined, from).at(-1)!.atMs).toBeCloseTo(expected, 6)
+      }),
+    )
+  })
+
+  test('runs forward in time, with a movement a frame and none before it began', () => {
+    fc.assert(
+      fc.property(points, duration, seed, (list, ms, from) => {
+        const way = smooth(list, ms, from)
+        expect(way[0]!.atMs).toBeGreaterThanOrEqual(0)
+        expect(inOrder(way)).toBe(true)
+        expect(way.length).toBeLessThanOrEqual(Math.ceil(way.at(-1)!.atMs / FRAME_MS) + list.length)
+      }),
+    )
+  })
+
+  test('is the same for the same seed, and another for another', () => {
+    const list: Point[] = [[100, 100], [1500, 800]]
+    expect(smooth(list, 800, 7)).toEqual(smooth(list, 800, 7))
+    expect(smooth(list, 800, 7)).not.toEqual(smooth(list, 800, 8))
+  })
+
+  test('is no straight line: it bows, and it is slow at both ends and quick between', () => {
+    const way = smooth([[100, 500], [1700, 500]], 1000, 3)
+    expect(Math.max(...way.map(({ y }) => Math.abs(y - 500)))).toBeGreaterThan(3)
+    const speeds = way.slice(1).map(({ x, atMs }, index) => (x - way[index]!.x) / (atMs - way[index]!.atMs))
+    const quickest = Math.max(...speeds)
+    expect(speeds[0]!).toBeLessThan(quickest / 3)
+    expect(speeds.at(-2)!).toBeLessThan(quickest / 3)
+  })
+
+  test('may begin and end in the same place', () => {
+    const way = smooth([[10, 10], [10, 10]], undefined, 1)
+    expect(way.at(-1)).toMatchObject({ x: 10, y: 10 })
+    expect(way.every(({ x, y, atMs }) => Number.isFinite(x) && Number.isFinite(y) && Number.isFinite(atMs))).toBe(true)
+  })
+})
+
+describe('a straight way', () => {
+  test('makes the asked number of movements a segment, evenly in time, through every point', () => {
+    fc.assert(
+      fc.property(points, fc.integer({ min: 1, max: 30 }), fc.nat(200), (list, perSegment, delayMs) => {
+        const way = straightPath(list, perSegment, delayMs)
+        expect(way).toHaveLength((list.length - 1) * perSegment)
+        list.slice(1).forEach(([x, y], index) => expect(way[(index + 1) * perSegment - 1]).toMatchObject({ x, y }))
+        expect(way.map(({ atMs }) => atMs)).toEqual(way.map((_, index) => index * delayMs))
+      }),
+    )
+  })
+
+  test('leaves the line between its points by half a pixel at most', () => {
+    fc.assert(
+      fc.property(point, point, fc.integer({ min: 1, max: 30 }), (from, to, count) => {
+        straightPath([from, to], count, 0).forEach(({ x, y }, index) => {
+          const t = (index + 1) / count
+          expect(Math.abs(x - (from[0] + (to[0] - from[0]) * t))).toBeLessThanOrEqual(0.5)
+          expect(Math.abs(y - (from[1] + (to[1] - from[1]) * t))).toBeLessThanOrEqual(0.5)
+        })
+      }),
+    )
+  })
+})
+
+describe('the time of a hand', () => {
+  test('grows with the distance, more slowly the farther it is, between a tenth of a second and a few', () => {
+    fc.assert(
+      fc.property(fc.nat(20_000), fc.nat(20_000), (a, b) => {
+        const [near, far] = [Math.min(a, b), Math.max(a, b)]
+        expect(naturalDuration(near)).toBeLessThanOrEqual(naturalDuration(far))
+        expect(naturalDuration(far)).toBeGreaterThanOrEqual(100)
+        expect(naturalDuration(far)).toBeLessThanOrEqual(3_000)
+      }),
+    )
+    expect(naturalDuration(2_000) / naturalDuration(1_000)).toBeLessThan(2)
+  })
+})

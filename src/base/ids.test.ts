@@ -1,0 +1,23 @@
+// The form of ids. That no name may have it is tested with the browsers.
+import { expect, test } from 'vitest'
+import { isId, newId } from './ids.ts'
+
+const MANY = 5_000
+
+test('an id is 24 lower-case letters and digits with a letter first', () => {
+  for (let i = 0; i < MANY; i++) expect(newId()).toMatch(/^[a-z][a-z0-9]{23}$/)
+})
+
+test('ids do not repeat, and use every letter and digit at every place but the first, where digits are not allowed', () => {
+  const ids = Array.from({ length: MANY }, newId)
+  expect(new Set(ids).size).toBe(MANY)
+  for (let place = 0; place < 24; place++) expect(new Set(ids.map((id) => id[place])).size).toBe(place === 0 ? 26 : 36)
+})
+
+test('isId says yes to every id', () => {
+  expect(Array.from({ length: MANY }, newId).every(isId)).toBe(true)
+})
+
+test.each(['', 'a', 'htzv5orfit78e1m2biiifpb', 'htzv5orfit78e1m2biiifpbvv', '1tzv5orfit78e1m2biiifpbv', 'Htzv5orfit78e1m2biiifpbv', 'htzv5orfit78e1m2-iiifpbv', 'htzv5orfit78e1m2biiifpbv\n', ' htzv5orfit78e1m2biiifpbv', 'htzv5orfit78e1m2biiifpbé'])('isId says no to %j', (text) => {
+  expect(isId(text)).toBe(false)
+})

@@ -1,0 +1,64 @@
+// The lock serves in order, one at a time, and lets go of callers who have left.
+import fc from 'fast-check'
+import { setImmediate as turn } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { Mutex } from './mutex.ts'
+
+test('callers are served one at a time, in the order in which they came', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.nat(3), { minLength: 1, maxLength: 12 }), async (waits) => {
+      const mutex = new Mutex()
+      const served: number[] = []
+      let inside = 0
+      const work = waits.map((turns, index) =>
+        mutex.run(async () => {
+          expect(++inside).toBe(1)
+          for (let i = 0; i < turns; i++) await turn()
+          served.push(index)
+          inside--
+          return index
+        }),
+      )
+      expect(await Promise.all(work)).toEqual(waits.map((_, index) => index))
+      expect(served).toEqual(waits.map((_, index) => index))
+    }),
+  )
+})
+
+test('a caller whose work throws is told so, and the next one is served', async () => {
+  const mutex = new Mutex()
+  const broken = mutex.run(() => Promise.reject(new Error('broke')))
+  const next = mutex.run(async () => 'served')
+  await expect(broken).rejects.toThrow('broke')
+  expect(await next).toBe('served')
+})
+
+test('a caller who leaves while waiting is never served, and those behind still wait for those before', async () => {
+  const mutex = new Mutex()
+  const first = Promise.withResolvers<void>()
+  const caller = new AbortController()
+  const seen: string[] = []
+  const before = mutex.run(() => first.promise.then(() => void seen.push('first')))
+  const left = mutex.run(async () => void seen.push('left'), caller.signal)
+  const behind = mutex.run(async () => void seen.push('behind'))
+  caller.abort(new Error('left'))
+  for (let i = 0; i < 5; i++) await turn()
+  expect(seen).toEqual([])
+  first.resolve()
+  await expect(left).rejects.toThrow('left')
+  await Promise.all([before, behind])
+  expect(seen).toEqual(['first', 'behind'])
+})
+
+test('a caller who leaves hears of it at once, not when those before are done', async () => {
+  const mutex = new Mutex()
+  const first = Promise.withResolvers<void>()
+  const caller = new AbortController()
+  const before = mutex.run(() => first.promise)
+  const left = mutex.run(async () => 'served', caller.signal).catch((error: Error) => error.message)
+  caller.abort(new Error('left'))
+  for (let i = 0; i < 5; i++) await turn()
+  expect(await Promise.race([left, turn('still waiting')])).toBe('left')
+  first.resolve()
+  await before
+})

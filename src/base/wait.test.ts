@@ -1,0 +1,77 @@
+// Waits end: with what was awaited, with their limit, or with their caller.
+import { once } from 'node:events'
+import { setImmediate as turn } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { WaitTimeout, sleep, until, within } from './wait.ts'
+
+const LONG_MS = 60_000
+const never = new Promise<never>(() => {})
+const aborted = () => AbortSignal.abort(new Error('the caller left'))
+
+test('within gives what was awaited', async () => {
+  expect(await within('an answer', LONG_MS, Promise.resolve(42))).toBe(42)
+})
+
+test('within ends with its limit, naming what was awaited', async () => {
+  await expect(within('an answer', 1, never)).rejects.toThrow(WaitTimeout)
+  await expect(within('an answer', 1, never)).rejects.toThrow('an answer: nothing within 1 ms')
+})
+
+test('within ends with its caller, for their reason, also when they left before', async () => {
+  const caller = new AbortController()
+  const waiting = within('an answer', LONG_MS, never, caller.signal)
+  caller.abort(new Error('the caller left'))
+  await expect(waiting).rejects.toThrow('the caller left')
+  await expect(within('an answer', LONG_MS, never, aborted())).rejects.toThrow('the caller left')
+})
+
+// Node ends a process for a rejection that nobody handles; a caller who leaves early must not end the service.
+test('what fails after its waiter has gone is no unhandled rejection', async () => {
+  const unhandled: unknown[] = []
+  const note = (reason: unknown) => void unhandled.push(reason)
+  process.on('unhandledRejection', note)
+  try {
+    for (const signal of [aborted(), undefined]) {
+      const late = Promise.withResolvers<never>()
+      const waiting = within('an answer', 1, late.promise, signal)
+      await expect(waiting).rejects.toThrow(signal ? 'the caller left' : 'nothing within')
+      late.reject(new Error('failed late'))
+      await turn()
+      await turn()
+    }
+  } finally {
+    process.off('unhandledRejection', note)
+  }
+  expect(unhandled).toEqual([])
+})
+
+test('until asks again until there is something other than undefined or false', async () => {
+  const answers = [undefined, false, 0] as const
+  let asked = 0
+  expect(await until('an answer', LONG_MS, () => answers[asked++], { everyMs: 0 })).toBe(0)
+  expect(asked).toBe(3)
+})
+
+test('until ends with its limit, with its caller, and with what its probe throws', async () => {
+  await expect(until('an answer', 1, () => false, { everyMs: 0 })).rejects.toThrow('an answer: nothing within 1 ms')
+  await expect(until('an answer', LONG_MS, () => false, { signal: aborted() })).rejects.toThrow('the caller left')
+  await expect(until('an answer', LONG_MS, () => Promise.reject(new Error('broke')))).rejects.toThrow('broke')
+})
+
+test('sleep ends with its caller, for their reason', async () => {
+  const caller = new AbortController()
+  const sleeping = sleep(LONG_MS, caller.signal)
+  caller.abort(new Error('the caller left'))
+  await expect(sleeping).rejects.toThrow('the caller left')
+})
+
+test('a wait that has ended listens to its caller no more', async () => {
+  const caller = new AbortController()
+  await within('an answer', LONG_MS, Promise.resolve(), caller.signal)
+  await sleep(0, caller.signal)
+  const { getEventListeners } = await import('node:events')
+  expect(getEventListeners(caller.signal, 'abort')).toEqual([])
+  const heard = once(caller.signal, 'abort')
+  caller.abort()
+  await heard
+})

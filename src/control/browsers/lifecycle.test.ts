@@ -1,0 +1,26 @@
+// The lifecycles of the control plane: wherever a thing stands, it can come to its end.
+import { describe, expect, test } from 'vitest'
+import type { Lifecycle } from '../../base/lifecycle.ts'
+import { deploymentLifecycle } from '../deployments/lifecycle.ts'
+import { browserLifecycle } from './lifecycle.ts'
+
+describe.each([
+  { name: 'browsers', table: browserLifecycle, first: 'starting', last: ['deleted'] },
+  { name: 'deployments', table: deploymentLifecycle, first: 'queued', last: ['failed', 'stopped'] },
+])('the lifecycle of $name', ({ table, first, last }) => {
+  const { states, allows, isTerminal } = table as Lifecycle<string>
+
+  test(`ends in ${last.join(' or ')} and nowhere else`, () => {
+    expect(states.filter(isTerminal).toSorted()).toEqual(last)
+  })
+
+  test(`leads from "${first}" to every state, and from every state to an end`, () => {
+    const reached = (start: string): string[] => {
+      const found = new Set([start])
+      for (const state of found) for (const to of states) if (allows(state, to)) found.add(to)
+      return [...found]
+    }
+    expect(reached(first).toSorted()).toEqual(states.toSorted())
+    for (const state of states) expect(reached(state).some(isTerminal)).toBe(true)
+  })
+})

@@ -1,0 +1,166 @@
+// What callers send is read within its limit, and nothing gets through that the store could not hold.
+import fc from 'fast-check'
+import { once } from 'node:events'
+import { createServer, request as httpRequest, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { badText, parseJson, parseQuery, readBody } from './body.ts'
+import { Fault } from './fault.ts'
+
+const LIMIT = 1_000
+const JSON_TYPE = 'application/json'
+
+/** The fault that `work` throws. */
+async function refusal(work: () => unknown): Promise<Fault> {
+  const error = await Promise.resolve().then(work).then(() => undefined, (thrown: unknown) => thrown)
+  if (!(error instanceof Fault)) throw new Error('it was not refused', { cause: error })
+  return error
+}
+
+const parse = (text: string, contentType: string | undefined = JSON_TYPE, optional = false): unknown => parseJson(Buffer.from(text), contentType, optional)
+
+describe('readBody', () => {
+  const server = createServer()
+  let read: (request: IncomingMessage) => void
+  beforeAll(async () => {
+    server.on('request', (request, response) => {
+      read(request)
+      response.end()
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+  })
+  afterAll(() => void server.close())
+
+  /** What readBody makes of pieces that are sent one after the other. */
+  function sent(pieces: readonly Uint8Array[], headers: Record<string, string | number> = {}): Promise<Buffer | Fault> {
+    const { promise, resolve } = Promise.withResolvers<Buffer | Fault>()
+    read = (request) => void readBody(request, LIMIT).then(resolve, resolve)
+    const client = httpRequest({ port: (server.address() as AddressInfo).port, method: 'POST', headers })
+    client.on('error', () => {})
+    for (const piece of pieces) client.write(piece)
+    client.end()
+    return promise
+  }
+
+  test('gives the bytes as they were sent, however they were cut', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.uint8Array({ minLength: 1, maxLength: 90 }), { maxLength: 11 }), async (pieces) => {
+        expect(await sent(pieces)).toEqual(Buffer.concat(pieces))
+      }),
+    )
+  })
+
+  test('takes a body of exactly the limit and refuses one byte more with 413, whether its length was announced or not', async () => {
+    const full = new Uint8Array(LIMIT)
+    const over = new Uint8Array(LIMIT + 1)
+    expect(await sent([full])).toHaveLength(LIMIT)
+    expect(await sent([full], { 'content-length': LIMIT })).toHaveLength(LIMIT)
+    expect(await sent([over])).toMatchObject({ status: 413 })
+    expect(await sent([full, new Uint8Array(1)])).toMatchObject({ status: 413 })
+    expect(await sent([over], { 'content-length': LIMIT + 1 })).toMatchObject({ status: 413 })
+  })
+})
+
+describe('parseJson', () => {
+  test('gives what JSON.parse gives, for every value that the store can hold', () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ noUnicodeString: false }), (value) => {
+        const text = JSON.stringify(value)
+        fc.pre(!text.includes('\\u0000') && text.isWellFormed() && !/\\ud[89a-f]/i.test(text))
+        expect(parse(text)).toEqual(JSON.parse(text))
+      }),
+    )
+  })
+
+  test('an empty body counts as {} where a body is optional, whatever its content type, and is refused where it is not', async () => {
+    for (const contentType of [JSON_TYPE, undefined, 'text/plain']) expect(parseJson(Buffer.alloc(0), contentType, true)).toEqual({})
+    expect(await refusal(() => parse(''))).toMatchObject({ status: 400, message: 'body: a JSON object is required' })
+  })
+
+  test.each(['application/json', 'application/json; charset=utf-8', 'Application/JSON', 'application/json ;charset=utf-8', 'application/merge-patch+json'])('takes the content type %s', (contentType) => {
+    expect(parse('{"a":1}', contentType)).toEqual({ a: 1 })
+  })
+
+  test.each([undefined, '', 'text/plain', 'application/jsonx', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'text/json', 'application/octet-stream'])('refuses the content type %s, naming the header', async (contentType) => {
+    expect((await refusal(() => parseJson(Buffer.from('{}'), contentType, true))).message).toMatch(/^content-type: /)
+  })
+
+  test.each(['{', '{"a":', '{"a":1}}', '{a:1}', "{'a':1}", '[1,]', 'nul', '"', '{"a":1e}', '\u{feff}{', '{"a":\t"\u0001"}'])('refuses %j as broken JSON', async (text) => {
+    expect((await refusal(() => parse(text))).message).toMatch(/^body: is not valid JSON/)
+  })
+
+  test('refuses bytes that are not UTF-8', async () => {
+    for (const bytes of [[0x22, 0xff, 0x22], [0x22, 0xc3, 0x22], [0x22, 0xed, 0xa0, 0x80, 0x22], [0xff, 0xfe, 0x22, 0x00]]) {
+      expect((await refusal(() => parseJson(Buffer.from(bytes), JSON_TYPE, false))).message).toMatch(/^body: is not valid JSON/)
+    }
+  })
+
+  test.each([
+    ['{"tags":{"a":"x\\u0000"}}', 'tags.a'],
+    ['{"tags":{"a\\u0000":"x"}}', 'tags'],
+    ['{"name":"\\ud800"}', 'name'],
+    ['{"list":["fine","\\udc00\\ud800"]}', 'list.1'],
+  ])('refuses U+0000 and halves of surrogate pairs in %s, naming the field', async (text, field) => {
+    expect((await refusal(() => parse(text))).message).toMatch(new RegExp(`^${field.replaceAll('.', '\\.')}: `))
+  })
+
+  test('takes whole surrogate pairs', () => {
+    expect(parse('{"name":"\\ud83c\\udf3d"}')).toEqual({ name: '🌽' })
+  })
+
+  test('refuses a body that is nested without end, and does not fall over it', async () => {
+    for (const depth of [100, 10_000, 100_000]) expect((await refusal(() => parse('['.repeat(depth) + ']'.repeat(depth)))).status).toBe(400)
+    for (const depth of [100, 10_000]) expect((await refusal(() => parse('{"a":'.repeat(depth) + '1' + '}'.repeat(depth)))).status).toBe(400)
+  })
+
+  test('a property named __proto__ changes no prototype', () => {
+    const value = parse('{"__proto__":{"polluted":true}}') as Record<string, unknown>
+    expect(Object.getPrototypeOf(value)).toBe(Object.prototype)
+    expect(({} as Record<string, unknown>).polluted).toBeUndefined()
+  })
+})
+
+describe('parseQuery', () => {
+  const query = (text: string): unknown => JSON.parse(JSON.stringify(parseQuery(text)))
+
+  test.each([
+    ['', {}],
+    ['a=1', { a: '1' }],
+    ['a=', { a: '' }],
+    ['a', { a: '' }],
+    ['a=1&b=2', { a: '1', b: '2' }],
+    ['a=1&a=2&a=3', { a: ['1', '2', '3'] }],
+    ['tags[k]=v&tags[l]=w', { tags: { k: 'v', l: 'w' } }],
+    ['tags%5Bteam%5D=back%20end', { tags: { team: 'back end' } }],
+    ['tags[k]=v&tags[k]=w', { tags: { k: 'w' } }],
+    ['a+b=c+d', { 'a b': 'c d' }],
+    ['a[b][c]=1', { 'a[b][c]': '1' }],
+    ['a[]=1', { 'a[]': '1' }],
+    ['[a]=1', { '[a]': '1' }],
+    ['a=1=2', { a: '1=2' }],
+    ['category=console%2Cnetwork', { category: 'console,network' }],
+  ])('reads %j as maps, lists and texts', (text, expected) => {
+    expect(query(text)).toEqual(expected)
+  })
+
+  test('reads back every map of texts that a client can send', () => {
+    fc.assert(
+      fc.property(fc.dictionary(fc.string({ minLength: 1 }).filter((key) => !/[[\]]/.test(key)), fc.string()), (tags) => {
+        const text = Object.entries(tags).map(([key, value]) => `${encodeURIComponent(`tags[${key}]`)}=${encodeURIComponent(value)}`).join('&')
+        expect(Object.entries((parseQuery(text).tags as object | undefined) ?? {}).toSorted()).toEqual(Object.entries(tags).toSorted())
+      }),
+    )
+  })
+
+  test('never throws and never touches a prototype', () => {
+    fc.assert(fc.property(fc.string(), (text) => void parseQuery(text)))
+    for (const text of ['__proto__[polluted]=1', 'constructor[polluted]=1', '__proto__=1&__proto__=2', 'tags[__proto__]=1', 'a=1&a[polluted]=1']) parseQuery(text)
+    expect(({} as Record<string, unknown>).polluted).toBeUndefined()
+  })
+})
+
+test('badText finds U+0000 and halves of surrogate pairs, and nothing else', () => {
+  expect(['\0', 'a\0b', '\ud800', 'x\udc00y'].map(badText)).toEqual([true, true, true, true])
+  fc.assert(fc.property(fc.string({ unit: 'grapheme' }), (text) => badText(text) === text.includes('\0')))
+})

@@ -1,0 +1,210 @@
+// Spliced WebSockets: bytes arrive as they were sent, and a close frame of ours stands only where a frame may begin.
+import fc from 'fast-check'
+import { once } from 'node:events'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { buffer } from 'node:stream/consumers'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { CRASHED } from '../agent/session/sockets.ts'
+import { within } from '../base/wait.ts'
+import { FrameBoundary, closeFrame, splice } from './splice.ts'
+
+const CLOSE = 8
+/** A client has a second to take its close frame; this only bounds a splice that never ends. */
+const END_MS = 10_000
+
+interface Frame {
+  opcode: number
+  length: number
+  fin: boolean
+}
+
+// Lengths around the borders of the three header forms: 7 bits, 16 bits, 64 bits.
+const length = fc.oneof(fc.nat(10), fc.constantFrom(0, 1, 125, 126, 127, 65_535, 65_536, 70_000))
+const dataFrame = fc.record({ opcode: fc.constantFrom(0, 1, 2, 9, 10), length, fin: fc.boolean() })
+const frames = fc.array(dataFrame, { minLength: 1, maxLength: 6 })
+
+/** An unmasked frame, its payload made of bytes that look like headers. */
+function frame({ opcode, length: size, fin }: Frame): Buffer {
+  const first = (fin ? 0x80 : 0) | opcode
+  const header = size < 126 ? [first, size] : size < 65_536 ? [first, 126, size >> 8, size & 0xff] : [first, 127, 0, 0, 0, 0, (size >>> 24) & 0xff, (size >> 16) & 0xff, (size >> 8) & 0xff, size & 0xff]
+  return Buffer.concat([Buffer.from(header), Buffer.alloc(size, 0x88)])
+}
+
+/** `bytes` cut at the given places. */
+function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
+  const at = [0, ...places.map((place) => place % (bytes.length + 1)).toSorted((a, b) => a - b), bytes.length]
+  return at.slice(1).map((end, index) => bytes.subarray(at[index], end))
+}
+const places = fc.array(fc.nat(200_000), { maxLength: 12 })
+
+describe('the boundary', () => {
+  test('stands between frames exactly after whole frames, however the bytes are cut', () => {
+    fc.assert(
+      fc.property(frames, places, (list, at) => {
+        const bytes = list.map(frame)
+        const ends = new Set(bytes.map((_, index) => bytes.slice(0, index).reduce((sum, { length: size }) => sum + size, 0)))
+        const boundary = new FrameBoundary()
+        let seen = 0
+        const whole = Buffer.concat(bytes)
+        for (const chunk of cut(whole, at)) {
+          boundary.push(chunk)
+          seen += chunk.length
+          expect(boundary.isBetweenFrames).toBe(ends.has(seen) || seen === whole.length)
+        }
+        expect(boundary.isClosed).toBe(false)
+      }),
+    )
+  })
+
+  test('is the same when every byte comes alone', () => {
+    const boundary = new FrameBoundary()
+    for (const byte of frame({ opcode: 2, length: 300, fin: true })) {
+      boundary.push(Uint8Array.of(byte))
+    }
+    expect(boundary.isBetweenFrames).toBe(true)
+  })
+
+  test('knows a close frame wherever it comes, and takes none for one that only lies in a payload', () => {
+    fc.assert(
+      fc.property(fc.array(dataFrame, { maxLength: 4 }), fc.nat(125), places, (list, size, at) => {
+        const boundary = new FrameBoundary()
+        const before = Buffer.concat(list.map(frame))
+        for (const chunk of cut(before, at)) boundary.push(chunk)
+        expect(boundary.isClosed).toBe(false)
+        for (const chunk of cut(frame({ opcode: CLOSE, length: size, fin: true }), at)) boundary.push(chunk)
+        expect(boundary.isClosed).toBe(true)
+      }),
+    )
+  })
+
+  test('counts a payload of 8 GiB that is still under way', () => {
+    const boundary = new FrameBoundary()
+    boundary.push(Uint8Array.of(0x82, 127, 0, 0, 0, 2, 0, 0, 0, 0))
+    boundary.push(new Uint8Array(100_000))
+    expect(boundary.isBetweenFrames).toBe(false)
+  })
+})
+
+describe('a close frame of ours', () => {
+  test('has the code and the reason as JSON', () => {
+    const bytes = closeFrame({ code: 4001, reason: { reason: 'deleted' } })
+    expect([bytes[0], bytes[1], bytes.readUInt16BE(2)]).toEqual([0x88, bytes.length - 2, 4001])
+    expect(JSON.parse(bytes.toString('utf8', 4))).toEqual({ reason: 'deleted' })
+  })
+
+  test('never exceeds what a control frame may hold', () => {
+    expect(closeFrame({ code: 4003, reason: { message: 'x'.repeat(500) } })).toHaveLength(2 + 125)
+  })
+
+  test('holds the longest reason we have whole', () => {
+    expect(JSON.parse(closeFrame(CRASHED).toString('utf8', 4))).toEqual(CRASHED.reason)
+  })
+})
+
+describe('a splice', () => {
+  const why = { code: 4001, reason: { reason: 'deleted' } }
+  // As Node's HTTP server has its sockets: the other side may end its half first.
+  const server = createServer({ allowHalfOpen: true })
+  beforeAll(async () => {
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+  })
+  afterAll(() => void server.close())
+
+  /** Both ends of a connection. */
+  async function pair(): Promise<[far: Socket, near: Socket]> {
+    const accepted = once(server, 'connection') as Promise<[Socket]>
+    const far = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    far.on('error', () => {})
+    return [far, (await accepted)[0]]
+  }
+
+  /** A client and an upstream, spliced: `client` and `upstream` are the far ends. */
+  async function joined(head = Buffer.alloc(0), signal?: AbortSignal) {
+    const [client, near] = await pair()
+    const [far, upstream] = await pair()
+    return { client, upstream, done: splice(near, far, head, () => why, signal) }
+  }
+
+  test('gives the client every byte of the upstream, then our close frame if, and only if, the last frame was whole and none had closed', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.oneof(dataFrame, fc.constant({ opcode: CLOSE, length: 2, fin: true })), { maxLength: 3 }), places, fc.nat(200_000), fc.nat(100), async (list, at, end, headSize) => {
+        const whole = Buffer.concat(list.map(frame))
+        const sent = whole.subarray(0, end % 3 === 0 ? whole.length : end % (whole.length + 1))
+        const boundary = new FrameBoundary()
+        boundary.push(sent)
+        const head = sent.subarray(0, headSize)
+        const { client, upstream, done } = await joined(head)
+        const received = buffer(client)
+        for (const chunk of cut(sent.subarray(headSize), at)) if (chunk.length > 0) upstream.write(chunk)
+        upstream.end()
+        client.end()
+        const ours = boundary.isBetweenFrames && !boundary.isClosed ? closeFrame(why) : Buffer.alloc(0)
+        expect((await received).equals(Buffer.concat([sent, ours]))).toBe(true)
+        await done
+      }),
+      { numRuns: 60 },
+    )
+  })
+
+  test('whose signal aborts tells the client why, and lets go of the upstream', async () => {
+    const ending = new AbortController()
+    const { client, upstream, done } = await joined(undefined, ending.signal)
+    const text = frame({ opcode: 1, length: 5, fin: true })
+    upstream.write(text)
+    const [first] = (await once(client, 'data')) as [Buffer]
+    expect(first.equals(text)).toBe(true)
+    const gone = once(upstream, 'end')
+    upstream.resume()
+    const rest = buffer(client)
+    ending.abort()
+    client.end()
+    expect((await rest).equals(closeFrame(why))).toBe(true)
+    await Promise.all([done, gone])
+  })
+
+  test('whose client leaves ends the upstream', async () => {
+    const { client, upstream, done } = await joined()
+    upstream.on('end', () => upstream.end()).resume()
+    client.destroy()
+    await Promise.all([once(upstream, 'close'), done])
+  })
+
+  // A browser that hangs closes nothing; its session must not count as in use for ever because somebody was connected once.
+  test('whose client leaves ends also when the upstream does not answer any more', async () => {
+    const { client, upstream, done } = await joined()
+    upstream.resume()
+    client.destroy()
+    await within('the splice to end', END_MS, done)
+    upstream.destroy()
+  })
+
+  test('whose client breaks off ends the upstream', async () => {
+    const { client, upstream, done } = await joined()
+    upstream.resume()
+    client.resetAndDestroy()
+    await Promise.all([once(upstream, 'end'), done])
+    upstream.destroy()
+  })
+
+  test('whose upstream breaks off tells the client', async () => {
+    const { client, upstream, done } = await joined()
+    const received = buffer(client)
+    upstream.resetAndDestroy()
+    client.end()
+    expect((await received).equals(closeFrame(why))).toBe(true)
+    await done
+  })
+
+  test('carries what the client sends, byte for byte, until the client leaves', async () => {
+    const { client, upstream, done } = await joined()
+    const received = buffer(upstream)
+    const sent = Array.from({ length: 50 }, (_, index) => Buffer.alloc(index * 997, index))
+    for (const chunk of sent) if (chunk.length > 0) client.write(chunk)
+    client.end()
+    expect((await received).equals(Buffer.concat(sent))).toBe(true)
+    upstream.end()
+    client.resume()
+    await done
+  })
+})

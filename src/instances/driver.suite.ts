@@ -1,0 +1,124 @@
+// What every driver promises, as one suite that is run over each of them. Not a test file itself.
+import { connect } from 'node:net'
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { newId } from '../base/ids.ts'
+import { dataPaths, type DataPaths } from '../base/paths.ts'
+import { within } from '../base/wait.ts'
+import { fetchFrom, type Endpoint } from '../http/endpoint.ts'
+import { USUAL_MAX_SCREEN, type Driver, type Instance, type InstanceSpec } from './driver.ts'
+
+/** An agent that runs answers at once; this only bounds a machine that is overloaded. */
+const ANSWER_MS = 30_000
+/** From the end of an instance until its driver has noticed. */
+const EXIT_MS = 10_000
+
+export const spec = (): InstanceSpec => ({ id: newId(), viewport: { width: 1024, height: 768, refresh_rate: 60 }, maxScreen: USUAL_MAX_SCREEN })
+
+/** A picture of the instance's screen: the answer's status, and width and height of the PNG. @throws when it is no PNG. */
+export async function picture({ agent }: Instance): Promise<{ status: number | undefined; width: number; height: number }> {
+  const response = await fetchFrom(agent, { method: 'POST', path: '/computer/screenshot' }, AbortSignal.timeout(ANSWER_MS))
+  const chunks: Buffer[] = []
+  for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk)
+  const png = Buffer.concat(chunks)
+  if (png.toString('latin1', 1, 4) !== 'PNG') throw new Error(`not a PNG (${response.statusCode}): ${png.toString('utf8', 0, 300)}`)
+  return { status: response.statusCode, width: png.readUInt32BE(16), height: png.readUInt32BE(20) }
+}
+
+/** Resolves with the code that a connection attempt is refused with; undefined when it is taken. */
+export async function refusal(endpoint: Endpoint): Promise<string | undefined> {
+  const { promise, resolve } = Promise.withResolvers<string | undefined>()
+  const socket = connect('socketPath' in endpoint ? { path: endpoint.socketPath } : { host: endpoint.host, port: endpoint.port })
+  socket.on('connect', () => resolve(undefined))
+  socket.on('error', (error: NodeJS.ErrnoException) => resolve(error.code))
+  try {
+    return await within('a connection or its refusal', ANSWER_MS, promise)
+  } finally {
+    socket.destroy()
+  }
+}
+
+/**
+ * Runs the suite. `makeDriver` is called once for the driver under test and once more for a second control plane over the
+ * same data directory.
+ */
+export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driver): void {
+  describe(`the ${name} driver`, () => {
+    const signal = new AbortController().signal
+    let paths: DataPaths
+    let driver: Driver
+
+    beforeAll(() => {
+      paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-driver-')))
+      driver = makeDriver(paths)
+    })
+    afterAll(() => {
+      const left = readdirSync(paths.instances)
+      rmSync(paths.root, { recursive: true, force: true })
+      expect(left).toEqual([])
+    })
+
+    test('a started instance answers at its agent with a picture of its screen', async () => {
+      await using instance = await driver.start(spec(), signal)
+      expect(await picture(instance)).toEqual({ status: 200, width: 1024, height: 768 })
+    })
+
+    test('another control plane finds a running instance, and can use and end it', async () => {
+      await using instance = await driver.start(spec(), signal)
+      const found = await makeDriver(paths).list()
+      expect(found.map(({ id }) => id)).toEqual([instance.id])
+      expect((await picture(found[0]!)).status).toBe(200)
+      await found[0]![Symbol.asyncDispose]()
+      await within('the end of the instance', EXIT_MS, Promise.all([instance.exited, found[0]!.exited]))
+      expect(existsSync(paths.instance(instance.id))).toBe(false)
+      expect(await driver.list()).toEqual([])
+    })
+
+    test('ending an instance twice is ending it once', async () => {
+      const instance = await driver.start(spec(), signal)
+      await Promise.all([instance[Symbol.asyncDispose](), instance[Symbol.asyncDispose]()])
+      await instance[Symbol.asyncDispose]()
+      expect((await within('exited', EXIT_MS, instance.exited)).reason).not.toBe('')
+    })
+
+    test('an instance that has been ended leaves neither its directory nor anybody who answers', async () => {
+      const instance = await driver.start(spec(), signal)
+      expect(existsSync(paths.instance(instance.id))).toBe(true)
+      expect(await refusal(instance.agent)).toBeUndefined()
+      await instance[Symbol.asyncDispose]()
+      expect(existsSync(paths.instance(instance.id))).toBe(false)
+      expect(await refusal(instance.agent)).toMatch(/^(ENOENT|ECONNREFUSED)$/)
+      expect(await driver.list()).toEqual([])
+    })
+
+    test('a start whose caller has left already is refused with the reason of the caller, and leaves nothing', async () => {
+      await expect(driver.start(spec(), AbortSignal.abort(new Error('the caller left')))).rejects.toThrow('the caller left')
+      expect(readdirSync(paths.instances)).toEqual([])
+      expect(await driver.list()).toEqual([])
+    })
+
+    test('a start whose caller leaves on the way leaves nothing', async () => {
+      const caller = new AbortController()
+      const starting = driver.start(spec(), caller.signal)
+      setImmediate(() => caller.abort(new Error('the caller left')))
+      // A start may have been quicker than its caller; then there is an instance to end.
+      const outcome = await starting.catch((error: Error) => error)
+      if (outcome instanceof Error) expect(outcome.message).toBe('the caller left')
+      else await outcome[Symbol.asyncDispose]()
+      expect(readdirSync(paths.instances)).toEqual([])
+      expect(await driver.list()).toEqual([])
+    })
+
+    test('two instances live and end apart from each other', async () => {
+      await using scope = new AsyncDisposableStack()
+      const [one, other] = (await Promise.all([driver.start(spec(), signal), driver.start({ ...spec(), viewport: { width: 640, height: 480, refresh_rate: 60 } }, signal)])).map((instance) => scope.use(instance))
+      expect((await driver.list()).map(({ id }) => id).toSorted()).toEqual([one!.id, other!.id].toSorted())
+      expect(await Promise.all([picture(one!), picture(other!)])).toEqual([expect.objectContaining({ width: 1024, height: 768 }), expect.objectContaining({ width: 640, height: 480 })])
+      await one![Symbol.asyncDispose]()
+      expect((await driver.list()).map(({ id }) => id)).toEqual([other!.id])
+      expect((await picture(other!)).status).toBe(200)
+    })
+  })
+}

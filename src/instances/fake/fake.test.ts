@@ -1,0 +1,5 @@
+// The fake driver keeps the promises of the real ones, or tests over it would prove nothing.
+import { driverSuite } from '../driver.suite.ts'
+import { fakeDriver } from './fake.ts'
+
+driverSuite('fake', fakeDriver)

@@ -1,0 +1,117 @@
+// The Postgres that Cob brings: it starts, is found again, and outlives crashes with its data.
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { silentLog } from '../base/log.ts'
+import { dataPaths, type DataPaths } from '../base/paths.ts'
+import { isAlive, nameProcess, signalProcess, terminate, type ProcessName } from '../base/processes.ts'
+import { isRoot, serviceUser } from '../base/user.ts'
+import { until } from '../base/wait.ts'
+import { startPostgres, type EmbeddedPostgres } from './embedded.ts'
+
+const START_MS = 60_000
+/** A killed server's own processes notice it and leave. */
+const GONE_MS = 10_000
+
+let paths: DataPaths
+beforeEach(() => {
+  paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-postgres-')))
+})
+afterEach(async () => {
+  const server = serverOf(paths)
+  if (server) await terminate(server, GONE_MS, 'SIGINT')
+  rmSync(paths.root, { recursive: true, force: true })
+})
+
+const start = (): Promise<EmbeddedPostgres> => startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))
+
+/** The running server of a data directory. */
+function serverOf({ postgres }: DataPaths): ProcessName | undefined {
+  const file = join(postgres, 'postmaster.pid')
+  return existsSync(file) ? nameProcess(Number(readFileSync(file, 'utf8').split('\n')[0])) : undefined
+}
+
+async function query(postgres: EmbeddedPostgres, text: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client(postgres.address as pg.ClientConfig)
+  await client.connect()
+  try {
+    return (await client.query<Record<string, unknown>>(text)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+test('starts, answers, and keeps its data over a stop and another start', async () => {
+  const first = await start()
+  await query(first, 'create table kept as select 42 as answer')
+  await first.stop()
+  expect(serverOf(paths)).toBeUndefined()
+  const second = await start()
+  expect(await query(second, 'select answer from kept')).toEqual([{ answer: 42 }])
+  await second.stop()
+})
+
+test('a second start finds the server that runs, and starts no other; stopping it there stops it', async () => {
+  await start()
+  const server = serverOf(paths)!
+  const again = await start()
+  expect(serverOf(paths)).toEqual(server)
+  expect(await query(again, 'select 1 as one')).toEqual([{ one: 1 }])
+  await again.stop()
+  expect(isAlive(server)).toBe(false)
+})
+
+test('a start right after the server was killed with -9 recovers everything that was committed', async () => {
+  const first = await start()
+  await query(first, 'create table kept as select generate_series(1, 10000) as n')
+  // Sessions in the middle of something hold on to the server's memory for a moment longer than the server lives.
+  const busy = ['select pg_sleep(60)', 'select count(*) from generate_series(1, 1000000000)'].map((text) => query(first, text).catch((error: Error) => error.message))
+  await until('busy sessions', START_MS, async () => (await query(first, `select 1 from pg_stat_activity where state = 'active' and query ~ '^select (pg_sleep|count)'`)).length === busy.length)
+  signalProcess(serverOf(paths)!, 'SIGKILL')
+  const second = await start()
+  expect(await query(second, 'select count(*)::int as count from kept')).toEqual([{ count: 10_000 }])
+  expect(await Promise.all(busy)).toEqual([expect.any(String), expect.any(String)])
+  await second.stop()
+})
+
+test('a start after a power cut, when the pid file names a process of somebody else, starts a server', async () => {
+  const first = await start()
+  signalProcess(serverOf(paths)!, 'SIGKILL')
+  await until('the killed server to leave', GONE_MS, () => serverOf(paths) === undefined)
+  const file = join(paths.postgres, 'postmaster.pid')
+  writeFileSync(file, readFileSync(file, 'utf8').replace(/^\d+/, String(process.pid)))
+  const second = await start()
+  expect(second.address).toEqual(first.address)
+  expect(await query(second, 'select 1 as one')).toEqual([{ one: 1 }])
+  await second.stop()
+})
+
+test('half a database, left by a first start that was killed, is not taken for one', async () => {
+  mkdirSync(join(`${paths.postgres}.new`, 'base'), { recursive: true })
+  writeFileSync(join(`${paths.postgres}.new`, 'PG_VERSION'), '18\n')
+  const postgres = await start()
+  expect(await query(postgres, 'select 1 as one')).toEqual([{ one: 1 }])
+  expect(existsSync(`${paths.postgres}.new`)).toBe(false)
+  await postgres.stop()
+})
+
+test('a start whose caller leaves on the way says so and leaves no server', async () => {
+  const caller = new AbortController()
+  const starting = startPostgres(paths, silentLog, caller.signal)
+  setImmediate(() => caller.abort(new Error('the caller left')))
+  await expect(starting).rejects.toThrow('the caller left')
+  expect(serverOf(paths)).toBeUndefined()
+})
+
+test('listens on its socket only, which nobody else may enter, and runs unprivileged', async () => {
+  const postgres = await start()
+  expect(await query(postgres, `select current_setting('listen_addresses') as addresses, current_setting('fsync') as fsync`)).toEqual([{ addresses: '', fsync: 'on' }])
+  const folder = statSync(paths.postgresSocket)
+  expect(folder.mode & 0o777).toBe(0o700)
+  expect(folder.uid).toBe(isRoot() ? serviceUser()!.uid : process.getuid!())
+  const { pid } = serverOf(paths)!
+  expect(/^Uid:\t(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]).toBe(String(folder.uid))
+  await postgres.stop()
+})

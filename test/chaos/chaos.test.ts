@@ -1,0 +1,79 @@
+// Fifty rounds of things dying in the middle of things: no call hangs or answers nonsense, and at the end nothing is left.
+import { APIError } from '@onkernel/sdk'
+import { expect, test } from 'vitest'
+import { sleep } from '../../src/base/wait.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+import { agentOf, chromiumOf } from '../support/inside.ts'
+
+const ROUNDS = 50
+/** A call that has not answered by then hangs. A cold start on an overloaded machine takes a while. */
+const CALL_MS = 60_000
+
+/** Repeatable random numbers (mulberry32), so that a failed run can be run again: its seed is in the failure. */
+function seeded(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let t = Math.imul(state ^ (state >>> 15), 1 | state)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296
+  }
+}
+
+/** What callers may be told while something dies under them: gone, not answering, or no connection at all. */
+function expected(error: unknown): boolean {
+  if (!(error instanceof APIError)) return false
+  return error.status === undefined || error.status === 404 || error.status === 503
+}
+
+const victims = {
+  service: async (cloud: Cloud) => {
+    await cloud.kill(true)
+    return async () => cloud.start()
+  },
+  agent: async (cloud: Cloud, id: string) => {
+    process.kill(agentOf(cloud, id), 'SIGKILL')
+    return async () => {}
+  },
+  chromium: async (cloud: Cloud, id: string) => {
+    process.kill(chromiumOf(cloud, id), 'SIGKILL')
+    return async () => {}
+  },
+}
+const actions = {
+  create: (cloud: Cloud) => cloud.client.browsers.create({ timeout_seconds: 120 }),
+  drag: (cloud: Cloud, id: string) => cloud.client.browsers.computer.dragMouse(id, { path: [[100, 300], [900, 600]], duration_ms: 400, hold_keys: ['Shift_L'] }),
+  screenshot: (cloud: Cloud, id: string) => cloud.client.browsers.computer.captureScreenshot(id),
+  delete: (cloud: Cloud, id: string) => cloud.client.browsers.deleteByID(id),
+}
+const pick = <T>(random: () => number, items: readonly T[]): T => items[Math.floor(random() * items.length)]!
+
+test(`service, agent and Chromium killed at random points of create, drag, screenshot and delete, ${ROUNDS} rounds: nothing is left`, { timeout: 600_000 }, async () => {
+  const seed = Number(process.env.CHAOS_SEED ?? Date.now() % 1_000_000)
+  const random = seeded(seed)
+  const story: string[] = [`CHAOS_SEED=${seed}`]
+  try {
+    await using cloud = await startCloud()
+    const live = async () => (await cloud.query<{ id: string }>(`select id from browsers where state = 'running'`)).map(({ id }) => id)
+    for (let round = 0; round < ROUNDS; round++) {
+      let [id] = await live()
+      id ??= (await cloud.client.browsers.create({ timeout_seconds: 120 })).session_id
+      const [victim, action, afterMs] = [pick(random, ['service', 'agent', 'chromium'] as const), pick(random, ['create', 'drag', 'screenshot', 'delete'] as const), Math.floor(random() * 300)]
+      story.push(`${round}: ${victim} dies ${afterMs} ms into ${action}`)
+      const call = Promise.race([
+        actions[action](cloud, id).then(() => 'done', (error: unknown) => error),
+        sleep(CALL_MS).then(() => new Error('hangs')),
+      ])
+      await sleep(afterMs)
+      // The victim may be gone already: deleted by the action, or dead with its session.
+      const restart = await victims[victim](cloud, id).catch(() => async () => {})
+      const outcome = await call
+      if (outcome !== 'done') expect([outcome, expected(outcome)]).toEqual([outcome, true])
+      await restart()
+      expect((await fetch(`${cloud.url}/health`)).status).toBe(200)
+    }
+    for (const id of await live()) await cloud.client.browsers.deleteByID(id)
+  } catch (error) {
+    throw new Error(story.join('\n'), { cause: error })
+  }
+})

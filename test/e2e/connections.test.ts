@@ -1,0 +1,119 @@
+// WebSockets of a session: Playwright, Puppeteer and a BiDi client, together and again, and what ends them.
+import puppeteer from 'puppeteer-core'
+import { chromium } from 'playwright-core'
+import BIDI from 'selenium-webdriver/bidi/index.js'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { WebSocket } from 'ws'
+import { until } from '../../src/base/wait.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+import { servePages, type Pages } from '../support/pages.ts'
+import { openSession } from '../support/session.ts'
+
+let cloud: Cloud
+let pages: Pages
+beforeAll(async () => {
+  pages = await servePages()
+  cloud = await startCloud()
+  await cloud.warm()
+})
+afterAll(async () => {
+  await cloud[Symbol.asyncDispose]()
+  await pages[Symbol.asyncDispose]()
+})
+
+const closing = (socket: WebSocket): Promise<{ code: number; reason: string }> => new Promise((resolve) => socket.on('close', (code, reason) => resolve({ code, reason: String(reason) })))
+const opening = (socket: WebSocket): Promise<void> => new Promise((resolve, reject) => socket.on('open', () => resolve()).on('error', reject))
+
+test('Playwright and Puppeteer work on the same pages at once, and one that leaves does not disturb the other', async () => {
+  await using session = await openSession(cloud, { timeout_seconds: 300 })
+  await session.page.goto(pages.url('one'))
+  const second = await puppeteer.connect({ browserWSEndpoint: session.made.cdp_ws_url, defaultViewport: null })
+  const [same] = await second.pages()
+  expect(await same!.title()).toBe('one')
+  await same!.goto(pages.url('two'))
+  expect(await session.page.title()).toBe('two')
+  await second.disconnect()
+  expect(await session.page.evaluate('1 + 1')).toBe(2)
+})
+
+test('a client that was dropped comes back to the same URL and the same pages', async () => {
+  await using session = await openSession(cloud, { timeout_seconds: 300 })
+  await session.page.goto(pages.url('kept'))
+  await session.page.evaluate('window.mark = 42')
+  const socket = new WebSocket(session.made.cdp_ws_url)
+  await opening(socket)
+  socket.terminate()
+  await session.browser.close()
+  const again = await chromium.connectOverCDP(session.made.cdp_ws_url)
+  const page = again.contexts()[0]!.pages()[0]!
+  expect(page.url()).toBe(pages.url('kept'))
+  expect(await page.evaluate('window.mark')).toBe(42)
+  await again.close()
+})
+
+test('large messages pass whole in both directions', async () => {
+  await using session = await openSession(cloud)
+  const text = 'x'.repeat(8 * 1024 * 1024)
+  expect(await session.page.evaluate((sent: string) => sent.length, text)).toBe(text.length)
+  expect((await session.page.evaluate(`'y'.repeat(${text.length})`)) as string).toHaveLength(text.length)
+})
+
+test('a real BiDi client opens a page over webdriver_ws_url and reads it', async () => {
+  await using session = await openSession(cloud, { timeout_seconds: 300 })
+  const bidi = new BIDI(session.made.webdriver_ws_url)
+  await bidi.waitForConnection()
+  const started = await bidi.send({ method: 'session.new', params: { capabilities: {} } })
+  expect(started.result.capabilities.browserName).toMatch(/chrom/i)
+  const { result: tree } = await bidi.send({ method: 'browsingContext.getTree', params: {} })
+  const { context } = tree.contexts[0]
+  await bidi.send({ method: 'browsingContext.navigate', params: { context, url: pages.url('bidi'), wait: 'complete' } })
+  const { result } = await bidi.send({ method: 'script.evaluate', params: { expression: 'document.title', target: { context }, awaitPromise: false } })
+  expect(result.result.value).toBe('bidi')
+  const ended = await bidi.send({ method: 'session.end', params: {} })
+  expect(ended.type).toBe('success')
+  expect(await session.page.title()).toBe('bidi')
+})
+
+test('a token opens its own session only, and no session without one', async () => {
+  await using first = await openSession(cloud)
+  await using second = await openSession(cloud)
+  const swapped = first.made.cdp_ws_url.replace(first.id, second.id)
+  for (const url of [swapped, first.made.cdp_ws_url.split('?')[0]!, `${first.made.cdp_ws_url}x`, first.made.webdriver_ws_url.replace(first.id, second.id)]) {
+    const refused = await new Promise<number>((resolve) => new WebSocket(url).on('unexpected-response', (_request, response) => resolve(response.statusCode ?? 0)).on('error', () => {}))
+    expect(refused).toBe(401)
+  }
+})
+
+test('deleting a session closes its sockets with a code and a reason, and its URLs stay shut', async () => {
+  const made = await cloud.client.browsers.create()
+  const sockets = [made.cdp_ws_url, made.webdriver_ws_url].map((url) => new WebSocket(url))
+  await Promise.all(sockets.map(opening))
+  const closed = sockets.map(closing)
+  await cloud.client.browsers.deleteByID(made.session_id)
+  for (const end of await Promise.all(closed)) expect(end).toEqual({ code: 4001, reason: '{"reason":"deleted"}' })
+  const refused = await new Promise<number>((resolve) => new WebSocket(made.cdp_ws_url).on('unexpected-response', (_request, response) => resolve(response.statusCode ?? 0)).on('error', () => {}))
+  expect(refused).toBe(404)
+})
+
+test('a browser closed or crashed by its client runs again behind the same URL, its tabs are back, and the log says so', async () => {
+  const made = await cloud.client.browsers.create({ timeout_seconds: 300 })
+  for (const method of ['Browser.close', 'Browser.crash']) {
+    const before = await chromium.connectOverCDP(made.cdp_ws_url)
+    await before.contexts()[0]!.pages()[0]!.goto(pages.url('lasting'))
+    // Chromium writes its list of tabs a moment after they change.
+    await new Promise((resolve) => setTimeout(resolve, 3_000))
+    const socket = new WebSocket(made.cdp_ws_url)
+    await opening(socket)
+    const closed = closing(socket)
+    socket.send(JSON.stringify({ id: 1, method }))
+    expect((await closed).code).toBe(4003)
+    await before.close().catch(() => {})
+    const after = await chromium.connectOverCDP(made.cdp_ws_url)
+    const tabs = await until('the tabs', 10_000, () => after.contexts()[0]!.pages().some((page) => page.url() === pages.url('lasting')), { everyMs: 100 }).catch(() => false)
+    expect([method, tabs]).toEqual([method, true])
+    await after.close()
+  }
+  await until('the log', 5_000, () => cloud.log().includes('Chromium crashed'))
+  expect(cloud.log()).toContain('Chromium runs again')
+  await cloud.client.browsers.deleteByID(made.session_id)
+})

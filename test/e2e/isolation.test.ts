@@ -1,0 +1,116 @@
+// What a session may not reach, tried from a page and from a process inside it.
+import { once } from 'node:events'
+import { readFileSync, statSync } from 'node:fs'
+import { createServer, type AddressInfo, type Server } from 'node:net'
+import { networkInterfaces } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+import { processesOf, runInside } from '../support/inside.ts'
+import { openSession, type Session } from '../support/session.ts'
+
+let cloud: Cloud
+let first: Session
+let second: Session
+let listener: Server
+let port: number
+/** Everybody who reached a server of this machine that listens on all addresses. */
+let reached = 0
+
+beforeAll(async () => {
+  listener = createServer((socket) => {
+    reached++
+    socket.destroy()
+  }).listen(0)
+  await once(listener, 'listening')
+  port = (listener.address() as AddressInfo).port
+  cloud = await startCloud({ COB_ALLOW_HOST_LOOPBACK: '0' })
+  first = await openSession(cloud, { timeout_seconds: 600 })
+  second = await openSession(cloud, { timeout_seconds: 600 })
+})
+afterAll(async () => {
+  await first[Symbol.asyncDispose]()
+  await second[Symbol.asyncDispose]()
+  await cloud[Symbol.asyncDispose]()
+  listener.close()
+})
+
+const hostAddresses = (): string[] => Object.values(networkInterfaces()).flatMap((list) => list ?? []).filter(({ internal, address }) => !internal && !address.startsWith('fe80:')).map(({ address }) => address)
+const gateway = (): string => readFileSync('/proc/net/route', 'utf8').split('\n').map((line) => line.split('\t')).find(([, destination]) => destination === '00000000')?.[2]?.match(/../g)?.toReversed().map((byte) => parseInt(byte, 16)).join('.') ?? '192.0.2.1'
+const inUrl = (address: string): string => (address.includes(':') ? `[${address}]` : address)
+
+test('a process reaches no server of this machine: not on loopback, not on its addresses, not the service, not by the gateway', async () => {
+  const targets = [...['127.0.0.1', '::1', '0.0.0.0', '127.0.0.53', ...hostAddresses(), gateway()].map((address) => [address, port]), ['127.0.0.1', Number(new URL(cloud.url).port)], ['169.254.169.254', 80], ['169.254.1.1', 80]] as [string, number][]
+  const script = `const net = require('net'); Promise.all(${JSON.stringify(targets)}.map(([host, port]) => new Promise((done) => { const s = net.connect({ host, port }); s.setTimeout(3000); s.on('connect', () => { s.on('data', () => done(host + ' answers')); setTimeout(() => done(s.destroyed || s.readyState !== 'open' ? 'closed' : host + ' open'), 1000) }).on('error', (e) => done(e.code)).on('timeout', () => done('timeout')).on('close', () => done('closed')) }))).then((r) => { console.log(JSON.stringify(r)); process.exit() })`
+  const { output } = await runInside(cloud, first.id, `/opt/node/node -e ${JSON.stringify(script)}`)
+  const results = JSON.parse(output) as string[]
+  expect(results).toHaveLength(targets.length)
+  expect(results.filter((result) => result.endsWith('answers'))).toEqual([])
+  for (const result of results.slice(-2)) expect(result).toMatch(/EHOSTUNREACH|ENETUNREACH|EACCES/)
+  expect(reached).toBe(0)
+})
+
+test('a page reaches no server of this machine either', async () => {
+  for (const address of ['127.0.0.1', 'localhost', ...hostAddresses(), gateway(), '169.254.169.254', 'host.cob.internal'])
+    for (const target of [port, Number(new URL(cloud.url).port)]) await expect(first.page.goto(`http://${inUrl(address)}:${target}/`, { timeout: 5_000 })).rejects.toThrow()
+  expect(reached).toBe(0)
+})
+
+test('a process sees its own files, processes and users and nobody else', async () => {
+  const see = async (line: string) => (await runInside(cloud, first.id, line)).output
+  expect((await see('ls /home')).trim()).toBe('kernel')
+  expect(await see('ls -a /home/kernel')).not.toContain(second.id)
+  expect(await see(`ls ${cloud.dataDir} 2>&1`)).toMatch(/No such file/)
+  expect(await see(`cat ${join(cloud.dataDir, 'api-key')} ${join(cloud.dataDir, 'secret-key')} 2>&1`)).not.toMatch(/cob_|[0-9a-f]{64}/)
+  expect(await see('ls /root /var/lib/cob /mnt 2>&1')).not.toMatch(/data|code|node/)
+  // Postgres' socket and other agents' sockets: no Unix socket of the host is in sight, in the file system or abstract.
+  const sockets = await see('cat /proc/net/unix')
+  expect(sockets).not.toMatch(/PGSQL|agent\.sock/)
+  const commands = await see(`for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done`)
+  expect(commands).toContain('agent/main.ts')
+  expect(commands.match(/--remote-debugging-pipe/g)?.length).toBeLessThan(40)
+  expect(commands).not.toMatch(/postgres|cli\/main\.ts|pasta/)
+  expect(await see('getent passwd')).not.toMatch(/cob|tester/)
+  // The environment of the agent, which a process of the same user may read, holds no secret.
+  const environment = await see(`cat /proc/[0-9]*/environ | tr '\\0' '\\n'`)
+  expect(environment).not.toMatch(/cob_[0-9a-f]{40}|SECRET|API_KEY|DATABASE_URL/)
+})
+
+test('a process can write its home and its temporary folder, and nothing of the system', async () => {
+  const writes = await runInside(cloud, first.id, 'for f in /usr/x /etc/x /opt/cob/src/x /opt/node/x /x /bin/x /proc/sys/kernel/hostname; do (echo 1 > $f) 2>/dev/null && echo "wrote $f"; done; echo 1 > ~/x && echo 1 > /tmp/x && echo fine')
+  expect(writes.output.trim().split('\n').filter((line) => !/denied|read-only/i.test(line))).toEqual(['fine'])
+  expect((await runInside(cloud, first.id, 'mount -t tmpfs x /mnt 2>&1; ip route del unreachable 169.254.0.0/16 2>&1; kill -9 1 2>&1; ls /proc/1/root/root 2>&1; true')).output).not.toMatch(/^$/)
+  expect((await runInside(cloud, first.id, `grep -E 'CapEff|NoNewPrivs' /proc/self/status; true`)).output).toMatch(/CapEff/)
+})
+
+test('agent and Chromium run unprivileged without a capability, and Chromium keeps its own sandbox on', async () => {
+  const found = processesOf(cloud, first.id)
+  for (const { command, status } of found) {
+    expect(command).not.toMatch(/--no-sandbox|--disable-setuid-sandbox|--disable-seccomp/)
+    const uid = Number(/^Uid:\s+(\d+)/m.exec(status)![1])
+    expect(uid).not.toBe(0)
+    if (process.getuid!() === 0) expect(uid).toBeGreaterThanOrEqual(1_900_000_000)
+  }
+  const agent = found.find(({ command }) => /^\/opt\/node\/node/.test(command))!
+  expect(agent.status).toMatch(/^CapEff:\s+0+$/m)
+  expect(agent.status).toMatch(/^NoNewPrivs:\s+1$/m)
+  const renderers = found.filter(({ command }) => command.includes('--type=renderer'))
+  expect(renderers.length).toBeGreaterThan(0)
+  for (const { status } of renderers) expect(status).toMatch(/^Seccomp:\s+2$/m)
+  const other = processesOf(cloud, second.id)[0]!
+  if (process.getuid!() === 0) expect(/^Uid:\s+(\d+)/m.exec(other.status)![1]).not.toBe(/^Uid:\s+(\d+)/m.exec(found[0]!.status)![1])
+})
+
+test('no debugging port is open on this machine, and secrets lie in files of their owner only', async () => {
+  const listening = readFileSync('/proc/net/tcp', 'utf8').split('\n').slice(1).map((line) => line.trim().split(/\s+/)).filter((fields) => fields[3] === '0A').map((fields) => parseInt(fields[1]!.split(':')[1]!, 16))
+  for (const open of listening) {
+    const answer = await fetch(`http://127.0.0.1:${open}/json/version`, { signal: AbortSignal.timeout(1_000) }).then((response) => response.text(), () => '')
+    expect(answer).not.toContain('webSocketDebuggerUrl')
+  }
+  for (const name of ['api-key', 'secret-key']) expect(statSync(join(cloud.dataDir, name)).mode & 0o077).toBe(0)
+  expect(statSync(cloud.dataDir).mode & 0o077).toBe(0)
+  const rows = await cloud.query<{ hash: Buffer; masked: string }>('select * from api_keys')
+  expect(JSON.stringify(rows)).not.toContain(cloud.key)
+  expect(cloud.log()).not.toContain(cloud.key)
+  expect(cloud.log()).not.toContain('jwt=')
+})

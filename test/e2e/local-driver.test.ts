@@ -1,0 +1,91 @@
+// The local driver: what every driver promises, and what only sandboxed processes can show. Works for root and for others.
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, rmdirSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readConfig } from '../../src/base/config.ts'
+import { silentLog } from '../../src/base/log.ts'
+import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
+import { descendantsOf, isAlive, nameProcess, signalProcess, type ProcessName } from '../../src/base/processes.ts'
+import { within } from '../../src/base/wait.ts'
+import type { Driver } from '../../src/instances/driver.ts'
+import { driverSuite, spec } from '../../src/instances/driver.suite.ts'
+import { localDriver } from '../../src/instances/local/local.ts'
+
+/** From a killed sandbox until its driver has noticed. */
+const EXIT_MS = 10_000
+
+const scopes = new Set<string>()
+
+// The name of the data directory is as unique as the host id that a service would use.
+function makeDriver(paths: DataPaths): Driver {
+  const scope = basename(paths.root)
+  scopes.add(scope)
+  return localDriver(readConfig({}), paths, scope, silentLog)
+}
+
+/** Groups of instances that a driver made here has left. */
+const groupsLeft = (): string[] => [...scopes].flatMap((scope) => groupDirs(scope).flatMap((dir) => readdirSync(dir, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => join(dir, name))))
+const groupDirs = (scope: string): string[] => ['memory', 'pids', '.'].map((controller) => join('/sys/fs/cgroup', controller, `cob-${scope}`)).filter(existsSync)
+
+afterAll(() => {
+  expect(groupsLeft()).toEqual([])
+  for (const dir of [...scopes].flatMap(groupDirs)) rmdirSync(dir)
+})
+
+driverSuite('local', makeDriver)
+
+describe('an instance of the local driver', () => {
+  const signal = new AbortController().signal
+  let paths: DataPaths
+  let driver: Driver
+  beforeAll(() => {
+    paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-driver-')))
+    driver = makeDriver(paths)
+  })
+  afterAll(() => rmSync(paths.root, { recursive: true, force: true }))
+
+  /** Every process of the instance, the outermost first. */
+  function processesOf(id: string): ProcessName[] {
+    const { processes } = JSON.parse(readFileSync(join(paths.instance(id), 'instance.json'), 'utf8')) as { processes: ProcessName[] }
+    const pids = new Set(processes.flatMap(({ pid }) => [pid, ...descendantsOf(pid)]))
+    return [...pids].map(nameProcess).filter((name) => name !== undefined)
+  }
+
+  test('takes every process with it when it is ended: network, sandbox, display, browser, agent', async () => {
+    const instance = await driver.start(spec(), signal)
+    const processes = processesOf(instance.id)
+    expect(processes.length).toBeGreaterThan(5)
+    await instance[Symbol.asyncDispose]()
+    expect(processes.filter(isAlive)).toEqual([])
+    expect(groupsLeft()).toEqual([])
+  })
+
+  test('runs unprivileged: none of its processes is root', async () => {
+    await using instance = await driver.start(spec(), signal)
+    const users = processesOf(instance.id).map(({ pid }) => /^Uid:\t(\d+)\t(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))!.slice(1, 3))
+    expect(users.flat()).not.toContain('0')
+  })
+
+  test('ends by itself when its sandbox is killed, and what is left of it goes with the next list', async () => {
+    await using instance = await driver.start(spec(), signal)
+    const processes = processesOf(instance.id)
+    signalProcess(processes[0]!, 'SIGKILL')
+    expect((await within('the end of the instance', EXIT_MS, instance.exited)).reason).not.toBe('')
+    expect(existsSync(paths.instance(instance.id))).toBe(true)
+    expect(await makeDriver(paths).list()).toEqual([])
+    expect(readdirSync(paths.instances)).toEqual([])
+    expect(processes.filter(isAlive)).toEqual([])
+    expect(groupsLeft()).toEqual([])
+  })
+
+  test('is not made up: directories that belong to no instance are removed by list, whatever they hold', async () => {
+    for (const name of ['empty', 'nonsense', 'stale', 'half']) mkdirSync(paths.instance(name))
+    writeFileSync(join(paths.instance('nonsense'), 'instance.json'), '{"processes":')
+    // A pid that is somebody else's by now: its start time is another. Listing must not touch that process.
+    writeFileSync(join(paths.instance('stale'), 'instance.json'), JSON.stringify({ processes: [{ pid: process.pid, ticks: '1' }] }))
+    writeFileSync(join(paths.instance('half'), 'instance.json'), JSON.stringify({ processes: [] }))
+    expect(await driver.list()).toEqual([])
+    expect(readdirSync(paths.instances)).toEqual([])
+  })
+})

@@ -1,0 +1,129 @@
+// Nothing is lost and nothing is left: the service, its Postgres, agents and browsers killed, and what is there afterwards.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { chromium } from 'playwright-core'
+import { expect, test } from 'vitest'
+import { WebSocket } from 'ws'
+import { PACKAGE_DIR } from '../../src/base/paths.ts'
+import { isAlive } from '../../src/base/processes.ts'
+import { until } from '../../src/base/wait.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+import { agentOf, chromiumOf, processesOf } from '../support/inside.ts'
+import { openSession } from '../support/session.ts'
+
+const gone = (cloud: Cloud, id: string) => until('the session to be gone', 20_000, async () => (await cloud.query('select 1 from browsers where id = $1 and state = $2', [id, 'deleted'])).length === 1, { everyMs: 50 })
+const postmaster = (cloud: Cloud): number => Number(readFileSync(join(cloud.dataDir, 'postgres/postmaster.pid'), 'utf8').split('\n')[0])
+
+test.each([
+  ['the service', false],
+  ['the service, its process group and its Postgres', true],
+])('killing %s and starting it again keeps every session, its page and its URLs', async (_what, everything) => {
+  await using cloud = await startCloud()
+  await cloud.warm()
+  const made = await cloud.client.browsers.create({ name: 'kept', tags: { a: 'b' }, timeout_seconds: 300 })
+  const browser = await chromium.connectOverCDP(made.cdp_ws_url)
+  const page = browser.contexts()[0]!.pages()[0]!
+  await page.goto('data:text/html,<title>kept</title>')
+  await page.evaluate('window.mark = 42')
+  await cloud.warm()
+  const warm = (await cloud.query<{ id: string }>(`select id from browsers where state = 'warm'`)).map(({ id }) => id)
+  const database = postmaster(cloud)
+  await cloud.kill(everything)
+  if (everything) process.kill(database, 'SIGKILL')
+  await browser.close().catch(() => {})
+  await cloud.start()
+  const found = await cloud.client.browsers.retrieve('kept')
+  const { usage: _then, ...before } = made
+  const { usage: _now, ...after } = found
+  expect(after).toEqual(before)
+  const again = await chromium.connectOverCDP(made.cdp_ws_url)
+  expect(await again.contexts()[0]!.pages()[0]!.evaluate('window.mark')).toBe(42)
+  await again.close()
+  expect((await cloud.query<{ id: string }>(`select id from browsers where state = 'warm'`)).map(({ id }) => id)).toEqual(warm)
+  if (!everything) expect(postmaster(cloud)).toBe(database)
+  await cloud.client.browsers.deleteByID(made.session_id)
+})
+
+test.each([
+  ['agent', (cloud: Cloud, id: string) => agentOf(cloud, id)],
+  ['network (pasta)', (cloud: Cloud, id: string) => processesOf(cloud, id)[0]!.pid],
+  ['sandbox (bwrap)', (cloud: Cloud, id: string) => processesOf(cloud, id)[1]!.pid],
+  ['X server', (cloud: Cloud, id: string) => processesOf(cloud, id).find(({ command }) => command.startsWith('Xvfb'))!.pid],
+])('a session whose %s dies is ended as crashed, its clients are told, and nothing of it is left', async (_name, find) => {
+  await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  const made = await cloud.client.browsers.create({ timeout_seconds: 300 })
+  const socket = new WebSocket(made.cdp_ws_url)
+  await once(socket, 'open')
+  const closed = once(socket, 'close')
+  const processes = processesOf(cloud, made.session_id)
+  process.kill(find(cloud, made.session_id), 'SIGKILL')
+  expect((await closed)[0]).toBe(4003)
+  await gone(cloud, made.session_id)
+  await expect(cloud.client.browsers.retrieve(made.session_id)).rejects.toMatchObject({ status: 404 })
+  expect((await cloud.query('select end_reason from browsers where id = $1', [made.session_id]))[0]).toEqual({ end_reason: 'crashed' })
+  expect(processes.filter(({ pid, ticks }) => isAlive({ pid, ticks })).map(({ command }) => command)).toEqual([])
+})
+
+test('a Chromium that is killed again and again ends its session instead of burning the machine', async () => {
+  await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  const made = await cloud.client.browsers.create({ timeout_seconds: 300 })
+  const find = () => {
+    try {
+      return chromiumOf(cloud, made.session_id)
+    } catch {
+      return undefined // between two runs, or the session is gone
+    }
+  }
+  const ended = async () => (await cloud.query('select 1 from browsers where id = $1 and state = $2', [made.session_id, 'deleted'])).length === 1
+  await until('the session to be given up', 60_000, async () => {
+    const pid = find()
+    if (pid !== undefined) process.kill(pid, 'SIGKILL')
+    return ended()
+  }, { everyMs: 200 })
+  expect((await cloud.query('select end_reason from browsers where id = $1', [made.session_id]))[0]).toEqual({ end_reason: 'crashed' })
+})
+
+test('an instance that ends while the service is down is found missing, and one whose row is gone is removed', async () => {
+  await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  const [lost, orphan] = [await cloud.client.browsers.create({ timeout_seconds: 300 }), await cloud.client.browsers.create({ timeout_seconds: 300 })]
+  await cloud.query('delete from browsers where id = $1', [orphan.session_id])
+  const victims = [processesOf(cloud, lost.session_id)[0]!.pid]
+  await cloud.kill()
+  for (const pid of victims) process.kill(pid, 'SIGKILL')
+  await cloud.start()
+  await expect(cloud.client.browsers.retrieve(lost.session_id)).rejects.toMatchObject({ status: 404 })
+  expect((await cloud.query('select end_reason from browsers where id = $1', [lost.session_id]))[0]).toEqual({ end_reason: 'lost' })
+})
+
+test('a create whose caller goes away leaves no session', async () => {
+  await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  const leave = new AbortController()
+  const call = cloud.fetch('/browsers', { method: 'POST', signal: leave.signal }).catch(() => 'left')
+  await until('the start', 5_000, async () => (await cloud.query(`select 1 from browsers where state = 'starting'`)).length === 1, { everyMs: 5 })
+  leave.abort()
+  expect(await call).toBe('left')
+  await until('the undo', 20_000, async () => (await cloud.query(`select 1 from browsers where deleted_at is null`)).length === 0, { everyMs: 50 })
+})
+
+test('Ctrl-C ends the service, its sessions and its Postgres, and a second service may not share its data', async () => {
+  await using cloud = await startCloud()
+  await using session = await openSession(cloud)
+  const other = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, 'src/cli/main.ts'), 'serve'], { env: { ...process.env, COB_DATA_DIR: cloud.dataDir, COB_PORT: '0' }, stdio: ['ignore', 'ignore', 'pipe'] })
+  let said = ''
+  other.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
+  expect((await once(other, 'exit'))[0]).toBe(1)
+  expect(said).toContain('another Cob runs with this data directory')
+  expect(await session.page.evaluate('1')).toBe(1)
+})
+
+test('a Postgres that is killed under a running service is started again, and sessions go on', async () => {
+  await using cloud = await startCloud()
+  await using session = await openSession(cloud, { timeout_seconds: 300 })
+  process.kill(postmaster(cloud), 'SIGKILL')
+  await until('the service to answer again', 30_000, () => cloud.client.browsers.retrieve(session.id).then(() => true, () => false), { everyMs: 200 })
+  expect(await session.page.evaluate('1')).toBe(1)
+  const made = await cloud.client.browsers.create()
+  await cloud.client.browsers.deleteByID(made.session_id)
+})

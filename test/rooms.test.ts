@@ -1,0 +1,157 @@
+// The walls between the rooms of src/: who may import whom, and why. docs: the layout in AGENTS.md.
+import { readFileSync, readdirSync } from 'node:fs'
+import { dirname, join, matchesGlob, relative } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { PACKAGE_DIR } from '../src/base/paths.ts'
+
+const MAX_LINES = 400
+
+interface Rule {
+  /** The files this rule is for; the first rule that names a file is its only one. */
+  files: string
+  /** What they may import. */
+  may: string[]
+  /** What they may import as types only: nothing of it runs with them. */
+  mayTypes?: string[]
+  /** Packages they may import; undefined allows every dependency. */
+  packages?: string[]
+  why: string
+}
+
+const RULES: Rule[] = [
+  {
+    files: '**/contract.ts',
+    may: ['**/contract.ts', 'http/route.ts', 'base/ids.ts'],
+    packages: ['zod'],
+    why: 'a contract is data: server, clients, commands and tests of every room read it, so it may pull nothing in',
+  },
+  { files: 'base/**', may: ['base/**'], why: 'words that every room may use; a word that needs a room belongs into that room' },
+  { files: 'http/**', may: ['http/**', 'base/**'], why: 'the wire knows no browsers, so that control plane and agent can share it' },
+  { files: 'store/**', may: ['store/**', 'base/**'], why: 'the store keeps rows; it knows neither who asks nor what they mean' },
+  {
+    files: 'agent/**',
+    may: ['agent/**', 'base/**', 'http/**'],
+    why: 'the agent runs inside an instance, where neither database nor driver is; what it imports must be safe to give to a guest',
+  },
+  {
+    files: 'instances/fake/**',
+    may: ['instances/fake/**', 'instances/driver.ts', 'agent/**', 'base/**', 'http/**'],
+    why: 'the fake runs the real routes of the agent over a pretended screen, in this process',
+  },
+  {
+    files: 'instances/**',
+    may: ['instances/*.ts', 'instances/local/**', 'base/**', 'http/**', 'agent/**/contract.ts'],
+    mayTypes: ['agent/spec.ts', 'agent/display/xvfb.ts'],
+    why: 'a driver starts agents and talks to them: it needs to know what an agent is told and says, never how it works',
+  },
+  {
+    files: 'control/main.ts',
+    may: ['control/**', 'base/**', 'http/**', 'store/**', 'instances/**'],
+    why: 'the wiring chooses the driver; it is the only file of the control plane that knows there are several',
+  },
+  {
+    files: 'control/**',
+    may: ['control/*/**', 'control/api.ts', 'base/**', 'http/**', 'store/**', 'instances/driver.ts', '**/contract.ts'],
+    why: 'the rules see instances through the seam, and the agent through its contracts, which they offer to the public',
+  },
+  {
+    files: 'cli/**',
+    may: ['cli/**', 'base/**', 'http/**', 'control/main.ts', 'control/api.ts', 'instances/local/**', '**/contract.ts'],
+    why: 'commands start the service, print its document, ask it over HTTP, and look at the machine as the local driver will',
+  },
+]
+
+interface Import {
+  from: string
+  /** A path below src/, or a package's name. */
+  to: string
+  typeOnly: boolean
+}
+
+const SRC = join(PACKAGE_DIR, 'src')
+const everyFile = readdirSync(SRC, { recursive: true, withFileTypes: true })
+  .filter((entry) => entry.isFile())
+  .map((entry) => relative(SRC, join(entry.parentPath, entry.name)))
+  .sort()
+// Tests may look behind every wall.
+const files = everyFile.filter((file) => /\.ts$/.test(file) && !/\.(test|suite|d)\.ts$/.test(file))
+const text = (file: string): string => readFileSync(join(SRC, file), 'utf8')
+const imports = files.flatMap((file) => importsOf(file, text(file)))
+
+/** Static and dynamic imports and re-exports of a file; Node's own modules are left out. */
+function importsOf(from: string, source: string): Import[] {
+  const found: { to: string; typeOnly: boolean }[] = []
+  for (const [, type, to] of source.matchAll(/^\s*(?:import|export)\s+(type\s)?(?:[\w*{][^'"]*?\sfrom\s+)?['"]([^'"]+)['"]/gm)) found.push({ to: to!, typeOnly: type !== undefined })
+  for (const [, before, to] of source.matchAll(/(.?)\bimport\(\s*['"]([^'"]+)['"]\s*\)/g)) found.push({ to: to!, typeOnly: before === '<' })
+  return found.filter(({ to }) => !to.startsWith('node:')).map(({ to, typeOnly }) => ({ from, typeOnly, to: to.startsWith('.') ? relative(SRC, join(SRC, dirname(from), to)) : packageOf(to) }))
+}
+
+function packageOf(specifier: string): string {
+  return specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/')
+}
+
+const isOurs = (to: string): boolean => to.endsWith('.ts')
+const show = ({ from, to, typeOnly }: Import): string => `src/${from} imports ${typeOnly ? 'types of ' : ''}${isOurs(to) ? 'src/' : ''}${to}`
+
+function isAllowed(rule: Rule, { to, typeOnly }: Import): boolean {
+  if (!isOurs(to)) return rule.packages?.includes(to) ?? true
+  return [...rule.may, ...(typeOnly ? (rule.mayTypes ?? []) : [])].some((pattern) => matchesGlob(to, pattern))
+}
+
+describe('rooms', () => {
+  test('every file of src/ belongs to a room of the table', () => {
+    expect(files.filter((file) => !RULES.some((rule) => matchesGlob(file, rule.files)))).toEqual([])
+  })
+
+  test.each(RULES)('$files: $why', (rule) => {
+    const mine = imports.filter(({ from }) => RULES.find((other) => matchesGlob(from, other.files)) === rule)
+    expect(mine.filter((line) => !isAllowed(rule, line)).map(show)).toEqual([])
+  })
+
+  test('the reader of imports sees every import of src/', () => {
+    const lines = files.flatMap((file) => text(file).split('\n'))
+    const words = lines.filter((line) => /\bfrom '[^']+'|\bimport\('|^import '/.test(line) && !/^\s*(\/\/|\*)/.test(line) && !line.includes("'node:"))
+    expect(imports.length).toBeGreaterThanOrEqual(words.length)
+  })
+
+  test('imports of src/ lead to files that exist, named with their .ts', () => {
+    const relatives = files.flatMap((file) => [...text(file).matchAll(/(?:\sfrom\s+|\bimport\(\s*)'(\.[^']*)'/g)].map(([, to]) => ({ from: file, to: relative(SRC, join(SRC, dirname(file), to!)), typeOnly: false })))
+    expect(relatives.filter(({ to }) => !everyFile.includes(to)).map(show)).toEqual([])
+  })
+
+  test('what src/ imports from npm is a run-time dependency', () => {
+    const { dependencies } = JSON.parse(readFileSync(join(PACKAGE_DIR, 'package.json'), 'utf8')) as { dependencies: Record<string, string> }
+    expect(imports.filter(({ to, typeOnly }) => !isOurs(to) && !typeOnly && !(to in dependencies)).map(show)).toEqual([])
+  })
+
+  test('no file imports itself by way of others', () => {
+    expect(cycles()).toEqual([])
+  })
+
+  test(`no file of src/ has more than ${MAX_LINES} lines`, () => {
+    expect(everyFile.map((file) => ({ file, lines: text(file).trimEnd().split('\n').length })).filter(({ lines }) => lines > MAX_LINES)).toEqual([])
+  })
+
+  test('every file of src/ opens by saying what lives in it', () => {
+    expect(everyFile.filter((file) => /\.ts$/.test(file) && !/\.d\.ts$/.test(file) && !text(file).startsWith('// '))).toEqual([])
+  })
+})
+
+/** Each cycle of imports that run, once, as `a -> b -> a`. */
+function cycles(): string[] {
+  const runs = Map.groupBy(imports.filter(({ to, typeOnly }) => isOurs(to) && !typeOnly), ({ from }) => from)
+  const found = new Map<string, string>()
+  const done = new Set<string>()
+  const visit = (file: string, way: string[]): void => {
+    if (way.includes(file)) {
+      const cycle = way.slice(way.indexOf(file))
+      found.set(cycle.toSorted().join(), [...cycle, file].join(' -> '))
+      return
+    }
+    if (done.has(file)) return
+    for (const { to } of runs.get(file) ?? []) visit(to, [...way, file])
+    done.add(file)
+  }
+  for (const file of files) visit(file, [])
+  return [...found.values()]
+}

@@ -1,0 +1,139 @@
+// The published SDK against the running service: sessions from create to delete, every answer held against the contract.
+import Kernel, { ConflictError, NotFoundError } from '@onkernel/sdk'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+import { conforms } from '../support/contract.ts'
+
+let cloud: Cloud
+beforeAll(async () => {
+  cloud = await startCloud({ COB_WARM_BROWSERS: '1' })
+  await cloud.warm()
+})
+afterAll(() => cloud[Symbol.asyncDispose]())
+
+/** Every list the SDK can walk, as one array. */
+const all = async <T>(pages: AsyncIterable<T>): Promise<T[]> => {
+  const items: T[] = []
+  for await (const item of pages) items.push(item)
+  return items
+}
+
+describe('sessions', () => {
+  test('a created browser has everything the SDK promises, can be found by id and name, changed, and deleted once', async () => {
+    const { client } = cloud
+    const made = await client.browsers.create({ name: 'First One', tags: { team: 'a', run: '7' }, timeout_seconds: 300, stealth: true, viewport: { width: 1280, height: 800 } })
+    conforms('BrowserCreateResponse', made)
+    expect(made).toMatchObject({ name: 'First One', tags: { team: 'a', run: '7' }, timeout_seconds: 300, stealth: true, headless: false, viewport: { width: 1280, height: 800 } })
+    expect(made.session_id).toMatch(/^[a-z][a-z0-9]{23}$/)
+
+    const byName = await client.browsers.retrieve('first one')
+    conforms('BrowserRetrieveResponse', byName)
+    expect(byName.session_id).toBe(made.session_id)
+    expect(byName.cdp_ws_url).toBe(made.cdp_ws_url)
+
+    const changed = await client.browsers.update(made.session_id, { name: '', tags: { only: 'this' }, viewport: { width: 1024, height: 768 } })
+    conforms('BrowserUpdateResponse', changed)
+    expect(changed.name).toBeUndefined()
+    expect(changed.tags).toEqual({ only: 'this' })
+    expect(changed.viewport).toMatchObject({ width: 1024, height: 768 })
+
+    await client.browsers.deleteByID(made.session_id)
+    await expect(client.browsers.retrieve(made.session_id)).rejects.toBeInstanceOf(NotFoundError)
+    await expect(client.browsers.deleteByID(made.session_id)).rejects.toBeInstanceOf(NotFoundError)
+    const dead = await client.browsers.retrieve(made.session_id, { include_deleted: true })
+    conforms('BrowserRetrieveResponse', dead)
+    expect(dead.deleted_at).toBeTruthy()
+  })
+
+  test('a name is taken only as long as its browser lives, and a conflict is one request', async () => {
+    const { client } = cloud
+    const made = await client.browsers.create({ name: 'taken' })
+    let requests = 0
+    const counting: typeof fetch = (input, init) => {
+      requests++
+      return fetch(input, init)
+    }
+    const patient = new Kernel({ apiKey: cloud.key, baseURL: cloud.url, maxRetries: 2, fetch: counting })
+    await expect(patient.browsers.create({ name: 'TAKEN' })).rejects.toBeInstanceOf(ConflictError)
+    expect(requests).toBe(1)
+    expect((await cloud.query(`select 1 from browsers where state = 'starting' and name is not null`)).length).toBe(0)
+    await client.browsers.deleteByID('taken')
+    const again = await client.browsers.create({ name: 'taken' })
+    expect(again.session_id).not.toBe(made.session_id)
+    await client.browsers.deleteByID(again.session_id)
+  })
+
+  test('lists are walked page by page, filtered by tags, name and status', async () => {
+    const { client } = cloud
+    const made = [] as string[]
+    for (let i = 0; i < 3; i++) made.push((await client.browsers.create({ tags: { batch: 'x', n: String(i) }, name: `listed-${i}` })).session_id)
+    const listed = await all(client.browsers.list({ limit: 1, tags: { batch: 'x' } }))
+    conforms('BrowserListResponse', listed, true)
+    expect(listed.map(({ session_id }) => session_id)).toEqual(made.toReversed())
+    expect((await all(client.browsers.list({ query: 'LISTED-1' }))).map(({ name }) => name)).toEqual(['listed-1'])
+    expect((await all(client.browsers.list({ tags: { batch: 'x', n: '2' } }))).length).toBe(1)
+    for (const id of made) await client.browsers.deleteByID(id)
+    expect((await all(client.browsers.list({ tags: { batch: 'x' } }))).length).toBe(0)
+    expect((await all(client.browsers.list({ tags: { batch: 'x' }, status: 'deleted' }))).length).toBe(3)
+    expect((await all(client.browsers.list({ tags: { batch: 'x' }, include_deleted: true }))).length).toBe(3)
+  })
+
+  test.each([
+    ['profile', { profile: { name: 'me' } }],
+    ['proxy_id', { proxy_id: 'p' }],
+    ['extensions', { extensions: [{ name: 'e' }] }],
+    ['invocation_id', { invocation_id: 'i' }],
+    ['telemetry', { telemetry: { enabled: true } }],
+    ['gpu', { gpu: true }],
+    ['viewport.width', { viewport: { width: 0, height: 700 } }],
+    ['timeout_seconds', { timeout_seconds: 5 }],
+    ['start_url', { start_url: 'not a url' }],
+    ['chrome_policy.ExtensionSettings', { chrome_policy: { ExtensionSettings: {} } }],
+    ['nonsense', { nonsense: 1 } as object],
+  ])('an option that cannot be had is refused by name and makes nothing: %s', async (field, options) => {
+    const before = (await cloud.query('select count(*) from browsers where created_at is not null'))[0]
+    await expect(cloud.client.browsers.create(options)).rejects.toMatchObject({ status: 400, error: { code: 'bad_request', details: [{ code: 'invalid_input', message: expect.stringContaining(field) }] } })
+    expect((await cloud.query('select count(*) from browsers where created_at is not null'))[0]).toEqual(before)
+  })
+
+  test('an idle session ends within 5 s of its timeout, one in use does not', async () => {
+    const { client } = cloud
+    const idle = await client.browsers.create({ timeout_seconds: 10 })
+    const used = await client.browsers.create({ timeout_seconds: 10 })
+    const socket = new WebSocket(used.cdp_ws_url)
+    await new Promise((resolve) => socket.addEventListener('open', resolve))
+    await new Promise((resolve) => setTimeout(resolve, 15_000))
+    await expect(client.browsers.retrieve(idle.session_id)).rejects.toBeInstanceOf(NotFoundError)
+    expect((await client.browsers.retrieve(used.session_id)).session_id).toBe(used.session_id)
+    expect((await cloud.query('select end_reason from browsers where id = $1', [idle.session_id]))[0]).toEqual({ end_reason: 'timeout' })
+    const closed = new Promise<CloseEvent>((resolve) => socket.addEventListener('close', resolve))
+    await client.browsers.deleteByID(used.session_id)
+    expect(await closed).toMatchObject({ code: 4001, reason: '{"reason":"deleted"}' })
+  })
+
+  test('a tool call goes straight to base_url with the session token alone', async () => {
+    const made = await cloud.client.browsers.create()
+    const jwt = new URL(made.cdp_ws_url).searchParams.get('jwt')
+    const shot = await fetch(`${made.base_url}/computer/screenshot?jwt=${jwt}`, { method: 'POST' })
+    expect(shot.status).toBe(200)
+    const other = await cloud.client.browsers.create()
+    expect((await fetch(`${other.base_url}/computer/screenshot?jwt=${jwt}`, { method: 'POST' })).status).toBe(401)
+    expect((await fetch(`${made.base_url}/computer/screenshot`, { method: 'POST' })).status).toBe(401)
+    await cloud.client.browsers.deleteByID(made.session_id)
+    expect((await fetch(`${made.base_url}/computer/screenshot?jwt=${jwt}`, { method: 'POST' })).status).toBe(404)
+    await cloud.client.browsers.deleteByID(other.session_id)
+  })
+})
+
+describe('deployments', () => {
+  test('a deployment can be looked up in each of its states, and an unknown one is 404', async () => {
+    for (const state of ['queued', 'in_progress', 'running', 'failed', 'stopped']) {
+      const id = `dep${state.replace('_', '')}`.padEnd(24, '0')
+      await cloud.query(`insert into deployments (id, state, region, env_keys) values ($1, $2, 'aws.us-east-1a', '["TOKEN"]')`, [id, state])
+      const found = await cloud.client.deployments.retrieve(id)
+      conforms('DeploymentRetrieveResponse', found)
+      expect(found).toMatchObject({ id, status: state, env_vars: { TOKEN: '' } })
+    }
+    await expect(cloud.client.deployments.retrieve('nope')).rejects.toMatchObject({ status: 404, error: { code: 'not_found' } })
+  })
+})

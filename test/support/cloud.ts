@@ -1,0 +1,118 @@
+// A whole service for a test, started as users start it: a process of its own, its own data directory, a free port.
+import Kernel from '@onkernel/sdk'
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { dataPaths, PACKAGE_DIR } from '../../src/base/paths.ts'
+import { until } from '../../src/base/wait.ts'
+import { leftovers, processesNow } from './leaks.ts'
+
+const START_MS = 60_000
+const STOP_MS = 20_000
+
+export interface Cloud extends AsyncDisposable {
+  url: string
+  key: string
+  dataDir: string
+  /** The official SDK, pointed here; does not repeat failed calls unless told to. */
+  client: Kernel
+  /** The service's process. */
+  pid: () => number
+  /** Ends the service (or its whole process group) with SIGKILL and resolves when it is gone. */
+  kill(group?: boolean): Promise<void>
+  /** Starts it again, with the same data and port. */
+  start(): Promise<void>
+  /** Asks it to stop as Ctrl-C does; resolves with its exit code and the milliseconds it took. */
+  stop(): Promise<{ code: number | null; ms: number }>
+  /** What it has logged so far. */
+  log(): string
+  query<T extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<T[]>
+  fetch(path: string, init?: RequestInit): Promise<Response>
+  /** Resolves when at least `count` browsers are warm. */
+  warm(count?: number): Promise<void>
+}
+
+/** Starts a service. Disposing ends it and fails when anything is left. */
+export async function startCloud(env: Record<string, string> = {}): Promise<Cloud> {
+  const before = processesNow()
+  const dataDir = mkdtempSync(join(tmpdir(), 'cob-test-'))
+  const port = await freePort()
+  const url = `http://127.0.0.1:${port}`
+  let child: ChildProcess
+  let output = ''
+
+  async function start(): Promise<void> {
+    child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, 'src/cli/main.ts'), 'serve'], {
+      env: { ...process.env, COB_DATA_DIR: dataDir, COB_PORT: String(port), COB_LOG_LEVEL: 'info', COB_GREETING: '0', COB_WARM_BROWSERS: '1', COB_ALLOW_HOST_LOOPBACK: '1', ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+    })
+    child.stdout!.on('data', (chunk: Buffer) => (output += chunk.toString()))
+    child.stderr!.on('data', (chunk: Buffer) => (output += chunk.toString()))
+    const ended = once(child, 'exit').then(([code]) => {
+      throw new Error(`the service ended with ${code} while starting:\n${output.slice(-3000)}`)
+    })
+    ended.catch(() => {})
+    await Promise.race([until('the service to answer', START_MS, () => fetch(`${url}/health`).then(({ ok }) => ok, () => false), { everyMs: 10 }), ended])
+  }
+  const gone = () => (child.exitCode === null && child.signalCode === null ? once(child, 'exit') : Promise.resolve())
+
+  await start()
+  const key = env.COB_API_KEY ?? readFileSync(join(dataDir, 'api-key'), 'utf8').trim()
+  const address = { host: dataPaths(dataDir).postgresSocket, user: 'cob', database: 'postgres' }
+  const cloud: Cloud = {
+    url,
+    key,
+    dataDir,
+    client: new Kernel({ apiKey: key, baseURL: url, maxRetries: 0 }),
+    pid: () => child.pid!,
+    async kill(group = false) {
+      const exited = gone()
+      process.kill(group ? -child.pid! : child.pid!, 'SIGKILL')
+      await exited
+    },
+    start,
+    async stop() {
+      const began = performance.now()
+      const exited = gone()
+      if (child.exitCode === null && child.signalCode === null) process.kill(child.pid!, 'SIGINT')
+      const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
+      await exited
+      clearTimeout(timer)
+      return { code: child.exitCode, ms: performance.now() - began }
+    },
+    log: () => output,
+    async query(text, values = []) {
+      const client = new pg.Client(address)
+      await client.connect()
+      try {
+        return (await client.query(text, values)).rows
+      } finally {
+        await client.end()
+      }
+    },
+    fetch: (path, init = {}) => fetch(url + path, { ...init, headers: { authorization: `Bearer ${key}`, ...(init.headers as Record<string, string>) } }),
+    warm: (count = 1) => until('warm browsers', START_MS, async () => (await cloud.query(`select id from browsers where state = 'warm'`)).length >= count, { everyMs: 50 }).then(() => {}),
+    async [Symbol.asyncDispose]() {
+      const { code } = await cloud.stop()
+      const left = await leftovers(dataDir, before)
+      rmSync(dataDir, { recursive: true, force: true })
+      if (code !== 0) throw new Error(`the service ended with ${code}:\n${output.slice(-3000)}`)
+      if (left.length > 0) throw new Error(`left behind:\n${left.join('\n')}\n--- log ---\n${output.slice(-3000)}`)
+    },
+  }
+  return cloud
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}

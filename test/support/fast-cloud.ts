@@ -1,0 +1,82 @@
+// The control plane inside the test's own process, over pretended browsers, with a data directory and a Postgres of its own.
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { readConfig } from '../../src/base/config.ts'
+import type { Log } from '../../src/base/log.ts'
+import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
+import { startControlPlane } from '../../src/control/main.ts'
+
+/** initdb and the first start of Postgres, on a busy machine. */
+const START_MS = 60_000
+
+/** A session as callers see it; the contract tests check the shape, other tests read fields. */
+export interface Session {
+  session_id: string
+  cdp_ws_url: string
+  base_url: string
+  name?: string
+  tags: Record<string, string>
+  viewport: { width: number; height: number; refresh_rate: number }
+  deleted_at?: string
+  [field: string]: unknown
+}
+
+export interface FastCloud extends AsyncDisposable {
+  url: string
+  key: string
+  paths: DataPaths
+  /** What the service logged as an error, oldest first. */
+  errors: { message: string; fields: object }[]
+  /** A request with the key. */
+  fetch(path: string, init?: RequestInit): Promise<Response>
+  /** A request with the key and a JSON body. */
+  send(method: string, path: string, body: unknown): Promise<Response>
+  /** Creates a session. @throws when the answer is not 200. */
+  create(body?: object): Promise<Session>
+  query<T extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<T[]>
+}
+
+/** Starts a service on a free port. Disposing ends it, and fails when an instance or the database is left. */
+export async function startFastCloud(env: Record<string, string> = {}): Promise<FastCloud> {
+  await using scope = new AsyncDisposableStack()
+  const dataDir = mkdtempSync(join(tmpdir(), 'cob-fast-'))
+  scope.defer(() => rmSync(dataDir, { recursive: true, force: true }))
+  const paths = dataPaths(dataDir)
+  scope.defer(() => assertNothingLeft(paths))
+  const errors: FastCloud['errors'] = []
+  const config = readConfig({ COB_DATA_DIR: dataDir, COB_PORT: '0', COB_DRIVER: 'fake', ...env })
+  const { url, key } = scope.use(await startControlPlane(config, errorsOnly(errors), AbortSignal.timeout(START_MS)))
+  const pool = new pg.Pool({ host: paths.postgresSocket, user: 'cob', database: 'postgres' })
+  scope.defer(() => pool.end())
+
+  const cloud = {
+    url,
+    key: key.value,
+    paths,
+    errors,
+    fetch: (path: string, init: RequestInit = {}) => fetch(url + path, { ...init, headers: { authorization: `Bearer ${key.value}`, ...(init.headers as Record<string, string>) } }),
+    send: (method: string, path: string, body: unknown) => cloud.fetch(path, { method, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+    async create(body: object = {}) {
+      const response = await cloud.send('POST', '/browsers', body)
+      if (response.status !== 200) throw new Error(`POST /browsers answered ${response.status}: ${await response.text()}`)
+      return (await response.json()) as Session
+    },
+    query: async <T extends pg.QueryResultRow>(text: string, values: unknown[] = []) => (await pool.query<T>(text, values)).rows,
+  }
+  const owner = scope.move()
+  return Object.assign(cloud, { [Symbol.asyncDispose]: () => owner.disposeAsync() })
+}
+
+function assertNothingLeft(paths: DataPaths): void {
+  const left = readdirSync(paths.instances).map((id) => `directory instances/${id}`)
+  // Postgres removes it as the last thing it does.
+  if (existsSync(join(paths.postgres, 'postmaster.pid'))) left.push('a running Postgres')
+  if (left.length > 0) throw new Error(`left behind:\n${left.join('\n')}`)
+}
+
+function errorsOnly(errors: FastCloud['errors']): Log {
+  const log: Log = { debug() {}, info() {}, warn() {}, error: (fields, message) => void errors.push({ message, fields }), child: () => log }
+  return log
+}
