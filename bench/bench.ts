@@ -9,7 +9,6 @@ export interface Bench {
   display: Display
   pages: Pages
   signal: AbortSignal
+  /** Rests between two measurements, so that the end of one, or another program's work, is not the beginning of the next. */
+  rest(): Promise<void>
 }
-
-/** Between two measurements, so that the end of one is not the beginning of the other. */
-export const REST_MS = 300

@@ -1,7 +1,6 @@
 // From nothing to an answer: Chromium spawned by hand against a session of a service that keeps none warm.
-import { sleep } from '../src/base/wait.ts'
 import { startChromium } from './bare.ts'
-import { REST_MS, type Bench } from './bench.ts'
+import type { Bench } from './bench.ts'
 import { firstAnswer } from './cdp.ts'
 import { row, timed, type Row } from './figures.ts'
 import type { Service } from './sessions.ts'
@@ -11,12 +10,12 @@ export async function measureCold(bench: Bench, service: Service): Promise<Row[]
   const ours: number[] = []
   const deletes: number[] = []
   for (let i = 0; i < bench.counts.cold; i++) {
+    await bench.rest()
     raw.push(await rawStart(bench))
-    await sleep(REST_MS, bench.signal)
+    await bench.rest()
     const { ms, deleteMs } = await coldLife(bench, service)
     ours.push(ms)
     deletes.push(deleteMs)
-    await sleep(REST_MS, bench.signal)
   }
   return [
     row('cold_create', 'cold create, to CDP answer', 'ms', ours, { what: 'Chromium spawned, to CDP answer', samples: raw }),

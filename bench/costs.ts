@@ -1,7 +1,7 @@
 // What a session costs beside a bare display and Chromium with the same page: memory, CPU while nothing happens, CPU of a whole life.
 import { sleep } from '../src/base/wait.ts'
 import { FILLING, startChromium, startDisplay } from './bare.ts'
-import { REST_MS, type Bench } from './bench.ts'
+import type { Bench } from './bench.ts'
 import { openPage } from './drive.ts'
 import { row, type Row } from './figures.ts'
 import type { Service } from './sessions.ts'
@@ -12,10 +12,11 @@ const SETTLE_MS = 5_000
 const BARE = 'Xvfb + Chromium'
 
 /** Memory and idle CPU. Both are up at the same time, so that what all Chromiums share is shared evenly. */
-export async function measureRest({ counts, pages, signal }: Bench, service: Service): Promise<Row[]> {
+export async function measureRest({ counts, pages, signal, rest }: Bench, service: Service): Promise<Row[]> {
   const memory: [number[], number[], number[]] = [[], [], []]
   const idle: [number[], number[], number[]] = [[], [], []]
   for (let i = 0; i < counts.costs; i++) {
+    await rest()
     await using scope = new AsyncDisposableStack()
     const session = scope.use(await service.create())
     const display = scope.use(await startDisplay(signal))
@@ -43,11 +44,11 @@ export async function measureRest({ counts, pages, signal }: Bench, service: Ser
 }
 
 /** CPU seconds from create to delete, cold; with what the service and its Postgres use for it. `meter` has counted them from their start. */
-export async function measureCpuLife({ counts, pages, signal }: Bench, service: Service, meter: Meter): Promise<Row[]> {
+export async function measureCpuLife({ counts, pages, signal, rest }: Bench, service: Service, meter: Meter): Promise<Row[]> {
   const ours: number[] = []
   const theirs: number[] = []
   for (let i = 0; i < counts.cpuLives; i++) {
-    await sleep(REST_MS, signal)
+    await rest()
     const before = meter.seconds(service.cloud.pid())
     {
       await using session = await service.create()
@@ -57,7 +58,7 @@ export async function measureCpuLife({ counts, pages, signal }: Bench, service: 
     }
     if (meter.countsEnded) ours.push(meter.seconds() - before)
 
-    await sleep(REST_MS, signal)
+    await rest()
     await using bareMeter = openMeter(`bare-${i}`)
     {
       await using scope = new AsyncDisposableStack()

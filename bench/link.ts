@@ -5,8 +5,10 @@ import { firstAnswer } from './cdp.ts'
 import { drive } from './drive.ts'
 import { row, timed, type Row } from './figures.ts'
 import type { Service } from './sessions.ts'
+import { turns } from './turns.ts'
 
-export async function measureLink({ counts, display, pages, signal }: Bench, service: Service): Promise<Row[]> {
+export async function measureLink(bench: Bench, service: Service): Promise<Row[]> {
+  const { counts, display, pages, signal } = bench
   await using scope = new AsyncDisposableStack()
   const session = scope.use(await service.create())
   const bare = scope.use(await startChromium(display, FILLING, signal))
@@ -61,14 +63,4 @@ export async function measureLink({ counts, display, pages, signal }: Bench, ser
     row('goto', 'goto, local page', 'ms', gotos.ours, { what: 'bare Chromium', samples: gotos.theirs }),
     row('round_trip', 'CDP round trip', 'ms', asks.ours, { what: 'directly', samples: asks.theirs }),
   ]
-}
-
-/** Measures two things in turns, so that whatever else the machine does meets both. */
-export async function turns(count: number, our: () => Promise<number>, their: () => Promise<number>): Promise<{ ours: number[]; theirs: number[] }> {
-  const [ours, theirs]: [number[], number[]] = [[], []]
-  for (let i = 0; i < count; i++) {
-    ours.push(await our())
-    theirs.push(await their())
-  }
-  return { ours, theirs }
 }

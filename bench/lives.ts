@@ -1,8 +1,7 @@
 // The whole life of a browser in a client's hands: create, connect, goto, delete. Beside it the usual way, Playwright's own launch.
 import { chromium } from 'playwright-core'
-import { sleep } from '../src/base/wait.ts'
 import { launchable } from './bare.ts'
-import { REST_MS, type Bench } from './bench.ts'
+import type { Bench } from './bench.ts'
 import { drive } from './drive.ts'
 import { row, timed, type Row } from './figures.ts'
 import type { Service } from './sessions.ts'
@@ -53,8 +52,9 @@ export async function measureLives(bench: Bench, service: Service): Promise<Row[
   for (let i = 0; i < bench.counts.lives; i++) {
     // The usual way first: the shelf is being filled behind a life, and must be full before the next.
     await service.warm(1)
+    await bench.rest()
     launches.push(await ownLaunch(bench, program))
-    await sleep(REST_MS, bench.signal)
+    await bench.rest()
     lives.push(await life(bench, service))
   }
   const part = (name: keyof Life) => lives.map((one) => one[name])
@@ -75,8 +75,9 @@ export async function measureLivesTogether(bench: Bench, service: Service): Prom
   const five = <T>(work: () => Promise<T>): Promise<T[]> => Promise.all(Array.from({ length: TOGETHER }, work))
   for (let i = 0; i < bench.counts.fives; i++) {
     await service.warm(TOGETHER)
+    await bench.rest()
     launches.push(...(await five(() => ownLaunch(bench, program))))
-    await sleep(REST_MS, bench.signal)
+    await bench.rest()
     lives.push(...(await five(async () => (await life(bench, service)).whole)))
   }
   return [row('life_five', 'whole life from warm, five at a time', 'ms', lives, { what: "Playwright's own launch, five", samples: launches })]

@@ -14,6 +14,8 @@ export interface Report {
   seconds: number
   /** What else went on; figures with much of it mean little. */
   others: Others
+  /** Spent on waiting for others to be quiet. */
+  waitedSeconds: number
   machine: { cpu: string; cores: number; memoryGb: number; kernel: string; node: string; chromium: string; commit: string }
   rows: Row[]
   reach: Reach[]
@@ -49,7 +51,7 @@ export function writeJson(file: string, report: Report): void {
   writeFileSync(file, `${JSON.stringify(report, null, 2)}\n`)
 }
 
-export function table({ machine, seconds, others, quick, rows, reach }: Report): string {
+export function table({ machine, seconds, others, waitedSeconds, quick, rows, reach }: Report): string {
   const head = ['Cob', '', 'n', 'p50', 'p95', 'p99', '', 'beside it', 'n', 'p50', 'p95', 'p99', '', 'p50 ratio']
   const lines = rows.map(({ what, unit, cob, beside }) => [
     what,
@@ -60,7 +62,7 @@ export function table({ machine, seconds, others, quick, rows, reach }: Report):
   ])
   return [
     `Cob at ${machine.commit}, Chromium ${machine.chromium}, Node ${machine.node}, ${machine.cores} cores, ${machine.memoryGb} GB, Linux ${machine.kernel}`,
-    `${Math.round(seconds)} s; meanwhile others used ${others.programs?.toFixed(1) ?? '?'} % of the machine, and its host ${others.host.toFixed(1)} %${quick ? '. QUICK: too few samples to believe' : ''}`,
+    `${Math.round(seconds)} s, ${Math.round(waitedSeconds)} of them waiting for a quiet machine; others used ${others.programs?.toFixed(1) ?? '?'} % of the machine, and its host ${others.host.toFixed(1)} %${quick ? '. QUICK: too few samples to believe' : ''}`,
     '',
     ...aligned([head, ...lines], [0, 1, 7]),
     '',

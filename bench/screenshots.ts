@@ -8,9 +8,9 @@ import { FILLING, SCREEN, startChromium, type Display } from './bare.ts'
 import type { Bench } from './bench.ts'
 import { openPage } from './drive.ts'
 import { row, timed, type Row } from './figures.ts'
-import { turns } from './link.ts'
 import { say } from './say.ts'
 import type { Service } from './sessions.ts'
+import { turns } from './turns.ts'
 
 const FFMPEG_MS = 30_000
 /** Fonts and canvases are drawn, and nothing moves any more. */
@@ -18,7 +18,8 @@ const DRAWN_MS = 2_000
 /** Mean difference of two pictures of the same page, of 255, that different toolbars explain. */
 const ALIKE = 12
 
-export async function measureScreenshots({ counts, display, pages, signal }: Bench, service: Service): Promise<Row[]> {
+export async function measureScreenshots(bench: Bench, service: Service): Promise<Row[]> {
+  const { counts, display, pages, signal } = bench
   await using scope = new AsyncDisposableStack()
   const session = scope.use(await service.create())
   const bare = scope.use(await startChromium(display, FILLING, signal))

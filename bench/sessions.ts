@@ -1,13 +1,10 @@
 // A service to measure, and its sessions by plain HTTP: fetch with keep-alive, as thin as a client gets.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { sleep } from '../src/base/wait.ts'
 import { startCloud, type Cloud } from '../test/support/cloud.ts'
 import { say } from './say.ts'
 
 const CALL_MS = 120_000
-/** A browser that has just been booted still has work of its own; those on a shelf have usually been there for longer. */
-const REST_MS = 500
 /** Lines of a failed leak check that are shown. */
 const SHOWN = 4
 
@@ -22,7 +19,7 @@ export interface Session extends AsyncDisposable {
 export interface Service extends AsyncDisposable {
   cloud: Cloud
   create(): Promise<Session>
-  /** Resolves when `count` browsers are warm and have come to rest. */
+  /** Resolves when `count` browsers are warm. */
   warm(count: number): Promise<void>
   /** The outermost process of a session. */
   pidOf(session: Session): number
@@ -63,10 +60,7 @@ export async function startService(warm: number, signal: AbortSignal): Promise<S
         },
       }
     },
-    async warm(count) {
-      await cloud.warm(count)
-      await sleep(REST_MS, signal)
-    },
+    warm: (count) => cloud.warm(count),
     pidOf({ id }) {
       const { processes } = JSON.parse(readFileSync(join(cloud.dataDir, 'instances', id, 'instance.json'), 'utf8')) as { processes: { pid: number }[] }
       return processes[0]!.pid

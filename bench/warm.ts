@@ -3,11 +3,12 @@ import { row, timed, type Row } from './figures.ts'
 import type { Bench } from './bench.ts'
 import type { Service } from './sessions.ts'
 
-export async function measureWarm({ counts }: Bench, service: Service): Promise<Row[]> {
+export async function measureWarm({ counts, rest }: Bench, service: Service): Promise<Row[]> {
   const creates: number[] = []
   const deletes: number[] = []
   for (let i = 0; i < counts.warm; i++) {
     await service.warm(1)
+    await rest()
     await using scope = new AsyncDisposableStack()
     const { ms, result: session } = await timed(async () => scope.use(await service.create()))
     creates.push(ms)

@@ -1,5 +1,5 @@
 // Processes by number: who is alive, whose children, how to end a group. Linux only (/proc).
-import { readFileSync } from 'node:fs'
+import { readFileSync, readdirSync } from 'node:fs'
 import { WaitTimeout, until } from './wait.ts'
 
 /** How long a killed process may take to leave the process table. SIGKILL is not negotiable, so this only bounds the kernel. */
@@ -33,6 +33,26 @@ export function descendantsOf(pid: number): number[] {
   const found = childrenOf(pid)
   for (let i = 0; i < found.length; i++) found.push(...childrenOf(found[i]!))
   return found
+}
+
+/**
+ * Every process that names `path` in its command line or, behind a sandbox, has it in its mounts. For finding what a
+ * killed service has started and not yet written down; reads all of /proc (some milliseconds).
+ */
+export function processesUsing(path: string): ProcessName[] {
+  const uses = (pid: number, file: string) => {
+    try {
+      return readFileSync(`/proc/${pid}/${file}`, 'utf8').includes(path)
+    } catch {
+      return false // gone, or another user's
+    }
+  }
+  return readdirSync('/proc')
+    .filter((entry) => /^\d+$/.test(entry) && Number(entry) !== process.pid)
+    .map(Number)
+    .filter((pid) => uses(pid, 'cmdline') || uses(pid, 'mountinfo'))
+    .map(nameProcess)
+    .filter((name) => name !== undefined)
 }
 
 /** A process named so that a reused pid is not mistaken for it. */

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import pg from 'pg'
 import { silentLog } from '../../src/base/log.ts'
 import { dataPaths } from '../../src/base/paths.ts'
-import { startTicks } from '../../src/base/processes.ts'
+import { nameProcess, processesUsing, signalProcess, startTicks } from '../../src/base/processes.ts'
 import { startPostgres } from '../../src/store/embedded.ts'
 
 /** Programs that only an instance or the service's Postgres consists of. */
@@ -32,30 +32,22 @@ export function processesNow(): Map<string, Seen> {
   return found
 }
 
-// Others may run services on this machine at the same time. Ours carry the data directory in their command line or, behind a
-// sandbox or a stage, in their mounts.
-function isOf(dataDir: string, pid: number): boolean {
-  const has = (file: string) => {
-    try {
-      return readFileSync(`/proc/${pid}/${file}`, 'utf8').includes(dataDir)
-    } catch {
-      return false
-    }
-  }
-  return has('cmdline') || has('mountinfo')
-}
-
 /** What is left of a service that has ended. Empty when nothing is. */
 export async function leftovers(dataDir: string, before: Map<string, Seen>): Promise<string[]> {
   const left: string[] = []
   // The kernel takes a moment to clear away what was killed last.
   const end = performance.now() + 3_000
-  const added = () => [...processesNow()].filter(([key, { pid }]) => !before.has(key) && isOf(dataDir, pid)).map(([, seen]) => seen)
+  // Others may run services on this machine at the same time.
+  const added = () => {
+    const ours = new Set(processesUsing(dataDir).map(({ pid }) => pid))
+    return [...processesNow()].filter(([key, { pid }]) => !before.has(key) && ours.has(pid)).map(([, seen]) => seen)
+  }
   while (added().length > 0 && performance.now() < end) await new Promise((resolve) => setTimeout(resolve, 50))
   for (const { pid, name, command } of added()) {
     left.push(`process ${pid} ${name}: ${command}`)
     // Found and told; it shall not disturb the tests that follow.
-    process.kill(pid, 'SIGKILL')
+    const still = nameProcess(pid)
+    if (still) signalProcess(still, 'SIGKILL')
   }
   const paths = dataPaths(dataDir)
   left.push(...readdirSync(paths.instances).map((id) => `directory instances/${id}`))

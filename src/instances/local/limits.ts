@@ -2,6 +2,7 @@
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, readdirSync, rmdirSync, statfsSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { isRoot } from '../../base/user.ts'
+import { until } from '../../base/wait.ts'
 
 export interface InstanceLimits {
   memoryBytes: number
@@ -11,8 +12,10 @@ export interface InstanceLimits {
 export interface Limits {
   /** Makes the groups of an instance; the files are those that a process enters them by. */
   make(id: string, limits: InstanceLimits): string[]
+  /** Processes in the groups of an instance. */
+  members(id: string): number[]
   /** Removes the groups of an instance; every process in them must be gone. */
-  remove(id: string): void
+  remove(id: string): Promise<void>
   /** Ids of instances that have groups. */
   list(): string[]
   /** What is not enforced here, for `cob doctor`; undefined when all is. */
@@ -20,6 +23,7 @@ export interface Limits {
 }
 
 const ROOT = '/sys/fs/cgroup'
+const FREE_MS = 5_000
 /** statfs magic of a cgroup 2 mount (linux/magic.h). */
 const CGROUP2_MAGIC = 0x63677270
 
@@ -28,7 +32,7 @@ export function findLimits(scope: string): Limits {
   try {
     return statfsSync(ROOT).type === CGROUP2_MAGIC ? v2(scope) : v1(scope)
   } catch (error) {
-    return { make: () => [], remove: () => {}, list: () => [], finding: `memory and process limits of instances are not enforced: ${(error as Error).message}` }
+    return { make: () => [], members: () => [], remove: async () => {}, list: () => [], finding: `memory and process limits of instances are not enforced: ${(error as Error).message}` }
   }
 }
 
@@ -61,6 +65,16 @@ function v1(scope: string): Limits {
   })
 }
 
+function attempt(work: () => void): boolean {
+  try {
+    work()
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EBUSY' && (error as NodeJS.ErrnoException).code !== 'ENOTEMPTY') throw error
+    return false
+  }
+}
+
 /** Groups below `bases`, one a controller. A base is there as long as it has instances. */
 function groups(bases: string[], prepare: () => void, limit: (dirs: string[], limits: InstanceLimits) => void): Limits {
   const dirs = (id: string) => bases.map((base) => join(base, id))
@@ -73,9 +87,11 @@ function groups(bases: string[], prepare: () => void, limit: (dirs: string[], li
       limit(dirs(id), limits)
       return dirs(id).map((dir) => join(dir, 'cgroup.procs'))
     },
-    remove(id) {
-      for (const dir of dirs(id)) if (existsSync(dir)) rmdirSync(dir)
-      for (const base of bases) if (existsSync(base) && instancesIn(base).length === 0) rmdirSync(base)
+    members: (id) => dirs(id).flatMap((dir) => (existsSync(dir) ? readFileSync(join(dir, 'cgroup.procs'), 'utf8').split('\n').filter(Boolean).map(Number) : [])),
+    async remove(id) {
+      // The kernel lets go of a group a moment after its last process has gone.
+      for (const dir of dirs(id)) await until('a cgroup to be free', FREE_MS, () => !existsSync(dir) || attempt(() => rmdirSync(dir)), { everyMs: 5 })
+      for (const base of bases) if (existsSync(base) && instancesIn(base).length === 0) attempt(() => rmdirSync(base))
     },
     list: () => [...new Set(bases.flatMap(instancesIn))],
     finding: undefined,

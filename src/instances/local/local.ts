@@ -7,9 +7,9 @@ import { join } from 'node:path'
 import type { Config } from '../../base/config.ts'
 import type { Log } from '../../base/log.ts'
 import { PACKAGE_DIR, type DataPaths } from '../../base/paths.ts'
-import { descendantsOf, isAlive, killAll, nameProcess, type ProcessName } from '../../base/processes.ts'
+import { descendantsOf, isAlive, killAll, nameProcess, processesUsing, type ProcessName } from '../../base/processes.ts'
 import { instanceUser, isRoot } from '../../base/user.ts'
-import { within } from '../../base/wait.ts'
+import { until, within } from '../../base/wait.ts'
 import type { Driver, Exit, Instance, InstanceSpec } from '../driver.ts'
 import { watchAgent } from '../lifeline.ts'
 import { writeGuestEtc } from './guest-etc.ts'
@@ -21,10 +21,15 @@ import { sandboxCommand } from './sandbox.ts'
 /** From nothing to a browser that answers: 0.6 s alone, 12 s when ten start at once on two cores. */
 const START_MS = 90_000
 
+/** Killing all of an instance takes 30-60 ms. */
+const END_MS = 20_000
+
 /** What is remembered of an instance in its directory, for the next control plane. */
 interface Remembered {
-  /** The outermost process (pasta), and everything below it when the browser was up. */
+  /** The outermost processes: pasta, and bwrap below it. */
   processes: ProcessName[]
+  /** Whether its browser has been up; one that a killed service was still starting is of no use to the next. */
+  isReady: boolean
 }
 
 /** Makes the local driver. `scope` tells this installation's instances from another's. */
@@ -47,19 +52,21 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
       const main = nameProcess(child.pid ?? 0)
       if (!main) throw new Error(`instance ${spec.id} could not be started; is everything installed? (cob doctor)`)
       const instance = open(spec.id, [main], child)
+      instance.remember(false)
       scope.move() // the instance is the owner of all this now
       return await ready(instance, dir, signal)
     },
     async list() {
       const found = readdirSync(paths.instances).map(async (id) => {
-        const remembered = recall(paths.instance(id))
-        const instance = open(id, remembered?.processes ?? [])
-        if (remembered && remembered.processes.every(isAlive) && remembered.processes.length > 0) return instance
-        await instance[Symbol.asyncDispose]()
+        const dir = paths.instance(id)
+        const remembered = recall(dir)
+        if (remembered?.isReady && remembered.processes.every(isAlive)) return open(id, remembered.processes)
+        // Killed between starting an instance and writing it down, a service leaves processes that only /proc knows of.
+        await open(id, [...(remembered?.processes ?? []), ...processesUsing(dir)])[Symbol.asyncDispose]()
         return undefined
       })
       const live = (await Promise.all(found)).filter((instance) => instance !== undefined)
-      for (const id of limits.list()) if (!live.some((instance) => instance.id === id)) limits.remove(id)
+      for (const id of limits.list()) if (!live.some((instance) => instance.id === id)) await limits.remove(id)
       return live
     },
     findings: () => (limits.finding ? [limits.finding] : []),
@@ -69,7 +76,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
 async function ready(instance: LocalInstance, dir: string, signal: AbortSignal): Promise<Instance> {
   try {
     await within('an instance', START_MS, Promise.race([instance.ready, instance.exited.then(({ reason }) => Promise.reject(new Error(reason)))]), signal)
-    instance.remember()
+    instance.remember(true)
     return instance
   } catch (error) {
     const tail = readTail(join(dir, 'agent.log'))
@@ -138,10 +145,10 @@ class LocalInstance implements Instance {
   }
 
   /** Writes down what runs, so that another control plane can adopt it. */
-  remember(): void {
+  remember(isReady: boolean): void {
     this.#processes = this.#live()
     const file = join(this.#dir, 'instance.json')
-    writeFileSync(`${file}.new`, JSON.stringify({ processes: this.#processes.slice(0, 2) } satisfies Remembered), { mode: 0o600 })
+    writeFileSync(`${file}.new`, JSON.stringify({ processes: this.#processes.slice(0, 2), isReady } satisfies Remembered), { mode: 0o600 })
     renameSync(`${file}.new`, file)
   }
 
@@ -151,16 +158,21 @@ class LocalInstance implements Instance {
 
   // Nothing inside is worth asking politely: what shall outlive the session is saved before it is ended.
   async #end(): Promise<void> {
-    await killAll(this.#live())
+    // What is killed may have been about to start something, so it is looked again until nothing is found.
+    await until('an instance to end', END_MS, async () => {
+      const found = this.#live()
+      await killAll(found)
+      return found.length === 0
+    })
     this.#watching.abort(new Error('the instance was ended'))
-    this.#limits.remove(this.id)
+    await this.#limits.remove(this.id)
     await removeTree(this.#dir)
   }
 
   #live(): ProcessName[] {
     const known = this.#processes.filter(isAlive)
-    const below = known.flatMap(({ pid }) => descendantsOf(pid)).map(nameProcess).filter((name) => name !== undefined)
-    return [...new Map([...known, ...below].map((name) => [name.pid, name])).values()]
+    const below = [...known.flatMap(({ pid }) => descendantsOf(pid)), ...this.#limits.members(this.id)]
+    return [...new Map([...known, ...below.map(nameProcess).filter((name) => name !== undefined)].map((name) => [name.pid, name])).values()]
   }
 }
 
