@@ -10,5 +10,5 @@ export interface Bench {
   pages: Pages
   signal: AbortSignal
   /** Rests between two measurements, so that the end of one, or another program's work, is not the beginning of the next. */
-  rest(): Promise<void>
+  rest: () => Promise<void>
 }

@@ -19,6 +19,7 @@ export async function measureLink(bench: Bench, service: Service): Promise<Row[]
     return ms
   }
   const connects = await turns(
+    bench,
     counts.connects,
     () => connect(session.cdpUrl),
     () => connect(bare.cdpUrl),
@@ -28,11 +29,13 @@ export async function measureLink(bench: Bench, service: Service): Promise<Row[]
   const ask = async (cdp: typeof ourCdp) => (await timed(() => cdp.version())).ms
   // The first answers of a process come from code that is not compiled yet, ours and the bench's own.
   await turns(
+    bench,
     100,
     () => ask(ourCdp),
     () => ask(bareCdp),
   )
   const asks = await turns(
+    bench,
     counts.roundTrips,
     () => ask(ourCdp),
     () => ask(bareCdp),
@@ -44,6 +47,7 @@ export async function measureLink(bench: Bench, service: Service): Promise<Row[]
     return ms
   }
   const drives = await turns(
+    bench,
     counts.gotos,
     () => playwright(session.cdpUrl),
     () => playwright(bare.cdpUrl),
@@ -52,6 +56,7 @@ export async function measureLink(bench: Bench, service: Service): Promise<Row[]
   const [ours, theirs] = [scope.use(await drive(session.cdpUrl)), scope.use(await drive(bare.cdpUrl))]
   const open = async ({ page }: typeof ours, address: string) => (await timed(() => page.goto(address))).ms
   const gotos = await turns(
+    bench,
     counts.gotos,
     () => open(ours, pages.inside('small')),
     () => open(theirs, pages.local('small')),

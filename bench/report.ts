@@ -58,7 +58,7 @@ export function table({ machine, seconds, others, waitedSeconds, quick, rows, re
     unit,
     ...cells(cob),
     '|',
-    ...(beside ? [beside.what, ...cells(beside), '|', (cob.p50 / beside.p50).toFixed(2)] : ['', '', '', '', '', '', '']),
+    ...(beside ? [beside.what, ...cells(beside), '|', beside.p50 > 0 ? (cob.p50 / beside.p50).toFixed(2) : ''] : ['', '', '', '', '', '', '']),
   ])
   return [
     `Cob at ${machine.commit}, Chromium ${machine.chromium}, Node ${machine.node}, ${machine.cores} cores, ${machine.memoryGb} GB, Linux ${machine.kernel}`,

@@ -34,6 +34,7 @@ export async function measureScreenshots(bench: Bench, service: Service): Promis
     return ms
   }
   const { ours, theirs } = await turns(
+    bench,
     counts.screenshots,
     () => shoot(() => session.screenshot(), sizes[0]!),
     () => shoot(() => ffmpegShot(display, signal), sizes[1]!),

@@ -26,3 +26,12 @@ use_node() {
   if [ -x "$(own_node)/node" ]; then PATH="$(own_node):$PATH"; export PATH; return 0; fi
   die "Node $NODE_MAJOR is needed; run script/setup"
 }
+
+# Runs a command and shows what it said only when it fails.
+quietly() {
+  log=$(mktemp)
+  if "$@" >"$log" 2>&1; then rm -f "$log"; return 0; fi
+  tail -n 15 "$log" >&2
+  rm -f "$log"
+  die "failed: $*"
+}

@@ -1,0 +1,237 @@
+// The manners of every route, on a small contract of its own: who is let in, how input is refused, what errors look like.
+import { once } from 'node:events'
+import { request as httpRequest } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import type { Log } from '../base/log.ts'
+import { sleep, within } from '../base/wait.ts'
+import { fault } from './fault.ts'
+import { mount } from './mount.ts'
+import { json, none, page, pagingQuery, queryBoolean, route, text } from './route.ts'
+import { makeServer, sealPaths } from './server.ts'
+
+const KEY = 'the-key'
+const MAX_BODY = 1_000
+const DEADLINE_MS = 50
+/** From a caller's leaving until the handler is told. */
+const LEAVE_MS = 10_000
+
+const group = 'Test'
+const Thing = z.object({ name: z.string(), n: z.int(), tags: z.record(z.string(), z.string()) })
+const contract = {
+  makeThing: route({
+    method: 'POST', path: '/things/{name}', id: 'makeThing', group, summary: '', maxBodyBytes: MAX_BODY, reply: json(Thing, 201),
+    params: z.strictObject({ name: z.string().max(5) }),
+    query: z.strictObject({ loud: queryBoolean.default(false), tags: z.record(z.string(), z.string()).default({}) }),
+    body: z.strictObject({ n: z.int().min(1).max(9), inner: z.strictObject({ deep: z.boolean() }).optional() }),
+  }),
+  listThings: route({ method: 'GET', path: '/things', id: 'listThings', group, summary: '', query: z.strictObject(pagingQuery), reply: page(z.number()) }),
+  touchThing: route({ method: 'PUT', path: '/things/{name}', id: 'touchThing', group, summary: '', params: z.strictObject({ name: z.string() }), body: z.strictObject({}), bodyOptional: true, reply: none(200) }),
+  dropThing: route({ method: 'DELETE', path: '/things/{name}', id: 'dropThing', group, summary: '', params: z.strictObject({ name: z.string() }), reply: none() }),
+  breakThing: route({ method: 'POST', path: '/broken', id: 'breakThing', group, summary: '', reply: none() }),
+  conflictThing: route({ method: 'POST', path: '/conflict', id: 'conflictThing', group, summary: '', reply: none() }),
+  slowThing: route({ method: 'GET', path: '/slow', id: 'slowThing', group, summary: '', deadlineMs: DEADLINE_MS, reply: none() }),
+  heldThing: route({ method: 'GET', path: '/held', id: 'heldThing', group, summary: '', reply: none() }),
+  readThing: route({ method: 'GET', path: '/public', id: 'readThing', group, summary: '', access: 'public', reply: text('text/plain') }),
+}
+
+const logged: { fields: object; message: string }[] = []
+const log: Log = { debug() {}, info() {}, warn() {}, error: (fields, message) => void logged.push({ fields, message }), child: () => log }
+const held = Promise.withResolvers<AbortSignal>()
+const context = makeServer({
+  log,
+  authenticate: async (token) => {
+    if (token !== KEY) throw fault.unauthorized('no')
+  },
+})
+mount(context, contract, {
+  makeThing: ({ params, query, body }) => ({ name: query.loud ? params.name.toUpperCase() : params.name, n: body.n, tags: query.tags }),
+  listThings: ({ query: { offset, limit } }) => ({ items: Array.from({ length: limit }, (_, index) => offset + index), nextOffset: offset === 0 ? limit : undefined }),
+  touchThing() {},
+  dropThing() {},
+  breakThing() {
+    throw new Error('the password is hunter2')
+  },
+  conflictThing() {
+    throw fault.conflict('it is there')
+  },
+  slowThing: ({ signal }) => sleep(LEAVE_MS, signal),
+  async heldThing({ signal }) {
+    held.resolve(signal)
+    await sleep(LEAVE_MS, signal)
+  },
+  readThing: () => 'hello',
+})
+sealPaths(context)
+
+let origin: string
+beforeAll(async () => {
+  await context.app.listen({ host: '127.0.0.1', port: 0 })
+  origin = `http://127.0.0.1:${(context.app.server.address() as AddressInfo).port}`
+})
+afterAll(() => context.app.close())
+
+const call = (method: string, path: string, init: RequestInit = {}): Promise<Response> => fetch(origin + path, { ...init, method, headers: { authorization: `Bearer ${KEY}`, ...(init.headers as Record<string, string>) } })
+const send = (method: string, path: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> =>
+  call(method, path, { body: typeof body === 'string' || body instanceof Uint8Array ? (body as BodyInit) : JSON.stringify(body), headers: { 'content-type': 'application/json', ...headers } })
+const problem = async (response: Response): Promise<{ status: number; code: string; message: string; details?: { message: string }[] }> => ({ status: response.status, ...((await response.json()) as { code: string; message: string }) })
+
+describe('a caller', () => {
+  test.each([undefined, 'Bearer wrong', 'Bearer', 'Bearer ', `Basic ${KEY}`, KEY, `Bearer ${KEY} more`, `Bearer  ${KEY}`])('with the authorization %j is not let in, and told how', async (authorization) => {
+    const response = await fetch(`${origin}/things`, { headers: { ...(authorization !== undefined && { authorization }) } })
+    expect(response.headers.get('www-authenticate')).toBe('Bearer')
+    expect(await problem(response)).toMatchObject({ status: 401, code: 'unauthorized' })
+  })
+
+  test.each([`Bearer ${KEY}`, `bearer ${KEY}`, `BEARER ${KEY}`])('with the authorization "%s" is let in', async (authorization) => {
+    expect((await fetch(`${origin}/things`, { headers: { authorization } })).status).toBe(200)
+  })
+
+  test('needs no key for what is public, and is asked for one before a wrong body is looked at', async () => {
+    expect(await (await fetch(`${origin}/public`)).text()).toBe('hello')
+    expect((await fetch(`${origin}/things/a`, { method: 'POST', body: '{' })).status).toBe(401)
+  })
+
+  test('gets its own request id back when that is harmless, and one of ours when it is not', async () => {
+    const id = async (sent: string) => (await call('GET', '/public', { headers: { 'x-request-id': sent } })).headers.get('x-request-id')
+    expect(await id('my-id_1.2')).toBe('my-id_1.2')
+    for (const bad of ['', 'a b', 'x'.repeat(101), '<script>', 'a;b']) expect(await id(bad)).toMatch(/^[a-z][a-z0-9]{23}$/)
+    expect((await call('GET', '/public')).headers.get('x-request-id')).toMatch(/^[a-z][a-z0-9]{23}$/)
+  })
+
+  test('who leaves makes the handler stop', async () => {
+    const leaving = new AbortController()
+    const answer = call('GET', '/held', { signal: leaving.signal }).catch((error: Error) => error.name)
+    const signal = await held.promise
+    const told = once(signal, 'abort')
+    leaving.abort()
+    await within('the handler to be told', LEAVE_MS, told)
+    expect(signal.reason).toMatchObject({ code: 'client_closed_request' })
+    expect(await answer).toBe('AbortError')
+  })
+})
+
+describe('a path', () => {
+  test('that is not there answers 404, naming method and path, and where all of them are listed', async () => {
+    expect(await problem(await call('GET', '/nothing/here?secret=1'))).toEqual({ status: 404, code: 'not_found', message: 'there is no GET /nothing/here here; GET /openapi.json lists what there is' })
+  })
+
+  test.each([
+    ['/things', 'POST', 'GET, HEAD'],
+    ['/things/a', 'GET', 'POST, PUT, DELETE'],
+    ['/things/a', 'PATCH', 'POST, PUT, DELETE'],
+    ['/broken', 'OPTIONS', 'POST'],
+  ])('%s answers 405 to %s, and names in Allow what it takes', async (path, method, allow) => {
+    const response = await call(method, path)
+    expect(response.headers.get('allow')).toBe(allow)
+    expect(await problem(response)).toMatchObject({ status: 405, code: 'method_not_allowed' })
+  })
+
+  test('takes HEAD where it takes GET, and answers it without a body', async () => {
+    const response = await call('HEAD', '/things')
+    expect([response.status, response.headers.get('x-has-more'), await response.text()]).toEqual([200, 'true', ''])
+  })
+
+  test.each(['/things/%', '/things/%zz', '/things/%ff', '/things/%c3%28'])('%s, which is no valid URL, answers 400', async (path) => {
+    expect(await problem(await call('DELETE', path))).toMatchObject({ status: 400, code: 'bad_request' })
+  })
+
+  test('with U+0000 in it or in its query, also inside a map, answers 400 and names the parameter', async () => {
+    expect((await problem(await call('DELETE', '/things/a%00b'))).message).toMatch(/^name: /)
+    expect((await problem(await send('POST', '/things/a?tags[k]=%00', { n: 1 }))).message).toMatch(/^tags\.k: /)
+    expect((await problem(await send('POST', '/things/a?tags[%00]=v', { n: 1 }))).message).toMatch(/^tags/)
+  })
+})
+
+describe('input', () => {
+  test('arrives parsed: parameters decoded, booleans and maps read, defaults filled in', async () => {
+    expect(await (await send('POST', '/things/a%2Fb?loud=true&tags[x]=1', { n: 3 })).json()).toEqual({ name: 'A/B', n: 3, tags: { x: '1' } })
+    expect(await (await send('POST', '/things/ab', { n: 3 })).json()).toEqual({ name: 'ab', n: 3, tags: {} })
+  })
+
+  test('that is wrong in many places is refused once, with every place named', async () => {
+    const refused = await problem(await send('POST', '/things/too-long?loud=maybe&what=this', { n: 11, inner: { deep: 'yes', more: 1 }, extra: true }))
+    expect(refused).toMatchObject({ status: 400, code: 'bad_request', inner_error: { code: 'invalid_input' } })
+    expect(refused.details!.map(({ message }) => message.split(':', 1)[0]).toSorted()).toEqual(['extra', 'inner.deep', 'inner.more', 'loud', 'n', 'name', 'what'])
+  })
+
+  test.each([{ n: 1.5 }, { n: '1' }, { n: null }, { n: true }, { n: [1] }, { n: 1e21 }, {}, [], [{ n: 1 }], null, 1, 'text', true])('%j does not pass for a thing', async (body) => {
+    expect((await send('POST', '/things/a', JSON.stringify(body))).status).toBe(400)
+  })
+
+  test('that is broken JSON, not UTF-8, or not called JSON is refused by name', async () => {
+    expect((await problem(await send('POST', '/things/a', '{"n":'))).message).toMatch(/^body: /)
+    expect((await problem(await send('POST', '/things/a', Uint8Array.of(0x22, 0xff, 0x22)))).message).toMatch(/^body: /)
+    expect((await problem(await send('POST', '/things/a', '{"n":1}', { 'content-type': 'text/plain' }))).message).toMatch(/^content-type: /)
+    expect((await problem(await send('POST', '/things/a', '{"n":1}', { 'content-type': ';;;' }))).message).toMatch(/^content-type: /)
+    expect((await problem(await call('POST', '/things/a'))).message).toMatch(/^body: /)
+  })
+
+  test('may be left out where it is optional: no body, an empty one, and {} are the same', async () => {
+    expect((await call('PUT', '/things/a')).status).toBe(200)
+    expect((await send('PUT', '/things/a', '')).status).toBe(200)
+    expect((await send('PUT', '/things/a', {})).status).toBe(200)
+  })
+
+  test('above the limit answers 413, whether its length was announced or not, and the connection is not used again', async () => {
+    const announced = await send('POST', '/things/a', ' '.repeat(MAX_BODY + 1))
+    expect(announced.headers.get('connection')).toBe('close')
+    expect(await problem(announced)).toMatchObject({ status: 413, code: 'payload_too_large', message: `the body is larger than ${MAX_BODY} bytes` })
+    const client = httpRequest(`${origin}/things/a`, { method: 'POST', headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' } })
+    client.write(' '.repeat(MAX_BODY))
+    client.end(' '.repeat(MAX_BODY))
+    const [response] = await once(client, 'response')
+    expect((response as { statusCode: number }).statusCode).toBe(413)
+    ;(response as { resume(): void }).resume()
+  })
+
+  test('of exactly the limit is taken', async () => {
+    expect((await send('POST', '/things/a', '{"n":1}'.padEnd(MAX_BODY))).status).toBe(201)
+  })
+})
+
+describe('an answer', () => {
+  test('without content is 204 with no body, or 200 with its length said', async () => {
+    const dropped = await call('DELETE', '/things/a')
+    expect([dropped.status, await dropped.text()]).toEqual([204, ''])
+    const touched = await call('PUT', '/things/a')
+    expect([touched.status, touched.headers.get('content-length'), await touched.text()]).toEqual([200, '0', ''])
+  })
+
+  test('that is a page is a bare array, with where to go on in its headers; the last says 0', async () => {
+    const first = await call('GET', '/things?limit=3')
+    expect([first.headers.get('x-has-more'), first.headers.get('x-next-offset'), await first.json()]).toEqual(['true', '3', [0, 1, 2]])
+    const last = await call('GET', '/things?limit=3&offset=3')
+    expect([last.headers.get('x-has-more'), last.headers.get('x-next-offset'), await last.json()]).toEqual(['false', '0', [3, 4, 5]])
+  })
+
+  test('to a limit above 100 has 100 items, and to none 20', async () => {
+    expect(await (await call('GET', '/things?limit=100000')).json()).toHaveLength(100)
+    expect(await (await call('GET', '/things')).json()).toHaveLength(20)
+  })
+
+  test.each(['limit=0', 'limit=-1', 'limit=1.5', 'limit=x', 'limit=', 'limit=1&limit=2', 'offset=-1', 'offset=1e99', 'limit[a]=1'])('to ?%s is 400', async (query) => {
+    expect((await call('GET', `/things?${query}`)).status).toBe(400)
+  })
+
+  test('to a handler that broke is 500 and tells nothing of the cause, which the log has under the request id', async () => {
+    const response = await call('POST', '/broken', { headers: { 'x-request-id': 'look-for-me' } })
+    expect(response.headers.get('x-should-retry')).toBe('false')
+    const words = await response.text()
+    expect([response.status, words.includes('hunter2')]).toEqual([500, false])
+    expect(logged.find(({ fields }) => (fields as { request: string }).request === 'look-for-me')?.fields).toMatchObject({ err: expect.objectContaining({ message: 'the password is hunter2' }) })
+  })
+
+  test('to a conflict tells clients not to ask again', async () => {
+    const response = await call('POST', '/conflict')
+    expect(response.headers.get('x-should-retry')).toBe('false')
+    expect(await problem(response)).toEqual({ status: 409, code: 'conflict', message: 'it is there' })
+  })
+
+  test('that does not come in time is 504, naming the limit', async () => {
+    const response = await call('GET', '/slow')
+    expect(response.headers.get('x-should-retry')).toBe('false')
+    expect(await problem(response)).toEqual({ status: 504, code: 'deadline_exceeded', message: `not done within ${DEADLINE_MS} ms` })
+  })
+})
