@@ -33,9 +33,19 @@ export const chromiumOf = (cloud: Cloud, id: string): number => processesOf(clou
 
 /** Runs a shell line as a process of the session, with its users, mounts, processes and network. */
 export function runInside(cloud: Cloud, id: string, line: string): Promise<{ code: number; output: string }> {
-  const who = isRoot() ? [] : ['--preserve-credentials']
-  const args = ['--target', String(agentOf(cloud, id)), '--user', '--net', '--mount', '--pid', '--ipc', '--uts', ...who, '--setuid', '1000', '--setgid', '1000', '--wdns=/home/kernel', '--', '/usr/bin/env', '-i', 'PATH=/usr/bin:/bin:/opt/node', 'HOME=/home/kernel', 'timeout', '20', '/bin/bash', '-c', line]
+  const agent = agentOf(cloud, id)
+  const bwrap = processesOf(cloud, id)[1]!.pid
+  const inner = /^NSpid:.*\s(\d+)$/m.exec(readFileSync(`/proc/${agent}/status`, 'utf8'))![1]!
+  // In two steps, for who is not root: from the outer user namespace into the mounts, and from there into the agent's own.
+  const spaces = ['net', 'mnt', 'pid', 'ipc', 'uts'].map((space) => `--${space === 'mnt' ? 'mount' : space}=/proc/${agent}/ns/${space}`)
+  const outer = [`--user=/proc/${bwrap}/ns/user`, '--preserve-credentials', ...spaces, '--']
+  const own = ['/usr/bin/nsenter', `--user=/proc/${inner}/ns/user`, '--preserve-credentials', '--']
+  const program = ['/usr/bin/env', '-i', '-C', '/home/kernel', 'PATH=/usr/bin:/bin:/opt/node', 'HOME=/home/kernel', 'timeout', '20', '/bin/bash', '-c', line]
+  const asOwner = isRoot() ? ['setpriv', `--reuid=${uidOf(agent)}`, `--regid=${uidOf(agent)}`, '--clear-groups'] : []
+  const [file, ...args] = [...asOwner, 'nsenter', ...outer, ...own, ...program]
   return new Promise((resolve) => {
-    execFile('nsenter', args.filter((arg) => isRoot() || !/^--set|^1000$/.test(arg)), { timeout: 30_000 }, (error, stdout, stderr) => resolve({ code: error ? Number(error.code ?? 1) : 0, output: stdout + stderr }))
+    execFile(file!, args, { timeout: 30_000 }, (error, stdout, stderr) => resolve({ code: error ? Number(error.code ?? 1) : 0, output: stdout + stderr }))
   })
 }
+
+const uidOf = (pid: number): string => /^Uid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]!

@@ -1,0 +1,137 @@
+// Lists of sessions over real HTTP: order, pages, and every filter. Most rows are written as if they had ended long ago.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { conforms } from '../../../test/support/contract.ts'
+import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
+
+const ENDED = 130
+const HOUR_MS = 3_600_000
+
+let cloud: FastCloud
+let live: Session[]
+beforeAll(async () => {
+  cloud = await startFastCloud()
+  const options = JSON.stringify({ headless: false, stealth: false, kiosk_mode: false, viewport: { width: 1920, height: 1080, refresh_rate: 60 } })
+  const long = Date.now() - 1000 * HOUR_MS
+  for (let n = 0; n < ENDED; n++) {
+    const at = new Date(long + n * HOUR_MS)
+    await cloud.query(
+      `insert into browsers (id, state, host, name, tags, options, timeout_seconds, made_at, created_at, last_active_at, deleted_at, end_reason) values ($1, 'deleted', 'elsewhere', $2, $3, $4, 60, $5, $5, $5, $6, 'deleted')`,
+      [`old${String(n).padStart(21, '0')}`, `Old-${n}`, JSON.stringify({ old: 'yes', parity: n % 2 === 0 ? 'even' : 'odd' }), options, at, new Date(at.getTime() + HOUR_MS / 2)],
+    )
+  }
+  live = []
+  for (const body of [{ name: 'Alpha', tags: { team: 'a', env: 'prod' } }, { name: 'beta', tags: { team: 'a', env: 'test' } }, { tags: { 'odd[key]': 'x', 'a b': 'c&d' } }, {}]) live.push(await cloud.create(body))
+})
+afterAll(() => cloud[Symbol.asyncDispose]())
+
+interface Listed {
+  ids: string[]
+  sessions: Session[]
+  more: string | null
+  next: string | null
+}
+async function list(query: string): Promise<Listed> {
+  const response = await cloud.fetch(`/browsers?${query}`)
+  expect(response.status).toBe(200)
+  const sessions = (await response.json()) as Session[]
+  conforms('BrowserListResponse', sessions, true)
+  return { sessions, ids: sessions.map(({ session_id }) => session_id), more: response.headers.get('x-has-more'), next: response.headers.get('x-next-offset') }
+}
+const liveIds = () => live.map(({ session_id }) => session_id).toReversed()
+
+describe('a list', () => {
+  test('has the live sessions, the newest first, when nothing else is asked for', async () => {
+    expect((await list('')).ids).toEqual(liveIds())
+    expect((await list('status=active')).ids).toEqual(liveIds())
+  })
+
+  test('of deleted ones has those and no live one; of all has both', async () => {
+    const deleted = await list('status=deleted&limit=100')
+    expect(deleted.sessions.every(({ deleted_at }) => deleted_at !== undefined)).toBe(true)
+    expect(deleted.ids.some((id) => liveIds().includes(id))).toBe(false)
+    expect((await list('status=all&limit=100')).ids.slice(0, 4)).toEqual(liveIds())
+  })
+
+  test('with include_deleted, the older way to say it, has all; status wins over it', async () => {
+    expect((await list('include_deleted=true&limit=100')).ids).toEqual((await list('status=all&limit=100')).ids)
+    expect((await list('include_deleted=false')).ids).toEqual(liveIds())
+    expect((await list('include_deleted=true&status=active')).ids).toEqual(liveIds())
+  })
+})
+
+describe('a page', () => {
+  test('is 20 long unless asked otherwise, and 100 at most', async () => {
+    expect((await list('status=deleted')).ids).toHaveLength(20)
+    expect((await list('status=deleted&limit=7')).ids).toHaveLength(7)
+    expect((await list('status=deleted&limit=100')).ids).toHaveLength(100)
+    // The CLI asks for one more than a page to see whether there is a next one.
+    expect((await list('status=deleted&limit=101')).ids).toHaveLength(100)
+    expect((await list('status=deleted&limit=1000000')).ids).toHaveLength(100)
+  })
+
+  test('says where the next one begins; the last one says that there is none, and 0', async () => {
+    expect(await list('status=deleted&limit=100')).toMatchObject({ more: 'true', next: '100' })
+    expect(await list('status=deleted&limit=100&offset=100')).toMatchObject({ more: 'false', next: '0' })
+    expect(await list('status=deleted&limit=30&offset=100')).toMatchObject({ more: 'false', next: '0' })
+    expect(await list('status=deleted&limit=29&offset=100')).toMatchObject({ more: 'true', next: '129' })
+    expect(await list('status=deleted&limit=1000&offset=20')).toMatchObject({ more: 'true', next: '120' })
+    expect(await list('status=deleted&offset=5000')).toMatchObject({ more: 'false', next: '0', ids: [] })
+  })
+
+  test('after page gives every session once, in one order', async () => {
+    const walked: string[] = []
+    for (let offset = 0, more = true; more; ) {
+      const page = await list(`status=all&limit=17&offset=${offset}`)
+      walked.push(...page.ids)
+      more = page.more === 'true'
+      offset = Number(page.next)
+    }
+    expect(walked).toHaveLength(ENDED + live.length)
+    expect(new Set(walked).size).toBe(walked.length)
+  })
+})
+
+describe('tags', () => {
+  test('select the sessions that have all of the pairs, exactly', async () => {
+    expect((await list('tags[team]=a')).ids).toEqual([live[1]!.session_id, live[0]!.session_id])
+    expect((await list('tags[team]=a&tags[env]=prod')).ids).toEqual([live[0]!.session_id])
+    expect((await list('tags%5Bteam%5D=a&tags%5Benv%5D=test')).ids).toEqual([live[1]!.session_id])
+    for (const none of ['tags[team]=A', 'tags[team]=', 'tags[team]=a&tags[env]=stage', 'tags[nothing]=x', 'tags[team]=%25']) expect((await list(none)).ids).toEqual([])
+    expect((await list('tags[a%20b]=c%26d')).ids).toEqual([live[2]!.session_id])
+  })
+
+  test('work together with status, query and pages', async () => {
+    const even = await list('tags[parity]=even&status=deleted&limit=100')
+    expect([even.ids.length, even.more]).toEqual([ENDED / 2, 'false'])
+    expect((await list('tags[parity]=odd&status=deleted&query=old-11&limit=100')).sessions.map(({ name }) => name)).toEqual(['Old-119', 'Old-117', 'Old-115', 'Old-113', 'Old-111', 'Old-11'])
+  })
+
+  test.each(['tags=a', 'tags[]=a', 'tags[a][b]=c', 'tags[a]=b&tags=c', 'tags[a]=%00', 'tags[%00]=a'])('in the form ?%s answer 400', async (query) => {
+    expect((await cloud.fetch(`/browsers?${query}`)).status).toBe(400)
+  })
+})
+
+describe('a query', () => {
+  test('finds parts of names, whatever their case', async () => {
+    expect((await list('query=alp')).ids).toEqual([live[0]!.session_id])
+    expect((await list('query=LPHA')).ids).toEqual([live[0]!.session_id])
+    expect((await list('query=et')).ids).toEqual([live[1]!.session_id])
+    expect((await list('query=nothing-like-it')).ids).toEqual([])
+  })
+
+  test('finds a session by its id', async () => {
+    for (const { session_id } of live) expect((await list(`query=${session_id}`)).ids).toEqual([session_id])
+  })
+
+  test('takes the wild cards of SQL for ordinary letters', async () => {
+    for (const wild of ['%25', '_', 'a%25a', '\\']) expect((await list(`query=${wild}`)).ids).toEqual([])
+  })
+
+  test('that is empty selects nothing out', async () => {
+    expect((await list('query=')).ids).toEqual(liveIds())
+  })
+})
+
+test.each(['status=live', 'status=', 'include_deleted=yes', 'include_deleted=', 'limit=0', 'limit=ten', 'offset=-1', 'page=2', 'status=all&status=all', 'query=a&query=b', `query=${'x'.repeat(256)}`, 'query=%00'])('?%s, which means nothing, answers 400', async (query) => {
+  expect((await cloud.fetch(`/browsers?${query}`)).status).toBe(400)
+})

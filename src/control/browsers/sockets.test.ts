@@ -1,0 +1,115 @@
+// A session's WebSockets over the pretended browser: who gets in, what passes, and how they are told of the end.
+import { once } from 'node:events'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { WebSocket, type ClientOptions } from 'ws'
+import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
+import { until } from '../../base/wait.ts'
+
+const CLOSE_MS = 10_000
+
+let cloud: FastCloud
+beforeAll(async () => {
+  cloud = await startFastCloud()
+})
+afterAll(() => cloud[Symbol.asyncDispose]())
+
+async function connect(url: string, options: ClientOptions = {}): Promise<WebSocket> {
+  const socket = new WebSocket(url, options)
+  await once(socket, 'open')
+  return socket
+}
+
+/** The status that a handshake is refused with, and the error's code. */
+async function refusal(url: string): Promise<{ status: number | undefined; code: string; id: string | undefined }> {
+  const socket = new WebSocket(url)
+  socket.on('error', () => {})
+  const [, response] = (await once(socket, 'unexpected-response')) as [unknown, import('node:http').IncomingMessage]
+  const chunks: Buffer[] = []
+  for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk)
+  return { status: response.statusCode, code: (JSON.parse(Buffer.concat(chunks).toString()) as { code: string }).code, id: response.headers['x-request-id'] as string | undefined }
+}
+
+async function ask(socket: WebSocket, id: number): Promise<unknown> {
+  const answer = once(socket, 'message')
+  socket.send(JSON.stringify({ id, method: 'Browser.getVersion' }))
+  return JSON.parse(String((await answer)[0] as Buffer))
+}
+
+const closed = async (socket: WebSocket): Promise<{ code: number; reason: unknown }> => {
+  const [code, reason] = (await once(socket, 'close')) as [number, Buffer]
+  return { code, reason: JSON.parse(reason.toString()) }
+}
+const end = (session: Session): Promise<Response> => cloud.fetch(`/browsers/${session.session_id}`, { method: 'DELETE' })
+const openSockets = async (): Promise<number> => Number(/^cob_websockets (\d+)/m.exec(await (await cloud.fetch('/metrics')).text())![1])
+
+describe('cdp_ws_url', () => {
+  test('leads to the browser, with no key besides it, for as many clients as like', async () => {
+    const session = await cloud.create()
+    const clients = await Promise.all(Array.from({ length: 5 }, () => connect(session.cdp_ws_url)))
+    expect(await Promise.all(clients.map((client, index) => ask(client, index)))).toEqual(clients.map((_, index) => ({ id: index, result: {} })))
+    clients[0]!.terminate()
+    clients[1]!.close()
+    await once(clients[1]!, 'close')
+    expect(await ask(clients[2]!, 7)).toEqual({ id: 7, result: {} })
+    for (const client of clients) client.terminate()
+    expect((await cloud.fetch(`/browsers/${session.session_id}`)).status).toBe(200)
+  })
+
+  test('is refused with 401 for another session\'s token, a wrong one and none', async () => {
+    const [mine, other] = [await cloud.create(), await cloud.create()]
+    const token = new URL(mine.cdp_ws_url).searchParams.get('jwt')!
+    const at = other.cdp_ws_url.split('?')[0]!
+    for (const query of [`?jwt=${token}`, '?jwt=x', '', `?jwt=${cloud.key}`]) expect(await refusal(at + query)).toEqual({ status: 401, code: 'unauthorized', id: expect.any(String) as string })
+  })
+
+  test('is refused with 404 when the session has ended', async () => {
+    const session = await cloud.create()
+    await end(session)
+    expect(await refusal(session.cdp_ws_url)).toMatchObject({ status: 404, code: 'not_found' })
+  })
+
+  test('takes a message of 16 MiB in one piece and many small ones in order', async () => {
+    const socket = await connect((await cloud.create()).cdp_ws_url)
+    const answers: number[] = []
+    socket.on('message', (data) => answers.push((JSON.parse(String(data as Buffer)) as { id: number }).id))
+    socket.send(JSON.stringify({ id: 0, params: 'x'.repeat(16 * 1024 * 1024) }))
+    for (let id = 1; id <= 500; id++) socket.send(JSON.stringify({ id }))
+    await until('every answer', CLOSE_MS, () => answers.length === 501)
+    expect(answers).toEqual(Array.from({ length: 501 }, (_, id) => id))
+    socket.terminate()
+  })
+})
+
+describe('clients of a session', () => {
+  test('are told that it was deleted, all of them, by code and JSON reason', async () => {
+    const session = await cloud.create()
+    const clients = await Promise.all(Array.from({ length: 3 }, () => connect(session.cdp_ws_url)))
+    const endings = Promise.all(clients.map(closed))
+    expect((await end(session)).status).toBe(204)
+    expect(await endings).toEqual(clients.map(() => ({ code: 4001, reason: { reason: 'deleted' } })))
+  })
+
+  test('do not hold up its end, even if one of them reads nothing', async () => {
+    const session = await cloud.create()
+    const deaf = await connect(session.cdp_ws_url)
+    deaf.pause()
+    for (let id = 0; id < 100; id++) deaf.send(JSON.stringify({ id, params: 'x'.repeat(10_000) }))
+    expect((await end(session)).status).toBe(204)
+    deaf.terminate()
+  })
+
+  test('who are gone are counted no more', async () => {
+    const session = await cloud.create()
+    const before = await openSockets()
+    const clients = await Promise.all(Array.from({ length: 3 }, () => connect(session.cdp_ws_url)))
+    expect(await openSockets()).toBe(before + 3)
+    for (const client of clients) client.terminate()
+    await until('the sockets to be counted out', CLOSE_MS, async () => (await openSockets()) === before)
+  })
+})
+
+test.each(['/', '/browsers', '/browsers/x/nothing', '/health', '/browsers/%00/cdp', '/browsers/%ff/cdp'])('a WebSocket to %s, where there is none, is refused in the one shape of errors', async (path) => {
+  const { status, code, id } = await refusal(cloud.url.replace('http', 'ws') + path)
+  expect([400, 401, 404]).toContain(status)
+  expect([code, id]).toEqual([expect.any(String), expect.stringMatching(/^[a-z][a-z0-9]{23}$/)])
+})

@@ -1,0 +1,107 @@
+// Session tokens: each opens its own session's calls, nothing else, and nothing any more once the session has ended.
+import { SignJWT } from 'jose'
+import { readFileSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { conforms } from '../../../test/support/contract.ts'
+import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
+import { sessionTokens } from './tokens.ts'
+
+let cloud: FastCloud
+let mine: Session
+let other: Session
+beforeAll(async () => {
+  cloud = await startFastCloud()
+  mine = await cloud.create()
+  other = await cloud.create()
+})
+afterAll(() => cloud[Symbol.asyncDispose]())
+
+const tokenOf = (session: Session): string => new URL(session.cdp_ws_url).searchParams.get('jwt')!
+/** A picture of a session's screen, asked for without a key. */
+const picture = (session: Session, query: string, headers: Record<string, string> = {}): Promise<Response> => fetch(`${session.base_url}/computer/screenshot${query}`, { method: 'POST', headers })
+
+/** The payload of a token that was signed by somebody. */
+async function forged(signer: (jwt: SignJWT) => Promise<string>): Promise<string> {
+  return signer(new SignJWT({ session: { id: mine.session_id, fqdn: 'x' } }).setProtectedHeader({ alg: 'HS256' }).setAudience('cob-session').setSubject(mine.session_id))
+}
+
+describe('the token in a session\'s URLs', () => {
+  test('opens the calls below its base_url without a key', async () => {
+    const response = await picture(mine, `?jwt=${tokenOf(mine)}`)
+    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'image/png'])
+  })
+
+  test('is the same whenever the session is looked up', async () => {
+    const again = (await (await cloud.fetch(`/browsers/${mine.session_id}`)).json()) as Session
+    expect(tokenOf(again)).toBe(tokenOf(mine))
+  })
+
+  test('does not open another session', async () => {
+    const response = await picture(other, `?jwt=${tokenOf(mine)}`)
+    const body = await response.json()
+    conforms('ErrorModel', body)
+    expect([response.status, (body as { code: string }).code]).toEqual([401, 'unauthorized'])
+  })
+
+  test.each([
+    ['GET', '/browsers'],
+    ['POST', '/browsers'],
+    ['GET', '/browsers/{id}'],
+    ['PATCH', '/browsers/{id}'],
+    ['DELETE', '/browsers/{id}'],
+    ['GET', '/metrics'],
+    ['GET', '/deployments/abc'],
+  ])('does not open %s %s, neither in the URL nor as a key', async (method, path) => {
+    const url = cloud.url + path.replace('{id}', mine.session_id)
+    expect((await fetch(`${url}?jwt=${tokenOf(mine)}`, { method })).status).toBe(401)
+    expect((await fetch(url, { method, headers: { authorization: `Bearer ${tokenOf(mine)}` } })).status).toBe(401)
+  })
+
+  test('opens nothing any more when the session has ended', async () => {
+    const session = await cloud.create()
+    expect((await picture(session, `?jwt=${tokenOf(session)}`)).status).toBe(200)
+    await cloud.fetch(`/browsers/${session.session_id}`, { method: 'DELETE' })
+    expect((await picture(session, `?jwt=${tokenOf(session)}`)).status).toBe(404)
+  })
+})
+
+describe('what is no token of the session', () => {
+  test('is refused, whatever it is', async () => {
+    const [header, payload, signature] = tokenOf(mine).split('.') as [string, string, string]
+    const none = Buffer.from('{"alg":"none"}').toString('base64url')
+    const guesses = ['', 'x', 'a.b.c', `${none}.${payload}.`, `${none}.${payload}.${signature}`, `${header}.${payload}.`, `${header}.${payload}.${signature.slice(0, -2)}AA`, `${header}.${Buffer.from('{}').toString('base64url')}.${signature}`, cloud.key]
+    for (const guess of guesses) expect((await picture(mine, `?jwt=${encodeURIComponent(guess)}`)).status).toBe(401)
+  })
+
+  test('is refused also when it was signed well, but with another key', async () => {
+    const token = await forged((jwt) => jwt.sign(new Uint8Array(32)))
+    expect((await picture(mine, `?jwt=${token}`)).status).toBe(401)
+    // The service's secret itself signs no sessions; its tokens have a key of their own.
+    const secret = Buffer.from(readFileSync(cloud.paths.secretKey, 'utf8').trim(), 'hex')
+    expect((await picture(mine, `?jwt=${await forged((jwt) => jwt.sign(secret))}`)).status).toBe(401)
+  })
+
+  test('is refused when it is made for another purpose', async () => {
+    const tokens = sessionTokens(Buffer.from(readFileSync(cloud.paths.secretKey, 'utf8').trim(), 'hex'))
+    expect(await tokens.sign(mine.session_id, '127.0.0.1')).toBe(tokenOf(mine))
+    await expect(tokens.check(tokenOf(mine), other.session_id)).rejects.toMatchObject({ status: 401 })
+    for (const wrong of [undefined, null, 1, [tokenOf(mine)], { 0: tokenOf(mine) }]) await expect(tokens.check(wrong, mine.session_id)).rejects.toMatchObject({ status: 401 })
+  })
+
+  test('given twice is refused rather than guessed at', async () => {
+    expect((await picture(mine, `?jwt=${tokenOf(mine)}&jwt=${tokenOf(mine)}`)).status).toBe(401)
+  })
+
+  test('is not helped by a key beside it', async () => {
+    expect((await picture(mine, '?jwt=x', { authorization: `Bearer ${cloud.key}` })).status).toBe(401)
+  })
+})
+
+test('without key and without token, a session\'s calls answer 401 and say how to come in', async () => {
+  const response = await picture(mine, '')
+  expect([response.status, response.headers.get('www-authenticate')]).toEqual([401, 'Bearer'])
+})
+
+test('a key opens the calls of every session', async () => {
+  for (const session of [mine, other]) expect((await picture(session, '', { authorization: `Bearer ${cloud.key}` })).status).toBe(200)
+})
