@@ -12,6 +12,7 @@ import { instanceUser, isRoot } from '../../base/user.ts'
 import { until, within } from '../../base/wait.ts'
 import type { Driver, Exit, Instance, InstanceSpec } from '../driver.ts'
 import { watchAgent } from '../lifeline.ts'
+import { agentCache } from './agent-cache.ts'
 import { writeGuestEtc } from './guest-etc.ts'
 import { findLimits, type Limits } from './limits.ts'
 import { planNetwork } from './network.ts'
@@ -38,6 +39,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
   if (limits.finding) log.warn({}, limits.finding)
   if (isRoot()) assertReadable()
 
+  let cache: Promise<string> | undefined
   const open = (id: string, processes: ProcessName[], child?: ChildProcess): LocalInstance => new LocalInstance(id, paths.instance(id), processes, limits, log.child({ browser: id }), child)
 
   return {
@@ -48,7 +50,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
       scope.defer(() => removeTree(dir))
       const groups = limits.make(spec.id, { memoryBytes: config.instanceMemoryMb * 1024 * 1024, pids: config.instancePids })
       scope.defer(() => limits.remove(spec.id))
-      const child = await launch(config, spec, dir, groups)
+      const child = await launch(config, spec, dir, groups, await (cache ??= agentCache(paths.root)))
       const main = nameProcess(child.pid ?? 0)
       if (!main) throw new Error(`instance ${spec.id} could not be started; is everything installed? (cob doctor)`)
       const instance = open(spec.id, [main], child)
@@ -86,7 +88,7 @@ async function ready(instance: LocalInstance, dir: string, signal: AbortSignal):
 }
 
 /** Starts the sandbox with the agent's listening socket as its standard input. */
-async function launch(config: Config, spec: InstanceSpec, dir: string, groups: string[]): Promise<ChildProcess> {
+async function launch(config: Config, spec: InstanceSpec, dir: string, groups: string[], cache: string): Promise<ChildProcess> {
   const user = instanceUser(spec.id)
   const home = join(dir, 'home')
   mkdirSync(home, { mode: 0o700 })
@@ -94,7 +96,7 @@ async function launch(config: Config, spec: InstanceSpec, dir: string, groups: s
   const network = planNetwork(config.allowHostLoopback)
   const etcFiles = writeGuestEtc(join(dir, 'etc'), network)
   const agent = { id: spec.id, viewport: spec.viewport, maxScreen: spec.maxScreen, chromium: config.chromium, logLevel: config.logLevel }
-  const command = sandboxCommand({ spec: agent, dir, etcFiles, network, user, groups })
+  const command = sandboxCommand({ spec: agent, dir, etcFiles, network, user, groups, cache: { dir: cache, writable: false }, entry: 'agent/main.ts' })
   using listener = await listen(join(dir, 'agent.sock'))
   const logFd = openSync(join(dir, 'agent.log'), 'a', 0o600)
   try {

@@ -17,7 +17,17 @@ export interface SandboxPlan {
   user: User | undefined
   /** cgroup.procs files to enter. */
   groups: string[]
+  /** Compiled code of the agent (agent-cache.ts); only the run that makes it may write there. */
+  cache: { dir: string; writable: boolean }
+  /** The program below src/ that is run. */
+  entry: string
 }
+
+/** Where the compiled code lies inside. */
+const CACHE_DIR = '/opt/cob-cache'
+
+/** V8's young generation: the agent makes little garbage, and 16 MB of it for each session add up. */
+const SEMI_SPACE_MB = 1
 
 /** The uid and gid of user `kernel` inside; users of the original rely on the name and on /home/kernel. */
 const GUEST_ID = '1000'
@@ -27,8 +37,8 @@ const GUEST_ID = '1000'
  * no capability, users and processes and network of its own, and all of it dies when any of pasta, bwrap or agent does.
  * User namespaces stay possible inside, because Chromium's own sandbox is made of them.
  */
-export function sandboxCommand({ spec, dir, etcFiles, network, user, groups }: SandboxPlan): Command {
-  const folders = { code: PACKAGE_DIR, node: dirname(process.execPath), home: join(dir, 'home'), etc: join(dir, 'etc') }
+export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cache, entry }: SandboxPlan): Command {
+  const folders = { code: PACKAGE_DIR, node: dirname(process.execPath), home: join(dir, 'home'), etc: join(dir, 'etc'), cache: cache.dir }
   return asUser(user, folders, (seen) => {
     const bwrap = [
       'bwrap',
@@ -45,10 +55,11 @@ export function sandboxCommand({ spec, dir, etcFiles, network, user, groups }: S
       '--bind', seen.home!, '/home/kernel',
       '--ro-bind', `${seen.code}/src`, '/opt/cob/src', '--ro-bind', `${seen.code}/node_modules`, '/opt/cob/node_modules', '--ro-bind', `${seen.code}/package.json`, '/opt/cob/package.json',
       '--ro-bind', seen.node!, '/opt/node',
+      cache.writable ? '--bind' : '--ro-bind', seen.cache!, CACHE_DIR,
       '--remount-ro', '/',
       '--chdir', '/home/kernel', '--clearenv',
       ...Object.entries(environment(spec)).flatMap(([name, value]) => ['--setenv', name, value]),
-      '--', '/opt/node/node', '--disable-warning=ExperimentalWarning', '/opt/cob/src/agent/main.ts',
+      '--', '/opt/node/node', '--disable-warning=ExperimentalWarning', `--max-semi-space-size=${SEMI_SPACE_MB}`, `/opt/cob/src/${entry}`,
     ]
     const inside = ['ulimit -c 0', ...(network.pasta.length > 0 ? [network.routes] : []), 'exec "$@"'].join('\n')
     return [...network.pasta, '/bin/sh', '-c', inside, 'sh', ...bwrap]
@@ -62,6 +73,7 @@ const environment = (spec: AgentSpec): Record<string, string> => ({
   PATH: '/usr/local/bin:/usr/bin:/bin:/opt/node',
   TMPDIR: '/tmp',
   XDG_RUNTIME_DIR: '/run/cob',
+  NODE_COMPILE_CACHE: CACHE_DIR,
   // There is no bus; looking for one would cost every start a few refused connections.
   DBUS_SESSION_BUS_ADDRESS: 'disabled:',
   COB_AGENT: JSON.stringify(spec),

@@ -1,0 +1,15 @@
+// Loads all of the agent's code and writes down what V8 made of it; run once by the driver, never in a session.
+import { flushCompileCache } from 'node:module'
+
+await Promise.all([
+  import('./display/xvfb.ts'),
+  import('./display/x11.ts'),
+  import('./display/screen.ts'),
+  import('./display/windows.ts'),
+  import('./chromium/keeper.ts'),
+  import('./chromium/bidi.ts'),
+  import('./computer/keyboard.ts'),
+  import('./computer/hands.ts'),
+  import('./serve.ts'),
+])
+flushCompileCache()

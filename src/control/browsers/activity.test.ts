@@ -1,0 +1,52 @@
+// What keeps a session from timing out. Clocks are set back in the database instead of waited for.
+import { once } from 'node:events'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { WebSocket } from 'ws'
+import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
+import { sleep, until } from '../../base/wait.ts'
+
+/** The interface promises that a timeout takes effect within this; the rest is for a machine that is overloaded. */
+const EFFECT_MS = 5_000 + 10_000
+/** Two sweeps and more: a session that is to be ended would be gone. */
+const SWEEPS_MS = 2_500
+
+let cloud: FastCloud
+beforeAll(async () => {
+  cloud = await startFastCloud()
+})
+afterAll(() => cloud[Symbol.asyncDispose]())
+
+const setBack = (session: Session) => cloud.query(`update browsers set last_active_at = now() - interval '1 hour' where id = $1`, [session.session_id])
+const isThere = async (session: Session) => (await cloud.fetch(`/browsers/${session.session_id}`)).status === 200
+const reasonOf = async (session: Session) => (await cloud.query<{ end_reason: string }>('select end_reason from browsers where id = $1', [session.session_id]))[0]!.end_reason
+
+test('a session that nobody uses ends when its timeout has passed, and being looked up is no use', async () => {
+  const session = await cloud.create({ timeout_seconds: 10 })
+  await setBack(session)
+  await until('the session to end', EFFECT_MS, async () => !(await isThere(session)))
+  expect(await reasonOf(session)).toBe('timeout')
+})
+
+test('a session with a CDP client does not time out; its timeout begins when the client leaves', async () => {
+  const session = await cloud.create({ timeout_seconds: 10 })
+  const socket = new WebSocket(session.cdp_ws_url)
+  await once(socket, 'open')
+  await setBack(session)
+  await sleep(SWEEPS_MS)
+  expect(await isThere(session)).toBe(true)
+  socket.terminate()
+  await sleep(SWEEPS_MS)
+  expect(await isThere(session)).toBe(true)
+  await setBack(session)
+  await until('the session to end', EFFECT_MS, async () => !(await isThere(session)))
+})
+
+test('a session is in use while a computer control is under way, and was in use when it ended', async () => {
+  const session = await cloud.create({ timeout_seconds: 10 })
+  const drag = cloud.send('POST', `/browsers/${session.session_id}/computer/drag_mouse`, { path: [[0, 0], [100, 100]], delay: 3_000, duration_ms: 50 })
+  await setBack(session)
+  expect((await drag).status).toBe(200)
+  expect(await isThere(session)).toBe(true)
+  await sleep(SWEEPS_MS)
+  expect(await isThere(session)).toBe(true)
+})

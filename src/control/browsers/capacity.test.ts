@@ -1,0 +1,35 @@
+// How many sessions one machine takes (COB_MAX_BROWSERS), and that warm browsers, which nobody owns, are no sessions.
+import { describe, expect, test } from 'vitest'
+import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
+import { until } from '../../base/wait.ts'
+
+const WARM_MS = 10_000
+const create = (cloud: FastCloud) => cloud.send('POST', '/browsers', {})
+const warm = (cloud: FastCloud) => until('a warm browser', WARM_MS, async () => (await cloud.query(`select 1 from browsers where state = 'warm'`)).length > 0)
+
+describe('a machine for two sessions', () => {
+  test('refuses the third with 429 and says when to ask again; one that ends makes room', async () => {
+    await using cloud = await startFastCloud({ COB_MAX_BROWSERS: '2', COB_WARM_BROWSERS: '0' })
+    const first = await cloud.create()
+    await cloud.create()
+    const refused = await create(cloud)
+    expect([refused.status, Number(refused.headers.get('retry-after')) > 0, ((await refused.json()) as { code: string }).code]).toEqual([429, true, 'too_many_requests'])
+    await cloud.fetch(`/browsers/${first.session_id}`, { method: 'DELETE' })
+    expect((await create(cloud)).status).toBe(200)
+  })
+
+  test('takes two, also while it keeps a warm browser', async () => {
+    await using cloud = await startFastCloud({ COB_MAX_BROWSERS: '2', COB_WARM_BROWSERS: '1' })
+    await warm(cloud)
+    expect((await create(cloud)).status).toBe(200)
+    await warm(cloud)
+    expect((await create(cloud)).status).toBe(200)
+    expect((await create(cloud)).status).toBe(429)
+  })
+
+  test('takes two of many who come at once', async () => {
+    await using cloud = await startFastCloud({ COB_MAX_BROWSERS: '2', COB_WARM_BROWSERS: '0' })
+    const answers = await Promise.all(Array.from({ length: 8 }, () => create(cloud)))
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 200, 429, 429, 429, 429, 429, 429])
+  })
+})

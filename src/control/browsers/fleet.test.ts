@@ -1,0 +1,190 @@
+// The fleet over the fake driver: what a service finds after a crash, what ends a browser, and how it is written down.
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { newId } from '../../base/ids.ts'
+import { silentLog } from '../../base/log.ts'
+import { dataPaths, type DataPaths } from '../../base/paths.ts'
+import { until } from '../../base/wait.ts'
+import type { Driver } from '../../instances/driver.ts'
+import { fakeDriver } from '../../instances/fake/fake.ts'
+import { openDb, type Db } from '../../store/db.ts'
+import { startPostgres } from '../../store/embedded.ts'
+import { Fleet, WARM_VIEWPORT, type EndReason } from './fleet.ts'
+import { moveBrowser, type BrowserState } from './lifecycle.ts'
+import { insertStarting, type Ownership } from './rows.ts'
+
+const START_MS = 60_000
+/** Until something that happens by itself has been noticed. */
+const NOTICE_MS = 10_000
+
+const HOST = 'here'
+const signal = new AbortController().signal
+const owner = (name?: string): Ownership => ({ name, tags: {}, options: { headless: false, stealth: false, kiosk_mode: false, viewport: WARM_VIEWPORT }, timeoutSeconds: 60 })
+
+const scope = new AsyncDisposableStack()
+let paths: DataPaths
+let db: Db
+let driver: Driver
+const fleets: Fleet[] = []
+beforeAll(async () => {
+  paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-fleet-')))
+  scope.defer(() => rmSync(paths.root, { recursive: true, force: true }))
+  const postgres = await startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))
+  scope.defer(() => postgres.stop())
+  db = await openDb(postgres.address, silentLog)
+  scope.defer(() => db.destroy())
+  driver = fakeDriver(paths)
+})
+afterAll(() => scope.disposeAsync())
+afterEach(async () => {
+  await Promise.all(fleets.splice(0).map((fleet) => fleet.stop()))
+  await Promise.all((await driver.list()).map((instance) => instance[Symbol.asyncDispose]()))
+  await db.deleteFrom('browsers').execute()
+})
+
+/** A service's fleet, and what it has told the clients of browsers that ended. */
+function makeFleet(warmTarget = 0): { fleet: Fleet; told: [string, EndReason][] } {
+  const told: [string, EndReason][] = []
+  const fleet = new Fleet({ db, driver, host: HOST, warmTarget, log: silentLog, onEnding: (id, reason) => void told.push([id, reason]) })
+  fleets.push(fleet)
+  return { fleet, told }
+}
+const row = (id: string) => db.selectFrom('browsers').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+const way = async (id: string) => (await db.selectFrom('browser_events').select('state').where('browser_id', '=', id).orderBy('id').execute()).map(({ state }) => state)
+const runningIds = async () => (await driver.list()).map(({ id }) => id).toSorted()
+const warmIds = async () => (await db.selectFrom('browsers').select('id').where('state', '=', 'warm').execute()).map(({ id }) => id)
+
+/** A row as a service that was killed has left it. */
+async function leftRow(state: BrowserState, host = HOST): Promise<string> {
+  const id = newId()
+  await insertStarting(db, id, host, null, owner())
+  if (state !== 'starting') await moveBrowser(db, id, state === 'stopping' ? 'running' : state, null, { created_at: new Date(), last_active_at: new Date() })
+  if (state === 'stopping') await moveBrowser(db, id, 'stopping', 'deleted')
+  return id
+}
+
+describe('a browser', () => {
+  test('is started, runs and is ended, and each step is in its log', async () => {
+    const { fleet, told } = makeFleet()
+    const id = await fleet.start(owner(), signal)
+    expect([await row(id), await runningIds(), fleet.has(id)]).toMatchObject([{ state: 'running', host: HOST }, [id], true])
+    expect(await fleet.end(id, 'deleted')).toBe(true)
+    expect(await row(id)).toMatchObject({ state: 'deleted', end_reason: 'deleted', deleted_at: expect.any(Date) as Date })
+    expect([await way(id), told, await runningIds(), fleet.has(id)]).toEqual([['starting', 'running', 'stopping', 'deleted'], [[id, 'deleted']], [], false])
+  })
+
+  test('is ended once, however many ask for it', async () => {
+    const { fleet, told } = makeFleet()
+    const id = await fleet.start(owner(), signal)
+    expect(await Promise.all(Array.from({ length: 5 }, () => fleet.end(id, 'deleted')))).toContain(true)
+    expect(await fleet.end(id, 'timeout')).toBe(false)
+    expect([await way(id), told]).toEqual([['starting', 'running', 'stopping', 'deleted'], [[id, 'deleted']]])
+  })
+
+  test('whose caller left while it started is gone, and so is its row', async () => {
+    const { fleet } = makeFleet()
+    await expect(fleet.start(owner('mine'), AbortSignal.abort(new Error('the caller left')))).rejects.toThrow('the caller left')
+    expect(await runningIds()).toEqual([])
+    expect(await db.selectFrom('browsers').select(['state', 'end_reason']).execute()).toEqual([{ state: 'deleted', end_reason: 'abandoned' }])
+    await fleet.end(await fleet.start(owner('mine'), signal), 'deleted')
+  })
+
+  test('that ends by itself is written down as crashed, its clients are told, and nothing of it is left', async () => {
+    const { fleet, told } = makeFleet()
+    const id = await fleet.start(owner(), signal)
+    await (await driver.list())[0]![Symbol.asyncDispose]()
+    await until('the crash to be noticed', NOTICE_MS, async () => (await row(id)).state === 'deleted')
+    expect([(await row(id)).end_reason, await way(id), told, existsSync(paths.instance(id))]).toEqual(['crashed', ['starting', 'running', 'failed', 'deleted'], [[id, 'crashed']], false])
+    expect(fleet.has(id)).toBe(false)
+  })
+
+  test('that nobody has used for its timeout is ended by the sweep, and no other is', async () => {
+    const { fleet, told } = makeFleet()
+    const [idle, used] = [await fleet.start(owner(), signal), await fleet.start(owner(), signal)]
+    await db.updateTable('browsers').set({ last_active_at: new Date(Date.now() - 61_000) }).where('id', '=', idle).execute()
+    await db.updateTable('browsers').set({ last_active_at: new Date(Date.now() - 30_000) }).where('id', '=', used).execute()
+    await fleet.sweep()
+    expect([await row(idle), await row(used)]).toMatchObject([{ state: 'deleted', end_reason: 'timeout' }, { state: 'running' }])
+    expect(told).toEqual([[idle, 'timeout']])
+  })
+})
+
+describe('after a crash, the next service', () => {
+  test('adopts what runs, sessions and warm browsers alike, and can end them', async () => {
+    const before = makeFleet(1).fleet
+    before.refill()
+    await until('a warm browser', NOTICE_MS, async () => (await warmIds()).length === 1)
+    const id = await before.start(owner('mine'), signal)
+    const [warm] = await warmIds()
+    const { fleet } = makeFleet()
+    await fleet.reconcile()
+    expect([fleet.has(id), fleet.has(warm!), fleet.size]).toEqual([true, true, 2])
+    expect([await row(id), await row(warm!)]).toMatchObject([{ state: 'running', name: 'mine' }, { state: 'warm' }])
+    expect(await fleet.end(id, 'deleted')).toBe(true)
+    expect(await runningIds()).toEqual([warm])
+  })
+
+  test('does not count the time that it was away towards timeouts', async () => {
+    const id = await makeFleet().fleet.start(owner(), signal)
+    await db.updateTable('browsers').set({ last_active_at: new Date(Date.now() - 3_600_000) }).where('id', '=', id).execute()
+    const { fleet } = makeFleet()
+    await fleet.reconcile()
+    await fleet.sweep()
+    expect((await row(id)).state).toBe('running')
+  })
+
+  test.each([
+    ['starting', 'lost'],
+    ['warm', 'lost'],
+    ['running', 'lost'],
+    ['stopping', 'deleted'],
+    ['failed', 'lost'],
+  ] as [BrowserState, string][])('closes a row that was left %s and has no instance, as %s', async (state, reason) => {
+    const id = await leftRow(state)
+    await makeFleet().fleet.reconcile()
+    expect(await row(id)).toMatchObject({ state: 'deleted', end_reason: reason, deleted_at: expect.any(Date) as Date })
+  })
+
+  test('ends an instance that no row knows, and one that was still starting', async () => {
+    const stray = await driver.start({ id: newId(), viewport: WARM_VIEWPORT, maxScreen: WARM_VIEWPORT }, signal)
+    const starting = await leftRow('starting')
+    await driver.start({ id: starting, viewport: WARM_VIEWPORT, maxScreen: WARM_VIEWPORT }, signal)
+    await makeFleet().fleet.reconcile()
+    expect([await runningIds(), existsSync(paths.instance(stray.id)), (await row(starting)).state]).toEqual([[], false, 'deleted'])
+  })
+
+  test('leaves the browsers of other hosts alone, also when it stops', async () => {
+    const elsewhere = await leftRow('running', 'elsewhere')
+    const { fleet } = makeFleet()
+    await fleet.reconcile()
+    await fleet.sweep()
+    await fleet.stop()
+    expect((await row(elsewhere)).state).toBe('running')
+  })
+})
+
+describe('warm browsers', () => {
+  test('are kept at their number', async () => {
+    const { fleet } = makeFleet(2)
+    fleet.refill()
+    await until('two warm browsers', NOTICE_MS, async () => (await warmIds()).length === 2)
+    const [taken] = await warmIds()
+    await fleet.end(taken!, 'deleted')
+    fleet.refill()
+    await until('two warm browsers again', NOTICE_MS, async () => (await warmIds()).length === 2)
+    expect(await runningIds()).toEqual((await warmIds()).toSorted())
+    await fleet.stop()
+  })
+
+  test('end with the service, as sessions do', async () => {
+    const { fleet, told } = makeFleet(1)
+    fleet.refill()
+    await until('a warm browser', NOTICE_MS, async () => (await warmIds()).length === 1)
+    const id = await fleet.start(owner(), signal)
+    await fleet.stop()
+    expect([await runningIds(), (await row(id)).end_reason, told.find(([ended]) => ended === id)]).toEqual([[], 'shutdown', [id, 'shutdown']])
+    expect(await db.selectFrom('browsers').select('id').where('deleted_at', 'is', null).execute()).toEqual([])
+  })
+})

@@ -1,0 +1,101 @@
+// Moves along a lifecycle: of many who want the same one, one gets it, and the log never disagrees with the row.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { newId } from '../base/ids.ts'
+import { lifecycle } from '../base/lifecycle.ts'
+import { silentLog } from '../base/log.ts'
+import { dataPaths } from '../base/paths.ts'
+import { openDb, type Db } from './db.ts'
+import { startPostgres } from './embedded.ts'
+import { mover } from './moves.ts'
+
+const START_MS = 60_000
+const table = lifecycle({ queued: ['in_progress', 'failed'], in_progress: ['running', 'failed'], running: ['stopped'], stopped: [], failed: [] })
+const move = mover({ table: 'deployments', events: 'deployment_events', key: 'deployment_id', lifecycle: table })
+
+const scope = new AsyncDisposableStack()
+let db: Db
+beforeAll(async () => {
+  const paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-moves-')))
+  scope.defer(() => rmSync(paths.root, { recursive: true, force: true }))
+  const postgres = await startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))
+  scope.defer(() => postgres.stop())
+  db = await openDb(postgres.address, silentLog)
+  scope.defer(() => db.destroy())
+})
+afterAll(() => scope.disposeAsync())
+
+async function queued(): Promise<string> {
+  const id = newId()
+  await db.insertInto('deployments').values({ id, state: 'queued', region: 'aws.us-east-1a' } as never).execute()
+  return id
+}
+const row = (id: string) => db.selectFrom('deployments').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+const events = async (id: string) => (await db.selectFrom('deployment_events').selectAll().where('deployment_id', '=', id).orderBy('id').execute()).map(({ state, reason }) => ({ state, reason }))
+
+describe('a move', () => {
+  test('says where the row came from, changes it, and logs it with its reason', async () => {
+    const id = await queued()
+    expect(await move(db, id, 'in_progress', null)).toBe('queued')
+    expect(await move(db, id, 'failed', 'it broke', { status_reason: 'it broke' })).toBe('in_progress')
+    expect(await row(id)).toMatchObject({ state: 'failed', status_reason: 'it broke' })
+    expect(await events(id)).toEqual([{ state: 'in_progress', reason: null }, { state: 'failed', reason: 'it broke' }])
+  })
+
+  test('that the lifecycle does not have changes nothing and logs nothing', async () => {
+    const id = await queued()
+    for (const to of ['running', 'stopped', 'queued'] as const) expect(await move(db, id, to, 'no', { status_reason: 'no' })).toBeUndefined()
+    expect(await row(id)).toMatchObject({ state: 'queued', status_reason: null })
+    expect(await events(id)).toEqual([])
+  })
+
+  test('of a row that is not there is nobody\'s', async () => {
+    expect(await move(db, newId(), 'failed', null)).toBeUndefined()
+  })
+
+  test('writes row and log in one transaction: neither is ever seen without the other', async () => {
+    const id = await queued()
+    await move(db, id, 'in_progress', null)
+    const { rows } = await sql<{ row: string; event: string }>`select d.xmin::text as row, e.xmin::text as event from deployments d join deployment_events e on e.deployment_id = d.id where d.id = ${id}`.execute(db)
+    expect(rows).toHaveLength(1)
+    expect(rows[0]!.row).toBe(rows[0]!.event)
+  })
+
+  test('whose log cannot be written does not happen', async () => {
+    const id = await queued()
+    await sql`create function refuse() returns trigger language plpgsql as $$ begin raise exception 'no log'; end $$`.execute(db)
+    await sql`create trigger refuse before insert on deployment_events for each row execute function refuse()`.execute(db)
+    try {
+      await expect(move(db, id, 'in_progress', null)).rejects.toThrow('no log')
+    } finally {
+      await sql`drop trigger refuse on deployment_events`.execute(db)
+    }
+    expect((await row(id)).state).toBe('queued')
+  })
+})
+
+describe('of many movers', () => {
+  test('to the same state, one wins, and there is one event', async () => {
+    for (let round = 0; round < 20; round++) {
+      const id = await queued()
+      const outcomes = await Promise.all(Array.from({ length: 8 }, () => move(db, id, 'in_progress', null)))
+      expect(outcomes.filter((before) => before !== undefined)).toEqual(['queued'])
+      expect(await events(id)).toHaveLength(1)
+    }
+  })
+
+  test('to different states, the log tells a way that the lifecycle has, and it ends where the row is', async () => {
+    for (let round = 0; round < 20; round++) {
+      const id = await queued()
+      const wanted = ['in_progress', 'failed', 'running', 'stopped', 'in_progress', 'failed', 'running', 'stopped'] as const
+      const outcomes = await Promise.all(wanted.map((to) => move(db, id, to, null)))
+      const way = ['queued', ...(await events(id)).map(({ state }) => state)] as (typeof table.states)[number][]
+      way.slice(1).forEach((to, index) => expect(table.allows(way[index]!, to)).toBe(true))
+      expect(way.at(-1)).toBe((await row(id)).state)
+      expect(outcomes.filter((before) => before !== undefined)).toHaveLength(way.length - 1)
+    }
+  })
+})
