@@ -31,6 +31,8 @@ export interface Config {
   /** The browser's program inside the instance. */
   chromium: string
   logLevel: string
+  /** Address, key and three lines to copy, on standard error after the start. */
+  greeting: boolean
 }
 
 /** A setting that cannot be used; the message names it. */
@@ -59,6 +61,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     allowHostLoopback: flag(env, 'COB_ALLOW_HOST_LOOPBACK'),
     chromium: env.COB_CHROMIUM || '/usr/lib/chromium/chromium',
     logLevel: oneOf(env, 'COB_LOG_LEVEL', 'info', ['trace', 'debug', 'info', 'warn', 'error', 'silent']),
+    greeting: flag(env, 'COB_GREETING', '1'),
   }
 }
 
@@ -83,7 +86,7 @@ function oneOf<T extends string>(env: NodeJS.ProcessEnv, name: string, fallback:
   return found
 }
 
-const flag = (env: NodeJS.ProcessEnv, name: string): boolean => oneOf(env, name, '0', ['0', '1']) === '1'
+const flag = (env: NodeJS.ProcessEnv, name: string, fallback: '0' | '1' = '0'): boolean => oneOf(env, name, fallback, ['0', '1']) === '1'
 
 function origin(env: NodeJS.ProcessEnv, name: string): string | undefined {
   const text = env[name]

@@ -1,7 +1,7 @@
 // `cob serve`: the service in the foreground, until Ctrl-C.
 import type { Config } from '../base/config.ts'
 import { makeLog } from '../base/log.ts'
-import { startControlPlane } from '../control/main.ts'
+import { startControlPlane, type ControlPlane } from '../control/main.ts'
 
 /** A second Ctrl-C, or this long after the first, ends the process at once; instances and Postgres are found again at the next start. */
 const STOP_MS = 30_000
@@ -20,7 +20,7 @@ export async function serve(config: Config): Promise<void> {
   })
   const plane = await startControlPlane(config, log, stop.signal)
   log.info({ url: plane.url, ms: Math.round(performance.now() - began) }, 'listening')
-  if (process.env.COB_GREETING !== '0') greet(plane.url, plane.key)
+  if (config.greeting) greet(plane.url, plane.key)
   const name = await signalled
   log.info({ signal: name }, 'stopping: ending the sessions')
   setTimeout(() => {
@@ -31,12 +31,12 @@ export async function serve(config: Config): Promise<void> {
   log.info({}, 'stopped')
 }
 
-function greet(url: string, key: { value: string; isNew: boolean }): void {
-  const shown = key.isNew ? key.value : '$KERNEL_API_KEY'
+function greet(url: string, key: ControlPlane['key']): void {
+  const shown = key.isNew ? key.value : key.file ? `$(cat ${key.file})` : '$COB_API_KEY'
   const lines = [
     '',
     `  Cob answers at  ${url}   (docs: ${url}/docs)`,
-    key.isNew ? `  API key         ${key.value}   (shown once; kept in the data directory as api-key)` : '  API key         as before (the data directory holds it in api-key)',
+    `  API key         ${key.isNew ? `${key.value}   (shown this once; kept in ${key.file})` : key.file ? `as before, in ${key.file}` : 'the one in COB_API_KEY'}`,
     '',
     `  SDK    export KERNEL_BASE_URL=${url} KERNEL_API_KEY=${shown}`,
     `  curl   curl -X POST -H "Authorization: Bearer ${shown}" ${url}/browsers`,

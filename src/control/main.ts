@@ -35,8 +35,8 @@ import { makeMetrics } from './system/metrics.ts'
 export interface ControlPlane extends AsyncDisposable {
   /** Where it listens. */
   url: string
-  /** The key to use; `isNew` when this start made it. */
-  key: { value: string; isNew: boolean }
+  /** The key to use: `isNew` when this start made it; `file` holds it unless it came with the settings. */
+  key: { value: string; isNew: boolean; file: string | undefined }
 }
 
 /** Starts the service; disposing ends it with its sessions and its Postgres. */
@@ -127,12 +127,12 @@ async function makeDriver(config: Config, paths: DataPaths, host: string, log: L
   }
 }
 
-async function firstKey(config: Config, paths: DataPaths, db: Db): Promise<{ value: string; isNew: boolean }> {
+async function firstKey(config: Config, paths: DataPaths, db: Db): Promise<ControlPlane['key']> {
   if (config.apiKey) {
     await allowKey(db, 'COB_API_KEY', config.apiKey)
-    return { value: config.apiKey, isNew: false }
+    return { value: config.apiKey, isNew: false, file: undefined }
   }
   const { value, made } = secretFile(paths.apiKey, newKey)
   await allowKey(db, 'first key', value)
-  return { value, isNew: made }
+  return { value, isNew: made, file: paths.apiKey }
 }

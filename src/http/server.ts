@@ -61,7 +61,7 @@ export function makeServer(settings: ServerSettings): MountContext {
     app,
     log,
     authenticate: settings.authenticate,
-    origin: (request) => settings.origin ?? `${request.protocol}://${request.host}`,
+    origin: (request) => settings.origin ?? originOf(request),
     paths: new Map(),
   }
   return context
@@ -78,6 +78,14 @@ export function sealPaths({ app, paths, log }: MountContext): void {
 
 // The caller's own id is kept when it is harmless, so that logs of both sides can be joined.
 const requestId = (sent: string | string[] | undefined): string => (typeof sent === 'string' && /^[\w.-]{1,100}$/.test(sent) ? sent : newId())
+
+// What the caller called us. A Host that is missing (HTTP/1.0) or no host at all gives the address it came in on.
+function originOf(request: FastifyRequest): string {
+  const called = `http://${request.host}`
+  if (/^[\w.:[\]-]+$/.test(request.host) && URL.canParse(called)) return new URL(called).origin
+  const { localAddress = '127.0.0.1', localPort } = request.socket
+  return `http://${localAddress.includes(':') ? `[${localAddress}]` : localAddress}:${localPort}`
+}
 
 // Never with the query: it may carry a session's token.
 const path = (request: FastifyRequest): string => request.url.split('?', 1)[0]!

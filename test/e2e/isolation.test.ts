@@ -91,7 +91,7 @@ test('agent and Chromium run unprivileged without a capability, and Chromium kee
     expect(uid).not.toBe(0)
     if (process.getuid!() === 0) expect(uid).toBeGreaterThanOrEqual(1_900_000_000)
   }
-  const agent = found.find(({ command }) => /^\/opt\/node\/node/.test(command))!
+  const agent = found.find(({ command }) => command.startsWith('/opt/node/node'))!
   expect(agent.status).toMatch(/^CapEff:\s+0+$/m)
   expect(agent.status).toMatch(/^NoNewPrivs:\s+1$/m)
   const renderers = found.filter(({ command }) => command.includes('--type=renderer'))

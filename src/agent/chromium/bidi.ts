@@ -20,7 +20,7 @@ interface Command {
 export async function connectBidi(client: WebSocket, browserUrl: string, log: Log): Promise<void> {
   const early: string[] = []
   let onCommand: (text: string) => void = (text) => early.push(text)
-  client.on('message', (data) => onCommand(String(data)))
+  client.on('message', (data) => onCommand((data as Buffer).toString()))
   const cdp = new WebSocket(browserUrl, { perMessageDeflate: false, maxPayload: 0 })
   cdp.on('error', (err) => log.debug({ err }, 'the BiDi mapper lost the browser'))
   client.on('close', () => cdp.close())
@@ -28,7 +28,7 @@ export async function connectBidi(client: WebSocket, browserUrl: string, log: Lo
   await within('CDP for BiDi', CDP_CONNECT_MS, once(cdp, 'open'))
 
   const connection = new MapperCdpConnection({
-    setOnMessage: (handler) => void cdp.on('message', (data) => void handler(String(data))),
+    setOnMessage: (handler) => void cdp.on('message', (data) => void handler((data as Buffer).toString())),
     sendMessage: (message) => cdp.send(message),
     close: () => cdp.close(),
   })

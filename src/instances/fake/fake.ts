@@ -85,7 +85,7 @@ function pretendScreen(spec: InstanceSpec): Screen {
 async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
   const http = createServer()
   const sockets = new WebSocketServer({ server: http })
-  sockets.on('connection', (socket) => socket.on('message', (data) => socket.send(JSON.stringify({ id: (JSON.parse(String(data)) as { id: number }).id, result: {} }))))
+  sockets.on('connection', (socket) => socket.on('message', (data) => socket.send(JSON.stringify({ id: (JSON.parse((data as Buffer).toString()) as { id: number }).id, result: {} }))))
   http.listen(0, '127.0.0.1')
   await once(http, 'listening')
   scope.defer(async () => {

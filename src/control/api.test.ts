@@ -1,0 +1,60 @@
+// The interface as a document: the committed one is the running one, and it keeps to the published contract.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { PACKAGE_DIR } from '../base/paths.ts'
+import { contracts, openapiText } from './api.ts'
+
+interface Operation {
+  operationId: string
+  summary: string
+  security?: unknown[]
+  parameters: { name: string; in: string; required: boolean }[]
+  responses: Record<string, { description: string; content?: Record<string, { schema: object }> }>
+}
+const document = JSON.parse(openapiText()) as { paths: Record<string, Record<string, Operation>>; components: { schemas: Record<string, object> } }
+const operations = Object.entries(document.paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, path, operation })))
+
+/** Groups that Cob has besides the published interface. */
+const OWN_GROUPS = ['System']
+
+test('openapi.json is what the code says (npm run openapi writes it)', () => {
+  expect(readFileSync(join(PACKAGE_DIR, 'openapi.json'), 'utf8')).toBe(openapiText())
+})
+
+test('the document is the same each time it is made', () => {
+  expect(openapiText()).toBe(openapiText())
+})
+
+test('every route of the contracts is in it once, under an id of its own', () => {
+  const routes = contracts.flatMap((contract) => Object.values(contract))
+  expect(operations.map(({ name }) => name).toSorted()).toEqual(routes.map(({ method, path }) => `${method} ${path}`).toSorted())
+  expect(new Set(operations.map(({ operation }) => operation.operationId)).size).toBe(operations.length)
+})
+
+test('a handler\'s name is its operation\'s id', () => {
+  for (const contract of contracts) for (const [name, { id }] of Object.entries(contract)) expect(id).toBe(name)
+})
+
+test('every route is one of the published interface, or of a group of our own', () => {
+  const published = (JSON.parse(readFileSync(join(PACKAGE_DIR, 'test/data/operations.json'), 'utf8')) as { http_method: string; path: string }[]).map(({ http_method, path }) => `${http_method} ${path}`)
+  const routes = contracts.flatMap((contract) => Object.values(contract)).filter(({ group }) => !OWN_GROUPS.includes(group))
+  expect(routes.map(({ method, path }) => `${method} ${path}`).filter((name) => !published.includes(name))).toEqual([])
+})
+
+describe.each(operations)('$name', ({ path, operation }) => {
+  test('declares exactly the parameters that its path has', () => {
+    const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!)
+    const declared = operation.parameters.filter((parameter) => parameter.in === 'path')
+    expect(declared.map(({ name }) => name).toSorted()).toEqual(inPath.toSorted())
+    expect(declared.every(({ required }) => required)).toBe(true)
+  })
+
+  test('says what it answers when all is well, and that errors have the one shape', () => {
+    const statuses = Object.keys(operation.responses)
+    expect(statuses.filter((status) => status.startsWith('2'))).toHaveLength(1)
+    for (const status of statuses.filter((code) => Number(code) >= 400)) expect(operation.responses[status]!.content).toEqual({ 'application/json': { schema: { $ref: '#/components/schemas/Error' } } })
+    expect(statuses.includes('401')).toBe(operation.security === undefined)
+    expect(operation.summary).not.toBe('')
+  })
+})

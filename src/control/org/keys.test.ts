@@ -1,0 +1,77 @@
+// API keys: which ones open the service, and that none is kept as it is.
+import { readFileSync, statSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { conforms } from '../../../test/support/contract.ts'
+import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
+import { until } from '../../base/wait.ts'
+import { newKey } from './keys.ts'
+
+/** A checked key is remembered for 2 s; a deleted one must be out soon after. */
+const FORGET_MS = 10_000
+
+let cloud: FastCloud
+beforeAll(async () => {
+  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' })
+})
+afterAll(() => cloud[Symbol.asyncDispose]())
+
+const withKey = (authorization: string | undefined, path = '/browsers', method = 'GET') => fetch(cloud.url + path, { method, headers: { ...(authorization !== undefined && { authorization }) } })
+
+describe('without the right key', () => {
+  test.each([
+    ['GET', '/browsers'],
+    ['POST', '/browsers'],
+    ['GET', '/browsers/abc'],
+    ['PATCH', '/browsers/abc'],
+    ['DELETE', '/browsers/abc'],
+    ['POST', '/browsers/abc/computer/screenshot'],
+    ['POST', '/browsers/abc/computer/drag_mouse'],
+    ['GET', '/deployments/abc'],
+    ['GET', '/metrics'],
+  ])('%s %s answers 401 and says how to come in', async (method, path) => {
+    for (const authorization of [undefined, '', 'Bearer', `Bearer ${newKey()}`, `Bearer ${cloud.key}x`, `Bearer ${cloud.key.slice(0, -1)}`, `Basic ${Buffer.from(`:${cloud.key}`).toString('base64')}`, `Bearer ${cloud.key.toUpperCase()}`]) {
+      const response = await withKey(authorization, path, method)
+      const body = await response.json()
+      conforms('ErrorModel', body)
+      expect([response.status, response.headers.get('www-authenticate'), (body as { code: string }).code]).toEqual([401, 'Bearer', 'unauthorized'])
+    }
+  })
+
+  test('a path that is not there answers 404, as it does with one', async () => {
+    expect([(await withKey(undefined, '/nothing')).status, (await cloud.fetch('/nothing')).status]).toEqual([404, 404])
+  })
+})
+
+test('the key in a URL opens nothing: URLs are written down in too many places', async () => {
+  for (const name of ['key', 'api_key', 'token', 'jwt', 'access_token']) expect((await withKey(undefined, `/browsers?${name}=${cloud.key}`)).status).toBe(401)
+})
+
+test('the first key is in a file that only the owner may read, and in the database only as its hash', async () => {
+  expect(readFileSync(cloud.paths.apiKey, 'utf8').trim()).toBe(cloud.key)
+  expect(statSync(cloud.paths.apiKey).mode & 0o777).toBe(0o600)
+  const rows = await cloud.query('select *, encode(hash, $1) as hex from api_keys', ['hex'])
+  expect(rows).toHaveLength(1)
+  expect(JSON.stringify(rows)).not.toContain(cloud.key)
+  expect(rows[0]).toMatchObject({ masked: `${cloud.key.slice(0, 8)}…${cloud.key.slice(-4)}` })
+})
+
+test('keys look like keys: a prefix to search for, no dots, and no two alike', () => {
+  const keys = Array.from({ length: 100 }, newKey)
+  for (const key of keys) expect(key).toMatch(/^cob_[0-9a-f]{40}$/)
+  expect(new Set(keys).size).toBe(100)
+})
+
+test('a key that is deleted is out, for new requests and for those that used it a moment ago', async () => {
+  expect((await cloud.fetch('/browsers')).status).toBe(200)
+  await cloud.query('update api_keys set deleted_at = now()')
+  await until('the key to be out', FORGET_MS, async () => (await cloud.fetch('/browsers')).status === 401)
+  await cloud.query('update api_keys set deleted_at = null')
+  expect((await cloud.fetch('/browsers')).status).toBe(200)
+})
+
+test('COB_API_KEY is the key, when it is set', async () => {
+  const key = 'a-key-of-my-own_1'
+  await using own = await startFastCloud({ COB_API_KEY: key, COB_WARM_BROWSERS: '0' })
+  expect(own.key).toBe(key)
+  expect((await own.fetch('/browsers')).status).toBe(200)
+})

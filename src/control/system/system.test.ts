@@ -1,0 +1,88 @@
+// What the service says of itself: health, status, figures, its own description and the page made of it.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
+import { until } from '../../base/wait.ts'
+
+const WARM_MS = 10_000
+
+let cloud: FastCloud
+beforeAll(async () => {
+  cloud = await startFastCloud()
+})
+afterAll(() => cloud[Symbol.asyncDispose]())
+
+const withoutKey = (path: string) => fetch(cloud.url + path)
+
+test('/health answers without a key', async () => {
+  const response = await withoutKey('/health')
+  expect([response.status, await response.json()]).toEqual([200, { status: 'ok' }])
+})
+
+test('/status says without a key how every part is', async () => {
+  const response = await withoutKey('/status')
+  expect(response.status).toBe(200)
+  expect(await response.json()).toEqual({
+    status: 'operational',
+    groups: [{ name: 'cob', status: 'operational', components: ['api', 'database', 'browsers'].map((name) => ({ name, status: 'operational' })) }],
+  })
+})
+
+describe('/metrics', () => {
+  const figures = async () => (await cloud.fetch('/metrics')).text()
+
+  test('needs a key', async () => {
+    expect((await withoutKey('/metrics')).status).toBe(401)
+  })
+
+  test('is text in the form of Prometheus: every line a comment or a figure', async () => {
+    const response = await cloud.fetch('/metrics')
+    expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
+    for (const line of (await response.text()).trim().split('\n')) expect(line).toMatch(/^(#.*|[a-zA-Z_:][\w:]*(\{.*\})? [-+\deE.]+(Inf|NaN)?)$/)
+  })
+
+  test('counts browsers by state, as they come and go', async () => {
+    await until('a warm browser', WARM_MS, async () => (await figures()).includes('cob_browsers{state="warm"} 1'))
+    const { session_id } = await cloud.create()
+    expect(await figures()).toContain('cob_browsers{state="running"} 1')
+    await cloud.fetch(`/browsers/${session_id}`, { method: 'DELETE' })
+    expect(await figures()).not.toContain('cob_browsers{state="running"}')
+  })
+
+  test('times requests by route, never by path: ids would make figures without end', async () => {
+    const { session_id } = await cloud.create()
+    await cloud.fetch(`/browsers/${session_id}`)
+    await cloud.fetch('/nothing/like/that')
+    const text = await figures()
+    expect(text).toMatch(/cob_http_request_duration_seconds_count\{route="getBrowser",status="2xx"\} \d+/)
+    expect(text).not.toContain(session_id)
+    expect(text).not.toContain('/nothing')
+  })
+})
+
+describe('/openapi.json', () => {
+  test('is an OpenAPI 3.1 document for anyone', async () => {
+    const response = await withoutKey('/openapi.json')
+    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'application/json; charset=utf-8'])
+    expect(((await response.json()) as { openapi: string }).openapi).toBe('3.1.0')
+  })
+})
+
+describe('/docs', () => {
+  test('is a page made of files of this installation only', async () => {
+    const response = await withoutKey('/docs')
+    const page = await response.text()
+    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
+    expect(response.headers.get('content-security-policy')).toMatch(/default-src 'self'/)
+    const parts = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path!)
+    expect(parts.length).toBeGreaterThan(2)
+    for (const path of parts) {
+      expect(path).toMatch(/^\/docs\//)
+      const part = await withoutKey(path)
+      expect([part.status, part.headers.get('x-content-type-options'), (await part.text()).length > 50]).toEqual([200, 'nosniff', true])
+    }
+  })
+
+  test.each(['/docs/nothing.js', '/docs/../package.json', '/docs/%2e%2e/package.json', '/docs/swagger-ui.css/x'])('gives out nothing else: %s', async (path) => {
+    expect((await withoutKey(path)).status).toBe(404)
+  })
+})
