@@ -5,7 +5,7 @@ import type { Bench } from './bench.ts'
 import { openPage } from './drive.ts'
 import { row, type Row } from './figures.ts'
 import type { Service } from './sessions.ts'
-import { cpuSeconds, memoryMb, openMeter, type Meter } from './usage.ts'
+import { cpuSeconds, memoryMb, openMeter, tree, type Meter } from './usage.ts'
 
 /** A browser goes on booting for a while after its first answer. */
 const SETTLE_MS = 5_000
@@ -23,17 +23,19 @@ export async function measureRest({ counts, pages, signal, rest }: Bench, servic
     const chromium = scope.use(await startChromium(display, FILLING, signal))
     await openPage(session.cdpUrl, pages.inside('rich'))
     await openPage(chromium.cdpUrl, pages.local('rich'))
-    const [ours, theirs, all] = [[service.pidOf(session)], [display.pid, chromium.pid], [service.cloud.pid()]]
+    const ours = () => tree(service.pidOf(session))
+    const theirs = () => [...display.pids(), ...chromium.pids()]
+    const all = () => tree(service.cloud.pid())
     await sleep(SETTLE_MS, signal)
-    const cpu = () => [cpuSeconds(...ours), cpuSeconds(...theirs), cpuSeconds(...all)] as const
+    const cpu = () => [cpuSeconds(ours()), cpuSeconds(theirs()), cpuSeconds(all())] as const
     const [before, began] = [cpu(), performance.now()]
     await sleep(counts.idleMs, signal)
     const [after, seconds] = [cpu(), (performance.now() - began) / 1000]
     const [session_, bare, whole] = after.map((value, at) => ((value - before[at]!) / seconds) * 100) as [number, number, number]
     // The session's processes are below the service's.
     for (const [at, value] of [session_, bare, whole - session_].entries()) idle[at]!.push(value)
-    const [used, usedBare] = [memoryMb(...ours), memoryMb(...theirs)]
-    for (const [at, value] of [used, usedBare, memoryMb(...all) - used].entries()) memory[at]!.push(value)
+    const [used, usedBare] = [memoryMb(ours()), memoryMb(theirs())]
+    for (const [at, value] of [used, usedBare, memoryMb(all()) - used].entries()) memory[at]!.push(value)
   }
   return [
     row('memory', 'memory of a session (Pss)', 'MB', memory[0], { what: BARE, samples: memory[1] }),
@@ -49,14 +51,14 @@ export async function measureCpuLife({ counts, pages, signal, rest }: Bench, ser
   const theirs: number[] = []
   for (let i = 0; i < counts.cpuLives; i++) {
     await rest()
-    const before = meter.seconds(service.cloud.pid())
+    const before = meter.seconds(tree(service.cloud.pid()))
     {
       await using session = await service.create()
       await openPage(session.cdpUrl, pages.inside('small'))
-      if (!meter.countsEnded) ours.push(meter.seconds(service.cloud.pid()) - before)
+      if (!meter.countsEnded) ours.push(meter.seconds(tree(service.cloud.pid())) - before)
       await session.delete()
     }
-    if (meter.countsEnded) ours.push(meter.seconds() - before)
+    if (meter.countsEnded) ours.push(meter.seconds([]) - before)
 
     await rest()
     await using bareMeter = openMeter(`bare-${i}`)
@@ -67,9 +69,9 @@ export async function measureCpuLife({ counts, pages, signal, rest }: Bench, ser
         return { display, chromium: scope.use(await startChromium(display, FILLING, signal)) }
       })
       await openPage(chromium.cdpUrl, pages.local('small'))
-      if (!bareMeter.countsEnded) theirs.push(bareMeter.seconds(display.pid, chromium.pid))
+      if (!bareMeter.countsEnded) theirs.push(bareMeter.seconds([...display.pids(), ...chromium.pids()]))
     }
-    if (bareMeter.countsEnded) theirs.push(bareMeter.seconds())
+    if (bareMeter.countsEnded) theirs.push(bareMeter.seconds([]))
   }
   return [row('cpu_life', 'CPU: cold create, connect, goto, delete', 's', ours, { what: `${BARE}, the same`, samples: theirs })]
 }

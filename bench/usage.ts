@@ -8,7 +8,8 @@ import { until } from '../src/base/wait.ts'
 const TICKS = 100
 const EMPTY_MS = 10_000
 
-const tree = (pids: readonly number[]): number[] => [...new Set(pids.flatMap((pid) => [pid, ...descendantsOf(pid)]))]
+/** A process and all below it. */
+export const tree = (pid: number): number[] => [pid, ...descendantsOf(pid)]
 
 // A process may end while it is looked at; then it uses nothing.
 function read(file: string): string {
@@ -19,14 +20,14 @@ function read(file: string): string {
   }
 }
 
-/** Memory of the processes and all below them in MB: their own, and their share of what they share (Pss). */
-export function memoryMb(...pids: number[]): number {
-  return tree(pids).reduce((sum, pid) => sum + Number(/^Pss:\s+(\d+) kB/m.exec(read(`/proc/${pid}/smaps_rollup`))?.[1] ?? 0), 0) / 1024
+/** Memory of the processes in MB: their own, and their share of what they share (Pss). */
+export function memoryMb(pids: readonly number[]): number {
+  return pids.reduce((sum, pid) => sum + Number(/^Pss:\s+(\d+) kB/m.exec(read(`/proc/${pid}/smaps_rollup`))?.[1] ?? 0), 0) / 1024
 }
 
-/** CPU seconds that the processes and all below them have used, with those of children that have ended. */
-export function cpuSeconds(...pids: number[]): number {
-  const ticks = tree(pids).map((pid) => {
+/** CPU seconds that the processes have used, with those of children that have ended. */
+export function cpuSeconds(pids: readonly number[]): number {
+  const ticks = pids.map((pid) => {
     const stat = read(`/proc/${pid}/stat`)
     return stat === ''
       ? 0
@@ -43,7 +44,7 @@ export function cpuSeconds(...pids: number[]): number {
 export interface Meter extends AsyncDisposable {
   started<T>(start: () => Promise<T>): Promise<T>
   /** CPU seconds so far. `pids` are what was started, for machines where only /proc can tell. */
-  seconds(...pids: number[]): number
+  seconds(pids: readonly number[]): number
   /** Whether processes that have ended stay counted. If not, the reading must be taken before the end. */
   countsEnded: boolean
 }
@@ -95,7 +96,7 @@ export function watchOthers(meter: Meter): () => Others {
     const ticks = readFileSync('/proc/stat', 'utf8').split('\n')[0]!.split(/\s+/).slice(1, 9).map(Number)
     const all = ticks.reduce((sum, value) => sum + value, 0) / TICKS
     const stolen = ticks[7]! / TICKS
-    return { all, stolen, busy: all - stolen - (ticks[3]! + ticks[4]!) / TICKS, ours: meter.countsEnded ? meter.seconds() : 0 }
+    return { all, stolen, busy: all - stolen - (ticks[3]! + ticks[4]!) / TICKS, ours: meter.countsEnded ? meter.seconds([]) : 0 }
   }
   const before = read()
   return () => {

@@ -6,8 +6,8 @@ import { fileURLToPath } from 'node:url'
 /** The checkout (or installed package) that this program runs from. */
 export const PACKAGE_DIR = resolve(dirname(fileURLToPath(import.meta.url)), '../..')
 
-// A Unix socket's path holds 107 bytes; ours add at most "/instances/<24>/agent.sock".
-const MAX_DATA_DIR = 107 - '/instances/'.length - 24 - '/agent.sock'.length
+// A Unix socket's path holds 107 bytes; ours add at most "/instances/<24>/agent.sock.new".
+const MAX_DATA_DIR = 107 - '/instances/'.length - 24 - '/agent.sock.new'.length
 
 export interface DataPaths {
   root: string

@@ -36,13 +36,15 @@ export function descendantsOf(pid: number): number[] {
 }
 
 /**
- * Every process that names `path` in its command line or, behind a sandbox, has it in its mounts. For finding what a
- * killed service has started and not yet written down; reads all of /proc (some milliseconds).
+ * Every process that has `path` in its mounts, or names both it and `program` in its command line (an operator who looks
+ * at a log names the path, too). For finding what a killed service has started and not yet written down; reads all of
+ * /proc (some milliseconds).
  */
-export function processesUsing(path: string): ProcessName[] {
-  const uses = (pid: number, file: string) => {
+export function processesUsing(path: string, program: string): ProcessName[] {
+  const uses = (pid: number, file: string, ...words: string[]) => {
     try {
-      return readFileSync(`/proc/${pid}/${file}`, 'utf8').includes(path)
+      const text = readFileSync(`/proc/${pid}/${file}`, 'utf8')
+      return words.every((word) => text.includes(word))
     } catch {
       return false // gone, or another user's
     }
@@ -50,7 +52,7 @@ export function processesUsing(path: string): ProcessName[] {
   return readdirSync('/proc')
     .filter((entry) => /^\d+$/.test(entry) && Number(entry) !== process.pid)
     .map(Number)
-    .filter((pid) => uses(pid, 'cmdline') || uses(pid, 'mountinfo'))
+    .filter((pid) => uses(pid, 'cmdline', path, program) || uses(pid, 'mountinfo', path))
     .map(nameProcess)
     .filter((name) => name !== undefined)
 }

@@ -15,6 +15,8 @@ export class WaitTimeout extends Error {
 
 /** Resolves with `promise`, or rejects with {@link WaitTimeout} after `ms`, or with the signal's reason. */
 export async function within<T>(what: string, ms: number, promise: Promise<T>, signal?: AbortSignal): Promise<T> {
+  // Nobody waits for it any more once we have given up, and its failure then is no news.
+  promise.catch(() => {})
   signal?.throwIfAborted()
   const { promise: ended, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(new WaitTimeout(what, ms)), ms)

@@ -40,7 +40,7 @@ function greet(url: string, key: ControlPlane['key']): void {
     '',
     `  SDK    export KERNEL_BASE_URL=${url} KERNEL_API_KEY=${shown}`,
     `  curl   curl -X POST -H "Authorization: Bearer ${shown}" ${url}/browsers`,
-    `  demo   script/demo`,
+    '  demo   script/demo   (after the line for the SDK)',
     '',
   ]
   process.stderr.write(`${lines.join('\n')}\n`)

@@ -26,7 +26,7 @@ import { sessionSockets } from './browsers/sockets.ts'
 import { sessionTokens } from './browsers/tokens.ts'
 import { deployments } from './deployments/contract.ts'
 import { deploymentHandlers } from './deployments/handlers.ts'
-import { allowKey, keyChecker, newKey } from './org/keys.ts'
+import { allowKey, forbidKeys, keyChecker, newKey } from './org/keys.ts'
 import { system } from './system/contract.ts'
 import { serveDocs } from './system/docs.ts'
 import { systemHandlers } from './system/handlers.ts'
@@ -132,6 +132,7 @@ async function firstKey(config: Config, paths: DataPaths, db: Db): Promise<Contr
     await allowKey(db, 'COB_API_KEY', config.apiKey)
     return { value: config.apiKey, isNew: false, file: undefined }
   }
+  await forbidKeys(db, 'COB_API_KEY')
   const { value, made } = secretFile(paths.apiKey, newKey)
   await allowKey(db, 'first key', value)
   return { value, isNew: made, file: paths.apiKey }

@@ -9,6 +9,9 @@ export type Endpoint = { socketPath: string } | { host: string; port: number; to
 /** Time for a server on this machine, or one hop away, to accept a connection and begin its answer to an upgrade. */
 const UPGRADE_MS = 10_000
 
+/** Answers to our own small requests; what runs in a sandbox may answer anything. */
+const MAX_JSON_BYTES = 1024 * 1024
+
 const keepAlive = new Agent({ keepAlive: true, maxSockets: Infinity, maxFreeSockets: 256, timeout: 60_000 })
 
 interface Outgoing {
@@ -61,7 +64,12 @@ function send(request: ClientRequest, body: Outgoing['body']): void {
 export async function callJson<T>(endpoint: Endpoint, method: string, path: string, body: unknown, signal: AbortSignal): Promise<T> {
   const response = await fetchFrom(endpoint, { method, path, ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }) }, signal)
   const chunks: Buffer[] = []
-  for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk)
+  let length = 0
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    length += chunk.length
+    if (length > MAX_JSON_BYTES) throw new Error(`${method} ${path} answered more than ${MAX_JSON_BYTES} bytes`)
+    chunks.push(chunk)
+  }
   const text = Buffer.concat(chunks).toString()
   if (response.statusCode! >= 300) throw new Error(`${method} ${path} answered ${response.statusCode}: ${text.slice(0, 500)}`)
   return (text === '' ? undefined : JSON.parse(text)) as T

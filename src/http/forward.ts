@@ -20,13 +20,18 @@ export function mountForward(context: MountContext, contract: Contract, reach: (
   for (const route of Object.values(contract)) {
     register(context, route, async (request, reply, signal) => {
       const target = await reach(request, route, signal)
-      reply.raw.once('close', target.release)
+      // A caller who left while the target was looked for has closed already.
+      if (reply.raw.closed) target.release()
+      else reply.raw.once('close', target.release)
+      signal.throwIfAborted()
       const response = await fetchFrom(
         target.endpoint,
         { method: request.method, path: innerPath(request.url), headers: { ...crossing(request.headers, 'host', 'authorization', 'cookie', 'expect'), 'x-request-id': request.id }, body: request.raw },
         signal,
-      ).catch((error: unknown) => {
+      ).catch(async (error: unknown) => {
         if (signal.aborted || error instanceof Fault) throw error
+        // It may be gone by now, which is another answer than not answering.
+        await reach(request, route, signal).then(({ release }) => release())
         throw fault.unavailable('the browser does not answer', error)
       })
       return reply.code(response.statusCode ?? 502).headers(crossing(response.headers, 'x-request-id') as Record<string, string>).send(response)

@@ -1,11 +1,13 @@
 // The held connection by which a driver knows that an agent lives, whoever started it.
-import { createInterface } from 'node:readline'
 import { AgentEvent } from '../agent/session/contract.ts'
 import type { Log } from '../base/log.ts'
 import { fetchFrom, type Endpoint } from '../http/endpoint.ts'
 
 /** The agent says something every 5 s. Twelve times that in silence is a hang, even on a machine that is overloaded. */
 const SILENCE_MS = 60_000
+
+/** An event is a few words. */
+const MAX_LINE = 64 * 1024
 
 export interface Lifeline {
   /** Resolves when the browser is up for the first time. */
@@ -24,14 +26,20 @@ export function watchAgent(agent: Endpoint, log: Log, signal: AbortSignal): Life
   const watch = async () => {
     const response = await fetchFrom(agent, { method: 'GET', path: '/session/watch' }, AbortSignal.any([signal, hang.signal]))
     if (response.statusCode !== 200) throw new Error(`the agent answered ${response.statusCode}`)
-    for await (const line of createInterface({ input: response })) {
+    let rest = ''
+    for await (const chunk of response.setEncoding('utf8') as AsyncIterable<string>) {
       clearTimeout(timer)
       timer = setTimeout(heard, SILENCE_MS)
-      const event = AgentEvent.parse(JSON.parse(line))
-      if (event.event === 'ready') ready.resolve()
-      else if (event.event === 'chromium_crashed') log.error({ detail: event.detail }, 'Chromium crashed; it is being started again in its session')
-      else if (event.event === 'chromium_restarted') log.info({ detail: event.detail }, 'Chromium runs again')
+      const lines = (rest + chunk).split('\n')
+      rest = lines.pop() ?? ''
+      if (rest.length > MAX_LINE) throw new Error('the agent sends lines without end')
+      for (const line of lines) hear(AgentEvent.parse(JSON.parse(line)))
     }
+  }
+  const hear = ({ event, detail }: AgentEvent) => {
+    if (event === 'ready') ready.resolve()
+    else if (event === 'chromium_crashed') log.error({ detail }, 'Chromium crashed; it is being started again in its session')
+    else if (event === 'chromium_restarted') log.info({ detail }, 'Chromium runs again')
   }
   const ended = watch()
     .then(() => 'the agent ended', (error: Error) => error.message)

@@ -36,17 +36,25 @@ afterAll(async () => {
 })
 
 const hostAddresses = (): string[] => Object.values(networkInterfaces()).flatMap((list) => list ?? []).filter(({ internal, address }) => !internal && !address.startsWith('fe80:')).map(({ address }) => address)
+const linkLocal = (): string[] => Object.entries(networkInterfaces()).flatMap(([, list]) => list ?? []).filter(({ internal, address }) => !internal && address.startsWith('fe80:')).map(({ address }) => `${address}%eth0`)
 const gateway = (): string => readFileSync('/proc/net/route', 'utf8').split('\n').map((line) => line.split('\t')).find(([, destination]) => destination === '00000000')?.[2]?.match(/../g)?.toReversed().map((byte) => parseInt(byte, 16)).join('.') ?? '192.0.2.1'
 const inUrl = (address: string): string => (address.includes(':') ? `[${address}]` : address)
 
 test('a process reaches no server of this machine: not on loopback, not on its addresses, not the service, not by the gateway', async () => {
-  const targets = [...['127.0.0.1', '::1', '0.0.0.0', '127.0.0.53', ...hostAddresses(), gateway()].map((address) => [address, port]), ['127.0.0.1', Number(new URL(cloud.url).port)], ['169.254.169.254', 80], ['169.254.1.1', 80]] as [string, number][]
+  const targets = [...['127.0.0.1', '::1', '0.0.0.0', '127.0.0.53', ...hostAddresses(), ...linkLocal(), gateway()].map((address) => [address, port]), ['127.0.0.1', Number(new URL(cloud.url).port)], ['169.254.169.254', 80], ['169.254.1.1', 80]] as [string, number][]
   const script = `const net = require('net'); Promise.all(${JSON.stringify(targets)}.map(([host, port]) => new Promise((done) => { const s = net.connect({ host, port }); s.setTimeout(3000); s.on('connect', () => { s.on('data', () => done(host + ' answers')); setTimeout(() => done(s.destroyed || s.readyState !== 'open' ? 'closed' : host + ' open'), 1000) }).on('error', (e) => done(e.code)).on('timeout', () => done('timeout')).on('close', () => done('closed')) }))).then((r) => { console.log(JSON.stringify(r)); process.exit() })`
   const { output } = await runInside(cloud, first.id, `/opt/node/node -e ${JSON.stringify(script)}`)
   const results = JSON.parse(output) as string[]
   expect(results).toHaveLength(targets.length)
   expect(results.filter((result) => result.endsWith('answers'))).toEqual([])
-  for (const result of results.slice(-2)) expect(result).toMatch(/EHOSTUNREACH|ENETUNREACH|EACCES/)
+  for (const result of results.slice(-2)) expect(result).toMatch(/ECONNREFUSED/)
+  expect(reached).toBe(0)
+})
+
+test('a process that binds its socket to the network device gets no further', async () => {
+  // 25 is SO_BINDTODEVICE, which goes around routes and needs no privilege.
+  const connect = (address: string, to: number) => `perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0); setsockopt(S, SOL_SOCKET, 25, "eth0\\0") or die "no option: $!"; alarm 3; connect(S, pack_sockaddr_in(${to}, inet_aton("${address}"))) ? print "answers" : print "refused: $!"'`
+  for (const address of ['169.254.169.254', ...hostAddresses().filter((own) => !own.includes(':'))]) expect((await runInside(cloud, first.id, connect(address, port))).output).toMatch(/^refused: Connection refused/)
   expect(reached).toBe(0)
 })
 

@@ -39,7 +39,7 @@ export async function leftovers(dataDir: string, before: Map<string, Seen>): Pro
   const end = performance.now() + 3_000
   // Others may run services on this machine at the same time.
   const added = () => {
-    const ours = new Set(processesUsing(dataDir).map(({ pid }) => pid))
+    const ours = new Set(processesUsing(dataDir, '').map(({ pid }) => pid))
     return [...processesNow()].filter(([key, { pid }]) => !before.has(key) && ours.has(pid)).map(([, seen]) => seen)
   }
   while (added().length > 0 && performance.now() < end) await new Promise((resolve) => setTimeout(resolve, 50))

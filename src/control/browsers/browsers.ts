@@ -38,6 +38,9 @@ export interface Browsers {
 }
 
 export function makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers }: BrowsersSettings): Browsers {
+  /** Creates under way that have no instance yet. */
+  let creating = 0
+
   async function present(row: BrowserRow, origin: string): Promise<Browser> {
     const { options } = row
     const ws = origin.replace(/^http/, 'ws')
@@ -63,7 +66,7 @@ export function makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers }:
   }
 
   async function find(idOrName: string, includeDeleted = false): Promise<BrowserRow> {
-    const row = await findBrowser(db, idOrName, includeDeleted)
+    const row = await findBrowser(db, host, idOrName, includeDeleted)
     if (!row) throw fault.notFound('browser', idOrName)
     return row
   }
@@ -85,7 +88,7 @@ export function makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers }:
       const row = await claimWarm(db, host, WARM_KIND, ownership)
       if (!row) break
       fleet.refill()
-      if (fleet.has(row.id)) return { row, warm: true }
+      if (fleet.take(row.id)) return { row, warm: true }
       await fleet.end(row.id, 'lost')
     }
     const id = await fleet.start(ownership, signal)
@@ -94,9 +97,10 @@ export function makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers }:
 
   return {
     async create(wanted, origin, signal) {
-      if (fleet.size >= maxBrowsers) throw fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
+      if (fleet.sessions + creating >= maxBrowsers) throw fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
       const options = optionsOf(wanted)
-      const { row, warm } = await named(wanted.name, obtain({ name: wanted.name, tags: wanted.tags ?? {}, options, timeoutSeconds: wanted.timeout_seconds }, signal))
+      creating++
+      const { row, warm } = await named(wanted.name, obtain({ name: wanted.name, tags: wanted.tags ?? {}, options, timeoutSeconds: wanted.timeout_seconds }, signal)).finally(() => creating--)
       const release = activity.hold(row.id)
       try {
         await fit(row, fitOf(options, warm), signal)
@@ -111,7 +115,7 @@ export function makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers }:
       return present(row, origin)
     },
     async list(filter, origin) {
-      const rows = await listBrowsers(db, filter)
+      const rows = await listBrowsers(db, host, filter)
       return {
         items: await Promise.all(rows.slice(0, filter.limit).map((row) => present(row, origin))),
         nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined,
@@ -122,7 +126,7 @@ export function makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers }:
       const before = await find(idOrName)
       const viewport = changes.viewport && { width: changes.viewport.width, height: changes.viewport.height, refresh_rate: changes.viewport.refresh_rate ?? DEFAULT_REFRESH_RATE }
       if (viewport) {
-        const max = { width: Math.max(USUAL_MAX_SCREEN.width, before.options.viewport.width), height: Math.max(USUAL_MAX_SCREEN.height, before.options.viewport.height) }
+        const max = before.options.maxScreen
         if (viewport.width > max.width) throw fault.field('viewport.width', `must be at most ${max.width} for this session; create one with a larger viewport`)
         if (viewport.height > max.height) throw fault.field('viewport.height', `must be at most ${max.height} for this session; create one with a larger viewport`)
       }
@@ -132,7 +136,11 @@ export function makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers }:
         ...(viewport && { options: { ...before.options, viewport } }),
       }))
       if (!row) throw fault.notFound('browser', idOrName)
-      if (viewport) await fit(row, { viewport }, signal)
+      if (viewport)
+        await fit(row, { viewport }, signal).catch(async (error: unknown) => {
+          await updateRunning(db, before.id, { options: before.options })
+          throw signal.aborted ? error : fault.unavailable('the browser did not take the viewport', error)
+        })
       return present(row, origin)
     },
     async delete(idOrName) {
@@ -148,11 +156,14 @@ export function makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers }:
 }
 
 function optionsOf({ headless, stealth, kiosk_mode, viewport, start_url, chrome_policy }: CreateBrowser): BrowserOptions {
+  const size = viewport ? { ...viewport, refresh_rate: viewport.refresh_rate ?? DEFAULT_REFRESH_RATE } : WARM_VIEWPORT
   return {
     headless,
     stealth,
     kiosk_mode,
-    viewport: viewport ? { ...viewport, refresh_rate: viewport.refresh_rate ?? DEFAULT_REFRESH_RATE } : WARM_VIEWPORT,
+    viewport: size,
+    // A side that exceeds the usual screen gets an X server of its own size; RandR cannot grow one.
+    maxScreen: { width: Math.max(size.width, USUAL_MAX_SCREEN.width), height: Math.max(size.height, USUAL_MAX_SCREEN.height) },
     ...(start_url !== undefined && { start_url }),
     ...(chrome_policy && { chrome_policy }),
   }

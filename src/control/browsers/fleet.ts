@@ -34,6 +34,8 @@ interface FleetSettings {
 export class Fleet {
   readonly #settings: FleetSettings
   readonly #instances = new Map<string, Instance>()
+  /** Those of them that nobody owns. */
+  readonly #warm = new Set<string>()
   readonly #ending = new Map<string, Promise<void>>()
   readonly #stop = new AbortController()
   #refilling: Promise<void> | undefined
@@ -44,9 +46,9 @@ export class Fleet {
     this.#settings = settings
   }
 
-  /** Instances that run, warm ones and sessions. */
-  get size(): number {
-    return this.#instances.size
+  /** Instances that are somebody's session. */
+  get sessions(): number {
+    return this.#instances.size - this.#warm.size
   }
 
   /** Whether the last attempt to keep a warm browser worked. */
@@ -54,7 +56,9 @@ export class Fleet {
     return this.#well
   }
 
-  has(id: string): boolean {
+  /** Notes that a warm instance has become a session; false when it has ended in the meantime. */
+  take(id: string): boolean {
+    this.#warm.delete(id)
     return this.#instances.has(id)
   }
 
@@ -67,7 +71,7 @@ export class Fleet {
       const instance = running.get(row.id)
       if (instance && (row.state === 'running' || row.state === 'warm')) {
         log.info({ browser: row.id, state: row.state }, 'adopted a browser that outlived the last service')
-        this.#adopt(instance)
+        this.#adopt(instance, row.state === 'warm')
         running.delete(row.id)
       }
     }
@@ -84,9 +88,7 @@ export class Fleet {
     const id = newId()
     const { viewport } = ownership.options
     await insertStarting(this.#settings.db, id, this.#settings.host, null, ownership)
-    // Sides that exceed the usual screen get an X server of their own size; RandR cannot grow one.
-    const maxScreen = { width: Math.max(viewport.width, USUAL_MAX_SCREEN.width), height: Math.max(viewport.height, USUAL_MAX_SCREEN.height) }
-    const instance = await this.#boot(id, { id, viewport, maxScreen }, signal)
+    const instance = await this.#boot(id, { id, viewport, maxScreen: ownership.options.maxScreen }, signal)
     const now = new Date()
     await this.#moved(instance, 'running', { endpoint: JSON.stringify(instance.agent), created_at: now, last_active_at: now })
     return id
@@ -170,15 +172,16 @@ export class Fleet {
       await instance[Symbol.asyncDispose]()
       throw error
     })
-    if (moved) return this.#adopt(instance)
+    if (moved) return this.#adopt(instance, to === 'warm')
     await instance[Symbol.asyncDispose]()
     await this.#close(instance.id, 'abandoned')
     throw new Error(`browser ${instance.id} was ended while it started`)
   }
 
-  #adopt(instance: Instance): void {
+  #adopt(instance: Instance, isWarm: boolean): void {
     const { log, db } = this.#settings
     this.#instances.set(instance.id, instance)
+    if (isWarm) this.#warm.add(instance.id)
     const onExit = async ({ reason }: { reason: string }) => {
       if (this.#ending.has(instance.id)) return
       log.error({ browser: instance.id, reason }, 'a browser ended by itself')
@@ -197,6 +200,7 @@ export class Fleet {
     this.#ending.set(id, finishing)
     return finishing.finally(() => {
       this.#instances.delete(id)
+      this.#warm.delete(id)
       this.#ending.delete(id)
     })
   }

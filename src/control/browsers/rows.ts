@@ -12,6 +12,8 @@ export interface BrowserOptions {
   stealth: boolean
   kiosk_mode: boolean
   viewport: Viewport
+  /** The size of its X server's screen, which no viewport can exceed. */
+  maxScreen: { width: number; height: number }
   start_url?: string
   chrome_policy?: Record<string, unknown>
 }
@@ -60,12 +62,12 @@ export async function claimWarm(db: Db, host: string, kind: string, { name, tags
 
 const LIVE = sql<SqlBool>`deleted_at is null and created_at is not null`
 
-/** A caller's session by id or, while it lives, by name. */
-export async function findBrowser(db: Db, idOrName: string, includeDeleted: boolean): Promise<BrowserRow | undefined> {
-  const live = await db.selectFrom('browsers').selectAll().where(LIVE)
+/** A caller's session of this host (another service's instances are out of our reach) by id or, while it lives, by name. */
+export async function findBrowser(db: Db, host: string, idOrName: string, includeDeleted: boolean): Promise<BrowserRow | undefined> {
+  const live = await db.selectFrom('browsers').selectAll().where('host', '=', host).where(LIVE)
     .where((eb) => eb.or([eb('id', '=', idOrName), eb(sql`lower(name)`, '=', sql`lower(${idOrName})`)])).executeTakeFirst()
   if (live || !includeDeleted) return live as unknown as BrowserRow | undefined
-  const dead = await db.selectFrom('browsers').selectAll().where('created_at', 'is not', null)
+  const dead = await db.selectFrom('browsers').selectAll().where('host', '=', host).where('created_at', 'is not', null)
     .where((eb) => eb.or([eb('id', '=', idOrName), eb(sql`lower(name)`, '=', sql`lower(${idOrName})`)])).orderBy('created_at', 'desc').limit(1).executeTakeFirst()
   return dead as unknown as BrowserRow | undefined
 }
@@ -79,8 +81,8 @@ export interface ListFilter {
 }
 
 /** One page of sessions, the newest first, with one row more than `limit` when there are more. */
-export async function listBrowsers(db: Db, { status, query, tags, offset, limit }: ListFilter): Promise<BrowserRow[]> {
-  let select = db.selectFrom('browsers').selectAll().where('created_at', 'is not', null)
+export async function listBrowsers(db: Db, host: string, { status, query, tags, offset, limit }: ListFilter): Promise<BrowserRow[]> {
+  let select = db.selectFrom('browsers').selectAll().where('host', '=', host).where('created_at', 'is not', null)
   if (status !== 'all') select = select.where('deleted_at', status === 'active' ? 'is' : 'is not', null)
   if (query) select = select.where((eb) => eb.or([eb('id', '=', query), eb(sql`strpos(lower(name), lower(${query}))`, '>', 0)]))
   if (Object.keys(tags).length > 0) select = select.where(sql<SqlBool>`tags @> ${JSON.stringify(tags)}::jsonb`)

@@ -41,13 +41,13 @@ function v2(scope: string): Limits {
   const parent = isRoot() ? ROOT : own
   accessSync(parent, constants.W_OK)
   if (!/memory.*pids|pids.*memory/.test(readFileSync(join(parent, 'cgroup.controllers'), 'utf8'))) throw new Error('the memory and pids controllers are not delegated to this user')
-  if (!isRoot()) {
-    // A delegated group may not hold processes and enabled controllers at once, so the service moves aside first.
-    mkdirSync(join(own, 'cob-service'), { recursive: true })
-    writeFileSync(join(own, 'cob-service', 'cgroup.procs'), String(process.pid))
-  }
   const base = join(parent, `cob-${scope}`)
   const prepare = () => {
+    if (!isRoot()) {
+      // A delegated group may not hold processes and enabled controllers at once, so the service moves aside first.
+      mkdirSync(join(own, 'cob-service'), { recursive: true })
+      writeFileSync(join(own, 'cob-service', 'cgroup.procs'), String(process.pid))
+    }
     for (const dir of [parent, base]) writeFileSync(join(dir, 'cgroup.subtree_control'), '+memory +pids')
   }
   return groups([base], prepare, ([dir], { memoryBytes, pids }) => {

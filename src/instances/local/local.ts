@@ -40,6 +40,11 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
   if (isRoot()) assertReadable()
 
   let cache: Promise<string> | undefined
+  const compiled = () =>
+    (cache ??= agentCache(paths.root).catch((error: unknown) => {
+      cache = undefined // the next start tries again
+      throw error
+    }))
   const open = (id: string, processes: ProcessName[], child?: ChildProcess): LocalInstance => new LocalInstance(id, paths.instance(id), processes, limits, log.child({ browser: id }), child)
 
   return {
@@ -50,7 +55,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
       scope.defer(() => removeTree(dir))
       const groups = limits.make(spec.id, { memoryBytes: config.instanceMemoryMb * 1024 * 1024, pids: config.instancePids })
       scope.defer(() => limits.remove(spec.id))
-      const child = await launch(config, spec, dir, groups, await (cache ??= agentCache(paths.root)))
+      const child = await launch(config, spec, dir, groups, await compiled())
       const main = nameProcess(child.pid ?? 0)
       if (!main) throw new Error(`instance ${spec.id} could not be started; is everything installed? (cob doctor)`)
       const instance = open(spec.id, [main], child)
@@ -64,7 +69,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
         const remembered = recall(dir)
         if (remembered?.isReady && remembered.processes.every(isAlive)) return open(id, remembered.processes)
         // Killed between starting an instance and writing it down, a service leaves processes that only /proc knows of.
-        await open(id, [...(remembered?.processes ?? []), ...processesUsing(dir)])[Symbol.asyncDispose]()
+        await open(id, [...(remembered?.processes ?? []), ...processesUsing(dir, 'bwrap')])[Symbol.asyncDispose]()
         return undefined
       })
       const live = (await Promise.all(found)).filter((instance) => instance !== undefined)

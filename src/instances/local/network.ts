@@ -8,7 +8,10 @@ const NEVER = ['169.254.0.0/16', 'fd00:ec2::254/128', 'fd20:ce::254/128']
 /** A documentation address (RFC 5737) at which pasta answers DNS for hosts whose own resolver is on loopback. */
 const DNS_FORWARD = '198.51.100.53'
 
-/** A documentation address under which the host's loopback is reachable when the operator allows it. */
+/** The instance's network device. */
+const DEVICE = 'eth0'
+
+/** The name under which the host's loopback is reachable when the operator allows it. */
 export const HOST_ALIAS = 'host.cob.internal'
 
 export interface NetworkPlan {
@@ -23,10 +26,11 @@ export interface NetworkPlan {
 /** Plans the network from what the host has at this moment: addresses change, so each instance gets a fresh plan. */
 export function planNetwork(allowHostLoopback: boolean): NetworkPlan {
   const [v4, v6] = [gateway4(), hasDefaultRoute6()]
-  const own = Object.values(networkInterfaces()).flatMap((list) => list ?? []).filter(({ internal, address }) => !internal && !address.startsWith('fe80:'))
-  const nameservers = hostNameservers()
+  const own = Object.values(networkInterfaces()).flatMap((list) => list ?? []).filter(({ internal }) => !internal)
+  // A resolver on one of the host's own addresses is as far away as one on its loopback: both are asked through pasta.
+  const nameservers = hostNameservers().filter((address) => !own.some((mine) => mine.address === address))
   const pasta = [
-    'pasta', '--config-net', '--foreground', '--quiet',
+    'pasta', '--config-net', '--foreground', '--quiet', '--ns-ifname', DEVICE,
     '-t', 'none', '-u', 'none', '-T', 'none', '-U', 'none',
     ...(v4 && v6 ? [] : v4 ? ['-4'] : ['-6']),
     ...(allowHostLoopback && v4 ? [] : ['--no-map-gw']),
@@ -34,11 +38,12 @@ export function planNetwork(allowHostLoopback: boolean): NetworkPlan {
     '--',
   ]
   const hosts = ['127.0.0.1 localhost cob', '::1 localhost', ...(allowHostLoopback && v4 ? [`${v4} ${HOST_ALIAS}`] : [])]
-  // The address that pasta gives to the instance is the host's own, so there it is local already; all others are closed.
+  // Declared local to the instance, where nobody listens: unlike an unreachable route, that holds for sockets bound to a
+  // device too. The address that pasta gives to the instance is one of the host's own and is local already.
   const closed = [...NEVER, ...own.map(({ address, family }) => `${address}/${family === 'IPv4' ? 32 : 128}`)].filter((range) => (range.includes(':') ? v6 : v4))
   return {
     pasta: v4 || v6 ? pasta : [],
-    routes: closed.map((range) => `ip route add unreachable ${range} 2>/dev/null || [ $? = 2 ] || exit 71`).join('\n'),
+    routes: closed.map((range) => `ip ${range.includes(':') ? '-6' : '-4'} route replace local ${range} dev ${DEVICE} || exit 71`).join('\n'),
     resolvConf: (nameservers.length > 0 ? nameservers : [DNS_FORWARD]).map((address) => `nameserver ${address}\n`).join(''),
     hosts: `${hosts.join('\n')}\n`,
   }
