@@ -1,7 +1,7 @@
-// The process inside an instance: starts the display and Chromium, serves the tools, and ends everything when it ends.
+// The process inside an instance: starts Chromium on the display, serves the tools, and ends everything when it ends.
 // Its listening socket is standard input: the driver made it outside the sandbox, where nothing in here can replace it.
 import { makeLog } from '../base/log.ts'
-import { startXvfb } from './display/xvfb.ts'
+import { DISPLAY, FRAMEBUFFER, displayReady } from './display/xvfb.ts'
 import type { AgentSpec } from './spec.ts'
 
 const spec = JSON.parse(process.env.COB_AGENT ?? '{}') as AgentSpec
@@ -9,8 +9,8 @@ delete process.env.COB_AGENT
 const log = makeLog('agent', spec.logLevel)
 const stop = new AbortController()
 
-// The X server first: while it starts, the rest is loaded.
-const display = startXvfb('/run/cob/fb', spec.maxScreen, stop.signal)
+// The X server starts beside us (it is our child: the sandbox's shell became this process); meanwhile the rest is loaded.
+const display = displayReady(stop.signal)
 display.catch(() => {})
 const [{ connectX }, { openScreen }, { manageWindows }, { Keeper }] = await Promise.all([
   import('./display/x11.ts'),
@@ -18,11 +18,11 @@ const [{ connectX }, { openScreen }, { manageWindows }, { Keeper }] = await Prom
   import('./display/windows.ts'),
   import('./chromium/keeper.ts'),
 ])
-const xvfb = await display
-const connection = await connectX(xvfb.display, (err) => log.debug({ err }, 'the X server refused a request'), stop.signal)
-const screen = await openScreen(connection, xvfb.framebuffer, spec.maxScreen, spec.viewport)
+await display
+const connection = await connectX(DISPLAY, (err) => log.debug({ err }, 'the X server refused a request'), stop.signal)
+const screen = await openScreen(connection, FRAMEBUFFER, spec.maxScreen, spec.viewport)
 const windows = await manageWindows(connection, screen, log)
-const keeper = new Keeper(spec.chromium, screen, windows, { ...process.env, DISPLAY: xvfb.display }, log, stop.signal)
+const keeper = new Keeper(spec.chromium, screen, windows, { ...process.env, DISPLAY }, log, stop.signal)
 const up = keeper.run()
 
 const [{ openKeyboard }, { makeHands }, { serveAgent }] = await Promise.all([import('./computer/keyboard.ts'), import('./computer/hands.ts'), import('./serve.ts')])
@@ -36,13 +36,12 @@ async function end(why: string, code: number): Promise<never> {
   server.closeAllConnections()
   await keeper.close().catch((err: unknown) => log.warn({ err }, 'Chromium did not close'))
   connection.close()
-  xvfb.kill()
   process.exit(code)
 }
 process.on('SIGTERM', () => void end('asked to', 0))
 process.on('SIGINT', () => void end('asked to', 0))
 keeper.on('given_up', (detail) => void end(detail, 1))
-void xvfb.exited.then(() => end('the X server ended', 1))
+void connection.ended.then(() => end('the X server ended', 1))
 up.catch((err: unknown) => {
   log.error({ err }, 'Chromium did not start')
   void end('Chromium did not start', 1)

@@ -119,7 +119,7 @@ describe('a service', () => {
       const { session_id } = (await (await fetch(`${first.url}/browsers`, { method: 'POST', headers: headers(first.key.value) })).json()) as { session_id: string }
       await first[Symbol.asyncDispose]()
       await using second = await start()
-      expect(second.key).toEqual({ value: first.key.value, isNew: false })
+      expect(second.key).toMatchObject({ value: first.key.value, isNew: false })
       const found = await fetch(`${second.url}/browsers/${session_id}?include_deleted=true`, { headers: headers(second.key.value) })
       expect([found.status, ((await found.json()) as { deleted_at?: string }).deleted_at]).toEqual([200, expect.any(String)])
     } finally {

@@ -68,6 +68,8 @@ export interface XConnection {
   /** Resolves when the server has processed everything sent before. */
   sync(): Promise<void>
   close(): void
+  /** Resolves when the connection has ended: the server is gone, or we closed. */
+  ended: Promise<void>
 }
 
 export const eventMask: Record<string, number> = x11.eventMask
@@ -97,5 +99,6 @@ export async function connectX(display: string, onError: (error: Error) => void,
     atom: (name) => ask((done) => x.InternAtom(false, name, done)),
     sync: async () => void (await ask((done) => x.QueryPointer(root, done))),
     close: () => x.terminate(),
+    ended: new Promise((resolve) => x.on('end', () => resolve())),
   }
 }

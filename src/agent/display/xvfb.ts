@@ -1,9 +1,6 @@
-// The X server of an instance: Xvfb with its framebuffer in a file. Started once; ends with the agent's sandbox.
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdirSync } from 'node:fs'
-import { join } from 'node:path'
-import { within } from '../../base/wait.ts'
+// The X server of an instance: Xvfb with its framebuffer in a file. Ends with the instance's sandbox.
+import { connect } from 'node:net'
+import { until } from '../../base/wait.ts'
 
 /** Xvfb compiles its keymap first; 40-340 ms were seen. */
 const XVFB_READY_MS = 20_000
@@ -14,28 +11,24 @@ export interface MaxScreen {
   height: number
 }
 
-export interface XServer {
-  /** As in DISPLAY. */
-  display: string
-  /** The framebuffer: an XWD file whose pixels change in place. */
-  framebuffer: string
-  /** Resolves when the server has ended, which nothing in an instance survives. */
-  exited: Promise<void>
-  kill(): void
-}
+export const DISPLAY = ':0'
+export const DISPLAY_SOCKET = '/tmp/.X11-unix/X0'
+/** A folder in memory. */
+export const FRAMEBUFFER_DIR = '/run/cob/fb'
+export const FRAMEBUFFER = `${FRAMEBUFFER_DIR}/Xvfb_screen0`
 
-/** Starts Xvfb and resolves when it takes connections. `dir` is a folder in memory for the framebuffer. */
-export async function startXvfb(dir: string, max: MaxScreen, signal: AbortSignal): Promise<XServer> {
-  mkdirSync(dir, { recursive: true, mode: 0o700 })
-  mkdirSync('/tmp/.X11-unix', { recursive: true, mode: 0o1777 })
-  const child = spawn('Xvfb', [':0', '-screen', '0', `${max.width}x${max.height}x24`, '-fbdir', dir, '-nolisten', 'tcp', '-displayfd', '3', '-ac', '-noreset', '-dpi', '96'], {
-    stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
-  })
-  const exited = once(child, 'close').then(() => {})
-  const failed = once(child, 'exit').then(([code]) => {
-    throw new Error(`Xvfb ended with ${code}`)
-  })
-  failed.catch(() => {})
-  await within('Xvfb', XVFB_READY_MS, Promise.race([once(child.stdio[3]!, 'data'), failed]), signal)
-  return { display: ':0', framebuffer: join(dir, 'Xvfb_screen0'), exited, kill: () => child.kill('SIGTERM') }
+/** Xvfb's command line. The driver starts it beside the agent, so that it is up by the time Node is. */
+export const xvfbCommand = ({ width, height }: MaxScreen): string[] => [
+  'Xvfb', DISPLAY, '-screen', '0', `${width}x${height}x24`, '-fbdir', FRAMEBUFFER_DIR, '-nolisten', 'tcp', '-ac', '-noreset', '-dpi', '96',
+]
+
+/** Resolves when the X server takes connections. */
+export async function displayReady(signal: AbortSignal): Promise<void> {
+  const takes = () =>
+    new Promise<boolean>((resolve) => {
+      const socket = connect(DISPLAY_SOCKET)
+      socket.on('connect', () => resolve(true)).on('error', () => resolve(false))
+      socket.on('connect', () => socket.destroy())
+    })
+  await until('the X server', XVFB_READY_MS, takes, { everyMs: 2, signal })
 }

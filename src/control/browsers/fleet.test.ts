@@ -7,7 +7,7 @@ import { newId } from '../../base/ids.ts'
 import { silentLog } from '../../base/log.ts'
 import { dataPaths, type DataPaths } from '../../base/paths.ts'
 import { until } from '../../base/wait.ts'
-import type { Driver } from '../../instances/driver.ts'
+import { USUAL_MAX_SCREEN, type Driver } from '../../instances/driver.ts'
 import { fakeDriver } from '../../instances/fake/fake.ts'
 import { openDb, type Db } from '../../store/db.ts'
 import { startPostgres } from '../../store/embedded.ts'
@@ -21,7 +21,7 @@ const NOTICE_MS = 10_000
 
 const HOST = 'here'
 const signal = new AbortController().signal
-const owner = (name?: string): Ownership => ({ name, tags: {}, options: { headless: false, stealth: false, kiosk_mode: false, viewport: WARM_VIEWPORT }, timeoutSeconds: 60 })
+const owner = (name?: string): Ownership => ({ name, tags: {}, options: { headless: false, stealth: false, kiosk_mode: false, viewport: WARM_VIEWPORT, maxScreen: USUAL_MAX_SCREEN }, timeoutSeconds: 60 })
 
 const scope = new AsyncDisposableStack()
 let paths: DataPaths
@@ -69,10 +69,10 @@ describe('a browser', () => {
   test('is started, runs and is ended, and each step is in its log', async () => {
     const { fleet, told } = makeFleet()
     const id = await fleet.start(owner(), signal)
-    expect([await row(id), await runningIds(), fleet.has(id)]).toMatchObject([{ state: 'running', host: HOST }, [id], true])
+    expect([await row(id), await runningIds(), fleet.sessions]).toMatchObject([{ state: 'running', host: HOST }, [id], 1])
     expect(await fleet.end(id, 'deleted')).toBe(true)
     expect(await row(id)).toMatchObject({ state: 'deleted', end_reason: 'deleted', deleted_at: expect.any(Date) as Date })
-    expect([await way(id), told, await runningIds(), fleet.has(id)]).toEqual([['starting', 'running', 'stopping', 'deleted'], [[id, 'deleted']], [], false])
+    expect([await way(id), told, await runningIds(), fleet.sessions]).toEqual([['starting', 'running', 'stopping', 'deleted'], [[id, 'deleted']], [], 0])
   })
 
   test('is ended once, however many ask for it', async () => {
@@ -97,7 +97,7 @@ describe('a browser', () => {
     await (await driver.list())[0]![Symbol.asyncDispose]()
     await until('the crash to be noticed', NOTICE_MS, async () => (await row(id)).state === 'deleted')
     expect([(await row(id)).end_reason, await way(id), told, existsSync(paths.instance(id))]).toEqual(['crashed', ['starting', 'running', 'failed', 'deleted'], [[id, 'crashed']], false])
-    expect(fleet.has(id)).toBe(false)
+    expect(fleet.sessions).toBe(0)
   })
 
   test('that nobody has used for its timeout is ended by the sweep, and no other is', async () => {
@@ -120,7 +120,7 @@ describe('after a crash, the next service', () => {
     const [warm] = await warmIds()
     const { fleet } = makeFleet()
     await fleet.reconcile()
-    expect([fleet.has(id), fleet.has(warm!), fleet.size]).toEqual([true, true, 2])
+    expect([await runningIds(), fleet.sessions]).toEqual([[id, warm!].toSorted(), 1])
     expect([await row(id), await row(warm!)]).toMatchObject([{ state: 'running', name: 'mine' }, { state: 'warm' }])
     expect(await fleet.end(id, 'deleted')).toBe(true)
     expect(await runningIds()).toEqual([warm])

@@ -1,4 +1,5 @@
 // Lists of sessions over real HTTP: order, pages, and every filter. Most rows are written as if they had ended long ago.
+import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
 import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
@@ -8,17 +9,19 @@ const HOUR_MS = 3_600_000
 
 let cloud: FastCloud
 let live: Session[]
+const ELSEWHERE = { id: 'other00000000000000000000', name: 'Elsewhere' }
 beforeAll(async () => {
   cloud = await startFastCloud()
+  const host = readFileSync(cloud.paths.hostId, 'utf8').trim()
   const options = JSON.stringify({ headless: false, stealth: false, kiosk_mode: false, viewport: { width: 1920, height: 1080, refresh_rate: 60 } })
   const long = Date.now() - 1000 * HOUR_MS
+  const insert = (id: string, state: string, where: string, name: string, tags: object, from: Date, to: Date | null) =>
+    cloud.query(`insert into browsers (id, state, host, name, tags, options, made_at, created_at, last_active_at, deleted_at) values ($1, $2, $3, $4, $5, $6, $7, $7, $7, $8)`, [id, state, where, name, JSON.stringify(tags), options, from, to])
   for (let n = 0; n < ENDED; n++) {
-    const at = new Date(long + n * HOUR_MS)
-    await cloud.query(
-      `insert into browsers (id, state, host, name, tags, options, timeout_seconds, made_at, created_at, last_active_at, deleted_at, end_reason) values ($1, 'deleted', 'elsewhere', $2, $3, $4, 60, $5, $5, $5, $6, 'deleted')`,
-      [`old${String(n).padStart(21, '0')}`, `Old-${n}`, JSON.stringify({ old: 'yes', parity: n % 2 === 0 ? 'even' : 'odd' }), options, at, new Date(at.getTime() + HOUR_MS / 2)],
-    )
+    const from = long + n * HOUR_MS
+    await insert(`old${String(n).padStart(21, '0')}`, 'deleted', host, `Old-${n}`, { old: 'yes', parity: n % 2 === 0 ? 'even' : 'odd' }, new Date(from), new Date(from + HOUR_MS / 2))
   }
+  await insert(ELSEWHERE.id, 'running', 'elsewhere', ELSEWHERE.name, {}, new Date(), null)
   live = []
   for (const body of [{ name: 'Alpha', tags: { team: 'a', env: 'prod' } }, { name: 'beta', tags: { team: 'a', env: 'test' } }, { tags: { 'odd[key]': 'x', 'a b': 'c&d' } }, {}]) live.push(await cloud.create(body))
 })
@@ -57,6 +60,16 @@ describe('a list', () => {
     expect((await list('include_deleted=false')).ids).toEqual(liveIds())
     expect((await list('include_deleted=true&status=active')).ids).toEqual(liveIds())
   })
+})
+
+test('a session of another service on the same database, which we cannot reach, is neither listed nor found nor ended', async () => {
+  expect((await list('status=all&query=elsewhere')).ids).toEqual([])
+  expect((await list(`status=all&query=${ELSEWHERE.id}`)).ids).toEqual([])
+  for (const key of [ELSEWHERE.id, ELSEWHERE.name]) {
+    expect((await cloud.fetch(`/browsers/${key}?include_deleted=true`)).status).toBe(404)
+    expect((await cloud.fetch(`/browsers/${key}`, { method: 'DELETE' })).status).toBe(404)
+  }
+  expect((await cloud.query('select state from browsers where id = $1', [ELSEWHERE.id]))[0]!.state).toBe('running')
 })
 
 describe('a page', () => {

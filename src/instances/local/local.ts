@@ -17,7 +17,7 @@ import { writeGuestEtc } from './guest-etc.ts'
 import { findLimits, type Limits } from './limits.ts'
 import { planNetwork } from './network.ts'
 import { removeTree } from './remove-tree.ts'
-import { sandboxCommand } from './sandbox.ts'
+import { AGENT_ENTRY, sandboxCommand } from './sandbox.ts'
 
 /** From nothing to a browser that answers: 0.6 s alone, 12 s when ten start at once on two cores. */
 const START_MS = 90_000
@@ -101,7 +101,7 @@ async function launch(config: Config, spec: InstanceSpec, dir: string, groups: s
   const network = planNetwork(config.allowHostLoopback)
   const etcFiles = writeGuestEtc(join(dir, 'etc'), network)
   const agent = { id: spec.id, viewport: spec.viewport, maxScreen: spec.maxScreen, chromium: config.chromium, logLevel: config.logLevel }
-  const command = sandboxCommand({ spec: agent, dir, etcFiles, network, user, groups, cache: { dir: cache, writable: false }, entry: 'agent/main.ts' })
+  const command = sandboxCommand({ spec: agent, dir, etcFiles, network, user, groups, cache: { dir: cache, writable: false }, entry: AGENT_ENTRY })
   using listener = await listen(join(dir, 'agent.sock'))
   const logFd = openSync(join(dir, 'agent.log'), 'a', 0o600)
   try {

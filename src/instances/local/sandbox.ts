@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { AgentSpec } from '../../agent/spec.ts'
+import { DISPLAY_SOCKET, FRAMEBUFFER_DIR, xvfbCommand } from '../../agent/display/xvfb.ts'
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import { asUser, type Command } from '../../base/unprivileged.ts'
 import type { User } from '../../base/user.ts'
@@ -22,6 +23,9 @@ export interface SandboxPlan {
   /** The program below src/ that is run. */
   entry: string
 }
+
+/** The agent itself; the other program there is loads its code only. */
+export const AGENT_ENTRY = 'agent/main.ts'
 
 /** Where the compiled code lies inside. */
 const CACHE_DIR = '/opt/cob-cache'
@@ -50,7 +54,7 @@ export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cac
       ...SHARED_ETC.flatMap((name) => ['--ro-bind-try', `/etc/${name}`, `/etc/${name}`]),
       '--tmpfs', '/etc/chromium/policies',
       '--proc', '/proc', '--dev', '/dev',
-      '--perms', '1777', '--tmpfs', '/tmp', '--perms', '0755', '--tmpfs', '/run', '--perms', '0700', '--dir', '/run/cob',
+      '--perms', '1777', '--tmpfs', '/tmp', '--perms', '0755', '--tmpfs', '/run', '--perms', '0700', '--dir', '/run/cob', '--perms', '0700', '--dir', FRAMEBUFFER_DIR, '--perms', '1777', '--dir', dirname(DISPLAY_SOCKET),
       '--dir', '/var/tmp', '--dir', '/var/lib', '--symlink', '/run', '/var/run', '--ro-bind-try', '/var/cache/fontconfig', '/var/cache/fontconfig',
       '--bind', seen.home!, '/home/kernel',
       '--ro-bind', `${seen.code}/src`, '/opt/cob/src', '--ro-bind', `${seen.code}/node_modules`, '/opt/cob/node_modules', '--ro-bind', `${seen.code}/package.json`, '/opt/cob/package.json',
@@ -59,7 +63,9 @@ export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cac
       '--remount-ro', '/',
       '--chdir', '/home/kernel', '--clearenv',
       ...Object.entries(environment(spec)).flatMap(([name, value]) => ['--setenv', name, value]),
-      '--', '/opt/node/node', '--disable-warning=ExperimentalWarning', `--max-semi-space-size=${SEMI_SPACE_MB}`, `/opt/cob/src/${entry}`,
+      // The display starts beside the agent and becomes its child, for the shell becomes the agent.
+      '--', '/bin/sh', '-c', `${entry === AGENT_ENTRY ? `${xvfbCommand(spec.maxScreen).join(' ')} </dev/null & ` : ''}exec "$@"`, 'sh',
+      '/opt/node/node', '--disable-warning=ExperimentalWarning', `--max-semi-space-size=${SEMI_SPACE_MB}`, `/opt/cob/src/${entry}`,
     ]
     const inside = ['ulimit -c 0', ...(network.pasta.length > 0 ? [network.routes] : []), 'exec "$@"'].join('\n')
     return [...network.pasta, '/bin/sh', '-c', inside, 'sh', ...bwrap]
