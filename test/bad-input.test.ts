@@ -239,7 +239,7 @@ function check({ status, headers, body }: Answer, hasBody = true): void {
   if (status >= 500) throw new Error(`answered ${status}: ${text.slice(0, 300)} ${JSON.stringify(cloud.errors.slice(-1), errorsAsText)}`)
   if (!/^[\w.-]{1,100}$/.test(String(headers['x-request-id']))) throw new Error(`answered ${status} with the request id "${String(headers['x-request-id'])}": ${text.slice(0, 300)}`)
   if (status < 400 || !hasBody) return
-  if (!/^application\/json/.test(String(headers['content-type']))) throw new Error(`answered ${status} as ${String(headers['content-type'])}: ${text.slice(0, 300)}`)
+  if (!String(headers['content-type']).startsWith('application/json')) throw new Error(`answered ${status} as ${String(headers['content-type'])}: ${text.slice(0, 300)}`)
   conforms('ErrorModel', JSON.parse(text))
   if (/node_modules|\bat .*\.ts:\d|node:internal/.test(text)) throw new Error(`tells of our insides: ${text}`)
 }

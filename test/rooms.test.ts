@@ -40,7 +40,7 @@ const RULES: Rule[] = [
   },
   {
     files: 'instances/**',
-    may: ['instances/*.ts', 'instances/local/**', 'base/**', 'http/**', 'agent/**/contract.ts'],
+    may: ['instances/*.ts', 'instances/local/**', 'base/**', 'http/**', 'agent/**/contract.ts', 'agent/spec.ts'],
     mayTypes: ['agent/spec.ts', 'agent/display/xvfb.ts'],
     why: 'a driver starts agents and talks to them: it needs to know what an agent is told and says, never how it works',
   },
@@ -74,7 +74,7 @@ const everyFile = readdirSync(SRC, { recursive: true, withFileTypes: true })
   .map((entry) => relative(SRC, join(entry.parentPath, entry.name)))
   .sort()
 // Tests may look behind every wall.
-const files = everyFile.filter((file) => /\.ts$/.test(file) && !/\.(test|suite|d)\.ts$/.test(file))
+const files = everyFile.filter((file) => file.endsWith('.ts') && !/\.(test|suite|d)\.ts$/.test(file))
 const text = (file: string): string => readFileSync(join(SRC, file), 'utf8')
 const imports = files.flatMap((file) => importsOf(file, text(file)))
 
@@ -133,7 +133,7 @@ describe('rooms', () => {
   })
 
   test('every file of src/ opens by saying what lives in it', () => {
-    expect(everyFile.filter((file) => /\.ts$/.test(file) && !/\.d\.ts$/.test(file) && !text(file).startsWith('// '))).toEqual([])
+    expect(everyFile.filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts') && !text(file).startsWith('// '))).toEqual([])
   })
 })
 

@@ -1,8 +1,8 @@
 // The process inside an instance: starts Chromium on the display, serves the tools, and ends everything when it ends.
 // Its listening socket is standard input: the driver made it outside the sandbox, where nothing in here can replace it.
 import { makeLog } from '../base/log.ts'
-import { DISPLAY, FRAMEBUFFER, displayReady } from './display/xvfb.ts'
-import type { AgentSpec } from './spec.ts'
+import { displayReady } from './display/xvfb.ts'
+import { DISPLAY, FRAMEBUFFER, type AgentSpec } from './spec.ts'
 
 const spec = JSON.parse(process.env.COB_AGENT ?? '{}') as AgentSpec
 delete process.env.COB_AGENT

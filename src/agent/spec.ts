@@ -1,4 +1,4 @@
-// What an agent is told when it starts: one JSON object in COB_AGENT.
+// What a driver and the agent in its instance agree on: what the agent is told (one JSON object in COB_AGENT), and its display.
 import { z } from 'zod'
 import { Viewport } from './session/contract.ts'
 
@@ -13,3 +13,20 @@ export const AgentSpec = z.object({
   token: z.string().optional(),
 })
 export type AgentSpec = z.infer<typeof AgentSpec>
+
+/** The largest screen, in pixels; RandR may choose any size up to it. */
+export interface MaxScreen {
+  width: number
+  height: number
+}
+
+export const DISPLAY = ':0'
+export const DISPLAY_SOCKET = '/tmp/.X11-unix/X0'
+/** A folder in memory. */
+export const FRAMEBUFFER_DIR = '/run/cob/fb'
+export const FRAMEBUFFER = `${FRAMEBUFFER_DIR}/Xvfb_screen0`
+
+/** Xvfb's command line. The driver starts it beside the agent, so that it is up by the time Node is. */
+export const xvfbCommand = ({ width, height }: MaxScreen): string[] => [
+  'Xvfb', DISPLAY, '-screen', '0', `${width}x${height}x24`, '-fbdir', FRAMEBUFFER_DIR, '-nolisten', 'tcp', '-ac', '-noreset', '-dpi', '96',
+]

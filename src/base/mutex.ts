@@ -3,17 +3,29 @@
 export class Mutex {
   #tail: Promise<void> = Promise.resolve()
 
-  /** Runs `work` when every earlier caller has finished; a caller whose signal aborts while waiting leaves the queue. */
+  /** Runs `work` when every earlier caller has finished; a caller whose signal aborts while waiting leaves the queue at once. */
   async run<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     const before = this.#tail
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#tail = before.then(() => promise)
     try {
-      await before
-      signal?.throwIfAborted()
+      await turn(before, signal)
       return await work()
     } finally {
       resolve()
     }
+  }
+}
+
+async function turn(before: Promise<void>, signal?: AbortSignal): Promise<void> {
+  signal?.throwIfAborted()
+  const { promise: left, reject } = Promise.withResolvers<never>()
+  const onAbort = () => reject(signal?.reason)
+  signal?.addEventListener('abort', onAbort, { once: true })
+  try {
+    await Promise.race([before, left])
+    signal?.throwIfAborted()
+  } finally {
+    signal?.removeEventListener('abort', onAbort)
   }
 }

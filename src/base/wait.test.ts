@@ -1,5 +1,5 @@
 // Waits end: with what was awaited, with their limit, or with their caller.
-import { once } from 'node:events'
+import { getEventListeners, once } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { WaitTimeout, sleep, until, within } from './wait.ts'
@@ -69,7 +69,6 @@ test('a wait that has ended listens to its caller no more', async () => {
   const caller = new AbortController()
   await within('an answer', LONG_MS, Promise.resolve(), caller.signal)
   await sleep(0, caller.signal)
-  const { getEventListeners } = await import('node:events')
   expect(getEventListeners(caller.signal, 'abort')).toEqual([])
   const heard = once(caller.signal, 'abort')
   caller.abort()

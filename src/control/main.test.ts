@@ -57,7 +57,7 @@ describe('a caller', () => {
     const { session_id } = await cloud.create()
     const paths = [['POST', '/browsers'], ['PATCH', `/browsers/${session_id}`], ['POST', `/browsers/${session_id}/computer/screenshot`], ['POST', `/browsers/${session_id}/computer/drag_mouse`]] as const
     for (const [method, path] of paths) {
-      const send = (body: BodyInit, type = 'application/json') => refused(cloud.fetch(path, { method, body, headers: { 'content-type': type } }))
+      const send = (body: RequestInit['body'], type = 'application/json') => refused(cloud.fetch(path, { method, body, headers: { 'content-type': type } }))
       expect(await send('{"a":')).toMatchObject({ status: 400, message: expect.stringMatching(/^body: is not valid JSON/) as string })
       expect(await send('[]')).toMatchObject({ status: 400 })
       expect(await send('{}', 'text/plain')).toMatchObject({ status: 400, message: 'content-type: must be application/json' })

@@ -1,23 +1,52 @@
 // Reading what a caller sent: bodies within their limit, JSON that the store can hold, queries with maps in brackets.
 import type { IncomingMessage } from 'node:http'
-import { fault, type FieldProblem } from './fault.ts'
+import { fault, type Fault, type FieldProblem } from './fault.ts'
 
-/** Reads the whole body. @throws 413 as soon as more than `limitBytes` were announced or have arrived. */
+/** What is left of a refused body is read and dropped up to here, so that its sender gets to the answer; then the connection is cut. */
+const DRAIN_BYTES = 32 * 1024 * 1024
+const DRAIN_MS = 5_000
+
+/** Reads the whole body. @throws 413 as soon as more than `limitBytes` were announced, or at its end when more have arrived. */
 export async function readBody(request: IncomingMessage, limitBytes: number): Promise<Buffer> {
-  if (Number(request.headers['content-length'] ?? 0) > limitBytes) throw fault.tooLarge(limitBytes)
+  if (announced(request) > limitBytes) throw await tooLarge(request, limitBytes)
   const chunks: Buffer[] = []
   let length = 0
-  try {
-    for await (const chunk of request as AsyncIterable<Buffer>) {
-      length += chunk.length
-      if (length > limitBytes) throw fault.tooLarge(limitBytes)
-      chunks.push(chunk)
-    }
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ECONNRESET') throw fault.clientClosed()
-    throw error
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const onData = (chunk: Buffer) => {
+    length += chunk.length
+    if (length > limitBytes) resolve()
+    else chunks.push(chunk)
   }
+  request.on('data', onData).on('end', resolve).on('error', reject).on('close', () => reject(fault.clientClosed()))
+  try {
+    await promise
+  } catch {
+    throw fault.clientClosed()
+  } finally {
+    request.off('data', onData)
+  }
+  if (length > limitBytes) throw await tooLarge(request, limitBytes)
   return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, length)
+}
+
+/** The length that a request says its body has; 0 when it says none. */
+export const announced = (request: IncomingMessage): number => Number(request.headers['content-length'] ?? 0)
+
+/** The fault for a body over the limit, once its sender has sent it or has had time enough. A sender who is cut off before would never read why. */
+export async function tooLarge(request: IncomingMessage, limitBytes: number): Promise<Fault> {
+  let dropped = 0
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, DRAIN_MS)
+  request.on('data', (chunk: Buffer) => {
+    dropped += chunk.length
+    if (dropped > DRAIN_BYTES) resolve()
+  })
+  request.on('end', resolve).on('close', resolve).on('error', () => resolve())
+  if (request.readableEnded || request.destroyed) resolve()
+  request.resume()
+  await promise
+  clearTimeout(timer)
+  return fault.tooLarge(limitBytes)
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
@@ -60,6 +89,15 @@ function unstorable(value: unknown, path: string[]): FieldProblem | undefined {
 
 /** Whether `text` holds characters that no name, tag or address of ours may hold. */
 export const badText = (text: string): boolean => text.includes('\0') || !text.isWellFormed()
+
+/** @throws 400 naming the parameter of a path or query that holds such characters, in a map too. */
+export function checkText(values: object, path: string[] = []): void {
+  for (const [name, value] of Object.entries(values)) {
+    const field = [...path, badText(name) ? '?' : name]
+    if (badText(name) || (typeof value === 'string' && badText(value))) throw fault.field(field.join('.'), 'must not hold U+0000')
+    if (typeof value === 'object' && value !== null) checkText(value, field)
+  }
+}
 
 /** Query text to an object: `a=1&tags[k]=v` gives `{a: '1', tags: {k: 'v'}}`; a repeated name gives an array. */
 export function parseQuery(query: string): Record<string, unknown> {

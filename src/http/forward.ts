@@ -1,5 +1,7 @@
 // Re-homing: routes of one server offered by another, bodies streamed through and never held whole.
 import type { FastifyRequest } from 'fastify'
+import type { IncomingMessage } from 'node:http'
+import { announced, tooLarge } from './body.ts'
 import { crossing, fetchFrom, type Endpoint } from './endpoint.ts'
 import { Fault, fault } from './fault.ts'
 import { register, type MountContext } from './mount.ts'
@@ -24,11 +26,11 @@ export function mountForward(context: MountContext, contract: Contract, reach: (
       if (reply.raw.closed) target.release()
       else reply.raw.once('close', target.release)
       signal.throwIfAborted()
-      const response = await fetchFrom(
+      const response = await sendOn(request.raw, route.maxBodyBytes, signal, (during) => fetchFrom(
         target.endpoint,
         { method: request.method, path: innerPath(request.url), headers: { ...crossing(request.headers, 'host', 'authorization', 'cookie', 'expect'), 'x-request-id': request.id }, body: request.raw },
-        signal,
-      ).catch(async (error: unknown) => {
+        during,
+      )).catch(async (error: unknown) => {
         if (signal.aborted || error instanceof Fault) throw error
         // It may be gone by now, which is another answer than not answering.
         await reach(request, route, signal).then(({ release }) => release())
@@ -36,6 +38,22 @@ export function mountForward(context: MountContext, contract: Contract, reach: (
       })
       return reply.code(response.statusCode ?? 502).headers(crossing(response.headers, 'x-request-id') as Record<string, string>).send(response)
     })
+  }
+}
+
+/** Sends a request on with its body. @throws 413, with the other side let go, when the body is over the limit */
+async function sendOn(raw: IncomingMessage, limitBytes: number, signal: AbortSignal, send: (signal: AbortSignal) => Promise<IncomingMessage>): Promise<IncomingMessage> {
+  if (announced(raw) > limitBytes) throw await tooLarge(raw, limitBytes)
+  const over = new AbortController()
+  let length = 0
+  raw.on('data', (chunk: Buffer) => {
+    length += chunk.length
+    if (length > limitBytes && !over.signal.aborted) over.abort()
+  })
+  try {
+    return await send(AbortSignal.any([signal, over.signal]))
+  } catch (error) {
+    throw over.signal.aborted ? await tooLarge(raw, limitBytes) : error
   }
 }
 

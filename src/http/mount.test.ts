@@ -78,7 +78,7 @@ afterAll(() => context.app.close())
 
 const call = (method: string, path: string, init: RequestInit = {}): Promise<Response> => fetch(origin + path, { ...init, method, headers: { authorization: `Bearer ${KEY}`, ...(init.headers as Record<string, string>) } })
 const send = (method: string, path: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> =>
-  call(method, path, { body: typeof body === 'string' || body instanceof Uint8Array ? (body as BodyInit) : JSON.stringify(body), headers: { 'content-type': 'application/json', ...headers } })
+  call(method, path, { body: typeof body === 'string' || body instanceof Uint8Array ? (body as RequestInit['body']) : JSON.stringify(body), headers: { 'content-type': 'application/json', ...headers } })
 const problem = async (response: Response): Promise<{ status: number; code: string; message: string; details?: { message: string }[] }> => ({ status: response.status, ...((await response.json()) as { code: string; message: string }) })
 
 describe('a caller', () => {

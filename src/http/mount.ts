@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Readable } from 'node:stream'
 import type { z } from 'zod'
 import type { Log } from '../base/log.ts'
-import { badText, parseJson, readBody } from './body.ts'
+import { checkText, parseJson, readBody } from './body.ts'
 import { Fault, asFault, fault, problemsOf, type FieldProblem } from './fault.ts'
 import type { Call, Contract, Handlers, Route } from './route.ts'
 
@@ -37,6 +37,7 @@ export function register(context: MountContext, route: Route, answer: (request: 
       const timer = setTimeout(() => controller.abort(fault.deadline(route.deadlineMs)), route.deadlineMs)
       try {
         if (route.access === 'key') await context.authenticate(bearer(request), controller.signal)
+        checkText({ ...(request.params as object), ...(request.query as object) })
         return await answer(request, reply, controller.signal)
       } catch (error) {
         // A handler that was told to stop says so in its own words; the caller is told why it was stopped.
@@ -67,8 +68,6 @@ async function parse(route: Route, request: FastifyRequest): Promise<{ params: u
     if (!result.success) problems.push(...problemsOf(result.error))
     return result.data
   }
-  for (const [name, value] of Object.entries({ ...(request.params as object), ...(request.query as object) }))
-    if (typeof value === 'string' && badText(value)) throw fault.field(name, 'must not hold U+0000')
   const params = check(route.params, request.params)
   const query = check(route.query, request.query)
   const body = takesBody(route) ? check(route.body, parseJson(await readBody(request.raw, route.maxBodyBytes), request.headers['content-type'], route.bodyOptional)) : undefined

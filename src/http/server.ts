@@ -1,6 +1,6 @@
 // One HTTP server in the manner of this house, for the control plane and for the agent alike.
 import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
-import { METHODS, type IncomingMessage, type ServerOptions } from 'node:http'
+import { METHODS, type IncomingMessage, type ServerOptions, type ServerResponse } from 'node:http'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
 import { parseQuery } from './body.ts'
@@ -31,7 +31,13 @@ export function makeServer(settings: ServerSettings): MountContext {
     forceCloseConnections: true,
     keepAliveTimeout: KEEP_ALIVE_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
-    http: { headersTimeout: HEADERS_TIMEOUT_MS } as ServerOptions,
+    http: {
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      // A request without Host is answered by the parser with no body otherwise; ours says what is wrong.
+      requireHostHeader: false,
+      // Offers of HTTP/2 (Java, curl --http2) are not taken up, and the request is answered as it is.
+      shouldUpgradeCallback: (request: IncomingMessage) => request.headers.upgrade?.toLowerCase() === 'websocket',
+    } as ServerOptions,
     exposeHeadRoutes: true,
     routerOptions: { maxParamLength: 2048, ignoreDuplicateSlashes: true, querystringParser: parseQuery },
     frameworkErrors: (error, request, reply) => {
@@ -49,8 +55,14 @@ export function makeServer(settings: ServerSettings): MountContext {
   app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
   app.setErrorHandler((error, request, reply) => sendFault(log, request, reply, error))
   app.setNotFoundHandler((request, reply) => sendFault(log, request, reply, fault.noRoute(request.method, path(request))))
+  // Without a listener Node answers an expectation that it does not know by itself, with no body.
+  app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    delete request.headers.expect
+    app.server.emit('request', request, response)
+  })
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('x-request-id', request.id)
+    if (request.raw.httpVersion === '1.1' && request.headers.host === undefined) throw fault.field('host', 'a request of HTTP/1.1 must have one')
   })
   app.addHook('onResponse', async (request, reply) => {
     const done = { id: routeId(request), method: request.method, status: reply.statusCode, ms: reply.elapsedTime }

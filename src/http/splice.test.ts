@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { CRASHED } from '../agent/session/sockets.ts'
+import { CRASHED } from '../agent/chromium/crashed.ts'
 import { within } from '../base/wait.ts'
 import { FrameBoundary, closeFrame, splice } from './splice.ts'
 

@@ -1,5 +1,6 @@
 // Two sockets joined byte by byte. WebSocket frames are not parsed or re-framed; we only know where one ends, so that
 // a last frame of our own (the reason for the end) can be put where it belongs.
+import { once } from 'node:events'
 import type { Duplex } from 'node:stream'
 
 /** Why a spliced WebSocket ends, for its close frame. */
@@ -88,7 +89,8 @@ export async function splice(client: Duplex, upstream: Duplex, head: Buffer, why
   // A broken socket closes; how it broke is of no use to the other side.
   client.on('error', () => client.destroy())
   upstream.on('error', () => upstream.destroy())
-  client.on('end', () => upstream.end())
+  // A WebSocket that is closed in one direction is closed: an upstream that does not answer any more would never end it.
+  client.on('end', onClientGone)
   client.on('close', onClientGone)
   upstream.on('end', onUpstreamGone)
   upstream.on('close', onUpstreamGone)
@@ -99,11 +101,12 @@ export async function splice(client: Duplex, upstream: Duplex, head: Buffer, why
   upstream.off('data', forward)
   upstream.destroy()
   if (!client.destroyed) {
+    const closed = once(client, 'close').catch(() => {})
     if (boundary.isBetweenFrames && !boundary.isClosed) client.write(closeFrame(await why()))
     client.end()
     client.resume()
     const timer = setTimeout(() => client.destroy(), CLOSE_LINGER_MS)
-    await clientGone
+    await closed
     clearTimeout(timer)
   }
 }

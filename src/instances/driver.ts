@@ -1,6 +1,6 @@
 // THE SEAM. A driver starts instances and finds those that run; nothing above it asks which driver it has.
 import type { Endpoint } from '../http/endpoint.ts'
-import type { MaxScreen } from '../agent/display/xvfb.ts'
+import type { MaxScreen } from '../agent/spec.ts'
 import type { Viewport } from '../agent/session/contract.ts'
 
 /** What an instance is started with. */

@@ -77,6 +77,22 @@ test('a start right after the server was killed with -9 recovers everything that
   await second.stop()
 })
 
+test('ensure does nothing while the server runs, and starts it again when it was killed, with its data', async () => {
+  const postgres = await start()
+  const signal = AbortSignal.timeout(START_MS)
+  await query(postgres, 'create table kept as select 42 as answer')
+  const server = serverOf(paths)!
+  await postgres.ensure(signal)
+  expect(serverOf(paths)).toEqual(server)
+  signalProcess(server, 'SIGKILL')
+  await until('the killed server to leave', GONE_MS, () => !isAlive(server))
+  await postgres.ensure(signal)
+  expect(serverOf(paths)).not.toEqual(server)
+  expect(await query(postgres, 'select answer from kept')).toEqual([{ answer: 42 }])
+  await postgres.stop()
+  expect(serverOf(paths)).toBeUndefined()
+})
+
 test('a start after a power cut, when the pid file names a process of somebody else, starts a server', async () => {
   const first = await start()
   signalProcess(serverOf(paths)!, 'SIGKILL')

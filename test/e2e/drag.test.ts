@@ -129,7 +129,7 @@ test.each([
   ['duration_ms', { path: [[1, 1], [2, 2]], duration_ms: 10_001 }],
   ['steps_per_segment', { path: [[1, 1], [2, 2]], steps_per_segment: 0 }],
   ['step_delay_ms', { path: [[1, 1], [2, 2]], smooth: false, step_delay_ms: -1 }],
-  ['step_delay_ms', { path: [[1, 1], [2, 2]], smooth: false, steps_per_segment: 100_000, step_delay_ms: 100 }],
+  ['steps_per_segment', { path: [[1, 1], [2, 2]], smooth: false, steps_per_segment: 100_000, step_delay_ms: 100 }],
   ['hold_keys.1', { path: [[1, 1], [2, 2]], hold_keys: ['a', 'NoSuchKey'] }],
   ['speed', { path: [[1, 1], [2, 2]], speed: 1 }],
 ])('wrong input is refused by name and moves nothing: %s', async (field, body) => {

@@ -6,7 +6,7 @@ import { once } from 'node:events'
 import { WebSocket } from 'ws'
 import type { Log } from '../../base/log.ts'
 import { within } from '../../base/wait.ts'
-import { CRASHED } from '../session/sockets.ts'
+import { CRASHED } from './crashed.ts'
 
 const CDP_CONNECT_MS = 10_000
 

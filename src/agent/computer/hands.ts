@@ -11,6 +11,8 @@ import { FRAME_MS, smoothPath, straightPath, type Point } from './path.ts'
 /** Button numbers of the X protocol. */
 const BUTTONS = { left: 1, middle: 2, right: 3 } as const
 
+const tooLong = (field: string) => fault.field(field, `the drag would take longer than ${MAX_ACTION_MS} ms`)
+
 export interface Hands {
   /** Runs `work` when every earlier caller is done; screenshots take a turn too, so none shows the middle of an action. */
   turn<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T>
@@ -37,11 +39,12 @@ export function makeHands(connection: Pick<XConnection, 'xtest' | 'root' | 'sync
   async function drag(wanted: DragMouse, signal: AbortSignal): Promise<void> {
     onScreen(wanted.path)
     const keys = keyboard.codes(wanted.hold_keys ?? [], 'hold_keys')
-    if (!wanted.smooth && (wanted.path.length - 1) * wanted.steps_per_segment * Math.max(1, wanted.step_delay_ms) > MAX_ACTION_MS)
-      throw fault.field('step_delay_ms', `the drag would take longer than ${MAX_ACTION_MS} ms`)
-    if (wanted.delay > MAX_ACTION_MS) throw fault.field('delay', `must be at most ${MAX_ACTION_MS}`)
+    // Counted before it is planned: a million steps are no plan.
+    if (!wanted.smooth && (wanted.path.length - 1) * wanted.steps_per_segment * Math.max(1, wanted.step_delay_ms) > MAX_ACTION_MS) throw tooLong('steps_per_segment')
+    const steps = wanted.smooth ? smoothPath(wanted.path, wanted.duration_ms, screen.viewport, random) : straightPath(wanted.path, wanted.steps_per_segment, wanted.step_delay_ms)
+    if (wanted.delay > MAX_ACTION_MS) throw tooLong('delay')
+    if (wanted.delay + steps.at(-1)!.atMs > MAX_ACTION_MS) throw tooLong('path')
     await turns.run(async () => {
-      const steps = wanted.smooth ? smoothPath(wanted.path, wanted.duration_ms, screen.viewport, random) : straightPath(wanted.path, wanted.steps_per_segment, wanted.step_delay_ms)
       const [first] = wanted.path
       moveTo(first![0], first![1])
       // The page must have seen the pointer arrive before the button goes down, or it would hit what was under it before.

@@ -2,7 +2,7 @@
 import type { Viewport } from '../session/contract.ts'
 import { openFramebuffer, type Pixels, type Region } from './framebuffer.ts'
 import type { XConnection } from './x11.ts'
-import type { MaxScreen } from './xvfb.ts'
+import type { MaxScreen } from '../spec.ts'
 
 export interface Screen {
   readonly viewport: Viewport

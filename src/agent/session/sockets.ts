@@ -7,10 +7,8 @@ import { upgradeTo, type Upgraded } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
 import { splice } from '../../http/splice.ts'
 import { completeHandshake, handshakeHeaders, type UpgradeHandler } from '../../http/upgrade.ts'
+import { CRASHED } from '../chromium/crashed.ts'
 import type { Browser } from '../chromium/keeper.ts'
-
-/** The close code for a browser that crashed; it is being started again behind the same URL. */
-export const CRASHED = { code: 4003, reason: { reason: 'crashed', message: 'the browser is being started again; connect to the same URL' } } as const
 
 /** Between closing its port and its last breath a Chromium that ends takes this long at most; the next one is behind it. */
 const LAST_BREATH_MS = 5_000

@@ -38,9 +38,6 @@ export interface Browsers {
 }
 
 export function makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers }: BrowsersSettings): Browsers {
-  /** Creates under way that have no instance yet. */
-  let creating = 0
-
   async function present(row: BrowserRow, origin: string): Promise<Browser> {
     const { options } = row
     const ws = origin.replace(/^http/, 'ws')
@@ -81,26 +78,26 @@ export function makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers }:
   }
 
   /** A warm browser that still runs, or a fresh one. */
-  async function obtain(ownership: Ownership, signal: AbortSignal): Promise<{ row: BrowserRow; warm: boolean }> {
+  async function obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<{ row: BrowserRow; warm: boolean }> {
     const { viewport } = ownership.options
     const fitsWarm = viewport.width <= USUAL_MAX_SCREEN.width && viewport.height <= USUAL_MAX_SCREEN.height
     while (fitsWarm) {
       const row = await claimWarm(db, host, WARM_KIND, ownership)
       if (!row) break
       fleet.refill()
-      if (fleet.take(row.id)) return { row, warm: true }
+      if (fleet.take(row.id, leaveSeat)) return { row, warm: true }
       await fleet.end(row.id, 'lost')
     }
-    const id = await fleet.start(ownership, signal)
+    const id = await fleet.start(ownership, signal, leaveSeat)
     return { row: await find(id), warm: false }
   }
 
   return {
     async create(wanted, origin, signal) {
-      if (fleet.sessions + creating >= maxBrowsers) throw fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
+      const leaveSeat = fleet.seat(maxBrowsers)
+      if (!leaveSeat) throw fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
       const options = optionsOf(wanted)
-      creating++
-      const { row, warm } = await named(wanted.name, obtain({ name: wanted.name, tags: wanted.tags ?? {}, options, timeoutSeconds: wanted.timeout_seconds }, signal)).finally(() => creating--)
+      const { row, warm } = await named(wanted.name, obtain({ name: wanted.name, tags: wanted.tags ?? {}, options, timeoutSeconds: wanted.timeout_seconds }, leaveSeat, signal)).finally(leaveSeat)
       const release = activity.hold(row.id)
       try {
         await fit(row, fitOf(options, warm), signal)

@@ -1,9 +1,11 @@
 // How many sessions one machine takes (COB_MAX_BROWSERS), and that warm browsers, which nobody owns, are no sessions.
 import { describe, expect, test } from 'vitest'
-import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
-import { until } from '../../base/wait.ts'
+import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
+import { sleep, until } from '../../base/wait.ts'
 
 const WARM_MS = 10_000
+/** A start over the fake driver takes a few milliseconds; every quarter of one is tried. */
+const ROUNDS = 60
 const create = (cloud: FastCloud) => cloud.send('POST', '/browsers', {})
 const warm = (cloud: FastCloud) => until('a warm browser', WARM_MS, async () => (await cloud.query(`select 1 from browsers where state = 'warm'`)).length > 0)
 
@@ -31,5 +33,16 @@ describe('a machine for two sessions', () => {
     await using cloud = await startFastCloud({ COB_MAX_BROWSERS: '2', COB_WARM_BROWSERS: '0' })
     const answers = await Promise.all(Array.from({ length: 8 }, () => create(cloud)))
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 200, 429, 429, 429, 429, 429, 429])
+  })
+
+  test('takes two also when the second comes at any moment of the first one\'s start', async () => {
+    await using cloud = await startFastCloud({ COB_MAX_BROWSERS: '2', COB_WARM_BROWSERS: '0' })
+    for (let round = 0; round < ROUNDS; round++) {
+      const first = create(cloud)
+      await sleep(round / 4)
+      const answers = await Promise.all([first, create(cloud)])
+      expect([round, answers.map(({ status }) => status)]).toEqual([round, [200, 200]])
+      for (const answer of answers) await cloud.fetch(`/browsers/${((await answer.json()) as Session).session_id}`, { method: 'DELETE' })
+    }
   })
 })

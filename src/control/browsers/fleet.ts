@@ -39,6 +39,8 @@ export class Fleet {
   readonly #ending = new Map<string, Promise<void>>()
   readonly #stop = new AbortController()
   #refilling: Promise<void> | undefined
+  /** Seats given out for sessions that have no instance yet. */
+  #seats = 0
   #refillAt = 0
   #well = true
 
@@ -51,14 +53,29 @@ export class Fleet {
     return this.#instances.size - this.#warm.size
   }
 
+  /**
+   * A seat for a session that is about to be made; undefined when all `of` are taken. It is given back, once, by whoever
+   * gets the session its instance, and by its maker in any case.
+   */
+  seat(of: number): (() => void) | undefined {
+    if (this.sessions + this.#seats >= of) return undefined
+    this.#seats++
+    let held = true
+    return () => {
+      if (held) this.#seats--
+      held = false
+    }
+  }
+
   /** Whether the last attempt to keep a warm browser worked. */
   get isWell(): boolean {
     return this.#well
   }
 
   /** Notes that a warm instance has become a session; false when it has ended in the meantime. */
-  take(id: string): boolean {
+  take(id: string, leaveSeat: () => void): boolean {
     this.#warm.delete(id)
+    leaveSeat()
     return this.#instances.has(id)
   }
 
@@ -84,13 +101,13 @@ export class Fleet {
   }
 
   /** Boots an instance for a caller. @throws when it does not come up; nothing is left then. */
-  async start(ownership: Ownership, signal: AbortSignal): Promise<string> {
+  async start(ownership: Ownership, signal: AbortSignal, leaveSeat = () => {}): Promise<string> {
     const id = newId()
     const { viewport } = ownership.options
     await insertStarting(this.#settings.db, id, this.#settings.host, null, ownership)
     const instance = await this.#boot(id, { id, viewport, maxScreen: ownership.options.maxScreen }, signal)
     const now = new Date()
-    await this.#moved(instance, 'running', { endpoint: JSON.stringify(instance.agent), created_at: now, last_active_at: now })
+    await this.#moved(instance, 'running', { endpoint: JSON.stringify(instance.agent), created_at: now, last_active_at: now }, leaveSeat)
     return id
   }
 
@@ -167,12 +184,15 @@ export class Fleet {
   }
 
   /** Enters a booted instance into its new state, or ends it when the row has gone another way. */
-  async #moved(instance: Instance, to: 'warm' | 'running', columns: Record<string, unknown>): Promise<void> {
+  async #moved(instance: Instance, to: 'warm' | 'running', columns: Record<string, unknown>, leaveSeat = () => {}): Promise<void> {
     const moved = await moveBrowser(this.#settings.db, instance.id, to, null, columns).catch(async (error: unknown) => {
       await instance[Symbol.asyncDispose]()
       throw error
     })
-    if (moved) return this.#adopt(instance, to === 'warm')
+    if (moved) {
+      leaveSeat()
+      return this.#adopt(instance, to === 'warm')
+    }
     await instance[Symbol.asyncDispose]()
     await this.#close(instance.id, 'abandoned')
     throw new Error(`browser ${instance.id} was ended while it started`)

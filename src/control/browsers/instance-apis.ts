@@ -24,7 +24,7 @@ export function innerPath(url: string): string {
   const [path = '', query = ''] = url.split('?', 2)
   const rest = new URLSearchParams(query)
   rest.delete('jwt')
-  return path.replaceAll(/\/+/g, '/').replace(/^\/browsers\/[^/]+/, '') + (rest.size > 0 ? `?${rest.toString()}` : '')
+  return path.replace(/^https?:\/\/[^/]*/i, '').replaceAll(/\/+/g, '/').replace(/^\/browsers\/[^/]+/, '') + (rest.size > 0 ? `?${rest.toString()}` : '')
 }
 
 /** Finds the agent of a forwarded call: a key opens every session, a session's token (`?jwt=`) only its own. */

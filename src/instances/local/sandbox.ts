@@ -1,8 +1,7 @@
 // The command line of an instance: pasta (network) -> bwrap (users, processes, mounts) -> agent.
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import type { AgentSpec } from '../../agent/spec.ts'
-import { DISPLAY_SOCKET, FRAMEBUFFER_DIR, xvfbCommand } from '../../agent/display/xvfb.ts'
+import { DISPLAY_SOCKET, FRAMEBUFFER_DIR, xvfbCommand, type AgentSpec } from '../../agent/spec.ts'
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import { asUser, type Command } from '../../base/unprivileged.ts'
 import type { User } from '../../base/user.ts'
