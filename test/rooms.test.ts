@@ -11,8 +11,6 @@ interface Rule {
   files: string
   /** What they may import. */
   may: string[]
-  /** What they may import as types only: nothing of it runs with them. */
-  mayTypes?: string[]
   /** Packages they may import; undefined allows every dependency. */
   packages?: string[]
   why: string
@@ -41,7 +39,6 @@ const RULES: Rule[] = [
   {
     files: 'instances/**',
     may: ['instances/*.ts', 'instances/local/**', 'base/**', 'http/**', 'agent/**/contract.ts', 'agent/spec.ts'],
-    mayTypes: ['agent/spec.ts', 'agent/display/xvfb.ts'],
     why: 'a driver starts agents and talks to them: it needs to know what an agent is told and says, never how it works',
   },
   {
@@ -81,9 +78,12 @@ const imports = files.flatMap((file) => importsOf(file, text(file)))
 /** Static and dynamic imports and re-exports of a file; Node's own modules are left out. */
 function importsOf(from: string, source: string): Import[] {
   const found: { to: string; typeOnly: boolean }[] = []
-  for (const [, type, to] of source.matchAll(/^\s*(?:import|export)\s+(type\s)?(?:[\w*{][^'"]*?\sfrom\s+)?['"]([^'"]+)['"]/gm)) found.push({ to: to!, typeOnly: type !== undefined })
+  for (const [, type, to] of source.matchAll(/^\s*(?:import|export)\s+(type\s)?(?:[\w*{][^'"]*?\sfrom\s+)?['"]([^'"]+)['"]/gm))
+    found.push({ to: to!, typeOnly: type !== undefined })
   for (const [, before, to] of source.matchAll(/(.?)\bimport\(\s*['"]([^'"]+)['"]\s*\)/g)) found.push({ to: to!, typeOnly: before === '<' })
-  return found.filter(({ to }) => !to.startsWith('node:')).map(({ to, typeOnly }) => ({ from, typeOnly, to: to.startsWith('.') ? relative(SRC, join(SRC, dirname(from), to)) : packageOf(to) }))
+  return found
+    .filter(({ to }) => !to.startsWith('node:'))
+    .map(({ to, typeOnly }) => ({ from, typeOnly, to: to.startsWith('.') ? relative(SRC, join(SRC, dirname(from), to)) : packageOf(to) }))
 }
 
 function packageOf(specifier: string): string {
@@ -93,9 +93,9 @@ function packageOf(specifier: string): string {
 const isOurs = (to: string): boolean => to.endsWith('.ts')
 const show = ({ from, to, typeOnly }: Import): string => `src/${from} imports ${typeOnly ? 'types of ' : ''}${isOurs(to) ? 'src/' : ''}${to}`
 
-function isAllowed(rule: Rule, { to, typeOnly }: Import): boolean {
+function isAllowed(rule: Rule, { to }: Import): boolean {
   if (!isOurs(to)) return rule.packages?.includes(to) ?? true
-  return [...rule.may, ...(typeOnly ? (rule.mayTypes ?? []) : [])].some((pattern) => matchesGlob(to, pattern))
+  return rule.may.some((pattern) => matchesGlob(to, pattern))
 }
 
 describe('rooms', () => {
@@ -115,7 +115,13 @@ describe('rooms', () => {
   })
 
   test('imports of src/ lead to files that exist, named with their .ts', () => {
-    const relatives = files.flatMap((file) => [...text(file).matchAll(/(?:\sfrom\s+|\bimport\(\s*)'(\.[^']*)'/g)].map(([, to]) => ({ from: file, to: relative(SRC, join(SRC, dirname(file), to!)), typeOnly: false })))
+    const relatives = files.flatMap((file) =>
+      [...text(file).matchAll(/(?:\sfrom\s+|\bimport\(\s*)'(\.[^']*)'/g)].map(([, to]) => ({
+        from: file,
+        to: relative(SRC, join(SRC, dirname(file), to!)),
+        typeOnly: false,
+      })),
+    )
     expect(relatives.filter(({ to }) => !everyFile.includes(to)).map(show)).toEqual([])
   })
 
@@ -139,7 +145,10 @@ describe('rooms', () => {
 
 /** Each cycle of imports that run, once, as `a -> b -> a`. */
 function cycles(): string[] {
-  const runs = Map.groupBy(imports.filter(({ to, typeOnly }) => isOurs(to) && !typeOnly), ({ from }) => from)
+  const runs = Map.groupBy(
+    imports.filter(({ to, typeOnly }) => isOurs(to) && !typeOnly),
+    ({ from }) => from,
+  )
   const found = new Map<string, string>()
   const done = new Set<string>()
   const visit = (file: string, way: string[]): void => {

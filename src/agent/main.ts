@@ -25,7 +25,11 @@ const windows = await manageWindows(connection, screen, log)
 const keeper = new Keeper(spec.chromium, screen, windows, { ...process.env, DISPLAY }, log, stop.signal)
 const up = keeper.run()
 
-const [{ openKeyboard }, { makeHands }, { serveAgent }] = await Promise.all([import('./computer/keyboard.ts'), import('./computer/hands.ts'), import('./serve.ts')])
+const [{ openKeyboard }, { makeHands }, { serveAgent }] = await Promise.all([
+  import('./computer/keyboard.ts'),
+  import('./computer/hands.ts'),
+  import('./serve.ts'),
+])
 const hands = makeHands(connection, screen, await openKeyboard(connection))
 const server = await serveAgent({ keeper, screen, hands, ready: up.then(() => {}) }, spec.token, log)
 server.listen({ fd: 0 })

@@ -28,5 +28,17 @@ export const FRAMEBUFFER = `${FRAMEBUFFER_DIR}/Xvfb_screen0`
 
 /** Xvfb's command line. The driver starts it beside the agent, so that it is up by the time Node is. */
 export const xvfbCommand = ({ width, height }: MaxScreen): string[] => [
-  'Xvfb', DISPLAY, '-screen', '0', `${width}x${height}x24`, '-fbdir', FRAMEBUFFER_DIR, '-nolisten', 'tcp', '-ac', '-noreset', '-dpi', '96',
+  'Xvfb',
+  DISPLAY,
+  '-screen',
+  '0',
+  `${width}x${height}x24`,
+  '-fbdir',
+  FRAMEBUFFER_DIR,
+  '-nolisten',
+  'tcp',
+  '-ac',
+  '-noreset',
+  '-dpi',
+  '96',
 ]

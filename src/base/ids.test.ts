@@ -18,6 +18,17 @@ test('isId says yes to every id', () => {
   expect(Array.from({ length: MANY }, newId).every(isId)).toBe(true)
 })
 
-test.each(['', 'a', 'htzv5orfit78e1m2biiifpb', 'htzv5orfit78e1m2biiifpbvv', '1tzv5orfit78e1m2biiifpbv', 'Htzv5orfit78e1m2biiifpbv', 'htzv5orfit78e1m2-iiifpbv', 'htzv5orfit78e1m2biiifpbv\n', ' htzv5orfit78e1m2biiifpbv', 'htzv5orfit78e1m2biiifpbé'])('isId says no to %j', (text) => {
+test.each([
+  '',
+  'a',
+  'htzv5orfit78e1m2biiifpb',
+  'htzv5orfit78e1m2biiifpbvv',
+  '1tzv5orfit78e1m2biiifpbv',
+  'Htzv5orfit78e1m2biiifpbv',
+  'htzv5orfit78e1m2-iiifpbv',
+  'htzv5orfit78e1m2biiifpbv\n',
+  ' htzv5orfit78e1m2biiifpbv',
+  'htzv5orfit78e1m2biiifpbé',
+])('isId says no to %j', (text) => {
   expect(isId(text)).toBe(false)
 })

@@ -23,7 +23,8 @@ export interface DataPaths {
 /** Makes the data directory and names its parts. @throws when a socket inside would have too long a path. */
 export function dataPaths(dir: string): DataPaths {
   const root = resolve(dir)
-  if (Buffer.byteLength(root) > MAX_DATA_DIR) throw new Error(`the data directory's path is longer than ${MAX_DATA_DIR} bytes, too long for the sockets in it: ${root} (set COB_DATA_DIR)`)
+  if (Buffer.byteLength(root) > MAX_DATA_DIR)
+    throw new Error(`the data directory's path is longer than ${MAX_DATA_DIR} bytes, too long for the sockets in it: ${root} (set COB_DATA_DIR)`)
   mkdirSync(root, { recursive: true, mode: 0o700 })
   chmodSync(root, 0o700)
   const instances = join(root, 'instances')

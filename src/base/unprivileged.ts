@@ -20,7 +20,12 @@ export interface Command {
  * `groups` are cgroup.procs files that the program is entered into before it starts.
  * Without a user nothing changes: the program runs as it is.
  */
-export function asUser(user: User | undefined, folders: Record<string, string>, program: (seen: Record<string, string>) => string[], groups: readonly string[] = []): Command {
+export function asUser(
+  user: User | undefined,
+  folders: Record<string, string>,
+  program: (seen: Record<string, string>) => string[],
+  groups: readonly string[] = [],
+): Command {
   if (user === undefined) {
     const [file, ...args] = program(folders)
     if (groups.length === 0) return { file: file!, args, seen: folders }
@@ -39,7 +44,19 @@ export function asUser(user: User | undefined, folders: Record<string, string>, 
   ]
   return {
     file: 'unshare',
-    args: ['--mount', '--propagation', 'private', '/bin/sh', '-c', script.join('\n'), 'sh', ...names.map((name) => folders[name]!), String(user.uid), String(user.gid), ...program(seen)],
+    args: [
+      '--mount',
+      '--propagation',
+      'private',
+      '/bin/sh',
+      '-c',
+      script.join('\n'),
+      'sh',
+      ...names.map((name) => folders[name]!),
+      String(user.uid),
+      String(user.gid),
+      ...program(seen),
+    ],
     seen,
   }
 }

@@ -31,7 +31,12 @@ export async function within<T>(what: string, ms: number, promise: Promise<T>, s
 }
 
 /** Asks `probe` every `everyMs` until it gives something other than undefined or false; bounded by `ms` and `signal`. */
-export async function until<T>(what: string, ms: number, probe: () => Promise<T | undefined | false> | T | undefined | false, options: { everyMs?: number; signal?: AbortSignal } = {}): Promise<T> {
+export async function until<T>(
+  what: string,
+  ms: number,
+  probe: () => Promise<T | undefined | false> | T | undefined | false,
+  options: { everyMs?: number; signal?: AbortSignal } = {},
+): Promise<T> {
   const end = performance.now() + ms
   for (;;) {
     options.signal?.throwIfAborted()

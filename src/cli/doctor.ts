@@ -23,14 +23,19 @@ export function doctor(config: Config): number {
     program('xkbcomp', 'x11-xkb-utils'),
     program('ip', 'iproute2'),
     program('setpriv', 'util-linux'),
-    { name: 'Chromium', problem: existsSync(config.chromium) ? undefined : `${config.chromium} is not there (apt-get install chromium, or set COB_CHROMIUM)`, fatal: true },
+    {
+      name: 'Chromium',
+      problem: existsSync(config.chromium) ? undefined : `${config.chromium} is not there (apt-get install chromium, or set COB_CHROMIUM)`,
+      fatal: true,
+    },
     { name: '/dev/net/tun', problem: tun(), fatal: true },
     { name: 'user namespaces', problem: userNamespaces(), fatal: true },
     { name: 'service user', problem: attempt(() => void serviceUser()), fatal: true },
     { name: 'network', problem: planNetwork(false).pasta.length > 0 ? undefined : 'this machine has no default route; browsers get no network', fatal: false },
     { name: 'limits', problem: findLimits('doctor').finding, fatal: false },
   ]
-  for (const { name, problem, fatal } of checks) process.stdout.write(`${problem === undefined ? 'ok     ' : fatal ? 'MISSING' : 'note   '} ${name}${problem === undefined ? '' : `: ${problem}`}\n`)
+  for (const { name, problem, fatal } of checks)
+    process.stdout.write(`${problem === undefined ? 'ok     ' : fatal ? 'MISSING' : 'note   '} ${name}${problem === undefined ? '' : `: ${problem}`}\n`)
   return checks.some(({ problem, fatal }) => fatal && problem !== undefined) ? 1 : 0
 }
 
@@ -41,7 +46,11 @@ function program(name: string, pkg: string): Check {
 
 // Instances are unprivileged whoever starts the service, so it is everybody who must be able to open it: Debian's udev makes it 0666.
 function tun(): string | undefined {
-  if (isRoot()) return attempt(() => accessSync('/dev/net/tun')) ?? (statSync('/dev/net/tun').mode & 0o006 ? undefined : 'only root may open it (chmod 666 /dev/net/tun, as Debian has it)')
+  if (isRoot())
+    return (
+      attempt(() => accessSync('/dev/net/tun')) ??
+      (statSync('/dev/net/tun').mode & 0o006 ? undefined : 'only root may open it (chmod 666 /dev/net/tun, as Debian has it)')
+    )
   return attempt(() => accessSync('/dev/net/tun', constants.R_OK | constants.W_OK))
 }
 
@@ -49,7 +58,8 @@ function userNamespaces(): string | undefined {
   const read = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8').trim() : undefined)
   if (read('/proc/sys/kernel/unprivileged_userns_clone') === '0') return 'switched off (sysctl kernel.unprivileged_userns_clone=1)'
   if (read('/proc/sys/user/max_user_namespaces') === '0') return 'none allowed (sysctl user.max_user_namespaces=10000)'
-  if (read('/proc/sys/kernel/apparmor_restrict_unprivileged_userns') === '1') return 'AppArmor restricts them (sysctl kernel.apparmor_restrict_unprivileged_userns=0)'
+  if (read('/proc/sys/kernel/apparmor_restrict_unprivileged_userns') === '1')
+    return 'AppArmor restricts them (sysctl kernel.apparmor_restrict_unprivileged_userns=0)'
   return undefined
 }
 

@@ -13,7 +13,9 @@ interface Operation {
   responses: Record<string, { description: string; content?: Record<string, { schema: object }> }>
 }
 const document = JSON.parse(openapiText()) as { paths: Record<string, Record<string, Operation>>; components: { schemas: Record<string, object> } }
-const operations = Object.entries(document.paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, path, operation })))
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, path, operation })),
+)
 
 /** Groups that Cob has besides the published interface. */
 const OWN_GROUPS = ['System']
@@ -32,12 +34,14 @@ test('every route of the contracts is in it once, under an id of its own', () =>
   expect(new Set(operations.map(({ operation }) => operation.operationId)).size).toBe(operations.length)
 })
 
-test('a handler\'s name is its operation\'s id', () => {
+test("a handler's name is its operation's id", () => {
   for (const contract of contracts) for (const [name, { id }] of Object.entries(contract)) expect(id).toBe(name)
 })
 
 test('every route is one of the published interface, or of a group of our own', () => {
-  const published = (JSON.parse(readFileSync(join(PACKAGE_DIR, 'test/data/operations.json'), 'utf8')) as { http_method: string; path: string }[]).map(({ http_method, path }) => `${http_method} ${path}`)
+  const published = (JSON.parse(readFileSync(join(PACKAGE_DIR, 'test/data/operations.json'), 'utf8')) as { http_method: string; path: string }[]).map(
+    ({ http_method, path }) => `${http_method} ${path}`,
+  )
   const routes = contracts.flatMap((contract) => Object.values(contract)).filter(({ group }) => !OWN_GROUPS.includes(group))
   expect(routes.map(({ method, path }) => `${method} ${path}`).filter((name) => !published.includes(name))).toEqual([])
 })
@@ -53,7 +57,8 @@ describe.each(operations)('$name', ({ path, operation }) => {
   test('says what it answers when all is well, and that errors have the one shape', () => {
     const statuses = Object.keys(operation.responses)
     expect(statuses.filter((status) => status.startsWith('2'))).toHaveLength(1)
-    for (const status of statuses.filter((code) => Number(code) >= 400)) expect(operation.responses[status]!.content).toEqual({ 'application/json': { schema: { $ref: '#/components/schemas/Error' } } })
+    for (const status of statuses.filter((code) => Number(code) >= 400))
+      expect(operation.responses[status]!.content).toEqual({ 'application/json': { schema: { $ref: '#/components/schemas/Error' } } })
     expect(statuses.includes('401')).toBe(operation.security === undefined)
     expect(operation.summary).not.toBe('')
   })

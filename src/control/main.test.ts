@@ -55,7 +55,12 @@ describe('a caller', () => {
 
   test('whose body is broken, has no JSON header or is too large hears which', async () => {
     const { session_id } = await cloud.create()
-    const paths = [['POST', '/browsers'], ['PATCH', `/browsers/${session_id}`], ['POST', `/browsers/${session_id}/computer/screenshot`], ['POST', `/browsers/${session_id}/computer/drag_mouse`]] as const
+    const paths = [
+      ['POST', '/browsers'],
+      ['PATCH', `/browsers/${session_id}`],
+      ['POST', `/browsers/${session_id}/computer/screenshot`],
+      ['POST', `/browsers/${session_id}/computer/drag_mouse`],
+    ] as const
     for (const [method, path] of paths) {
       const send = (body: RequestInit['body'], type = 'application/json') => refused(cloud.fetch(path, { method, body, headers: { 'content-type': type } }))
       expect(await send('{"a":')).toMatchObject({ status: 400, message: expect.stringMatching(/^body: is not valid JSON/) as string })
@@ -68,7 +73,13 @@ describe('a caller', () => {
 
   test('gets its request id back, also from a call that is forwarded and from one that fails', async () => {
     const { session_id } = await cloud.create()
-    for (const [method, path] of [['GET', '/health'], ['GET', '/browsers'], ['GET', '/nothing'], ['POST', `/browsers/${session_id}/computer/screenshot`], ['POST', '/browsers/abc/computer/screenshot']] as const) {
+    for (const [method, path] of [
+      ['GET', '/health'],
+      ['GET', '/browsers'],
+      ['GET', '/nothing'],
+      ['POST', `/browsers/${session_id}/computer/screenshot`],
+      ['POST', '/browsers/abc/computer/screenshot'],
+    ] as const) {
       const response = await cloud.fetch(path, { method, headers: { 'x-request-id': 'mine-42' } })
       expect([path, response.headers.get('x-request-id')]).toEqual([path, 'mine-42'])
     }
@@ -78,13 +89,20 @@ describe('a caller', () => {
     const { port } = new URL(cloud.url)
     const response = await fetch(`http://localhost:${port}/browsers`, { method: 'POST', headers: { authorization: `Bearer ${cloud.key}` } })
     const session = (await response.json()) as { base_url: string; cdp_ws_url: string; session_id: string }
-    expect([session.base_url, session.cdp_ws_url.split('?')[0]]).toEqual([`http://localhost:${port}/browsers/${session.session_id}`, `ws://localhost:${port}/browsers/${session.session_id}/cdp`])
+    expect([session.base_url, session.cdp_ws_url.split('?')[0]]).toEqual([
+      `http://localhost:${port}/browsers/${session.session_id}`,
+      `ws://localhost:${port}/browsers/${session.session_id}/cdp`,
+    ])
   })
 })
 
 describe('a service', () => {
   test('behind a proxy tells the public address in its URLs, with TLS for WebSockets', async () => {
-    await using behind = await startFastCloud({ COB_PUBLIC_URL: 'https://browsers.example.com', COB_WARM_BROWSERS: '0' }).then((made) => ({ ...made, address: made.url, [Symbol.asyncDispose]: () => made[Symbol.asyncDispose]() }))
+    await using behind = await startFastCloud({ COB_PUBLIC_URL: 'https://browsers.example.com', COB_WARM_BROWSERS: '0' }).then((made) => ({
+      ...made,
+      address: made.url,
+      [Symbol.asyncDispose]: () => made[Symbol.asyncDispose](),
+    }))
     expect(behind.address).toBe('https://browsers.example.com')
   })
 
@@ -116,7 +134,9 @@ describe('a service', () => {
     try {
       const first = await start()
       expect(first.key.isNew).toBe(true)
-      const { session_id } = (await (await fetch(`${first.url}/browsers`, { method: 'POST', headers: headers(first.key.value) })).json()) as { session_id: string }
+      const { session_id } = (await (await fetch(`${first.url}/browsers`, { method: 'POST', headers: headers(first.key.value) })).json()) as {
+        session_id: string
+      }
       await first[Symbol.asyncDispose]()
       await using second = await start()
       expect(second.key).toMatchObject({ value: first.key.value, isNew: false })

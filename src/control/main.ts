@@ -83,7 +83,11 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   fleet.refill()
   const { port } = app.server.address() as AddressInfo
   const owner = scope.move()
-  return { url: config.publicUrl ?? `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`, key, [Symbol.asyncDispose]: () => owner.disposeAsync() }
+  return {
+    url: config.publicUrl ?? `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`,
+    key,
+    [Symbol.asyncDispose]: () => owner.disposeAsync(),
+  }
 }
 
 /** How often the embedded Postgres and the host's lock are looked after. */
@@ -107,7 +111,8 @@ async function openStore(config: Config, paths: DataPaths, host: string, log: Lo
     await lock.ensure()
   }
   const run = async () => {
-    for await (const _ of setInterval(STORE_CHECK_MS, undefined, { signal: ended.signal })) await check().catch((err: unknown) => log.error({ err }, 'the database is in trouble'))
+    for await (const _ of setInterval(STORE_CHECK_MS, undefined, { signal: ended.signal }))
+      await check().catch((err: unknown) => log.error({ err }, 'the database is in trouble'))
   }
   const running = run().catch(() => {}) // ends by its signal only
   scope.defer(async () => {

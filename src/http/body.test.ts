@@ -12,7 +12,12 @@ const JSON_TYPE = 'application/json'
 
 /** The fault that `work` throws. */
 async function refusal(work: () => unknown): Promise<Fault> {
-  const error = await Promise.resolve().then(work).then(() => undefined, (thrown: unknown) => thrown)
+  const error = await Promise.resolve()
+    .then(work)
+    .then(
+      () => undefined,
+      (thrown: unknown) => thrown,
+    )
   if (!(error instanceof Fault)) throw new Error('it was not refused', { cause: error })
   return error
 }
@@ -78,20 +83,40 @@ describe('parseJson', () => {
     expect(await refusal(() => parse(''))).toMatchObject({ status: 400, message: 'body: a JSON object is required' })
   })
 
-  test.each(['application/json', 'application/json; charset=utf-8', 'Application/JSON', 'application/json ;charset=utf-8', 'application/merge-patch+json'])('takes the content type %s', (contentType) => {
-    expect(parse('{"a":1}', contentType)).toEqual({ a: 1 })
-  })
+  test.each(['application/json', 'application/json; charset=utf-8', 'Application/JSON', 'application/json ;charset=utf-8', 'application/merge-patch+json'])(
+    'takes the content type %s',
+    (contentType) => {
+      expect(parse('{"a":1}', contentType)).toEqual({ a: 1 })
+    },
+  )
 
-  test.each([undefined, '', 'text/plain', 'application/jsonx', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'text/json', 'application/octet-stream'])('refuses the content type %s, naming the header', async (contentType) => {
+  test.each([
+    undefined,
+    '',
+    'text/plain',
+    'application/jsonx',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'text/json',
+    'application/octet-stream',
+  ])('refuses the content type %s, naming the header', async (contentType) => {
     expect((await refusal(() => parseJson(Buffer.from('{}'), contentType, true))).message).toMatch(/^content-type: /)
   })
 
-  test.each(['{', '{"a":', '{"a":1}}', '{a:1}', "{'a':1}", '[1,]', 'nul', '"', '{"a":1e}', '\u{feff}{', '{"a":\t"\u0001"}'])('refuses %j as broken JSON', async (text) => {
-    expect((await refusal(() => parse(text))).message).toMatch(/^body: is not valid JSON/)
-  })
+  test.each(['{', '{"a":', '{"a":1}}', '{a:1}', "{'a':1}", '[1,]', 'nul', '"', '{"a":1e}', '\u{feff}{', '{"a":\t"\u0001"}'])(
+    'refuses %j as broken JSON',
+    async (text) => {
+      expect((await refusal(() => parse(text))).message).toMatch(/^body: is not valid JSON/)
+    },
+  )
 
   test('refuses bytes that are not UTF-8', async () => {
-    for (const bytes of [[0x22, 0xff, 0x22], [0x22, 0xc3, 0x22], [0x22, 0xed, 0xa0, 0x80, 0x22], [0xff, 0xfe, 0x22, 0x00]]) {
+    for (const bytes of [
+      [0x22, 0xff, 0x22],
+      [0x22, 0xc3, 0x22],
+      [0x22, 0xed, 0xa0, 0x80, 0x22],
+      [0xff, 0xfe, 0x22, 0x00],
+    ]) {
       expect((await refusal(() => parseJson(Buffer.from(bytes), JSON_TYPE, false))).message).toMatch(/^body: is not valid JSON/)
     }
   })
@@ -146,16 +171,25 @@ describe('parseQuery', () => {
 
   test('reads back every map of texts that a client can send', () => {
     fc.assert(
-      fc.property(fc.dictionary(fc.string({ minLength: 1 }).filter((key) => !/[[\]]/.test(key)), fc.string()), (tags) => {
-        const text = Object.entries(tags).map(([key, value]) => `${encodeURIComponent(`tags[${key}]`)}=${encodeURIComponent(value)}`).join('&')
-        expect(Object.entries((parseQuery(text).tags as object | undefined) ?? {}).toSorted()).toEqual(Object.entries(tags).toSorted())
-      }),
+      fc.property(
+        fc.dictionary(
+          fc.string({ minLength: 1 }).filter((key) => !/[[\]]/.test(key)),
+          fc.string(),
+        ),
+        (tags) => {
+          const text = Object.entries(tags)
+            .map(([key, value]) => `${encodeURIComponent(`tags[${key}]`)}=${encodeURIComponent(value)}`)
+            .join('&')
+          expect(Object.entries((parseQuery(text).tags as object | undefined) ?? {}).toSorted()).toEqual(Object.entries(tags).toSorted())
+        },
+      ),
     )
   })
 
   test('never throws and never touches a prototype', () => {
     fc.assert(fc.property(fc.string(), (text) => void parseQuery(text)))
-    for (const text of ['__proto__[polluted]=1', 'constructor[polluted]=1', '__proto__=1&__proto__=2', 'tags[__proto__]=1', 'a=1&a[polluted]=1']) parseQuery(text)
+    for (const text of ['__proto__[polluted]=1', 'constructor[polluted]=1', '__proto__=1&__proto__=2', 'tags[__proto__]=1', 'a=1&a[polluted]=1'])
+      parseQuery(text)
     expect(({} as Record<string, unknown>).polluted).toBeUndefined()
   })
 })

@@ -17,7 +17,11 @@ export async function readBody(request: IncomingMessage, limitBytes: number): Pr
     if (length > limitBytes) resolve()
     else chunks.push(chunk)
   }
-  request.on('data', onData).on('end', resolve).on('error', reject).on('close', () => reject(fault.clientClosed()))
+  request
+    .on('data', onData)
+    .on('end', resolve)
+    .on('error', reject)
+    .on('close', () => reject(fault.clientClosed()))
   try {
     await promise
   } catch {
@@ -41,7 +45,10 @@ export async function tooLarge(request: IncomingMessage, limitBytes: number): Pr
     dropped += chunk.length
     if (dropped > DRAIN_BYTES) resolve()
   })
-  request.on('end', resolve).on('close', resolve).on('error', () => resolve())
+  request
+    .on('end', resolve)
+    .on('close', resolve)
+    .on('error', () => resolve())
   if (request.readableEnded || request.destroyed) resolve()
   request.resume()
   await promise
@@ -106,7 +113,8 @@ export function parseQuery(query: string): Record<string, unknown> {
     const map = /^([^[\]]+)\[([^[\]]+)\]$/.exec(name)
     if (map) {
       const held = result[map[1]!]
-      const entries: Record<string, string> = typeof held === 'object' && !Array.isArray(held) && held !== null ? (held as Record<string, string>) : Object.create(null)
+      const entries: Record<string, string> =
+        typeof held === 'object' && !Array.isArray(held) && held !== null ? (held as Record<string, string>) : Object.create(null)
       entries[map[2]!] = value
       result[map[1]!] = entries
     } else if (name in result) {

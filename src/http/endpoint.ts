@@ -1,5 +1,13 @@
 // Talking to a server whose address is an endpoint: requests whose bodies stream both ways, and WebSocket upgrades.
-import { Agent, request as httpRequest, type ClientRequest, type IncomingHttpHeaders, type IncomingMessage, type OutgoingHttpHeaders, type RequestOptions } from 'node:http'
+import {
+  Agent,
+  request as httpRequest,
+  type ClientRequest,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  type RequestOptions,
+} from 'node:http'
 import type { Duplex, Readable } from 'node:stream'
 import { within } from '../base/wait.ts'
 
@@ -25,7 +33,9 @@ const HOP_BY_HOP = ['connection', 'keep-alive', 'proxy-authenticate', 'proxy-aut
 
 /** Headers that may cross to the other side: without those of one hop, and without those named. */
 export function crossing(headers: IncomingHttpHeaders, ...without: string[]): OutgoingHttpHeaders {
-  const named = String(headers.connection ?? '').toLowerCase().split(/\s*,\s*/)
+  const named = String(headers.connection ?? '')
+    .toLowerCase()
+    .split(/\s*,\s*/)
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.includes(name) && !named.includes(name) && !without.includes(name)))
 }
 
@@ -62,7 +72,11 @@ function send(request: ClientRequest, body: Outgoing['body']): void {
 
 /** A small JSON request of our own; resolves with the parsed answer. @throws when the status is not 2xx. */
 export async function callJson<T>(endpoint: Endpoint, method: string, path: string, body: unknown, signal: AbortSignal): Promise<T> {
-  const response = await fetchFrom(endpoint, { method, path, ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }) }, signal)
+  const response = await fetchFrom(
+    endpoint,
+    { method, path, ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }) },
+    signal,
+  )
   const chunks: Buffer[] = []
   let length = 0
   for await (const chunk of response as AsyncIterable<Buffer>) {
@@ -85,7 +99,10 @@ export interface Upgraded {
 /** Asks for a WebSocket with the client's own handshake headers, so that the server's answer fits the client's key. */
 export function upgradeTo(endpoint: Endpoint, path: string, headers: OutgoingHttpHeaders, signal: AbortSignal): Promise<Upgraded> {
   const { promise, resolve, reject } = Promise.withResolvers<Upgraded>()
-  const request = httpRequest({ ...options(endpoint, { method: 'GET', path, headers: { ...headers, connection: 'Upgrade', upgrade: 'websocket' } }), agent: false })
+  const request = httpRequest({
+    ...options(endpoint, { method: 'GET', path, headers: { ...headers, connection: 'Upgrade', upgrade: 'websocket' } }),
+    agent: false,
+  })
   request.on('upgrade', (response, socket, head) => resolve({ headers: response.headers, socket, head }))
   request.on('response', (response) => {
     response.resume()

@@ -77,16 +77,19 @@ export const fault = {
   field: (field: string, problem: string): Fault => fault.invalid([{ field, problem }]),
   unauthorized: (message: string): Fault => new Fault('unauthorized', message, { headers: { 'www-authenticate': 'Bearer' } }),
   notFound: (kind: string, id: string): Fault => new Fault('not_found', `there is no ${kind} "${shorten(id)}"`),
-  noRoute: (method: string, path: string): Fault => new Fault('not_found', `there is no ${method} ${shorten(path)} here; GET /openapi.json lists what there is`),
+  noRoute: (method: string, path: string): Fault =>
+    new Fault('not_found', `there is no ${method} ${shorten(path)} here; GET /openapi.json lists what there is`),
   methodNotAllowed: (method: string, allowed: readonly string[]): Fault =>
     new Fault('method_not_allowed', `${method} is not possible here, only ${allowed.join(', ')}`, { headers: { allow: allowed.join(', ') } }),
   conflict: (message: string): Fault => new Fault('conflict', message, { headers: NO_RETRY }),
   tooLarge: (limitBytes: number): Fault => new Fault('payload_too_large', `the body is larger than ${limitBytes} bytes`),
-  tooMany: (message: string, retryAfterSeconds: number): Fault => new Fault('too_many_requests', message, { headers: { 'retry-after': String(retryAfterSeconds) } }),
+  tooMany: (message: string, retryAfterSeconds: number): Fault =>
+    new Fault('too_many_requests', message, { headers: { 'retry-after': String(retryAfterSeconds) } }),
   unavailable: (message: string, cause?: unknown): Fault => new Fault('unavailable', message, { headers: NO_RETRY, cause }),
   deadline: (ms: number): Fault => new Fault('deadline_exceeded', `not done within ${ms} ms`, { headers: NO_RETRY }),
   clientClosed: (): Fault => new Fault('client_closed_request', 'the caller went away'),
-  internal: (cause: unknown): Fault => new Fault('internal_error', 'something went wrong on our side; the log has it under this request id', { headers: NO_RETRY, cause }),
+  internal: (cause: unknown): Fault =>
+    new Fault('internal_error', 'something went wrong on our side; the log has it under this request id', { headers: NO_RETRY, cause }),
 }
 
 const shorten = (text: string): string => (text.length > 100 ? `${text.slice(0, 100)}…` : text)
@@ -100,12 +103,16 @@ export function asFault(error: unknown): Fault {
 export function problemsOf(error: z.ZodError, prefix = ''): FieldProblem[] {
   return error.issues.flatMap((issue) => {
     const path = [prefix, ...issue.path.map(String)].filter((part) => part !== '').join('.')
-    if (issue.code === 'unrecognized_keys') return issue.keys.map((key) => ({ field: path === '' ? shorten(key) : `${path}.${shorten(key)}`, problem: 'there is no such property' }))
+    if (issue.code === 'unrecognized_keys')
+      return issue.keys.map((key) => ({ field: path === '' ? shorten(key) : `${path}.${shorten(key)}`, problem: 'there is no such property' }))
     return [{ field: shorten(path), problem: words(issue) }]
   })
 }
 
 function words(issue: z.core.$ZodIssue): string {
   if (issue.code === 'custom') return issue.message
-  return issue.message.replace(/^Invalid input: /, '').replace(/^Invalid option: /, '').replace(/^Too (small|big): expected /, 'expected ')
+  return issue.message
+    .replace(/^Invalid input: /, '')
+    .replace(/^Invalid option: /, '')
+    .replace(/^Too (small|big): expected /, 'expected ')
 }

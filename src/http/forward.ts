@@ -18,7 +18,12 @@ export interface Target {
  * Offers `contract` here. `reach` finds the target of a request, or throws a Fault; `innerPath` turns the public path
  * into the target's.
  */
-export function mountForward(context: MountContext, contract: Contract, reach: (request: FastifyRequest, route: Route, signal: AbortSignal) => Promise<Target>, innerPath: (url: string) => string): void {
+export function mountForward(
+  context: MountContext,
+  contract: Contract,
+  reach: (request: FastifyRequest, route: Route, signal: AbortSignal) => Promise<Target>,
+  innerPath: (url: string) => string,
+): void {
   for (const route of Object.values(contract)) {
     register(context, route, async (request, reply, signal) => {
       const target = await reach(request, route, signal)
@@ -26,23 +31,38 @@ export function mountForward(context: MountContext, contract: Contract, reach: (
       if (reply.raw.closed) target.release()
       else reply.raw.once('close', target.release)
       signal.throwIfAborted()
-      const response = await sendOn(request.raw, route.maxBodyBytes, signal, (during) => fetchFrom(
-        target.endpoint,
-        { method: request.method, path: innerPath(request.url), headers: { ...crossing(request.headers, 'host', 'authorization', 'cookie', 'expect'), 'x-request-id': request.id }, body: request.raw },
-        during,
-      )).catch(async (error: unknown) => {
+      const response = await sendOn(request.raw, route.maxBodyBytes, signal, (during) =>
+        fetchFrom(
+          target.endpoint,
+          {
+            method: request.method,
+            path: innerPath(request.url),
+            headers: { ...crossing(request.headers, 'host', 'authorization', 'cookie', 'expect'), 'x-request-id': request.id },
+            body: request.raw,
+          },
+          during,
+        ),
+      ).catch(async (error: unknown) => {
         if (signal.aborted || error instanceof Fault) throw error
         // It may be gone by now, which is another answer than not answering.
         await reach(request, route, signal).then(({ release }) => release())
         throw fault.unavailable('the browser does not answer', error)
       })
-      return reply.code(response.statusCode ?? 502).headers(crossing(response.headers, 'x-request-id') as Record<string, string>).send(response)
+      return reply
+        .code(response.statusCode ?? 502)
+        .headers(crossing(response.headers, 'x-request-id') as Record<string, string>)
+        .send(response)
     })
   }
 }
 
 /** Sends a request on with its body. @throws 413, with the other side let go, when the body is over the limit */
-async function sendOn(raw: IncomingMessage, limitBytes: number, signal: AbortSignal, send: (signal: AbortSignal) => Promise<IncomingMessage>): Promise<IncomingMessage> {
+async function sendOn(
+  raw: IncomingMessage,
+  limitBytes: number,
+  signal: AbortSignal,
+  send: (signal: AbortSignal) => Promise<IncomingMessage>,
+): Promise<IncomingMessage> {
   if (announced(raw) > limitBytes) throw await tooLarge(raw, limitBytes)
   const over = new AbortController()
   let length = 0

@@ -25,14 +25,38 @@ const group = 'Test'
 const Thing = z.object({ name: z.string(), n: z.int(), tags: z.record(z.string(), z.string()) })
 const contract = {
   makeThing: route({
-    method: 'POST', path: '/things/{name}', id: 'makeThing', group, summary: '', maxBodyBytes: MAX_BODY, reply: json(Thing, 201),
+    method: 'POST',
+    path: '/things/{name}',
+    id: 'makeThing',
+    group,
+    summary: '',
+    maxBodyBytes: MAX_BODY,
+    reply: json(Thing, 201),
     params: z.strictObject({ name: z.string().max(5) }),
     query: z.strictObject({ loud: queryBoolean.default(false), tags: z.record(z.string(), z.string()).default({}) }),
     body: z.strictObject({ n: z.int().min(1).max(9), inner: z.strictObject({ deep: z.boolean() }).optional() }),
   }),
   listThings: route({ method: 'GET', path: '/things', id: 'listThings', group, summary: '', query: z.strictObject(pagingQuery), reply: page(z.number()) }),
-  touchThing: route({ method: 'PUT', path: '/things/{name}', id: 'touchThing', group, summary: '', params: z.strictObject({ name: z.string() }), body: z.strictObject({}), bodyOptional: true, reply: none(200) }),
-  dropThing: route({ method: 'DELETE', path: '/things/{name}', id: 'dropThing', group, summary: '', params: z.strictObject({ name: z.string() }), reply: none() }),
+  touchThing: route({
+    method: 'PUT',
+    path: '/things/{name}',
+    id: 'touchThing',
+    group,
+    summary: '',
+    params: z.strictObject({ name: z.string() }),
+    body: z.strictObject({}),
+    bodyOptional: true,
+    reply: none(200),
+  }),
+  dropThing: route({
+    method: 'DELETE',
+    path: '/things/{name}',
+    id: 'dropThing',
+    group,
+    summary: '',
+    params: z.strictObject({ name: z.string() }),
+    reply: none(),
+  }),
   breakThing: route({ method: 'POST', path: '/broken', id: 'breakThing', group, summary: '', reply: none() }),
   conflictThing: route({ method: 'POST', path: '/conflict', id: 'conflictThing', group, summary: '', reply: none() }),
   slowThing: route({ method: 'GET', path: '/slow', id: 'slowThing', group, summary: '', deadlineMs: DEADLINE_MS, reply: none() }),
@@ -51,7 +75,10 @@ const context = makeServer({
 })
 mount(context, contract, {
   makeThing: ({ params, query, body }) => ({ name: query.loud ? params.name.toUpperCase() : params.name, n: body.n, tags: query.tags }),
-  listThings: ({ query: { offset, limit } }) => ({ items: Array.from({ length: limit }, (_, index) => offset + index), nextOffset: offset === 0 ? limit : undefined }),
+  listThings: ({ query: { offset, limit } }) => ({
+    items: Array.from({ length: limit }, (_, index) => offset + index),
+    nextOffset: offset === 0 ? limit : undefined,
+  }),
   touchThing() {},
   dropThing() {},
   breakThing() {
@@ -76,17 +103,27 @@ beforeAll(async () => {
 })
 afterAll(() => context.app.close())
 
-const call = (method: string, path: string, init: RequestInit = {}): Promise<Response> => fetch(origin + path, { ...init, method, headers: { authorization: `Bearer ${KEY}`, ...(init.headers as Record<string, string>) } })
+const call = (method: string, path: string, init: RequestInit = {}): Promise<Response> =>
+  fetch(origin + path, { ...init, method, headers: { authorization: `Bearer ${KEY}`, ...(init.headers as Record<string, string>) } })
 const send = (method: string, path: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> =>
-  call(method, path, { body: typeof body === 'string' || body instanceof Uint8Array ? (body as RequestInit['body']) : JSON.stringify(body), headers: { 'content-type': 'application/json', ...headers } })
-const problem = async (response: Response): Promise<{ status: number; code: string; message: string; details?: { message: string }[] }> => ({ status: response.status, ...((await response.json()) as { code: string; message: string }) })
+  call(method, path, {
+    body: typeof body === 'string' || body instanceof Uint8Array ? (body as RequestInit['body']) : JSON.stringify(body),
+    headers: { 'content-type': 'application/json', ...headers },
+  })
+const problem = async (response: Response): Promise<{ status: number; code: string; message: string; details?: { message: string }[] }> => ({
+  status: response.status,
+  ...((await response.json()) as { code: string; message: string }),
+})
 
 describe('a caller', () => {
-  test.each([undefined, 'Bearer wrong', 'Bearer', 'Bearer ', `Basic ${KEY}`, KEY, `Bearer ${KEY} more`, `Bearer  ${KEY}`])('with the authorization %j is not let in, and told how', async (authorization) => {
-    const response = await fetch(`${origin}/things`, { headers: { ...(authorization !== undefined && { authorization }) } })
-    expect(response.headers.get('www-authenticate')).toBe('Bearer')
-    expect(await problem(response)).toMatchObject({ status: 401, code: 'unauthorized' })
-  })
+  test.each([undefined, 'Bearer wrong', 'Bearer', 'Bearer ', `Basic ${KEY}`, KEY, `Bearer ${KEY} more`, `Bearer  ${KEY}`])(
+    'with the authorization %j is not let in, and told how',
+    async (authorization) => {
+      const response = await fetch(`${origin}/things`, { headers: { ...(authorization !== undefined && { authorization }) } })
+      expect(response.headers.get('www-authenticate')).toBe('Bearer')
+      expect(await problem(response)).toMatchObject({ status: 401, code: 'unauthorized' })
+    },
+  )
 
   test.each([`Bearer ${KEY}`, `bearer ${KEY}`, `BEARER ${KEY}`])('with the authorization "%s" is let in', async (authorization) => {
     expect((await fetch(`${origin}/things`, { headers: { authorization } })).status).toBe(200)
@@ -118,7 +155,11 @@ describe('a caller', () => {
 
 describe('a path', () => {
   test('that is not there answers 404, naming method and path, and where all of them are listed', async () => {
-    expect(await problem(await call('GET', '/nothing/here?secret=1'))).toEqual({ status: 404, code: 'not_found', message: 'there is no GET /nothing/here here; GET /openapi.json lists what there is' })
+    expect(await problem(await call('GET', '/nothing/here?secret=1'))).toEqual({
+      status: 404,
+      code: 'not_found',
+      message: 'there is no GET /nothing/here here; GET /openapi.json lists what there is',
+    })
   })
 
   test.each([
@@ -157,12 +198,23 @@ describe('input', () => {
   test('that is wrong in many places is refused once, with every place named', async () => {
     const refused = await problem(await send('POST', '/things/too-long?loud=maybe&what=this', { n: 11, inner: { deep: 'yes', more: 1 }, extra: true }))
     expect(refused).toMatchObject({ status: 400, code: 'bad_request', inner_error: { code: 'invalid_input' } })
-    expect(refused.details!.map(({ message }) => message.split(':', 1)[0]).toSorted()).toEqual(['extra', 'inner.deep', 'inner.more', 'loud', 'n', 'name', 'what'])
+    expect(refused.details!.map(({ message }) => message.split(':', 1)[0]).toSorted()).toEqual([
+      'extra',
+      'inner.deep',
+      'inner.more',
+      'loud',
+      'n',
+      'name',
+      'what',
+    ])
   })
 
-  test.each([{ n: 1.5 }, { n: '1' }, { n: null }, { n: true }, { n: [1] }, { n: 1e21 }, {}, [], [{ n: 1 }], null, 1, 'text', true])('%j does not pass for a thing', async (body) => {
-    expect((await send('POST', '/things/a', JSON.stringify(body))).status).toBe(400)
-  })
+  test.each([{ n: 1.5 }, { n: '1' }, { n: null }, { n: true }, { n: [1] }, { n: 1e21 }, {}, [], [{ n: 1 }], null, 1, 'text', true])(
+    '%j does not pass for a thing',
+    async (body) => {
+      expect((await send('POST', '/things/a', JSON.stringify(body))).status).toBe(400)
+    },
+  )
 
   test('that is broken JSON, not UTF-8, or not called JSON is refused by name', async () => {
     expect((await problem(await send('POST', '/things/a', '{"n":'))).message).toMatch(/^body: /)
@@ -179,7 +231,11 @@ describe('input', () => {
   })
 
   test('above the limit answers 413, whether its length was announced or not', async () => {
-    expect(await problem(await send('POST', '/things/a', ' '.repeat(MAX_BODY + 1)))).toMatchObject({ status: 413, code: 'payload_too_large', message: `the body is larger than ${MAX_BODY} bytes` })
+    expect(await problem(await send('POST', '/things/a', ' '.repeat(MAX_BODY + 1)))).toMatchObject({
+      status: 413,
+      code: 'payload_too_large',
+      message: `the body is larger than ${MAX_BODY} bytes`,
+    })
     const client = httpRequest(`${origin}/things/a`, { method: 'POST', headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' } })
     client.write(' '.repeat(MAX_BODY))
     client.end(' '.repeat(MAX_BODY))
@@ -193,7 +249,9 @@ describe('input', () => {
     for (let round = 0; round < 10; round++) {
       const socket = connect((context.app.server.address() as AddressInfo).port, '127.0.0.1')
       const answer = wholeText(socket).catch((error: NodeJS.ErrnoException) => `none, but ${error.code}`)
-      socket.write(`POST /things/a HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${KEY}\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: ${LARGE}\r\n\r\n`)
+      socket.write(
+        `POST /things/a HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${KEY}\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: ${LARGE}\r\n\r\n`,
+      )
       for (let sent = 0; sent < LARGE && socket.writable; sent += LARGE / 64) {
         socket.write(Buffer.alloc(LARGE / 64, ' '))
         await turn()
@@ -227,16 +285,21 @@ describe('an answer', () => {
     expect(await (await call('GET', '/things')).json()).toHaveLength(20)
   })
 
-  test.each(['limit=0', 'limit=-1', 'limit=1.5', 'limit=x', 'limit=', 'limit=1&limit=2', 'offset=-1', 'offset=1e99', 'limit[a]=1'])('to ?%s is 400', async (query) => {
-    expect((await call('GET', `/things?${query}`)).status).toBe(400)
-  })
+  test.each(['limit=0', 'limit=-1', 'limit=1.5', 'limit=x', 'limit=', 'limit=1&limit=2', 'offset=-1', 'offset=1e99', 'limit[a]=1'])(
+    'to ?%s is 400',
+    async (query) => {
+      expect((await call('GET', `/things?${query}`)).status).toBe(400)
+    },
+  )
 
   test('to a handler that broke is 500 and tells nothing of the cause, which the log has under the request id', async () => {
     const response = await call('POST', '/broken', { headers: { 'x-request-id': 'look-for-me' } })
     expect(response.headers.get('x-should-retry')).toBe('false')
     const words = await response.text()
     expect([response.status, words.includes('hunter2')]).toEqual([500, false])
-    expect(logged.find(({ fields }) => (fields as { request: string }).request === 'look-for-me')?.fields).toMatchObject({ err: expect.objectContaining({ message: 'the password is hunter2' }) })
+    expect(logged.find(({ fields }) => (fields as { request: string }).request === 'look-for-me')?.fields).toMatchObject({
+      err: expect.objectContaining({ message: 'the password is hunter2' }),
+    })
   })
 
   test('to a conflict tells clients not to ask again', async () => {

@@ -20,7 +20,11 @@ export interface MountContext {
 }
 
 /** Registers one route with its own way to answer; {@link mount} and forwarding both stand on this. */
-export function register(context: MountContext, route: Route, answer: (request: FastifyRequest, reply: FastifyReply, signal: AbortSignal) => Promise<unknown>): void {
+export function register(
+  context: MountContext,
+  route: Route,
+  answer: (request: FastifyRequest, reply: FastifyReply, signal: AbortSignal) => Promise<unknown>,
+): void {
   const url = route.path.replaceAll(/\{(\w+)\}/g, ':$1')
   const methods = context.paths.get(url) ?? new Set()
   context.paths.set(url, methods.add(route.method))
@@ -70,7 +74,9 @@ async function parse(route: Route, request: FastifyRequest): Promise<{ params: u
   }
   const params = check(route.params, request.params)
   const query = check(route.query, request.query)
-  const body = takesBody(route) ? check(route.body, parseJson(await readBody(request.raw, route.maxBodyBytes), request.headers['content-type'], route.bodyOptional)) : undefined
+  const body = takesBody(route)
+    ? check(route.body, parseJson(await readBody(request.raw, route.maxBodyBytes), request.headers['content-type'], route.bodyOptional))
+    : undefined
   if (problems.length > 0) throw fault.invalid(problems)
   return { params, query, body }
 }
@@ -120,6 +126,7 @@ function translate(error: unknown): unknown {
   const { code, statusCode, message } = error as { code?: string; statusCode?: number; message?: string }
   if (error instanceof Fault || code === undefined || !code.startsWith('FST_')) return error
   if (code === 'FST_ERR_BAD_URL') return fault.field('path', 'is not a valid URL path')
-  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' || code === 'FST_ERR_CTP_INVALID_CONTENT_LENGTH') return fault.field(code.endsWith('TYPE') ? 'content-type' : 'content-length', 'is not valid')
+  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE' || code === 'FST_ERR_CTP_INVALID_CONTENT_LENGTH')
+    return fault.field(code.endsWith('TYPE') ? 'content-type' : 'content-length', 'is not valid')
   return statusCode !== undefined && statusCode < 500 ? fault.field('request', message ?? 'is not valid') : error
 }

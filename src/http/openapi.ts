@@ -47,7 +47,11 @@ function operation(route: Route): object {
     ...(hasBody && { requestBody: { required: !route.bodyOptional, content: { 'application/json': { schema: body } } } }),
     responses: {
       [route.reply.status]: response(route.reply),
-      ...Object.fromEntries([...new Set(statuses)].sort().map((status) => [status, { description: GENERAL[status], content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } }])),
+      ...Object.fromEntries(
+        [...new Set(statuses)]
+          .sort()
+          .map((status) => [status, { description: GENERAL[status], content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } } }]),
+      ),
     },
   }
 }

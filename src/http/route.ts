@@ -63,7 +63,9 @@ interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodTyp
 }
 
 /** Describes one route; see {@link Route} for the defaults it fills in. */
-export function route<R extends Reply, P extends z.ZodType = typeof NO_FIELDS, Q extends z.ZodType = typeof NO_FIELDS, B extends z.ZodType = typeof NO_BODY>(spec: RouteSpec<P, Q, B, R>): Route<P, Q, B, R> {
+export function route<R extends Reply, P extends z.ZodType = typeof NO_FIELDS, Q extends z.ZodType = typeof NO_FIELDS, B extends z.ZodType = typeof NO_BODY>(
+  spec: RouteSpec<P, Q, B, R>,
+): Route<P, Q, B, R> {
   return {
     access: 'key',
     bodyOptional: false,
@@ -93,7 +95,13 @@ export interface Page<T> {
 /** Offset paging as every list has it: default 20, more than 100 is cut to 100 as clients ask for one more than a page. */
 export const pagingQuery = {
   offset: z.coerce.number().int().min(0).max(1_000_000_000).default(0),
-  limit: z.coerce.number().int().min(1).max(1_000_000_000).default(20).transform((limit) => Math.min(limit, 100)),
+  limit: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(1_000_000_000)
+    .default(20)
+    .transform((limit) => Math.min(limit, 100)),
 }
 
 /** Query booleans arrive as text. */
@@ -101,11 +109,15 @@ export const queryBoolean = z.enum(['true', 'false']).transform((text) => text =
 
 export type Contract = Record<string, Route>
 
-type ReplyValue<R extends Reply> = R extends { kind: 'json'; schema: infer S extends z.ZodType } ? z.input<S>
-  : R extends { kind: 'page'; item: infer S extends z.ZodType } ? Page<z.input<S>>
-  : R extends { kind: 'bytes' } ? Uint8Array | Readable
-  : R extends { kind: 'text' } ? string
-  : void
+type ReplyValue<R extends Reply> = R extends { kind: 'json'; schema: infer S extends z.ZodType }
+  ? z.input<S>
+  : R extends { kind: 'page'; item: infer S extends z.ZodType }
+    ? Page<z.input<S>>
+    : R extends { kind: 'bytes' }
+      ? Uint8Array | Readable
+      : R extends { kind: 'text' }
+        ? string
+        : void
 
 /** What a handler gets: parsed input and a signal, never the request itself. */
 export interface Call<P, Q, B> {
@@ -119,5 +131,6 @@ export interface Call<P, Q, B> {
   origin: string
 }
 
-export type Handler<T> = T extends Route<infer P, infer Q, infer B, infer R> ? (call: Call<z.output<P>, z.output<Q>, z.output<B>>) => Promise<ReplyValue<R>> | ReplyValue<R> : never
+export type Handler<T> =
+  T extends Route<infer P, infer Q, infer B, infer R> ? (call: Call<z.output<P>, z.output<Q>, z.output<B>>) => Promise<ReplyValue<R>> | ReplyValue<R> : never
 export type Handlers<C extends Contract> = { [K in keyof C]: Handler<C[K]> }

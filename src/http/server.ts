@@ -46,7 +46,10 @@ export function makeServer(settings: ServerSettings): MountContext {
     },
     clientErrorHandler: (_error, socket) => {
       const body = JSON.stringify(fault.field('request', 'is not HTTP that can be read').body())
-      if (socket.writable) socket.end(`HTTP/1.1 400 Bad Request\r\ncontent-type: application/json; charset=utf-8\r\nx-request-id: ${newId()}\r\nconnection: close\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
+      if (socket.writable)
+        socket.end(
+          `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json; charset=utf-8\r\nx-request-id: ${newId()}\r\nconnection: close\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+        )
       else socket.destroy()
     },
   })

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { buffer } from 'node:stream/consumers'
+import { setImmediate as turn } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CRASHED } from '../agent/chromium/crashed.ts'
 import { within } from '../base/wait.ts'
@@ -26,7 +27,12 @@ const frames = fc.array(dataFrame, { minLength: 1, maxLength: 6 })
 /** An unmasked frame, its payload made of bytes that look like headers. */
 function frame({ opcode, length: size, fin }: Frame): Buffer {
   const first = (fin ? 0x80 : 0) | opcode
-  const header = size < 126 ? [first, size] : size < 65_536 ? [first, 126, size >> 8, size & 0xff] : [first, 127, 0, 0, 0, 0, (size >>> 24) & 0xff, (size >> 16) & 0xff, (size >> 8) & 0xff, size & 0xff]
+  const header =
+    size < 126
+      ? [first, size]
+      : size < 65_536
+        ? [first, 126, size >> 8, size & 0xff]
+        : [first, 127, 0, 0, 0, 0, (size >>> 24) & 0xff, (size >> 16) & 0xff, (size >> 8) & 0xff, size & 0xff]
   return Buffer.concat([Buffer.from(header), Buffer.alloc(size, 0x88)])
 }
 
@@ -123,26 +129,32 @@ describe('a splice', () => {
   async function joined(head = Buffer.alloc(0), signal?: AbortSignal) {
     const [client, near] = await pair()
     const [far, upstream] = await pair()
+    upstream.on('error', () => {})
     return { client, upstream, done: splice(near, far, head, () => why, signal) }
   }
 
   test('gives the client every byte of the upstream, then our close frame if, and only if, the last frame was whole and none had closed', async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(fc.oneof(dataFrame, fc.constant({ opcode: CLOSE, length: 2, fin: true })), { maxLength: 3 }), places, fc.nat(200_000), fc.nat(100), async (list, at, end, headSize) => {
-        const whole = Buffer.concat(list.map(frame))
-        const sent = whole.subarray(0, end % 3 === 0 ? whole.length : end % (whole.length + 1))
-        const boundary = new FrameBoundary()
-        boundary.push(sent)
-        const head = sent.subarray(0, headSize)
-        const { client, upstream, done } = await joined(head)
-        const received = buffer(client)
-        for (const chunk of cut(sent.subarray(headSize), at)) if (chunk.length > 0) upstream.write(chunk)
-        upstream.end()
-        client.end()
-        const ours = boundary.isBetweenFrames && !boundary.isClosed ? closeFrame(why) : Buffer.alloc(0)
-        expect((await received).equals(Buffer.concat([sent, ours]))).toBe(true)
-        await done
-      }),
+      fc.asyncProperty(
+        fc.array(fc.oneof(dataFrame, fc.constant({ opcode: CLOSE, length: 2, fin: true })), { maxLength: 3 }),
+        places,
+        fc.nat(200_000),
+        fc.nat(100),
+        async (list, at, end, headSize) => {
+          const whole = Buffer.concat(list.map(frame))
+          const sent = whole.subarray(0, end % 3 === 0 ? whole.length : end % (whole.length + 1))
+          const boundary = new FrameBoundary()
+          boundary.push(sent)
+          const head = sent.subarray(0, headSize)
+          const { client, upstream, done } = await joined(head)
+          const received = buffer(client)
+          for (const chunk of cut(sent.subarray(headSize), at)) if (chunk.length > 0) upstream.write(chunk)
+          upstream.end()
+          const ours = boundary.isBetweenFrames && !boundary.isClosed ? closeFrame(why) : Buffer.alloc(0)
+          expect((await received).equals(Buffer.concat([sent, ours]))).toBe(true)
+          await done
+        },
+      ),
       { numRuns: 60 },
     )
   })
@@ -158,7 +170,6 @@ describe('a splice', () => {
     upstream.resume()
     const rest = buffer(client)
     ending.abort()
-    client.end()
     expect((await rest).equals(closeFrame(why))).toBe(true)
     await Promise.all([done, gone])
   })
@@ -191,8 +202,22 @@ describe('a splice', () => {
     const { client, upstream, done } = await joined()
     const received = buffer(client)
     upstream.resetAndDestroy()
-    client.end()
     expect((await received).equals(closeFrame(why))).toBe(true)
+    await done
+  })
+
+  test('gives a slow upstream everything that the client sent before it left', async () => {
+    const { client, upstream, done } = await joined()
+    const sent = Buffer.alloc(8 * 1024 * 1024, 'x')
+    client.end(sent)
+    let received = 0
+    for await (const chunk of upstream as AsyncIterable<Buffer>) {
+      received += chunk.length
+      await turn()
+    }
+    expect(received).toBe(sent.length)
+    upstream.end()
+    client.resume()
     await done
   })
 

@@ -71,7 +71,13 @@ const CLOSE_LINGER_MS = 1_000
  * the client gets a close frame with what `why()` says, if the stream stands between two frames.
  * `head` is what upstream has sent already. Resolves when both sockets are closed.
  */
-export async function splice(client: Duplex, upstream: Duplex, head: Buffer, why: () => Promise<CloseReason> | CloseReason, signal?: AbortSignal): Promise<void> {
+export async function splice(
+  client: Duplex,
+  upstream: Duplex,
+  head: Buffer,
+  why: () => Promise<CloseReason> | CloseReason,
+  signal?: AbortSignal,
+): Promise<void> {
   const boundary = new FrameBoundary()
   const { promise: clientGone, resolve: onClientGone } = Promise.withResolvers<void>()
   const { promise: upstreamGone, resolve: onUpstreamGone } = Promise.withResolvers<void>()

@@ -59,7 +59,13 @@ function refuse(log: Log, socket: Duplex, error: unknown): void {
   if (known.status >= 500) log.error({ request: id, err: known.cause ?? known }, known.message)
   if (!socket.writable) return void socket.destroy()
   const body = JSON.stringify(known.body())
-  const headers = { ...known.headers, 'content-type': 'application/json; charset=utf-8', 'content-length': Buffer.byteLength(body), 'x-request-id': id, connection: 'close' }
+  const headers = {
+    ...known.headers,
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': Buffer.byteLength(body),
+    'x-request-id': id,
+    connection: 'close',
+  }
   socket.end(head(known.status, headers) + body)
 }
 

@@ -113,9 +113,14 @@ export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driv
 
     test('two instances live and end apart from each other', async () => {
       await using scope = new AsyncDisposableStack()
-      const [one, other] = (await Promise.all([driver.start(spec(), signal), driver.start({ ...spec(), viewport: { width: 640, height: 480, refresh_rate: 60 } }, signal)])).map((instance) => scope.use(instance))
+      const [one, other] = (
+        await Promise.all([driver.start(spec(), signal), driver.start({ ...spec(), viewport: { width: 640, height: 480, refresh_rate: 60 } }, signal)])
+      ).map((instance) => scope.use(instance))
       expect((await driver.list()).map(({ id }) => id).toSorted()).toEqual([one!.id, other!.id].toSorted())
-      expect(await Promise.all([picture(one!), picture(other!)])).toEqual([expect.objectContaining({ width: 1024, height: 768 }), expect.objectContaining({ width: 640, height: 480 })])
+      expect(await Promise.all([picture(one!), picture(other!)])).toEqual([
+        expect.objectContaining({ width: 1024, height: 768 }),
+        expect.objectContaining({ width: 640, height: 480 }),
+      ])
       await one![Symbol.asyncDispose]()
       expect((await driver.list()).map(({ id }) => id)).toEqual([other!.id])
       expect((await picture(other!)).status).toBe(200)

@@ -42,7 +42,10 @@ export function watchAgent(agent: Endpoint, log: Log, signal: AbortSignal): Life
     else if (event === 'chromium_restarted') log.info({ detail }, 'Chromium runs again')
   }
   const ended = watch()
-    .then(() => 'the agent ended', (error: Error) => error.message)
+    .then(
+      () => 'the agent ended',
+      (error: Error) => error.message,
+    )
     .finally(() => {
       clearTimeout(timer)
       ready.reject(new Error('the agent ended before its browser was up'))

@@ -22,7 +22,14 @@ export type DbAddress = { connectionString: string } | { host: string; user: str
 
 /** Connects and brings the schema up to date. The caller ends it with `db.destroy()`. */
 export async function openDb(address: DbAddress, log: Log): Promise<Db> {
-  const pool = new pg.Pool({ ...address, max: POOL_SIZE, connectionTimeoutMillis: CONNECT_MS, statement_timeout: STATEMENT_MS, idleTimeoutMillis: 0, application_name: 'cob' })
+  const pool = new pg.Pool({
+    ...address,
+    max: POOL_SIZE,
+    connectionTimeoutMillis: CONNECT_MS,
+    statement_timeout: STATEMENT_MS,
+    idleTimeoutMillis: 0,
+    application_name: 'cob',
+  })
   // A connection in use tells its user, too; without a listener its error would end the process.
   pool.on('connect', (client) => client.on('error', (err) => log.warn({ err }, 'a database connection broke')))
   pool.on('error', (err) => log.warn({ err }, 'a database connection broke'))
@@ -41,7 +48,9 @@ const MIGRATIONS = join(import.meta.dirname, 'migrations')
 // The migrator takes an advisory lock, so several control planes may start at once.
 async function migrate(db: Db): Promise<void> {
   const getMigrations = async () => {
-    const names = readdirSync(MIGRATIONS).filter((name) => name.endsWith('.ts')).sort()
+    const names = readdirSync(MIGRATIONS)
+      .filter((name) => name.endsWith('.ts'))
+      .sort()
     return Object.fromEntries(await Promise.all(names.map(async (name) => [name.slice(0, -3), (await import(join(MIGRATIONS, name))) as Migration])))
   }
   const { error } = await new Migrator({ db, provider: { getMigrations } }).migrateToLatest()
@@ -50,7 +59,10 @@ async function migrate(db: Db): Promise<void> {
 
 /** Whether the database answers. */
 export async function isReachable(db: Db): Promise<boolean> {
-  return sql`select 1`.execute(db).then(() => true, () => false)
+  return sql`select 1`.execute(db).then(
+    () => true,
+    () => false,
+  )
 }
 
 /** Whether an error is Postgres refusing a duplicate under the named constraint. */

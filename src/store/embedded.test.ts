@@ -125,7 +125,9 @@ test.each(['makes its database', 'boots'])('a start whose caller leaves while th
 
 test('listens on its socket only, which nobody else may enter, and runs unprivileged', async () => {
   const postgres = await start()
-  expect(await query(postgres, `select current_setting('listen_addresses') as addresses, current_setting('fsync') as fsync`)).toEqual([{ addresses: '', fsync: 'on' }])
+  expect(await query(postgres, `select current_setting('listen_addresses') as addresses, current_setting('fsync') as fsync`)).toEqual([
+    { addresses: '', fsync: 'on' },
+  ])
   const folder = statSync(paths.postgresSocket)
   expect(folder.mode & 0o777).toBe(0o700)
   expect(folder.uid).toBe(isRoot() ? serviceUser()!.uid : process.getuid!())

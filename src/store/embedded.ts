@@ -67,19 +67,44 @@ async function findOrStart(paths: DataPaths, address: Address, log: Log, signal:
   if (!existsSync(join(paths.postgres, 'PG_VERSION'))) await init(paths, native, user, log, signal)
   const logFile = join(paths.postgresSocket, 'postgres.log')
   const command = asUser(user, { native, data: paths.postgres, sockets: paths.postgresSocket }, (seen) => [
-    join(seen.native!, 'bin/postgres'), '-D', seen.data!, '-k', seen.sockets!,
-    '-c', 'listen_addresses=', '-c', 'unix_socket_permissions=0700', '-c', 'max_connections=200', '-c', 'shared_buffers=16MB',
-    '-c', 'log_min_messages=warning', '-c', 'timezone=UTC', '-c', 'log_timezone=UTC', '-c', 'jit=off', '-c', 'io_method=sync',
+    join(seen.native!, 'bin/postgres'),
+    '-D',
+    seen.data!,
+    '-k',
+    seen.sockets!,
+    '-c',
+    'listen_addresses=',
+    '-c',
+    'unix_socket_permissions=0700',
+    '-c',
+    'max_connections=200',
+    '-c',
+    'shared_buffers=16MB',
+    '-c',
+    'log_min_messages=warning',
+    '-c',
+    'timezone=UTC',
+    '-c',
+    'log_timezone=UTC',
+    '-c',
+    'jit=off',
+    '-c',
+    'io_method=sync',
   ])
   let child: ChildProcess | undefined
   // After a kill -9 of the last server its children hold its memory for a moment longer, and a new one refuses to start.
-  const server = await until('Postgres to answer', READY_MS, async () => {
-    if (!child || child.exitCode !== null || child.signalCode !== null) {
-      if (child) await sleep(RESTART_PAUSE_MS, signal)
-      child = launch(command, logFile)
-    }
-    return (await answers(address)) && nameProcess(child.pid ?? 0)
-  }, { everyMs: 5, signal }).catch((error: unknown) => {
+  const server = await until(
+    'Postgres to answer',
+    READY_MS,
+    async () => {
+      if (!child || child.exitCode !== null || child.signalCode !== null) {
+        if (child) await sleep(RESTART_PAUSE_MS, signal)
+        child = launch(command, logFile)
+      }
+      return (await answers(address)) && nameProcess(child.pid ?? 0)
+    },
+    { everyMs: 5, signal },
+  ).catch((error: unknown) => {
     child?.kill('SIGINT')
     throw error instanceof WaitTimeout ? new Error(`${error.message}; see ${logFile}`) : error
   })
@@ -128,7 +153,16 @@ async function init(paths: DataPaths, native: string, user: User | undefined, lo
   rmSync(fresh, { recursive: true, force: true })
   own(fresh, user)
   const command = asUser(user, { native, data: fresh }, (seen) => [
-    join(seen.native!, 'bin/initdb'), '-D', seen.data!, '-U', 'cob', '--auth-local=trust', '--auth-host=reject', '--encoding=UTF8', '--locale=C', '--no-instructions',
+    join(seen.native!, 'bin/initdb'),
+    '-D',
+    seen.data!,
+    '-U',
+    'cob',
+    '--auth-local=trust',
+    '--auth-host=reject',
+    '--encoding=UTF8',
+    '--locale=C',
+    '--no-instructions',
   ])
   const child = spawn(command.file, command.args, { cwd: '/', stdio: ['ignore', 'pipe', 'pipe'], env: { PATH: process.env.PATH, LC_ALL: 'C' } })
   let said = ''

@@ -25,7 +25,12 @@ async function take(db: Db, host: string): Promise<{ isAlive(): Promise<boolean>
   const session = db.connection().execute(async (connection) => {
     const { rows } = await sql<{ locked: boolean }>`select pg_try_advisory_lock(hashtextextended(${`cob:${host}`}, 0)) as locked`.execute(connection)
     if (!rows[0]?.locked) throw new Error('another Cob runs with this data directory already')
-    locked.resolve(() => sql`select 1`.execute(connection).then(() => true, () => (done.resolve(), false)))
+    locked.resolve(() =>
+      sql`select 1`.execute(connection).then(
+        () => true,
+        () => (done.resolve(), false),
+      ),
+    )
     await done.promise
     // The session may be broken by now; then so is the lock.
     await sql`select pg_advisory_unlock_all()`.execute(connection).catch(() => {})

@@ -30,11 +30,15 @@ afterAll(() => scope.disposeAsync())
 
 async function queued(): Promise<string> {
   const id = newId()
-  await db.insertInto('deployments').values({ id, state: 'queued', region: 'aws.us-east-1a' } as never).execute()
+  await db
+    .insertInto('deployments')
+    .values({ id, state: 'queued', region: 'aws.us-east-1a' } as never)
+    .execute()
   return id
 }
 const row = (id: string) => db.selectFrom('deployments').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
-const events = async (id: string) => (await db.selectFrom('deployment_events').selectAll().where('deployment_id', '=', id).orderBy('id').execute()).map(({ state, reason }) => ({ state, reason }))
+const events = async (id: string) =>
+  (await db.selectFrom('deployment_events').selectAll().where('deployment_id', '=', id).orderBy('id').execute()).map(({ state, reason }) => ({ state, reason }))
 
 describe('a move', () => {
   test('says where the row came from, changes it, and logs it with its reason', async () => {
@@ -42,7 +46,10 @@ describe('a move', () => {
     expect(await move(db, id, 'in_progress', null)).toBe('queued')
     expect(await move(db, id, 'failed', 'it broke', { status_reason: 'it broke' })).toBe('in_progress')
     expect(await row(id)).toMatchObject({ state: 'failed', status_reason: 'it broke' })
-    expect(await events(id)).toEqual([{ state: 'in_progress', reason: null }, { state: 'failed', reason: 'it broke' }])
+    expect(await events(id)).toEqual([
+      { state: 'in_progress', reason: null },
+      { state: 'failed', reason: 'it broke' },
+    ])
   })
 
   test('that the lifecycle does not have changes nothing and logs nothing', async () => {
@@ -52,14 +59,17 @@ describe('a move', () => {
     expect(await events(id)).toEqual([])
   })
 
-  test('of a row that is not there is nobody\'s', async () => {
+  test("of a row that is not there is nobody's", async () => {
     expect(await move(db, newId(), 'failed', null)).toBeUndefined()
   })
 
   test('writes row and log in one transaction: neither is ever seen without the other', async () => {
     const id = await queued()
     await move(db, id, 'in_progress', null)
-    const { rows } = await sql<{ row: string; event: string }>`select d.xmin::text as row, e.xmin::text as event from deployments d join deployment_events e on e.deployment_id = d.id where d.id = ${id}`.execute(db)
+    const { rows } = await sql<{
+      row: string
+      event: string
+    }>`select d.xmin::text as row, e.xmin::text as event from deployments d join deployment_events e on e.deployment_id = d.id where d.id = ${id}`.execute(db)
     expect(rows).toHaveLength(1)
     expect(rows[0]!.row).toBe(rows[0]!.event)
   })

@@ -42,38 +42,57 @@ const victims = {
 }
 const actions = {
   create: (cloud: Cloud) => cloud.client.browsers.create({ timeout_seconds: 120 }),
-  drag: (cloud: Cloud, id: string) => cloud.client.browsers.computer.dragMouse(id, { path: [[100, 300], [900, 600]], duration_ms: 400, hold_keys: ['Shift_L'] }),
+  drag: (cloud: Cloud, id: string) =>
+    cloud.client.browsers.computer.dragMouse(id, {
+      path: [
+        [100, 300],
+        [900, 600],
+      ],
+      duration_ms: 400,
+      hold_keys: ['Shift_L'],
+    }),
   screenshot: (cloud: Cloud, id: string) => cloud.client.browsers.computer.captureScreenshot(id),
   delete: (cloud: Cloud, id: string) => cloud.client.browsers.deleteByID(id),
 }
 const pick = <T>(random: () => number, items: readonly T[]): T => items[Math.floor(random() * items.length)]!
 
-test(`service, agent and Chromium killed at random points of create, drag, screenshot and delete, ${ROUNDS} rounds: nothing is left`, { timeout: 600_000 }, async () => {
-  const seed = Number(process.env.CHAOS_SEED ?? Date.now() % 1_000_000)
-  const random = seeded(seed)
-  const story: string[] = [`CHAOS_SEED=${seed}`]
-  try {
-    await using cloud = await startCloud()
-    const live = async () => (await cloud.query<{ id: string }>(`select id from browsers where state = 'running'`)).map(({ id }) => id)
-    for (let round = 0; round < ROUNDS; round++) {
-      let [id] = await live()
-      id ??= (await cloud.client.browsers.create({ timeout_seconds: 120 })).session_id
-      const [victim, action, afterMs] = [pick(random, ['service', 'agent', 'chromium'] as const), pick(random, ['create', 'drag', 'screenshot', 'delete'] as const), Math.floor(random() * 300)]
-      story.push(`${round}: ${victim} dies ${afterMs} ms into ${action}`)
-      const call = Promise.race([
-        actions[action](cloud, id).then(() => 'done', (error: unknown) => error),
-        sleep(CALL_MS).then(() => new Error('hangs')),
-      ])
-      await sleep(afterMs)
-      // The victim may be gone already: deleted by the action, or dead with its session.
-      const restart = await victims[victim](cloud, id).catch(() => async () => {})
-      const outcome = await call
-      if (outcome !== 'done') expect([outcome, expected(outcome)]).toEqual([outcome, true])
-      await restart()
-      expect((await fetch(`${cloud.url}/health`)).status).toBe(200)
+test(
+  `service, agent and Chromium killed at random points of create, drag, screenshot and delete, ${ROUNDS} rounds: nothing is left`,
+  { timeout: 600_000 },
+  async () => {
+    const seed = Number(process.env.CHAOS_SEED ?? Date.now() % 1_000_000)
+    const random = seeded(seed)
+    const story: string[] = [`CHAOS_SEED=${seed}`]
+    try {
+      await using cloud = await startCloud()
+      const live = async () => (await cloud.query<{ id: string }>(`select id from browsers where state = 'running'`)).map(({ id }) => id)
+      for (let round = 0; round < ROUNDS; round++) {
+        let [id] = await live()
+        id ??= (await cloud.client.browsers.create({ timeout_seconds: 120 })).session_id
+        const [victim, action, afterMs] = [
+          pick(random, ['service', 'agent', 'chromium'] as const),
+          pick(random, ['create', 'drag', 'screenshot', 'delete'] as const),
+          Math.floor(random() * 300),
+        ]
+        story.push(`${round}: ${victim} dies ${afterMs} ms into ${action}`)
+        const call = Promise.race([
+          actions[action](cloud, id).then(
+            () => 'done',
+            (error: unknown) => error,
+          ),
+          sleep(CALL_MS).then(() => new Error('hangs')),
+        ])
+        await sleep(afterMs)
+        // The victim may be gone already: deleted by the action, or dead with its session.
+        const restart = await victims[victim](cloud, id).catch(() => async () => {})
+        const outcome = await call
+        if (outcome !== 'done') expect([outcome, expected(outcome)]).toEqual([outcome, true])
+        await restart()
+        expect((await fetch(`${cloud.url}/health`)).status).toBe(200)
+      }
+      for (const id of await live()) await cloud.client.browsers.deleteByID(id)
+    } catch (error) {
+      throw new Error(story.join('\n'), { cause: error })
     }
-    for (const id of await live()) await cloud.client.browsers.deleteByID(id)
-  } catch (error) {
-    throw new Error(story.join('\n'), { cause: error })
-  }
-})
+  },
+)

@@ -21,7 +21,8 @@ afterAll(async () => {
   await pages[Symbol.asyncDispose]()
 })
 
-const closing = (socket: WebSocket): Promise<{ code: number; reason: string }> => new Promise((resolve) => socket.on('close', (code, reason) => resolve({ code, reason: String(reason) })))
+const closing = (socket: WebSocket): Promise<{ code: number; reason: string }> =>
+  new Promise((resolve) => socket.on('close', (code, reason) => resolve({ code, reason: String(reason) })))
 const opening = (socket: WebSocket): Promise<void> => new Promise((resolve, reject) => socket.on('open', () => resolve()).on('error', reject))
 
 test('Playwright and Puppeteer work on the same pages at once, and one that leaves does not disturb the other', async () => {
@@ -79,7 +80,9 @@ test('a token opens its own session only, and no session without one', async () 
   await using second = await openSession(cloud)
   const swapped = first.made.cdp_ws_url.replace(first.id, second.id)
   for (const url of [swapped, first.made.cdp_ws_url.split('?')[0]!, `${first.made.cdp_ws_url}x`, first.made.webdriver_ws_url.replace(first.id, second.id)]) {
-    const refused = await new Promise<number>((resolve) => new WebSocket(url).on('unexpected-response', (_request, response) => resolve(response.statusCode ?? 0)).on('error', () => {}))
+    const refused = await new Promise<number>((resolve) =>
+      new WebSocket(url).on('unexpected-response', (_request, response) => resolve(response.statusCode ?? 0)).on('error', () => {}),
+    )
     expect(refused).toBe(401)
   }
 })
@@ -91,7 +94,9 @@ test('deleting a session closes its sockets with a code and a reason, and its UR
   const closed = sockets.map(closing)
   await cloud.client.browsers.deleteByID(made.session_id)
   for (const end of await Promise.all(closed)) expect(end).toEqual({ code: 4001, reason: '{"reason":"deleted"}' })
-  const refused = await new Promise<number>((resolve) => new WebSocket(made.cdp_ws_url).on('unexpected-response', (_request, response) => resolve(response.statusCode ?? 0)).on('error', () => {}))
+  const refused = await new Promise<number>((resolve) =>
+    new WebSocket(made.cdp_ws_url).on('unexpected-response', (_request, response) => resolve(response.statusCode ?? 0)).on('error', () => {}),
+  )
   expect(refused).toBe(404)
 })
 
@@ -109,7 +114,16 @@ test('a browser closed or crashed by its client runs again behind the same URL, 
     expect((await closed).code).toBe(4003)
     await before.close().catch(() => {})
     const after = await chromium.connectOverCDP(made.cdp_ws_url)
-    const tabs = await until('the tabs', 10_000, () => after.contexts()[0]!.pages().some((page) => page.url() === pages.url('lasting')), { everyMs: 100 }).catch(() => false)
+    const tabs = await until(
+      'the tabs',
+      10_000,
+      () =>
+        after
+          .contexts()[0]!
+          .pages()
+          .some((page) => page.url() === pages.url('lasting')),
+      { everyMs: 100 },
+    ).catch(() => false)
     expect([method, tabs]).toEqual([method, true])
     await after.close()
   }

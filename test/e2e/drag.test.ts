@@ -34,35 +34,87 @@ const buttons = { left: { button: 0, mask: 1 }, middle: { button: 1, mask: 4 }, 
 
 describe('straight', () => {
   test.each(['left', 'middle', 'right'] as const)('the %s button goes down at the first point, moves in equal steps, goes up at the last', async (button) => {
-    const record = await drag({ path: [[200, 500], [400, 600], [700, 500]], button, smooth: false, steps_per_segment: 5, step_delay_ms: 40 })
+    const record = await drag({
+      path: [
+        [200, 500],
+        [400, 600],
+        [700, 500],
+      ],
+      button,
+      smooth: false,
+      steps_per_segment: 5,
+      step_delay_ms: 40,
+    })
     const [down] = of(record, 'mousedown')
     const [up] = of(record, 'mouseup')
     expect(down).toMatchObject({ x: 200, y: 500, button: buttons[button].button, trusted: true })
     expect(up).toMatchObject({ x: 700, y: 500, button: buttons[button].button, trusted: true })
     const moves = of(record, 'mousemove').filter((entry) => entry.buttons === buttons[button].mask)
-    expect(moves.map(({ x, y }) => [x, y])).toEqual([[240, 520], [280, 540], [320, 560], [360, 580], [400, 600], [460, 580], [520, 560], [580, 540], [640, 520], [700, 500]])
+    expect(moves.map(({ x, y }) => [x, y])).toEqual([
+      [240, 520],
+      [280, 540],
+      [320, 560],
+      [360, 580],
+      [400, 600],
+      [460, 580],
+      [520, 560],
+      [580, 540],
+      [640, 520],
+      [700, 500],
+    ])
     // 10 movements, 40 ms after each.
     expect(up!.at - moves[0]!.at).toBeGreaterThan(350)
   })
 
   test('delay passes between button down and the first movement', async () => {
-    const record = await drag({ path: [[200, 500], [300, 500]], smooth: false, steps_per_segment: 2, step_delay_ms: 20, delay: 500 })
+    const record = await drag({
+      path: [
+        [200, 500],
+        [300, 500],
+      ],
+      smooth: false,
+      steps_per_segment: 2,
+      step_delay_ms: 20,
+      delay: 500,
+    })
     const first = of(record, 'mousemove').find((entry) => entry.buttons === 1)
     expect(first!.at - of(record, 'mousedown')[0]!.at).toBeGreaterThanOrEqual(480)
   })
 
   test('held keys are down during the whole drag and up after it', async () => {
-    const record = await drag({ path: [[200, 500], [300, 520]], smooth: false, steps_per_segment: 3, hold_keys: ['Shift_L', 'ctrl'] })
-    for (const entry of record.filter(({ type, buttons: held }) => type === 'mousedown' || (type === 'mousemove' && held === 1))) expect(entry).toMatchObject({ shift: true, ctrl: true, alt: false, meta: false })
+    const record = await drag({
+      path: [
+        [200, 500],
+        [300, 520],
+      ],
+      smooth: false,
+      steps_per_segment: 3,
+      hold_keys: ['Shift_L', 'ctrl'],
+    })
+    for (const entry of record.filter(({ type, buttons: held }) => type === 'mousedown' || (type === 'mousemove' && held === 1)))
+      expect(entry).toMatchObject({ shift: true, ctrl: true, alt: false, meta: false })
     expect(of(record, 'keyup').map(({ key }) => key)).toEqual(['Control', 'Shift'])
-    const after = await drag({ path: [[200, 500], [210, 500]], smooth: false })
+    const after = await drag({
+      path: [
+        [200, 500],
+        [210, 500],
+      ],
+      smooth: false,
+    })
     expect(of(after, 'mousedown')[0]).toMatchObject({ shift: false, ctrl: false })
   })
 })
 
 describe('smooth', () => {
   test('the way is curved, the end points and way points are exact, and its length is what was asked for', async () => {
-    const record = await drag({ path: [[200, 300], [900, 700], [400, 800]], duration_ms: 1200 })
+    const record = await drag({
+      path: [
+        [200, 300],
+        [900, 700],
+        [400, 800],
+      ],
+      duration_ms: 1200,
+    })
     const moves = of(record, 'mousemove').filter((entry) => entry.buttons === 1)
     const [down, up] = [of(record, 'mousedown')[0]!, of(record, 'mouseup')[0]!]
     expect([down.x, down.y, up.x, up.y]).toEqual([200, 300, 400, 800])
@@ -80,7 +132,16 @@ describe('smooth', () => {
       const record = await drag({ path })
       return of(record, 'mouseup')[0]!.at - of(record, 'mousedown')[0]!.at
     }
-    const [short, long] = [await length([[200, 500], [240, 500]]), await length([[200, 300], [1500, 900]])]
+    const [short, long] = [
+      await length([
+        [200, 500],
+        [240, 500],
+      ]),
+      await length([
+        [200, 300],
+        [1500, 900],
+      ]),
+    ]
     expect(short).toBeGreaterThan(150)
     expect(long).toBeGreaterThan(short * 1.3)
     expect(long).toBeLessThan(4000)
@@ -91,7 +152,13 @@ test('HTML5 drag and drop really drops', async () => {
   await session.page.reload()
   const box = (await session.page.locator('#card').boundingBox())!
   const target = (await session.page.locator('#to').boundingBox())!
-  await drag({ path: [[Math.round(box.x + 20), Math.round(box.y + 20)], [Math.round(target.x + 60), Math.round(target.y + 80)]], duration_ms: 700 })
+  await drag({
+    path: [
+      [Math.round(box.x + 20), Math.round(box.y + 20)],
+      [Math.round(target.x + 60), Math.round(target.y + 80)],
+    ],
+    duration_ms: 700,
+  })
   await session.page.waitForFunction('window.dropped === "the card"', undefined, { timeout: 5_000 })
   expect(await session.page.locator('#to #card').count()).toBe(1)
   await session.page.reload()
@@ -100,10 +167,23 @@ test('HTML5 drag and drop really drops', async () => {
 test('a caller who leaves in the middle leaves no button and no key pressed', async () => {
   await clearRecord(session.page)
   const leave = new AbortController()
-  const call = cloud.fetch(`/browsers/${session.id}/computer/drag_mouse`, {
-    method: 'POST', headers: { 'content-type': 'application/json' }, signal: leave.signal,
-    body: JSON.stringify({ path: [[200, 500], [900, 500]], smooth: false, steps_per_segment: 200, step_delay_ms: 50, hold_keys: ['Shift_L'] }),
-  }).catch(() => 'left')
+  const call = cloud
+    .fetch(`/browsers/${session.id}/computer/drag_mouse`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      signal: leave.signal,
+      body: JSON.stringify({
+        path: [
+          [200, 500],
+          [900, 500],
+        ],
+        smooth: false,
+        steps_per_segment: 200,
+        step_delay_ms: 50,
+        hold_keys: ['Shift_L'],
+      }),
+    })
+    .catch(() => 'left')
   await sleep(1_000)
   leave.abort()
   expect(await call).toBe('left')
@@ -117,24 +197,152 @@ test('a caller who leaves in the middle leaves no button and no key pressed', as
 })
 
 test.each([
-  ['path.1.0', { path: [[0, 0], [1920, 10]] }],
-  ['path.0.1', { path: [[0, 1080], [10, 10]] }],
+  [
+    'path.1.0',
+    {
+      path: [
+        [0, 0],
+        [1920, 10],
+      ],
+    },
+  ],
+  [
+    'path.0.1',
+    {
+      path: [
+        [0, 1080],
+        [10, 10],
+      ],
+    },
+  ],
   ['path', { path: [[1, 1]] }],
-  ['path.1.1', { path: [[1, 1], [2, 2.5]] }],
-  ['path.1.0', { path: [[1, 1], [-1, 2]] }],
-  ['path.1', { path: [[1, 1], [1, 2, 3]] }],
-  ['button', { path: [[1, 1], [2, 2]], button: 'back' }],
-  ['delay', { path: [[1, 1], [2, 2]], delay: -1 }],
-  ['duration_ms', { path: [[1, 1], [2, 2]], duration_ms: 49 }],
-  ['duration_ms', { path: [[1, 1], [2, 2]], duration_ms: 10_001 }],
-  ['steps_per_segment', { path: [[1, 1], [2, 2]], steps_per_segment: 0 }],
-  ['step_delay_ms', { path: [[1, 1], [2, 2]], smooth: false, step_delay_ms: -1 }],
-  ['steps_per_segment', { path: [[1, 1], [2, 2]], smooth: false, steps_per_segment: 100_000, step_delay_ms: 100 }],
-  ['hold_keys.1', { path: [[1, 1], [2, 2]], hold_keys: ['a', 'NoSuchKey'] }],
-  ['speed', { path: [[1, 1], [2, 2]], speed: 1 }],
+  [
+    'path.1.1',
+    {
+      path: [
+        [1, 1],
+        [2, 2.5],
+      ],
+    },
+  ],
+  [
+    'path.1.0',
+    {
+      path: [
+        [1, 1],
+        [-1, 2],
+      ],
+    },
+  ],
+  [
+    'path.1',
+    {
+      path: [
+        [1, 1],
+        [1, 2, 3],
+      ],
+    },
+  ],
+  [
+    'button',
+    {
+      path: [
+        [1, 1],
+        [2, 2],
+      ],
+      button: 'back',
+    },
+  ],
+  [
+    'delay',
+    {
+      path: [
+        [1, 1],
+        [2, 2],
+      ],
+      delay: -1,
+    },
+  ],
+  [
+    'duration_ms',
+    {
+      path: [
+        [1, 1],
+        [2, 2],
+      ],
+      duration_ms: 49,
+    },
+  ],
+  [
+    'duration_ms',
+    {
+      path: [
+        [1, 1],
+        [2, 2],
+      ],
+      duration_ms: 10_001,
+    },
+  ],
+  [
+    'steps_per_segment',
+    {
+      path: [
+        [1, 1],
+        [2, 2],
+      ],
+      steps_per_segment: 0,
+    },
+  ],
+  [
+    'step_delay_ms',
+    {
+      path: [
+        [1, 1],
+        [2, 2],
+      ],
+      smooth: false,
+      step_delay_ms: -1,
+    },
+  ],
+  [
+    'steps_per_segment',
+    {
+      path: [
+        [1, 1],
+        [2, 2],
+      ],
+      smooth: false,
+      steps_per_segment: 100_000,
+      step_delay_ms: 100,
+    },
+  ],
+  [
+    'hold_keys.1',
+    {
+      path: [
+        [1, 1],
+        [2, 2],
+      ],
+      hold_keys: ['a', 'NoSuchKey'],
+    },
+  ],
+  [
+    'speed',
+    {
+      path: [
+        [1, 1],
+        [2, 2],
+      ],
+      speed: 1,
+    },
+  ],
 ])('wrong input is refused by name and moves nothing: %s', async (field, body) => {
   await clearRecord(session.page)
-  const answer = await cloud.fetch(`/browsers/${session.id}/computer/drag_mouse`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
+  const answer = await cloud.fetch(`/browsers/${session.id}/computer/drag_mouse`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
   expect(answer.status).toBe(400)
   expect(await answer.json()).toMatchObject({ code: 'bad_request', details: [{ code: 'invalid_input', message: expect.stringContaining(field) }] })
   expect((await recorded(session.page)).filter(({ type }) => type.startsWith('mouse'))).toEqual([])

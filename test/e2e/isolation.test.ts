@@ -35,13 +35,34 @@ afterAll(async () => {
   listener.close()
 })
 
-const hostAddresses = (): string[] => Object.values(networkInterfaces()).flatMap((list) => list ?? []).filter(({ internal, address }) => !internal && !address.startsWith('fe80:')).map(({ address }) => address)
-const linkLocal = (): string[] => Object.entries(networkInterfaces()).flatMap(([, list]) => list ?? []).filter(({ internal, address }) => !internal && address.startsWith('fe80:')).map(({ address }) => `${address}%eth0`)
-const gateway = (): string => readFileSync('/proc/net/route', 'utf8').split('\n').map((line) => line.split('\t')).find(([, destination]) => destination === '00000000')?.[2]?.match(/../g)?.toReversed().map((byte) => parseInt(byte, 16)).join('.') ?? '192.0.2.1'
+const hostAddresses = (): string[] =>
+  Object.values(networkInterfaces())
+    .flatMap((list) => list ?? [])
+    .filter(({ internal, address }) => !internal && !address.startsWith('fe80:'))
+    .map(({ address }) => address)
+const linkLocal = (): string[] =>
+  Object.entries(networkInterfaces())
+    .flatMap(([, list]) => list ?? [])
+    .filter(({ internal, address }) => !internal && address.startsWith('fe80:'))
+    .map(({ address }) => `${address}%eth0`)
+const gateway = (): string =>
+  readFileSync('/proc/net/route', 'utf8')
+    .split('\n')
+    .map((line) => line.split('\t'))
+    .find(([, destination]) => destination === '00000000')?.[2]
+    ?.match(/../g)
+    ?.toReversed()
+    .map((byte) => parseInt(byte, 16))
+    .join('.') ?? '192.0.2.1'
 const inUrl = (address: string): string => (address.includes(':') ? `[${address}]` : address)
 
 test('a process reaches no server of this machine: not on loopback, not on its addresses, not the service, not by the gateway', async () => {
-  const targets = [...['127.0.0.1', '::1', '0.0.0.0', '127.0.0.53', ...hostAddresses(), ...linkLocal(), gateway()].map((address) => [address, port]), ['127.0.0.1', Number(new URL(cloud.url).port)], ['169.254.169.254', 80], ['169.254.1.1', 80]] as [string, number][]
+  const targets = [
+    ...['127.0.0.1', '::1', '0.0.0.0', '127.0.0.53', ...hostAddresses(), ...linkLocal(), gateway()].map((address) => [address, port]),
+    ['127.0.0.1', Number(new URL(cloud.url).port)],
+    ['169.254.169.254', 80],
+    ['169.254.1.1', 80],
+  ] as [string, number][]
   const script = `const net = require('net'); Promise.all(${JSON.stringify(targets)}.map(([host, port]) => new Promise((done) => { const s = net.connect({ host, port }); s.setTimeout(3000); s.on('connect', () => { s.on('data', () => done(host + ' answers')); setTimeout(() => done(s.destroyed || s.readyState !== 'open' ? 'closed' : host + ' open'), 1000) }).on('error', (e) => done(e.code)).on('timeout', () => done('timeout')).on('close', () => done('closed')) }))).then((r) => { console.log(JSON.stringify(r)); process.exit() })`
   const { output } = await runInside(cloud, first.id, `/opt/node/node -e ${JSON.stringify(script)}`)
   const results = JSON.parse(output) as string[]
@@ -53,14 +74,17 @@ test('a process reaches no server of this machine: not on loopback, not on its a
 
 test('a process that binds its socket to the network device gets no further', async () => {
   // 25 is SO_BINDTODEVICE, which goes around routes and needs no privilege.
-  const connect = (address: string, to: number) => `perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0); setsockopt(S, SOL_SOCKET, 25, "eth0\\0") or die "no option: $!"; alarm 3; connect(S, pack_sockaddr_in(${to}, inet_aton("${address}"))) ? print "answers" : print "refused: $!"'`
-  for (const address of ['169.254.169.254', ...hostAddresses().filter((own) => !own.includes(':'))]) expect((await runInside(cloud, first.id, connect(address, port))).output).toMatch(/^refused: Connection refused/)
+  const connect = (address: string, to: number) =>
+    `perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0); setsockopt(S, SOL_SOCKET, 25, "eth0\\0") or die "no option: $!"; alarm 3; connect(S, pack_sockaddr_in(${to}, inet_aton("${address}"))) ? print "answers" : print "refused: $!"'`
+  for (const address of ['169.254.169.254', ...hostAddresses().filter((own) => !own.includes(':'))])
+    expect((await runInside(cloud, first.id, connect(address, port))).output).toMatch(/^refused: Connection refused/)
   expect(reached).toBe(0)
 })
 
 test('a page reaches no server of this machine either', async () => {
   for (const address of ['127.0.0.1', 'localhost', ...hostAddresses(), gateway(), '169.254.169.254', 'host.cob.internal'])
-    for (const target of [port, Number(new URL(cloud.url).port)]) await expect(first.page.goto(`http://${inUrl(address)}:${target}/`, { timeout: 5_000 })).rejects.toThrow()
+    for (const target of [port, Number(new URL(cloud.url).port)])
+      await expect(first.page.goto(`http://${inUrl(address)}:${target}/`, { timeout: 5_000 })).rejects.toThrow()
   expect(reached).toBe(0)
 })
 
@@ -85,9 +109,26 @@ test('a process sees its own files, processes and users and nobody else', async 
 })
 
 test('a process can write its home and its temporary folder, and nothing of the system', async () => {
-  const writes = await runInside(cloud, first.id, 'for f in /usr/x /etc/x /opt/cob/src/x /opt/node/x /x /bin/x /proc/sys/kernel/hostname; do (echo 1 > $f) 2>/dev/null && echo "wrote $f"; done; echo 1 > ~/x && echo 1 > /tmp/x && echo fine')
-  expect(writes.output.trim().split('\n').filter((line) => !/denied|read-only/i.test(line))).toEqual(['fine'])
-  expect((await runInside(cloud, first.id, 'mount -t tmpfs x /mnt 2>&1; ip route del unreachable 169.254.0.0/16 2>&1; kill -9 1 2>&1; ls /proc/1/root/root 2>&1; true')).output).not.toMatch(/^$/)
+  const writes = await runInside(
+    cloud,
+    first.id,
+    'for f in /usr/x /etc/x /opt/cob/src/x /opt/node/x /x /bin/x /proc/sys/kernel/hostname; do (echo 1 > $f) 2>/dev/null && echo "wrote $f"; done; echo 1 > ~/x && echo 1 > /tmp/x && echo fine',
+  )
+  expect(
+    writes.output
+      .trim()
+      .split('\n')
+      .filter((line) => !/denied|read-only/i.test(line)),
+  ).toEqual(['fine'])
+  expect(
+    (
+      await runInside(
+        cloud,
+        first.id,
+        'mount -t tmpfs x /mnt 2>&1; ip route del unreachable 169.254.0.0/16 2>&1; kill -9 1 2>&1; ls /proc/1/root/root 2>&1; true',
+      )
+    ).output,
+  ).not.toMatch(/^$/)
   expect((await runInside(cloud, first.id, `grep -E 'CapEff|NoNewPrivs' /proc/self/status; true`)).output).toMatch(/CapEff/)
 })
 
@@ -110,9 +151,17 @@ test('agent and Chromium run unprivileged without a capability, and Chromium kee
 })
 
 test('no debugging port is open on this machine, and secrets lie in files of their owner only', async () => {
-  const listening = readFileSync('/proc/net/tcp', 'utf8').split('\n').slice(1).map((line) => line.trim().split(/\s+/)).filter((fields) => fields[3] === '0A').map((fields) => parseInt(fields[1]!.split(':')[1]!, 16))
+  const listening = readFileSync('/proc/net/tcp', 'utf8')
+    .split('\n')
+    .slice(1)
+    .map((line) => line.trim().split(/\s+/))
+    .filter((fields) => fields[3] === '0A')
+    .map((fields) => parseInt(fields[1]!.split(':')[1]!, 16))
   for (const open of listening) {
-    const answer = await fetch(`http://127.0.0.1:${open}/json/version`, { signal: AbortSignal.timeout(1_000) }).then((response) => response.text(), () => '')
+    const answer = await fetch(`http://127.0.0.1:${open}/json/version`, { signal: AbortSignal.timeout(1_000) }).then(
+      (response) => response.text(),
+      () => '',
+    )
     expect(answer).not.toContain('webSocketDebuggerUrl')
   }
   for (const name of ['api-key', 'secret-key']) expect(statSync(join(cloud.dataDir, name)).mode & 0o077).toBe(0)

@@ -25,8 +25,16 @@ function makeDriver(paths: DataPaths): Driver {
 }
 
 /** Groups of instances that a driver made here has left. */
-const groupsLeft = (): string[] => [...scopes].flatMap((scope) => groupDirs(scope).flatMap((dir) => readdirSync(dir, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => join(dir, name))))
-const groupDirs = (scope: string): string[] => ['memory', 'pids', '.'].map((controller) => join('/sys/fs/cgroup', controller, `cob-${scope}`)).filter(existsSync)
+const groupsLeft = (): string[] =>
+  [...scopes].flatMap((scope) =>
+    groupDirs(scope).flatMap((dir) =>
+      readdirSync(dir, { withFileTypes: true })
+        .filter((entry) => entry.isDirectory())
+        .map(({ name }) => join(dir, name)),
+    ),
+  )
+const groupDirs = (scope: string): string[] =>
+  ['memory', 'pids', '.'].map((controller) => join('/sys/fs/cgroup', controller, `cob-${scope}`)).filter(existsSync)
 
 afterAll(() => {
   expect(groupsLeft()).toEqual([])

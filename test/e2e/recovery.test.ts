@@ -13,7 +13,13 @@ import { startCloud, type Cloud } from '../support/cloud.ts'
 import { agentOf, chromiumOf, processesOf } from '../support/inside.ts'
 import { openSession } from '../support/session.ts'
 
-const gone = (cloud: Cloud, id: string) => until('the session to be gone', 20_000, async () => (await cloud.query('select 1 from browsers where id = $1 and state = $2', [id, 'deleted'])).length === 1, { everyMs: 50 })
+const gone = (cloud: Cloud, id: string) =>
+  until(
+    'the session to be gone',
+    20_000,
+    async () => (await cloud.query('select 1 from browsers where id = $1 and state = $2', [id, 'deleted'])).length === 1,
+    { everyMs: 50 },
+  )
 const postmaster = (cloud: Cloud): number => Number(readFileSync(join(cloud.dataDir, 'postgres/postmaster.pid'), 'utf8').split('\n')[0])
 
 test.each([
@@ -77,11 +83,16 @@ test('a Chromium that is killed again and again ends its session instead of burn
     }
   }
   const ended = async () => (await cloud.query('select 1 from browsers where id = $1 and state = $2', [made.session_id, 'deleted'])).length === 1
-  await until('the session to be given up', 60_000, async () => {
-    const pid = find()
-    if (pid !== undefined) process.kill(pid, 'SIGKILL')
-    return ended()
-  }, { everyMs: 200 })
+  await until(
+    'the session to be given up',
+    60_000,
+    async () => {
+      const pid = find()
+      if (pid !== undefined) process.kill(pid, 'SIGKILL')
+      return ended()
+    },
+    { everyMs: 200 },
+  )
   expect((await cloud.query('select end_reason from browsers where id = $1', [made.session_id]))[0]).toEqual({ end_reason: 'crashed' })
 })
 
@@ -110,7 +121,10 @@ test('a create whose caller goes away leaves no session', async () => {
 test('Ctrl-C ends the service, its sessions and its Postgres, and a second service may not share its data', async () => {
   await using cloud = await startCloud()
   await using session = await openSession(cloud)
-  const other = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, 'src/cli/main.ts'), 'serve'], { env: { ...process.env, COB_DATA_DIR: cloud.dataDir, COB_PORT: '0' }, stdio: ['ignore', 'ignore', 'pipe'] })
+  const other = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, 'src/cli/main.ts'), 'serve'], {
+    env: { ...process.env, COB_DATA_DIR: cloud.dataDir, COB_PORT: '0' },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
   let said = ''
   other.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
   expect((await once(other, 'exit'))[0]).toBe(1)
@@ -122,7 +136,16 @@ test('a Postgres that is killed under a running service is started again, and se
   await using cloud = await startCloud()
   await using session = await openSession(cloud, { timeout_seconds: 300 })
   process.kill(postmaster(cloud), 'SIGKILL')
-  await until('the service to answer again', 30_000, () => cloud.client.browsers.retrieve(session.id).then(() => true, () => false), { everyMs: 200 })
+  await until(
+    'the service to answer again',
+    30_000,
+    () =>
+      cloud.client.browsers.retrieve(session.id).then(
+        () => true,
+        () => false,
+      ),
+    { everyMs: 200 },
+  )
   expect(await session.page.evaluate('1')).toBe(1)
   const made = await cloud.client.browsers.create()
   await cloud.client.browsers.deleteByID(made.session_id)

@@ -39,15 +39,32 @@ describe.each([
     expect([inner[0], inner[2], inner[3], inner[4], inner[5]]).toEqual([1000, 1000, 700, 1000, 700])
     expect(700 - inner[1]!).toBeGreaterThanOrEqual(chrome)
     if (chrome === 0) expect(inner[1]).toBe(700)
-    const whole = await until('the stripes', 5_000, async () => {
-      const png = await shot(session.id)
-      return (await colours(png, [[100, 650]]))[0] === '#ff0000' && png
-    }, { everyMs: 50 })
+    const whole = await until(
+      'the stripes',
+      5_000,
+      async () => {
+        const png = await shot(session.id)
+        return (await colours(png, [[100, 650]]))[0] === '#ff0000' && png
+      },
+      { everyMs: 50 },
+    )
     expect(await sharp(whole).metadata()).toMatchObject({ format: 'png', width: 1000, height: 700 })
-    expect(await colours(whole, [[10, 690], [499, 650], [501, 650], [990, 690]])).toEqual(['#ff0000', '#ff0000', '#0000ff', '#0000ff'])
+    expect(
+      await colours(whole, [
+        [10, 690],
+        [499, 650],
+        [501, 650],
+        [990, 690],
+      ]),
+    ).toEqual(['#ff0000', '#ff0000', '#0000ff', '#0000ff'])
     const part = await shot(session.id, { x: 490, y: 600, width: 21, height: 99 })
     expect(await sharp(part).metadata()).toMatchObject({ width: 21, height: 99 })
-    expect(await colours(part, [[0, 0], [20, 98]])).toEqual(['#ff0000', '#0000ff'])
+    expect(
+      await colours(part, [
+        [0, 0],
+        [20, 98],
+      ]),
+    ).toEqual(['#ff0000', '#0000ff'])
     expect(await session.page.evaluate('document.hasFocus()')).toBe(true)
     expect(await session.page.evaluate('navigator.webdriver')).toBe(false)
   })
@@ -57,7 +74,9 @@ test('a picture of a fresh full-screen session shows no notice over the page', a
   await using session = await openSession(cloud, { headless: true })
   await session.page.goto('data:text/html,<body style="background:%2300ff00">')
   await sleep(300)
-  const { data } = await sharp(await shot(session.id)).raw().toBuffer({ resolveWithObject: true })
+  const { data } = await sharp(await shot(session.id))
+    .raw()
+    .toBuffer({ resolveWithObject: true })
   let foreign = 0
   for (let at = 0; at < data.length; at += 3) if (data[at] !== 0 || data[at + 1] !== 255 || data[at + 2] !== 0) foreign++
   // The mouse pointer stands somewhere.
@@ -66,13 +85,21 @@ test('a picture of a fresh full-screen session shows no notice over the page', a
 
 test('a viewport changed in mid-session changes screen, window and page; larger than the display it is refused', async () => {
   await using session = await openSession(cloud, { headless: true })
-  for (const [width, height] of [[800, 600], [1921, 1079], [2560, 1600], [390, 844]] as const) {
+  for (const [width, height] of [
+    [800, 600],
+    [1921, 1079],
+    [2560, 1600],
+    [390, 844],
+  ] as const) {
     const updated = await cloud.client.browsers.update(session.id, { viewport: { width, height } })
     expect(updated.viewport).toMatchObject({ width, height })
     await session.page.waitForFunction(`innerWidth === ${width} && innerHeight === ${height}`, undefined, { timeout: 5_000 })
     expect(await sharp(await shot(session.id)).metadata()).toMatchObject({ width, height })
   }
-  await expect(cloud.client.browsers.update(session.id, { viewport: { width: 2561, height: 600 } })).rejects.toMatchObject({ status: 400, message: expect.stringContaining('viewport.width') })
+  await expect(cloud.client.browsers.update(session.id, { viewport: { width: 2561, height: 600 } })).rejects.toMatchObject({
+    status: 400,
+    message: expect.stringContaining('viewport.width'),
+  })
 })
 
 test('a session may ask for a screen larger than the usual one', async () => {
@@ -82,7 +109,10 @@ test('a session may ask for a screen larger than the usual one', async () => {
 
 test('the refresh rate asked for is the rate at which pages are drawn', async () => {
   await using session = await openSession(cloud, { viewport: { width: 800, height: 600, refresh_rate: 20 } })
-  const rate = async () => (await session.page.evaluate(`new Promise((done) => { let n = 0; const from = performance.now(); const step = () => ++n === 20 ? done(20000 / (performance.now() - from)) : requestAnimationFrame(step); requestAnimationFrame(step) })`)) as number
+  const rate = async () =>
+    (await session.page.evaluate(
+      `new Promise((done) => { let n = 0; const from = performance.now(); const step = () => ++n === 20 ? done(20000 / (performance.now() - from)) : requestAnimationFrame(step); requestAnimationFrame(step) })`,
+    )) as number
   // Chromium takes up a changed rate within a second.
   expect(await until('the new rate', 15_000, async () => (await rate()) < 26, { everyMs: 100 })).toBe(true)
   expect(await rate()).toBeGreaterThan(10)
@@ -105,7 +135,8 @@ describe('bad input', () => {
   beforeAll(async () => {
     id = (await cloud.client.browsers.create({ timeout_seconds: 300 })).session_id
   })
-  const post = (body: string | undefined, type = 'application/json') => cloud.fetch(`/browsers/${id}/computer/screenshot`, { method: 'POST', ...(body !== undefined && { body, headers: { 'content-type': type } }) })
+  const post = (body: string | undefined, type = 'application/json') =>
+    cloud.fetch(`/browsers/${id}/computer/screenshot`, { method: 'POST', ...(body !== undefined && { body, headers: { 'content-type': type } }) })
 
   test('no body, an empty one and {} are the whole screen', async () => {
     for (const body of [undefined, '', '{}']) {
@@ -128,7 +159,10 @@ describe('bad input', () => {
   ])('is refused and names %s', async (field, body) => {
     const answer = await post(JSON.stringify(body))
     expect(answer.status).toBe(400)
-    expect(await answer.json()).toMatchObject({ code: 'bad_request', details: expect.arrayContaining([{ code: 'invalid_input', message: expect.stringContaining(`${field}`) }]) })
+    expect(await answer.json()).toMatchObject({
+      code: 'bad_request',
+      details: expect.arrayContaining([{ code: 'invalid_input', message: expect.stringContaining(`${field}`) }]),
+    })
   })
 
   test.each([

@@ -21,9 +21,22 @@ const all = async <T>(pages: AsyncIterable<T>): Promise<T[]> => {
 describe('sessions', () => {
   test('a created browser has everything the SDK promises, can be found by id and name, changed, and deleted once', async () => {
     const { client } = cloud
-    const made = await client.browsers.create({ name: 'First One', tags: { team: 'a', run: '7' }, timeout_seconds: 300, stealth: true, viewport: { width: 1280, height: 800 } })
+    const made = await client.browsers.create({
+      name: 'First One',
+      tags: { team: 'a', run: '7' },
+      timeout_seconds: 300,
+      stealth: true,
+      viewport: { width: 1280, height: 800 },
+    })
     conforms('BrowserCreateResponse', made)
-    expect(made).toMatchObject({ name: 'First One', tags: { team: 'a', run: '7' }, timeout_seconds: 300, stealth: true, headless: false, viewport: { width: 1280, height: 800 } })
+    expect(made).toMatchObject({
+      name: 'First One',
+      tags: { team: 'a', run: '7' },
+      timeout_seconds: 300,
+      stealth: true,
+      headless: false,
+      viewport: { width: 1280, height: 800 },
+    })
     expect(made.session_id).toMatch(/^[a-z][a-z0-9]{23}$/)
 
     const byName = await client.browsers.retrieve('first one')
@@ -92,7 +105,10 @@ describe('sessions', () => {
     ['nonsense', { nonsense: 1 } as object],
   ])('an option that cannot be had is refused by name and makes nothing: %s', async (field, options) => {
     const before = (await cloud.query('select count(*) from browsers where created_at is not null'))[0]
-    await expect(cloud.client.browsers.create(options)).rejects.toMatchObject({ status: 400, error: { code: 'bad_request', details: [{ code: 'invalid_input', message: expect.stringContaining(field) }] } })
+    await expect(cloud.client.browsers.create(options)).rejects.toMatchObject({
+      status: 400,
+      error: { code: 'bad_request', details: [{ code: 'invalid_input', message: expect.stringContaining(field) }] },
+    })
     expect((await cloud.query('select count(*) from browsers where created_at is not null'))[0]).toEqual(before)
   })
 

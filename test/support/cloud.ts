@@ -47,7 +47,16 @@ export async function startCloud(env: Record<string, string> = {}): Promise<Clou
 
   async function start(): Promise<void> {
     child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, 'src/cli/main.ts'), 'serve'], {
-      env: { ...process.env, COB_DATA_DIR: dataDir, COB_PORT: String(port), COB_LOG_LEVEL: 'info', COB_GREETING: '0', COB_WARM_BROWSERS: '1', COB_ALLOW_HOST_LOOPBACK: '1', ...env },
+      env: {
+        ...process.env,
+        COB_DATA_DIR: dataDir,
+        COB_PORT: String(port),
+        COB_LOG_LEVEL: 'info',
+        COB_GREETING: '0',
+        COB_WARM_BROWSERS: '1',
+        COB_ALLOW_HOST_LOOPBACK: '1',
+        ...env,
+      },
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
     })
@@ -57,7 +66,19 @@ export async function startCloud(env: Record<string, string> = {}): Promise<Clou
       throw new Error(`the service ended with ${code} while starting:\n${output.slice(-3000)}`)
     })
     ended.catch(() => {})
-    await Promise.race([until('the service to answer', START_MS, () => fetch(`${url}/health`).then(({ ok }) => ok, () => false), { everyMs: 10 }), ended])
+    await Promise.race([
+      until(
+        'the service to answer',
+        START_MS,
+        () =>
+          fetch(`${url}/health`).then(
+            ({ ok }) => ok,
+            () => false,
+          ),
+        { everyMs: 10 },
+      ),
+      ended,
+    ])
   }
   const gone = () => (child.exitCode === null && child.signalCode === null ? once(child, 'exit') : Promise.resolve())
 
@@ -96,7 +117,10 @@ export async function startCloud(env: Record<string, string> = {}): Promise<Clou
       }
     },
     fetch: (path, init = {}) => fetch(url + path, { ...init, headers: { authorization: `Bearer ${key}`, ...(init.headers as Record<string, string>) } }),
-    warm: (count = 1) => until('warm browsers', START_MS, async () => (await cloud.query(`select id from browsers where state = 'warm'`)).length >= count, { everyMs: 50 }).then(() => {}),
+    warm: (count = 1) =>
+      until('warm browsers', START_MS, async () => (await cloud.query(`select id from browsers where state = 'warm'`)).length >= count, { everyMs: 50 }).then(
+        () => {},
+      ),
     async [Symbol.asyncDispose]() {
       const { code } = await cloud.stop()
       const left = await leftovers(dataDir, before)

@@ -56,8 +56,10 @@ export async function startFastCloud(env: Record<string, string> = {}): Promise<
     key: key.value,
     paths,
     errors,
-    fetch: (path: string, init: RequestInit = {}) => fetch(url + path, { ...init, headers: { authorization: `Bearer ${key.value}`, ...(init.headers as Record<string, string>) } }),
-    send: (method: string, path: string, body: unknown) => cloud.fetch(path, { method, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+    fetch: (path: string, init: RequestInit = {}) =>
+      fetch(url + path, { ...init, headers: { authorization: `Bearer ${key.value}`, ...(init.headers as Record<string, string>) } }),
+    send: (method: string, path: string, body: unknown) =>
+      cloud.fetch(path, { method, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
     async create(body: object = {}) {
       const response = await cloud.send('POST', '/browsers', body)
       if (response.status !== 200) throw new Error(`POST /browsers answered ${response.status}: ${await response.text()}`)

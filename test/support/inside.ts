@@ -19,17 +19,26 @@ export function processesOf(cloud: Cloud, id: string): Found[] {
   const root = processes[0]!.pid
   return [root, ...descendantsOf(root)].flatMap((pid) => {
     try {
-      return [{ pid, ticks: startTicks(pid) ?? '', command: readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' '), status: readFileSync(`/proc/${pid}/status`, 'utf8') }]
+      return [
+        {
+          pid,
+          ticks: startTicks(pid) ?? '',
+          command: readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' '),
+          status: readFileSync(`/proc/${pid}/status`, 'utf8'),
+        },
+      ]
     } catch {
       return [] // it ended in between
     }
   })
 }
 
-export const agentOf = (cloud: Cloud, id: string): number => processesOf(cloud, id).find(({ command }) => /node .*agent\/main\.ts/.test(command) && !command.includes('bwrap'))!.pid
+export const agentOf = (cloud: Cloud, id: string): number =>
+  processesOf(cloud, id).find(({ command }) => /node .*agent\/main\.ts/.test(command) && !command.includes('bwrap'))!.pid
 
 /** Chromium's main process. */
-export const chromiumOf = (cloud: Cloud, id: string): number => processesOf(cloud, id).find(({ command }) => command.includes('--remote-debugging-pipe') && !command.includes('--type='))!.pid
+export const chromiumOf = (cloud: Cloud, id: string): number =>
+  processesOf(cloud, id).find(({ command }) => command.includes('--remote-debugging-pipe') && !command.includes('--type='))!.pid
 
 /** Runs a shell line as a process of the session, with its users, mounts, processes and network. */
 export function runInside(cloud: Cloud, id: string, line: string): Promise<{ code: number; output: string }> {

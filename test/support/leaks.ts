@@ -26,7 +26,8 @@ export function processesNow(): Map<string, Seen> {
       const name = readFileSync(`/proc/${pid}/comm`, 'utf8').trim()
       const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')
       // Test runners come and go as they like; of the Node processes only agents and services are ours.
-      if (ticks && OURS.test(name) && (name !== 'node' || /agent\/main\.ts|cli\/main\.ts/.test(command))) found.set(`${pid}:${ticks}`, { pid, name, command: command.slice(0, 120) })
+      if (ticks && OURS.test(name) && (name !== 'node' || /agent\/main\.ts|cli\/main\.ts/.test(command)))
+        found.set(`${pid}:${ticks}`, { pid, name, command: command.slice(0, 120) })
     } catch {}
   }
   return found
@@ -51,7 +52,12 @@ export async function leftovers(dataDir: string, before: Map<string, Seen>): Pro
   }
   const paths = dataPaths(dataDir)
   left.push(...readdirSync(paths.instances).map((id) => `directory instances/${id}`))
-  left.push(...readFileSync('/proc/net/unix', 'utf8').split('\n').filter((line) => line.includes(dataDir)).map((line) => `socket ${line}`))
+  left.push(
+    ...readFileSync('/proc/net/unix', 'utf8')
+      .split('\n')
+      .filter((line) => line.includes(dataDir))
+      .map((line) => `socket ${line}`),
+  )
   if (existsSync(paths.hostId)) {
     const host = readFileSync(paths.hostId, 'utf8').trim()
     for (const controller of ['memory', 'pids', '.']) {

@@ -5,13 +5,20 @@ export const USER_DATA_DIR = '/home/kernel/user-data'
 
 const FEATURES_OFF = [
   'Translate', // no bar that asks to translate the page
-  'OptimizationHints', 'OptimizationGuideModelDownloading', // no model downloads
-  'MediaRouter', 'DialMediaRouteProvider', // no search for cast devices on the network
+  'OptimizationHints',
+  'OptimizationGuideModelDownloading', // no model downloads
+  'MediaRouter',
+  'DialMediaRouteProvider', // no search for cast devices on the network
   'GlobalMediaControls',
   // A hidden renderer of 60-80 MB for an address bar made of web pages; the native one does the same.
-  'PreloadTopChromeWebUI', 'WebUIOmniboxPopup', 'WebUIOmniboxAimPopup', 'WebUIOmniboxFullPopup',
-  'InterestFeedContentSuggestions', 'CalculateNativeWinOcclusion',
-  'AutofillServerCommunication', 'CertificateTransparencyComponentUpdater',
+  'PreloadTopChromeWebUI',
+  'WebUIOmniboxPopup',
+  'WebUIOmniboxAimPopup',
+  'WebUIOmniboxFullPopup',
+  'InterestFeedContentSuggestions',
+  'CalculateNativeWinOcclusion',
+  'AutofillServerCommunication',
+  'CertificateTransparencyComponentUpdater',
 ]
 
 /** The command line for a session's browser. `extra` comes last, so that it wins. */

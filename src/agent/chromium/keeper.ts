@@ -46,7 +46,14 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   #fullscreen = false
   restarts = 0
 
-  constructor(program: string, screen: Pick<Screen, 'viewport'>, windows: Pick<WindowManager, 'expectNotice'>, env: NodeJS.ProcessEnv, log: Log, signal: AbortSignal) {
+  constructor(
+    program: string,
+    screen: Pick<Screen, 'viewport'>,
+    windows: Pick<WindowManager, 'expectNotice'>,
+    env: NodeJS.ProcessEnv,
+    log: Log,
+    signal: AbortSignal,
+  ) {
     super()
     this.#program = program
     this.#screen = screen

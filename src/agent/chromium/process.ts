@@ -58,7 +58,12 @@ export async function startChromium(program: string, flags: readonly string[], e
   try {
     const ready = async () => {
       const [{ product }, address] = await Promise.all([pipe.send<{ product: string }>('Browser.getVersion'), listening.promise])
-      const firstPage = await until('the first page', START_MS, async () => (await pipe.send<{ targetInfos: TargetInfo[] }>('Target.getTargets')).targetInfos.find(({ type }) => type === 'page')?.targetId, { everyMs: 10 })
+      const firstPage = await until(
+        'the first page',
+        START_MS,
+        async () => (await pipe.send<{ targetInfos: TargetInfo[] }>('Target.getTargets')).targetInfos.find(({ type }) => type === 'page')?.targetId,
+        { everyMs: 10 },
+      )
       return { pid: name.pid, version: product, pipe, port: Number(address[1]), browserPath: address[2]!, firstPage, exited, close }
     }
     return await within('Chromium', START_MS, Promise.race([ready(), gone]), signal)

@@ -19,7 +19,12 @@ beforeAll(async () => {
 afterAll(() => cloud[Symbol.asyncDispose]())
 
 const send = (tool: string, body: unknown, id = session.session_id) =>
-  cloud.fetch(`/browsers/${id}/computer/${tool}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body), signal: AbortSignal.timeout(REFUSED_MS) })
+  cloud.fetch(`/browsers/${id}/computer/${tool}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+    signal: AbortSignal.timeout(REFUSED_MS),
+  })
 
 /** The fields that a refused call names. */
 async function named(answer: Promise<Response>): Promise<string[]> {
@@ -68,9 +73,32 @@ describe('a screenshot', () => {
 
 describe('a drag', () => {
   test.each([
-    { path: [[0, 0], [999, 699]], duration_ms: 50 },
-    { path: [[5, 5], [5, 5]], duration_ms: 50 },
-    { path: [[0, 0], [10, 10], [20, 0]], smooth: false, steps_per_segment: 1, step_delay_ms: 0, button: 'middle', hold_keys: ['ctrl', 'Shift_L', 'a'] },
+    {
+      path: [
+        [0, 0],
+        [999, 699],
+      ],
+      duration_ms: 50,
+    },
+    {
+      path: [
+        [5, 5],
+        [5, 5],
+      ],
+      duration_ms: 50,
+    },
+    {
+      path: [
+        [0, 0],
+        [10, 10],
+        [20, 0],
+      ],
+      smooth: false,
+      steps_per_segment: 1,
+      step_delay_ms: 0,
+      button: 'middle',
+      hold_keys: ['ctrl', 'Shift_L', 'a'],
+    },
   ])('%j is done, and answers an empty 200', async (body) => {
     const response = await send('drag_mouse', body)
     expect([response.status, response.headers.get('content-length'), await response.text()]).toEqual([200, '0', ''])
@@ -81,30 +109,183 @@ describe('a drag', () => {
     [{ path: [] }, ['path']],
     [{ path: [[1, 1]] }, ['path']],
     [{ path: [[1, 1], [2]] }, ['path.1']],
-    [{ path: [[1, 1], [2, 2, 2]] }, ['path.1']],
-    [{ path: [[1, 1], [2.5, 2]] }, ['path.1.0']],
-    [{ path: [[1, 1], [1000, 2]] }, ['path.1.0']],
-    [{ path: [[1, 700], [1, 2]] }, ['path.0.1']],
-    [{ path: [[1, 1], [-1, 2]] }, ['path.1.0']],
+    [
+      {
+        path: [
+          [1, 1],
+          [2, 2, 2],
+        ],
+      },
+      ['path.1'],
+    ],
+    [
+      {
+        path: [
+          [1, 1],
+          [2.5, 2],
+        ],
+      },
+      ['path.1.0'],
+    ],
+    [
+      {
+        path: [
+          [1, 1],
+          [1000, 2],
+        ],
+      },
+      ['path.1.0'],
+    ],
+    [
+      {
+        path: [
+          [1, 700],
+          [1, 2],
+        ],
+      },
+      ['path.0.1'],
+    ],
+    [
+      {
+        path: [
+          [1, 1],
+          [-1, 2],
+        ],
+      },
+      ['path.1.0'],
+    ],
     [{ path: Array.from({ length: 1001 }, () => [1, 1]) }, ['path']],
-    [{ path: [[1, 1], [2, 2]], button: 'back' }, ['button']],
-    [{ path: [[1, 1], [2, 2]], duration_ms: 49 }, ['duration_ms']],
-    [{ path: [[1, 1], [2, 2]], duration_ms: 10_001 }, ['duration_ms']],
-    [{ path: [[1, 1], [2, 2]], delay: -1 }, ['delay']],
-    [{ path: [[1, 1], [2, 2]], steps_per_segment: 0 }, ['steps_per_segment']],
-    [{ path: [[1, 1], [2, 2]], step_delay_ms: -1 }, ['step_delay_ms']],
-    [{ path: [[1, 1], [2, 2]], hold_keys: ['NoSuchKey'] }, ['hold_keys.0']],
-    [{ path: [[1, 1], [2, 2]], hold_keys: 'ctrl' }, ['hold_keys']],
-    [{ path: [[1, 1], [2, 2]], speed: 3 }, ['speed']],
+    [
+      {
+        path: [
+          [1, 1],
+          [2, 2],
+        ],
+        button: 'back',
+      },
+      ['button'],
+    ],
+    [
+      {
+        path: [
+          [1, 1],
+          [2, 2],
+        ],
+        duration_ms: 49,
+      },
+      ['duration_ms'],
+    ],
+    [
+      {
+        path: [
+          [1, 1],
+          [2, 2],
+        ],
+        duration_ms: 10_001,
+      },
+      ['duration_ms'],
+    ],
+    [
+      {
+        path: [
+          [1, 1],
+          [2, 2],
+        ],
+        delay: -1,
+      },
+      ['delay'],
+    ],
+    [
+      {
+        path: [
+          [1, 1],
+          [2, 2],
+        ],
+        steps_per_segment: 0,
+      },
+      ['steps_per_segment'],
+    ],
+    [
+      {
+        path: [
+          [1, 1],
+          [2, 2],
+        ],
+        step_delay_ms: -1,
+      },
+      ['step_delay_ms'],
+    ],
+    [
+      {
+        path: [
+          [1, 1],
+          [2, 2],
+        ],
+        hold_keys: ['NoSuchKey'],
+      },
+      ['hold_keys.0'],
+    ],
+    [
+      {
+        path: [
+          [1, 1],
+          [2, 2],
+        ],
+        hold_keys: 'ctrl',
+      },
+      ['hold_keys'],
+    ],
+    [
+      {
+        path: [
+          [1, 1],
+          [2, 2],
+        ],
+        speed: 3,
+      },
+      ['speed'],
+    ],
   ])('%j is refused, naming what is wrong', async (body, fields) => {
     expect(await named(send('drag_mouse', body))).toEqual(fields)
   })
 
   // The longest action is five minutes; a call that would be cut off in the middle leaves a page half dragged.
   test.each([
-    ['by its pause before it moves', { path: [[1, 1], [2, 2]], delay: 300_001 }],
-    ['by its steps', { path: [[1, 1], [2, 2]], smooth: false, steps_per_segment: 6_001, step_delay_ms: 50 }],
-    ['by pause and steps together', { path: [[1, 1], [2, 2]], smooth: false, delay: 200_000, steps_per_segment: 4_000, step_delay_ms: 50 }],
+    [
+      'by its pause before it moves',
+      {
+        path: [
+          [1, 1],
+          [2, 2],
+        ],
+        delay: 300_001,
+      },
+    ],
+    [
+      'by its steps',
+      {
+        path: [
+          [1, 1],
+          [2, 2],
+        ],
+        smooth: false,
+        steps_per_segment: 6_001,
+        step_delay_ms: 50,
+      },
+    ],
+    [
+      'by pause and steps together',
+      {
+        path: [
+          [1, 1],
+          [2, 2],
+        ],
+        smooth: false,
+        delay: 200_000,
+        steps_per_segment: 4_000,
+        step_delay_ms: 50,
+      },
+    ],
     ['by the way of a hand through a thousand points', { path: Array.from({ length: 1_000 }, (_, index) => (index % 2 === 0 ? [0, 0] : [999, 699])) }],
     ['by pause and the way of a hand together', { path: Array.from({ length: 400 }, (_, index) => (index % 2 === 0 ? [0, 0] : [999, 699])), delay: 200_000 }],
   ])('that would take longer than the longest action, %s, is refused before it begins', async (_, body) => {
@@ -116,7 +297,20 @@ describe('callers of the same screen', () => {
   test('wait for each other, and one that leaves does not hold up the next', async () => {
     const leaving = new AbortController()
     const path = `/browsers/${session.session_id}/computer/drag_mouse`
-    const long = cloud.fetch(path, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ path: [[0, 0], [10, 10]], delay: 60_000 }), signal: leaving.signal }).catch((error: Error) => error.name)
+    const long = cloud
+      .fetch(path, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({
+          path: [
+            [0, 0],
+            [10, 10],
+          ],
+          delay: 60_000,
+        }),
+        signal: leaving.signal,
+      })
+      .catch((error: Error) => error.name)
     const next = send('screenshot', {})
     leaving.abort()
     expect(await long).toBe('AbortError')
@@ -141,7 +335,17 @@ describe('a session that cannot be reached', () => {
 
   test('that ends under a call answers the call, and does not leave it hanging', async () => {
     const ending = await cloud.create()
-    const drag = send('drag_mouse', { path: [[0, 0], [10, 10]], delay: 60_000 }, ending.session_id)
+    const drag = send(
+      'drag_mouse',
+      {
+        path: [
+          [0, 0],
+          [10, 10],
+        ],
+        delay: 60_000,
+      },
+      ending.session_id,
+    )
     const other = send('screenshot', {}, ending.session_id)
     await sleep(UNDER_WAY_MS)
     expect((await cloud.fetch(`/browsers/${ending.session_id}`, { method: 'DELETE' })).status).toBe(204)

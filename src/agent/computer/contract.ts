@@ -20,7 +20,10 @@ const MAX_POINTS = 1_000
 
 export const DragMouseBody = z.strictObject({
   /** Points in screen pixels, at least two: where the button goes down, ways, where it goes up. */
-  path: z.array(z.tuple([Pixel, Pixel])).min(2).max(MAX_POINTS),
+  path: z
+    .array(z.tuple([Pixel, Pixel]))
+    .min(2)
+    .max(MAX_POINTS),
   button: z.enum(['left', 'middle', 'right']).default('left'),
   /** Milliseconds between pressing the button and the first movement. */
   delay: z.int().min(0).default(0),
@@ -41,6 +44,24 @@ export type DragMouse = z.output<typeof DragMouseBody>
 export const MAX_ACTION_MS = 300_000
 
 export const computer = {
-  captureScreenshot: route({ method: 'POST', path: '/computer/screenshot', id: 'captureScreenshot', group, summary: 'Take a picture of the screen', body: ScreenshotBody, bodyOptional: true, reply: bytes('image/png') }),
-  dragMouse: route({ method: 'POST', path: '/computer/drag_mouse', id: 'dragMouse', group, summary: 'Drag the mouse along a path', body: DragMouseBody, deadlineMs: MAX_ACTION_MS + 10_000, reply: none(200) }),
+  captureScreenshot: route({
+    method: 'POST',
+    path: '/computer/screenshot',
+    id: 'captureScreenshot',
+    group,
+    summary: 'Take a picture of the screen',
+    body: ScreenshotBody,
+    bodyOptional: true,
+    reply: bytes('image/png'),
+  }),
+  dragMouse: route({
+    method: 'POST',
+    path: '/computer/drag_mouse',
+    id: 'dragMouse',
+    group,
+    summary: 'Drag the mouse along a path',
+    body: DragMouseBody,
+    deadlineMs: MAX_ACTION_MS + 10_000,
+    reply: none(200),
+  }),
 }

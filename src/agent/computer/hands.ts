@@ -21,7 +21,12 @@ export interface Hands {
 }
 
 /** `random` makes smooth ways; tests give a seeded one. */
-export function makeHands(connection: Pick<XConnection, 'xtest' | 'root' | 'sync'>, screen: Screen, keyboard: Keyboard, random: () => number = Math.random): Hands {
+export function makeHands(
+  connection: Pick<XConnection, 'xtest' | 'root' | 'sync'>,
+  screen: Screen,
+  keyboard: Keyboard,
+  random: () => number = Math.random,
+): Hands {
   const { xtest, root, sync } = connection
   const turns = new Mutex()
   const moveTo = (x: number, y: number) => xtest.FakeInput(xtest.MotionNotify, 0, 0, root, x, y)
@@ -40,8 +45,11 @@ export function makeHands(connection: Pick<XConnection, 'xtest' | 'root' | 'sync
     onScreen(wanted.path)
     const keys = keyboard.codes(wanted.hold_keys ?? [], 'hold_keys')
     // Counted before it is planned: a million steps are no plan.
-    if (!wanted.smooth && (wanted.path.length - 1) * wanted.steps_per_segment * Math.max(1, wanted.step_delay_ms) > MAX_ACTION_MS) throw tooLong('steps_per_segment')
-    const steps = wanted.smooth ? smoothPath(wanted.path, wanted.duration_ms, screen.viewport, random) : straightPath(wanted.path, wanted.steps_per_segment, wanted.step_delay_ms)
+    if (!wanted.smooth && (wanted.path.length - 1) * wanted.steps_per_segment * Math.max(1, wanted.step_delay_ms) > MAX_ACTION_MS)
+      throw tooLong('steps_per_segment')
+    const steps = wanted.smooth
+      ? smoothPath(wanted.path, wanted.duration_ms, screen.viewport, random)
+      : straightPath(wanted.path, wanted.steps_per_segment, wanted.step_delay_ms)
     if (wanted.delay > MAX_ACTION_MS) throw tooLong('delay')
     if (wanted.delay + steps.at(-1)!.atMs > MAX_ACTION_MS) throw tooLong('path')
     await turns.run(async () => {

@@ -86,13 +86,23 @@ describe('a smooth way', () => {
   })
 
   test('is the same for the same seed, and another for another', () => {
-    const list: Point[] = [[100, 100], [1500, 800]]
+    const list: Point[] = [
+      [100, 100],
+      [1500, 800],
+    ]
     expect(smooth(list, 800, 7)).toEqual(smooth(list, 800, 7))
     expect(smooth(list, 800, 7)).not.toEqual(smooth(list, 800, 8))
   })
 
   test('is no straight line: it bows, and it is slow at both ends and quick between', () => {
-    const way = smooth([[100, 500], [1700, 500]], 1000, 3)
+    const way = smooth(
+      [
+        [100, 500],
+        [1700, 500],
+      ],
+      1000,
+      3,
+    )
     expect(Math.max(...way.map(({ y }) => Math.abs(y - 500)))).toBeGreaterThan(3)
     const speeds = way.slice(1).map(({ x, atMs }, index) => (x - way[index]!.x) / (atMs - way[index]!.atMs))
     const quickest = Math.max(...speeds)
@@ -101,7 +111,14 @@ describe('a smooth way', () => {
   })
 
   test('may begin and end in the same place', () => {
-    const way = smooth([[10, 10], [10, 10]], undefined, 1)
+    const way = smooth(
+      [
+        [10, 10],
+        [10, 10],
+      ],
+      undefined,
+      1,
+    )
     expect(way.at(-1)).toMatchObject({ x: 10, y: 10 })
     expect(way.every(({ x, y, atMs }) => Number.isFinite(x) && Number.isFinite(y) && Number.isFinite(atMs))).toBe(true)
   })

@@ -62,7 +62,11 @@ export function smoothPath(points: readonly Point[], durationMs: number | undefi
     for (let t = FRAME_MS; t < ms - FRAME_MS / 2; t += FRAME_MS) {
       const [x, y] = curve(ease(t / ms, peak))
       const tremble = () => (random() - 0.5) * 1.2
-      steps.push({ atMs: start + t + (random() - 0.5) * 3, x: clamp(Math.round(x + tremble()), bounds.width), y: clamp(Math.round(y + tremble()), bounds.height) })
+      steps.push({
+        atMs: start + t + (random() - 0.5) * 3,
+        x: clamp(Math.round(x + tremble()), bounds.width),
+        y: clamp(Math.round(y + tremble()), bounds.height),
+      })
     }
     start += ms
     steps.push({ atMs: start, x: to[0], y: to[1] })
@@ -79,11 +83,13 @@ function knot(a: Point, b: Point, along: number, aside: number): Point {
   return [a[0] + (b[0] - a[0]) * along - ((b[1] - a[1]) / length) * aside, a[1] + (b[1] - a[1]) * along + ((b[0] - a[0]) / length) * aside]
 }
 
-const bezier = (a: Point, b: Point, c: Point, d: Point) => (t: number): Point => {
-  const u = 1 - t
-  const mix = (i: 0 | 1) => u * u * u * a[i] + 3 * u * u * t * b[i] + 3 * u * t * t * c[i] + t * t * t * d[i]
-  return [mix(0), mix(1)]
-}
+const bezier =
+  (a: Point, b: Point, c: Point, d: Point) =>
+  (t: number): Point => {
+    const u = 1 - t
+    const mix = (i: 0 | 1) => u * u * u * a[i] + 3 * u * u * t * b[i] + 3 * u * t * t * c[i] + t * t * t * d[i]
+    return [mix(0), mix(1)]
+  }
 
 /** Minimum-jerk progress, its fastest moment at `peak` instead of the middle: hands speed up quicker than they settle. */
 function ease(t: number, peak: number): number {

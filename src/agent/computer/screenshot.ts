@@ -22,7 +22,9 @@ export async function screenshot(screen: Screen, region: Region | undefined): Pr
   outside('x', 'width', width)
   outside('y', 'height', height)
   const pixels = toRgb(await screen.capture(part))
-  return sharp(pixels, { raw: { width: part.width, height: part.height, channels: 3 } }).png(PNG).toBuffer()
+  return sharp(pixels, { raw: { width: part.width, height: part.height, channels: 3 } })
+    .png(PNG)
+    .toBuffer()
 }
 
 /** Blue-green-red-unused words to red-green-blue bytes, rows joined. 2 ms for 1920x1080, written four pixels (three words) at a time; 5 ms byte by byte. */

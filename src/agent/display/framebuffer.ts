@@ -41,7 +41,7 @@ export function openFramebuffer(file: string): Framebuffer {
       const offset = start + y * stride + x * 4
       const length = (height - 1) * stride + width * 4
       if (held.length < length) held = Buffer.allocUnsafeSlow(length)
-      for (let done = 0; done < length; ) {
+      for (let done = 0; done < length;) {
         const count = readSync(fd, held, done, length - done, offset + done)
         if (count === 0) throw new Error(`${file} ended at ${offset + done}`)
         done += count

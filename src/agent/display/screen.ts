@@ -28,17 +28,37 @@ export async function openScreen(connection: XConnection, framebufferFile: strin
   let viewport = first
 
   async function modeFor({ width, height, refresh_rate }: Viewport): Promise<{ mode: number; crtc: number; output: number; time: number }> {
-    const { config_timestamp: time, crtcs, outputs, modeinfos } = await ask((done: Parameters<typeof randr.GetScreenResources>[1]) => randr.GetScreenResources(root, done))
+    const {
+      config_timestamp: time,
+      crtcs,
+      outputs,
+      modeinfos,
+    } = await ask((done: Parameters<typeof randr.GetScreenResources>[1]) => randr.GetScreenResources(root, done))
     const [crtc, output] = [crtcs[0]!, outputs[0]!]
     const name = `${width}x${height}_${refresh_rate}`
     const known = modeinfos.find((mode) => mode.name === name)
     if (known) return { mode: known.id, crtc, output, time }
     const [hTotal, vTotal] = [width + H_BLANK, height + V_BLANK]
     const made = await ask<number | { mode: number }>((done) =>
-      randr.CreateMode(root, {
-        id: 0, width, height, dot_clock: Math.round(hTotal * vTotal * refresh_rate), modeflags: 0, name, h_skew: 0,
-        h_sync_start: width + 8, h_sync_end: width + 16, h_total: hTotal, v_sync_start: height + 2, v_sync_end: height + 4, v_total: vTotal,
-      }, done),
+      randr.CreateMode(
+        root,
+        {
+          id: 0,
+          width,
+          height,
+          dot_clock: Math.round(hTotal * vTotal * refresh_rate),
+          modeflags: 0,
+          name,
+          h_skew: 0,
+          h_sync_start: width + 8,
+          h_sync_end: width + 16,
+          h_total: hTotal,
+          v_sync_start: height + 2,
+          v_sync_end: height + 4,
+          v_total: vTotal,
+        },
+        done,
+      ),
     )
     const mode = typeof made === 'number' ? made : made.mode
     randr.AddOutputMode(output, mode)

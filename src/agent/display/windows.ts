@@ -19,9 +19,26 @@ interface XEvent {
 
 /** What EWMH calls them; Chromium asks which of these are supported before it relies on them. */
 const ATOMS = [
-  '_NET_SUPPORTED', '_NET_SUPPORTING_WM_CHECK', '_NET_WM_NAME', 'UTF8_STRING', '_NET_ACTIVE_WINDOW', '_NET_CLIENT_LIST', '_NET_WM_STATE', '_NET_WM_STATE_FULLSCREEN',
-  '_NET_WM_STATE_MAXIMIZED_VERT', '_NET_WM_STATE_MAXIMIZED_HORZ', '_NET_WM_STATE_FOCUSED', '_NET_FRAME_EXTENTS', '_NET_WM_WINDOW_TYPE', '_NET_WM_WINDOW_TYPE_DIALOG', 'WM_STATE', '_NET_WORKAREA', '_NET_CLOSE_WINDOW',
-  'WM_PROTOCOLS', 'WM_DELETE_WINDOW', 'WM_TAKE_FOCUS',
+  '_NET_SUPPORTED',
+  '_NET_SUPPORTING_WM_CHECK',
+  '_NET_WM_NAME',
+  'UTF8_STRING',
+  '_NET_ACTIVE_WINDOW',
+  '_NET_CLIENT_LIST',
+  '_NET_WM_STATE',
+  '_NET_WM_STATE_FULLSCREEN',
+  '_NET_WM_STATE_MAXIMIZED_VERT',
+  '_NET_WM_STATE_MAXIMIZED_HORZ',
+  '_NET_WM_STATE_FOCUSED',
+  '_NET_FRAME_EXTENTS',
+  '_NET_WM_WINDOW_TYPE',
+  '_NET_WM_WINDOW_TYPE_DIALOG',
+  'WM_STATE',
+  '_NET_WORKAREA',
+  '_NET_CLOSE_WINDOW',
+  'WM_PROTOCOLS',
+  'WM_DELETE_WINDOW',
+  'WM_TAKE_FOCUS',
 ] as const
 type Atom = (typeof ATOMS)[number]
 
@@ -56,7 +73,13 @@ export async function manageWindows(connection: XConnection, screen: Screen, log
   const windows: Managed[] = []
 
   const cardinals = (window: Xid, property: number, type: number, values: number[]) => x.ChangeProperty(REPLACE, window, property, type, 32, values)
-  const list = (): void => cardinals(root, atoms._NET_CLIENT_LIST, x.atoms.WINDOW!, windows.map(({ id }) => id))
+  const list = (): void =>
+    cardinals(
+      root,
+      atoms._NET_CLIENT_LIST,
+      x.atoms.WINDOW!,
+      windows.map(({ id }) => id),
+    )
 
   /** Reads a property as 32-bit values; empty when the window has none or is gone. */
   async function values(window: Xid, property: number): Promise<number[]> {

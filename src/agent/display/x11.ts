@@ -38,10 +38,23 @@ interface Client {
 
 export interface RandR {
   QueryVersion(major: number, minor: number, callback: Callback<unknown>): void
-  GetScreenResources(window: Xid, callback: Callback<{ config_timestamp: number; crtcs: Xid[]; outputs: Xid[]; modeinfos: { id: number; name: string }[] }>): void
+  GetScreenResources(
+    window: Xid,
+    callback: Callback<{ config_timestamp: number; crtcs: Xid[]; outputs: Xid[]; modeinfos: { id: number; name: string }[] }>,
+  ): void
   CreateMode(window: Xid, mode: object, callback: Callback<number | { mode: number }>): void
   AddOutputMode(output: Xid, mode: number): void
-  SetCrtcConfig(crtc: Xid, time: number, configTime: number, x: number, y: number, mode: number, rotation: number, outputs: Xid[], callback: Callback<{ status: number }>): void
+  SetCrtcConfig(
+    crtc: Xid,
+    time: number,
+    configTime: number,
+    x: number,
+    y: number,
+    mode: number,
+    rotation: number,
+    outputs: Xid[],
+    callback: Callback<{ status: number }>,
+  ): void
   SetScreenSize(window: Xid, width: number, height: number, mmWidth: number, mmHeight: number): void
 }
 

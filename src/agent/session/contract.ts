@@ -30,6 +30,23 @@ export type AgentEvent = z.infer<typeof AgentEvent>
 
 export const session = {
   agentStatus: route({ method: 'GET', path: '/session/status', id: 'agentStatus', group: 'Agent', summary: 'How the browser is', reply: json(AgentStatus) }),
-  fitSession: route({ method: 'POST', path: '/session/fit', id: 'fitSession', group: 'Agent', summary: 'Fit the browser to a session', body: Fit, maxBodyBytes: 8 * 1024 * 1024, reply: none() }),
-  watchSession: route({ method: 'GET', path: '/session/watch', id: 'watchSession', group: 'Agent', summary: 'What happens to the browser, a JSON line each, for as long as the agent lives', deadlineMs: 2_147_483_647, reply: bytes('application/x-ndjson') }),
+  fitSession: route({
+    method: 'POST',
+    path: '/session/fit',
+    id: 'fitSession',
+    group: 'Agent',
+    summary: 'Fit the browser to a session',
+    body: Fit,
+    maxBodyBytes: 8 * 1024 * 1024,
+    reply: none(),
+  }),
+  watchSession: route({
+    method: 'GET',
+    path: '/session/watch',
+    id: 'watchSession',
+    group: 'Agent',
+    summary: 'What happens to the browser, a JSON line each, for as long as the agent lives',
+    deadlineMs: 2_147_483_647,
+    reply: bytes('application/x-ndjson'),
+  }),
 }

@@ -31,7 +31,10 @@ export function sessionHandlers(keeper: Browser, screen: Screen, ready: Promise<
         clearInterval(beat)
         out.destroy()
       })
-      ready.then(() => tell({ event: 'ready' }), () => out.destroy())
+      ready.then(
+        () => tell({ event: 'ready' }),
+        () => out.destroy(),
+      )
       return out
     },
   }

@@ -18,7 +18,8 @@ afterAll(() => cloud[Symbol.asyncDispose]())
 
 const setBack = (session: Session) => cloud.query(`update browsers set last_active_at = now() - interval '1 hour' where id = $1`, [session.session_id])
 const isThere = async (session: Session) => (await cloud.fetch(`/browsers/${session.session_id}`)).status === 200
-const reasonOf = async (session: Session) => (await cloud.query<{ end_reason: string }>('select end_reason from browsers where id = $1', [session.session_id]))[0]!.end_reason
+const reasonOf = async (session: Session) =>
+  (await cloud.query<{ end_reason: string }>('select end_reason from browsers where id = $1', [session.session_id]))[0]!.end_reason
 
 test('a session that nobody uses ends when its timeout has passed, and being looked up is no use', async () => {
   const session = await cloud.create({ timeout_seconds: 10 })
@@ -43,7 +44,14 @@ test('a session with a CDP client does not time out; its timeout begins when the
 
 test('a session is in use while a computer control is under way, and was in use when it ended', async () => {
   const session = await cloud.create({ timeout_seconds: 10 })
-  const drag = cloud.send('POST', `/browsers/${session.session_id}/computer/drag_mouse`, { path: [[0, 0], [100, 100]], delay: 3_000, duration_ms: 50 })
+  const drag = cloud.send('POST', `/browsers/${session.session_id}/computer/drag_mouse`, {
+    path: [
+      [0, 0],
+      [100, 100],
+    ],
+    delay: 3_000,
+    duration_ms: 50,
+  })
   await setBack(session)
   expect((await drag).status).toBe(200)
   expect(await isThere(session)).toBe(true)

@@ -25,7 +25,8 @@ export function watchActivity(db: Db, fleet: Fleet, log: Log, signal: AbortSigna
     await fleet.sweep()
   }
   const run = async () => {
-    for await (const _ of setInterval(SWEEP_MS, undefined, { signal })) await sweep().catch((err: unknown) => log.error({ err }, 'looking for idle sessions failed'))
+    for await (const _ of setInterval(SWEEP_MS, undefined, { signal }))
+      await sweep().catch((err: unknown) => log.error({ err }, 'looking for idle sessions failed'))
   }
   run().catch(() => {}) // ends by its signal only
   return {

@@ -20,7 +20,13 @@ async function refused(answer: Promise<Response>): Promise<{ status: number; cod
   const response = await answer
   const body = (await response.json()) as { code: string; message: string; details?: { message: string }[] }
   conforms('ErrorModel', body)
-  return { status: response.status, code: body.code, message: body.message, named: (body.details ?? []).map(({ message }) => message.split(':', 1)[0]!).toSorted(), retry: response.headers.get('x-should-retry') }
+  return {
+    status: response.status,
+    code: body.code,
+    message: body.message,
+    named: (body.details ?? []).map(({ message }) => message.split(':', 1)[0]!).toSorted(),
+    retry: response.headers.get('x-should-retry'),
+  }
 }
 const create = (body: unknown) => cloud.send('POST', '/browsers', body)
 const patch = (session: Session, body: unknown) => cloud.send('PATCH', `/browsers/${session.session_id}`, body)
@@ -34,13 +40,30 @@ describe('a created session', () => {
     expect(response.status).toBe(200)
     const session = (await response.json()) as Session
     conforms('BrowserCreateResponse', session)
-    expect(session).toMatchObject({ headless: false, stealth: false, kiosk_mode: false, timeout_seconds: 60, tags: {}, viewport: { width: 1920, height: 1080 } })
+    expect(session).toMatchObject({
+      headless: false,
+      stealth: false,
+      kiosk_mode: false,
+      timeout_seconds: 60,
+      tags: {},
+      viewport: { width: 1920, height: 1080 },
+    })
     expect(session.session_id).toMatch(/^[a-z][a-z0-9]{23}$/)
     for (const absent of ['name', 'deleted_at', 'start_url', 'chrome_policy']) expect(session).not.toHaveProperty(absent)
   })
 
   test('carries what was asked for, in the answer and whenever it is looked up', async () => {
-    const wanted = { name: newName(), tags: { team: 'a', 'with space': '' }, headless: true, stealth: true, kiosk_mode: true, timeout_seconds: 259_200, viewport: { width: 800, height: 600, refresh_rate: 30 }, start_url: 'https://example.com/?q=1#x', chrome_policy: { HomepageLocation: 'https://example.com' } }
+    const wanted = {
+      name: newName(),
+      tags: { team: 'a', 'with space': '' },
+      headless: true,
+      stealth: true,
+      kiosk_mode: true,
+      timeout_seconds: 259_200,
+      viewport: { width: 800, height: 600, refresh_rate: 30 },
+      start_url: 'https://example.com/?q=1#x',
+      chrome_policy: { HomepageLocation: 'https://example.com' },
+    }
     const session = await cloud.create(wanted)
     expect(session).toMatchObject(wanted)
     const { usage: _, ...found } = await get(session.session_id)
@@ -59,7 +82,11 @@ describe('a created session', () => {
   })
 
   test.each([
-    { given: 'a viewport without a rate', body: { viewport: { width: 640, height: 480 } }, expected: { width: 640, height: 480, refresh_rate: expect.any(Number) as number } },
+    {
+      given: 'a viewport without a rate',
+      body: { viewport: { width: 640, height: 480 } },
+      expected: { width: 640, height: 480, refresh_rate: expect.any(Number) as number },
+    },
     { given: 'the smallest viewport', body: { viewport: { width: 100, height: 100 } }, expected: { width: 100, height: 100 } },
     { given: 'a viewport larger than warm browsers have', body: { viewport: LARGE }, expected: LARGE },
   ])('with $given has it', async ({ body, expected }) => {
@@ -71,9 +98,25 @@ describe('a create is refused, naming the field, for', () => {
   test.each([
     ['timeout_seconds', [9, 259_201, 60.5, '60', null, -1, 1e21]],
     ['name', ['', 'x'.repeat(256), 1, null, 'a\0b', newId()]],
-    ['tags', [[], 'a=b', null, { a: 1 }, { '': 'x' }, { a: 'x'.repeat(1025) }, Object.fromEntries(Array.from({ length: 51 }, (_, index) => [`k${index}`, 'v']))]],
+    [
+      'tags',
+      [[], 'a=b', null, { a: 1 }, { '': 'x' }, { a: 'x'.repeat(1025) }, Object.fromEntries(Array.from({ length: 51 }, (_, index) => [`k${index}`, 'v']))],
+    ],
     ['headless', ['true', 1, null]],
-    ['viewport', [{}, { width: 800 }, { width: 99, height: 800 }, { width: 800, height: 7681 }, { width: 800.5, height: 600 }, { width: 800, height: 600, refresh_rate: 0 }, { width: 800, height: 600, depth: 24 }, [800, 600], null]],
+    [
+      'viewport',
+      [
+        {},
+        { width: 800 },
+        { width: 99, height: 800 },
+        { width: 800, height: 7681 },
+        { width: 800.5, height: 600 },
+        { width: 800, height: 600, refresh_rate: 0 },
+        { width: 800, height: 600, depth: 24 },
+        [800, 600],
+        null,
+      ],
+    ],
     ['start_url', ['', 'example.com', 'javascript:alert(1)', 'JaVaScRiPt:alert(1)', '/relative', `https://example.com/${'x'.repeat(2048)}`]],
     ['unknown_option', [true]],
   ] as [string, unknown[]][])('%s', async (field, values) => {
@@ -97,8 +140,26 @@ describe('a create is refused, naming the field, for', () => {
   })
 
   test('policies that would take extensions, proxy or automation out of our hands, each named', async () => {
-    const { status, named } = await refused(create({ chrome_policy: { ExtensionInstallForcelist: [], ProxyMode: 'direct', RemoteDebuggingAllowed: false, DeveloperToolsAvailability: 2, HomepageLocation: 'https://example.com' } }))
-    expect([status, named]).toEqual([400, ['chrome_policy.DeveloperToolsAvailability', 'chrome_policy.ExtensionInstallForcelist', 'chrome_policy.ProxyMode', 'chrome_policy.RemoteDebuggingAllowed']])
+    const { status, named } = await refused(
+      create({
+        chrome_policy: {
+          ExtensionInstallForcelist: [],
+          ProxyMode: 'direct',
+          RemoteDebuggingAllowed: false,
+          DeveloperToolsAvailability: 2,
+          HomepageLocation: 'https://example.com',
+        },
+      }),
+    )
+    expect([status, named]).toEqual([
+      400,
+      [
+        'chrome_policy.DeveloperToolsAvailability',
+        'chrome_policy.ExtensionInstallForcelist',
+        'chrome_policy.ProxyMode',
+        'chrome_policy.RemoteDebuggingAllowed',
+      ],
+    ])
   })
 
   test('policies of more than 5 MiB', async () => {
@@ -106,7 +167,13 @@ describe('a create is refused, naming the field, for', () => {
   })
 
   test('what is asked for besides it as well: all wrong fields are named at once', async () => {
-    expect((await refused(create({ timeout_seconds: 1, headless: 'no', gpu: true, viewport: { width: 1, height: 1 } }))).named).toEqual(['gpu', 'headless', 'timeout_seconds', 'viewport.height', 'viewport.width'])
+    expect((await refused(create({ timeout_seconds: 1, headless: 'no', gpu: true, viewport: { width: 1, height: 1 } }))).named).toEqual([
+      'gpu',
+      'headless',
+      'timeout_seconds',
+      'viewport.height',
+      'viewport.width',
+    ])
   })
 })
 
@@ -117,7 +184,12 @@ describe('a name', () => {
   ])('belongs to one live session: a second create with it, for %s, answers 409 and tells clients not to repeat it', async (_, wish) => {
     const name = newName()
     await cloud.create({ name })
-    expect(await refused(create({ name, ...wish }))).toMatchObject({ status: 409, code: 'conflict', retry: 'false', message: expect.stringContaining(name) as string })
+    expect(await refused(create({ name, ...wish }))).toMatchObject({
+      status: 409,
+      code: 'conflict',
+      retry: 'false',
+      message: expect.stringContaining(name) as string,
+    })
     expect((await list(`query=${name}`)).length).toBe(1)
   })
 
@@ -144,7 +216,7 @@ describe('a name', () => {
     }
   })
 
-  test('that is another session\'s cannot be taken by a change either', async () => {
+  test("that is another session's cannot be taken by a change either", async () => {
     const [one, other] = [await cloud.create({ name: newName() }), await cloud.create()]
     expect(await refused(patch(other, { name: one.name }))).toMatchObject({ status: 409, retry: 'false' })
     expect((await get(other.session_id)).name).toBeUndefined()
@@ -212,7 +284,8 @@ describe('a change', () => {
   test('of a session that is not there, or no longer, answers 404', async () => {
     const session = await cloud.create()
     await end(session.session_id)
-    for (const id of [session.session_id, newId(), 'no-such-name']) expect(await refused(cloud.send('PATCH', `/browsers/${id}`, { name: newName() }))).toMatchObject({ status: 404, code: 'not_found' })
+    for (const id of [session.session_id, newId(), 'no-such-name'])
+      expect(await refused(cloud.send('PATCH', `/browsers/${id}`, { name: newName() }))).toMatchObject({ status: 404, code: 'not_found' })
   })
 })
 
@@ -229,7 +302,9 @@ describe('ending a session', () => {
     const answers = await Promise.all(Array.from({ length: 6 }, () => end(session_id)))
     expect(answers.every((status) => status === 204 || status === 404)).toBe(true)
     expect(answers).toContain(204)
-    expect((await cloud.query(`select state from browser_events where browser_id = $1 order by id`, [session_id])).map(({ state }) => state as string).slice(-2)).toEqual(['stopping', 'deleted'])
+    expect(
+      (await cloud.query(`select state from browser_events where browser_id = $1 order by id`, [session_id])).map(({ state }) => state as string).slice(-2),
+    ).toEqual(['stopping', 'deleted'])
   })
 
   test('leaves a record that include_deleted finds by id and by name, with the moment of its end', async () => {
@@ -262,11 +337,17 @@ describe('ending a session', () => {
 
 describe('a session that does not exist', () => {
   test.each(['GET', 'DELETE'])('answers 404 to %s, by id and by name', async (method) => {
-    for (const id of [newId(), 'no-such-name', 'x'.repeat(300)]) expect(await refused(cloud.fetch(`/browsers/${id}`, { method }))).toMatchObject({ status: 404, code: 'not_found' })
+    for (const id of [newId(), 'no-such-name', 'x'.repeat(300)])
+      expect(await refused(cloud.fetch(`/browsers/${id}`, { method }))).toMatchObject({ status: 404, code: 'not_found' })
   })
 
   test('is what a warm browser, which nobody owns, is to callers', async () => {
     const [warm] = await cloud.query<{ id: string }>(`select id from browsers where state in ('warm', 'starting') and created_at is null`)
-    if (warm) expect([(await cloud.fetch(`/browsers/${warm.id}`)).status, await end(warm.id), (await list('status=all&limit=100')).includes(warm.id)]).toEqual([404, 404, false])
+    if (warm)
+      expect([(await cloud.fetch(`/browsers/${warm.id}`)).status, await end(warm.id), (await list('status=all&limit=100')).includes(warm.id)]).toEqual([
+        404,
+        404,
+        false,
+      ])
   })
 })

@@ -97,7 +97,10 @@ export function makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers }:
       const leaveSeat = fleet.seat(maxBrowsers)
       if (!leaveSeat) throw fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
       const options = optionsOf(wanted)
-      const { row, warm } = await named(wanted.name, obtain({ name: wanted.name, tags: wanted.tags ?? {}, options, timeoutSeconds: wanted.timeout_seconds }, leaveSeat, signal)).finally(leaveSeat)
+      const { row, warm } = await named(
+        wanted.name,
+        obtain({ name: wanted.name, tags: wanted.tags ?? {}, options, timeoutSeconds: wanted.timeout_seconds }, leaveSeat, signal),
+      ).finally(leaveSeat)
       const release = activity.hold(row.id)
       try {
         await fit(row, fitOf(options, warm), signal)
@@ -121,17 +124,25 @@ export function makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers }:
     get: async (idOrName, includeDeleted, origin) => present(await find(idOrName, includeDeleted), origin),
     async update(idOrName, changes, origin, signal) {
       const before = await find(idOrName)
-      const viewport = changes.viewport && { width: changes.viewport.width, height: changes.viewport.height, refresh_rate: changes.viewport.refresh_rate ?? DEFAULT_REFRESH_RATE }
+      const viewport = changes.viewport && {
+        width: changes.viewport.width,
+        height: changes.viewport.height,
+        refresh_rate: changes.viewport.refresh_rate ?? DEFAULT_REFRESH_RATE,
+      }
       if (viewport) {
         const max = before.options.maxScreen
         if (viewport.width > max.width) throw fault.field('viewport.width', `must be at most ${max.width} for this session; create one with a larger viewport`)
-        if (viewport.height > max.height) throw fault.field('viewport.height', `must be at most ${max.height} for this session; create one with a larger viewport`)
+        if (viewport.height > max.height)
+          throw fault.field('viewport.height', `must be at most ${max.height} for this session; create one with a larger viewport`)
       }
-      const row = await named(changes.name, updateRunning(db, before.id, {
-        ...(changes.name !== undefined && { name: changes.name || null }),
-        ...(changes.tags !== undefined && { tags: changes.tags ?? {} }),
-        ...(viewport && { options: { ...before.options, viewport } }),
-      }))
+      const row = await named(
+        changes.name,
+        updateRunning(db, before.id, {
+          ...(changes.name !== undefined && { name: changes.name || null }),
+          ...(changes.tags !== undefined && { tags: changes.tags ?? {} }),
+          ...(viewport && { options: { ...before.options, viewport } }),
+        }),
+      )
       if (!row) throw fault.notFound('browser', idOrName)
       if (viewport)
         await fit(row, { viewport }, signal).catch(async (error: unknown) => {

@@ -15,7 +15,11 @@ describe('a machine for two sessions', () => {
     const first = await cloud.create()
     await cloud.create()
     const refused = await create(cloud)
-    expect([refused.status, Number(refused.headers.get('retry-after')) > 0, ((await refused.json()) as { code: string }).code]).toEqual([429, true, 'too_many_requests'])
+    expect([refused.status, Number(refused.headers.get('retry-after')) > 0, ((await refused.json()) as { code: string }).code]).toEqual([
+      429,
+      true,
+      'too_many_requests',
+    ])
     await cloud.fetch(`/browsers/${first.session_id}`, { method: 'DELETE' })
     expect((await create(cloud)).status).toBe(200)
   })
@@ -35,7 +39,7 @@ describe('a machine for two sessions', () => {
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 200, 429, 429, 429, 429, 429, 429])
   })
 
-  test('takes two also when the second comes at any moment of the first one\'s start', async () => {
+  test("takes two also when the second comes at any moment of the first one's start", async () => {
     await using cloud = await startFastCloud({ COB_MAX_BROWSERS: '2', COB_WARM_BROWSERS: '0' })
     for (let round = 0; round < ROUNDS; round++) {
       const first = create(cloud)

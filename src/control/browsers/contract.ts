@@ -30,7 +30,8 @@ const StartUrl = z
   .refine((url) => URL.canParse(url) && new URL(url).protocol !== 'javascript:', 'must be an absolute URL')
 
 /** Policies that would take the browser out of Cob's hands, or its traffic out of the session's rules. */
-const CLOSED_POLICY = /^(Extension|BlockExternalExtensions|Proxy|RemoteDebugging|DeveloperTools|HeadlessMode|WebDriver|UserDataDir|DiskCacheDir|CommandLineFlagSecurityWarningsEnabled)/
+const CLOSED_POLICY =
+  /^(Extension|BlockExternalExtensions|Proxy|RemoteDebugging|DeveloperTools|HeadlessMode|WebDriver|UserDataDir|DiskCacheDir|CommandLineFlagSecurityWarningsEnabled)/
 const MAX_POLICY_BYTES = 5 * 1024 * 1024
 
 const ChromePolicy = z
@@ -99,9 +100,25 @@ export type Browser = z.output<typeof Browser>
 const params = z.strictObject({ id_or_name: z.string().min(1) })
 
 export const browsers = {
-  createBrowser: route({ method: 'POST', path: '/browsers', id: 'createBrowser', group, summary: 'Create a browser session', body: CreateBrowser, bodyOptional: true, maxBodyBytes: MAX_POLICY_BYTES + 1024 * 1024, reply: json(Browser), faults: ['conflict', 'too_many_requests', 'unavailable'], deadlineMs: 120_000 }),
+  createBrowser: route({
+    method: 'POST',
+    path: '/browsers',
+    id: 'createBrowser',
+    group,
+    summary: 'Create a browser session',
+    body: CreateBrowser,
+    bodyOptional: true,
+    maxBodyBytes: MAX_POLICY_BYTES + 1024 * 1024,
+    reply: json(Browser),
+    faults: ['conflict', 'too_many_requests', 'unavailable'],
+    deadlineMs: 120_000,
+  }),
   listBrowsers: route({
-    method: 'GET', path: '/browsers', id: 'listBrowsers', group, summary: 'List browser sessions, the newest first',
+    method: 'GET',
+    path: '/browsers',
+    id: 'listBrowsers',
+    group,
+    summary: 'List browser sessions, the newest first',
     query: z.strictObject({
       ...pagingQuery,
       status: z.enum(['active', 'deleted', 'all']).optional(),
@@ -113,7 +130,37 @@ export const browsers = {
     }),
     reply: page(Browser),
   }),
-  getBrowser: route({ method: 'GET', path: '/browsers/{id_or_name}', id: 'getBrowser', group, summary: 'Get a browser session', params, query: z.strictObject({ include_deleted: queryBoolean.default(false) }), reply: json(Browser), faults: ['not_found'] }),
-  updateBrowser: route({ method: 'PATCH', path: '/browsers/{id_or_name}', id: 'updateBrowser', group, summary: 'Change a browser session', params, body: UpdateBrowser, bodyOptional: true, reply: json(Browser), faults: ['not_found', 'conflict', 'unavailable'] }),
-  deleteBrowser: route({ method: 'DELETE', path: '/browsers/{id_or_name}', id: 'deleteBrowser', group, summary: 'End a browser session', params, reply: none(), faults: ['not_found'] }),
+  getBrowser: route({
+    method: 'GET',
+    path: '/browsers/{id_or_name}',
+    id: 'getBrowser',
+    group,
+    summary: 'Get a browser session',
+    params,
+    query: z.strictObject({ include_deleted: queryBoolean.default(false) }),
+    reply: json(Browser),
+    faults: ['not_found'],
+  }),
+  updateBrowser: route({
+    method: 'PATCH',
+    path: '/browsers/{id_or_name}',
+    id: 'updateBrowser',
+    group,
+    summary: 'Change a browser session',
+    params,
+    body: UpdateBrowser,
+    bodyOptional: true,
+    reply: json(Browser),
+    faults: ['not_found', 'conflict', 'unavailable'],
+  }),
+  deleteBrowser: route({
+    method: 'DELETE',
+    path: '/browsers/{id_or_name}',
+    id: 'deleteBrowser',
+    group,
+    summary: 'End a browser session',
+    params,
+    reply: none(),
+    faults: ['not_found'],
+  }),
 }

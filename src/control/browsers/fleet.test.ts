@@ -21,7 +21,12 @@ const NOTICE_MS = 10_000
 
 const HOST = 'here'
 const signal = new AbortController().signal
-const owner = (name?: string): Ownership => ({ name, tags: {}, options: { headless: false, stealth: false, kiosk_mode: false, viewport: WARM_VIEWPORT, maxScreen: USUAL_MAX_SCREEN }, timeoutSeconds: 60 })
+const owner = (name?: string): Ownership => ({
+  name,
+  tags: {},
+  options: { headless: false, stealth: false, kiosk_mode: false, viewport: WARM_VIEWPORT, maxScreen: USUAL_MAX_SCREEN },
+  timeoutSeconds: 60,
+})
 
 const scope = new AsyncDisposableStack()
 let paths: DataPaths
@@ -52,7 +57,8 @@ function makeFleet(warmTarget = 0): { fleet: Fleet; told: [string, EndReason][] 
   return { fleet, told }
 }
 const row = (id: string) => db.selectFrom('browsers').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
-const way = async (id: string) => (await db.selectFrom('browser_events').select('state').where('browser_id', '=', id).orderBy('id').execute()).map(({ state }) => state)
+const way = async (id: string) =>
+  (await db.selectFrom('browser_events').select('state').where('browser_id', '=', id).orderBy('id').execute()).map(({ state }) => state)
 const runningIds = async () => (await driver.list()).map(({ id }) => id).toSorted()
 const warmIds = async () => (await db.selectFrom('browsers').select('id').where('state', '=', 'warm').execute()).map(({ id }) => id)
 
@@ -96,15 +102,28 @@ describe('a browser', () => {
     const id = await fleet.start(owner(), signal)
     await (await driver.list())[0]![Symbol.asyncDispose]()
     await until('the crash to be noticed', NOTICE_MS, async () => (await row(id)).state === 'deleted')
-    expect([(await row(id)).end_reason, await way(id), told, existsSync(paths.instance(id))]).toEqual(['crashed', ['starting', 'running', 'failed', 'deleted'], [[id, 'crashed']], false])
+    expect([(await row(id)).end_reason, await way(id), told, existsSync(paths.instance(id))]).toEqual([
+      'crashed',
+      ['starting', 'running', 'failed', 'deleted'],
+      [[id, 'crashed']],
+      false,
+    ])
     expect(fleet.sessions).toBe(0)
   })
 
   test('that nobody has used for its timeout is ended by the sweep, and no other is', async () => {
     const { fleet, told } = makeFleet()
     const [idle, used] = [await fleet.start(owner(), signal), await fleet.start(owner(), signal)]
-    await db.updateTable('browsers').set({ last_active_at: new Date(Date.now() - 61_000) }).where('id', '=', idle).execute()
-    await db.updateTable('browsers').set({ last_active_at: new Date(Date.now() - 30_000) }).where('id', '=', used).execute()
+    await db
+      .updateTable('browsers')
+      .set({ last_active_at: new Date(Date.now() - 61_000) })
+      .where('id', '=', idle)
+      .execute()
+    await db
+      .updateTable('browsers')
+      .set({ last_active_at: new Date(Date.now() - 30_000) })
+      .where('id', '=', used)
+      .execute()
     await fleet.sweep()
     expect([await row(idle), await row(used)]).toMatchObject([{ state: 'deleted', end_reason: 'timeout' }, { state: 'running' }])
     expect(told).toEqual([[idle, 'timeout']])
@@ -128,7 +147,11 @@ describe('after a crash, the next service', () => {
 
   test('does not count the time that it was away towards timeouts', async () => {
     const id = await makeFleet().fleet.start(owner(), signal)
-    await db.updateTable('browsers').set({ last_active_at: new Date(Date.now() - 3_600_000) }).where('id', '=', id).execute()
+    await db
+      .updateTable('browsers')
+      .set({ last_active_at: new Date(Date.now() - 3_600_000) })
+      .where('id', '=', id)
+      .execute()
     const { fleet } = makeFleet()
     await fleet.reconcile()
     await fleet.sweep()

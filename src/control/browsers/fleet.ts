@@ -128,7 +128,8 @@ export class Fleet {
   async sweep(): Promise<void> {
     const { db, host } = this.#settings
     for (const id of await timedOut(db, host)) await this.end(id, 'timeout')
-    for (const { id, state } of await liveOnHost(db, host)) if ((state === 'stopping' || state === 'failed') && !this.#ending.has(id)) await this.#finish(id, state === 'failed' ? 'crashed' : 'deleted')
+    for (const { id, state } of await liveOnHost(db, host))
+      if ((state === 'stopping' || state === 'failed') && !this.#ending.has(id)) await this.#finish(id, state === 'failed' ? 'crashed' : 'deleted')
   }
 
   /** Starts keeping warm browsers, and goes on until {@link stop}. */

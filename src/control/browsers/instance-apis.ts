@@ -15,7 +15,12 @@ const HOP_MS = 5_000
 export const instanceApis: Contract = Object.assign(
   {},
   ...[computer].map((tool) =>
-    under('/browsers/{id}', tool, (route) => ({ params: z.strictObject({ id: z.string(), ...(route.params as z.ZodObject).shape }), faults: ['not_found', 'unavailable'], access: 'session', deadlineMs: route.deadlineMs + HOP_MS })),
+    under('/browsers/{id}', tool, (route) => ({
+      params: z.strictObject({ id: z.string(), ...(route.params as z.ZodObject).shape }),
+      faults: ['not_found', 'unavailable'],
+      access: 'session',
+      deadlineMs: route.deadlineMs + HOP_MS,
+    })),
   ),
 ) as Contract
 
@@ -24,7 +29,12 @@ export function innerPath(url: string): string {
   const [path = '', query = ''] = url.split('?', 2)
   const rest = new URLSearchParams(query)
   rest.delete('jwt')
-  return path.replace(/^https?:\/\/[^/]*/i, '').replaceAll(/\/+/g, '/').replace(/^\/browsers\/[^/]+/, '') + (rest.size > 0 ? `?${rest.toString()}` : '')
+  return (
+    path
+      .replace(/^https?:\/\/[^/]*/i, '')
+      .replaceAll(/\/+/g, '/')
+      .replace(/^\/browsers\/[^/]+/, '') + (rest.size > 0 ? `?${rest.toString()}` : '')
+  )
 }
 
 /** Finds the agent of a forwarded call: a key opens every session, a session's token (`?jwt=`) only its own. */

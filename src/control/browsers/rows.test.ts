@@ -16,14 +16,31 @@ beforeAll(async () => {
   const options = JSON.stringify({ headless: false, stealth: false, kiosk_mode: false, viewport: { width: 1920, height: 1080, refresh_rate: 60 } })
   const long = Date.now() - 1000 * HOUR_MS
   const insert = (id: string, state: string, where: string, name: string, tags: object, from: Date, to: Date | null) =>
-    cloud.query(`insert into browsers (id, state, host, name, tags, options, made_at, created_at, last_active_at, deleted_at) values ($1, $2, $3, $4, $5, $6, $7, $7, $7, $8)`, [id, state, where, name, JSON.stringify(tags), options, from, to])
+    cloud.query(
+      `insert into browsers (id, state, host, name, tags, options, made_at, created_at, last_active_at, deleted_at) values ($1, $2, $3, $4, $5, $6, $7, $7, $7, $8)`,
+      [id, state, where, name, JSON.stringify(tags), options, from, to],
+    )
   for (let n = 0; n < ENDED; n++) {
     const from = long + n * HOUR_MS
-    await insert(`old${String(n).padStart(21, '0')}`, 'deleted', host, `Old-${n}`, { old: 'yes', parity: n % 2 === 0 ? 'even' : 'odd' }, new Date(from), new Date(from + HOUR_MS / 2))
+    await insert(
+      `old${String(n).padStart(21, '0')}`,
+      'deleted',
+      host,
+      `Old-${n}`,
+      { old: 'yes', parity: n % 2 === 0 ? 'even' : 'odd' },
+      new Date(from),
+      new Date(from + HOUR_MS / 2),
+    )
   }
   await insert(ELSEWHERE.id, 'running', 'elsewhere', ELSEWHERE.name, {}, new Date(), null)
   live = []
-  for (const body of [{ name: 'Alpha', tags: { team: 'a', env: 'prod' } }, { name: 'beta', tags: { team: 'a', env: 'test' } }, { tags: { 'odd[key]': 'x', 'a b': 'c&d' } }, {}]) live.push(await cloud.create(body))
+  for (const body of [
+    { name: 'Alpha', tags: { team: 'a', env: 'prod' } },
+    { name: 'beta', tags: { team: 'a', env: 'test' } },
+    { tags: { 'odd[key]': 'x', 'a b': 'c&d' } },
+    {},
+  ])
+    live.push(await cloud.create(body))
 })
 afterAll(() => cloud[Symbol.asyncDispose]())
 
@@ -93,7 +110,7 @@ describe('a page', () => {
 
   test('after page gives every session once, in one order', async () => {
     const walked: string[] = []
-    for (let offset = 0, more = true; more; ) {
+    for (let offset = 0, more = true; more;) {
       const page = await list(`status=all&limit=17&offset=${offset}`)
       walked.push(...page.ids)
       more = page.more === 'true'
@@ -109,14 +126,22 @@ describe('tags', () => {
     expect((await list('tags[team]=a')).ids).toEqual([live[1]!.session_id, live[0]!.session_id])
     expect((await list('tags[team]=a&tags[env]=prod')).ids).toEqual([live[0]!.session_id])
     expect((await list('tags%5Bteam%5D=a&tags%5Benv%5D=test')).ids).toEqual([live[1]!.session_id])
-    for (const none of ['tags[team]=A', 'tags[team]=', 'tags[team]=a&tags[env]=stage', 'tags[nothing]=x', 'tags[team]=%25']) expect((await list(none)).ids).toEqual([])
+    for (const none of ['tags[team]=A', 'tags[team]=', 'tags[team]=a&tags[env]=stage', 'tags[nothing]=x', 'tags[team]=%25'])
+      expect((await list(none)).ids).toEqual([])
     expect((await list('tags[a%20b]=c%26d')).ids).toEqual([live[2]!.session_id])
   })
 
   test('work together with status, query and pages', async () => {
     const even = await list('tags[parity]=even&status=deleted&limit=100')
     expect([even.ids.length, even.more]).toEqual([ENDED / 2, 'false'])
-    expect((await list('tags[parity]=odd&status=deleted&query=old-11&limit=100')).sessions.map(({ name }) => name)).toEqual(['Old-119', 'Old-117', 'Old-115', 'Old-113', 'Old-111', 'Old-11'])
+    expect((await list('tags[parity]=odd&status=deleted&query=old-11&limit=100')).sessions.map(({ name }) => name)).toEqual([
+      'Old-119',
+      'Old-117',
+      'Old-115',
+      'Old-113',
+      'Old-111',
+      'Old-11',
+    ])
   })
 
   test.each(['tags=a', 'tags[]=a', 'tags[a][b]=c', 'tags[a]=b&tags=c', 'tags[a]=%00', 'tags[%00]=a'])('in the form ?%s answer 400', async (query) => {
@@ -145,6 +170,19 @@ describe('a query', () => {
   })
 })
 
-test.each(['status=live', 'status=', 'include_deleted=yes', 'include_deleted=', 'limit=0', 'limit=ten', 'offset=-1', 'page=2', 'status=all&status=all', 'query=a&query=b', `query=${'x'.repeat(256)}`, 'query=%00'])('?%s, which means nothing, answers 400', async (query) => {
+test.each([
+  'status=live',
+  'status=',
+  'include_deleted=yes',
+  'include_deleted=',
+  'limit=0',
+  'limit=ten',
+  'offset=-1',
+  'page=2',
+  'status=all&status=all',
+  'query=a&query=b',
+  `query=${'x'.repeat(256)}`,
+  'query=%00',
+])('?%s, which means nothing, answers 400', async (query) => {
   expect((await cloud.fetch(`/browsers?${query}`)).status).toBe(400)
 })

@@ -26,7 +26,11 @@ export interface Ownership {
   timeoutSeconds: number
 }
 
-export type BrowserRow = Omit<Selectable<Tables['browsers']>, 'options' | 'endpoint' | 'state'> & { options: BrowserOptions; endpoint: Endpoint | null; state: BrowserState }
+export type BrowserRow = Omit<Selectable<Tables['browsers']>, 'options' | 'endpoint' | 'state'> & {
+  options: BrowserOptions
+  endpoint: Endpoint | null
+  state: BrowserState
+}
 
 const one = (rows: unknown[]): BrowserRow | undefined => rows[0] as BrowserRow | undefined
 
@@ -64,11 +68,23 @@ const LIVE = sql<SqlBool>`deleted_at is null and created_at is not null`
 
 /** A caller's session of this host (another service's instances are out of our reach) by id or, while it lives, by name. */
 export async function findBrowser(db: Db, host: string, idOrName: string, includeDeleted: boolean): Promise<BrowserRow | undefined> {
-  const live = await db.selectFrom('browsers').selectAll().where('host', '=', host).where(LIVE)
-    .where((eb) => eb.or([eb('id', '=', idOrName), eb(sql`lower(name)`, '=', sql`lower(${idOrName})`)])).executeTakeFirst()
+  const live = await db
+    .selectFrom('browsers')
+    .selectAll()
+    .where('host', '=', host)
+    .where(LIVE)
+    .where((eb) => eb.or([eb('id', '=', idOrName), eb(sql`lower(name)`, '=', sql`lower(${idOrName})`)]))
+    .executeTakeFirst()
   if (live || !includeDeleted) return live as unknown as BrowserRow | undefined
-  const dead = await db.selectFrom('browsers').selectAll().where('host', '=', host).where('created_at', 'is not', null)
-    .where((eb) => eb.or([eb('id', '=', idOrName), eb(sql`lower(name)`, '=', sql`lower(${idOrName})`)])).orderBy('created_at', 'desc').limit(1).executeTakeFirst()
+  const dead = await db
+    .selectFrom('browsers')
+    .selectAll()
+    .where('host', '=', host)
+    .where('created_at', 'is not', null)
+    .where((eb) => eb.or([eb('id', '=', idOrName), eb(sql`lower(name)`, '=', sql`lower(${idOrName})`)]))
+    .orderBy('created_at', 'desc')
+    .limit(1)
+    .executeTakeFirst()
   return dead as unknown as BrowserRow | undefined
 }
 
@@ -86,19 +102,32 @@ export async function listBrowsers(db: Db, host: string, { status, query, tags, 
   if (status !== 'all') select = select.where('deleted_at', status === 'active' ? 'is' : 'is not', null)
   if (query) select = select.where((eb) => eb.or([eb('id', '=', query), eb(sql`strpos(lower(name), lower(${query}))`, '>', 0)]))
   if (Object.keys(tags).length > 0) select = select.where(sql<SqlBool>`tags @> ${JSON.stringify(tags)}::jsonb`)
-  return (await select.orderBy('created_at', 'desc').orderBy('id').offset(offset).limit(limit + 1).execute()) as unknown as BrowserRow[]
+  return (await select
+    .orderBy('created_at', 'desc')
+    .orderBy('id')
+    .offset(offset)
+    .limit(limit + 1)
+    .execute()) as unknown as BrowserRow[]
 }
 
 /** Changes name, tags or options of a running session; undefined when it is no longer running. */
-export async function updateRunning(db: Db, id: string, changes: { name?: string | null; tags?: Record<string, string>; options?: BrowserOptions }): Promise<BrowserRow | undefined> {
-  const row = await db.updateTable('browsers')
+export async function updateRunning(
+  db: Db,
+  id: string,
+  changes: { name?: string | null; tags?: Record<string, string>; options?: BrowserOptions },
+): Promise<BrowserRow | undefined> {
+  const row = await db
+    .updateTable('browsers')
     .set({
       last_active_at: sql`last_active_at`,
       ...(changes.name !== undefined && { name: changes.name }),
       ...(changes.tags && { tags: JSON.stringify(changes.tags) }),
       ...(changes.options && { options: JSON.stringify(changes.options) }),
     })
-    .where('id', '=', id).where('state', '=', 'running').returningAll().executeTakeFirst()
+    .where('id', '=', id)
+    .where('state', '=', 'running')
+    .returningAll()
+    .executeTakeFirst()
   return row as unknown as BrowserRow | undefined
 }
 
@@ -109,17 +138,34 @@ export async function liveOnHost(db: Db, host: string): Promise<BrowserRow[]> {
 
 /** Puts off the timeout of sessions in use. */
 export async function touch(db: Db, ids: readonly string[]): Promise<void> {
-  if (ids.length > 0) await db.updateTable('browsers').set({ last_active_at: sql`now()` }).where('id', 'in', [...ids]).where('state', '=', 'running').execute()
+  if (ids.length > 0)
+    await db
+      .updateTable('browsers')
+      .set({ last_active_at: sql`now()` })
+      .where('id', 'in', [...ids])
+      .where('state', '=', 'running')
+      .execute()
 }
 
 /** Sessions of this host whose timeout has passed. */
 export async function timedOut(db: Db, host: string): Promise<string[]> {
-  const rows = await db.selectFrom('browsers').select('id').where('host', '=', host).where('state', '=', 'running').where(sql<SqlBool>`last_active_at + timeout_seconds * interval '1 second' < now()`).execute()
+  const rows = await db
+    .selectFrom('browsers')
+    .select('id')
+    .where('host', '=', host)
+    .where('state', '=', 'running')
+    .where(sql<SqlBool>`last_active_at + timeout_seconds * interval '1 second' < now()`)
+    .execute()
   return rows.map(({ id }) => id)
 }
 
 /** Live sessions by state, for metrics. */
 export async function countByState(db: Db): Promise<Record<string, number>> {
-  const rows = await db.selectFrom('browsers').select(['state', (eb) => eb.fn.countAll<number>().as('count')]).where('deleted_at', 'is', null).groupBy('state').execute()
+  const rows = await db
+    .selectFrom('browsers')
+    .select(['state', (eb) => eb.fn.countAll<number>().as('count')])
+    .where('deleted_at', 'is', null)
+    .groupBy('state')
+    .execute()
   return Object.fromEntries(rows.map(({ state, count }) => [state, Number(count)]))
 }

@@ -26,7 +26,11 @@ async function refusal(url: string): Promise<{ status: number | undefined; code:
   const [, response] = (await once(socket, 'unexpected-response')) as [unknown, import('node:http').IncomingMessage]
   const chunks: Buffer[] = []
   for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk)
-  return { status: response.statusCode, code: (JSON.parse(Buffer.concat(chunks).toString()) as { code: string }).code, id: response.headers['x-request-id'] as string | undefined }
+  return {
+    status: response.statusCode,
+    code: (JSON.parse(Buffer.concat(chunks).toString()) as { code: string }).code,
+    id: response.headers['x-request-id'] as string | undefined,
+  }
 }
 
 async function ask(socket: WebSocket, id: number): Promise<unknown> {
@@ -55,11 +59,12 @@ describe('cdp_ws_url', () => {
     expect((await cloud.fetch(`/browsers/${session.session_id}`)).status).toBe(200)
   })
 
-  test('is refused with 401 for another session\'s token, a wrong one and none', async () => {
+  test("is refused with 401 for another session's token, a wrong one and none", async () => {
     const [mine, other] = [await cloud.create(), await cloud.create()]
     const token = new URL(mine.cdp_ws_url).searchParams.get('jwt')!
     const at = other.cdp_ws_url.split('?')[0]!
-    for (const query of [`?jwt=${token}`, '?jwt=x', '', `?jwt=${cloud.key}`]) expect(await refusal(at + query)).toEqual({ status: 401, code: 'unauthorized', id: expect.any(String) as string })
+    for (const query of [`?jwt=${token}`, '?jwt=x', '', `?jwt=${cloud.key}`])
+      expect(await refusal(at + query)).toEqual({ status: 401, code: 'unauthorized', id: expect.any(String) as string })
   })
 
   test('is refused with 404 when the session has ended', async () => {
@@ -108,8 +113,11 @@ describe('clients of a session', () => {
   })
 })
 
-test.each(['/', '/browsers', '/browsers/x/nothing', '/health', '/browsers/%00/cdp', '/browsers/%ff/cdp'])('a WebSocket to %s, where there is none, is refused in the one shape of errors', async (path) => {
-  const { status, code, id } = await refusal(cloud.url.replace('http', 'ws') + path)
-  expect([400, 401, 404]).toContain(status)
-  expect([code, id]).toEqual([expect.any(String), expect.stringMatching(/^[a-z][a-z0-9]{23}$/)])
-})
+test.each(['/', '/browsers', '/browsers/x/nothing', '/health', '/browsers/%00/cdp', '/browsers/%ff/cdp'])(
+  'a WebSocket to %s, where there is none, is refused in the one shape of errors',
+  async (path) => {
+    const { status, code, id } = await refusal(cloud.url.replace('http', 'ws') + path)
+    expect([400, 401, 404]).toContain(status)
+    expect([code, id]).toEqual([expect.any(String), expect.stringMatching(/^[a-z][a-z0-9]{23}$/)])
+  },
+)

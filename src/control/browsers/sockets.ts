@@ -20,32 +20,34 @@ export interface SessionSockets {
 export function sessionSockets(browsers: Browsers, tokens: SessionTokens, log: Log): SessionSockets {
   const open = new Map<string, Set<(reason: EndReason) => void>>()
 
-  const handler = (path: string): UpgradeHandler => async ({ params, query, request, socket, head, signal }) => {
-    const id = params.id!
-    await tokens.check(query.jwt, id)
-    const target = await browsers.reach(id)
-    const ending = new AbortController()
-    let why: CloseReason = { code: CODES.crashed, reason: { reason: 'crashed' } }
-    const close = (reason: EndReason) => {
-      why = { code: CODES[reason], reason: { reason } }
-      ending.abort()
+  const handler =
+    (path: string): UpgradeHandler =>
+    async ({ params, query, request, socket, head, signal }) => {
+      const id = params.id!
+      await tokens.check(query.jwt, id)
+      const target = await browsers.reach(id)
+      const ending = new AbortController()
+      let why: CloseReason = { code: CODES.crashed, reason: { reason: 'crashed' } }
+      const close = (reason: EndReason) => {
+        why = { code: CODES[reason], reason: { reason } }
+        ending.abort()
+      }
+      const sockets = open.get(id) ?? new Set()
+      open.set(id, sockets.add(close))
+      try {
+        const upstream = await upgradeTo(target.endpoint, path, handshakeHeaders(request), AbortSignal.any([signal, ending.signal])).catch((error: unknown) => {
+          throw fault.unavailable('the browser did not take the connection', error)
+        })
+        completeHandshake(socket, upstream)
+        if (head.length > 0) upstream.socket.write(head)
+        await splice(socket, upstream.socket, upstream.head, () => why, ending.signal)
+      } finally {
+        target.release()
+        sockets.delete(close)
+        if (sockets.size === 0) open.delete(id)
+        log.debug({ browser: id, path }, 'a WebSocket ended')
+      }
     }
-    const sockets = open.get(id) ?? new Set()
-    open.set(id, sockets.add(close))
-    try {
-      const upstream = await upgradeTo(target.endpoint, path, handshakeHeaders(request), AbortSignal.any([signal, ending.signal])).catch((error: unknown) => {
-        throw fault.unavailable('the browser did not take the connection', error)
-      })
-      completeHandshake(socket, upstream)
-      if (head.length > 0) upstream.socket.write(head)
-      await splice(socket, upstream.socket, upstream.head, () => why, ending.signal)
-    } finally {
-      target.release()
-      sockets.delete(close)
-      if (sockets.size === 0) open.delete(id)
-      log.debug({ browser: id, path }, 'a WebSocket ended')
-    }
-  }
 
   return {
     handlers: { '/browsers/{id}/cdp': handler('/session/cdp'), '/browsers/{id}/bidi': handler('/session/bidi') },

@@ -18,14 +18,17 @@ afterAll(() => cloud[Symbol.asyncDispose]())
 
 const tokenOf = (session: Session): string => new URL(session.cdp_ws_url).searchParams.get('jwt')!
 /** A picture of a session's screen, asked for without a key. */
-const picture = (session: Session, query: string, headers: Record<string, string> = {}): Promise<Response> => fetch(`${session.base_url}/computer/screenshot${query}`, { method: 'POST', headers })
+const picture = (session: Session, query: string, headers: Record<string, string> = {}): Promise<Response> =>
+  fetch(`${session.base_url}/computer/screenshot${query}`, { method: 'POST', headers })
 
 /** The payload of a token that was signed by somebody. */
 async function forged(signer: (jwt: SignJWT) => Promise<string>): Promise<string> {
-  return signer(new SignJWT({ session: { id: mine.session_id, fqdn: 'x' } }).setProtectedHeader({ alg: 'HS256' }).setAudience('cob-session').setSubject(mine.session_id))
+  return signer(
+    new SignJWT({ session: { id: mine.session_id, fqdn: 'x' } }).setProtectedHeader({ alg: 'HS256' }).setAudience('cob-session').setSubject(mine.session_id),
+  )
 }
 
-describe('the token in a session\'s URLs', () => {
+describe("the token in a session's URLs", () => {
   test('opens the calls below its base_url without a key', async () => {
     const response = await picture(mine, `?jwt=${tokenOf(mine)}`)
     expect([response.status, response.headers.get('content-type')]).toEqual([200, 'image/png'])
@@ -69,7 +72,17 @@ describe('what is no token of the session', () => {
   test('is refused, whatever it is', async () => {
     const [header, payload, signature] = tokenOf(mine).split('.') as [string, string, string]
     const none = Buffer.from('{"alg":"none"}').toString('base64url')
-    const guesses = ['', 'x', 'a.b.c', `${none}.${payload}.`, `${none}.${payload}.${signature}`, `${header}.${payload}.`, `${header}.${payload}.${signature.slice(0, -2)}AA`, `${header}.${Buffer.from('{}').toString('base64url')}.${signature}`, cloud.key]
+    const guesses = [
+      '',
+      'x',
+      'a.b.c',
+      `${none}.${payload}.`,
+      `${none}.${payload}.${signature}`,
+      `${header}.${payload}.`,
+      `${header}.${payload}.${signature.slice(0, -2)}AA`,
+      `${header}.${Buffer.from('{}').toString('base64url')}.${signature}`,
+      cloud.key,
+    ]
     for (const guess of guesses) expect((await picture(mine, `?jwt=${encodeURIComponent(guess)}`)).status).toBe(401)
   })
 
@@ -85,7 +98,8 @@ describe('what is no token of the session', () => {
     const tokens = sessionTokens(Buffer.from(readFileSync(cloud.paths.secretKey, 'utf8').trim(), 'hex'))
     expect(await tokens.sign(mine.session_id, '127.0.0.1')).toBe(tokenOf(mine))
     await expect(tokens.check(tokenOf(mine), other.session_id)).rejects.toMatchObject({ status: 401 })
-    for (const wrong of [undefined, null, 1, [tokenOf(mine)], { 0: tokenOf(mine) }]) await expect(tokens.check(wrong, mine.session_id)).rejects.toMatchObject({ status: 401 })
+    for (const wrong of [undefined, null, 1, [tokenOf(mine)], { 0: tokenOf(mine) }])
+      await expect(tokens.check(wrong, mine.session_id)).rejects.toMatchObject({ status: 401 })
   })
 
   test('given twice is refused rather than guessed at', async () => {
@@ -97,7 +111,7 @@ describe('what is no token of the session', () => {
   })
 })
 
-test('without key and without token, a session\'s calls answer 401 and say how to come in', async () => {
+test("without key and without token, a session's calls answer 401 and say how to come in", async () => {
   const response = await picture(mine, '')
   expect([response.status, response.headers.get('www-authenticate')]).toEqual([401, 'Bearer'])
 })

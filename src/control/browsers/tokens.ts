@@ -17,9 +17,16 @@ export function sessionTokens(secretKey: Buffer): SessionTokens {
   const key = new Uint8Array(hkdfSync('sha256', secretKey, '', AUDIENCE, 32))
   return {
     // Clients read `session.fqdn` from the payload to find the session's host.
-    sign: (sessionId, host) => new SignJWT({ session: { id: sessionId, fqdn: host } }).setProtectedHeader({ alg: 'HS256' }).setAudience(AUDIENCE).setSubject(sessionId).sign(key),
+    sign: (sessionId, host) =>
+      new SignJWT({ session: { id: sessionId, fqdn: host } }).setProtectedHeader({ alg: 'HS256' }).setAudience(AUDIENCE).setSubject(sessionId).sign(key),
     async check(token, sessionId) {
-      const payload = typeof token === 'string' ? await jwtVerify(token, key, { audience: AUDIENCE, algorithms: ['HS256'] }).then((verified) => verified.payload, () => undefined) : undefined
+      const payload =
+        typeof token === 'string'
+          ? await jwtVerify(token, key, { audience: AUDIENCE, algorithms: ['HS256'] }).then(
+              (verified) => verified.payload,
+              () => undefined,
+            )
+          : undefined
       if (payload?.sub !== sessionId) throw fault.unauthorized("the URL's token (jwt) is missing or is not this session's")
     },
   }

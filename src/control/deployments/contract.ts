@@ -22,5 +22,14 @@ export const Deployment = z.object({
 })
 
 export const deployments = {
-  getDeployment: route({ method: 'GET', path: '/deployments/{id}', id: 'getDeployment', group: 'Deployments', summary: 'Get a deployment', params: z.strictObject({ id: z.string().min(1) }), reply: json(Deployment), faults: ['not_found'] }),
+  getDeployment: route({
+    method: 'GET',
+    path: '/deployments/{id}',
+    id: 'getDeployment',
+    group: 'Deployments',
+    summary: 'Get a deployment',
+    params: z.strictObject({ id: z.string().min(1) }),
+    reply: json(Deployment),
+    faults: ['not_found'],
+  }),
 }

@@ -32,7 +32,15 @@ describe('a deployment', () => {
 
   test('has what is known of it, and leaves out what is not', async () => {
     const created = new Date('2026-01-02T03:04:05.678Z')
-    const known = { status_reason: 'it broke', entrypoint_rel_path: 'src/index.ts', source_type: 'github', source_url: 'https://github.com/a/b', source_ref: 'main', source_path: 'apps/x', source_checksum: 'ab'.repeat(32) }
+    const known = {
+      status_reason: 'it broke',
+      entrypoint_rel_path: 'src/index.ts',
+      source_type: 'github',
+      source_url: 'https://github.com/a/b',
+      source_ref: 'main',
+      source_path: 'apps/x',
+      source_checksum: 'ab'.repeat(32),
+    }
     const full = await get(await insert({ state: 'failed', ...known, app_name: 'app', app_version: '1', created_at: created, updated_at: created }))
     conforms('DeploymentRetrieveResponse', full.body)
     expect(full.body).toMatchObject({ ...known, created_at: created.toISOString(), updated_at: created.toISOString(), region: 'aws.us-east-1a' })

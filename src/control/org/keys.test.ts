@@ -15,7 +15,8 @@ beforeAll(async () => {
 })
 afterAll(() => cloud[Symbol.asyncDispose]())
 
-const withKey = (authorization: string | undefined, path = '/browsers', method = 'GET') => fetch(cloud.url + path, { method, headers: { ...(authorization !== undefined && { authorization }) } })
+const withKey = (authorization: string | undefined, path = '/browsers', method = 'GET') =>
+  fetch(cloud.url + path, { method, headers: { ...(authorization !== undefined && { authorization }) } })
 
 describe('without the right key', () => {
   test.each([
@@ -29,7 +30,16 @@ describe('without the right key', () => {
     ['GET', '/deployments/abc'],
     ['GET', '/metrics'],
   ])('%s %s answers 401 and says how to come in', async (method, path) => {
-    for (const authorization of [undefined, '', 'Bearer', `Bearer ${newKey()}`, `Bearer ${cloud.key}x`, `Bearer ${cloud.key.slice(0, -1)}`, `Basic ${Buffer.from(`:${cloud.key}`).toString('base64')}`, `Bearer ${cloud.key.toUpperCase()}`]) {
+    for (const authorization of [
+      undefined,
+      '',
+      'Bearer',
+      `Bearer ${newKey()}`,
+      `Bearer ${cloud.key}x`,
+      `Bearer ${cloud.key.slice(0, -1)}`,
+      `Basic ${Buffer.from(`:${cloud.key}`).toString('base64')}`,
+      `Bearer ${cloud.key.toUpperCase()}`,
+    ]) {
       const response = await withKey(authorization, path, method)
       const body = await response.json()
       conforms('ErrorModel', body)

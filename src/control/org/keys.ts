@@ -21,12 +21,22 @@ const mask = (key: string): string => `${key.slice(0, 8)}…${key.slice(-4)}`
 export async function allowKey(db: Db, name: string, key: string): Promise<void> {
   const hash = hashOf(key)
   await forbidKeys(db, name, hash)
-  await db.insertInto('api_keys').values({ id: newId(), name, hash, masked: mask(key), deleted_at: null }).onConflict((conflict) => conflict.column('hash').doUpdateSet({ deleted_at: null })).execute()
+  await db
+    .insertInto('api_keys')
+    .values({ id: newId(), name, hash, masked: mask(key), deleted_at: null })
+    .onConflict((conflict) => conflict.column('hash').doUpdateSet({ deleted_at: null }))
+    .execute()
 }
 
 /** Ends every key of that name, but for the one with hash `except`. */
 export async function forbidKeys(db: Db, name: string, except: Buffer = Buffer.alloc(0)): Promise<void> {
-  await db.updateTable('api_keys').set({ deleted_at: sql`now()` }).where('name', '=', name).where('hash', '!=', except).where('deleted_at', 'is', null).execute()
+  await db
+    .updateTable('api_keys')
+    .set({ deleted_at: sql`now()` })
+    .where('name', '=', name)
+    .where('hash', '!=', except)
+    .where('deleted_at', 'is', null)
+    .execute()
 }
 
 /** Makes the check that every request passes. @throws 401 */

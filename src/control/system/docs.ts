@@ -20,6 +20,14 @@ export function serveDocs(app: FastifyInstance): void {
   const config = { id: 'docs' }
   app.get('/docs', { config }, (_request, reply) => reply.headers(headers).type('text/html; charset=utf-8').send(PAGE))
   app.get('/docs/start.js', { config }, (_request, reply) => reply.headers(headers).type('text/javascript; charset=utf-8').send(START))
-  for (const [name, type] of [['swagger-ui.css', 'text/css'], ['swagger-ui-bundle.js', 'text/javascript']] as const)
-    app.get(`/docs/${name}`, { config }, (_request, reply) => reply.headers(headers).type(`${type}; charset=utf-8`).send(createReadStream(join(dist, name))))
+  for (const [name, type] of [
+    ['swagger-ui.css', 'text/css'],
+    ['swagger-ui-bundle.js', 'text/javascript'],
+  ] as const)
+    app.get(`/docs/${name}`, { config }, (_request, reply) =>
+      reply
+        .headers(headers)
+        .type(`${type}; charset=utf-8`)
+        .send(createReadStream(join(dist, name))),
+    )
 }

@@ -11,7 +11,13 @@ export interface Metrics {
 export function makeMetrics(): Metrics {
   const registers = [new Registry()]
   collectDefaultMetrics({ register: registers[0], prefix: 'cob_' })
-  const duration = new Histogram({ name: 'cob_http_request_duration_seconds', help: 'Time to answer', labelNames: ['route', 'status'], buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10], registers })
+  const duration = new Histogram({
+    name: 'cob_http_request_duration_seconds',
+    help: 'Time to answer',
+    labelNames: ['route', 'status'],
+    buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
+    registers,
+  })
   const failures = new Counter({ name: 'cob_http_failures_total', help: 'Answers of 500 and above', labelNames: ['route'], registers })
   const browsers = new Gauge({ name: 'cob_browsers', help: 'Browsers by state', labelNames: ['state'], registers })
   const sockets = new Gauge({ name: 'cob_websockets', help: 'Open WebSockets', registers })

@@ -82,7 +82,10 @@ describe('/docs', () => {
     }
   })
 
-  test.each(['/docs/nothing.js', '/docs/../package.json', '/docs/%2e%2e/package.json', '/docs/swagger-ui.css/x'])('gives out nothing else: %s', async (path) => {
-    expect((await withoutKey(path)).status).toBe(404)
-  })
+  test.each(['/docs/nothing.js', '/docs/../package.json', '/docs/%2e%2e/package.json', '/docs/swagger-ui.css/x'])(
+    'gives out nothing else: %s',
+    async (path) => {
+      expect((await withoutKey(path)).status).toBe(404)
+    },
+  )
 })

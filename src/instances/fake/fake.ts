@@ -85,7 +85,9 @@ function pretendScreen(spec: InstanceSpec): Screen {
 async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
   const http = createServer()
   const sockets = new WebSocketServer({ server: http })
-  sockets.on('connection', (socket) => socket.on('message', (data) => socket.send(JSON.stringify({ id: (JSON.parse((data as Buffer).toString()) as { id: number }).id, result: {} }))))
+  sockets.on('connection', (socket) =>
+    socket.on('message', (data) => socket.send(JSON.stringify({ id: (JSON.parse((data as Buffer).toString()) as { id: number }).id, result: {} }))),
+  )
   http.listen(0, '127.0.0.1')
   await once(http, 'listening')
   scope.defer(async () => {
@@ -95,6 +97,15 @@ async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
   })
   const events = new EventEmitter<KeeperEvents>()
   const pipe = { send: async () => ({ sessionId: 'fake', windowId: 1 }) as never, on() {} }
-  const run = { pid: 0, version: 'Pretended/1', pipe, port: (http.address() as AddressInfo).port, browserPath: '/', firstPage: 'page', exited: new Promise<never>(() => {}), close: async () => {} }
+  const run = {
+    pid: 0,
+    version: 'Pretended/1',
+    pipe,
+    port: (http.address() as AddressInfo).port,
+    browserPath: '/',
+    firstPage: 'page',
+    exited: new Promise<never>(() => {}),
+    close: async () => {},
+  }
   return Object.assign(events, { run: async () => run, setPolicy: async () => {}, setFullscreen: async () => {}, restarts: 0 }) as unknown as Browser
 }

@@ -31,7 +31,16 @@ export async function agentCache(root: string): Promise<string> {
   if (user) for (const folder of [home, cache]) chownSync(folder, user.uid, user.gid)
   const network = { pasta: [], routes: '', resolvConf: '', hosts: '127.0.0.1 localhost\n' }
   const spec = { id: name, viewport: { width: 1, height: 1, refresh_rate: 1 }, maxScreen: { width: 1, height: 1 }, chromium: '', logLevel: 'silent' }
-  const command = sandboxCommand({ spec, dir: work, etcFiles: writeGuestEtc(join(work, 'etc'), network), network, user, groups: [], cache: { dir: cache, writable: true }, entry: 'agent/prepare.ts' })
+  const command = sandboxCommand({
+    spec,
+    dir: work,
+    etcFiles: writeGuestEtc(join(work, 'etc'), network),
+    network,
+    user,
+    groups: [],
+    cache: { dir: cache, writable: true },
+    entry: 'agent/prepare.ts',
+  })
   const child = spawn(command.file, command.args, { cwd: '/', env: { PATH: process.env.PATH }, stdio: ['ignore', 'ignore', 'pipe'] })
   let said = ''
   child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
@@ -39,7 +48,8 @@ export async function agentCache(root: string): Promise<string> {
     const [code] = await within("the agent's code to be compiled", PREPARE_MS, once(child, 'close'))
     if (code !== 0) throw new Error(`the sandbox does not work on this machine (cob doctor says more): ended with ${code}\n${said.slice(-2000)}`)
     open(cache)
-    for (const old of readdirSync(root).filter((entry) => entry.startsWith('agent-cache-') && !entry.endsWith('.new'))) rmSync(join(root, old), { recursive: true, force: true })
+    for (const old of readdirSync(root).filter((entry) => entry.startsWith('agent-cache-') && !entry.endsWith('.new')))
+      rmSync(join(root, old), { recursive: true, force: true })
     renameSync(cache, dir)
     return dir
   } finally {
@@ -53,7 +63,9 @@ function fingerprint(): string {
   const hash = createHash('sha256').update(process.version + process.arch)
   hash.update(readFileSync(join(PACKAGE_DIR, 'package-lock.json')))
   for (const folder of ['agent', 'base', 'http'])
-    for (const file of readdirSync(join(PACKAGE_DIR, 'src', folder), { recursive: true, encoding: 'utf8' }).toSorted().filter((path) => path.endsWith('.ts'))) {
+    for (const file of readdirSync(join(PACKAGE_DIR, 'src', folder), { recursive: true, encoding: 'utf8' })
+      .toSorted()
+      .filter((path) => path.endsWith('.ts'))) {
       const { size, mtimeMs } = statSync(join(PACKAGE_DIR, 'src', folder, file))
       hash.update(`${folder}/${file} ${size} ${mtimeMs}\n`)
     }

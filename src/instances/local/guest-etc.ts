@@ -4,7 +4,21 @@ import { join } from 'node:path'
 import type { NetworkPlan } from './network.ts'
 
 /** Parts of the host's /etc that programs need and that tell nothing: fonts, certificates, library paths. */
-export const SHARED_ETC = ['fonts', 'ssl', 'alternatives', 'ld.so.cache', 'ld.so.conf', 'ld.so.conf.d', 'ca-certificates', 'mime.types', 'gtk-3.0', 'X11', 'localtime', 'debian_version', 'os-release']
+export const SHARED_ETC = [
+  'fonts',
+  'ssl',
+  'alternatives',
+  'ld.so.cache',
+  'ld.so.conf',
+  'ld.so.conf.d',
+  'ca-certificates',
+  'mime.types',
+  'gtk-3.0',
+  'X11',
+  'localtime',
+  'debian_version',
+  'os-release',
+]
 
 /** Writes the instance's own files of /etc below `dir`; returns their names. */
 export function writeGuestEtc(dir: string, { resolvConf, hosts }: NetworkPlan): string[] {

@@ -32,7 +32,13 @@ export function findLimits(scope: string): Limits {
   try {
     return statfsSync(ROOT).type === CGROUP2_MAGIC ? v2(scope) : v1(scope)
   } catch (error) {
-    return { make: () => [], members: () => [], remove: async () => {}, list: () => [], finding: `memory and process limits of instances are not enforced: ${(error as Error).message}` }
+    return {
+      make: () => [],
+      members: () => [],
+      remove: async () => {},
+      list: () => [],
+      finding: `memory and process limits of instances are not enforced: ${(error as Error).message}`,
+    }
   }
 }
 
@@ -40,7 +46,8 @@ function v2(scope: string): Limits {
   const own = join(ROOT, /^0::(.*)$/m.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1] ?? '/')
   const parent = isRoot() ? ROOT : own
   accessSync(parent, constants.W_OK)
-  if (!/memory.*pids|pids.*memory/.test(readFileSync(join(parent, 'cgroup.controllers'), 'utf8'))) throw new Error('the memory and pids controllers are not delegated to this user')
+  if (!/memory.*pids|pids.*memory/.test(readFileSync(join(parent, 'cgroup.controllers'), 'utf8')))
+    throw new Error('the memory and pids controllers are not delegated to this user')
   const base = join(parent, `cob-${scope}`)
   const prepare = () => {
     if (!isRoot()) {
@@ -59,10 +66,14 @@ function v2(scope: string): Limits {
 function v1(scope: string): Limits {
   const bases = ['memory', 'pids'].map((controller) => join(ROOT, controller, `cob-${scope}`))
   for (const base of bases) accessSync(dirname(base), constants.W_OK)
-  return groups(bases, () => {}, ([memory, pids], limits) => {
-    writeFileSync(join(memory!, 'memory.limit_in_bytes'), String(limits.memoryBytes))
-    writeFileSync(join(pids!, 'pids.max'), String(limits.pids))
-  })
+  return groups(
+    bases,
+    () => {},
+    ([memory, pids], limits) => {
+      writeFileSync(join(memory!, 'memory.limit_in_bytes'), String(limits.memoryBytes))
+      writeFileSync(join(pids!, 'pids.max'), String(limits.pids))
+    },
+  )
 }
 
 function attempt(work: () => void): boolean {
@@ -78,7 +89,12 @@ function attempt(work: () => void): boolean {
 /** Groups below `bases`, one a controller. A base is there as long as it has instances. */
 function groups(bases: string[], prepare: () => void, limit: (dirs: string[], limits: InstanceLimits) => void): Limits {
   const dirs = (id: string) => bases.map((base) => join(base, id))
-  const instancesIn = (base: string): string[] => (existsSync(base) ? readdirSync(base, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => name) : [])
+  const instancesIn = (base: string): string[] =>
+    existsSync(base)
+      ? readdirSync(base, { withFileTypes: true })
+          .filter((entry) => entry.isDirectory())
+          .map(({ name }) => name)
+      : []
   return {
     make(id, limits) {
       for (const base of bases) mkdirSync(base, { recursive: true })
@@ -87,7 +103,8 @@ function groups(bases: string[], prepare: () => void, limit: (dirs: string[], li
       limit(dirs(id), limits)
       return dirs(id).map((dir) => join(dir, 'cgroup.procs'))
     },
-    members: (id) => dirs(id).flatMap((dir) => (existsSync(dir) ? readFileSync(join(dir, 'cgroup.procs'), 'utf8').split('\n').filter(Boolean).map(Number) : [])),
+    members: (id) =>
+      dirs(id).flatMap((dir) => (existsSync(dir) ? readFileSync(join(dir, 'cgroup.procs'), 'utf8').split('\n').filter(Boolean).map(Number) : [])),
     async remove(id) {
       // The kernel lets go of a group a moment after its last process has gone.
       for (const dir of dirs(id)) await until('a cgroup to be free', FREE_MS, () => !existsSync(dir) || attempt(() => rmdirSync(dir)), { everyMs: 5 })

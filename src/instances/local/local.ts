@@ -45,7 +45,8 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
       cache = undefined // the next start tries again
       throw error
     }))
-  const open = (id: string, processes: ProcessName[], child?: ChildProcess): LocalInstance => new LocalInstance(id, paths.instance(id), processes, limits, log.child({ browser: id }), child)
+  const open = (id: string, processes: ProcessName[], child?: ChildProcess): LocalInstance =>
+    new LocalInstance(id, paths.instance(id), processes, limits, log.child({ browser: id }), child)
 
   return {
     async start(spec, signal) {
@@ -88,7 +89,9 @@ async function ready(instance: LocalInstance, dir: string, signal: AbortSignal):
   } catch (error) {
     const tail = readTail(join(dir, 'agent.log'))
     await instance[Symbol.asyncDispose]()
-    throw signal.aborted ? signal.reason : new Error(`instance ${instance.id} did not start: ${(error as Error).message}${tail && `\n${tail}`}`, { cause: error })
+    throw signal.aborted
+      ? signal.reason
+      : new Error(`instance ${instance.id} did not start: ${(error as Error).message}${tail && `\n${tail}`}`, { cause: error })
   }
 }
 
@@ -198,5 +201,6 @@ function readTail(file: string): string {
 /** Started by root, instances run as other users, who must be able to read the code. */
 function assertReadable(): void {
   for (const file of ['src', 'src/agent/main.ts', 'node_modules', 'package.json'])
-    if ((statSync(join(PACKAGE_DIR, file)).mode & 0o004) === 0) throw new Error(`${join(PACKAGE_DIR, file)} is readable for root only; instances run unprivileged and need it (chmod -R o+rX)`)
+    if ((statSync(join(PACKAGE_DIR, file)).mode & 0o004) === 0)
+      throw new Error(`${join(PACKAGE_DIR, file)} is readable for root only; instances run unprivileged and need it (chmod -R o+rX)`)
 }

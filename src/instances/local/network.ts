@@ -26,12 +26,26 @@ export interface NetworkPlan {
 /** Plans the network from what the host has at this moment: addresses change, so each instance gets a fresh plan. */
 export function planNetwork(allowHostLoopback: boolean): NetworkPlan {
   const [v4, v6] = [gateway4(), hasDefaultRoute6()]
-  const own = Object.values(networkInterfaces()).flatMap((list) => list ?? []).filter(({ internal }) => !internal)
+  const own = Object.values(networkInterfaces())
+    .flatMap((list) => list ?? [])
+    .filter(({ internal }) => !internal)
   // A resolver on one of the host's own addresses is as far away as one on its loopback: both are asked through pasta.
   const nameservers = hostNameservers().filter((address) => !own.some((mine) => mine.address === address))
   const pasta = [
-    'pasta', '--config-net', '--foreground', '--quiet', '--ns-ifname', DEVICE,
-    '-t', 'none', '-u', 'none', '-T', 'none', '-U', 'none',
+    'pasta',
+    '--config-net',
+    '--foreground',
+    '--quiet',
+    '--ns-ifname',
+    DEVICE,
+    '-t',
+    'none',
+    '-u',
+    'none',
+    '-T',
+    'none',
+    '-U',
+    'none',
     ...(v4 && v6 ? [] : v4 ? ['-4'] : ['-6']),
     ...(allowHostLoopback && v4 ? [] : ['--no-map-gw']),
     ...(nameservers.length === 0 ? ['--dns-forward', DNS_FORWARD] : []),
@@ -40,7 +54,9 @@ export function planNetwork(allowHostLoopback: boolean): NetworkPlan {
   const hosts = ['127.0.0.1 localhost cob', '::1 localhost', ...(allowHostLoopback && v4 ? [`${v4} ${HOST_ALIAS}`] : [])]
   // Declared local to the instance, where nobody listens: unlike an unreachable route, that holds for sockets bound to a
   // device too. The address that pasta gives to the instance is one of the host's own and is local already.
-  const closed = [...NEVER, ...own.map(({ address, family }) => `${address}/${family === 'IPv4' ? 32 : 128}`)].filter((range) => (range.includes(':') ? v6 : v4))
+  const closed = [...NEVER, ...own.map(({ address, family }) => `${address}/${family === 'IPv4' ? 32 : 128}`)].filter((range) =>
+    range.includes(':') ? v6 : v4,
+  )
   return {
     pasta: v4 || v6 ? pasta : [],
     routes: closed.map((range) => `ip ${range.includes(':') ? '-6' : '-4'} route replace local ${range} dev ${DEVICE} || exit 71`).join('\n'),
@@ -53,7 +69,12 @@ export function planNetwork(allowHostLoopback: boolean): NetworkPlan {
 function gateway4(): string | undefined {
   for (const line of lines('/proc/net/route').slice(1)) {
     const [, destination, gateway] = line.split('\t')
-    if (destination === '00000000' && gateway) return gateway.match(/../g)!.toReversed().map((byte) => parseInt(byte, 16)).join('.')
+    if (destination === '00000000' && gateway)
+      return gateway
+        .match(/../g)!
+        .toReversed()
+        .map((byte) => parseInt(byte, 16))
+        .join('.')
   }
   return undefined
 }
@@ -69,7 +90,10 @@ const hostNameservers = (): string[] =>
 
 function lines(file: string): string[] {
   try {
-    return readFileSync(file, 'utf8').split('\n').map((line) => line.trimEnd()).filter(Boolean)
+    return readFileSync(file, 'utf8')
+      .split('\n')
+      .map((line) => line.trimEnd())
+      .filter(Boolean)
   } catch {
     return []
   }
