@@ -3,6 +3,7 @@ import { accessSync, constants, mkdirSync, readFileSync, rmdirSync, writeFileSyn
 import { join } from 'node:path'
 import { descendantsOf } from '../src/base/processes.ts'
 import { until } from '../src/base/wait.ts'
+import { say } from './say.ts'
 
 /** Clock ticks of /proc/pid/stat; Linux fixes what programs see at 100 a second. */
 const TICKS = 100
@@ -15,9 +16,17 @@ export const tree = (pid: number): number[] => [pid, ...descendantsOf(pid)]
 function read(file: string): string {
   try {
     return readFileSync(file, 'utf8')
-  } catch {
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EACCES' || code === 'EPERM') denied()
     return ''
   }
+}
+
+let wasDenied = false
+function denied(): void {
+  if (!wasDenied) say('the memory of some processes is hidden from this user and is not counted: run as root for figures to believe')
+  wasDenied = true
 }
 
 /** Memory of the processes in MB: their own, and their share of what they share (Pss). */

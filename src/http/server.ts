@@ -84,6 +84,8 @@ export function makeServer(settings: ServerSettings): MountContext {
 
 /** Call once, after the last route: gives every known path a 405 for the methods it has not. */
 export function sealPaths({ app, paths, log }: MountContext): void {
+  // Those of WebDAV and others that Node reads and Fastify does not know by itself; a tunnel (CONNECT) is no request here.
+  for (const method of METHODS.filter((name) => !app.supportedMethods.includes(name) && name !== 'CONNECT')) app.addHttpMethod(method)
   for (const [url, methods] of paths) {
     const allowed = [...methods, ...(methods.has('GET') ? ['HEAD'] : [])]
     const rest = app.supportedMethods.filter((method) => !allowed.includes(method) && METHODS.includes(method))

@@ -1,6 +1,6 @@
 // A driver for tests: the agent's real routes over a pretended screen and browser, in this process. Starts in milliseconds.
 import { EventEmitter, once } from 'node:events'
-import { mkdirSync } from 'node:fs'
+import { mkdirSync, readdirSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -30,7 +30,10 @@ export function fakeDriver(paths: DataPaths): Driver {
       mine.set(spec.id, instance)
       return instance
     },
-    list: async () => [...mine.values()],
+    async list() {
+      for (const id of readdirSync(paths.instances)) if (!mine.has(id)) await rm(paths.instance(id), { recursive: true, force: true })
+      return [...mine.values()]
+    },
     findings: () => ['browsers are pretended (COB_DRIVER=fake)'],
   }
 }

@@ -50,6 +50,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
 
   return {
     async start(spec, signal) {
+      signal.throwIfAborted()
       const dir = paths.instance(spec.id)
       await using scope = new AsyncDisposableStack()
       mkdirSync(dir, { mode: 0o700 })

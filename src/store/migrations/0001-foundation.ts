@@ -28,7 +28,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       deleted_at timestamptz,
       end_reason text
     )`.execute(db)
-  await sql`create unique index browsers_name on browsers (lower(name)) where name is not null and deleted_at is null`.execute(db)
+  await sql`create unique index browsers_name on browsers (host, lower(name)) where name is not null and deleted_at is null`.execute(db)
   await sql`create index browsers_warm on browsers (host, warm_kind, made_at) where state = 'warm'`.execute(db)
   await sql`create index browsers_listed on browsers (created_at desc, id) where created_at is not null`.execute(db)
   await sql`create index browsers_live on browsers (host) where deleted_at is null`.execute(db)
