@@ -4,21 +4,11 @@ import { expect, test } from 'vitest'
 import { sleep } from '../../src/base/wait.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { agentOf, chromiumOf } from '../support/inside.ts'
+import { seeded } from '../support/seeded.ts'
 
 const ROUNDS = 50
 /** A call that has not answered by then hangs. A cold start on an overloaded machine takes a while. */
 const CALL_MS = 60_000
-
-/** Repeatable random numbers (mulberry32), so that a failed run can be run again: its seed is in the failure. */
-function seeded(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296
-  }
-}
 
 /** What callers may be told while something dies under them: gone, not answering, or no connection at all. */
 function expected(error: unknown): boolean {

@@ -2,23 +2,13 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { FRAME_MS, naturalDuration, smoothPath, straightPath, type Point, type Step } from './path.ts'
+import { seeded } from '../../../test/support/seeded.ts'
 
 const SCREEN = { width: 1920, height: 1080 }
 const point = fc.tuple(fc.nat(SCREEN.width - 1), fc.nat(SCREEN.height - 1))
 const points = fc.array(point, { minLength: 2, maxLength: 8 })
 const duration = fc.option(fc.integer({ min: 50, max: 10_000 }), { nil: undefined })
 const seed = fc.integer()
-
-/** A repeatable source of numbers in [0, 1) (mulberry32). */
-function seeded(start: number): () => number {
-  let state = start
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
-}
 
 /** Whether the way touches the given points in their order. */
 function touchesInOrder(way: readonly Step[], wanted: readonly Point[]): boolean {
