@@ -1,24 +1,20 @@
 // Bad input, thousands of requests of it: whatever callers send to any route, they get an answer, it is never our fault, and
 // errors have the one shape. FC_SEED=<number> repeats a run.
-import fc, { type Arbitrary } from 'fast-check'
+import fc from 'fast-check'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
-import { Agent, METHODS, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
-import { connect } from 'node:net'
-import { join } from 'node:path'
+import { Agent, METHODS, request as httpRequest, type IncomingMessage } from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { PACKAGE_DIR } from '../src/base/paths.ts'
 import { within } from '../src/base/wait.ts'
-import { openapiText } from '../src/control/api.ts'
+import { badRequest, LIVE, routes, segment, type BadRequest } from './support/bad-requests.ts'
 import { conforms } from './support/contract.ts'
 import { startFastCloud, type FastCloud, type Session } from './support/fast-cloud.ts'
+import { oddValue } from './support/odd-values.ts'
+import { ANSWER_MS, answersIn, say, type Answer } from './support/raw-http.ts'
 
 const REQUESTS_PER_ROUTE = 250
 const OTHER_REQUESTS = 500
 const RAW_REQUESTS = 300
 const AT_LEAST = 2_000
-/** No request hangs: each is answered, or its connection ended, within this. */
-const ANSWER_MS = 10_000
 /** How long we wait for more to be said on a connection; the cases that are to be answered close it at their answer. */
 const PATIENCE_MS = 2_000
 /** Changed bytes leave most requests unfinished, so that waiting for their answers would be waiting for nothing. */
@@ -53,400 +49,7 @@ afterAll(async () => {
   await cloud[Symbol.asyncDispose]()
 })
 
-// ---- requests ----
-
-/** Stands for the live session in a path; replaced when the request is sent. */
-const LIVE = '{live}'
-
-interface BadRequest {
-  method: string
-  path: string
-  headers: OutgoingHttpHeaders
-  body: Uint8Array | undefined
-  /** Sends the body in pieces of this size, without telling its length. */
-  pieces: number | undefined
-}
-
-interface Route {
-  name: string
-  method: string
-  path: string
-  query: string[]
-  body: Arbitrary<unknown> | undefined
-}
-
-interface Field {
-  type?: string
-  required?: boolean
-  enum?: string[]
-  bounds?: { minimum?: number; maximum?: number; minItems?: number }
-  fields?: Record<string, Field>
-  items?: Field
-}
-
-const operations = JSON.parse(readFileSync(join(PACKAGE_DIR, 'test/data/operations.json'), 'utf8')) as {
-  http_method: string
-  path: string
-  request_body: Record<string, Field> | null
-}[]
-const document = JSON.parse(openapiText()) as { paths: Record<string, Record<string, { parameters: { name: string; in: string }[]; requestBody?: object }>> }
-
-// ---- values: right ones, made of the published description, and odd ones ----
-
-/** Fields whose right values are few, or whose large values would only take long: they are always given. */
-function few(name: string): Arbitrary<unknown> | undefined {
-  const texts: Record<string, string[]> = { start_url: ['about:blank', 'https://example.com/'], name: ['a', 'my browser', 'ü/%'], hold_keys: [] }
-  const numbers: Record<string, [number, number]> = {
-    duration_ms: [50, 60],
-    delay: [0, 3],
-    step_delay_ms: [0, 2],
-    steps_per_segment: [1, 4],
-    width: [100, 300],
-    height: [100, 300],
-    refresh_rate: [1, 60],
-    x: [0, 99],
-    y: [0, 49],
-  }
-  if (name === 'path') return fc.array(fc.tuple(fc.nat(99), fc.nat(49)), { minLength: 2, maxLength: 3 })
-  if (name === 'chrome_policy') return fc.constantFrom({}, { HomepageLocation: 'https://example.com' }, { ProxyMode: 'direct' })
-  if (texts[name]?.length) return fc.constantFrom(...texts[name])
-  return numbers[name] && fc.integer({ min: numbers[name][0], max: numbers[name][1] })
-}
-
-const ALWAYS = ['duration_ms', 'delay', 'step_delay_ms', 'steps_per_segment']
-
-function valid(field: Field): Arbitrary<unknown> {
-  switch (field.type) {
-    case 'object':
-      return fc.record(
-        Object.fromEntries(
-          Object.entries(field.fields ?? {}).map(([name, part]) => {
-            const value = few(name) ?? valid(part)
-            return [
-              name,
-              part.required || ALWAYS.includes(name) ? value : fc.oneof({ weight: 6, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: value }),
-            ]
-          }),
-        ),
-      )
-    case 'array':
-      return fc.array(valid(field.items ?? {}), { minLength: field.bounds?.minItems ?? 0, maxLength: 4 })
-    case 'integer':
-    case 'number':
-      return fc.integer({ min: field.bounds?.minimum ?? 0, max: field.bounds?.maximum ?? 1_000 })
-    case 'boolean':
-      return fc.boolean()
-    case 'string':
-      return field.enum ? fc.constantFrom(...field.enum) : fc.string({ minLength: 1, maxLength: 20 })
-    case 'map<string>':
-      return fc.dictionary(fc.string({ minLength: 1, maxLength: 10 }), fc.string({ maxLength: 10 }), { maxKeys: 4 })
-    default:
-      return fc.jsonValue()
-  }
-}
-
-const routes: Route[] = Object.entries(document.paths).flatMap(([path, methods]) =>
-  Object.entries(methods).map(([lower, operation]) => {
-    const method = lower.toUpperCase()
-    const published = operations.find((other) => other.http_method === method && other.path === path)
-    return {
-      name: `${method} ${path}`,
-      method,
-      path,
-      query: operation.parameters.filter((parameter) => parameter.in === 'query').map(({ name }) => name),
-      body: operation.requestBody && valid({ type: 'object', fields: published?.request_body ?? {} }),
-    }
-  }),
-)
-
-const TEXTS = [
-  '',
-  ' ',
-  '\0',
-  'a\0b',
-  '\ud800',
-  'x\udc00',
-  '../../etc/passwd',
-  "'; drop table browsers; --",
-  '%',
-  '%00',
-  '{live}',
-  '__proto__',
-  'constructor',
-  'null',
-  'NaN',
-  '-1',
-  '1e3',
-  'true',
-  '\u202e',
-  '\u{1f33d}',
-  'x'.repeat(300),
-  'x'.repeat(5_000),
-  '[]',
-  '{}',
-  'tags[a]',
-  '\r\nx: y',
-  'htzv5orfit78e1m2biiifpbv',
-]
-const oddText = fc.oneof(fc.constantFrom(...TEXTS), fc.string({ unit: 'binary' }), fc.string({ unit: 'grapheme' }))
-const oddNumber = fc.oneof(
-  fc.constantFrom(0, -0, -1, 0.1, 1.5, 9, 2 ** 31 - 1, 2 ** 31, 2 ** 32, 2 ** 53, -(2 ** 53), 1e21, 1e308, -1e308, 5e-324),
-  fc.double({ noNaN: true, noDefaultInfinity: true }),
-)
-const deep = fc.integer({ min: 2, max: 2_000 }).map((depth) => JSON.parse('['.repeat(depth) + ']'.repeat(depth)) as unknown)
-const PROTOTYPES = [
-  '{"__proto__":{"polluted":true}}',
-  '{"constructor":{"prototype":{"polluted":true}}}',
-  '{"__proto__":null}',
-  '{"toString":1,"valueOf":2,"toJSON":3,"then":4}',
-  '{"length":-1}',
-].map((text) => JSON.parse(text) as unknown)
-const oddValue: Arbitrary<unknown> = fc.oneof(
-  oddText,
-  oddNumber,
-  fc.boolean(),
-  fc.constant(null),
-  fc.constant([]),
-  fc.constant({}),
-  fc.jsonValue(),
-  deep,
-  fc.constantFrom(...PROTOTYPES),
-  fc.array(oddText, { minLength: 60, maxLength: 200 }),
-)
-
-/** A right value with some of its parts replaced, removed, or added to. */
-function mutated(right: Arbitrary<unknown>): Arbitrary<unknown> {
-  const change = fc.record({ at: fc.nat(), kind: fc.constantFrom('replace', 'replace', 'replace', 'remove', 'add', 'wrap'), key: oddText, value: oddValue })
-  return fc.tuple(right, fc.array(change, { minLength: 1, maxLength: 3 })).map(([value, changes]) => {
-    const root = { value: structuredClone(value) }
-    for (const { at, kind, key, value: fresh } of changes) {
-      const odd = structuredClone(fresh) as unknown
-      const places = placesOf(root)
-      const [holder, name] = places[at % places.length]!
-      if (kind === 'remove' && holder !== root) delete holder[name]
-      else if (kind === 'wrap') holder[name] = [holder[name]]
-      else if (kind === 'add' && typeof holder[name] === 'object' && holder[name] !== null)
-        Object.defineProperty(holder[name], key, { value: odd, enumerable: true, configurable: true, writable: true })
-      else holder[name] = odd
-    }
-    return root.value
-  })
-}
-
-type Holder = Record<string, unknown>
-const placesOf = (holder: Holder, depth = 0): [Holder, string][] =>
-  Object.keys(holder).flatMap((name) => [
-    [holder, name] as [Holder, string],
-    ...(depth < 4 && typeof holder[name] === 'object' && holder[name] !== null ? placesOf(holder[name] as Holder, depth + 1) : []),
-  ])
-
-// ---- requests made of them ----
-
-const bytes = (text: string): Uint8Array => Buffer.from(text)
-const RAW_BODIES = [
-  '',
-  ' ',
-  'null',
-  '{"timeout_seconds":1e400}',
-  '{"timeout_seconds":-0}',
-  '{"timeout_seconds":060}',
-  '{"name":"a","name":"b"}',
-  '{"name":"\\ud800"}',
-  '{"name":"\u0000"}',
-  '\ufeff{}',
-  '{}{}',
-  '{"a":1,}',
-  '/**/{}',
-  '['.repeat(50_000),
-  '{"a":'.repeat(20_000),
-  `{"name":"${'x'.repeat(100_000)}"}`,
-  `[${'0,'.repeat(50_000)}0]`,
-  '--x\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n--x--',
-].map(bytes)
-
-function bodyFor(right: Arbitrary<unknown>): Arbitrary<Uint8Array | undefined> {
-  const text = (value: Arbitrary<unknown>) => value.map((each) => JSON.stringify(each) ?? '')
-  return fc.oneof(
-    { weight: 3, arbitrary: text(right).map(bytes) },
-    { weight: 10, arbitrary: text(mutated(right)).map(bytes) },
-    { weight: 2, arbitrary: text(oddValue).map(bytes) },
-    { weight: 2, arbitrary: fc.tuple(text(mutated(right)), fc.nat()).map(([json, cut]) => bytes(json.slice(0, cut % (json.length + 1)))) },
-    {
-      weight: 2,
-      arbitrary: fc
-        .tuple(text(right), fc.nat(), fc.constantFrom([0xff], [0xc3], [0xed, 0xa0, 0x80], [0xf8, 0x88], [0x00]))
-        .map(([json, at, bad]) => Buffer.concat([bytes(json.slice(0, at % (json.length + 1))), Buffer.from(bad), bytes(json.slice(at % (json.length + 1)))])),
-    },
-    { weight: 2, arbitrary: fc.constantFrom(...RAW_BODIES) },
-    { weight: 1, arbitrary: fc.uint8Array({ maxLength: 200 }) },
-    { weight: 1, arbitrary: fc.constant(undefined) },
-  )
-}
-
-const encoded = oddText.map((text) => encodeURIComponent(text.toWellFormed()))
-const segment = fc.oneof(
-  { weight: 4, arbitrary: fc.constant(LIVE) },
-  {
-    weight: 2,
-    arbitrary: fc.constantFrom(
-      '%00',
-      'a%00b',
-      '%2F',
-      'a%2Fb',
-      '..%2f..%2fetc',
-      '%',
-      '%2',
-      '%zz',
-      '%ff',
-      '%c0%ae',
-      '%ed%a0%80',
-      '.',
-      '..',
-      '',
-      ';',
-      '*',
-      ':id',
-      '{id}',
-      '~',
-      'x'.repeat(4_096),
-      '%61'.repeat(1_365),
-      encodeURIComponent('🌽'),
-      LIVE.concat('%20'),
-      LIVE.concat('/'),
-    ),
-  },
-  { weight: 3, arbitrary: encoded },
-)
-
-function queryFor(names: readonly string[]): Arbitrary<string> {
-  const name = fc.oneof(
-    { weight: 4, arbitrary: fc.constantFrom(...names, 'limit', 'jwt') },
-    {
-      weight: 2,
-      arbitrary: fc.constantFrom(
-        'tags[k]',
-        'tags[k]',
-        'tags[]',
-        'tags[',
-        'tags]',
-        'tags[a][b]',
-        'tags[__proto__]',
-        '__proto__[x]',
-        '__proto__',
-        'limit[a]',
-        'constructor',
-        'offset[0]',
-        '[]',
-        '',
-      ),
-    },
-    { weight: 1, arbitrary: encoded },
-  )
-  const value = fc.oneof(
-    { weight: 3, arbitrary: encoded },
-    {
-      weight: 3,
-      arbitrary: fc.constantFrom(
-        '0',
-        '1',
-        '-1',
-        '100',
-        '1e99',
-        '1.5',
-        '999999999999999999999',
-        'true',
-        'false',
-        'all',
-        'deleted',
-        'NaN',
-        '%00',
-        '%',
-        '%zz',
-        '%ff',
-        '+',
-        'a%2Cb',
-        '',
-      ),
-    },
-  )
-  const pair = fc.tuple(name, value).map(([left, right]) => `${left}=${right}`)
-  return fc.oneof(
-    { weight: 3, arbitrary: fc.constant('') },
-    { weight: 2, arbitrary: fc.array(pair, { minLength: 1, maxLength: 5 }).map((pairs) => `?${pairs.join('&')}`) },
-    { weight: 1, arbitrary: fc.constantFrom('?', '??', '?&&', '?=', '?#', '?a=1?b=2', `?${'a=b&'.repeat(1_000)}`, `?query=${'x'.repeat(8_000)}`) },
-  )
-}
-
-const CONTENT_TYPES = [
-  undefined,
-  '',
-  'text/plain',
-  'application/json; charset=utf-16',
-  'application/jsonx',
-  'multipart/form-data',
-  'multipart/form-data; boundary=x',
-  'application/x-www-form-urlencoded',
-  'application/octet-stream',
-  ';;;',
-  'a/b/c',
-  '*/*',
-  'application/json, text/plain',
-]
-const EXTRA: OutgoingHttpHeaders[] = [
-  {},
-  {},
-  {},
-  { 'x-request-id': '<b>' },
-  { 'x-request-id': 'x'.repeat(5_000) },
-  { 'content-encoding': 'gzip' },
-  { accept: 'nothing/at-all;q=x' },
-  { range: 'bytes=5-1' },
-  { 'if-none-match': '*' },
-  { 'x-http-method-override': 'DELETE' },
-  { 'x-kernel-project-id': '\u00ff' },
-  { cookie: 'a=b; ='.repeat(50) },
-  { host: '' },
-  { host: 'a b' },
-  { host: '[' },
-  { host: 'x:99999' },
-  { host: '"><script>' },
-  { host: 'evil.example:1' },
-  { forwarded: 'for=x;proto=javascript' },
-  { 'x-forwarded-host': '[', 'x-forwarded-proto': 'javascript' },
-  { te: 'trailers, x' },
-  { 'keep-alive': '-1' },
-]
-const authorization = fc.oneof(
-  { weight: 12, arbitrary: fc.constant('{key}') },
-  { weight: 1, arbitrary: fc.constantFrom(undefined, '', 'Bearer', 'Bearer wrong', 'Basic x', 'Bearer '.repeat(100), 'Bearer \u00ff', 'Bearer a.b.c') },
-)
-
-function badRequest(method: Arbitrary<string>, path: Arbitrary<string>, query: readonly string[], body: Arbitrary<unknown>): Arbitrary<BadRequest> {
-  return fc
-    .record({
-      method,
-      path,
-      query: queryFor(query),
-      body: bodyFor(body),
-      type: fc.oneof({ weight: 8, arbitrary: fc.constant('application/json') }, { weight: 1, arbitrary: fc.constantFrom(...CONTENT_TYPES) }),
-      pieces: fc.oneof({ weight: 4, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: fc.integer({ min: 1, max: 5_000 }) }),
-      extra: fc.constantFrom(...EXTRA),
-      authorization,
-    })
-    .map(({ query: search, type, extra, authorization: auth, ...rest }) => ({
-      ...rest,
-      path: rest.path + search,
-      headers: { ...extra, ...(auth !== undefined && { authorization: auth }), ...(type !== undefined && { 'content-type': type }) },
-    }))
-}
-
 // ---- sending, and what every answer must be ----
-
-interface Answer {
-  status: number
-  headers: Record<string, string | string[] | undefined>
-  body: Buffer
-}
 
 async function send({ method, path, headers, body, pieces }: BadRequest): Promise<Answer> {
   const client = httpRequest(cloud.url, {
@@ -533,43 +136,6 @@ test(`whatever the method and wherever the path leads, ${OTHER_REQUESTS} times`,
 })
 
 // ---- HTTP that is none ----
-
-/** Everything that the service says on a connection of its own to these bytes. Our side ends when it has been quiet for `patienceMs`. */
-async function say(raw: Buffer, patienceMs: number): Promise<Buffer> {
-  const socket = connect(Number(new URL(cloud.url).port), '127.0.0.1')
-  const chunks: Buffer[] = []
-  const quiet = setTimeout(() => socket.end(), patienceMs)
-  socket.on('data', (chunk) => {
-    chunks.push(chunk)
-    quiet.refresh()
-  })
-  socket.on('error', () => {})
-  const closed = once(socket, 'close')
-  socket.write(raw)
-  try {
-    await within('an answer or the end of the connection', ANSWER_MS, closed)
-  } finally {
-    clearTimeout(quiet)
-    socket.destroy()
-  }
-  return Buffer.concat(chunks)
-}
-
-/** The answers in what was said. @throws when it is not made of whole answers. */
-function answersIn(said: Buffer): Answer[] {
-  const answers: Answer[] = []
-  for (let rest = said; rest.length > 0;) {
-    const end = rest.indexOf('\r\n\r\n')
-    const [first = '', ...lines] = rest.subarray(0, end).toString('latin1').split('\r\n')
-    const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(first)?.[1])
-    if (end < 0 || !status) throw new Error(`not an answer: ${rest.toString('latin1').slice(0, 200)}`)
-    const headers = Object.fromEntries(lines.map((line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 1).trim()]))
-    const length = headers['content-length'] === undefined ? (status === 204 || status < 200 ? 0 : rest.length - end - 4) : Number(headers['content-length'])
-    if (status >= 200) answers.push({ status, headers, body: rest.subarray(end + 4, end + 4 + length) })
-    rest = rest.subarray(end + 4 + length)
-  }
-  return answers
-}
 
 describe('HTTP at its edges', () => {
   const key = () => `Authorization: Bearer ${cloud.key}\r\n`
@@ -659,7 +225,7 @@ describe('HTTP at its edges', () => {
   ]
   test.each(cases)('$name', async ({ raw, expected }) => {
     // Where no answer is an answer, the service waits for more of the request until we are done.
-    const answers = answersIn(await say(Buffer.from(raw(), 'latin1'), expected.includes(undefined) ? 0 : PATIENCE_MS))
+    const answers = answersIn(await say(cloud.url, Buffer.from(raw(), 'latin1'), expected.includes(undefined) ? 0 : PATIENCE_MS))
     for (const answer of answers) check(answer)
     expect(expected).toContain(answers[0]?.status)
   })
@@ -669,7 +235,7 @@ describe('HTTP at its edges', () => {
     const raw = paths
       .map((path, index) => `GET ${path} HTTP/1.1\r\nHost: x\r\nX-Request-Id: id-${index}\r\n${index === paths.length - 1 ? 'Connection: close\r\n' : ''}\r\n`)
       .join('')
-    const answers = answersIn(await say(Buffer.from(raw), PATIENCE_MS))
+    const answers = answersIn(await say(cloud.url, Buffer.from(raw), PATIENCE_MS))
     expect(answers.map(({ status, headers }) => [status, headers['x-request-id']])).toEqual([
       [200, 'id-0'],
       [404, 'id-1'],
@@ -697,7 +263,7 @@ describe('HTTP at its edges', () => {
         fc.asyncProperty(right, fc.array(change, { minLength: 1, maxLength: 4 }), async (make, changes) => {
           const raw = [...Buffer.from(make(), 'latin1')]
           for (const { at, kind, byte } of changes) raw.splice(at % raw.length, kind === 'add' ? 0 : 1, ...(kind === 'drop' ? [] : [byte]))
-          for (const answer of answersIn(await say(Buffer.from(raw), HASTE_MS))) check(answer)
+          for (const answer of answersIn(await say(cloud.url, Buffer.from(raw), HASTE_MS))) check(answer)
         }),
         runs(RAW_REQUESTS),
       )

@@ -59,7 +59,7 @@ export function planNetwork(allowHostLoopback: boolean): NetworkPlan {
   )
   return {
     pasta: v4 || v6 ? pasta : [],
-    routes: closed.map((range) => `ip ${range.includes(':') ? '-6' : '-4'} route replace local ${range} dev ${DEVICE} || exit 71`).join('\n'),
+    routes: `printf '%s\\n' ${closed.map((range) => `'route replace local ${range} dev ${DEVICE}'`).join(' ')} | ip -batch - || exit 71`,
     resolvConf: (nameservers.length > 0 ? nameservers : [DNS_FORWARD]).map((address) => `nameserver ${address}\n`).join(''),
     hosts: `${hosts.join('\n')}\n`,
   }
