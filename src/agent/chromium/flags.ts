@@ -6,7 +6,8 @@ export const USER_DATA_DIR = '/home/kernel/user-data'
 const FEATURES_OFF = [
   'Translate', // no bar that asks to translate the page
   'OptimizationHints',
-  'OptimizationGuideModelDownloading', // no model downloads
+  'OptimizationGuideModelDownloading',
+  'OptimizationGuideOnDeviceModel', // no model downloads, no service to run them
   'MediaRouter',
   'DialMediaRouteProvider', // no search for cast devices on the network
   'GlobalMediaControls',

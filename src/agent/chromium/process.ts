@@ -62,7 +62,7 @@ export async function startChromium(program: string, flags: readonly string[], e
         'the first page',
         START_MS,
         async () => (await pipe.send<{ targetInfos: TargetInfo[] }>('Target.getTargets')).targetInfos.find(({ type }) => type === 'page')?.targetId,
-        { everyMs: 10 },
+        { everyMs: 3 },
       )
       return { pid: name.pid, version: product, pipe, port: Number(address[1]), browserPath: address[2]!, firstPage, exited, close }
     }

@@ -170,11 +170,16 @@ class LocalInstance implements Instance {
   // Nothing inside is worth asking politely: what shall outlive the session is saved before it is ended.
   async #end(): Promise<void> {
     // What is killed may have been about to start something, so it is looked again until nothing is found.
-    await until('an instance to end', END_MS, async () => {
-      const found = this.#live()
-      await killAll(found)
-      return found.length === 0
-    })
+    await until(
+      'an instance to end',
+      END_MS,
+      async () => {
+        const found = this.#live()
+        await killAll(found)
+        return found.length === 0
+      },
+      { everyMs: 1 },
+    )
     this.#watching.abort(new Error('the instance was ended'))
     await this.#limits.remove(this.id)
     await removeTree(this.#dir)
