@@ -136,6 +136,7 @@ test('a Postgres that is killed under a running service is started again, and se
   await using cloud = await startCloud()
   await using session = await openSession(cloud, { timeout_seconds: 300 })
   process.kill(postmaster(cloud), 'SIGKILL')
+  await until('the death to be noticed', 10_000, () => cloud.log().includes('Postgres ended by itself'))
   await until(
     'the service to answer again',
     30_000,

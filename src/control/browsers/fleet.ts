@@ -138,12 +138,19 @@ export class Fleet {
     this.#refilling ??= this.#fill().finally(() => (this.#refilling = undefined))
   }
 
-  /** Ends every browser of this host. */
+  /** Ends every browser of this host, also when the database cannot be told: the next start then finds them lost. */
   async stop(): Promise<void> {
+    const { db, host, log } = this.#settings
     this.#stop.abort(new Error('the service stops'))
     await this.#refilling
-    await Promise.all((await liveOnHost(this.#settings.db, this.#settings.host)).map(({ id }) => this.end(id, 'shutdown')))
-    await Promise.all(this.#ending.values())
+    try {
+      const ids = (await liveOnHost(db, host)).map(({ id }) => id)
+      await Promise.all(ids.map((id) => this.end(id, 'shutdown')))
+      await Promise.all(this.#ending.values())
+    } catch (err) {
+      log.error({ err }, 'the end of the sessions could not be written down')
+    }
+    await Promise.all([...this.#instances.values()].map((instance) => instance[Symbol.asyncDispose]()))
   }
 
   async #fill(): Promise<void> {
