@@ -41,6 +41,8 @@ export class Fleet {
   #refilling: Promise<void> | undefined
   /** Seats given out for sessions that have no instance yet. */
   #seats = 0
+  /** Rows that had no instance at the last sweep. */
+  #missing = new Set<string>()
   #refillAt = 0
   #well = true
 
@@ -124,12 +126,16 @@ export class Fleet {
     return true
   }
 
-  /** Ends sessions whose timeout has passed, and finishes what an error had interrupted. */
+  /** Ends sessions whose timeout has passed, and finishes what an error (the database was away) had interrupted. */
   async sweep(): Promise<void> {
     const { db, host } = this.#settings
     for (const id of await timedOut(db, host)) await this.end(id, 'timeout')
-    for (const { id, state } of await liveOnHost(db, host))
-      if ((state === 'stopping' || state === 'failed') && !this.#ending.has(id)) await this.#finish(id, state === 'failed' ? 'crashed' : 'deleted')
+    const rows = (await liveOnHost(db, host)).filter(({ id }) => !this.#ending.has(id))
+    for (const { id, state } of rows) if (state === 'stopping' || state === 'failed') await this.#finish(id, state === 'failed' ? 'crashed' : 'deleted')
+    const missing = rows.filter(({ id, state }) => (state === 'running' || state === 'warm') && !this.#instances.has(id)).map(({ id }) => id)
+    // Once may be a row that is just being moved; twice is one whose instance has ended unheard.
+    for (const id of missing.filter((row) => this.#missing.has(row))) if (await moveBrowser(db, id, 'failed', 'crashed')) await this.#finish(id, 'crashed')
+    this.#missing = new Set(missing)
   }
 
   /** Starts keeping warm browsers, and goes on until {@link stop}. */
@@ -163,10 +169,10 @@ export class Fleet {
         await sleep(wait, signal).catch(() => {})
         continue
       }
-      const warm = await db.selectFrom('browsers').select('id').where('host', '=', host).where('state', '=', 'warm').execute()
-      if (warm.length >= warmTarget) return
-      const id = newId()
       try {
+        const warm = await db.selectFrom('browsers').select('id').where('host', '=', host).where('state', '=', 'warm').execute()
+        if (warm.length >= warmTarget) return
+        const id = newId()
         await insertStarting(db, id, host, WARM_KIND)
         const instance = await this.#boot(id, { id, viewport: WARM_VIEWPORT, maxScreen: USUAL_MAX_SCREEN }, signal)
         await this.#moved(instance, 'warm', { endpoint: JSON.stringify(instance.agent) })
