@@ -20,7 +20,7 @@ const [{ connectX }, { openScreen }, { manageWindows }, { Keeper }] = await Prom
 ])
 await display
 const connection = await connectX(DISPLAY, (err) => log.debug({ err }, 'the X server refused a request'), stop.signal)
-const screen = await openScreen(connection, FRAMEBUFFER, spec.maxScreen, spec.viewport)
+const screen = await openScreen(connection, FRAMEBUFFER, spec.viewport)
 const windows = await manageWindows(connection, screen, log)
 const keeper = new Keeper(spec.chromium, screen, windows, { ...process.env, DISPLAY }, log, stop.signal)
 const up = keeper.run()

@@ -30,8 +30,6 @@ export interface Driver {
   start(spec: InstanceSpec, signal: AbortSignal): Promise<Instance>
   /** Every instance of this host that still runs, ours again after a crash of the control plane; removes what is left of those that do not. */
   list(): Promise<Instance[]>
-  /** Things an operator should know: limits that are not enforced, a missing permission. */
-  findings(): string[]
 }
 
 /** A display of this size serves all of the usual viewports; a larger one is made for those that ask for it. */

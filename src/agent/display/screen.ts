@@ -2,12 +2,10 @@
 import type { Viewport } from '../session/contract.ts'
 import { openFramebuffer, type Pixels, type Region } from './framebuffer.ts'
 import type { XConnection } from './x11.ts'
-import type { MaxScreen } from '../spec.ts'
 
 export interface Screen {
   readonly viewport: Viewport
-  readonly max: MaxScreen
-  /** Sets size and rate by RandR; takes 1-2 ms. The viewport must fit into `max`. */
+  /** Sets size and rate by RandR; takes 1-2 ms. The viewport must fit into the screen that the X server was started with. */
   resize(viewport: Viewport): Promise<void>
   /** The pixels of a region as they are now, between two drawing requests, never in the middle of one. */
   capture(region: Region): Promise<Pixels>
@@ -21,7 +19,7 @@ const V_BLANK = 10
 const MM_PER_PIXEL = 25.4 / 96
 
 /** Opens the screen of a connection and sets its first size. */
-export async function openScreen(connection: XConnection, framebufferFile: string, max: MaxScreen, first: Viewport): Promise<Screen> {
+export async function openScreen(connection: XConnection, framebufferFile: string, first: Viewport): Promise<Screen> {
   const { x, root, randr, ask, sync } = connection
   const framebuffer = openFramebuffer(framebufferFile)
   const listeners: (() => Promise<void>)[] = []
@@ -82,7 +80,6 @@ export async function openScreen(connection: XConnection, framebufferFile: strin
     get viewport() {
       return viewport
     },
-    max,
     resize,
     async capture(region) {
       // With the server grabbed no other client draws, so what is read is one moment.

@@ -19,9 +19,7 @@ interface Client {
   ChangeProperty(mode: number, window: Xid, name: number, type: number, format: 8 | 16 | 32, data: unknown): void
   GetProperty(del: number, window: Xid, name: number, type: number, offset: number, length: number, callback: Callback<{ type: number; data: Buffer }>): void
   ChangeWindowAttributes(window: Xid, values: object, callback?: Callback<void>): void
-  GetWindowAttributes(window: Xid, callback: Callback<{ overrideRedirect: number; mapState: number }>): void
   GetGeometry(window: Xid, callback: Callback<{ xPos: number; yPos: number; width: number; height: number }>): void
-  QueryTree(window: Xid, callback: Callback<{ children: Xid[] }>): void
   QueryPointer(window: Xid, callback: Callback<{ rootX: number; rootY: number; keyMask: number }>): void
   GetKeyboardMapping(first: number, count: number, callback: Callback<number[][]>): void
   ConfigureWindow(window: Xid, values: object): void

@@ -34,7 +34,6 @@ export function fakeDriver(paths: DataPaths): Driver {
       for (const id of readdirSync(paths.instances)) if (!mine.has(id)) await rm(paths.instance(id), { recursive: true, force: true })
       return [...mine.values()]
     },
-    findings: () => ['browsers are pretended (COB_DRIVER=fake)'],
   }
 }
 
@@ -77,7 +76,6 @@ function pretendScreen(spec: InstanceSpec): Screen {
     get viewport() {
       return viewport
     },
-    max: spec.maxScreen,
     resize: async (wanted) => void (viewport = wanted),
     capture: async ({ width, height }) => ({ data: Buffer.alloc(width * height * 4, 0xff), stride: width * 4, width, height }),
     onResize() {},

@@ -78,7 +78,6 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
       for (const id of limits.list()) if (!live.some((instance) => instance.id === id)) await limits.remove(id)
       return live
     },
-    findings: () => (limits.finding ? [limits.finding] : []),
   }
 }
 
