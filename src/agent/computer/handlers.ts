@@ -1,11 +1,61 @@
 // The computer contract, answered by the screen and the hands.
-import type { Handlers } from '../../http/route.ts'
+import type { Bytes, Handlers } from '../../http/route.ts'
+import type { Clipboard } from '../display/clipboard.ts'
 import type { Screen } from '../display/screen.ts'
+import { makeActions } from './actions.ts'
 import type { computer } from './contract.ts'
-import type { Hands } from './hands.ts'
-import { screenshot } from './screenshot.ts'
+import type { Input } from './grip.ts'
+import { makeHands } from './hands.ts'
+import type { Keyboard } from './keyboard.ts'
+import { Screenshots } from './screenshot.ts'
 
-export const computerHandlers = (screen: Screen, hands: Hands): Handlers<typeof computer> => ({
-  captureScreenshot: ({ body, signal }) => hands.turn(() => screenshot(screen, body.region), signal),
-  dragMouse: ({ body, signal }) => hands.drag(body, signal),
-})
+/** What the computer controls work on: real in an instance, pretended by the fake driver. */
+export interface Computer {
+  screen: Screen
+  input: Input
+  keyboard: Keyboard
+  clipboard: Clipboard
+  /** Resolves when the program in front has handled what was sent to it. */
+  caughtUp: () => Promise<void>
+}
+
+/** A page that was just told to copy has done so within this time, in milliseconds; 3-20 were seen, 170 for a text of 1 MiB. */
+const COPY_MS = 250
+
+/** `random` makes the ways and rhythms of a hand; a seeded one makes them repeatable. */
+export function computerHandlers({ screen, input, keyboard, clipboard, caughtUp }: Computer, random: () => number = Math.random): Handlers<typeof computer> {
+  const hands = makeHands(input, keyboard)
+  const actions = makeActions({ screen, keyboard, caughtUp, cursor: screen.cursor, random })
+  const screenshots = new Screenshots(screen)
+  return {
+    batchActions: ({ body, signal }) => hands.performAll(actions.batch(body.actions), signal),
+    captureScreenshot({ body, headers, signal }) {
+      const { promise, resolve, reject } = Promise.withResolvers<Bytes>()
+      // Answered when the first pixels are there; the turn lasts until all are encoded.
+      hands.turn(() => screenshots.take(body.region, headers['if-none-match'], resolve, signal), signal).catch(reject)
+      return promise
+    },
+    clickMouse: ({ body, signal }) => hands.perform(actions.click(body), 'num_clicks', signal),
+    dragMouse: ({ body, signal }) => hands.perform(actions.drag(body), 'path', signal),
+    getMousePosition: ({ signal }) =>
+      hands.turn(async () => {
+        const [x, y] = await input.pointer()
+        return { x, y }
+      }, signal),
+    moveMouse: ({ body, signal }) => hands.perform(actions.move(body), 'duration_ms', signal),
+    pressKey: ({ body, signal }) => hands.perform(actions.press(body), 'duration', signal),
+    readClipboard: ({ signal }) =>
+      hands.turn(async () => {
+        // The copy that the last keys asked for may still be on its way from the page.
+        await clipboard.changed(hands.lastAct, hands.lastAct + COPY_MS)
+        return { text: await clipboard.read(signal) }
+      }, signal),
+    scroll: ({ body, signal }) => hands.perform(actions.scroll(body), 'delta_y', signal),
+    setCursorVisibility: async ({ body, signal }) => {
+      await hands.perform(actions.setCursor(body), 'hidden', signal)
+      return { ok: true }
+    },
+    typeText: ({ body, signal }) => hands.perform(actions.type(body), 'text', signal),
+    writeClipboard: ({ body, signal }) => hands.turn(() => clipboard.write(body.text, signal), signal),
+  }
+}

@@ -1,84 +1,91 @@
-// Hands on the display: the pointer and held keys. One caller at a time, and nothing stays pressed behind any of them.
+// Hands on the display: one caller at a time, in the order in which they came, and nothing stays pressed behind any of them.
 import { Mutex } from '../../base/mutex.ts'
-import { sleep } from '../../base/wait.ts'
-import { fault } from '../../http/fault.ts'
-import type { Screen } from '../display/screen.ts'
-import type { XConnection } from '../display/x11.ts'
-import { MAX_ACTION_MS, type DragMouse } from './contract.ts'
+import { Fault, fault } from '../../http/fault.ts'
+import { MAX_ACTION_MS } from './contract.ts'
+import { Grip, type Input } from './grip.ts'
 import type { Keyboard } from './keyboard.ts'
-import { FRAME_MS, smoothPath, straightPath, type Point } from './path.ts'
 
-/** Button numbers of the X protocol. */
-const BUTTONS = { left: 1, middle: 2, right: 3 } as const
+/** An action that has been checked against screen and keyboard and is known to end. */
+export interface Planned {
+  /** What it takes at most, in milliseconds; 0 for what is done at once. */
+  ms: number
+  run(grip: Grip, signal: AbortSignal): Promise<void>
+}
 
-const tooLong = (field: string) => fault.field(field, `the drag would take longer than ${MAX_ACTION_MS} ms`)
+/** One step of a batch. */
+export interface NamedPlan extends Planned {
+  /** How a failure calls it: `actions.2 (click_mouse)`. */
+  name: string
+}
 
 export interface Hands {
   /** Runs `work` when every earlier caller is done; screenshots take a turn too, so none shows the middle of an action. */
   turn<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T>
-  /** Drags along the path; whatever ends it, button and keys are released. */
-  drag(drag: DragMouse, signal: AbortSignal): Promise<void>
+  /** Does one action in a turn of its own. @throws 400 naming `field` when it would take too long */
+  perform(planned: Planned, field: string, signal: AbortSignal): Promise<void>
+  /** Does several in one turn and stops at the first that fails, whose name its error then bears. */
+  performAll(plans: readonly NamedPlan[], signal: AbortSignal): Promise<void>
+  /** When the last turn that worked the input ended, in milliseconds of `performance.now()`. */
+  readonly lastAct: number
 }
 
-/** `random` makes smooth ways; tests give a seeded one. */
-export function makeHands(
-  connection: Pick<XConnection, 'xtest' | 'root' | 'sync'>,
-  screen: Screen,
-  keyboard: Keyboard,
-  random: () => number = Math.random,
-): Hands {
-  const { xtest, root, sync } = connection
+/** @throws 400 naming `field` */
+function bounded(ms: number, field: string): void {
+  if (ms > MAX_ACTION_MS) throw fault.field(field, `would take longer than ${MAX_ACTION_MS} ms`)
+}
+
+/** The hands on a display's input. */
+export function makeHands(input: Input, keyboard: Keyboard): Hands {
   const turns = new Mutex()
-  const moveTo = (x: number, y: number) => xtest.FakeInput(xtest.MotionNotify, 0, 0, root, x, y)
-  const button = (type: number, which: keyof typeof BUTTONS) => xtest.FakeInput(type, BUTTONS[which], 0, 0, 0, 0)
+  let lastAct = -Infinity
 
-  /** @throws 400 naming the first coordinate that is off the screen. */
-  function onScreen(path: readonly Point[]): void {
-    const { width, height } = screen.viewport
-    path.forEach(([x, y], index) => {
-      if (x >= width) throw fault.field(`path.${index}.0`, `${x} is off the screen, which is ${width} wide`)
-      if (y >= height) throw fault.field(`path.${index}.1`, `${y} is off the screen, which is ${height} high`)
-    })
-  }
-
-  async function drag(wanted: DragMouse, signal: AbortSignal): Promise<void> {
-    onScreen(wanted.path)
-    const keys = keyboard.codes(wanted.hold_keys ?? [], 'hold_keys')
-    // Counted before it is planned: a million steps are no plan.
-    if (!wanted.smooth && (wanted.path.length - 1) * wanted.steps_per_segment * Math.max(1, wanted.step_delay_ms) > MAX_ACTION_MS)
-      throw tooLong('steps_per_segment')
-    const steps = wanted.smooth
-      ? smoothPath(wanted.path, wanted.duration_ms, screen.viewport, random)
-      : straightPath(wanted.path, wanted.steps_per_segment, wanted.step_delay_ms)
-    if (wanted.delay > MAX_ACTION_MS) throw tooLong('delay')
-    if (wanted.delay + steps.at(-1)!.atMs > MAX_ACTION_MS) throw tooLong('path')
-    await turns.run(async () => {
-      const [first] = wanted.path
-      moveTo(first![0], first![1])
-      // The page must have seen the pointer arrive before the button goes down, or it would hit what was under it before.
-      await sync()
-      await sleep(FRAME_MS, signal)
-      keyboard.press(keys)
-      button(xtest.ButtonPress, wanted.button)
+  /** One turn. What it pressed is released when it fails or its caller leaves; what a finished one leaves down is meant to be. */
+  function act(work: (grip: Grip) => Promise<void>, signal: AbortSignal): Promise<void> {
+    return turns.run(async () => {
+      const grip = new Grip(input, keyboard)
       try {
-        await sleep(wanted.delay, signal)
-        const start = performance.now()
-        for (const { atMs, x, y } of steps) {
-          const ahead = start + atMs - performance.now()
-          if (ahead > 0.5) await sleep(ahead, signal)
-          signal.throwIfAborted()
-          moveTo(x, y)
-        }
-        await sync()
-        // A drop target learns of the last movement with the next frame; only then may the button go up.
-        await sleep(wanted.smooth ? FRAME_MS : Math.max(FRAME_MS, wanted.step_delay_ms), signal)
+        await work(grip)
+        await grip.settle()
+      } catch (error) {
+        await grip.letGo().catch((failure: unknown) => {
+          throw new AggregateError([error, failure], 'an action failed, and what it pressed could not be let go')
+        })
+        throw error
       } finally {
-        button(xtest.ButtonRelease, wanted.button)
-        keyboard.release(keys)
-        await sync()
+        lastAct = performance.now()
       }
     }, signal)
   }
 
-  return { turn: (work, signal) => turns.run(work, signal), drag }
+  return {
+    turn: (work, signal) => turns.run(work, signal),
+    async perform(planned, field, signal) {
+      bounded(planned.ms, field)
+      await act((grip) => planned.run(grip, signal), signal)
+    },
+    async performAll(plans, signal) {
+      bounded(
+        plans.reduce((sum, { ms }) => sum + ms, 0),
+        'actions',
+      )
+      await act(async (grip) => {
+        for (const plan of plans) {
+          signal.throwIfAborted()
+          await plan.run(grip, signal).catch((error: unknown) => {
+            throw signal.aborted ? error : naming(plan.name, error)
+          })
+        }
+      }, signal)
+    },
+    get lastAct() {
+      return lastAct
+    },
+  }
+}
+
+/** The same failure, with the action it came from in front. */
+function naming(name: string, error: unknown): Fault {
+  const { code, message, headers, inner } = error instanceof Fault ? error : fault.internal(error)
+  const text = `${name} failed, and the actions after it were not done: ${message}`
+  return new Fault(code, text, { headers, inner, details: [{ code, message: text }], cause: error })
 }

@@ -1,85 +1,112 @@
-// Names of keys to keycodes of this display, and keys that are held down.
-import keysyms from 'x11/lib/keysyms.js'
-import { fault } from '../../http/fault.ts'
+// The keys of this display: which key writes what, and keys lent to characters that no key writes.
+import { openAnnouncer } from '../display/keymap.ts'
 import type { XConnection } from '../display/x11.ts'
 
-/** Names people use for keys whose keysym is called otherwise; compared in lower case. */
-const ALIASES: Record<string, string> = {
-  ctrl: 'Control_L',
-  control: 'Control_L',
-  shift: 'Shift_L',
-  alt: 'Alt_L',
-  option: 'Alt_L',
-  meta: 'Super_L',
-  super: 'Super_L',
-  cmd: 'Super_L',
-  command: 'Super_L',
-  win: 'Super_L',
-  altgr: 'ISO_Level3_Shift',
-  enter: 'Return',
-  return: 'Return',
-  esc: 'Escape',
-  escape: 'Escape',
-  backspace: 'BackSpace',
-  tab: 'Tab',
-  space: 'space',
-  del: 'Delete',
-  delete: 'Delete',
-  ins: 'Insert',
-  insert: 'Insert',
-  up: 'Up',
-  down: 'Down',
-  left: 'Left',
-  right: 'Right',
-  arrowup: 'Up',
-  arrowdown: 'Down',
-  arrowleft: 'Left',
-  arrowright: 'Right',
-  home: 'Home',
-  end: 'End',
-  pageup: 'Page_Up',
-  pagedown: 'Page_Down',
-  capslock: 'Caps_Lock',
+/** A key, and whether Shift makes it mean what is wanted. */
+export interface Stroke {
+  code: number
+  shift: boolean
 }
 
 export interface Keyboard {
-  /** Keycodes of named keys. @throws 400 naming the field of the first key that this keyboard does not have. */
-  codes(names: readonly string[], field: string): number[]
-  /** Presses keys in order and sends no release; whoever holds them releases them. */
-  press(codes: readonly number[]): void
-  /** Releases keys, the last pressed first. */
-  release(codes: readonly number[]): void
+  /**
+   * How each keysym is written, in the order given. What no key writes is put on spare keys first, as many at a time
+   * as there are: ask for at most {@link Keyboard.spares} of those at once, together with `held`, the keycodes that are down.
+   */
+  strokes(keysyms: readonly number[], held?: readonly number[]): Promise<Stroke[]>
+  /** How many keys can be lent at a time. */
+  readonly spares: number
+  /** Whether a key of its own writes it, so that none needs to be lent. */
+  has(keysym: number): boolean
+  /** Whether Caps Lock is on. */
+  capsLock(): Promise<boolean>
+  /** Switches Caps Lock without its key: no page hears of it. */
+  setCapsLock(on: boolean): void
 }
 
-/** The number of a keysym: by its X11 name, an alias, or as a single Latin-1 character. */
-export function keysymOf(name: string): number | undefined {
-  const known =
-    (keysyms as Record<string, { code: number }>)[`XK_${name}`] ?? (keysyms as Record<string, { code: number }>)[`XK_${ALIASES[name.toLowerCase()] ?? ''}`]
-  if (known) return known.code
-  const code = name.codePointAt(0)!
-  return name.length === 1 && code >= 0x20 && code <= 0xff ? code : undefined
-}
+/** LockMask of the X protocol, in the state that QueryPointer tells. */
+const LOCK_MASK = 2
 
-/** Reads the display's key map and works its keys through XTEST. */
-export async function openKeyboard({ x, ask, xtest, minKeycode, maxKeycode }: XConnection): Promise<Keyboard> {
+/** The 105th key, beside the left Shift: a US keyboard has none, and its `<` and `>` are on Shift with comma and period. */
+const ISO_KEY = 94
+/** Keypad digits are on Shift only while Num Lock is off, and a page would see the Shift, so they are lent like other characters. */
+const isKeypad = (keysym: number): boolean => keysym >= 0xff80 && keysym <= 0xffbd
+const isModifier = (keysym: number): boolean => keysym >= 0xffe1 && keysym <= 0xffee
+/** Names of the Super key that the map has only behind Shift of another key. */
+const SUPERS = { super: 0xffeb, others: [0xffe7, 0xffe8, 0xffed, 0xffee] } // Super_L; Meta_L, Meta_R, Hyper_L, Hyper_R
+
+/**
+ * Keys that the map leaves empty and Chromium does not know by place either, so that their `event.code` is empty: above the
+ * keys of common keyboards, without F13 to F24 (evdev's codes + 8).
+ */
+const isSpare = (code: number): boolean => code >= 180 && (code < 191 || code > 202)
+
+/**
+ * Reads the display's key map. `caughtUp` resolves when the program in front has handled every key so far: a key that is
+ * lent anew before that would be read with its new meaning.
+ */
+export async function openKeyboard(connection: XConnection, caughtUp: () => Promise<void>): Promise<Keyboard> {
+  const { x, ask, minKeycode, maxKeycode, root, xkb } = connection
   const map = await ask<number[][]>((done) => x.GetKeyboardMapping(minKeycode, maxKeycode - minKeycode + 1, done))
-  const byKeysym = new Map<number, number>()
-  // The first key that has the keysym unshifted is the one a person would hold; else any that has it.
+  const announce = await openAnnouncer(connection)
+  const fixed = new Map<number, Stroke>()
+  // The first key that has the keysym unshifted is the one a person would use; else any that has it with Shift.
   for (const level of [0, 1])
     map.forEach((symbols, index) => {
       const symbol = symbols[level]
-      if (symbol && !byKeysym.has(symbol)) byKeysym.set(symbol, minKeycode + index)
+      if (!symbol || fixed.has(symbol) || minKeycode + index === ISO_KEY) return
+      if (level === 0 || !(isKeypad(symbol) || isModifier(symbol))) fixed.set(symbol, { code: minKeycode + index, shift: level === 1 })
     })
-  const fake = (type: number, code: number) => xtest.FakeInput(type, code, 0, 0, 0, 0)
+  const superKey = fixed.get(SUPERS.super)
+  for (const other of SUPERS.others) if (superKey && !fixed.has(other)) fixed.set(other, superKey)
+  const free = map
+    .flatMap((symbols, index) => (isSpare(minKeycode + index) && symbols.every((symbol) => symbol === 0) ? [minKeycode + index] : []))
+    .toReversed()
+  const spares = free.length
+  /** Lent keys by keysym, the one used longest ago first. */
+  const lent = new Map<number, Stroke>()
+
+  async function lend(missing: readonly number[], held: readonly number[]): Promise<void> {
+    if (missing.length > spares) throw new Error(`${missing.length} characters for ${spares} spare keys`)
+    if (free.length < missing.length) await caughtUp()
+    for (const keysym of missing) {
+      let code = free.pop()
+      if (code === undefined) {
+        // A key that is down means what it meant until it is up again.
+        const [oldest, stroke] = [...lent].find(([, { code: taken }]) => !held.includes(taken))!
+        lent.delete(oldest)
+        code = stroke.code
+      }
+      // The same on both levels, or the server would make a pair of small and capital out of a letter.
+      x.ChangeKeyboardMapping(code, 2, [keysym, keysym])
+      lent.set(keysym, { code, shift: false })
+    }
+    announce()
+    // Chromium reads the new map in two steps, asking for it and taking the answer; keys sent between them would have no `key`.
+    await caughtUp()
+    await caughtUp()
+  }
+
   return {
-    codes: (names, field) =>
-      names.map((name, index) => {
-        const keysym = keysymOf(name)
-        const code = keysym === undefined ? undefined : byKeysym.get(keysym)
-        if (code === undefined) throw fault.field(`${field}.${index}`, `there is no key "${name}" (X11 keysym names such as Shift_L, Return, a)`)
-        return code
-      }),
-    press: (codes) => codes.forEach((code) => fake(xtest.KeyPress, code)),
-    release: (codes) => codes.toReversed().forEach((code) => fake(xtest.KeyRelease, code)),
+    spares,
+    has: (keysym) => fixed.has(keysym),
+    async strokes(keysyms, held = []) {
+      const missing = new Set<number>()
+      for (const keysym of keysyms) {
+        const stroke = lent.get(keysym)
+        if (stroke) {
+          // Used now, so lent away last.
+          lent.delete(keysym)
+          lent.set(keysym, stroke)
+        } else if (!fixed.has(keysym)) missing.add(keysym)
+      }
+      if (missing.size > 0) await lend([...missing], held)
+      return keysyms.map((keysym) => fixed.get(keysym) ?? lent.get(keysym)!)
+    },
+    async capsLock() {
+      const { keyMask } = await ask<{ keyMask: number }>((done) => x.QueryPointer(root, done))
+      return (keyMask & LOCK_MASK) !== 0
+    },
+    setCapsLock: (on) => xkb.LatchLockState(xkb.UseCoreKbd, xkb.ModMask.Lock, on ? xkb.ModMask.Lock : 0, false, 0, 0, 0, false, 0),
   }
 }

@@ -114,6 +114,89 @@ describe('a smooth way', () => {
   })
 })
 
+// What tells a hand from a program, over many ways between random points. The limits leave room around what was seen in 2,000 of them.
+describe('200 smooth moves between random points', () => {
+  const ways = Array.from({ length: 200 }, (_, index) => {
+    const random = seeded(index * 7919 + 1)
+    const anywhere = (): Point => [Math.floor(random() * SCREEN.width), Math.floor(random() * SCREEN.height)]
+    const [from, to] = [anywhere(), anywhere()]
+    const steps = smoothPath([from, to], undefined, SCREEN, random)
+    const places = [from, ...steps.map(({ x, y }): Point => [x, y])]
+    const moves = places.slice(1).map(([x, y], at): Point => [x - places[at]![0], y - places[at]![1]])
+    return { from, to, steps, moves, length: Math.hypot(to[0] - from[0], to[1] - from[1]), random }
+  })
+  const times = ways.flatMap(({ steps }) => steps.map(({ atMs }, at) => atMs - (at === 0 ? 0 : steps[at - 1]!.atMs)))
+
+  test('end exactly where they should', () => {
+    for (const { steps, to } of ways) expect([steps.at(-1)!.x, steps.at(-1)!.y]).toEqual(to)
+  })
+
+  test('have no constant speed: the lengths of their steps differ by half of their mean and more', () => {
+    for (const { moves } of ways) {
+      const lengths = moves.map(([x, y]) => Math.hypot(x, y))
+      const mean = lengths.reduce((sum, length) => sum + length, 0) / lengths.length
+      const deviation = Math.sqrt(lengths.reduce((sum, length) => sum + (length - mean) ** 2, 0) / lengths.length)
+      expect(deviation / mean).toBeGreaterThan(0.5)
+    }
+  })
+
+  test('do not turn sharply while they are quick: less than 30 degrees from one step of 15 pixels to the next', () => {
+    let quick = 0
+    for (const { moves } of ways)
+      for (const [index, [x, y]] of moves.entries()) {
+        const [beforeX, beforeY] = moves[index - 1] ?? [0, 0]
+        if (Math.hypot(x, y) < 15 || Math.hypot(beforeX, beforeY) < 15) continue
+        quick++
+        expect(Math.abs(Math.atan2(beforeX * y - beforeY * x, beforeX * x + beforeY * y))).toBeLessThan(Math.PI / 6)
+      }
+    expect(quick).toBeGreaterThan(1_000)
+  })
+
+  test('turn all the same: no way of some length goes along one straight line', () => {
+    for (const { from, to, steps, length } of ways) {
+      if (length < 300) continue
+      const aside = steps.map(({ x, y }) => Math.abs((to[0] - from[0]) * (y - from[1]) - (to[1] - from[1]) * (x - from[0])) / length)
+      expect(Math.max(...aside)).toBeGreaterThan(2)
+    }
+  })
+
+  test('move once a frame: their times lie around 16.7 ms, unevenly, and none is a step of 40 ms', () => {
+    expect(times.filter((ms) => Math.abs(ms - FRAME_MS) <= 3).length / times.length).toBeGreaterThan(0.95)
+    expect(Math.min(...times)).toBeGreaterThan(5)
+    expect(Math.max(...times)).toBeLessThan(30)
+    expect(times.reduce((sum, ms) => sum + ms, 0) / times.length).toBeCloseTo(FRAME_MS, 0)
+    expect(new Set(times.map((ms) => ms.toFixed(2))).size).toBeGreaterThan(200)
+    for (const { steps } of ways) expect(steps.filter(({ atMs }) => Number.isInteger(atMs / 40))).toEqual([])
+  })
+
+  test('run past their end by ten pixels at most, and when they come from afar they mostly do', () => {
+    const past = ways.map(({ from, to, steps, length }) =>
+      Math.max(...steps.map(({ x, y }) => ((x - to[0]) * (to[0] - from[0]) + (y - to[1]) * (to[1] - from[1])) / length)),
+    )
+    expect(Math.max(...past)).toBeLessThanOrEqual(10)
+    const far = past.filter((_, index) => ways[index]!.length > 300)
+    expect(far.filter((pixels) => pixels >= 1).length / far.length).toBeGreaterThan(0.9)
+  })
+
+  test('stay within 80 pixels of the box of their two points', () => {
+    for (const { from, to, steps } of ways)
+      for (const { x, y } of steps) {
+        expect(x).toBeGreaterThanOrEqual(Math.min(from[0], to[0]) - 80)
+        expect(x).toBeLessThanOrEqual(Math.max(from[0], to[0]) + 80)
+        expect(y).toBeGreaterThanOrEqual(Math.min(from[1], to[1]) - 80)
+        expect(y).toBeLessThanOrEqual(Math.max(from[1], to[1]) + 80)
+      }
+  })
+
+  test('never go the same way twice', () => {
+    for (const { from, to, steps, random } of ways) expect(smoothPath([from, to], undefined, SCREEN, random)).not.toEqual(steps)
+  })
+
+  test('are at most 150 movements when they take the time of a hand', () => {
+    expect(Math.max(...ways.map(({ steps }) => steps.length))).toBeLessThanOrEqual(150)
+  })
+})
+
 describe('a straight way', () => {
   test('makes the asked number of movements a segment, evenly in time, through every point', () => {
     fc.assert(

@@ -1,4 +1,4 @@
-// The way of a drag: where the pointer is when. Pure numbers; the pointer follows them.
+// The way of a pointer: where it is when. Pure numbers; the pointer follows them.
 
 export type Point = readonly [x: number, y: number]
 
@@ -25,7 +25,7 @@ export function straightPath(points: readonly Point[], stepsPerSegment: number, 
 /** Displays and browsers take pointer events once a frame: 60 Hz. A coarser grid is a mark of automation. */
 export const FRAME_MS = 1000 / 60
 
-/** Automatic length of a smooth drag: a hand needs a moment to start, then time grows slower than distance (Fitts). */
+/** Automatic length of a smooth way: a hand needs a moment to start, then time grows slower than distance (Fitts). */
 const AUTO_BASE_MS = 220
 const AUTO_PER_DOUBLING_MS = 95
 const AUTO_MIN_MS = 150
@@ -40,10 +40,17 @@ export function naturalDuration(distance: number): number {
 const BOW = 0.12
 const BOW_MAX_PX = 80
 
+/** Hands that come from afar run a little past the last point and come back: so far, with this part of the time left for the way back. */
+const OVERSHOOT_FROM_PX = 150
+const OVERSHOOT_PX = { least: 2, most: 8 }
+const OVERSHOOT_BACK = 0.18
+/** Shorter movements than this are aimed once. */
+const OVERSHOOT_FROM_MS = 300
+
 /**
  * A human-like way: through every given point exactly, a cubic Bezier curve with two knots on each segment, one smooth
- * speed profile over each segment (slow, fast, slow), a sample a frame with small irregularities. Stays within
- * `bounds`. `random` gives numbers in [0, 1): a seeded one makes the way repeatable.
+ * speed profile over each segment (slow, fast, slow), a sample a frame with small irregularities, and after a long last
+ * segment a little too far and back. Stays within `bounds`. `random` gives numbers in [0, 1): a seeded one makes the way repeatable.
  */
 export function smoothPath(points: readonly Point[], durationMs: number | undefined, bounds: { width: number; height: number }, random: () => number): Step[] {
   const lengths = points.slice(1).map((point, index) => distance(points[index]!, point))
@@ -59,8 +66,11 @@ export function smoothPath(points: readonly Point[], durationMs: number | undefi
     const side = random() < 0.5 ? -1 : 1
     const curve = bezier(from, knot(from, to, 0.2 + random() * 0.2, side * random() * bow), knot(from, to, 0.6 + random() * 0.2, side * random() * bow), to)
     const peak = 0.4 + random() * 0.15
+    const along = (progress: number) => curve(ease(progress, peak))
+    const last = segment === points.length - 1
+    const way = last && lengths[segment - 1]! >= OVERSHOOT_FROM_PX && ms >= OVERSHOOT_FROM_MS ? overshooting(along, from, to, random) : along
     for (let t = FRAME_MS; t < ms - FRAME_MS / 2; t += FRAME_MS) {
-      const [x, y] = curve(ease(t / ms, peak))
+      const [x, y] = way(t / ms)
       const tremble = () => (random() - 0.5) * 1.2
       steps.push({
         atMs: start + t + (random() - 0.5) * 3,
@@ -72,6 +82,19 @@ export function smoothPath(points: readonly Point[], durationMs: number | undefi
     steps.push({ atMs: start, x: to[0], y: to[1] })
   }
   return steps
+}
+
+/** The same way, a little past its end, and back. */
+function overshooting(along: (progress: number) => Point, from: Point, to: Point, random: () => number): (progress: number) => Point {
+  const [far, aside] = [OVERSHOOT_PX.least + random() * (OVERSHOOT_PX.most - OVERSHOOT_PX.least), (random() - 0.5) * OVERSHOOT_PX.most]
+  const beyond = knot(from, to, 1 + far / distance(from, to), aside)
+  const turn = 1 - OVERSHOOT_BACK
+  return (progress) => {
+    const [x, y] = along(Math.min(1, progress / turn))
+    // How much of the detour is in force: all of it by the turn, none at the end.
+    const part = progress < turn ? ease(progress / turn, 0.5) : 1 - ease((progress - turn) / OVERSHOOT_BACK, 0.5)
+    return [x + (beyond[0] - to[0]) * part, y + (beyond[1] - to[1]) * part]
+  }
 }
 
 const distance = (a: Point, b: Point): number => Math.hypot(b[0] - a[0], b[1] - a[1])

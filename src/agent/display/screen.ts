@@ -1,5 +1,7 @@
 // The screen: its size, changing it, and what is on it.
 import type { Viewport } from '../session/contract.ts'
+import { watchChanges } from './changes.ts'
+import { openCursor, type Cursor } from './cursor.ts'
 import { openFramebuffer, type Pixels, type Region } from './framebuffer.ts'
 import type { XConnection } from './x11.ts'
 
@@ -7,10 +9,20 @@ export interface Screen {
   readonly viewport: Viewport
   /** Sets size and rate by RandR; takes 1-2 ms. The viewport must fit into the screen that the X server was started with. */
   resize(viewport: Viewport): Promise<void>
-  /** The pixels of a region as they are now, between two drawing requests, never in the middle of one. */
-  capture(region: Region): Promise<Pixels>
+  /** Whether the mouse cursor is part of the picture. */
+  readonly cursor: Cursor
+  /** Equal numbers mean that nothing on the screen has changed in between. Far cheaper than a capture. */
+  version(): Promise<number>
+  /** The pixels of a region as they are now, between two drawing requests, never in the middle of one; valid until the next capture. */
+  capture(region: Region): Promise<Captured>
   /** Called after each resize. */
   onResize(listener: () => Promise<void>): void
+}
+
+export interface Captured {
+  pixels: Pixels
+  /** What {@link Screen.version} says as long as this is what the screen shows. */
+  version: number
 }
 
 // Blanking around the picture. Any values do; with the pixel clock they give the refresh rate, which Chromium paces its frames by.
@@ -22,6 +34,8 @@ const MM_PER_PIXEL = 25.4 / 96
 export async function openScreen(connection: XConnection, framebufferFile: string, first: Viewport): Promise<Screen> {
   const { x, root, randr, ask, sync } = connection
   const framebuffer = openFramebuffer(framebufferFile)
+  const changes = await watchChanges(connection)
+  const cursor = openCursor(connection, changes.touch)
   const listeners: (() => Promise<void>)[] = []
   let viewport = first
 
@@ -72,6 +86,7 @@ export async function openScreen(connection: XConnection, framebufferFile: strin
     const { status } = await set(mode, [output])
     if (status !== 0) throw new Error(`the X server refused ${wanted.width}x${wanted.height} at ${wanted.refresh_rate} Hz (${status})`)
     viewport = wanted
+    changes.touch()
     for (const listener of listeners) await listener()
   }
 
@@ -81,12 +96,16 @@ export async function openScreen(connection: XConnection, framebufferFile: strin
       return viewport
     },
     resize,
+    cursor,
+    version: changes.version,
     async capture(region) {
       // With the server grabbed no other client draws, so what is read is one moment.
       x.GrabServer()
       try {
+        const version = await changes.mark()
+        // The server takes its cursor out of the way of drawing and puts it back before it takes the next request: this one.
         await sync()
-        return framebuffer.read(region)
+        return { pixels: framebuffer.read(region), version }
       } finally {
         x.UngrabServer()
       }

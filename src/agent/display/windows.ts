@@ -1,6 +1,7 @@
 // A window manager of one screen's worth: browser windows fill it, dialogs stand in its middle, one window has the focus.
 // Without one Chromium never believes itself focused, and a page's request for full screen has nobody to grant it.
 import type { Log } from '../../base/log.ts'
+import { openPing } from './ping.ts'
 import type { Screen } from './screen.ts'
 import { eventMask, type XConnection, type Xid } from './x11.ts'
 
@@ -58,6 +59,8 @@ interface Managed {
 export interface WindowManager {
   /** Tells that a window is about to be put into full screen for the session's sake: Chromium's notice of it is taken down. */
   expectNotice(): void
+  /** Resolves when the program in front has handled every event sent to it so far. @throws WaitTimeout when it does not answer */
+  caughtUp(): Promise<void>
 }
 
 /** How long after the switch Chromium's "press Esc" notice may appear; 30 ms were seen. */
@@ -200,6 +203,10 @@ export async function manageWindows(connection: XConnection, screen: Screen, log
     windows.forEach(place)
     await sync()
   })
+  const ping = await openPing(connection)
   await sync()
-  return { expectNotice: () => void (noticeUntil = performance.now() + NOTICE_MS) }
+  return {
+    expectNotice: () => void (noticeUntil = performance.now() + NOTICE_MS),
+    caughtUp: () => ping(windows.at(-1)?.id),
+  }
 }

@@ -19,9 +19,14 @@ interface Client {
   ChangeProperty(mode: number, window: Xid, name: number, type: number, format: 8 | 16 | 32, data: unknown): void
   GetProperty(del: number, window: Xid, name: number, type: number, offset: number, length: number, callback: Callback<{ type: number; data: Buffer }>): void
   ChangeWindowAttributes(window: Xid, values: object, callback?: Callback<void>): void
+  DeleteProperty(window: Xid, name: number): void
+  SetSelectionOwner(owner: Xid, selection: number, time: number): void
+  GetSelectionOwner(selection: number, callback: Callback<Xid>): void
+  ConvertSelection(requestor: Xid, selection: number, target: number, property: number, time: number): void
   GetGeometry(window: Xid, callback: Callback<{ xPos: number; yPos: number; width: number; height: number }>): void
   QueryPointer(window: Xid, callback: Callback<{ rootX: number; rootY: number; keyMask: number }>): void
   GetKeyboardMapping(first: number, count: number, callback: Callback<number[][]>): void
+  ChangeKeyboardMapping(first: number, keysymsPerKey: number, keysyms: number[]): void
   ConfigureWindow(window: Xid, values: object): void
   MapWindow(window: Xid): void
   UnmapWindow(window: Xid): void
@@ -30,6 +35,9 @@ interface Client {
   SendEvent(destination: Xid, propagate: boolean, mask: number, event: object): void
   CreateWindow(window: Xid, parent: Xid, x: number, y: number, width: number, height: number, ...rest: unknown[]): void
   AllocID(): Xid
+  /** For requests that the package does not make: the number of the last one, and where bytes go. */
+  seq_num: number
+  pack_stream: { put(request: Buffer): void; submit(): void }
   GrabServer(): void
   UngrabServer(): void
 }
@@ -57,6 +65,7 @@ export interface RandR {
 }
 
 export interface XTest {
+  majorOpcode: number
   FakeInput(type: number, detail: number, time: number, window: Xid, x: number, y: number): void
   KeyPress: number
   KeyRelease: number
@@ -65,11 +74,56 @@ export interface XTest {
   MotionNotify: number
 }
 
+/** XInput: devices. */
+export interface XInput {
+  firstEvent: number
+  XIQueryVersion(major: number, minor: number, callback: Callback<unknown>): void
+  /** Device 0 stands for all. */
+  XIQueryDevice(device: number, callback: Callback<{ deviceId: number; use: number; name: string }[]>): void
+}
+
+/** XFixes: who owns a selection, and the cursor. */
+export interface XFixes {
+  SelectSelectionInput(window: Xid, selection: number, mask: number): void
+  SelectCursorInput(window: Xid, mask: number): void
+  /** Each client's calls are counted: as many ShowCursor undo as many HideCursor. */
+  HideCursor(window: Xid): void
+  ShowCursor(window: Xid): void
+}
+
+/** XKB: the state of locks, without a key being pressed. */
+export interface Xkb {
+  UseCoreKbd: number
+  ModMask: { Lock: number }
+  LatchLockState(
+    device: number,
+    affectLocks: number,
+    locks: number,
+    lockGroup: boolean,
+    group: number,
+    affectLatches: number,
+    latches: number,
+    latchGroup: boolean,
+    groupLatch: number,
+  ): void
+}
+
+/** Damage: being told that something was drawn. */
+export interface Damage {
+  Create(damage: Xid, drawable: Xid, reportLevel: number): void
+  Subtract(damage: Xid, repair: number, parts: number): void
+  ReportLevel: { NonEmpty: number }
+}
+
 export interface XConnection {
   x: Client
   root: Xid
   randr: RandR
   xtest: XTest
+  fixes: XFixes
+  damage: Damage
+  xinput: XInput
+  xkb: Xkb
   minKeycode: number
   maxKeycode: number
   /** Asks for a reply; bounded, so that a dead server is noticed. */
@@ -88,7 +142,8 @@ export const eventMask: Record<string, number> = x11.eventMask
 /** Connects to a display and loads the extensions we use. `onError` hears of requests the server refused. */
 export async function connectX(display: string, onError: (error: Error) => void, signal: AbortSignal): Promise<XConnection> {
   const { promise, resolve, reject } = Promise.withResolvers<{ client: Client; screen: { root: Xid }[]; min_keycode: number; max_keycode: number }>()
-  x11.createClient({ display, shm: false }, (error: Error | null, found: never) => (error ? reject(error) : resolve(found)))
+  // Buffered: requests that expect no answer go together, in one write, when we wait for something or the event loop turns.
+  x11.createClient({ display, shm: false, bufferRequests: true }, (error: Error | null, found: never) => (error ? reject(error) : resolve(found)))
   const { client: x, screen, min_keycode, max_keycode } = await within('the X connection', CONNECT_MS, promise, signal)
   x.on('error', onError as never)
   const root = screen[0]!.root
@@ -97,13 +152,25 @@ export async function connectX(display: string, onError: (error: Error) => void,
     request((error, value) => (error ? reply.reject(error) : reply.resolve(value)))
     return within('the X server', ROUND_TRIP_MS, reply.promise)
   }
-  const [randr, xtest] = await Promise.all([ask<RandR>((done) => x.require('randr', done as never)), ask<XTest>((done) => x.require('xtest', done as never))])
-  await ask((done) => randr.QueryVersion(1, 4, done))
+  const load = <T>(name: string) => ask<T>((done) => x.require(name, done as never))
+  const [randr, xtest, fixes, damage, xinput, xkb] = await Promise.all([
+    load<RandR>('randr'),
+    load<XTest>('xtest'),
+    load<XFixes>('fixes'),
+    load<Damage>('damage'),
+    load<XInput>('xinput'),
+    load<Xkb>('xkb'),
+  ])
+  await Promise.all([ask((done) => randr.QueryVersion(1, 4, done)), ask((done) => xinput.XIQueryVersion(2, 2, done))])
   return {
     x,
     root,
     randr,
     xtest,
+    fixes,
+    damage,
+    xinput,
+    xkb,
     minKeycode: min_keycode,
     maxKeycode: max_keycode,
     ask,

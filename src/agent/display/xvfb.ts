@@ -1,7 +1,8 @@
 // Waiting for the X server of the instance, which the driver starts beside the agent (spec.ts).
+import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { until } from '../../base/wait.ts'
-import { DISPLAY_SOCKET } from '../spec.ts'
+import { DISPLAY_LOG, DISPLAY_SOCKET } from '../spec.ts'
 
 /** Xvfb compiles its keymap first; 40-340 ms were seen. */
 const XVFB_READY_MS = 20_000
@@ -14,5 +15,18 @@ export async function displayReady(signal: AbortSignal): Promise<void> {
       socket.on('connect', () => resolve(true)).on('error', () => resolve(false))
       socket.on('connect', () => socket.destroy())
     })
-  await until('the X server', XVFB_READY_MS, takes, { everyMs: 2, signal })
+  try {
+    await until('the X server', XVFB_READY_MS, takes, { everyMs: 2, signal })
+  } catch (error) {
+    throw new Error(`the X server did not start: ${displaySaid()}`, { cause: error })
+  }
+}
+
+/** The last words of the X server. */
+export function displaySaid(): string {
+  try {
+    return readFileSync(DISPLAY_LOG, 'utf8').slice(-2000)
+  } catch (error) {
+    return (error as Error).message
+  }
 }

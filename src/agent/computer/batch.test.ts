@@ -1,0 +1,140 @@
+// Batches as callers send them: what is right or wrong alone is so in a batch, the wrong field is named with its place, and
+// nothing of a batch is done when any of it is wrong. How a batch stops is in hands.test.ts.
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { ACTIONS, DONE, named, outcome, shown, startControls, type Controls } from '../../../test/support/computer.ts'
+import { conforms } from '../../../test/support/contract.ts'
+
+let controls: Controls
+beforeAll(async () => void (controls = await startControls()))
+afterAll(() => controls[Symbol.asyncDispose]())
+const batch = (...actions: unknown[]) => controls.send('batch', { actions })
+
+const HERE = { x: 333, y: 444 }
+const ELSEWHERE = { type: 'move_mouse', move_mouse: { x: 1, y: 2, smooth: false } }
+const PAUSE = { type: 'sleep', sleep: { duration_ms: 0 } }
+const sleeping = (duration_ms: unknown) => ({ type: 'sleep', sleep: { duration_ms } })
+const moveTo = (x: number, y: number) => ({ type: 'move_mouse', move_mouse: { x, y, smooth: false } })
+
+/** An action that comes after two right ones. */
+async function refusedThird(action: unknown): Promise<string[]> {
+  const fields = await named(batch(ELSEWHERE, PAUSE, action))
+  expect(await controls.pointer(), 'the pointer has moved').toEqual(HERE)
+  return fields
+}
+beforeEach(async () => void (await batch(moveTo(HERE.x, HERE.y))))
+
+describe('a batch', () => {
+  test('does its actions in order and answers an empty 200', async () => {
+    const body = { actions: [moveTo(5, 5), { type: 'scroll', scroll: { x: 8, y: 9, delta_y: 1 } }, PAUSE, moveTo(6, 7), PAUSE] }
+    conforms('ComputerBatchParams', body)
+    expect(await outcome(controls.send('batch', body))).toEqual(DONE)
+    expect(await controls.pointer()).toEqual({ x: 6, y: 7 })
+  })
+
+  test('lets nobody in between its actions', async () => {
+    const seen: unknown[] = []
+    const long = batch(moveTo(5, 5), ...Array.from({ length: 20 }, () => [sleeping(5), moveTo(9, 9)]).flat())
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    const others = Array.from({ length: 5 }, async () => seen.push(await controls.pointer()))
+    expect(await outcome(long)).toEqual(DONE)
+    await Promise.all(others)
+    expect(seen).toEqual(others.map(() => ({ x: 9, y: 9 })))
+  })
+
+  test.each([
+    ['without actions', {}],
+    ['whose actions are no list', { actions: ELSEWHERE }],
+    ['of nothing', { actions: [] }],
+    ['of more than a thousand actions', { actions: Array.from({ length: 1_001 }, () => ELSEWHERE) }],
+    ['that would take longer than five minutes', { actions: [ELSEWHERE, ...Array.from({ length: 10 }, () => sleeping(30_000)), sleeping(1)] }],
+    ['that would take so long by its drags', { actions: Array.from({ length: 31 }, () => drag(10_000)) }],
+    ['that would take so long by its keys', { actions: [pressing(300_000), pressing(1)] }],
+  ])('%s is refused, naming actions, and nothing is done', async (_, body) => {
+    expect(await named(controls.send('batch', body))).toEqual(['actions'])
+    expect(await controls.pointer()).toEqual(HERE)
+  })
+
+  test('has no other fields', async () => {
+    expect(await named(controls.send('batch', { actions: [PAUSE], parallel: true }))).toEqual(['parallel'])
+  })
+
+  test('may be a thousand actions', async () => {
+    expect(await outcome(batch(...Array.from({ length: 1_000 }, (_, index) => moveTo(index % 7, index % 5))))).toEqual(DONE)
+    expect(await controls.pointer()).toEqual({ x: 999 % 7, y: 999 % 5 })
+  })
+})
+
+const drag = (duration_ms: number) => {
+  const at = [1, 1]
+  return { type: 'drag_mouse', drag_mouse: { path: [at, at], duration_ms } }
+}
+const pressing = (duration: number) => ({ type: 'press_key', press_key: { keys: ['a'], duration } })
+
+describe.each(ACTIONS)('$type in a batch', ({ type, right, accepted, refused }) => {
+  test('is done with all that it may be alone', async () => {
+    for (const change of [{}, ...accepted]) expect(await outcome(batch({ type, [type]: { ...right, ...change } })), shown(change)).toEqual(DONE)
+  })
+
+  // As many requests as there are wrong fields, in one test, for what each of them is for is in refusals.test.ts.
+  test('is refused with all that it may not be alone, which is named with its place', async () => {
+    for (const [change, ...fields] of refused)
+      expect(await refusedThird({ type, [type]: { ...right, ...change } }), shown(change)).toEqual(fields.map((field) => `actions.2.${type}.${field}`))
+  })
+
+  test('needs its field, takes none of another, and no more than one', async () => {
+    expect(await refusedThird({ type })).toEqual([`actions.2.${type}`])
+    expect(await refusedThird({ type, [type]: null })).toEqual([`actions.2.${type}`])
+    expect(await refusedThird({ type, [type]: [right] })).toEqual([`actions.2.${type}`])
+    expect(await refusedThird({ type, ...right })).toEqual([type, ...Object.keys(right)].map((name) => `actions.2.${name}`).toSorted())
+    expect(await refusedThird({ type, sleep: { duration_ms: 1 } })).toEqual([`actions.2.${type}`, 'actions.2.sleep'].toSorted())
+    expect(await refusedThird({ type, [type]: right, sleep: { duration_ms: 1 } })).toEqual(['actions.2.sleep'])
+  })
+})
+
+describe('the type of an action', () => {
+  test.each(['screenshot', 'clipboard/read', 'read_clipboard', 'write_clipboard', 'get_mouse_position', 'batch', 'type', 'cursor', 'Sleep', '', '__proto__'])(
+    'is none of those that batches do not know: %j',
+    async (type) => {
+      expect(await refusedThird({ type, [type]: {} })).toContain('actions.2.type')
+    },
+  )
+
+  test.each([undefined, null, 5, ['sleep']])('is a text and not %j', async (type) => {
+    expect(await refusedThird({ type, sleep: { duration_ms: 0 } })).toEqual(['actions.2.type'])
+  })
+
+  test.each([null, 'sleep', 5, []])('belongs to an action, which %j is not', async (action) => {
+    expect(await refusedThird(action)).toEqual(['actions.2'])
+  })
+})
+
+describe('a pause', () => {
+  test('lasts as long as it says', async () => {
+    const start = performance.now()
+    expect(await outcome(batch(sleeping(100)))).toEqual(DONE)
+    expect(performance.now() - start).toBeGreaterThanOrEqual(99)
+  })
+
+  test('is of 0 to 30,000 milliseconds', async () => {
+    expect(await outcome(batch(sleeping(0)))).toEqual(DONE)
+    // It is another one that is refused.
+    expect(await named(batch(sleeping(30_000), sleeping(30_001)))).toEqual(['actions.1.sleep.duration_ms'])
+  })
+
+  test.each([-1, 0.5, '5', null, undefined, 30_001])('is not of %j', async (duration) => {
+    expect(await refusedThird(sleeping(duration))).toEqual(['actions.2.sleep.duration_ms'])
+  })
+
+  test('has no other fields', async () => {
+    expect(await refusedThird({ type: 'sleep', sleep: { duration_ms: 1, seconds: 1 } })).toEqual(['actions.2.sleep.seconds'])
+  })
+})
+
+test('every wrong action of a batch is named', async () => {
+  const wrong = (x: unknown) => ({ type: 'click_mouse', click_mouse: { x, y: 1 } })
+  expect(await named(batch(wrong(-1), PAUSE, wrong('1'), { type: 'nothing' }))).toEqual([
+    'actions.0.click_mouse.x',
+    'actions.2.click_mouse.x',
+    'actions.3.type',
+  ])
+})

@@ -1,0 +1,110 @@
+// What a turn holds: the keys and buttons that are down because of it, so that none of them stays down behind it.
+import { sleep } from '../../base/wait.ts'
+import type { XConnection } from '../display/x11.ts'
+import type { Keyboard, Stroke } from './keyboard.ts'
+import { SHIFT } from './names.ts'
+import type { Point } from './path.ts'
+
+/** Real input on a display, as a mouse and a keyboard make it. The fake driver has one of its own. */
+export interface Input {
+  move(x: number, y: number): void
+  key(code: number, down: boolean): void
+  /** Buttons by their X number. */
+  button(number: number, down: boolean): void
+  /** Where the pointer is. Answered after everything sent before has been done. */
+  pointer(): Promise<Point>
+}
+
+/** The display's input, by XTEST: nothing is spawned, and programs cannot tell it from devices. */
+export function openInput({ x, root, xtest, ask }: XConnection): Input {
+  return {
+    move: (toX, toY) => xtest.FakeInput(xtest.MotionNotify, 0, 0, root, toX, toY),
+    key: (code, down) => xtest.FakeInput(down ? xtest.KeyPress : xtest.KeyRelease, code, 0, 0, 0, 0),
+    button: (number, down) => xtest.FakeInput(down ? xtest.ButtonPress : xtest.ButtonRelease, number, 0, 0, 0, 0),
+    async pointer() {
+      const { rootX, rootY } = await ask<{ rootX: number; rootY: number }>((done) => x.QueryPointer(root, done))
+      return [rootX, rootY]
+    },
+  }
+}
+
+/** One turn's grip on the input. */
+export class Grip {
+  readonly input: Input
+  readonly #keyboard: Pick<Keyboard, 'strokes'>
+  #keys: number[] = []
+  #buttons: number[] = []
+
+  constructor(input: Input, keyboard: Pick<Keyboard, 'strokes'>) {
+    this.input = input
+    this.#keyboard = keyboard
+  }
+
+  /** Resolves when the display has done everything so far. */
+  async settle(): Promise<void> {
+    await this.input.pointer()
+  }
+
+  keyDown(code: number): void {
+    this.input.key(code, true)
+    this.#keys.push(code)
+  }
+
+  keyUp(code: number): void {
+    this.input.key(code, false)
+    this.#keys = this.#keys.filter((held) => held !== code)
+  }
+
+  buttonDown(number: number): void {
+    this.input.button(number, true)
+    this.#buttons.push(number)
+  }
+
+  buttonUp(number: number): void {
+    this.input.button(number, false)
+    this.#buttons = this.#buttons.filter((held) => held !== number)
+  }
+
+  /** Presses and lets go a key that is written with or without Shift. */
+  async tap({ code, shift }: Stroke, shiftCode: number, holdMs: number, signal: AbortSignal): Promise<void> {
+    const pressShift = shift && !this.#keys.includes(shiftCode)
+    if (pressShift) this.keyDown(shiftCode)
+    this.keyDown(code)
+    if (holdMs > 0) await sleep(holdMs, signal)
+    this.keyUp(code)
+    if (pressShift) this.keyUp(shiftCode)
+  }
+
+  /** Presses keys together, in order, with Shift where one needs it; resolves with what lets them go, the last one first. */
+  async hold(keysyms: readonly number[]): Promise<() => void> {
+    if (keysyms.length === 0) return () => {}
+    const [shift, ...strokes] = await this.#keyboard.strokes([SHIFT, ...keysyms], this.#keys)
+    const pressed: number[] = []
+    const press = (code: number) => {
+      if (this.#keys.includes(code)) return
+      this.keyDown(code)
+      pressed.push(code)
+    }
+    for (const stroke of strokes) {
+      if (stroke.shift) press(shift!.code)
+      press(stroke.code)
+    }
+    return () => pressed.toReversed().forEach((code) => this.keyUp(code))
+  }
+
+  /** Lets go of everything: the end of a turn that failed or was given up. One that cannot be let go does not keep the others down. */
+  async letGo(): Promise<void> {
+    const failures: unknown[] = []
+    const attempt = (release: () => void) => {
+      try {
+        release()
+      } catch (error) {
+        failures.push(error)
+      }
+    }
+    for (const number of this.#buttons.toReversed()) attempt(() => this.buttonUp(number))
+    for (const code of this.#keys.toReversed()) attempt(() => this.keyUp(code))
+    await this.settle()
+    if (failures.length > 0) throw new AggregateError(failures, 'keys or buttons could not be let go')
+  }
+}

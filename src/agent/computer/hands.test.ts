@@ -1,0 +1,189 @@
+// Turns and batches: callers are served in the order in which they came; a batch stops at the first failure and says which it was.
+// What is down at the end of each is in grip.test.ts.
+import { describe, expect, test } from 'vitest'
+import { BIG, failure, makeBench, NEVER } from '../../../test/support/recorder.ts'
+import { sleep } from '../../base/wait.ts'
+import { type Fault, fault } from '../../http/fault.ts'
+import { MAX_ACTION_MS } from './contract.ts'
+import type { NamedPlan, Planned } from './hands.ts'
+
+/** An error that says something like this. */
+const refused = (code: string, message: RegExp) => ({ code, message: expect.stringMatching(message) as unknown })
+/** A promise to say when it is over. */
+const gate = () => Promise.withResolvers<void>()
+
+describe('callers', () => {
+  test('that leave while they wait do nothing, and those behind them keep their places', async () => {
+    const { hands, log } = makeBench()
+    const first = gate()
+    const order: string[] = []
+    const leaving = new AbortController()
+    const all = [
+      hands.turn(() => first.promise, NEVER),
+      failure(hands.perform({ ms: 0, run: async () => void order.push('left') }, 'x', leaving.signal)),
+      hands.turn(async () => void order.push('second'), NEVER),
+      hands.perform({ ms: 0, run: async () => void order.push('third') }, 'x', NEVER),
+    ]
+    leaving.abort(fault.clientClosed())
+    expect(await all[1]).toBe(leaving.signal.reason)
+    expect(order).toEqual([])
+    first.resolve()
+    await Promise.all(all)
+    expect(order).toEqual(['second', 'third'])
+    expect(log).toEqual(['pointer'])
+  })
+
+  test('that have left already do nothing', async () => {
+    const { hands, log } = makeBench()
+    const error = await failure(hands.perform({ ms: 0, run: async () => void log.push('done') }, 'x', AbortSignal.abort('gone')))
+    expect([error, log]).toEqual(['gone', []])
+  })
+
+  test('go on when one before them fails', async () => {
+    const { hands } = makeBench()
+    const failing = failure(hands.turn(async () => Promise.reject(new Error('no picture')), NEVER))
+    expect(await hands.turn(async () => 'a picture', NEVER)).toBe('a picture')
+    expect((await failing) as Error).toMatchObject({ message: 'no picture' })
+  })
+
+  test('hear when the display has done what they asked for, not before', async () => {
+    const bench = makeBench()
+    await bench.hands.performAll(bench.plan([{ type: 'click_mouse', click_mouse: { x: 1, y: 2 } }]), NEVER)
+    expect(bench.log.at(-1)).toBe('pointer')
+  })
+
+  test('may ask when the input was worked last: looking does not count, failing does', async () => {
+    const { hands } = makeBench()
+    expect(hands.lastAct).toBe(-Infinity)
+    await hands.turn(async () => {}, NEVER)
+    expect(hands.lastAct).toBe(-Infinity)
+    const start = performance.now()
+    await failure(hands.perform({ ms: 0, run: () => sleep(10).then(() => Promise.reject(new Error('no'))) }, 'x', NEVER))
+    expect(hands.lastAct).toBeGreaterThanOrEqual(start + 9)
+    expect(hands.lastAct).toBeLessThanOrEqual(performance.now())
+  })
+})
+
+describe('an action that its caller has left', () => {
+  const from = [0, 0]
+  const to = [900, 600]
+  test.each([
+    ['a text stops at once', 'type_text', { text: 'x'.repeat(5_000) }, 0],
+    ['a straight drag stops at once', 'drag_mouse', { path: [from, to], smooth: false, steps_per_segment: 5_000, step_delay_ms: 0 }, 0],
+    ['a smooth move stops at once', 'move_mouse', { x: 900, y: 600, duration_ms: 1_000 }, 0],
+    ['clicks stop at once', 'click_mouse', { x: 1, y: 1, num_clicks: 30 }, 0],
+    ['keys stop at the next', 'press_key', { keys: Array.from({ length: 256 }, () => 'a') }, 1],
+    ['the wheel stops within a hundred notches', 'scroll', { x: 1, y: 1, delta_y: 5_000 }, 100],
+  ])('does not go on: %s', async (_, type, body, more) => {
+    const bench = makeBench()
+    const caller = new AbortController()
+    let left = 0
+    bench.before = (call) => {
+      if (call !== 21) return
+      left = bench.log.length
+      caller.abort(fault.clientClosed())
+    }
+    expect(await failure(bench.hands.performAll(bench.plan([{ type, [type]: body }]), caller.signal))).toBe(caller.signal.reason)
+    // What was begun when the caller left is one.
+    expect(bench.log.slice(left + 1).filter((entry) => /down$|^move/.test(entry)).length).toBeLessThanOrEqual(more)
+  })
+})
+
+describe('the time that actions take', () => {
+  const taking = (ms: number, ran: number[]): Planned => ({ ms, run: async () => void ran.push(ms) })
+
+  test('is five minutes at most for one, and the field is named that makes it longer', async () => {
+    const { hands } = makeBench()
+    const ran: number[] = []
+    await hands.perform(taking(MAX_ACTION_MS, ran), 'duration', NEVER)
+    expect(await failure(hands.perform(taking(MAX_ACTION_MS + 1, ran), 'duration', NEVER))).toMatchObject({
+      code: 'bad_request',
+      message: expect.stringMatching(/^duration: /) as unknown,
+    })
+    expect(ran).toEqual([MAX_ACTION_MS])
+  })
+
+  test('is five minutes at most for all of a batch together', async () => {
+    const { hands } = makeBench()
+    const ran: number[] = []
+    const batch = (...times: number[]) => times.map((ms, index) => ({ name: `actions.${index}`, ...taking(ms, ran) }))
+    await hands.performAll(batch(MAX_ACTION_MS - 5, 5, 0), NEVER)
+    expect(await failure(hands.performAll(batch(1, MAX_ACTION_MS - 5, 5), NEVER))).toMatchObject({
+      code: 'bad_request',
+      message: expect.stringMatching(/^actions: /) as unknown,
+    })
+    expect(ran).toEqual([MAX_ACTION_MS - 5, 5, 0])
+  })
+
+  test.each([
+    ['ten pauses of thirty seconds', Array.from({ length: 10 }, () => ({ type: 'sleep', sleep: { duration_ms: 30_000 } })), 300_000],
+    ['a key', [{ type: 'press_key', press_key: { keys: ['a', 'b'], duration: 300_000 } }], 300_000],
+    ['a text', [{ type: 'type_text', type_text: { text: 'abcd', delay: 100_000 } }], 300_000],
+    ['a smooth move', [{ type: 'move_mouse', move_mouse: { x: 1, y: 1, duration_ms: 5_000 } }], 5_000],
+    ['a move at once', [{ type: 'move_mouse', move_mouse: { x: 1, y: 1, smooth: false, duration_ms: 5_000 } }], 0],
+  ])('is known before: %s', (_, actions, ms) => {
+    expect(
+      makeBench()
+        .plan(actions)
+        .reduce((sum, plan) => sum + plan.ms, 0),
+    ).toBe(ms)
+  })
+})
+
+describe('a batch', () => {
+  const plan = (name: string, run: Planned['run']): NamedPlan => ({ name, ms: 0, run })
+
+  test('stops at the first action that fails, and names it', async () => {
+    const { hands } = makeBench()
+    const ran: string[] = []
+    const did = (name: string) => plan(name, async () => void ran.push(name))
+    const fails = plan('actions.1 (scroll)', async () => Promise.reject(fault.field('y', 'is off the screen')))
+    const error = (await failure(hands.performAll([did('actions.0 (sleep)'), fails, did('actions.2 (sleep)')], NEVER))) as Fault
+    expect(ran).toEqual(['actions.0 (sleep)'])
+    expect(error).toMatchObject({ code: 'bad_request', message: 'actions.1 (scroll) failed, and the actions after it were not done: y: is off the screen' })
+    expect(error.body().details).toEqual([{ code: 'bad_request', message: error.message }])
+  })
+
+  test('names the action of a failure that callers may not know, and keeps the cause for the log', async () => {
+    const { hands } = makeBench()
+    const cause = new Error('EPIPE on /tmp/.X11-unix/X1')
+    const error = (await failure(hands.performAll([plan('actions.0 (sleep)', async () => Promise.reject(cause))], NEVER))) as Fault
+    expect(error).toMatchObject(refused('internal_error', /^actions\.0 \(sleep\) failed/))
+    expect(JSON.stringify(error.body())).not.toContain('EPIPE')
+    expect(error.cause).toBe(cause)
+    // What may have happened must not happen twice: the SDK repeats a 500 that does not say so.
+    expect(error.headers).toEqual({ 'x-should-retry': 'false' })
+  })
+
+  test('that is abandoned stops between actions, also when they do not listen', async () => {
+    const { hands } = makeBench()
+    const caller = new AbortController()
+    const ran: string[] = []
+    const deaf = (name: string) =>
+      plan(name, async () => {
+        ran.push(name)
+        if (ran.length === 2) caller.abort(fault.clientClosed())
+      })
+    expect(await failure(hands.performAll(['a', 'b', 'c', 'd'].map(deaf), caller.signal))).toBe(caller.signal.reason)
+    expect(ran).toEqual(['a', 'b'])
+  })
+
+  test('looks again whether it is on the screen when its turn comes, which may have become smaller', async () => {
+    const bench = makeBench()
+    const near = [1, 1]
+    const far = [800, 1]
+    for (const late of [
+      { type: 'click_mouse', click_mouse: { x: 800, y: 1, hold_keys: ['ctrl'] } },
+      { type: 'move_mouse', move_mouse: { x: 800, y: 1 } },
+      { type: 'scroll', scroll: { x: 800, y: 1 } },
+      { type: 'drag_mouse', drag_mouse: { path: [near, far] } },
+    ]) {
+      bench.screen.viewport = BIG
+      const plans = bench.plan([{ type: 'sleep', sleep: { duration_ms: 0 } }, late])
+      bench.screen.viewport = { ...BIG, width: 640 }
+      const error = await failure(bench.hands.performAll(plans, NEVER))
+      expect(error).toMatchObject(refused('bad_request', /actions\.1 .*: 800 is off the screen/))
+    }
+    expect(bench.log.filter((entry) => !entry.startsWith('pointer'))).toEqual([])
+  })
+})

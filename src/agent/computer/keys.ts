@@ -1,0 +1,108 @@
+// What the keyboard does: keys pressed by name, and text.
+import { sleep } from '../../base/wait.ts'
+import { fault } from '../../http/fault.ts'
+import type { PressKey, TypeText } from './contract.ts'
+import type { Grip } from './grip.ts'
+import type { Planned } from './hands.ts'
+import type { Keyboard } from './keyboard.ts'
+import { asCommands, BACKSPACE, combination, keysymOfCharacter, SHIFT } from './names.ts'
+import { fitTogether, heldKeys } from './pointer.ts'
+import { evenTyping, humanTyping, type Keypress } from './typing.ts'
+
+/** Keys sent before we let the program in front catch up, and look whether the caller is still there. */
+const KEYS_AT_ONCE = 100
+
+/** What keyboard actions need. */
+export interface KeyTools {
+  keyboard: Keyboard
+  /** Resolves when the program in front has handled what was sent to it. */
+  caughtUp: () => Promise<void>
+  random: () => number
+}
+
+/** Plans for each keyboard action. `at` stands before the names of fields in errors. */
+export function keyPlans({ keyboard, caughtUp, random }: KeyTools) {
+  function press(wanted: PressKey, at = ''): Planned {
+    const held = heldKeys(wanted.hold_keys, keyboard, at)
+    const named = wanted.keys.map((key, index) => combination(key, `${at}keys.${index}`))
+    const chords = (wanted.duration > 0 ? [named.flat()] : named).map((chord) => asCommands(chord, held))
+    for (const chord of chords) fitTogether([...held, ...chord], keyboard, `${at}keys`)
+    return {
+      ms: wanted.duration,
+      async run(grip, signal) {
+        const release = await grip.hold(held)
+        for (const chord of chords) {
+          signal.throwIfAborted()
+          const up = await grip.hold(chord)
+          if (wanted.duration > 0) await sleep(wanted.duration, signal)
+          up()
+        }
+        release()
+      },
+    }
+  }
+
+  function type(wanted: TypeText, at = ''): Planned {
+    const characters = Array.from(wanted.text.replaceAll('\r\n', '\n'))
+    characters.forEach((character, index) => {
+      const keysym = keysymOfCharacter(character)
+      if (keysym === undefined || (keyboard.spares === 0 && !keyboard.has(keysym)))
+        throw fault.field(`${at}text`, `character ${index} (${pointOf(character)}) has no key`)
+    })
+    if (wanted.smooth === false && wanted.typo_chance > 0) throw fault.field(`${at}typo_chance`, 'mistakes are part of smooth typing, which is off')
+    const smooth = wanted.smooth ?? wanted.typo_chance > 0
+    const keys = smooth ? humanTyping(characters, wanted.delay, wanted.typo_chance, random) : evenTyping(characters, wanted.delay ?? 0)
+    return {
+      ms: keys.reduce((sum, { waitMs }) => sum + waitMs, keys.at(-1)?.holdMs ?? 0),
+      run: (grip, signal) => typeKeys(grip, keys, signal),
+    }
+  }
+
+  /** Types with Caps Lock off, whatever it was: with it on, characters that are on no key would come out as capitals. */
+  async function typeKeys(grip: Grip, keys: readonly Keypress[], signal: AbortSignal): Promise<void> {
+    const capsLock = await keyboard.capsLock()
+    if (capsLock) keyboard.setCapsLock(false)
+    try {
+      await tapAll(grip, keys, signal)
+    } finally {
+      if (capsLock) keyboard.setCapsLock(true)
+    }
+  }
+
+  async function tapAll(grip: Grip, keys: readonly Keypress[], signal: AbortSignal): Promise<void> {
+    let due = performance.now()
+    for (let from = 0; from < keys.length;) {
+      const group = nextGroup(keys, from)
+      const strokes = await keyboard.strokes([SHIFT, ...group.map(keysymOf)])
+      for (const [index, { waitMs, holdMs }] of group.entries()) {
+        due += waitMs
+        const ahead = due - performance.now()
+        if (ahead > 0.5) await sleep(ahead, signal)
+        signal.throwIfAborted()
+        await grip.tap(strokes[index + 1]!, strokes[0]!.code, holdMs, signal)
+      }
+      await caughtUp()
+      from += group.length
+    }
+  }
+
+  /** The keys that are sent together: no more than {@link KEYS_AT_ONCE}, and no more different ones without a key of their own than can be lent. */
+  function nextGroup(keys: readonly Keypress[], from: number): Keypress[] {
+    const lent = new Set<number>()
+    let end = from
+    for (; end < keys.length && end - from < KEYS_AT_ONCE; end++) {
+      const keysym = keysymOf(keys[end]!)
+      if (keyboard.has(keysym)) continue
+      if (!lent.has(keysym) && lent.size === keyboard.spares) break
+      lent.add(keysym)
+    }
+    return keys.slice(from, end)
+  }
+
+  return { press, type }
+}
+
+const keysymOf = ({ character }: Keypress): number => (character === undefined ? BACKSPACE : keysymOfCharacter(character)!)
+
+/** `U+0007`. */
+const pointOf = (character: string): string => `U+${character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}`

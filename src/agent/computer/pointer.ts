@@ -1,0 +1,174 @@
+// What the mouse does: clicks, moves, drags, turns of the wheel.
+import { sleep } from '../../base/wait.ts'
+import { fault } from '../../http/fault.ts'
+import type { Screen } from '../display/screen.ts'
+import { MAX_ACTION_MS, type ClickMouse, type DragMouse, type MoveMouse, type Scroll } from './contract.ts'
+import type { Grip } from './grip.ts'
+import type { Planned } from './hands.ts'
+import type { Keyboard } from './keyboard.ts'
+import { combination } from './names.ts'
+import { FRAME_MS, naturalDuration, smoothPath, straightPath, type Point, type Step } from './path.ts'
+
+/** Button numbers of the X protocol. */
+const BUTTONS = { left: 1, middle: 2, right: 3, back: 8, forward: 9 } as const
+/** The wheel is buttons too. */
+const WHEEL = { up: 4, down: 5, left: 6, right: 7 } as const
+
+/** Between the clicks of a double click. Chromium tells clicks apart by their millisecond and counts those within 500 ms. */
+const BETWEEN_CLICKS_MS = 20
+
+/** Movements without a pause that are sent before we look whether the caller is still there. */
+const AT_ONCE = 100
+
+/** Between notches of the wheel. Chromium joins those of one frame, and a joined one scrolls no further than the page is high; 12 ms lost nothing, 8 ms some. */
+const BETWEEN_NOTCHES_MS = FRAME_MS
+
+/** What pointer actions need. */
+export interface PointerTools {
+  screen: Pick<Screen, 'viewport'>
+  keyboard: Keyboard
+  /** Makes smooth ways; tests give a seeded one. */
+  random: () => number
+}
+
+/** Keys by name, before anything is pressed. @throws 400 naming `hold_keys` or the entry of it */
+export function heldKeys(names: readonly string[] | undefined, keyboard: PointerTools['keyboard'], at: string): number[] {
+  const keys = (names ?? []).flatMap((name, index) => combination(name, `${at}hold_keys.${index}`))
+  fitTogether(keys, keyboard, `${at}hold_keys`)
+  return keys
+}
+
+/** @throws 400 naming `field` when more keys are to be held than can be lent at a time */
+export function fitTogether(keysyms: readonly number[], keyboard: PointerTools['keyboard'], field: string): void {
+  const lent = new Set(keysyms.filter((keysym) => !keyboard.has(keysym)))
+  if (lent.size > keyboard.spares) throw fault.field(field, `at most ${keyboard.spares} characters that are on no key can be held at once`)
+}
+
+/** @throws 400 naming the coordinate that is off the screen. */
+function onScreen({ viewport: { width, height } }: PointerTools['screen'], [x, y]: Point, fields: readonly [string, string]): void {
+  if (x >= width) throw fault.field(fields[0], `${x} is off the screen, which is ${width} wide`)
+  if (y >= height) throw fault.field(fields[1], `${y} is off the screen, which is ${height} high`)
+}
+
+/**
+ * Plans for each pointer action. `at` stands before the names of fields in errors: '' or `actions.2.click_mouse.`.
+ * Every plan looks again whether it is on the screen when its turn comes, for the screen may have become smaller.
+ */
+export function pointerPlans({ screen, keyboard, random }: PointerTools) {
+  const within = (point: Point, at: string) => onScreen(screen, point, [`${at}x`, `${at}y`])
+
+  function click(wanted: ClickMouse, at = ''): Planned {
+    const point = [wanted.x, wanted.y] as const
+    within(point, at)
+    if (wanted.click_type !== 'click' && wanted.num_clicks !== 1)
+      throw fault.field(`${at}num_clicks`, `only a click_type of "click" can be repeated, not "${wanted.click_type}"`)
+    const keys = heldKeys(wanted.hold_keys, keyboard, at)
+    const button = BUTTONS[wanted.button]
+    return {
+      ms: (wanted.num_clicks - 1) * BETWEEN_CLICKS_MS,
+      async run(grip, signal) {
+        within(point, at)
+        grip.input.move(...point)
+        const release = await grip.hold(keys)
+        if (wanted.click_type === 'down') grip.buttonDown(button) // stays down when the turn ends well
+        else if (wanted.click_type === 'up') grip.buttonUp(button)
+        else
+          for (let count = 0; count < wanted.num_clicks; count++) {
+            if (count > 0) await sleep(BETWEEN_CLICKS_MS, signal)
+            grip.buttonDown(button)
+            grip.buttonUp(button)
+          }
+        release()
+      },
+    }
+  }
+
+  function move(wanted: MoveMouse, at = ''): Planned {
+    const point = [wanted.x, wanted.y] as const
+    within(point, at)
+    const keys = heldKeys(wanted.hold_keys, keyboard, at)
+    return {
+      ms: wanted.smooth ? (wanted.duration_ms ?? naturalDuration(Math.hypot(screen.viewport.width, screen.viewport.height))) : 0,
+      async run(grip, signal) {
+        within(point, at)
+        const release = await grip.hold(keys)
+        if (wanted.smooth) await follow(grip, smoothPath([await grip.input.pointer(), point], wanted.duration_ms, screen.viewport, random), signal)
+        else grip.input.move(...point)
+        release()
+      },
+    }
+  }
+
+  function drag(wanted: DragMouse, at = ''): Planned {
+    const all = () => wanted.path.forEach((point, index) => onScreen(screen, point, [`${at}path.${index}.0`, `${at}path.${index}.1`]))
+    all()
+    const keys = heldKeys(wanted.hold_keys, keyboard, at)
+    // Counted before it is planned: a million steps are no plan.
+    if (!wanted.smooth && (wanted.path.length - 1) * wanted.steps_per_segment * Math.max(1, wanted.step_delay_ms) > MAX_ACTION_MS)
+      throw fault.field(`${at}steps_per_segment`, `the drag would take longer than ${MAX_ACTION_MS} ms`)
+    const steps = wanted.smooth
+      ? smoothPath(wanted.path, wanted.duration_ms, screen.viewport, random)
+      : straightPath(wanted.path, wanted.steps_per_segment, wanted.step_delay_ms)
+    return {
+      ms: wanted.delay + steps.at(-1)!.atMs + 2 * FRAME_MS,
+      async run(grip, signal) {
+        all()
+        grip.input.move(...wanted.path[0]!)
+        // The page must have seen the pointer arrive before the button goes down, or it would hit what was under it before.
+        await grip.settle()
+        await sleep(FRAME_MS, signal)
+        const release = await grip.hold(keys)
+        grip.buttonDown(BUTTONS[wanted.button])
+        await sleep(wanted.delay, signal)
+        await follow(grip, steps, signal)
+        await grip.settle()
+        // A drop target learns of the last movement with the next frame; only then may the button go up.
+        await sleep(wanted.smooth ? FRAME_MS : Math.max(FRAME_MS, wanted.step_delay_ms), signal)
+        grip.buttonUp(BUTTONS[wanted.button])
+        release()
+      },
+    }
+  }
+
+  function scroll(wanted: Scroll, at = ''): Planned {
+    const point = [wanted.x, wanted.y] as const
+    within(point, at)
+    const keys = heldKeys(wanted.hold_keys, keyboard, at)
+    return {
+      ms: (Math.abs(wanted.delta_x) + Math.abs(wanted.delta_y)) * BETWEEN_NOTCHES_MS,
+      async run(grip, signal) {
+        within(point, at)
+        grip.input.move(...point)
+        const release = await grip.hold(keys)
+        await turnWheel(grip, wanted.delta_x > 0 ? WHEEL.right : WHEEL.left, Math.abs(wanted.delta_x), signal)
+        await turnWheel(grip, wanted.delta_y > 0 ? WHEEL.down : WHEEL.up, Math.abs(wanted.delta_y), signal)
+        release()
+      },
+    }
+  }
+
+  return { click, move, drag, scroll }
+}
+
+/** Moves along a way, each step at its time. */
+async function follow(grip: Grip, steps: readonly Step[], signal: AbortSignal): Promise<void> {
+  const start = performance.now()
+  for (const [index, { atMs, x, y }] of steps.entries()) {
+    const ahead = start + atMs - performance.now()
+    if (ahead > 0.5) await sleep(ahead, signal)
+    else if (index % AT_ONCE === AT_ONCE - 1) await grip.settle()
+    signal.throwIfAborted()
+    grip.input.move(x, y)
+  }
+}
+
+async function turnWheel(grip: Grip, button: number, notches: number, signal: AbortSignal): Promise<void> {
+  const start = performance.now()
+  for (let count = 0; count < notches; count++) {
+    const ahead = start + count * BETWEEN_NOTCHES_MS - performance.now()
+    if (ahead > 0.5) await sleep(ahead, signal)
+    grip.buttonDown(button)
+    grip.buttonUp(button)
+  }
+  if (notches > 0) await sleep(BETWEEN_NOTCHES_MS, signal)
+}

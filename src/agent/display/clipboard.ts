@@ -1,0 +1,155 @@
+// The clipboard: X's CLIPBOARD selection, so that what a page copies and what a caller writes are one and the same.
+import { Mutex } from '../../base/mutex.ts'
+import { sleep, within } from '../../base/wait.ts'
+import { fault } from '../../http/fault.ts'
+import { serveSelection, type Held, type SelectionRequest } from './selection.ts'
+import { eventMask, type XConnection, type Xid } from './x11.ts'
+
+/** The owner has this long to answer, and for each part of a long text. Chromium answers within 5 ms. */
+const OWNER_MS = 5_000
+/** What is read at most, in bytes of UTF-8. */
+const MAX_READ_BYTES = 64 * 1024 * 1024
+/** A request that timed out may still be answered, into the property that it named; the next ones name others. */
+const PROPERTIES = 8
+
+const NEW_VALUE = 0
+/** The length that asks GetProperty for everything, in units of 4 bytes. */
+const ALL = 0x1fff_ffff
+/** XFixes: a new owner, its window gone, its program gone. */
+const EVERY_CHANGE = 7
+
+export interface Clipboard {
+  /** The text in it; empty when there is none. @throws 503 when its owner does not hand it over */
+  read(signal: AbortSignal): Promise<string>
+  /** Puts text into it; whoever pastes from now on gets it. */
+  write(text: string, signal: AbortSignal): Promise<void>
+  /** Resolves when it has changed hands since `since` (of `performance.now()`), or at `until`. */
+  changed(since: number, until: number): Promise<void>
+}
+
+interface XEvent extends SelectionRequest {
+  name: string
+  wid: Xid
+  atom: number
+  state: number
+  /** Only in XFixes' SelectionNotify: how it changed hands, and since when. */
+  subtype?: number
+  selectionTimestamp: number
+}
+
+/** Opens the clipboard of a display, for as long as the connection lives. */
+export async function openClipboard(connection: XConnection): Promise<Clipboard> {
+  const { x, root, ask, atom, fixes } = connection
+  const [clipboard, utf8, plain, incr] = (await Promise.all(['CLIPBOARD', 'UTF8_STRING', 'text/plain;charset=utf-8', 'INCR'].map(atom))) as [
+    number,
+    number,
+    number,
+    number,
+  ]
+  const properties = await Promise.all(Array.from({ length: PROPERTIES }, (_, index) => atom(`COB_CLIPBOARD_${index}`)))
+  const serve = await serveSelection(connection)
+  const window = x.AllocID()
+  x.CreateWindow(window, root, -1, -1, 1, 1, 0, 0, 0, 0, { eventMask: eventMask.PropertyChange })
+  fixes.SelectSelectionInput(window, clipboard, EVERY_CHANGE)
+
+  const turns = new Mutex()
+  const listeners = new Set<(event: XEvent) => void>()
+  /** Ours, while we own the selection; `next` becomes that when the server says so. */
+  let held: Held | undefined
+  let next: string | undefined
+  let lastChange = -Infinity
+  let reads = 0
+
+  const changedHands = ({ name, subtype, selection }: XEvent) => name === 'SelectionNotify' && subtype !== undefined && selection === clipboard
+  x.on('event', (event: XEvent) => {
+    if (changedHands(event)) {
+      held = event.owner === window && next !== undefined ? { text: next, time: event.selectionTimestamp } : undefined
+      lastChange = performance.now()
+    } else if (event.name === 'SelectionRequest' && event.owner === window && event.selection === clipboard) serve(event, held)
+    for (const listener of listeners) listener(event)
+  })
+
+  /** Asks, and waits for the first event that `answers`. */
+  async function heard(answers: (event: XEvent) => boolean, ask: () => void, signal: AbortSignal): Promise<XEvent> {
+    const { promise, resolve } = Promise.withResolvers<XEvent>()
+    const listener = (event: XEvent) => answers(event) && resolve(event)
+    listeners.add(listener)
+    try {
+      ask()
+      return await within('the owner of the clipboard', OWNER_MS, promise, signal)
+    } finally {
+      listeners.delete(listener)
+    }
+  }
+
+  /** Asks the owner for its content as `target`; undefined when it has none of that kind. */
+  async function convert(target: number, signal: AbortSignal): Promise<Buffer | undefined> {
+    const property = properties[reads++ % PROPERTIES]!
+    x.DeleteProperty(window, property)
+    const answer = await heard(
+      (event) => event.name === 'SelectionNotify' && event.subtype === undefined && event.requestor === window && event.target === target,
+      () => x.ConvertSelection(window, clipboard, target, property, 0),
+      signal,
+    )
+    return answer.property === 0 ? undefined : collect(property, signal)
+  }
+
+  /** Reads a property whole: at once, or in parts (INCR), each of which the owner writes when we have taken the one before. */
+  async function collect(property: number, signal: AbortSignal): Promise<Buffer> {
+    const take = () => ask<{ type: number; data: Buffer }>((done) => x.GetProperty(1, window, property, 0, 0, ALL, done))
+    let arrived = 0
+    let wake = () => {}
+    const listener = (event: XEvent) => {
+      if (event.name !== 'PropertyNotify' || event.wid !== window || event.atom !== property || event.state !== NEW_VALUE) return
+      arrived++
+      wake()
+    }
+    listeners.add(listener)
+    try {
+      const first = await take()
+      if (first.type !== incr) return first.data
+      const parts: Buffer[] = []
+      for (let length = 0; length <= MAX_READ_BYTES;) {
+        const { promise, resolve } = Promise.withResolvers<void>()
+        wake = resolve
+        if (arrived > parts.length) resolve()
+        await within('the owner of the clipboard', OWNER_MS, promise, signal)
+        const { data } = await take()
+        if (data.length === 0) return Buffer.concat(parts)
+        parts.push(data)
+        length += data.length
+      }
+      throw fault.unavailable(`the clipboard holds more than ${MAX_READ_BYTES} bytes`)
+    } finally {
+      listeners.delete(listener)
+    }
+  }
+
+  async function read(signal: AbortSignal): Promise<string> {
+    if (held) return held.text
+    if ((await ask<number>((done) => x.GetSelectionOwner(clipboard, done))) === 0) return ''
+    const found = (await convert(utf8, signal)) ?? (await convert(plain, signal))
+    return found?.toString('utf8') ?? ''
+  }
+
+  return {
+    read: (signal) => turns.run(() => read(signal), signal),
+    write: (text, signal) =>
+      turns.run(async () => {
+        next = text
+        const ours = (event: XEvent) => changedHands(event) && event.owner === window
+        await heard(ours, () => x.SetSelectionOwner(window, clipboard, 0), signal)
+      }, signal),
+    async changed(since, until) {
+      const left = until - performance.now()
+      if (lastChange >= since || left <= 0) return
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const listener = (event: XEvent) => changedHands(event) && resolve()
+      listeners.add(listener)
+      const enough = new AbortController()
+      await Promise.race([promise, sleep(left, enough.signal).catch(() => {})])
+      enough.abort()
+      listeners.delete(listener)
+    },
+  }
+}

@@ -1,0 +1,24 @@
+// The mouse cursor on the screen: hidden or shown. Where it points is not its affair.
+import type { XConnection } from './x11.ts'
+
+export interface Cursor {
+  readonly hidden: boolean
+  hide(hidden: boolean): void
+}
+
+/** The cursor of a display; `onChange` is called when it was hidden or shown. */
+export function openCursor({ root, fixes }: XConnection, onChange: () => void): Cursor {
+  let hidden = false
+  return {
+    get hidden() {
+      return hidden
+    },
+    hide(wanted) {
+      if (wanted === hidden) return
+      hidden = wanted
+      if (hidden) fixes.HideCursor(root)
+      else fixes.ShowCursor(root)
+      onChange()
+    },
+  }
+}

@@ -1,0 +1,58 @@
+// Large answers kept where calls are forwarded, for as long as the server behind says that they still hold (ETag, RFC 9110 13.1.2).
+import type { OutgoingHttpHeaders } from 'node:http'
+
+/** How long an answer is kept behind its last use, in milliseconds: an agent that looks again does so within seconds. */
+const KEPT_MS = 30_000
+/** All of them together, in bytes; those not used for longest go first. */
+const KEPT_BYTES = 64 * 1024 * 1024
+/** Answers of one address: the whole screen and a few regions. */
+const KEPT_PER_ADDRESS = 8
+
+export interface KeptAnswer {
+  etag: string
+  headers: OutgoingHttpHeaders
+  body: Buffer
+}
+
+/** A bounded store of answers by address; holds nothing that has not been used for a while. */
+export class KeptAnswers {
+  /** By address and tag, the one used longest ago first. */
+  readonly #answers = new Map<string, KeptAnswer & { address: string; usedAt: number }>()
+  #bytes = 0
+  #sweeping = false
+
+  /** What may be offered to the server: the answers known for an address, by tag. A snapshot, so that none is gone when the server chooses. */
+  of(address: string): Map<string, KeptAnswer> {
+    return new Map([...this.#answers.values()].filter((answer) => answer.address === address).map((answer) => [answer.etag, answer]))
+  }
+
+  /** Notes that an answer has been given, for the first time or again. */
+  keep(address: string, answer: KeptAnswer): void {
+    const key = `${address} ${answer.etag}`
+    this.#drop(key)
+    this.#answers.set(key, { ...answer, address, usedAt: performance.now() })
+    this.#bytes += answer.body.length
+    const others = [...this.#answers].filter(([, held]) => held.address === address)
+    for (const [old] of others.slice(0, -KEPT_PER_ADDRESS)) this.#drop(old)
+    for (const old of this.#answers.keys()) if (this.#bytes > KEPT_BYTES) this.#drop(old)
+    this.#forgetLater()
+  }
+
+  #forgetLater(): void {
+    if (this.#sweeping) return
+    this.#sweeping = true
+    setTimeout(() => this.#forget(), KEPT_MS).unref()
+  }
+
+  #forget(): void {
+    this.#sweeping = false
+    const before = performance.now() - KEPT_MS
+    for (const [key, { usedAt }] of this.#answers) if (usedAt <= before) this.#drop(key)
+    if (this.#answers.size > 0) this.#forgetLater()
+  }
+
+  #drop(key: string): void {
+    this.#bytes -= this.#answers.get(key)?.body.length ?? 0
+    this.#answers.delete(key)
+  }
+}
