@@ -1,0 +1,243 @@
+// The clipboard through the published SDK: one and the same for callers and for pages.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { PACKAGE_DIR } from '../../src/base/paths.ts'
+import { until } from '../../src/base/wait.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+import { runInside } from '../support/inside.ts'
+import { servePages, type Pages } from '../support/pages.ts'
+import { openSession, where, type Session } from '../support/session.ts'
+
+/** A page takes up what was pasted, or copies what is long. */
+const TAKE_MS = 10_000
+/** Texts of this length go in parts. */
+const MIB = 1024 * 1024
+
+let cloud: Cloud
+let pages: Pages
+let computer: Cloud['client']['browsers']['computer']
+let session: Session
+let id: string
+beforeAll(async () => {
+  pages = await servePages()
+  cloud = await startCloud()
+  computer = cloud.client.browsers.computer
+  session = await openSession(cloud, { timeout_seconds: 600, headless: true })
+  id = session.id
+})
+afterAll(async () => {
+  await session[Symbol.asyncDispose]()
+  await cloud[Symbol.asyncDispose]()
+  await pages[Symbol.asyncDispose]()
+})
+
+const write = (text: string, of = id) => computer.writeClipboard(of, { text })
+const read = async (of = id): Promise<string> => (await computer.readClipboard(of)).text
+const press = (...keys: string[]) => computer.pressKey(id, { keys })
+const content = (field: string): Promise<string> => session.page.evaluate(`content('${field}')`)
+/** Fills a field and puts the keyboard there. */
+const fill = (text: string, field = 'text') =>
+  session.page.evaluate(
+    ([name, value]) => {
+      const page = globalThis as unknown as { begin(name: string): void; document: { execCommand(...args: unknown[]): void } & Record<string, unknown> }
+      page.begin(name!)
+      if (value) page.document.execCommand('insertText', false, value)
+    },
+    [field, text],
+  )
+/** Opens a page, in front, and waits until it has been painted: before that Chromium gives it no input. */
+async function open(url: string): Promise<void> {
+  await session.page.goto(url)
+  await session.page.bringToFront()
+  await session.page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')
+}
+async function becomes(field: string, text: string): Promise<void> {
+  await until('the text', TAKE_MS, async () => (await content(field)) === text).catch(() => {})
+  expect(await content(field)).toBe(text)
+}
+const kinds = {
+  words: 'some words',
+  'lines and tabs': 'one\n\ttwo\n\n three ',
+  'many scripts': 'ä ß Ж Ω ש ع 漢 한 e\u0301 \u00A0 \u200D',
+  emoji: '😀 👩‍👩‍👧‍👦 🏳️‍🌈 🇩🇪 𝒜',
+  markup: '<b>not bold</b> &amp; "quotes" \\u0041',
+}
+
+test('an empty clipboard reads as an empty text', async () => {
+  expect(await read()).toBe('')
+})
+
+describe('between a caller and a page', () => {
+  beforeAll(() => open(pages.url('writing.html')))
+
+  test.each(Object.entries(kinds))('%s written are read, and pasted with ctrl+v', async (_kind, text) => {
+    await write(text)
+    expect(await read()).toBe(text)
+    await fill('')
+    await press('ctrl+v')
+    await becomes('text', text)
+    expect(await read()).toBe(text)
+  })
+
+  test.each(Object.entries(kinds))('%s copied with ctrl+c are read at once', async (_kind, text) => {
+    await write('before')
+    await fill(text)
+    await press('ctrl+a', 'ctrl+c')
+    expect(await read()).toBe(text)
+    expect(await content('text')).toBe(text)
+  })
+
+  test('what is cut with ctrl+x is read at once and gone from the page', async () => {
+    await fill('cut away')
+    await press('ctrl+a', 'ctrl+x')
+    expect(await read()).toBe('cut away')
+    await becomes('text', '')
+  })
+
+  test('a copy is read at once every time, ten times over', async () => {
+    for (let count = 0; count < 10; count++) {
+      await fill(`copy ${count}`)
+      await press('ctrl+a', 'ctrl+c')
+      expect(await read()).toBe(`copy ${count}`)
+    }
+  })
+
+  test('the last one to write has it: caller, page, caller, page', async () => {
+    for (const round of ['one', 'two']) {
+      await write(`caller ${round}`)
+      expect(await read()).toBe(`caller ${round}`)
+      await fill(`page ${round}`)
+      await press('ctrl+a', 'ctrl+c')
+      expect(await read()).toBe(`page ${round}`)
+    }
+    await write('first')
+    await write('second')
+    await fill('')
+    await press('ctrl+v', 'ctrl+v')
+    await becomes('text', 'secondsecond')
+  })
+
+  test('an empty text written empties it', async () => {
+    await write('something')
+    await write('')
+    expect(await read()).toBe('')
+    await fill('kept')
+    await press('ctrl+v')
+    await becomes('text', 'kept')
+  })
+
+  test('selecting alone copies nothing', async () => {
+    await write('stays')
+    await fill('selected')
+    await press('ctrl+a')
+    expect(await read()).toBe('stays')
+  })
+
+  test('formatted text is read without its format', async () => {
+    await session.page.evaluate('begin("rich"); rich.innerHTML = "<b>bold</b> and <i>slanted</i>"')
+    await press('ctrl+a', 'ctrl+c')
+    expect(await read()).toBe('bold and slanted')
+  })
+
+  test.each([
+    ['a MiB of ASCII', () => 'abcdefghijklmno\n'.repeat(MIB / 16)],
+    ['a MiB of many scripts', () => 'ä Ω 漢字 😀 \n'.repeat(MIB / 20)],
+    ['a little more than one part', () => 'x'.repeat(128 * 1024 + 1)],
+    ['exactly two parts', () => 'y'.repeat(256 * 1024)],
+  ])('%s goes both ways, whole', async (_what, make) => {
+    const text = make()
+    await write(text)
+    expect((await read()) === text).toBe(true)
+    await fill('')
+    await press('ctrl+v')
+    await until('the long text', TAKE_MS, async () => (await content('text')).length >= text.length, { everyMs: 100 })
+    expect((await content('text')) === text).toBe(true)
+    await write('')
+    await press('ctrl+a', 'ctrl+c')
+    await until('the long copy', TAKE_MS, async () => (await read()) !== '', { everyMs: 100 })
+    expect((await read()) === text).toBe(true)
+  })
+
+  test('is the same after a navigation, whoever wrote it', async () => {
+    for (const copy of [() => write('by a caller'), () => press('ctrl+a', 'ctrl+c')]) {
+      await fill('by a page')
+      await copy()
+      const text = await read()
+      expect(text).toMatch(/^by a /)
+      await open(pages.url('elsewhere'))
+      expect(await read()).toBe(text)
+      await open(pages.url('writing.html'))
+      await fill('')
+      await press('ctrl+v')
+      await becomes('text', text)
+    }
+  })
+})
+
+describe('pages that copy by themselves', () => {
+  const click = async (button: string) => {
+    const before = (await session.page.evaluate('copied.length')) as number
+    await computer.clickMouse(id, await where(session.page, `#${button}`))
+    return async () => {
+      await until('the page to have copied', TAKE_MS, async () => ((await session.page.evaluate('copied.length')) as number) > before)
+      expect(await session.page.evaluate('copied.at(-1)')).toBe(button)
+    }
+  }
+  beforeEach(() => write('before'))
+
+  test('when they are clicked: read at once behind the click', async () => {
+    await open(pages.url('copying.html'))
+    await click('old')
+    expect(await read()).toBe('from the page: ü漢😀')
+  })
+
+  test('without a text there is none, and no error', async () => {
+    const copied = await click('html')
+    await copied()
+    expect(await read()).toBe('')
+  })
+
+  test('by the asynchronous interface: text is read, a picture is no text', async () => {
+    const file = readFileSync(join(PACKAGE_DIR, 'test/pages/copying.html'), 'base64')
+    expect(await runInside(cloud, id, `echo ${file} | base64 -d > /home/kernel/copying.html`)).toMatchObject({ code: 0 })
+    await open('file:///home/kernel/copying.html')
+    await (
+      await click('text')
+    )()
+    expect(await read()).toBe('from a secure page')
+    await (
+      await click('picture')
+    )()
+    expect(await read()).toBe('')
+    await write('after')
+    expect(await read()).toBe('after')
+  })
+})
+
+test('sessions do not share it', async () => {
+  const other = await cloud.client.browsers.create({ timeout_seconds: 300 })
+  expect(await read(other.session_id)).toBe('')
+  await Promise.all([write('mine'), write('theirs', other.session_id)])
+  expect(await Promise.all([read(), read(other.session_id)])).toEqual(['mine', 'theirs'])
+  await cloud.client.browsers.deleteByID(other.session_id)
+  expect(await read()).toBe('mine')
+})
+
+test.each([
+  ['half of a surrogate pair', '"a\\ud83d"'],
+  ['the other half', '"\\ude00b"'],
+])('a text with %s is refused, and the clipboard stays as it is', async (_what, text) => {
+  await write('stays')
+  const [method, headers] = ['POST', { 'content-type': 'application/json' }]
+  const answer = await cloud.fetch(`/browsers/${id}/computer/clipboard/write`, { method, headers, body: `{"text":${text}}` })
+  expect([answer.status, await answer.json()]).toMatchObject([400, { code: 'bad_request', message: expect.stringContaining('text') }])
+  expect(await read()).toBe('stays')
+})
+
+test('callers at once: each read gives one whole text that was written', async () => {
+  const texts = Array.from({ length: 8 }, (_, index) => `${index}`.repeat(10_000))
+  const reads = await Promise.all(texts.map(async (text) => (await write(text), read())))
+  for (const found of reads) expect(texts.includes(found)).toBe(true)
+  expect(texts.includes(await read())).toBe(true)
+})

@@ -1,0 +1,395 @@
+// Keys and text through the published SDK: what the page records of every key, and what then stands in its fields.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { sleep, until } from '../../src/base/wait.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+import { servePages, type Pages } from '../support/pages.ts'
+import { seeded } from '../support/seeded.ts'
+import { openSession, recorded, type Recorded, type Session } from '../support/session.ts'
+
+/** A page takes up what was typed. */
+const TAKE_MS = 10_000
+
+let cloud: Cloud
+let pages: Pages
+let computer: Cloud['client']['browsers']['computer']
+let session: Session
+let id: string
+beforeAll(async () => {
+  pages = await servePages()
+  cloud = await startCloud()
+  computer = cloud.client.browsers.computer
+  session = await openSession(cloud, { timeout_seconds: 600, headless: true })
+  id = session.id
+  await open()
+})
+afterAll(async () => {
+  await session[Symbol.asyncDispose]()
+  await cloud[Symbol.asyncDispose]()
+  await pages[Symbol.asyncDispose]()
+})
+
+/** Opens the page, in front, and waits until it has been painted: before that Chromium gives it no input. */
+async function open(): Promise<void> {
+  await session.page.goto(pages.url('writing.html'))
+  await session.page.bringToFront()
+  await painted()
+}
+const painted = () => session.page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')
+
+type Field = 'text' | 'tabs' | 'password' | 'rich' | 'deaf' | 'keys'
+type Text = { text: string; delay?: number; smooth?: boolean; typo_chance?: number }
+
+const content = (field: Field): Promise<string> => session.page.evaluate(`content('${field}')`)
+const begin = (field: Field): Promise<void> => session.page.evaluate(`begin('${field}')`)
+const of = (record: Recorded[], ...types: string[]): Recorded[] => record.filter(({ type }) => types.includes(type))
+
+/** The record up to a key pressed behind all others. */
+function ended(): Promise<Recorded[]> {
+  return until('the end of the record', TAKE_MS, async () => {
+    const record = await recorded(session.page)
+    const end = record.findIndex(({ type, key }) => type === 'keydown' && key === 'F8')
+    return end >= 0 && record.slice(0, end)
+  })
+}
+/** Works the keyboard in an empty field; resolves with all that the page saw of it. */
+async function seen(field: Field, work: () => Promise<unknown>): Promise<Recorded[]> {
+  await begin(field)
+  await work()
+  await computer.pressKey(id, { keys: ['F8'] })
+  return ended()
+}
+const press = (keys: string[], more: object = {}, field: Field = 'keys') => seen(field, () => computer.pressKey(id, { keys, ...more }))
+/** Types into an empty field; resolves with what stands there and what the page saw. `smooth` is newer than the SDK. */
+async function type(text: string | Text, field: Field = 'text'): Promise<{ value: string; record: Recorded[] }> {
+  const record = await seen(field, () => computer.typeText(id, typeof text === 'string' ? { text } : text))
+  return { value: await content(field), record }
+}
+/** The written characters of keydowns. */
+const written = (record: Recorded[]) => of(record, 'keydown').filter(({ key }) => key !== 'Shift')
+const gaps = (record: Recorded[]) => written(record).flatMap(({ at }, index, all) => (index === 0 ? [] : [at - all[index - 1]!.at]))
+const sum = (numbers: number[]) => numbers.reduce((total, number) => total + number, 0)
+
+describe('a key', () => {
+  test.each([
+    ['Return Enter enter KP_Enter', 'Enter', 'Enter Enter Enter NumpadEnter'],
+    ['Escape esc', 'Escape', 'Escape Escape'],
+    ['Tab', 'Tab', 'Tab'],
+    ['BackSpace Backspace', 'Backspace', 'Backspace Backspace'],
+    ['Delete del', 'Delete', 'Delete Delete'],
+    ['Insert ins', 'Insert', 'Insert Insert'],
+    ['Home home', 'Home', 'Home Home'],
+    ['End', 'End', 'End'],
+    ['Page_Up Prior PageUp pgup', 'PageUp', 'PageUp PageUp PageUp PageUp'],
+    ['Page_Down Next pgdn', 'PageDown', 'PageDown PageDown PageDown'],
+    ['Left ArrowLeft arrowleft', 'ArrowLeft', 'ArrowLeft ArrowLeft ArrowLeft'],
+    ['Right', 'ArrowRight', 'ArrowRight'],
+    ['Up', 'ArrowUp', 'ArrowUp'],
+    ['Down', 'ArrowDown', 'ArrowDown'],
+    ['space spacebar', ' ', 'Space Space'],
+    ['Menu ContextMenu', 'ContextMenu', 'ContextMenu ContextMenu'],
+    ['Pause', 'Pause', 'Pause'],
+    ['a', 'a', 'KeyA'],
+    ['A', 'A', 'KeyA'],
+    ['minus -', '-', 'Minus Minus'],
+    ['plus', '+', 'Equal'],
+    ['exclam !', '!', 'Digit1 Digit1'],
+    ['less <', '<', 'Comma Comma'],
+    ['KP_Add', '+', 'NumpadAdd'],
+    ['KP_1', '1', ''],
+    ['eacute é U00E9', 'é', '  '],
+    ['EuroSign €', '€', ' '],
+  ])('%s is %j', async (names, key, codes) => {
+    const record = await press(names.split(' '))
+    expect(written(record).map((entry) => entry.key)).toEqual(names.split(' ').map(() => key))
+    expect(written(record).map(({ code }) => code)).toEqual(codes.split(' '))
+    expect(of(record, 'keyup').filter((entry) => entry.key === key)).toHaveLength(names.split(' ').length)
+    expect(record.every(({ trusted, repeat }) => trusted && repeat !== true)).toBe(true)
+  })
+
+  test('F1 to F12 are themselves', async () => {
+    // F8 ends records; F11 is the browser's own in full screen.
+    const names = Array.from({ length: 12 }, (_, index) => `F${index + 1}`).filter((name) => !['F8', 'F11'].includes(name))
+    const downs = written(await press(names))
+    expect(downs.map(({ key, code }) => [key, code])).toEqual(names.map((name) => [name, name]))
+  })
+
+  test.each([
+    ['Shift_L shift', 'Shift', 'ShiftLeft', 1],
+    ['Shift_R', 'Shift', 'ShiftRight', 2],
+    ['Control_L ctrl Control', 'Control', 'ControlLeft', 1],
+    ['Control_R', 'Control', 'ControlRight', 2],
+    ['Alt_L alt option', 'Alt', 'AltLeft', 1],
+    ['Alt_R', 'Alt', 'AltRight', 2],
+    ['Super_L cmd meta win', 'Meta', 'MetaLeft', 1],
+    ['Meta_L', 'Meta', 'MetaLeft', 1],
+  ])('%s is the modifier %s, with its side', async (names, key, code, location) => {
+    const record = await press(names.split(' '))
+    expect(record.map((entry) => [entry.type, entry.key, entry.code, entry.location])).toEqual(
+      names.split(' ').flatMap(() => ['keydown', 'keyup'].map((type) => [type, key, code, location])),
+    )
+  })
+
+  test('a combination goes down in order, up in reverse order, and the page sees its modifiers', async () => {
+    const record = await press(['ctrl+shift+k'])
+    expect(record.map(({ type, code }) => [type, code])).toEqual([
+      ['keydown', 'ControlLeft'],
+      ['keydown', 'ShiftLeft'],
+      ['keydown', 'KeyK'],
+      ['keyup', 'KeyK'],
+      ['keyup', 'ShiftLeft'],
+      ['keyup', 'ControlLeft'],
+    ])
+    expect(record[2]).toMatchObject({ key: 'K', ctrl: true, shift: true, alt: false, meta: false })
+    expect((await press(['alt+Up']))[1]).toMatchObject({ key: 'ArrowUp', alt: true, ctrl: false })
+    // As menus write it; Shift is no part of it.
+    expect((await press(['ctrl+K']))[1]).toMatchObject({ key: 'k', ctrl: true, shift: false })
+    expect(written(await press(['ctrl++'])).at(-1)).toMatchObject({ key: '+', ctrl: true })
+  })
+
+  test('several are tapped one after the other', async () => {
+    expect((await press(['x', 'y'])).map(({ type, key }) => [type, key])).toEqual([
+      ['keydown', 'x'],
+      ['keyup', 'x'],
+      ['keydown', 'y'],
+      ['keyup', 'y'],
+    ])
+  })
+
+  test('duration holds all keys together for so long, and the key repeats as a held one does', async () => {
+    const record = await press(['x', 'y'], { duration: 1_000 })
+    const first = (type: string, key: string) => record.find((entry) => entry.type === type && entry.key === key)!
+    for (const key of ['x', 'y']) expect(first('keyup', key).at - first('keydown', key).at).toBeGreaterThanOrEqual(950)
+    expect(of(record, 'keyup').map(({ key }) => key)).toEqual(['y', 'x'])
+    const again = of(record, 'keydown').filter(({ repeat }) => repeat)
+    expect(again.length).toBeGreaterThan(2)
+    expect(again.every(({ key }) => key === 'y')).toBe(true)
+  })
+
+  test('hold_keys are down for every key and up behind the last', async () => {
+    const record = await press(['a', 'b'], { hold_keys: ['Shift_L'] }, 'text')
+    expect(await content('text')).toBe('AB')
+    expect(record.map(({ type, code }) => `${type} ${code}`)).toEqual([
+      'keydown ShiftLeft',
+      'keydown KeyA',
+      'keyup KeyA',
+      'keydown KeyB',
+      'keyup KeyB',
+      'keyup ShiftLeft',
+    ])
+  })
+
+  test('Return, Backspace, arrows, selecting and replacing do in a text what they do under a hand', async () => {
+    const steps: [string[], string][] = [
+      [['a', 'b', 'Return', 'c', 'd'], 'ab\ncd'],
+      [['BackSpace', 'Left', 'Delete', 'e'], 'ab\ne'],
+      [['shift+Left', 'f'], 'ab\nf'],
+      [['Up', 'Home', 'shift+End', 'g'], 'g\nf'],
+      [['ctrl+A', 'h', 'i'], 'hi'],
+      [['ctrl+z'], 'g\nf'],
+      [['ctrl+a', 'Delete'], ''],
+    ]
+    await begin('text')
+    for (const [keys, value] of steps) {
+      await computer.pressKey(id, { keys })
+      await until(`${keys.join()} to make ${value}`, TAKE_MS, async () => (await content('text')) === value)
+    }
+  })
+
+  test('Tab and shift+Tab move the focus', async () => {
+    const focused = () => session.page.evaluate('document.activeElement.id')
+    await press(['Tab'], {}, 'text')
+    expect(await focused()).toBe('tabs')
+    await press(['shift+Tab'], {}, 'password')
+    expect(await focused()).toBe('tabs')
+  })
+})
+
+const ASCII = String.fromCharCode(...Array.from({ length: 95 }, (_, index) => 32 + index))
+const TEXTS = {
+  'every printable character of ASCII': ASCII,
+  accents: 'àáâãäåæçèéêëìíîïðñòóôõöøùúûüýþÿ ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÐÑÒÓÔÕÖØÙÚÛÜÝÞß šžőűłđąęśćź ŠŽŐŰŁ',
+  'Greek and Cyrillic': 'Καλημέρα κόσμε, Здравствуй, мир! Ђђ Љљ Її Ґґ',
+  'right-to-left scripts': 'مرحبا بالعالم שלום עולם ‏(1)‎',
+  'Chinese, Japanese and Korean': '漢字仮名交じり文 简体中文 ひらがな カタカナ ｶﾀｶﾅ 한국어 텍스트',
+  'Thai, Hindi and Tamil': 'สวัสดีชาวโลก नमस्ते दुनिया வணக்கம்',
+  emoji: '😀 🎉 ❤️ 👍🏽 👩‍👩‍👧‍👦 🏳️‍🌈 🇩🇪🇯🇵 1️⃣ 👩🏿‍🚀',
+  'combining marks': 'e\u0301 o\u0308 n\u0303 a\u030A\u0323 Z\u0351\u036B\u0343 q\u0307\u0323',
+  symbols: '€ £ ¥ © ® ™ § ¶ • … – — “quotes” ‘single’ «guillemets» ← ↑ → ↓ ∀x∈ℝ ½ ¼ ² ³ ± × ÷ √ ∞ ≠ ≤ ≥ 𝒜 𝔅 𝕮',
+  'odd spaces and marks': 'a\u00A0b\u2009c\u200Bd\u00ADe\u2060f\uFEFFg\uE000h\uF8FFi\uFFFDj',
+}
+
+describe('typing', () => {
+  test.each(Object.entries(TEXTS))('%s gives exactly this text, and each key names its character', async (_name, text) => {
+    const { value, record } = await type(text)
+    expect(value).toBe(text)
+    const basic = (characters: (string | undefined)[]) => characters.filter((character) => character!.length === 1 && character! <= '\uFFFF')
+    expect(basic(written(record).map(({ key }) => key))).toEqual(Array.from(text).filter((character) => character.length === 1))
+    expect(of(record, 'compositionstart', 'compositionend')).toEqual([])
+    expect(record.every(({ trusted }) => trusted)).toBe(true)
+  })
+
+  test('line breaks of every kind are the Return key', async () => {
+    const { value, record } = await type('one\ntwo\r\nthree\n\n\r\nfour\rfive')
+    expect(value).toBe('one\ntwo\nthree\n\n\nfour\nfive')
+    expect(of(record, 'keydown').filter(({ key }) => key === 'Enter')).toHaveLength(6)
+  })
+
+  test('a tab is the Tab key: an editor takes it, elsewhere it moves the focus', async () => {
+    expect((await type('\tone\n\t\ttwo', 'tabs')).value).toBe('\tone\n\t\ttwo')
+    const { value } = await type('here\tthere', 'text')
+    expect([value, await content('tabs')]).toEqual(['here', '\tone\n\t\ttwothere'])
+  })
+
+  test.each([1, 2, 3])('300 different characters in any order are typed exactly (order %i)', async (seed) => {
+    const random = seeded(seed)
+    const ranges = [0xa1, 0x391, 0x410, 0x5d0, 0x627, 0x3041, 0x4e00, 0xac00, 0x2200, 0x1f600, 0x1f400, 0x20000]
+    const different = ranges.flatMap((from) => Array.from({ length: 25 }, (_, index) => String.fromCodePoint(from + index))).filter((c) => c !== '\u00AD')
+    const text = different
+      .map((character) => [random(), character] as const)
+      .toSorted(([a], [b]) => a - b)
+      .map(([, character]) => character)
+      .join('')
+    expect(Array.from(text).length).toBeGreaterThanOrEqual(299)
+    const { value, record } = await type(text)
+    expect(value).toBe(text)
+    const basic = Array.from(text).filter((character) => character.length === 1)
+    expect(written(record).flatMap(({ key }) => (key!.length === 1 ? [key] : []))).toEqual(basic)
+  })
+
+  test('1,000 characters of many kinds without a delay are exact', async () => {
+    const all = Array.from(Object.values(TEXTS).join('')).filter((character) => !/\p{M}|\p{Cf}/u.test(character))
+    const random = seeded(7)
+    const text = Array.from({ length: 1_000 }, () => (random() < 0.8 ? ASCII[Math.floor(random() * 95)]! : all[Math.floor(random() * all.length)]!)).join('')
+    expect((await type({ text, delay: 0 })).value).toBe(text)
+  })
+
+  test('delay is the time from one character to the next', async () => {
+    const { value, record } = await type({ text: 'abCdé漢fgh', delay: 80 })
+    expect(value).toBe('abCdé漢fgh')
+    expect(sum(gaps(record))).toBeGreaterThanOrEqual(8 * 80 * 0.9)
+    expect(Math.min(...gaps(record))).toBeGreaterThan(30)
+  })
+
+  test('smooth typing is uneven and exact', async () => {
+    const text = 'The quick brown fox, it seems, jumps over the lazy dog. Again.'
+    const { value, record } = await type({ text, smooth: true, delay: 40 })
+    expect(value).toBe(text)
+    const times = gaps(record)
+    const mean = sum(times) / times.length
+    const deviation = Math.sqrt(sum(times.map((time) => (time - mean) ** 2)) / times.length)
+    expect(mean).toBeGreaterThan(25)
+    expect(deviation / mean).toBeGreaterThan(0.2)
+    // Keys are held a while, as no program does.
+    const held = of(record, 'keyup').filter(({ key }) => key !== 'Shift')
+    expect(sum(held.map(({ at }) => at)) - sum(written(record).map(({ at }) => at))).toBeGreaterThan(held.length * 5)
+  })
+
+  test('mistakes are made and corrected, and the text is exact in the end', async () => {
+    const text = 'Every sentence of this text is typed by a hand that errs now and then but never leaves an error behind, for it reads what it has written.'
+    const { value, record } = await type({ text, typo_chance: 0.1, delay: 15 })
+    expect(value).toBe(text)
+    const back = of(record, 'keydown').filter(({ key }) => key === 'Backspace').length
+    expect(back).toBeGreaterThan(0)
+    expect(written(record)).toHaveLength(text.length + 2 * back)
+  })
+
+  test.each([
+    ['ASCII', ASCII],
+    ['other letters', 'äÖß Жж Ωω ıİ ǆǅ 漢'],
+  ])('with Caps Lock on text is still exact, and Caps Lock is still on behind it: %s', async (_name, text) => {
+    await computer.pressKey(id, { keys: ['Caps_Lock'] })
+    try {
+      const { value, record } = await type(text)
+      expect(value).toBe(text)
+      expect(of(record, 'keydown').some(({ capsLock }) => capsLock)).toBe(false)
+      expect((await press(['Left'])).find(({ key }) => key === 'ArrowLeft')).toMatchObject({ type: 'keydown', capsLock: true })
+    } finally {
+      await computer.pressKey(id, { keys: ['Caps_Lock'] })
+    }
+    expect((await press(['a'])).find(({ key }) => key === 'a')).toMatchObject({ type: 'keydown', capsLock: false })
+  })
+
+  test.each(['password', 'rich'] as const)('works in a field of another kind: %s', async (field) => {
+    const text = 'pässwörd 漢字 😀 <b>&amp;'
+    expect((await type(text, field)).value).toBe(text)
+  })
+
+  test('a page that lets no key do anything still hears every key', async () => {
+    const { value, record } = await type('Hé漢o', 'deaf')
+    expect(value).toBe('')
+    expect(written(record).map(({ key }) => key)).toEqual(['H', 'é', '漢', 'o'])
+  })
+
+  test('leaves every other key as it was', async () => {
+    // A character alone is the name of its key, but for the plus of combinations.
+    const names = Array.from(ASCII.trim()).filter((character) => character !== '+')
+    const pairs = async () => written(await press(names)).map(({ key, code, location }) => [key, code, location])
+    const before = await pairs()
+    expect(before.map(([key]) => key)).toEqual(names)
+    await type(Object.values(TEXTS).join(''))
+    expect(await pairs()).toEqual(before)
+    expect((await press(['F9', 'Home', 'Multi_key', 'KP_Add'])).filter((entry) => entry.type === 'keydown').map(({ code }) => code)).toEqual(
+      expect.arrayContaining(['F9', 'Home', 'NumpadAdd']),
+    )
+  })
+
+  test.each([
+    ['slow text', { text: 'abcdefghijklmnopqrstuvwxyz'.repeat(20), delay: 100 }, 'type'],
+    ['smooth text', { text: 'Some Words '.repeat(50), smooth: true }, 'type'],
+    ['held keys', { keys: ['a', 'Shift_L', 'ctrl'], duration: 60_000 }, 'press_key'],
+  ])('a caller who leaves in the middle of %s ends it, with no key down', async (_what, body, operation) => {
+    await begin('deaf')
+    const leave = new AbortController()
+    const [method, headers] = ['POST', { 'content-type': 'application/json' }]
+    const call = cloud.fetch(`/browsers/${id}/computer/${operation}`, { method, headers, body: JSON.stringify(body), signal: leave.signal })
+    const left = call.then(
+      () => 'answered',
+      () => 'left',
+    )
+    await until('some keys', TAKE_MS, async () => of(await recorded(session.page), 'keydown').length >= 3)
+    leave.abort()
+    expect(await left).toBe('left')
+    // The next caller's turn comes when it has ended.
+    await computer.pressKey(id, { keys: ['F8'] })
+    const record = await ended()
+    const count = (type: string) => of(record, type).filter(({ repeat }) => !repeat).length
+    expect(count('keyup')).toBe(count('keydown'))
+    const length = (await recorded(session.page)).length
+    await sleep(400)
+    expect((await recorded(session.page)).length).toBe(length)
+    expect((await press(['a']))[0]).toMatchObject({ key: 'a', shift: false, ctrl: false })
+  })
+})
+
+test.each([
+  ['headless', true],
+  ['headful', false],
+])('a new %s session gives the keyboard to the page it was started with', async (_kind, headless) => {
+  const before = session
+  session = await openSession(cloud, { timeout_seconds: 300, headless, start_url: pages.url('writing.html') })
+  try {
+    await session.page.waitForURL(pages.url('writing.html'))
+    await painted()
+    await begin('text')
+    await computer.typeText(session.id, { text: 'abc' })
+    await until('the text', TAKE_MS, async () => (await content('text')) === 'abc')
+  } finally {
+    await session[Symbol.asyncDispose]()
+    session = before
+  }
+})
+
+test('a headful session takes the same keys and texts', async () => {
+  const headless = session
+  session = await openSession(cloud, { timeout_seconds: 300, headless: false })
+  try {
+    id = session.id
+    await open()
+    expect((await type(Object.values(TEXTS).join(''))).value).toBe(Object.values(TEXTS).join(''))
+    expect(written(await press(['ctrl+a', 'Delete', 'é'], {}, 'text')).map(({ key }) => key)).toEqual(['Control', 'a', 'Delete', 'é'])
+    expect(await content('text')).toBe('é')
+  } finally {
+    await session[Symbol.asyncDispose]()
+    ;({ id } = session = headless)
+  }
+})
