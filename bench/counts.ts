@@ -11,6 +11,16 @@ export interface Counts {
   gotos: number
   screenshots: number
   roundTrips: number
+  /** Calls of the computer controls one at a time. */
+  moves: number
+  clicks: number
+  positions: number
+  /** Batches of them, and texts. */
+  moveBatches: number
+  mixedBatches: number
+  typings: number
+  /** Rounds of several callers at once. */
+  callers: number
   /** Pairs of a session and a bare browser whose memory and idle CPU are compared, and for how long. */
   costs: number
   idleMs: number
@@ -27,10 +37,36 @@ const FULL: Counts = {
   gotos: 40,
   screenshots: 30,
   roundTrips: 1000,
+  moves: 200,
+  clicks: 100,
+  positions: 500,
+  moveBatches: 50,
+  mixedBatches: 30,
+  typings: 20,
+  callers: 20,
   costs: 3,
   idleMs: 10_000,
   cpuLives: 5,
 }
-const QUICK: Counts = { cold: 3, warm: 5, lives: 3, fives: 1, connects: 10, gotos: 5, screenshots: 5, roundTrips: 500, costs: 1, idleMs: 3_000, cpuLives: 1 }
+const QUICK: Counts = {
+  cold: 3,
+  warm: 5,
+  lives: 3,
+  fives: 1,
+  connects: 10,
+  gotos: 5,
+  screenshots: 5,
+  roundTrips: 500,
+  moves: 20,
+  clicks: 20,
+  positions: 50,
+  moveBatches: 5,
+  mixedBatches: 3,
+  typings: 3,
+  callers: 2,
+  costs: 1,
+  idleMs: 3_000,
+  cpuLives: 1,
+}
 
 export const countsOf = (env: NodeJS.ProcessEnv): Counts => (env.BENCH_QUICK === '1' ? QUICK : FULL)

@@ -1,13 +1,16 @@
 // The benchmark: Cob beside bare Chromium, in one run on one machine. Slowness is told, never failed by.
 import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
 import { PACKAGE_DIR } from '../src/base/paths.ts'
 import { startChromium, startDisplay } from './bare.ts'
 import type { Bench } from './bench.ts'
+import { measureCallers } from './callers.ts'
 import { firstAnswer } from './cdp.ts'
 import { measureCold } from './cold.ts'
 import { measureCpuLife, measureRest } from './costs.ts'
 import { countsOf } from './counts.ts'
 import type { Row } from './figures.ts'
+import { measureHands } from './hands.ts'
 import { measureLink } from './link.ts'
 import { measureLives, measureLivesTogether } from './lives.ts'
 import { servePages } from './pages.ts'
@@ -17,6 +20,7 @@ import { machine, table, writeJson, type Report } from './report.ts'
 import { say } from './say.ts'
 import { measureScreenshots } from './screenshots.ts'
 import { startService, type Service } from './sessions.ts'
+import { measureTyping } from './typing.ts'
 import { openMeter, watchOthers } from './usage.ts'
 import { measureWarm } from './warm.ts'
 
@@ -25,7 +29,19 @@ const RUN_MS = 30 * 60_000
 /** How long a run waits, all in all, for other programs to leave the machine alone. BENCH_PATIENCE_SECONDS says otherwise. */
 const PATIENCE_SECONDS = 60
 
-const file = resolve(process.argv[2] ?? join(PACKAGE_DIR, 'bench-results/latest.json'))
+const SECTIONS = ['start', 'costs', 'link', 'computer', 'warm', 'fives'] as const
+type Section = (typeof SECTIONS)[number]
+
+const { values, positionals } = parseArgs({ allowPositionals: true, options: { only: { type: 'string', multiple: true } } })
+const unknown = values.only?.find((name) => !SECTIONS.some((section) => section === name))
+if (unknown !== undefined) {
+  say(`--only is one of ${SECTIONS.join(', ')}, not "${unknown}"`)
+  process.exit(2)
+}
+/** Whether one of the sections is to be measured: all are, unless --only says which. */
+const wanted = (...sections: Section[]): boolean => !values.only || sections.some((section) => values.only!.includes(section))
+
+const file = resolve(positionals[0] ?? join(PACKAGE_DIR, values.only ? 'bench-results/part.json' : 'bench-results/latest.json'))
 const stop = new AbortController()
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
   process.on(name, () => {
@@ -35,9 +51,10 @@ for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
   })
 
 const rows: Row[] = []
-const step = async (what: string, measure: Promise<Row[]>): Promise<void> => {
+const step = async (section: Section, what: string, measure: () => Promise<Row[]>): Promise<void> => {
+  if (!wanted(section)) return
   say(what)
-  rows.push(...(await measure))
+  rows.push(...(await measure()))
 }
 /** Runs `work` with a service that keeps `warm` browsers in reserve. */
 async function withService(warm: number, signal: AbortSignal, work: (service: Service) => Promise<void>): Promise<void> {
@@ -73,20 +90,24 @@ async function measure(signal: AbortSignal, rest: () => Promise<void>): Promise<
   // Untimed, so that no first measurement pays for what the machine had not read from its disk yet.
   const version = await chromiumVersion(bench)
 
-  {
+  if (wanted('start', 'costs', 'link', 'computer')) {
     await using meter = openMeter('service')
     await using service = await meter.started(() => startService(0, signal))
-    await step('cold starts', measureCold(bench, service))
-    await step('CPU of whole lives', measureCpuLife(bench, service, meter))
-    await step('memory and idle CPU', measureRest(bench, service))
-    await step('connections, round trips, pages', measureLink(bench, service))
-    await step('screenshots', measureScreenshots(bench, service))
+    await step('start', 'cold starts', () => measureCold(bench, service))
+    await step('costs', 'CPU of whole lives', () => measureCpuLife(bench, service, meter))
+    await step('costs', 'memory and idle CPU', () => measureRest(bench, service))
+    await step('link', 'connections, round trips, pages', () => measureLink(bench, service))
+    await step('computer', 'screenshots', () => measureScreenshots(bench, service))
+    await step('computer', 'pointer and keys', () => measureHands(bench, service))
+    await step('computer', 'typing', () => measureTyping(bench, service))
+    await step('computer', 'callers at once', () => measureCallers(bench, service))
   }
-  await withService(1, signal, async (service) => {
-    await step('warm creates', measureWarm(bench, service))
-    await step('lives, one at a time', measureLives(bench, service))
-  })
-  await withService(5, signal, (service) => step('lives, five at a time', measureLivesTogether(bench, service)))
+  if (wanted('warm'))
+    await withService(1, signal, async (service) => {
+      await step('warm', 'warm creates', () => measureWarm(bench, service))
+      await step('warm', 'lives, one at a time', () => measureLives(bench, service))
+    })
+  if (wanted('fives')) await withService(5, signal, (service) => step('fives', 'lives, five at a time', () => measureLivesTogether(bench, service)))
 
   return version
 }

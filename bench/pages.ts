@@ -1,12 +1,15 @@
-// The pages that are opened: a small one, and one that fills a screen with what makes pictures large. Both are still once drawn.
+// The pages that are opened: a small one, one that fills a screen with what makes pictures large, and one to type into. They are still once drawn.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { FIELD } from './field.ts'
+
+type Name = 'small' | 'rich' | 'field'
 
 export interface Pages extends AsyncDisposable {
   /** An address as a session reaches it, and as this machine's own programs do. */
-  inside(name: 'small' | 'rich'): string
-  local(name: 'small' | 'rich'): string
+  inside(name: Name): string
+  local(name: Name): string
 }
 
 const SMALL = '<!doctype html><title>small</title><link rel="icon" href="data:,"><h1>A small page</h1><p>Nothing moves here.</p>'
@@ -53,9 +56,11 @@ const RICH = `<!doctype html><title>rich</title><link rel="icon" href="data:,">
   }
 </script>`
 
+const PAGES: Record<Name, string> = { small: SMALL, rich: RICH, field: FIELD }
+
 export async function servePages(): Promise<Pages> {
   const server = createServer((request, response) => {
-    response.setHeader('content-type', 'text/html; charset=utf-8').end(request.url?.startsWith('/rich') ? RICH : SMALL)
+    response.setHeader('content-type', 'text/html; charset=utf-8').end(PAGES[request.url?.slice(1) as Name] ?? SMALL)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -58,7 +58,7 @@ export function table({ machine, seconds, others, waitedSeconds, quick, rows, re
     unit,
     ...cells(cob),
     '|',
-    ...(beside ? [beside.what, ...cells(beside), '|', beside.p50 > 0 ? (cob.p50 / beside.p50).toFixed(2) : ''] : ['', '', '', '', '', '', '']),
+    ...(beside ? [beside.what, ...cells(beside), '|', beside.p50 > 0 ? ratio(cob.p50 / beside.p50) : ''] : ['', '', '', '', '', '', '']),
   ])
   return [
     `Cob at ${machine.commit}, Chromium ${machine.chromium}, Node ${machine.node}, ${machine.cores} cores, ${machine.memoryGb} GB, Linux ${machine.kernel}`,
@@ -75,6 +75,9 @@ export function table({ machine, seconds, others, waitedSeconds, quick, rows, re
 }
 
 const cells = ({ n, p50, p95, p99 }: Figures): string[] => [String(n), ...[p50, p95, p99].map(short)]
+
+/** What is a small part of the other is told as one of how many. */
+const ratio = (value: number): string => (value < 0.1 && value > 0 ? `1/${(1 / value).toFixed(0)}` : value.toFixed(2))
 
 const short = (value: number): string => value.toFixed(Math.abs(value) < 10 ? 2 : Math.abs(value) < 100 ? 1 : 0)
 

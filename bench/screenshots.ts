@@ -1,22 +1,23 @@
 // A picture of a screen full of things: by our API, and by the ffmpeg that is commonly spawned for it, of the same page.
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { buffer } from 'node:stream/consumers'
 import sharp from 'sharp'
 import { sleep } from '../src/base/wait.ts'
-import { FILLING, SCREEN, startChromium, type Display } from './bare.ts'
+import { FILLING, SCREEN, startChromium } from './bare.ts'
 import type { Bench } from './bench.ts'
 import { openPage } from './drive.ts'
 import { row, timed, type Row } from './figures.ts'
 import { say } from './say.ts'
 import type { Service } from './sessions.ts'
-import { turns } from './turns.ts'
+import { ffmpegShot } from './tools.ts'
+import { again, turns } from './turns.ts'
 
-const FFMPEG_MS = 30_000
 /** Fonts and canvases are drawn, and nothing moves any more. */
 const DRAWN_MS = 2_000
+/** Chromium has handled a moved pointer. */
+const MOVED_MS = 30
+const WARM_UP = 3
 /** Mean difference of two pictures of the same page, of 255, that different toolbars explain. */
 const ALIKE = 12
+const REGION = { x: 760, y: 400, width: 400, height: 300 }
 
 export async function measureScreenshots(bench: Bench, service: Service): Promise<Row[]> {
   const { counts, display, pages, signal } = bench
@@ -24,37 +25,60 @@ export async function measureScreenshots(bench: Bench, service: Service): Promis
   const session = scope.use(await service.create())
   const bare = scope.use(await startChromium(display, FILLING, signal))
   await Promise.all([openPage(session.cdpUrl, pages.inside('rich')), openPage(bare.cdpUrl, pages.local('rich'))])
+  await session.computer('cursor', { hidden: false })
   await sleep(DRAWN_MS, signal)
+  await compare(await session.computer('screenshot'), await ffmpegShot(display, signal))
 
-  await compare(await session.screenshot(), await ffmpegShot(display, signal))
-  const sizes: number[][] = [[], []]
-  const shoot = async (take: () => Promise<Buffer>, into: number[]) => {
-    const { ms, result } = await timed(take)
-    into.push(result.length / 1e6)
+  const sizes: [number[], number[]] = [[], []]
+  let last: Buffer = Buffer.alloc(0)
+  const tally = { repeated: 0, redrawn: 0 }
+  const shoot = async (body?: object) => {
+    const { ms, result } = await timed(() => session.computer('screenshot', body))
+    const same = result.equals(last)
+    last = result
+    return { ms, same }
+  }
+  // A screen that is as it was is answered with its last picture. So before each of these the pointer goes to another place in the region.
+  let moves = 0
+  const changed = async (body?: object) => {
+    await session.computer('move_mouse', { x: REGION.x + 100 + ((moves++ * 7) % 200), y: REGION.y + 150, smooth: false })
+    await sleep(MOVED_MS, signal)
+    const { ms, same } = await shoot(body)
+    if (same) tally.repeated++
     return ms
   }
-  const { ours, theirs } = await turns(
+  const still = async () => {
+    const { ms, same } = await shoot()
+    if (!same) tally.redrawn++
+    return ms
+  }
+
+  for (let i = 0; i < WARM_UP; i++) await changed()
+  const pictures = await turns(
     bench,
     counts.screenshots,
-    () => shoot(() => session.screenshot(), sizes[0]!),
-    () => shoot(() => ffmpegShot(display, signal), sizes[1]!),
+    async () => {
+      const ms = await changed()
+      sizes[0].push(last.length / 1e6)
+      return ms
+    },
+    async () => {
+      const { ms, result } = await timed(() => ffmpegShot(display, signal))
+      sizes[1].push(result.length / 1e6)
+      return ms
+    },
   )
+  const regions = await again(bench, counts.screenshots, () => changed({ region: REGION }))
+  await shoot()
+  const stills = await again(bench, counts.screenshots, still)
+  if (tally.repeated > 0) say(`${tally.repeated} screenshots show what the one before showed: the screen had not changed, or was not looked at`)
+  if (tally.redrawn > 0) say(`${tally.redrawn} of ${counts.screenshots} screenshots of a still screen differ from the one before`)
   return [
-    row('screenshot', 'screenshot 1920x1080, rich page', 'ms', ours, { what: 'ffmpeg spawned', samples: theirs }),
-    row('screenshot_size', 'its PNG', 'MB', sizes[0]!, { what: 'its PNG', samples: sizes[1]! }),
+    row('screenshot', 'screenshot 1920x1080, rich page, changed', 'ms', pictures.ours, { what: 'ffmpeg spawned', samples: pictures.theirs }),
+    row('screenshot_size', '  its PNG', 'MB', sizes[0], { what: '  its PNG', samples: sizes[1] }),
+    row('screenshot_region', `screenshot ${REGION.width}x${REGION.height} of it, changed`, 'ms', regions),
+    row('screenshot_still', 'screenshot 1920x1080 of it, unchanged', 'ms', stills),
   ]
-}
-
-async function ffmpegShot({ name }: Display, signal: AbortSignal): Promise<Buffer> {
-  const size = `${SCREEN.width}x${SCREEN.height}`
-  const child = spawn(
-    'ffmpeg',
-    ['-loglevel', 'error', '-f', 'x11grab', '-video_size', size, '-i', name, '-frames:v', '1', '-f', 'image2pipe', '-c:v', 'png', '-'],
-    { stdio: ['ignore', 'pipe', 'inherit'], signal, timeout: FFMPEG_MS, killSignal: 'SIGKILL' },
-  )
-  const [picture, [code]] = await Promise.all([buffer(child.stdout), once(child, 'close')])
-  if (code !== 0) throw new Error(`ffmpeg ended with ${code}`)
-  return picture
 }
 
 /** Makes sure that the two ways show the same page at the same size: otherwise their times say nothing. */

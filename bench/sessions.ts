@@ -1,7 +1,8 @@
-// A service to measure, and its sessions by plain HTTP: fetch with keep-alive, as thin as a client gets.
+// A service to measure, and its sessions by plain HTTP with keep-alive, as thin as a client gets.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startCloud, type Cloud } from '../test/support/cloud.ts'
+import { openCalls, type Calls } from './calls.ts'
 import { say } from './say.ts'
 
 const CALL_MS = 120_000
@@ -13,7 +14,7 @@ export interface Session extends AsyncDisposable {
   cdpUrl: string
   /** Ends it; disposing does too, when it has not been. */
   delete(): Promise<void>
-  screenshot(): Promise<Buffer>
+  computer: Calls['computer']
 }
 
 export interface Service extends AsyncDisposable {
@@ -44,16 +45,18 @@ export async function startService(warm: number, signal: AbortSignal): Promise<S
         session_id: string
         cdp_ws_url: string
       }
+      const calls = openCalls(cloud, id, signal)
       let ended = false
       const end = async () => {
         ended = true
+        calls[Symbol.dispose]()
         await (await call('DELETE', `/browsers/${id}`)).arrayBuffer()
       }
       return {
         id,
         cdpUrl,
         delete: end,
-        screenshot: async () => Buffer.from(await (await call('POST', `/browsers/${id}/computer/screenshot`)).arrayBuffer()),
+        computer: calls.computer,
         // After an interruption the service's own end is what ends its sessions.
         async [Symbol.asyncDispose]() {
           if (!ended && !signal.aborted) await end()

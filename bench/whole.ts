@@ -1,0 +1,10 @@
+// All of a stream in one piece, with less work than node:stream/consumers makes of it.
+import { once } from 'node:events'
+import type { Readable } from 'node:stream'
+
+export async function whole(stream: Readable): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  stream.on('data', (chunk: Buffer) => chunks.push(chunk))
+  await once(stream, 'end')
+  return Buffer.concat(chunks)
+}
