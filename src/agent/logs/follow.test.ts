@@ -1,0 +1,204 @@
+// Files read and followed, over everything that happens to logs.
+import { execFileSync } from 'node:child_process'
+import {
+  appendFileSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { sleep, until, within } from '../../base/wait.ts'
+import { readLines } from './follow.ts'
+import { MAX_LINE_BYTES } from './lines.ts'
+
+const never = new AbortController().signal
+let dir: string
+let file: string
+beforeAll(() => void (dir = mkdtempSync(join(tmpdir(), 'cob-follow-'))))
+afterAll(() => rmSync(dir, { recursive: true, force: true }))
+let count = 0
+beforeEach(() => void (file = join(dir, `log-${count++}`)))
+
+async function whole(path: string): Promise<string[]> {
+  const lines: string[] = []
+  for await (const line of readLines(path, false, never)) lines.push(line)
+  return lines
+}
+
+/** A follower that has opened the file, and what it tells next. */
+async function follow(path: string) {
+  const leaving = new AbortController()
+  const lines = readLines(path, true, leaving.signal)
+  let waiting = lines.next()
+  waiting.catch(() => {})
+  await until('the follower', 5_000, () => readdirSync('/proc/self/fd').some((fd) => attempt(() => readlinkSync(`/proc/self/fd/${fd}`)) === path))
+  return {
+    async next(): Promise<string | undefined> {
+      const { value, done } = await within('a line', 3_000, waiting)
+      if (done) return undefined
+      waiting = lines.next()
+      waiting.catch(() => {})
+      return value
+    },
+    async [Symbol.asyncDispose]() {
+      leaving.abort(new Error('left'))
+      await lines.return(undefined).catch(() => {})
+    },
+  }
+}
+
+describe('reading', () => {
+  test('tells what is there, with the last line though it has no end', async () => {
+    writeFileSync(file, 'one\n\ntwo\r\nthree')
+    expect(await whole(file)).toEqual(['one', '', 'two', 'three'])
+  })
+
+  test('ends though somebody writes faster than it reads', async () => {
+    writeFileSync(file, 'x\n'.repeat(100_000))
+    let lines = 0
+    for await (const _ of readLines(file, false, never)) if (++lines % 1_000 === 0) appendFileSync(file, 'y\n'.repeat(2_000))
+    expect(lines).toBe(100_000)
+  })
+
+  test('reads files that tell no size', async () => {
+    expect(await whole('/proc/self/status')).toContain(`Pid:\t${process.pid}`)
+  })
+
+  test('what cannot be read is told in one line, at once', async () => {
+    writeFileSync(file, '')
+    execFileSync('mkfifo', [join(dir, 'fifo')])
+    mkdirSync(join(dir, 'folder'))
+    symlinkSync('circle', join(dir, 'circle'))
+    symlinkSync('fifo', join(dir, 'to-fifo'))
+    for (const [name, words] of [
+      ['nothing', 'there is no such file'],
+      ['fifo', 'no regular file'],
+      ['to-fifo', 'no regular file'],
+      ['folder', 'no regular file'],
+      ['circle', 'circle'],
+      ['x'.repeat(300), 'too long'],
+      [`log-${count - 1}/x`, 'there is no such file'],
+    ] as const)
+      for (const follows of [true, false]) {
+        const lines = readLines(join(dir, name), follows, never)
+        expect((await within('a line', 2_000, lines.next())).value).toMatch(new RegExp(`^cannot read .*${words}`))
+        expect((await lines.next()).done).toBe(true)
+      }
+    for (const device of ['/dev/zero', '/dev/tty', '/dev/ptmx', '/dev/stdin', '/proc/self/mem'])
+      expect(await within('a line', 2_000, whole(device))).toEqual([expect.stringMatching(/^cannot read /)])
+  })
+
+  test('a huge file without a line is left as soon as its reader leaves', async () => {
+    writeFileSync(file, '')
+    truncateSync(file, 2 ** 40)
+    const leaving = new AbortController()
+    const reading = readLines(file, false, leaving.signal).next()
+    setTimeout(() => leaving.abort(new Error('left')), 50)
+    await expect(within('the reader', 2_000, reading)).rejects.toThrow('left')
+  })
+})
+
+describe('following', () => {
+  test('starts at the end, and tells a line when it is whole', async () => {
+    writeFileSync(file, 'old\n')
+    await using log = await follow(file)
+    appendFileSync(file, 'ne')
+    await sleep(250)
+    appendFileSync(file, 'w\nnext\n')
+    expect([await log.next(), await log.next()]).toEqual(['new', 'next'])
+  })
+
+  test('goes on with the file that takes the place of a rotated one, after the last of the old', async () => {
+    writeFileSync(file, '')
+    await using log = await follow(file)
+    appendFileSync(file, 'a\n')
+    renameSync(file, `${file}.1`)
+    appendFileSync(`${file}.1`, 'late\nunfinished')
+    writeFileSync(file, 'b\n')
+    expect([await log.next(), await log.next(), await log.next(), await log.next()]).toEqual(['a', 'late', 'unfinished', 'b'])
+    renameSync(file, `${file}.2`)
+    await sleep(600)
+    writeFileSync(file, 'c\n')
+    expect(await log.next()).toBe('c')
+  })
+
+  test('a rotated file is still read when its writer hears of it later', async () => {
+    writeFileSync(file, '')
+    await using log = await follow(file)
+    renameSync(file, `${file}.1`)
+    writeFileSync(file, 'new\n')
+    await sleep(200)
+    appendFileSync(`${file}.1`, 'late\n')
+    expect([await log.next(), await log.next()]).toEqual(['late', 'new'])
+  })
+
+  test('begins again at the start of a truncated file', async () => {
+    writeFileSync(file, 'x'.repeat(1_000))
+    await using log = await follow(file)
+    appendFileSync(file, 'tail without end')
+    await sleep(250)
+    copyFileSync(file, `${file}.1`)
+    truncateSync(file)
+    appendFileSync(file, 'again\n')
+    expect([await log.next(), await log.next()]).toEqual(['tail without end', 'again'])
+  })
+
+  test('a file that is removed may come back', async () => {
+    writeFileSync(file, '')
+    await using log = await follow(file)
+    unlinkSync(file)
+    await sleep(500)
+    writeFileSync(file, 'back\n')
+    expect(await log.next()).toBe('back')
+  })
+
+  test('ends in words when something else takes the place of the file', async () => {
+    writeFileSync(file, '')
+    await using log = await follow(file)
+    unlinkSync(file)
+    execFileSync('mkfifo', [file])
+    expect(await log.next()).toMatch(/no regular file/)
+    expect(await log.next()).toBeUndefined()
+  })
+
+  test('a line of 1 MB is cut, and the next is whole', async () => {
+    writeFileSync(file, '')
+    await using log = await follow(file)
+    appendFileSync(file, `${'x'.repeat(1_000_000)}\nnext\n`)
+    const line = await log.next()
+    expect(line!.length).toBeLessThan(MAX_LINE_BYTES + 100)
+    expect(line).toContain(`${1_000_000 - MAX_LINE_BYTES} bytes of this line were cut`)
+    expect(await log.next()).toBe('next')
+  })
+
+  test('two megabytes in bursts arrive whole and in order', async () => {
+    writeFileSync(file, '')
+    await using log = await follow(file)
+    const writing = (async () => {
+      for (let i = 0; i < 20_000; i++) {
+        appendFileSync(file, `${i} ${'x'.repeat(90)}\n`)
+        if (i % 500 === 0) await sleep(5)
+      }
+    })()
+    for (let i = 0; i < 20_000; i++) if (!(await log.next())?.startsWith(`${i} `)) throw new Error(`line ${i} is another`)
+    await writing
+  })
+})
+
+function attempt(look: () => string): string | undefined {
+  try {
+    return look()
+  } catch {
+    return undefined // it was closed in between
+  }
+}

@@ -1,0 +1,39 @@
+// The logs contract, answered by files and by what the instance's programs said.
+import type { Handlers } from '../../http/route.ts'
+import type { LogEvent, logs, ProgramName } from './contract.ts'
+import { readLines } from './follow.ts'
+import type { LogRing } from './ring.ts'
+
+/** What logs are read from: real in an instance, refused by the fake driver. */
+export interface Logs {
+  file(path: string, follow: boolean, signal: AbortSignal): AsyncIterable<LogEvent>
+  program(name: ProgramName, follow: boolean, signal: AbortSignal): AsyncIterable<LogEvent>
+}
+
+/** Where the words of the instance's programs are: in memory, or in a file that its owner keeps small. */
+export type Programs = Record<ProgramName, LogRing | string>
+
+export function openLogs(programs: Programs): Logs {
+  const file = (path: string, follow: boolean, signal: AbortSignal) => events(readLines(path, follow, signal), (message) => ({ message, at: new Date() }))
+  return {
+    file,
+    program(name, follow, signal) {
+      const source = programs[name]
+      return typeof source === 'string' ? file(source, follow, signal) : events(source.read(follow, signal), ({ text, at }) => ({ message: text, at }))
+    },
+  }
+}
+
+async function* events<T>(lines: AsyncIterable<T>, told: (line: T) => { message: string; at: Date }): AsyncGenerator<LogEvent> {
+  for await (const line of lines) {
+    const { message, at } = told(line)
+    yield { event: 'log', message, timestamp: at.toISOString() }
+  }
+}
+
+export function logHandlers(from: Logs): Handlers<typeof logs> {
+  return {
+    streamLogs: ({ query: { source, path, supervisor_process: program, follow }, signal }) =>
+      source === 'path' ? from.file(path!, follow, signal) : from.program(program!, follow, signal),
+  }
+}

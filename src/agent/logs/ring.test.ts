@@ -1,0 +1,54 @@
+// The last words of a program: all of them, or those to come.
+import { expect, test } from 'vitest'
+import { LogRing } from './ring.ts'
+
+const never = new AbortController().signal
+
+async function kept(ring: LogRing): Promise<string[]> {
+  const lines: string[] = []
+  for await (const { text } of ring.read(false, never)) lines.push(text)
+  return lines
+}
+
+test('what is kept is told with its time, and ends', async () => {
+  const ring = new LogRing()
+  expect(await kept(ring)).toEqual([])
+  const before = Date.now()
+  ring.add('one')
+  ring.add('two')
+  const first = await ring.read(false, never).next()
+  expect(first.value!.at.getTime()).toBeGreaterThanOrEqual(before)
+  expect(await kept(ring)).toEqual(['one', 'two'])
+})
+
+test('a follower gets what is said from its coming on, and leaves by its signal', async () => {
+  const ring = new LogRing()
+  ring.add('old')
+  const leaving = new AbortController()
+  const lines = ring.read(true, leaving.signal)
+  const next = lines.next()
+  ring.add('new')
+  expect((await next).value!.text).toBe('new')
+  const waiting = lines.next()
+  leaving.abort(new Error('left'))
+  await expect(waiting).rejects.toThrow('left')
+})
+
+test('a follower that is too slow is told how many lines it lost', async () => {
+  const ring = new LogRing(1_000)
+  const lines = ring.read(true, never)
+  const first = lines.next()
+  for (let i = 0; i < 50; i++) ring.add(`line ${i}`)
+  const last = (await kept(ring)).length
+  expect((await first).value!.text).toBe(`[${50 - last} lines were dropped before they were read]`)
+  expect((await lines.next()).value!.text).toBe(`line ${50 - last}`)
+})
+
+test('neither many lines nor long ones hold more than the limit', async () => {
+  const ring = new LogRing(50_000)
+  for (let i = 0; i < 10_000; i++) ring.add('')
+  expect((await kept(ring)).length).toBeLessThanOrEqual(500)
+  ring.add('x'.repeat(10_000_000))
+  const lines = await kept(ring)
+  expect(lines.at(-1)!.length).toBe(16 * 1024 + 1)
+})

@@ -1,0 +1,55 @@
+// The last words of a program, kept in memory for whoever asks for them.
+import { Bell } from '../../base/bell.ts'
+
+/** Kept of one program. */
+const KEPT_BYTES = 256 * 1024
+/** Of one line. */
+const MAX_LINE = 16 * 1024
+/** What a line costs beside its text, and at least: an empty one costs, too. */
+const LINE_COST = 100
+
+export interface Said {
+  text: string
+  at: Date
+}
+
+export class LogRing {
+  readonly #bell = new Bell()
+  readonly #limit: number
+  #lines: Said[] = []
+  #bytes = 0
+  /** Lines that were there once. */
+  #gone = 0
+
+  constructor(limit = KEPT_BYTES) {
+    this.#limit = limit
+  }
+
+  add(line: string): void {
+    const text = line.length > MAX_LINE ? `${line.slice(0, MAX_LINE)}…` : line
+    this.#lines.push({ text, at: new Date() })
+    this.#bytes += cost(text)
+    while (this.#bytes > this.#limit && this.#lines.length > 1) {
+      this.#bytes -= cost(this.#lines.shift()!.text)
+      this.#gone++
+    }
+    this.#bell.ring()
+  }
+
+  /** With `follow`, the lines said from now on; without, those that are kept. Who reads too slowly is told how many lines are lost. */
+  async *read(follow: boolean, signal: AbortSignal): AsyncGenerator<Said> {
+    const end = this.#gone + this.#lines.length
+    let next = follow ? end : this.#gone
+    while (follow || next < end) {
+      if (next < this.#gone) {
+        const text = `[${this.#gone - next} lines were dropped before they were read]`
+        next = this.#gone
+        yield { text, at: new Date() }
+      } else if (next < this.#gone + this.#lines.length) yield this.#lines[next++ - this.#gone]!
+      else await this.#bell.heard(signal)
+    }
+  }
+}
+
+/** JavaScript keeps a character in up to two bytes. */
+const cost = (text: string): number => text.length * 2 + LINE_COST

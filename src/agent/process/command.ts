@@ -1,0 +1,88 @@
+// From what a caller asks to run to the command line, environment and folder of a process; refused before anything starts.
+import { accessSync, constants, statSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { fault, type FieldProblem } from '../../http/fault.ts'
+import type { Exec } from './contract.ts'
+import { identityOf, type Identity } from './users.ts'
+
+export interface Command {
+  /** File and arguments. */
+  line: string[]
+  env: Record<string, string>
+  cwd: string
+}
+
+/** What programs get when their caller says nothing. */
+export interface Defaults {
+  env: Record<string, string>
+  cwd: string
+}
+
+/** The user that everything in an instance runs as, who needs no namespace to be it. */
+const KERNEL = 1000
+
+/** Linux takes no longer argument or variable, with its closing zero (MAX_ARG_STRLEN). */
+const MAX_TEXT_BYTES = 131_072 - 1
+
+/** @throws 400 naming `cwd`, `command`, `args`, `env` or `as_user` */
+export function commandOf(asked: Omit<Exec, 'timeout_sec'>, defaults: Defaults): Command {
+  const problems = tooLong(asked)
+  if (problems.length > 0) throw fault.invalid(problems)
+  const cwd = asked.cwd ?? defaults.cwd
+  if (!isFolder(cwd)) throw fault.field('cwd', `there is no folder "${cwd}"`)
+  const identity = identityOf(asked)
+  const env = { ...defaults.env, ...variablesOf(identity, defaults.env.PATH), ...asked.env }
+  findProgram(asked.command, cwd, env.PATH ?? '')
+  return { line: [...becoming(identity), asked.command, ...asked.args], env, cwd }
+}
+
+/**
+ * The command that makes its program another user: in a user namespace in which the wanted number stands for ours. To the
+ * program it is that user; to everything outside, files included, it stays `kernel`. So root has every capability over what
+ * the namespace owns, which is nothing: it writes no system files, installs no packages, binds no port below 1024, and cannot
+ * change to a third user, for no other number stands for anybody.
+ */
+function becoming(identity: Identity | undefined): string[] {
+  if (!identity || (identity.uid === KERNEL && identity.gid === KERNEL)) return []
+  return ['/usr/bin/unshare', '--user', `--map-user=${identity.uid}`, `--map-group=${identity.gid}`, '--']
+}
+
+// HOME stays: whoever the program takes itself for, /home/kernel is the folder that it can write to.
+function variablesOf(identity: Identity | undefined, path = ''): Record<string, string> {
+  if (identity === undefined) return {}
+  const name = identity.name ?? String(identity.uid)
+  return { USER: name, LOGNAME: name, ...(identity.uid === 0 && { PATH: `${path}:/usr/sbin:/sbin` }) }
+}
+
+function tooLong({ command, args, env }: Pick<Exec, 'command' | 'args' | 'env'>): FieldProblem[] {
+  const texts = [
+    ['command', command] as const,
+    ...args.map((arg, index) => [`args.${index}`, arg] as const),
+    ...Object.entries(env).map(([name, value]) => [`env.${name}`, `${name}=${value}`] as const),
+  ]
+  return texts
+    .filter(([, text]) => Buffer.byteLength(text) > MAX_TEXT_BYTES)
+    .map(([field]) => ({ field, problem: `is longer than ${MAX_TEXT_BYTES} bytes, more than Linux takes` }))
+}
+
+/** As execvp(3) looks for it. @throws 400 naming `command` */
+function findProgram(command: string, cwd: string, path: string): void {
+  const places = command.includes('/') ? [resolve(cwd, command)] : path.split(':').map((folder) => resolve(cwd, folder, command))
+  const files = places.filter(isFile)
+  if (files.some(isExecutable)) return
+  if (files.length > 0) throw fault.field('command', `"${files[0]!}" is not executable`)
+  const hint = /\s/.test(command) ? '; it is not run through a shell: for one, the command is "sh" and args are ["-c", "…"]' : ''
+  throw fault.field('command', `there is no program "${command}"${command.includes('/') ? '' : ' in PATH'}${hint}`)
+}
+
+const isFolder = (path: string): boolean => attempt(() => statSync(path).isDirectory() && (accessSync(path, constants.X_OK), true))
+const isFile = (path: string): boolean => attempt(() => statSync(path).isFile())
+const isExecutable = (path: string): boolean => attempt(() => (accessSync(path, constants.X_OK), true))
+
+function attempt(look: () => boolean): boolean {
+  try {
+    return look()
+  } catch {
+    return false
+  }
+}

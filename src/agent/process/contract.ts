@@ -1,0 +1,179 @@
+// Programs run in the session, as callers see them. Paths are the agent's; the control plane offers them under a browser.
+import { z } from 'zod'
+import { events, json, route } from '../../http/route.ts'
+
+const group = 'Browser Processes'
+
+/** Linux takes no path longer than this (PATH_MAX). */
+const MAX_PATH = 4096
+
+/** Linux takes no single argument or variable of 32 pages or more (MAX_ARG_STRLEN), and 2 MiB of all of them; the body's limit is 1 MiB. */
+const MAX_TEXT = 131_071
+const MAX_ARGS = 20_000
+
+/** Bytes of one call's input. */
+export const MAX_STDIN_BYTES = 4 * 1024 * 1024
+/** As base64, and the JSON around it. */
+const MAX_STDIN_BODY = Math.ceil(MAX_STDIN_BYTES / 3) * 4 + 1024
+
+/** Terminals count their size in 16 bits. */
+const Cells = z.int().min(1).max(65_535)
+
+const program = {
+  /** A program's path, or its name to be looked for in PATH. There is no shell: `sh` with `-c` is one. */
+  command: z.string().min(1).max(MAX_PATH),
+  args: z.array(z.string().max(MAX_TEXT)).max(MAX_ARGS).default([]),
+  /** A folder that is there. `/home/kernel` when absent. */
+  cwd: z
+    .string()
+    .max(MAX_PATH)
+    .refine((path) => path.startsWith('/'), 'must be an absolute path')
+    .nullish(),
+  /** On top of the session's own variables. */
+  env: z
+    .record(
+      z.string().refine((name) => name !== '' && !name.includes('='), 'is no name of a variable'),
+      z.string().max(MAX_TEXT),
+    )
+    .default({}),
+  /** A name of /etc/passwd, a uid, or uid:gid: who the program takes itself for. What it may do stays what `kernel` may do. */
+  as_user: z.string().min(1).max(64).nullish(),
+  /** The program takes itself for root, as in `as_user` 0. Not together with `as_user`. */
+  as_root: z.boolean().default(false),
+  /** Seconds after which the program is ended with all that it started; null and 0 set no limit. */
+  timeout_sec: z.int().min(0).nullish(),
+}
+
+export const ExecBody = z.strictObject(program)
+export type Exec = z.output<typeof ExecBody>
+
+export const SpawnBody = z.strictObject({
+  ...program,
+  /** Input and output are a terminal. */
+  allocate_tty: z.boolean().default(false),
+  /** Size of the terminal; 24 rows and 80 columns when absent. */
+  rows: Cells.optional(),
+  cols: Cells.optional(),
+})
+export type Spawn = z.output<typeof SpawnBody>
+
+const ExecReply = z.object({
+  /** As a shell tells it: 128 + its number for a program that a signal ended. */
+  exit_code: z.int(),
+  stdout_b64: z.string(),
+  stderr_b64: z.string(),
+  duration_ms: z.int(),
+  /** Bytes that were not kept because the stream had more than 8 MiB; absent when all is there. The last line of stderr says it, too. */
+  stdout_missed_bytes: z.int().optional(),
+  stderr_missed_bytes: z.int().optional(),
+})
+export type ExecReply = z.input<typeof ExecReply>
+
+const Stream = z.enum(['stdout', 'stderr'])
+export type Stream = z.output<typeof Stream>
+
+const OutputEvent = z.object({
+  /** With `data_b64`: where it was printed. What a terminal shows is stdout. */
+  stream: Stream.optional(),
+  data_b64: z.string().optional(),
+  /** Bytes of this stream that are gone: printed before what is kept, or faster than this reader read. */
+  missed_bytes: z.int().optional(),
+  /** The last event, with `exit_code`. */
+  event: z.literal('exit').optional(),
+  exit_code: z.int().optional(),
+})
+export type OutputEvent = z.input<typeof OutputEvent>
+
+const Status = z.object({
+  state: z.enum(['running', 'exited']),
+  /** Null while it runs. */
+  exit_code: z.int().nullable(),
+  /** Of one core, the program and all that it started, since the status was last asked for (at least 0.1 s). */
+  cpu_pct: z.number(),
+  /** Resident memory of the program and all that it started. */
+  mem_bytes: z.int(),
+})
+export type Status = z.input<typeof Status>
+
+const Ok = z.object({ ok: z.boolean() })
+const one = z.strictObject({ process_id: z.string() })
+
+export const processes = {
+  execProcess: route({
+    method: 'POST',
+    path: '/process/exec',
+    id: 'execProcess',
+    group,
+    summary: 'Run a program and wait for its end',
+    body: ExecBody,
+    // Its own limit is timeout_sec.
+    deadlineMs: Infinity,
+    faults: ['too_many_requests'],
+    reply: json(ExecReply),
+  }),
+  spawnProcess: route({
+    method: 'POST',
+    path: '/process/spawn',
+    id: 'spawnProcess',
+    group,
+    summary: 'Start a program',
+    body: SpawnBody,
+    faults: ['too_many_requests'],
+    reply: json(z.object({ process_id: z.string(), pid: z.int(), started_at: z.string() })),
+  }),
+  processStatus: route({
+    method: 'GET',
+    path: '/process/{process_id}/status',
+    id: 'processStatus',
+    group,
+    summary: 'Tell how a program is doing',
+    params: one,
+    faults: ['not_found'],
+    reply: json(Status),
+  }),
+  writeProcessStdin: route({
+    method: 'POST',
+    path: '/process/{process_id}/stdin',
+    id: 'writeProcessStdin',
+    group,
+    summary: 'Write to the input of a program',
+    params: one,
+    body: z.strictObject({ data_b64: z.string() }),
+    maxBodyBytes: MAX_STDIN_BODY,
+    faults: ['not_found', 'conflict'],
+    reply: json(z.object({ written_bytes: z.int() })),
+  }),
+  streamProcessOutput: route({
+    method: 'GET',
+    path: '/process/{process_id}/stdout/stream',
+    id: 'streamProcessOutput',
+    group,
+    summary: 'Follow the output of a program from its start to its end',
+    params: one,
+    deadlineMs: Infinity,
+    faults: ['not_found'],
+    reply: events(OutputEvent),
+  }),
+  killProcess: route({
+    method: 'POST',
+    path: '/process/{process_id}/kill',
+    id: 'killProcess',
+    group,
+    summary: 'Send a signal to a program and all that it started',
+    params: one,
+    body: z.strictObject({ signal: z.enum(['TERM', 'KILL', 'INT', 'HUP']).default('TERM') }),
+    faults: ['not_found'],
+    reply: json(Ok),
+  }),
+  resizeProcessTerminal: route({
+    method: 'POST',
+    path: '/process/{process_id}/resize',
+    id: 'resizeProcessTerminal',
+    group,
+    summary: 'Change the size of a terminal',
+    params: one,
+    body: z.strictObject({ rows: Cells, cols: Cells }),
+    faults: ['not_found', 'conflict'],
+    reply: json(Ok),
+  }),
+}

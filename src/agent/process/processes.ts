@@ -1,0 +1,220 @@
+// The programs that callers run in a session: started, waited for, watched, ended.
+import { randomUUID } from 'node:crypto'
+import type { Log } from '../../base/log.ts'
+import { Fault, fault } from '../../http/fault.ts'
+import { DISPLAY } from '../spec.ts'
+import { Capture, type Captured } from './capture.ts'
+import { commandOf, type Command, type Defaults } from './command.ts'
+import type { Exec, ExecReply, OutputEvent, Spawn, Status } from './contract.ts'
+import { Input, Waiting } from './input.ts'
+import { startOnPipes, type Launched, type OnOutput } from './launch.ts'
+import { OutputMemory, type Output } from './output.ts'
+import { Pipes } from './pipes.ts'
+import { marked, Marks, Tree } from './tree.ts'
+
+/** Programs that run at once. What they start themselves is bounded by the instance's own limit. */
+export const MAX_RUNNING = 128
+/** Programs that have ended and can still be asked about; their output as long as there is memory for it (output.ts). */
+export const MAX_ENDED = 256
+
+/** Where programs run, and with which variables: the agent's, without those that are for Node and for us. */
+export function openProcesses(pipeDir: string, log: Log): Processes {
+  const { NODE_COMPILE_CACHE: _cache, COB_AGENT: _spec, ...env } = process.env
+  return new Processes({ env: { ...(env as Record<string, string>), DISPLAY }, cwd: process.cwd() }, pipeDir, log)
+}
+
+/** How long programs that are ended for their caller get between SIGTERM and SIGKILL. */
+const GRACE_MS = 1_000
+
+/** The shortest time over which CPU use is told; the kernel counts in steps of 10 ms. */
+const MIN_CPU_WINDOW_MS = 100
+
+/** Timers hold no more, in milliseconds: 24 days. No session lives that long. */
+const MAX_TIMER_MS = 2 ** 31 - 1
+
+const DEFAULT_SIZE = { rows: 24, cols: 80 }
+
+export type Signal = 'SIGTERM' | 'SIGKILL' | 'SIGINT' | 'SIGHUP'
+
+/** A program that was started by {@link Processes.spawn}. */
+interface Spawned {
+  launched: Launched
+  tree: Tree
+  input: Input
+  output: Output
+  exitCode: number | undefined
+  /** As it was last worked out. */
+  cpu: { at: number; seconds: number; percent: number }
+}
+
+export class Processes {
+  readonly #defaults: Defaults
+  readonly #log: Log
+  readonly #pipes: Pipes
+  readonly #marks = new Marks()
+  readonly #memory = new OutputMemory()
+  readonly #waiting = new Waiting()
+  readonly #captured: Captured = { bytes: 0 }
+  /** In the order of their starts. */
+  readonly #spawned = new Map<string, Spawned>()
+  #running = 0
+
+  /** `pipeDir` is a folder for named pipes, in memory. */
+  constructor(defaults: Defaults, pipeDir: string, log: Log) {
+    this.#defaults = defaults
+    this.#pipes = new Pipes(pipeDir)
+    this.#log = log
+  }
+
+  /**
+   * Runs a program to its end. What it left in the background runs on. When it takes longer than `timeout_sec`, or its caller
+   * leaves, it is ended with all that it started.
+   * @throws 504, which is not repeated, with the end of what it printed
+   */
+  async exec(asked: Exec, signal: AbortSignal): Promise<ExecReply> {
+    using capture = new Capture(this.#captured)
+    const began = performance.now()
+    const { launched, tree } = await this.#start(asked, signal, (command) =>
+      startOnPipes(command, (stream, data) => capture.add(stream, data), this.#pipes, false),
+    )
+    const timeoutMs = limitOf(asked)
+    const ended = await firstOf(launched.exited, timeoutMs, signal)
+    if (typeof ended === 'number') return { exit_code: ended, ...capture.reply(), duration_ms: Math.round(performance.now() - began) }
+    await this.#end(tree)
+    signal.throwIfAborted()
+    const { code, message, headers } = fault.deadline(timeoutMs!)
+    throw new Fault(code, `${message}; "${asked.command}" and all that it started were ended. ${capture.summary()}`, { headers, details: capture.tails() })
+  }
+
+  async spawn(asked: Spawn, signal: AbortSignal): Promise<{ process_id: string; pid: number; started_at: string }> {
+    const output = this.#memory.open()
+    const onOutput: OnOutput = (stream, data) => output.add(stream, data)
+    try {
+      // Loaded before the program is started, so that nothing is awaited in between.
+      const terminal = asked.allocate_tty ? await import('./pty.ts') : undefined
+      const size = { rows: asked.rows ?? DEFAULT_SIZE.rows, cols: asked.cols ?? DEFAULT_SIZE.cols }
+      const { launched, tree } = await this.#start(asked, signal, (command) =>
+        terminal ? terminal.startOnTerminal(command, onOutput, size) : startOnPipes(command, onOutput, this.#pipes, true),
+      )
+      const id = randomUUID()
+      const input = new Input(launched.sink!, this.#waiting)
+      const spawned: Spawned = { launched, tree, input, output, exitCode: undefined, cpu: { at: performance.now(), seconds: 0, percent: 0 } }
+      this.#spawned.set(id, spawned)
+      void this.#follow(spawned, limitOf(asked))
+      return { process_id: id, pid: launched.pid, started_at: new Date().toISOString() }
+    } catch (error) {
+      this.#memory.close(output)
+      throw error
+    }
+  }
+
+  /** CPU use and memory are those of the program and all that it started, while it runs. */
+  status(id: string): Status {
+    const spawned = this.#find(id)
+    if (spawned.exitCode !== undefined) return { state: 'exited', exit_code: spawned.exitCode, cpu_pct: 0, mem_bytes: 0 }
+    const { cpuSeconds, memoryBytes } = spawned.tree.usage()
+    const now = performance.now()
+    const { at, seconds } = spawned.cpu
+    if (now - at >= MIN_CPU_WINDOW_MS)
+      // Less than before when one that had left its parent has ended, and took its count along.
+      spawned.cpu = { at: now, seconds: cpuSeconds, percent: Math.max(0, Math.round(((cpuSeconds - seconds) / (now - at)) * 1_000_000) / 10) }
+    return { state: 'running', exit_code: null, cpu_pct: spawned.cpu.percent, mem_bytes: memoryBytes }
+  }
+
+  /** @throws 409 for a program that has ended or closed its input, or does not read it */
+  async write(id: string, data: Buffer, signal: AbortSignal): Promise<void> {
+    await this.#find(id).input.write(data, signal)
+  }
+
+  /** Everything that is kept of the output, then what comes, then the exit. */
+  output(id: string, signal: AbortSignal): AsyncIterable<OutputEvent> {
+    return this.#find(id).output.read(signal)
+  }
+
+  /** Signals a program and all that it started. One that has ended is no error: whoever asks cannot know that it just did. */
+  async kill(id: string, signal: Signal): Promise<void> {
+    const { tree } = this.#find(id)
+    // Looked for again until there are none: what is killed may just have started another.
+    if (signal === 'SIGKILL') await this.#end(tree, 0)
+    else tree.signal(signal)
+  }
+
+  /** @throws 400 for a program without a terminal, 409 for one that has ended */
+  resize(id: string, size: { rows: number; cols: number }): void {
+    const { launched, exitCode } = this.#find(id)
+    if (!launched.resize) throw fault.field('process_id', 'has no terminal: it was started without allocate_tty')
+    if (exitCode !== undefined) throw fault.conflict('the program has ended')
+    launched.resize(size)
+  }
+
+  #find(id: string): Spawned {
+    const found = this.#spawned.get(id)
+    if (!found) throw fault.notFound('process', id)
+    return found
+  }
+
+  /** Starts a program, counts it until it has ended, and knows all that comes of it. */
+  async #start(
+    asked: Exec | Spawn,
+    signal: AbortSignal,
+    launch: (command: Command) => Launched | Promise<Launched>,
+  ): Promise<{ launched: Launched; tree: Tree }> {
+    signal.throwIfAborted()
+    const command = commandOf(asked, this.#defaults)
+    if (this.#running >= MAX_RUNNING) throw fault.tooMany(`${this.#running} programs run in this session, as many as may at once`, 1)
+    this.#running++
+    const mark = this.#marks.next()
+    let launched: Launched
+    try {
+      launched = await launch({ ...command, line: marked(mark, command.line) })
+    } catch (error) {
+      this.#running--
+      throw error
+    }
+    void launched.exited.finally(() => this.#running--)
+    const tree = new Tree(launched.pid, mark)
+    if (signal.aborted) {
+      await this.#end(tree)
+      throw signal.reason
+    }
+    return { launched, tree }
+  }
+
+  async #follow(spawned: Spawned, timeoutMs: number | undefined): Promise<void> {
+    const { launched, tree, input, output } = spawned
+    if ((await firstOf(launched.exited, timeoutMs)) === undefined) await this.#end(tree)
+    spawned.exitCode = await launched.exited
+    input.close('the program has ended')
+    output.end(spawned.exitCode)
+    this.#forgetOldest()
+  }
+
+  async #end(tree: Tree, graceMs = GRACE_MS): Promise<void> {
+    await tree.end(graceMs).catch((err: unknown) => this.#log.error({ err }, 'a program could not be ended'))
+  }
+
+  #forgetOldest(): void {
+    const ended = [...this.#spawned].filter(([, { exitCode }]) => exitCode !== undefined)
+    for (const [id, { output }] of ended.slice(0, Math.max(0, ended.length - MAX_ENDED))) {
+      this.#spawned.delete(id)
+      this.#memory.close(output)
+    }
+  }
+}
+
+const limitOf = ({ timeout_sec: seconds }: Exec): number | undefined => (seconds && seconds * 1000 <= MAX_TIMER_MS ? seconds * 1000 : undefined)
+
+/** The value of `promise`, or undefined when the time is up or the signal aborts before it is there. */
+async function firstOf<T>(promise: Promise<T>, ms: number | undefined, signal?: AbortSignal): Promise<T | undefined> {
+  const { promise: given, resolve } = Promise.withResolvers<undefined>()
+  const timer = ms === undefined ? undefined : setTimeout(() => resolve(undefined), ms)
+  const onAbort = () => resolve(undefined)
+  signal?.addEventListener('abort', onAbort, { once: true })
+  if (signal?.aborted) onAbort()
+  try {
+    return await Promise.race([promise, given])
+  } finally {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', onAbort)
+  }
+}

@@ -1,0 +1,30 @@
+// Who may be asked for with as_user, and who that is.
+import { expect, test } from 'vitest'
+import { accounts, identityOf, parseIdentity } from './users.ts'
+
+const KNOWN = accounts('root:x:0:0:root:/root:/bin/sh\nkernel:x:1000:1000:kernel:/home/kernel:/bin/bash\nweb:x:33:34::/:/bin/false\n\nnonsense\n')
+
+test.each([
+  ['root', { uid: 0, gid: 0, name: 'root' }],
+  ['web', { uid: 33, gid: 34, name: 'web' }],
+  ['33', { uid: 33, gid: 34, name: 'web' }],
+  ['33:7', { uid: 33, gid: 7, name: 'web' }],
+  ['1234', { uid: 1234, gid: 1234, name: undefined }],
+  ['1234:0', { uid: 1234, gid: 0, name: undefined }],
+  ['4294967294', { uid: 4294967294, gid: 4294967294, name: undefined }],
+])('%s', (text, identity) => {
+  expect(parseIdentity(text, KNOWN)).toEqual(identity)
+})
+
+test.each(['nobody-here', '', '-1', '1:', ':1', '1:2:3', '1.5', '0x10', '4294967295', '1:4294967295', '99999999999', 'web:33', ' root', 'root\n'])(
+  'refused by name: "%s"',
+  (text) => {
+    expect(() => parseIdentity(text, KNOWN)).toThrow(/^as_user: /)
+  },
+)
+
+test('both at once are refused, and nobody is nobody', () => {
+  expect(() => identityOf({ as_user: 'root', as_root: true })).toThrow('as_user: cannot be together with as_root')
+  expect(identityOf({ as_user: null, as_root: false })).toBeUndefined()
+  expect(identityOf({ as_root: true })).toEqual({ uid: 0, gid: 0, name: 'root' })
+})

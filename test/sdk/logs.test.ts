@@ -1,0 +1,167 @@
+// The published SDK against the running service: logs of a session, read and followed.
+import type { LogStreamParams } from '@onkernel/sdk/resources/browsers/logs'
+import { readdirSync, readlinkSync } from 'node:fs'
+import { get, type IncomingMessage } from 'node:http'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { until, WaitTimeout, within } from '../../src/base/wait.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+import { conforms } from '../support/contract.ts'
+import { agentOf, chromiumOf } from '../support/inside.ts'
+import { run as runIn } from '../support/programs.ts'
+
+let cloud: Cloud
+let id: string
+beforeAll(async () => {
+  cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  id = (await cloud.client.browsers.create({ timeout_seconds: 600 })).session_id
+})
+afterAll(async () => {
+  await cloud.client.browsers.deleteByID(id)
+  await cloud[Symbol.asyncDispose]()
+})
+
+const run = (line: string) => runIn(cloud.client, id, line)
+
+/** All that a log tells, for one that ends by itself. */
+async function whole(query: LogStreamParams): Promise<string[]> {
+  const lines: string[] = []
+  for await (const event of await cloud.client.browsers.logs.stream(id, query)) {
+    conforms('LogEvent', event)
+    lines.push(event.message)
+  }
+  return lines
+}
+
+/** What an agent has open, by the names that it has inside. */
+const openFiles = (agent: number): string[] =>
+  readdirSync(`/proc/${agent}/fd`).map((fd) => {
+    try {
+      return readlinkSync(`/proc/${agent}/fd/${fd}`)
+    } catch {
+      return '' // it was closed in between
+    }
+  })
+
+/** Follows a log; `next` gives line after line. */
+async function follow(query: LogStreamParams) {
+  const stream = await cloud.client.browsers.logs.stream(id, query)
+  const events = stream[Symbol.asyncIterator]()
+  // The stream is open before the file in the session is; what is written in between would be before the end.
+  if (query.path !== undefined) await until('the follower', 5_000, () => openFiles(agentOf(cloud, id)).includes(query.path!))
+  return {
+    async next(): Promise<string> {
+      const { value } = await within('a line', 10_000, events.next())
+      conforms('LogEvent', value)
+      return (value as { message: string }).message
+    },
+    [Symbol.dispose]: () => stream.controller.abort(),
+  }
+}
+
+describe('files', () => {
+  test('without follow: what is there, and the end', async () => {
+    await run(`printf 'one\\n\\nzw\\xc3\\xb6lf\\r\\n\\xff\\nlast' > /tmp/a.log`)
+    expect(await whole({ source: 'path', path: '/tmp/a.log', follow: false })).toEqual(['one', '', 'zwölf', '\ufffd', 'last'])
+  })
+
+  test('follow is the default: from the end on, over rotation and truncation', async () => {
+    await run('echo old > /tmp/b.log')
+    using log = await follow({ source: 'path', path: '/tmp/b.log' })
+    await run('echo new >> /tmp/b.log')
+    expect(await log.next()).toBe('new')
+    await run('mv /tmp/b.log /tmp/b.log.1; echo late >> /tmp/b.log.1; echo rotated > /tmp/b.log')
+    expect([await log.next(), await log.next()]).toEqual(['late', 'rotated'])
+    await run('cp /tmp/b.log /tmp/b.log.2; : > /tmp/b.log')
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    await run('echo truncated >> /tmp/b.log')
+    expect(await log.next()).toBe('truncated')
+  })
+
+  test('many lines in a burst arrive in order, and a line of 1 MB is cut', async () => {
+    await run(': > /tmp/c.log')
+    using log = await follow({ source: 'path', path: '/tmp/c.log' })
+    await run('seq 1 2000 >> /tmp/c.log; head -c 1000000 /dev/zero | tr "\\0" x >> /tmp/c.log; echo >> /tmp/c.log; echo end >> /tmp/c.log')
+    for (let i = 1; i <= 2_000; i++) if ((await log.next()) !== String(i)) throw new Error(`line ${i} is another`)
+    const line = await log.next()
+    expect(line.slice(0, 65_536)).toBe('x'.repeat(65_536))
+    expect(line.slice(65_536)).toBe(`… [${1_000_000 - 65_536} bytes of this line were cut]`)
+    expect(await log.next()).toBe('end')
+  })
+
+  test('what cannot be read is said in one line of the log, at once, whether followed or not', async () => {
+    await run('mkfifo /tmp/fifo; mkdir -p /tmp/folder; touch /tmp/secret; chmod 000 /tmp/secret; ln -s /proc/1/root/etc/shadow /tmp/link')
+    for (const path of ['/tmp/nothing', '/tmp/fifo', '/tmp/folder', '/tmp/secret', '/tmp/link', '/dev/zero', '/dev/tty', '/root/.bashrc'])
+      for (const followed of [true, false])
+        expect(await within('the end', 5_000, whole({ source: 'path', path, follow: followed }))).toEqual([
+          expect.stringMatching(new RegExp(`^cannot read ${path}: `)),
+        ])
+  })
+
+  test('a file of a gigabyte is read by a slow reader, who holds nobody up', async () => {
+    await run('yes 0123456789012345678901234567890123456789 | head -c 1000000000 > ~/big.log')
+    const stalled = await new Promise<IncomingMessage>((resolve, reject) =>
+      get(
+        `${cloud.url}/browsers/${id}/logs/stream?source=path&path=/home/kernel/big.log&follow=false`,
+        { headers: { authorization: `Bearer ${cloud.key}` } },
+        resolve,
+      ).on('error', reject),
+    )
+    stalled.pause()
+    expect((await run('echo fine')).out).toBe('fine\n')
+    stalled.destroy()
+    await run('rm ~/big.log')
+  })
+})
+
+describe('programs of the session', () => {
+  const supervised = (supervisor_process: string, isFollowed = false) => ({ source: 'supervisor', supervisor_process, follow: isFollowed }) as const
+
+  test('what Chromium, the display and the agent said is there', async () => {
+    expect((await whole(supervised('chromium'))).join('\n')).toContain('DevTools listening on')
+    await whole(supervised('display'))
+    await whole(supervised('agent'))
+  })
+
+  test('a crash is told to those who follow the agent, and the next Chromium to those who follow Chromium', async () => {
+    using agent = await follow(supervised('agent', true))
+    using chromium = await follow(supervised('chromium', true))
+    process.kill(chromiumOf(cloud, id), 'SIGKILL')
+    expect(await agent.next()).toContain('Chromium ended by itself')
+    let said = ''
+    while (!said.includes('DevTools listening')) said = await chromium.next()
+    expect(await agent.next()).toContain('Chromium is back')
+    expect(await whole(supervised('agent'))).toEqual([expect.stringContaining('Chromium ended by itself'), expect.stringContaining('Chromium is back')])
+  })
+})
+
+test.each([
+  ['source', {}],
+  ['source', { source: 'nonsense' }],
+  ['path', { source: 'path' }],
+  ['path', { source: 'path', path: 'relative' }],
+  ['path', { source: 'path', path: '/a\0b' }],
+  ['path', { source: 'supervisor', supervisor_process: 'chromium', path: '/x' }],
+  ['supervisor_process', { source: 'supervisor' }],
+  ['supervisor_process', { source: 'supervisor', supervisor_process: 'sshd' }],
+  ['supervisor_process', { source: 'path', path: '/x', supervisor_process: 'agent' }],
+  ['follow', { source: 'path', path: '/x', follow: 'perhaps' }],
+])('a wrong %s is refused by name: %o', async (field, query) => {
+  await expect(cloud.client.browsers.logs.stream(id, query as never)).rejects.toMatchObject({
+    status: 400,
+    error: { code: 'bad_request', message: expect.stringMatching(new RegExp(`^${field}: `)) },
+  })
+})
+
+test('a quiet stream is kept alive, and ends with its session', async () => {
+  const { session_id: other } = await cloud.client.browsers.create({ timeout_seconds: 60 })
+  const response = await cloud.fetch(`/browsers/${other}/logs/stream?source=supervisor&supervisor_process=agent`)
+  expect(response.headers.get('content-type')).toBe('text/event-stream')
+  const reader = (response.body as ReadableStream<Uint8Array>).getReader()
+  let text = ''
+  while (!text.includes(': still here')) text += Buffer.from((await within('a heartbeat', 20_000, reader.read())).value!).toString()
+  expect(text).toBe(': open\n\n: still here\n\n')
+  await cloud.client.browsers.deleteByID(other)
+  // Closed or cut: the agent is killed with the session.
+  const last = await within('the end', 10_000, reader.read()).catch((error: unknown) => ({ done: !(error instanceof WaitTimeout) }))
+  expect(last.done).toBe(true)
+})
