@@ -1,0 +1,50 @@
+// Downloads that went elsewhere: what is copied among the others, under which name, and what is not.
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { tempDir, treeOf } from '../../../test/support/trees.ts'
+import { silentLog } from '../../base/log.ts'
+import { copyInto, mirrorDownloads } from './downloads.ts'
+import type { CdpEvent, CdpPipe } from './pipe.ts'
+
+test('a copy has a free name, as the browser would choose it, whatever a site calls its file', async () => {
+  using dir = tempDir()
+  const [from, to] = [join(dir.path, 'guid'), join(dir.path, 'to')]
+  mkdirSync(to)
+  writeFileSync(from, 'x')
+  const long = 'ü'.repeat(300)
+  for (const name of ['a.pdf', 'a.pdf', 'a', 'a.tar.gz', '../../evil', '/etc/passwd', '..', '', 'x\0y', '.hidden', `${long}.txt`, `b.${long}`])
+    await copyInto(from, to, name)
+  const names = readdirSync(to)
+  expect(names.every((name) => Buffer.byteLength(name) <= 255 && !name.includes('/'))).toBe(true)
+  expect(names.filter((name) => !name.includes('ü')).sort()).toEqual(
+    ['a', 'a (1).pdf', 'a.pdf', 'a.tar.gz', 'evil', 'passwd', 'download', 'download (1)', 'xy', '.hidden'].sort(),
+  )
+  expect(names).toHaveLength(12)
+  expect(new Set(Object.values(treeOf(to)).map((text) => text[0]))).toEqual(new Set(['x']))
+})
+
+test('what went under a number to another folder is copied; what has its name, or was broken off, is not', async () => {
+  using dir = tempDir()
+  const [elsewhere, to] = [join(dir.path, 'elsewhere'), join(dir.path, 'to')]
+  for (const folder of [elsewhere, to]) mkdirSync(folder)
+  const listeners: ((event: CdpEvent) => void)[] = []
+  const sent: string[] = []
+  const pipe: CdpPipe = { send: async (method) => void sent.push(method) as never, on: (listener) => void listeners.push(listener) }
+  await mirrorDownloads(pipe, to, silentLog)
+  expect(sent).toEqual(['Browser.setDownloadBehavior'])
+  const download = (guid: string, suggestedFilename: string, filePath: string, state = 'completed') => {
+    writeFileSync(filePath, guid)
+    for (const listener of listeners) {
+      listener({ method: 'Browser.downloadWillBegin', params: { guid, suggestedFilename } })
+      listener({ method: 'Browser.downloadProgress', params: { guid, state: 'inProgress' } })
+      listener({ method: 'Browser.downloadProgress', params: { guid, state, filePath } })
+      listener({ method: 'Target.targetCreated', params: {} })
+    }
+  }
+  download('1-1', 'copied', join(elsewhere, '1-1'))
+  download('2-2', 'named', join(elsewhere, 'named'))
+  download('3-3', 'broken', join(elsewhere, '3-3'), 'canceled')
+  download('4-4', 'here', join(to, '4-4'))
+  await expect.poll(() => treeOf(to)).toEqual({ copied: '1-1 644', '4-4': '4-4 644' })
+})

@@ -1,0 +1,107 @@
+// What a watch keeps for its readers: everything, in order, or a word of what is missing.
+import { describe, expect, test } from 'vitest'
+import { Backlog, MAX_CHARS, MAX_EVENTS } from './backlog.ts'
+import type { WatchEvent } from './contract.ts'
+
+const event = (name: string, type: 'CREATE' | 'WRITE' = 'CREATE'): WatchEvent => ({ type, path: `/d/${name}`, name, is_dir: false })
+const nameOf = (value: WatchEvent | undefined): string | undefined => (value === undefined ? undefined : 'event' in value ? value.error.code : value.name)
+
+/** A reader that takes one event at a time. */
+function reading(backlog: Backlog) {
+  const left = new AbortController()
+  const events = backlog.read(left.signal)
+  return {
+    next: async () => nameOf((await events.next()).value as WatchEvent | undefined),
+    leave: async () => {
+      left.abort()
+      await events.return(undefined)
+    },
+  }
+}
+
+describe('a backlog', () => {
+  test('keeps what comes before its first reader, and goes on with what comes after', async () => {
+    const backlog = new Backlog()
+    backlog.push(event('a'))
+    backlog.push(event('b'))
+    const reader = reading(backlog)
+    expect([await reader.next(), await reader.next()]).toEqual(['a', 'b'])
+    const waiting = reader.next()
+    backlog.push(event('c'))
+    expect(await waiting).toBe('c')
+    backlog.end()
+    expect(await reader.next()).toBeUndefined()
+  })
+
+  test('gives several readers the same events, a later one those from then on', async () => {
+    const backlog = new Backlog()
+    backlog.push(event('a'))
+    const first = reading(backlog)
+    expect(await first.next()).toBe('a')
+    const second = reading(backlog)
+    const [one, two] = [first.next(), second.next()]
+    backlog.push(event('b'))
+    expect([await one, await two]).toEqual(['b', 'b'])
+  })
+
+  test('goes on where the last reader left, whoever comes next', async () => {
+    const backlog = new Backlog()
+    const first = reading(backlog)
+    const waiting = first.next()
+    backlog.push(event('a'))
+    expect(await waiting).toBe('a')
+    const again = first.next()
+    await first.leave()
+    expect(await again).toBeUndefined()
+    backlog.push(event('b'))
+    const second = reading(backlog)
+    expect(await second.next()).toBe('b')
+  })
+
+  test.each([
+    ['events', () => Array.from({ length: MAX_EVENTS + 7 }, (_, index) => event(String(index)))],
+    ['characters', () => Array.from({ length: 2_000 }, (_, index) => event(`${'x'.repeat(2_000)}${index}`))],
+  ])('holds only so many %s; a reader who comes too late is told before what is left', async (_, make) => {
+    const backlog = new Backlog()
+    const all = make()
+    for (const each of all) backlog.push(each)
+    backlog.end()
+    const got: WatchEvent[] = []
+    for await (const each of backlog.read(new AbortController().signal)) got.push(each)
+    expect(got[0]).toMatchObject({ event: 'error', error: { code: 'overflow', message: expect.stringContaining(String(all.length - got.length + 1)) } })
+    expect(got.slice(1)).toEqual(all.slice(1 - got.length))
+    expect(got.length).toBeLessThanOrEqual(MAX_EVENTS + 1)
+    expect(JSON.stringify(got).length).toBeLessThan(MAX_CHARS * 1.5)
+    expect(got.length).toBeGreaterThan(400)
+  })
+
+  test('a reader who falls behind is told, and then follows again', async () => {
+    const backlog = new Backlog()
+    const reader = reading(backlog)
+    const waiting = reader.next()
+    backlog.push(event('first'))
+    expect(await waiting).toBe('first')
+    for (let i = 0; i < MAX_EVENTS + 100; i++) backlog.push(event(String(i)))
+    expect([await reader.next(), await reader.next()]).toEqual(['overflow', '100'])
+  })
+
+  test('takes writes to one file for one until somebody has heard of the first, and never hides the last', async () => {
+    const backlog = new Backlog()
+    for (let i = 0; i < 5; i++) backlog.push(event('a', 'WRITE'))
+    backlog.push(event('b', 'WRITE'))
+    backlog.push(event('a', 'WRITE'))
+    const reader = reading(backlog)
+    expect([await reader.next(), await reader.next(), await reader.next()]).toEqual(['a', 'b', 'a'])
+    backlog.push(event('a', 'WRITE'))
+    expect(await reader.next()).toBe('a')
+  })
+
+  test('a failure is told after all that came before it', async () => {
+    const backlog = new Backlog()
+    backlog.push(event('a'))
+    backlog.end(new Error('broken'))
+    const reader = reading(backlog)
+    expect(await reader.next()).toBe('a')
+    await expect(reader.next()).rejects.toMatchObject({ code: 'unavailable' })
+  })
+})

@@ -1,0 +1,104 @@
+// What changes directories and what is in them: make, delete, move, permissions.
+import { constants } from 'node:fs'
+import { access, chmod, chown, lstat, mkdir, readFile, rename, rm, stat, unlink } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { fault } from '../../http/fault.ts'
+import { fileFault, onPath } from './faults.ts'
+import { run } from './run.ts'
+import { makeDirectories, temporaryName } from './stage.ts'
+import { Undo } from './undo.ts'
+
+/** Makes a directory and the missing ones above it. One that is there already is left as it is. */
+export function createDirectory(path: string, mode: number): Promise<void> {
+  return onPath('path', path, async () => {
+    await using undo = new Undo()
+    await makeDirectories(dirname(path), undo)
+    try {
+      await mkdir(path)
+      await chmod(path, mode)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !(await stat(path)).isDirectory()) throw error
+    }
+    undo.keep()
+  })
+}
+
+/** Deletes a file, or a link and not what it leads to. */
+export function deleteFile(path: string): Promise<void> {
+  return onPath('path', path, async () => {
+    if ((await lstat(path)).isDirectory()) throw fault.field('path', 'is a directory; delete_directory deletes those')
+    await unlink(path)
+  })
+}
+
+/** Deletes a directory with all that is in it, following no link, however deep it is. */
+export async function deleteDirectory(path: string, signal: AbortSignal): Promise<void> {
+  await onPath('path', path, async () => {
+    const stats = await lstat(path)
+    if (stats.isSymbolicLink()) throw fault.field('path', 'is a symbolic link; delete_file deletes those')
+    if (!stats.isDirectory()) throw fault.field('path', 'is not a directory')
+    await refuseMounts(path, 'path')
+  })
+  // Coreutils walk by open folders, so that no path gets too long, and are several times as fast as we are.
+  await run('rm', ['-rf', '--one-file-system', '--', path], 'path', path, signal)
+}
+
+/** Moves or renames. A file at the destination is replaced; its directory must be there. */
+export async function move(source: string, destination: string, signal: AbortSignal): Promise<void> {
+  await onPath('src_path', source, () => lstat(source))
+  await refuseMounts(source, 'src_path')
+  try {
+    await rename(source, destination)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EXDEV') return moveAcross(source, destination, signal)
+    if ((error as NodeJS.ErrnoException).code === 'EINVAL') throw fault.field('dest_path', 'lies in src_path itself')
+    // The source was there a moment ago, so this is about where it is to go.
+    throw fileFault(error, 'dest_path', (error as NodeJS.ErrnoException).code === 'ENOENT' ? dirname(destination) : destination)
+  }
+}
+
+/** To another file system: copied beside the destination, put there at once, and then deleted at the source. */
+async function moveAcross(source: string, destination: string, signal: AbortSignal): Promise<void> {
+  await using undo = new Undo()
+  // What cannot be taken away from there need not be copied: half of /proc, all of /usr.
+  await onPath('src_path', source, () => access(dirname(source), constants.W_OK))
+  const staged = join(dirname(destination), temporaryName())
+  undo.defer(async (kept) => (kept ? undefined : rm(staged, { recursive: true, force: true })))
+  await onPath('dest_path', dirname(destination), () => stat(dirname(destination)))
+  await run('cp', ['-a', '-T', '--', source, staged], 'dest_path', destination, signal)
+  await onPath('dest_path', destination, () => rename(staged, destination))
+  undo.keep()
+  await run('rm', ['-rf', '--one-file-system', '--', source], 'src_path', source, signal)
+}
+
+/** @throws 400 when something is mounted at `path` or below: part of the tree would go, and then the rest could not */
+async function refuseMounts(path: string, field: string): Promise<void> {
+  const below = path === '/' ? '/' : `${path}/`
+  // Field 5 is the mount point; spaces and the like are written in octal (proc_pid_mountinfo(5)).
+  const mounts = (await readFile('/proc/self/mountinfo', 'utf8'))
+    .split('\n')
+    .map((line) => (line.split(' ')[4] ?? '').replaceAll(/\\(\d{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8))))
+  const found = mounts.find((point) => point === path || point.startsWith(below))
+  if (found !== undefined) throw fault.field(field, found === path ? 'is part of the session itself' : `holds ${found}, which is part of the session itself`)
+}
+
+/** Sets permissions, of what a link leads to; `owner` and `group` are names or numbers. */
+export async function setPermissions(path: string, mode: number, owner: string | undefined, group: string | undefined): Promise<void> {
+  const [uid, gid] = await Promise.all([account('owner', owner, '/etc/passwd', process.getuid!()), account('group', group, '/etc/group', process.getgid!())])
+  await onPath('path', path, async () => {
+    // In this order: a change of owner takes set-uid away.
+    if (owner !== undefined || group !== undefined) await chown(path, uid, gid)
+    await chmod(path, mode)
+  })
+}
+
+/** The number of an account. @throws 400 unless it is the session's own, the only one that files in here can belong to */
+async function account(field: string, wanted: string | undefined, file: string, own: number): Promise<number> {
+  if (wanted === undefined) return own
+  const lines = (await readFile(file, 'utf8')).split('\n').map((line) => line.split(':'))
+  const id = /^\d+$/.test(wanted) ? Number(wanted) : Number(lines.find(([name]) => name === wanted)?.[2] ?? Number.NaN)
+  if (id === own) return own
+  const mine = lines.find(([, , number]) => number === String(own))?.[0] ?? String(own)
+  if (Number.isNaN(id)) throw fault.field(field, `there is no ${field === 'owner' ? 'user' : 'group'} of this name in the session`)
+  throw fault.field(field, `can only be ${mine} (${own}): all files of a session belong to its one user`)
+}

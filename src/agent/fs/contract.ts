@@ -1,0 +1,195 @@
+// The files of a session, as callers see them. Paths are the agent's; the control plane offers them under a browser.
+import { z } from 'zod'
+import { byteStream, bytes, events, formParts, json, none, route } from '../../http/route.ts'
+
+const group = 'Browser Filesystem'
+
+/** The longest path in bytes: PATH_MAX of Linux without its closing zero. */
+const MAX_PATH_BYTES = 4095
+
+/** Time for what walks a whole tree (delete, move to another disk), in milliseconds. */
+const TREE_MS = 600_000
+
+/** Names of what is not finished: uploads on their way. No call shows them or takes them. */
+export const UNFINISHED = /^\.cob-part-[0-9a-f]{24}$/
+
+/** Why `text` cannot be a path of ours; undefined when it can. */
+function problemOf(text: string): string | undefined {
+  if (!text.startsWith('/')) return 'must be an absolute path'
+  if (text.includes('\0') || !text.isWellFormed()) return 'must not hold U+0000 or half a surrogate pair'
+  if (Buffer.byteLength(text) > MAX_PATH_BYTES) return `is longer than ${MAX_PATH_BYTES} bytes`
+  // What ".." means depends on links on the way; whoever wants the parent can name it.
+  if (text.split('/').includes('..')) return 'must not hold ".."'
+  if (text.split('/').some((name) => UNFINISHED.test(name))) return 'has a name that is kept for unfinished files'
+  return undefined
+}
+
+/** `/a//b/./c/` to `/a/b/c`. */
+const plain = (path: string): string =>
+  `/${path
+    .split('/')
+    .filter((part) => part !== '' && part !== '.')
+    .join('/')}`
+
+/** An absolute path without `..`; repeated and closing slashes are taken away. */
+export const Path = z
+  .string()
+  .superRefine((text, context) => {
+    const problem = problemOf(text)
+    if (problem) context.addIssue({ code: 'custom', message: problem })
+  })
+  .transform(plain)
+
+/** Permissions in octal digits, to a number. */
+const Mode = z
+  .string()
+  .regex(/^[0-7]{3,4}$/, 'must be 3 or 4 octal digits')
+  .transform((text) => Number.parseInt(text, 8))
+
+const Account = z.string().min(1).max(64)
+
+export const FileInfo = z.object({
+  name: z.string(),
+  path: z.string(),
+  is_dir: z.boolean(),
+  /** 0 for directories. */
+  size_bytes: z.int(),
+  /** As `ls -l` shows it: `-rw-r--r--`. */
+  mode: z.string(),
+  mod_time: z.string(),
+})
+export type FileInfo = z.input<typeof FileInfo>
+
+/** Something happened to a file. A rename is RENAME of the old path and CREATE of the new one, as far as each is watched. */
+const Change = z.object({ type: z.enum(['CREATE', 'WRITE', 'DELETE', 'RENAME']), path: z.string(), name: z.string(), is_dir: z.boolean() })
+/** Something is missing from this stream: `overflow`, events were lost; `limit`, a new directory could not be watched. The stream goes on. */
+const Gap = z.object({ event: z.literal('error'), error: z.object({ code: z.enum(['overflow', 'limit']), message: z.string() }), timestamp: z.string() })
+export const WatchEvent = z.union([Change, Gap])
+export type WatchEvent = z.input<typeof WatchEvent>
+
+/** A call that changes something below `path` and answers when it is done. */
+const change = <B extends z.ZodType>(path: string, id: string, summary: string, body: B, status = 200) =>
+  route({ method: 'PUT', path: `/fs/${path}`, id, group, summary, body, deadlineMs: TREE_MS, reply: none(status), faults: ['not_found', 'unavailable'] })
+
+/** A call that tells of `path`. */
+const look = { method: 'GET', group, query: z.strictObject({ path: Path }), faults: ['not_found', 'unavailable'] } as const
+
+const FILE = { type: 'string', format: 'binary' }
+/** The parts of the forms, for the documentation; they are checked as they come (upload.ts). */
+const FILES_FORM = {
+  type: 'object',
+  required: ['files[0][dest_path]', 'files[0][file]'],
+  properties: { 'files[0][dest_path]': { type: 'string' }, 'files[0][file]': FILE },
+  additionalProperties: { description: 'files[1][dest_path], files[1][file] and so on' },
+}
+const ZIP_FORM = { type: 'object', required: ['dest_path', 'zip_file'], properties: { dest_path: { type: 'string' }, zip_file: FILE } }
+
+const watchParams = z.strictObject({ watch_id: z.string() })
+
+export const filesystem = {
+  createDirectory: change(
+    'create_directory',
+    'createDirectory',
+    'Create a directory and the missing ones above it',
+    // The mode is that of a directory that is made; one that is there already stays as it is.
+    z.strictObject({ path: Path, mode: Mode.default(0o755) }),
+    201,
+  ),
+  deleteDirectory: change('delete_directory', 'deleteDirectory', 'Delete a directory with all that is in it', z.strictObject({ path: Path })),
+  deleteFile: change('delete_file', 'deleteFile', 'Delete a file, or a link', z.strictObject({ path: Path })),
+  downloadDirZip: route({
+    ...look,
+    path: '/fs/download_dir_zip',
+    id: 'downloadDirZip',
+    summary: 'Download a directory as a zip',
+    reply: bytes('application/zip'),
+  }),
+  fileInfo: route({ ...look, path: '/fs/file_info', id: 'fileInfo', summary: 'Tell about a file or directory', reply: json(FileInfo) }),
+  listFiles: route({ ...look, path: '/fs/list_files', id: 'listFiles', summary: 'List a directory by name', reply: json(z.array(FileInfo)) }),
+  moveFile: change('move', 'moveFile', 'Move or rename; a file at the destination is replaced', z.strictObject({ src_path: Path, dest_path: Path })),
+  readFile: route({
+    ...look,
+    path: '/fs/read_file',
+    id: 'readFile',
+    summary: 'Read a file, or the part that a Range header asks for',
+    reply: bytes('application/octet-stream'),
+  }),
+  setFilePermissions: change(
+    'set_file_permissions',
+    'setFilePermissions',
+    'Set the permissions of a file or directory',
+    z.strictObject({ path: Path, mode: Mode, owner: Account.optional(), group: Account.optional() }),
+  ),
+  uploadFiles: route({
+    method: 'POST',
+    path: '/fs/upload',
+    id: 'uploadFiles',
+    group,
+    summary: 'Write several files, all or none',
+    body: formParts.meta(FILES_FORM),
+    bodyKind: 'form',
+    maxBodyBytes: Infinity,
+    deadlineMs: Infinity,
+    reply: none(201),
+    faults: ['not_found', 'unavailable'],
+  }),
+  uploadZip: route({
+    method: 'POST',
+    path: '/fs/upload_zip',
+    id: 'uploadZip',
+    group,
+    summary: 'Unpack a zip into a directory, all of it or nothing',
+    body: formParts.meta(ZIP_FORM),
+    bodyKind: 'form',
+    maxBodyBytes: Infinity,
+    deadlineMs: Infinity,
+    reply: none(201),
+    faults: ['not_found', 'unavailable'],
+  }),
+  writeFile: route({
+    method: 'PUT',
+    path: '/fs/write_file',
+    id: 'writeFile',
+    group,
+    summary: 'Write a file at once; missing directories above it are made',
+    // Without a mode an existing file keeps its own, and a new one gets 644.
+    query: z.strictObject({ path: Path, mode: Mode.optional() }),
+    body: byteStream,
+    bodyKind: 'bytes',
+    maxBodyBytes: Infinity,
+    deadlineMs: Infinity,
+    reply: none(201),
+    faults: ['not_found', 'unavailable'],
+  }),
+  startFsWatch: route({
+    method: 'POST',
+    path: '/fs/watch',
+    id: 'startFsWatch',
+    group,
+    summary: 'Watch a directory for changes',
+    body: z.strictObject({ path: Path, recursive: z.boolean().default(false) }),
+    reply: json(z.object({ watch_id: z.string() }), 201),
+    faults: ['not_found', 'too_many_requests', 'unavailable'],
+  }),
+  streamFsEvents: route({
+    method: 'GET',
+    path: '/fs/watch/{watch_id}/events',
+    id: 'streamFsEvents',
+    group,
+    summary: 'Follow the changes of a watch',
+    params: watchParams,
+    deadlineMs: Infinity,
+    reply: events(WatchEvent),
+    faults: ['not_found'],
+  }),
+  stopFsWatch: route({
+    method: 'DELETE',
+    path: '/fs/watch/{watch_id}',
+    id: 'stopFsWatch',
+    group,
+    summary: 'End a watch',
+    params: watchParams,
+    reply: none(),
+    faults: ['not_found'],
+  }),
+}

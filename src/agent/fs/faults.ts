@@ -1,0 +1,50 @@
+// Errors of the file system in words for the caller.
+import { fault } from '../../http/fault.ts'
+
+/** What is wrong with a path, by error code (errno(3)). */
+const PROBLEMS: Record<string, string> = {
+  EACCES: 'permission denied',
+  EPERM: 'the operation is not permitted',
+  EROFS: 'lies where nothing can be changed (a read-only file system)',
+  EEXIST: 'exists already',
+  ENOTEMPTY: 'is a directory that is not empty',
+  ENOTDIR: 'is not a directory, or leads through something that is none',
+  EISDIR: 'is a directory',
+  ENAMETOOLONG: 'is too long, or has a name of more than 255 bytes in it',
+  ELOOP: 'leads through too many symbolic links',
+  EINVAL: 'cannot be used for this',
+  EBUSY: 'is in use by the system',
+  ETXTBSY: 'is a program that runs',
+  EFBIG: 'is larger than a file may be',
+  ENXIO: 'is not a regular file',
+  ENODEV: 'is not a regular file',
+  EIO: 'cannot be read',
+  EMLINK: 'has too many links',
+  ENOTSUP: 'does not support this',
+}
+
+/** Codes of what is not the caller's to mend. */
+const SHORTAGES: Record<string, string> = {
+  ENOSPC: 'there is no space left on the disk',
+  EDQUOT: 'there is no space left on the disk',
+  ENOMEM: 'there is no memory left in the session',
+  EMFILE: 'too many files are open in the session',
+  ENFILE: 'too many files are open on the machine',
+}
+
+/** The fault for an error that `path`, given in `field`, met; other errors come back as they are. */
+export function fileFault(error: unknown, field: string, path: string): unknown {
+  const code = (error as NodeJS.ErrnoException | null)?.code ?? ''
+  if (code === 'ENOENT') return fault.notFound('file or directory', path)
+  if (code in SHORTAGES) return fault.unavailable(SHORTAGES[code]!, error)
+  return code in PROBLEMS ? fault.field(field, PROBLEMS[code]!) : error
+}
+
+/** Runs `work`; errors of the file system become faults that name `field`. */
+export async function onPath<T>(field: string, path: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw fileFault(error, field, path)
+  }
+}

@@ -1,0 +1,108 @@
+// Reading files: whole or in part, as streams that hold one piece at a time. Only regular files are read.
+import { constants, statfsSync, type Stats } from 'node:fs'
+import { open, type FileHandle } from 'node:fs/promises'
+import { Readable } from 'node:stream'
+import { callbackify } from 'node:util'
+import { fault } from '../../http/fault.ts'
+import type { Bytes } from '../../http/route.ts'
+import { onPath } from './faults.ts'
+import { timeOf } from './info.ts'
+
+/** Bytes read at once: larger pieces were no faster. */
+const PIECE = 256 * 1024
+
+/** Files of /proc tell no length; they are read whole up to here, in bytes. Those that are longer are no texts (memory, page maps). */
+const MAX_KERNEL_FILE = 1024 * 1024
+/** statfs magic of /proc (linux/magic.h). */
+const PROC_MAGIC = 0x9fa0
+
+/** Opens a regular file for reading; what is none is refused before anything is read of it. */
+export async function openRegular(path: string | Buffer, follow = true): Promise<{ handle: FileHandle; stats: Stats }> {
+  // Without O_NONBLOCK a FIFO would hold us until somebody writes to it.
+  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY | (follow ? 0 : constants.O_NOFOLLOW))
+  try {
+    const stats = await handle.stat()
+    if (stats.isDirectory()) throw fault.field('path', 'is a directory')
+    if (!stats.isFile()) throw fault.field('path', 'is not a regular file')
+    return { handle, stats }
+  } catch (error) {
+    await handle.close()
+    throw error
+  }
+}
+
+/**
+ * The bytes of an open file from `start` up to before `end`. With `exact` an end that comes early is an error, for a length has
+ * been promised; without, the stream is as long as the file turns out to be. The file is closed with the stream, unless it is
+ * to be `left` open.
+ */
+export function pieces(handle: FileHandle, start: number, end: number, exact: boolean, left = false): Readable {
+  let at = start
+  let reading: Promise<void> = Promise.resolve()
+  const next = async (stream: Readable): Promise<void> => {
+    const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafeSlow(Math.min(PIECE, end - at)), 0, undefined, at)
+    at += bytesRead
+    if (bytesRead > 0) stream.push(buffer.subarray(0, bytesRead))
+    else if (exact) throw new Error(`the file ended at ${at}, ${end - at} bytes early`)
+    else stream.push(null)
+  }
+  return new Readable({
+    highWaterMark: PIECE,
+    read() {
+      if (at >= end) this.push(null)
+      else reading = next(this).catch((error: Error) => void this.destroy(error))
+    },
+    destroy(error, done) {
+      // A read that is under way must not meet another file under the same number.
+      const closed = callbackify(() => reading.then(() => (left ? undefined : handle.close())))
+      closed((failure) => done(failure ?? error))
+    },
+  })
+}
+
+/** Answers `GET read_file`: the file, or the range of it that the caller asks for. */
+export function readFile(path: string, range: string | undefined): Promise<Bytes> {
+  return onPath('path', path, async () => {
+    const { handle, stats } = await openRegular(path)
+    try {
+      if (stats.size === 0 && statfsSync(path).type === PROC_MAGIC) return await readKernelFile(handle)
+      const headers = { 'accept-ranges': 'bytes', 'last-modified': timeOf(stats).toUTCString() }
+      const part = partOf(range, stats.size)
+      const { start, end } = part ?? { start: 0, end: stats.size }
+      return {
+        body: pieces(handle, start, end, true),
+        ...(part && { status: 206 }),
+        headers: { ...headers, 'content-length': String(end - start), ...(part && { 'content-range': `bytes ${start}-${end - 1}/${stats.size}` }) },
+      }
+    } catch (error) {
+      await handle.close()
+      throw error
+    }
+  })
+}
+
+async function readKernelFile(handle: FileHandle): Promise<Bytes> {
+  const whole = Buffer.allocUnsafe(MAX_KERNEL_FILE + 1)
+  let length = 0
+  for (let read = -1; read !== 0 && length < whole.length; length += read)
+    read = (await handle.read(whole, length, Math.min(PIECE, whole.length - length), length)).bytesRead
+  await handle.close()
+  if (length > MAX_KERNEL_FILE) throw fault.field('path', 'is a file of the kernel without an end that is near')
+  return { body: whole.subarray(0, length), headers: {} }
+}
+
+/**
+ * The bytes that a Range header (RFC 9110, 14.2) asks for, from `start` up to before `end`; undefined for the whole: there is no
+ * header, it is not one of bytes, it cannot be read, or it asks for several ranges, all of which a server may ignore.
+ * @throws 416 when none of the bytes are there
+ */
+export function partOf(header: string | undefined, size: number): { start: number; end: number } | undefined {
+  const found = /^\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(header ?? '')
+  if (!found || (found[1] === '' && found[2] === '')) return undefined
+  const [first, last] = [found[1]!, found[2]!]
+  if (first !== '' && last !== '' && Number(last) < Number(first)) return undefined
+  const start = first === '' ? Math.max(0, size - Number(last)) : Number(first)
+  const end = first === '' || last === '' ? size : Math.min(size, Number(last) + 1)
+  if (start >= end) throw fault.noSuchRange(size)
+  return { start, end }
+}

@@ -1,0 +1,37 @@
+// Running a program of coreutils on files, ended when its caller leaves.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fault } from '../../http/fault.ts'
+import { fileFault } from './faults.ts'
+
+/** What a program says of why it failed is cut here, in characters. */
+const MAX_WORDS = 4096
+
+/** The words of strerror(3) that lead to a fault other than "could not". */
+const CODES: Record<string, string> = {
+  'No space left on device': 'ENOSPC',
+  'Disk quota exceeded': 'EDQUOT',
+  'Permission denied': 'EACCES',
+  'Operation not permitted': 'EPERM',
+  'Read-only file system': 'EROFS',
+  'Device or resource busy': 'EBUSY',
+}
+
+/** Runs a program to its end. @throws a fault that names `field`, with the program's own reason */
+export async function run(program: string, args: readonly string[], field: string, path: string, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted()
+  const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, LC_ALL: 'C' } })
+  const onAbort = () => void child.kill('SIGKILL')
+  signal.addEventListener('abort', onAbort, { once: true })
+  let words = ''
+  child.stderr.on('data', (chunk: Buffer) => (words = (words + chunk.toString()).slice(0, MAX_WORDS)))
+  try {
+    const [code] = (await once(child, 'close')) as [number | null]
+    signal.throwIfAborted()
+    if (code === 0) return
+    const known = Object.keys(CODES).find((text) => words.includes(text))
+    throw known ? fileFault(Object.assign(new Error(words), { code: CODES[known] }), field, path) : fault.field(field, `could not be done: ${words.trim()}`)
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
+}

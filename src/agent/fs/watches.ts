@@ -1,0 +1,88 @@
+// The watches of a session: started, read, ended. What one sees is tree.ts, what it keeps backlog.ts.
+import { newId } from '../../base/ids.ts'
+import type { Log } from '../../base/log.ts'
+import { fault } from '../../http/fault.ts'
+import { Backlog } from './backlog.ts'
+import type { WatchEvent } from './contract.ts'
+import { watchTree, type Tree } from './tree.ts'
+
+/** Each costs a small process (5 MB, most of it shared) and what it keeps for readers. */
+export const MAX_WATCHES = 32
+
+interface Watch {
+  backlog: Backlog
+  tree: Tree | undefined
+}
+
+export class Watches implements AsyncDisposable {
+  readonly #watches = new Map<string, Watch>()
+  readonly #log: Log
+
+  constructor(log: Log) {
+    this.#log = log
+  }
+
+  /** Begins a watch; what happens from the moment it resolves is kept for its readers. */
+  async start(path: string, recursive: boolean, signal: AbortSignal): Promise<string> {
+    if (this.#watches.size >= MAX_WATCHES) throw fault.conflict(`there are ${MAX_WATCHES} watches already, as many as a session may have; end one first`)
+    const id = newId()
+    const watch: Watch = { backlog: new Backlog(), tree: undefined }
+    this.#watches.set(id, watch)
+    try {
+      watch.tree = await watchTree(path, recursive, (event) => watch.backlog.push(event), signal)
+    } catch (error) {
+      this.#watches.delete(id)
+      throw error
+    }
+    if (!this.#watches.has(id)) {
+      // The session has ended in between.
+      await watch.tree[Symbol.asyncDispose]()
+      throw fault.unavailable('the session ends')
+    }
+    void watch.tree.ended
+      .then(
+        () => watch.backlog.end(),
+        (err: unknown) => {
+          if (this.#watches.has(id)) this.#log.error({ err, watch: id }, 'a watch has failed')
+          watch.backlog.end(err)
+        },
+      )
+      .then(() => this.#endTree(watch))
+      .catch((err: unknown) => this.#log.warn({ err, watch: id }, 'a watch did not end'))
+    return id
+  }
+
+  /** The events of a watch; see {@link Backlog.read}. They end with the watch, or with the directory that it watches. */
+  events(id: string, signal: AbortSignal): AsyncIterable<WatchEvent> {
+    const { backlog } = this.#get(id)
+    const watches = this.#watches
+    return (async function* () {
+      yield* backlog.read(signal)
+      // A watch whose directory is gone is kept until somebody has read of it.
+      if (backlog.finished) watches.delete(id)
+    })()
+  }
+
+  async stop(id: string): Promise<void> {
+    const watch = this.#get(id)
+    this.#watches.delete(id)
+    watch.backlog.end()
+    await this.#endTree(watch)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#watches.keys()].map((id) => this.stop(id)))
+  }
+
+  async #endTree(watch: Watch): Promise<void> {
+    const { tree } = watch
+    watch.tree = undefined
+    await tree?.[Symbol.asyncDispose]()
+  }
+
+  #get(id: string): Watch {
+    const watch = this.#watches.get(id)
+    if (!watch) throw fault.notFound('watch', id)
+    return watch
+  }
+}

@@ -1,0 +1,122 @@
+// What the browser downloads, whoever clicks: it appears in /home/kernel/Downloads under its name, and a watch sees it.
+import type Kernel from '@onkernel/sdk'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { chromium } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { within } from '../../src/base/wait.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+
+const DOWNLOADS = '/home/kernel/Downloads'
+const CONTENT = 'content of the file '.repeat(20_000)
+const COME_MS = 20_000
+
+let cloud: Cloud
+let browsers: Kernel['browsers']
+/** Pages that have been asked for. */
+const asked = new Set<string>()
+/** A page that is one link to the file of its name, or with `?several` takes files by itself; /file/… is a file that comes slowly. */
+const site = createServer((request, response) => {
+  const { pathname, search } = new URL(request.url ?? '/', 'http://site')
+  const name = pathname.split('/').pop()!
+  if (pathname.startsWith('/file/')) {
+    response.writeHead(200, { 'content-type': 'application/octet-stream', 'content-disposition': `attachment; filename="${name}"` })
+    response.write(CONTENT.slice(0, 1_000))
+    setTimeout(() => response.end(CONTENT.slice(1_000)), 400)
+  } else {
+    const itself = `['1.pdf', '2.exe', '3.zip'].forEach((name, index) => setTimeout(() => { const a = document.createElement('a'); a.href = '/file/' + name; document.body.append(a); a.click() }, index * 300))`
+    asked.add(name)
+    response.writeHead(200, { 'content-type': 'text/html' })
+    response.end(
+      search === '?several' ? `<body><script>${itself}</script>` : `<a href="/file/${name}" style="position:fixed;inset:0;background:#cfc">${name}</a>`,
+    )
+  }
+})
+const address = (path: string): string => `http://host.cob.internal:${(site.address() as AddressInfo).port}/${path}`
+
+beforeAll(async () => {
+  site.listen(0, '127.0.0.1')
+  await once(site, 'listening')
+  cloud = await startCloud()
+  browsers = cloud.client.browsers
+})
+afterAll(async () => {
+  site.closeAllConnections()
+  site.close()
+  await cloud[Symbol.asyncDispose]()
+})
+
+/** Resolves when a watch of the downloads has told of all these names. */
+async function appeared(id: string, watchId: string, names: readonly string[]): Promise<void> {
+  const missing = new Set(names)
+  const see = async () => {
+    for await (const event of await browsers.fs.watch.events(watchId, { id })) {
+      if (event.type === 'CREATE') missing.delete(event.name!)
+      if (missing.size === 0) return
+    }
+  }
+  await within(`downloads of ${names.join(', ')}`, COME_MS, see())
+}
+
+const contentOf = async (id: string, name: string): Promise<string> => (await browsers.fs.readFile(id, { path: `${DOWNLOADS}/${name}` })).text()
+const listed = async (id: string): Promise<string[]> => (await browsers.fs.listFiles(id, { path: DOWNLOADS })).map(({ name }) => name)
+
+describe('a download', () => {
+  test.each(['report.pdf', 'tool.exe', 'table.csv'])('of %s by a click of the mouse arrives whole, and twice as two files', async (name) => {
+    const { session_id: id } = await browsers.create({ start_url: address(`page/${name}`) })
+    const { watch_id } = await browsers.fs.watch.start(id, { path: DOWNLOADS })
+    await expect.poll(() => asked.has(name), { timeout: COME_MS }).toBe(true)
+    await new Promise((resolve) => setTimeout(resolve, 1_000)) // the page is drawn by then
+    await browsers.computer.clickMouse(id, { x: 500, y: 500 })
+    await appeared(id, watch_id!, [name])
+    await expect.poll(() => listed(id)).toEqual([name])
+    expect(await contentOf(id, name)).toBe(CONTENT)
+    await browsers.computer.clickMouse(id, { x: 500, y: 500 })
+    await expect.poll(() => listed(id), { timeout: COME_MS }).toEqual([name.replace('.', ' (1).'), name])
+    await browsers.deleteByID(id)
+  })
+
+  test('of several files that a page takes by itself needs nobody to agree', async () => {
+    const { session_id: id } = await browsers.create({ start_url: address('page?several') })
+    await expect.poll(() => listed(id), { timeout: COME_MS }).toEqual(['1.pdf', '2.exe', '3.zip'])
+    await browsers.deleteByID(id)
+  })
+
+  test('by Playwright, which puts it where only it looks, is among the others too; after it has left all is as before', async () => {
+    const { session_id: id, cdp_ws_url } = await browsers.create()
+    const { watch_id } = await browsers.fs.watch.start(id, { path: DOWNLOADS })
+    const browser = await chromium.connectOverCDP(cdp_ws_url)
+    const page = browser.contexts()[0]!.pages()[0]!
+    await page.goto(address('page/report.pdf'))
+    for (let i = 0; i < 2; i++) {
+      const [download] = await Promise.all([page.waitForEvent('download'), page.click('a')])
+      expect(download.suggestedFilename()).toBe('report.pdf')
+    }
+    await appeared(id, watch_id!, ['report.pdf', 'report (1).pdf'])
+    expect(await contentOf(id, 'report.pdf')).toBe(CONTENT)
+    expect(await contentOf(id, 'report (1).pdf')).toBe(CONTENT)
+    await browser.close()
+    await browsers.computer.clickMouse(id, { x: 500, y: 500 })
+    await expect.poll(() => listed(id), { timeout: COME_MS }).toEqual(['report (1).pdf', 'report (2).pdf', 'report.pdf'])
+    await browsers.deleteByID(id)
+  })
+
+  test('goes where a client says, when it says so by CDP', async () => {
+    const { session_id: id, cdp_ws_url } = await browsers.create()
+    const browser = await chromium.connectOverCDP(cdp_ws_url)
+    const cdp = await browser.newBrowserCDPSession()
+    await cdp.send('Browser.setDownloadBehavior', { behavior: 'allow', downloadPath: '/tmp/mine', eventsEnabled: true })
+    const page = browser.contexts()[0]!.pages()[0]!
+    await page.goto(address('page/report.pdf'))
+    await page.click('a')
+    await expect
+      .poll(async () => (await browsers.fs.listFiles(id, { path: '/tmp/mine' }).catch(() => [])).map(({ name, size_bytes }) => [name, size_bytes]), {
+        timeout: COME_MS,
+      })
+      .toEqual([['report.pdf', CONTENT.length]])
+    expect(await listed(id)).toEqual([])
+    await browser.close()
+    await browsers.deleteByID(id)
+  })
+})
