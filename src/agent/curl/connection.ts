@@ -1,0 +1,104 @@
+// A CDP connection of curl's own: what it makes goes when it closes, and large bodies do not hold up the agent's pipe.
+import { once } from 'node:events'
+import { WebSocket } from 'ws'
+import { within } from '../../base/wait.ts'
+
+/** Chromium accepts in a millisecond; busy with ten starts it took seconds. */
+const CONNECT_MS = 10_000
+
+/** Commands that wait for nothing but Chromium itself. */
+const ANSWER_MS = 30_000
+/** For commands that wait for a target on the internet, whose limits are the caller's: the longest that a timer can take. */
+export const NO_LIMIT_MS = 2_147_483_647
+
+export interface CdpEvent {
+  method: string
+  params: Record<string, unknown>
+  sessionId?: string
+}
+
+interface Message extends CdpEvent {
+  id?: number
+  result?: unknown
+  error?: { message: string }
+}
+
+/** Chromium refused a command; the message is Chromium's. */
+export class CdpRefusal extends Error {}
+
+export class CdpConnection {
+  readonly #socket: WebSocket
+  readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>()
+  readonly #listeners = new Map<string, (event: CdpEvent) => void>()
+  #lastId = 0
+  /** Resolves when the connection has ended, for whatever reason. */
+  readonly ended: Promise<void>
+
+  constructor(socket: WebSocket) {
+    this.#socket = socket
+    socket.on('message', (data: Buffer) => this.#onMessage(JSON.parse(data.toString()) as Message))
+    // A close follows, and says the same.
+    socket.on('error', () => {})
+    this.ended = new Promise((resolve) =>
+      socket.on('close', () => {
+        for (const answer of this.#waiting.values()) answer.reject(new Error('the browser closed the connection'))
+        this.#waiting.clear()
+        resolve()
+      }),
+    )
+  }
+
+  get isOpen(): boolean {
+    return this.#socket.readyState === WebSocket.OPEN
+  }
+
+  /** Sends a command. @throws CdpRefusal with Chromium's message; an Error when the connection ends or nothing comes within `ms` */
+  async send<T = Record<string, unknown>>(method: string, params: object = {}, sessionId?: string, ms = ANSWER_MS): Promise<T> {
+    if (!this.isOpen) throw new Error('the browser closed the connection')
+    const id = ++this.#lastId
+    const answer = Promise.withResolvers<unknown>()
+    this.#waiting.set(id, answer)
+    this.#socket.send(JSON.stringify({ id, method, params, sessionId }))
+    try {
+      return (await within(method, ms, answer.promise)) as T
+    } finally {
+      this.#waiting.delete(id)
+    }
+  }
+
+  /** Events of a session go to `listener`, the only one it has. */
+  listen(sessionId: string, listener: (event: CdpEvent) => void): void {
+    this.#listeners.set(sessionId, listener)
+  }
+
+  unlisten(sessionId: string): void {
+    this.#listeners.delete(sessionId)
+  }
+
+  /** Ends it; Chromium closes the hidden targets that it made. */
+  close(): void {
+    this.#socket.terminate()
+  }
+
+  #onMessage(message: Message): void {
+    if (message.id === undefined) {
+      this.#listeners.get(message.sessionId ?? '')?.(message)
+      return
+    }
+    const answer = this.#waiting.get(message.id)
+    if (message.error) answer?.reject(new CdpRefusal(message.error.message))
+    else answer?.resolve(message.result)
+  }
+}
+
+/** Connects to the browser at its debugging port on this loopback. */
+export async function connectCdp(port: number, path: string): Promise<CdpConnection> {
+  const socket = new WebSocket(`ws://127.0.0.1:${port}${path}`, { perMessageDeflate: false, maxPayload: 0 })
+  try {
+    await within('CDP for curl', CONNECT_MS, once(socket, 'open'))
+  } catch (error) {
+    socket.on('error', () => {}).terminate()
+    throw error
+  }
+  return new CdpConnection(socket)
+}

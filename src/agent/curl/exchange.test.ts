@@ -1,0 +1,140 @@
+// One request against a Chromium that is acted: what it is told at each stage. (With a real one: test/sdk/curl.test.ts.)
+import { expect, test } from 'vitest'
+import { CdpRefusal, type CdpConnection, type CdpEvent } from './connection.ts'
+import { Exchange, type CurlRequest } from './exchange.ts'
+
+interface Sent {
+  session: string
+  method: string
+  params: Record<string, unknown>
+}
+
+/** A hidden page whose events and answers a test plays. */
+function act(request: Partial<CurlRequest>) {
+  const listeners = new Map<string, (event: CdpEvent) => void>()
+  const sent: Sent[] = []
+  const released: boolean[] = []
+  const navigated = Promise.withResolvers<object>()
+  const replies: Record<string, () => unknown> = { 'Page.navigate': () => navigated.promise }
+  const connection = {
+    ended: new Promise<void>(() => {}),
+    listen: (session: string, listener: (event: CdpEvent) => void) => listeners.set(session, listener),
+    send: async (method: string, params: Record<string, unknown>, session: string) => {
+      sent.push({ session, method, params })
+      return (await replies[method]?.()) ?? {}
+    },
+  } as unknown as CdpConnection
+  const page = { connection, targetId: 't', network: 'network', body: 'body' }
+  const stop = new AbortController()
+  const answer = new Exchange(page, { url: 'http://a.example/', method: 'GET', headers: [], body: undefined, ...request }, stop.signal, 1_000, (clean) =>
+    released.push(clean),
+  ).run()
+  answer.catch(() => {})
+  const emit = (session: string, method: string, params: Record<string, unknown>) => listeners.get(session)!({ method, params, sessionId: session })
+  const paused = (session: 'network' | 'body', url: string, rest: Record<string, unknown> = {}) =>
+    emit(session, 'Fetch.requestPaused', { requestId: `${session} ${url}`, networkId: 'n', request: { url, headers: { Accept: '*/*' } }, ...rest })
+  return { answer, sent, released, navigated, replies, emit, paused, stop, last: () => sent.at(-1)! }
+}
+
+const found = (url: string, to: string, status = 302) => [url, { responseStatusCode: status, responseHeaders: [{ name: 'Location', value: to }] }] as const
+
+test('a browser that tries https where http was said is sent back, and the request goes out once, as it was meant', () => {
+  const { paused, sent } = act({ method: 'POST', body: Buffer.from('x') })
+  paused('network', 'https://a.example/')
+  expect(sent.at(-1)).toMatchObject({ method: 'Fetch.failRequest', params: { errorReason: 'ConnectionRefused' } })
+  paused('network', 'http://a.example/')
+  expect(sent.at(-1)).toMatchObject({ method: 'Fetch.continueRequest', params: { method: 'POST', postData: 'eA==' } })
+  expect(sent.filter(({ params }) => 'postData' in params)).toHaveLength(1)
+})
+
+test('where a target itself redirects to https, that is where the request goes', () => {
+  const { paused, last } = act({})
+  paused('network', 'http://a.example/')
+  paused('network', ...found('http://a.example/', 'https://a.example/', 307))
+  paused('network', 'https://a.example/', { redirectedRequestId: '1' })
+  expect(last()).toMatchObject({ method: 'Fetch.continueRequest' })
+})
+
+test('what begins anew after a redirect begins where it had come to', () => {
+  const { paused, last } = act({ method: 'POST', body: Buffer.from('x'), headers: [['Authorization', 's'], ['Content-Type', 't']] }) // prettier-ignore
+  paused('network', 'http://a.example/')
+  paused('network', ...found('http://a.example/', 'http://b.example/', 308))
+  paused('network', 'https://b.example/')
+  expect(last()).toMatchObject({ method: 'Fetch.failRequest' })
+  paused('network', 'http://b.example/')
+  expect(last().params).toMatchObject({ method: 'POST', postData: 'eA==' })
+  expect(JSON.stringify(last().params)).not.toContain('Authorization')
+  paused('network', ...found('http://b.example/', '/c', 303))
+  paused('network', 'http://b.example/c')
+  expect(last().params).not.toHaveProperty('method')
+  expect(last().params).not.toHaveProperty('postData')
+})
+
+test('a redirect to what is not the web is not followed, and the page not used again', async () => {
+  const { answer, paused, sent, released } = act({})
+  paused('network', 'http://a.example/')
+  const before = sent.length
+  paused('network', ...found('http://a.example/', 'file:///etc/passwd'))
+  await expect(answer).rejects.toMatchObject({ code: 'bad_gateway', message: expect.stringContaining('file:') })
+  expect(sent).toHaveLength(before)
+  expect(released).toEqual([false])
+})
+
+test('a password that is asked for is not given', () => {
+  const { emit, last } = act({})
+  emit('network', 'Fetch.authRequired', { requestId: 'r' })
+  expect(last().params).toEqual({ requestId: 'r', authChallengeResponse: { response: 'CancelAuth' } })
+})
+
+test('a header that Chromium refuses is the caller’s mistake', async () => {
+  const { answer, paused, replies } = act({ headers: [['Host', 'x']] })
+  replies['Fetch.continueRequest'] = () => {
+    throw new CdpRefusal('Unsafe header: Host')
+  }
+  paused('network', 'http://a.example/')
+  await expect(answer).rejects.toMatchObject({ code: 'bad_request', message: 'headers.Host: is for the browser alone to set' })
+})
+
+test('an answer is read to its end, and then the page can be used again; its raw cookies are among its headers', async () => {
+  const { answer, paused, emit, replies, released, navigated, sent } = act({})
+  const pieces = [{ data: 'aGkg', base64Encoded: true, eof: false }, { data: '', eof: false }, { data: 'you', eof: false }, { data: '', eof: true }] // prettier-ignore
+  replies['Fetch.takeResponseBodyAsStream'] = () => ({ stream: 's' })
+  replies['IO.read'] = () => pieces.shift()
+  replies['Fetch.failRequest'] = () => navigated.resolve({ errorText: 'net::ERR_ABORTED' })
+  paused('network', 'http://a.example/')
+  emit('network', 'Network.requestWillBeSentExtraInfo', {})
+  const head = { responseStatusCode: 200, responseHeaders: [{ name: 'X-A', value: 'b' }] }
+  paused('network', 'http://a.example/', head)
+  paused('body', 'http://a.example/', head)
+  setTimeout(() => emit('network', 'Network.responseReceivedExtraInfo', { headers: { 'set-cookie': 'a=1\nb=2' } }), 20)
+  const { status, headers, body } = await answer
+  expect([status, headers]).toEqual([200, [['X-A', 'b'], ['Set-Cookie', 'a=1'], ['Set-Cookie', 'b=2']]]) // prettier-ignore
+  expect(Buffer.concat(await body.toArray()).toString()).toBe('hi you')
+  expect(sent.at(-1)).toMatchObject({ session: 'body', method: 'Fetch.failRequest', params: { errorReason: 'Aborted' } })
+  await expect.poll(() => released).toEqual([true])
+})
+
+test('an answer that breaks off is no whole answer, though its stream ends like any other', async () => {
+  const { answer, paused, replies, released } = act({})
+  replies['Fetch.takeResponseBodyAsStream'] = () => ({ stream: 's' })
+  replies['IO.read'] = () => ({ data: '', eof: true })
+  paused('network', 'http://a.example/')
+  paused('network', 'http://a.example/', { responseStatusCode: 200 })
+  paused('body', 'http://a.example/', { responseStatusCode: 200 })
+  const { body } = await answer
+  paused('network', 'http://a.example/', { responseErrorReason: 'Failed' })
+  await expect(body.toArray()).rejects.toMatchObject({ code: 'bad_gateway', message: expect.stringContaining('broke off') })
+  expect(released).toEqual([false])
+})
+
+test('an answer that nobody reads lets the page go when its caller leaves', async () => {
+  const { answer, paused, replies, released, stop } = act({})
+  replies['Fetch.takeResponseBodyAsStream'] = () => ({ stream: 's' })
+  paused('network', 'http://a.example/')
+  paused('network', 'http://a.example/', { responseStatusCode: 200 })
+  paused('body', 'http://a.example/', { responseStatusCode: 200 })
+  const { body } = await answer
+  stop.abort(new Error('left'))
+  await expect.poll(() => released).toEqual([false])
+  expect(body.destroyed).toBe(true)
+})

@@ -1,0 +1,122 @@
+// Headers on their way to a target and back: what is added, what is kept from it, what is kept from us.
+import fc from 'fast-check'
+import { ServerResponse, IncomingMessage } from 'node:http'
+import { Socket } from 'node:net'
+import { describe, expect, test } from 'vitest'
+import { afterRedirect, byCanonicalName, joinCookies, merge, passedOn, sentOn, type Header } from './headers.ts'
+
+/** As a debugging client is told of them: by name. */
+const OWN = { Accept: 'text/html', Cookie: 'a=1; b=2', 'Upgrade-Insecure-Requests': '1', 'User-Agent': 'Mozilla/5.0', 'sec-ch-ua': '"Chromium"' }
+
+describe('a request', () => {
+  test('without headers of the caller is left as the browser makes it', () => {
+    expect(merge(OWN, [])).toBeUndefined()
+  })
+
+  test('has the browser’s headers in the browser’s order, the caller’s in the place of those of the same name, and the others behind', () => {
+    expect(
+      merge(OWN, [
+        ['X-Mine', 'x'],
+        ['user-agent', 'Mine/1'],
+      ]),
+    ).toEqual([
+      ['sec-ch-ua', '"Chromium"'],
+      ['Upgrade-Insecure-Requests', '1'],
+      ['User-Agent', 'Mine/1'],
+      ['Accept', 'text/html'],
+      ['X-Mine', 'x'],
+    ])
+  })
+
+  test('has the caller’s cookies beside the browser’s, and of the same name the caller’s', () => {
+    expect(merge(OWN, [['Cookie', 'b=mine; c=3']])!.at(-1)).toEqual(['Cookie', 'a=1; b=mine; c=3'])
+    expect(merge({}, [['cookie', 'c=3']])).toEqual([['Cookie', 'c=3']])
+    expect(joinCookies('a=1;;  =x', ' a = 2 ; ')).toBe('=x; a = 2')
+  })
+
+  test('takes to another origin neither credentials nor cookies of the caller, and to a GET nothing of the body', () => {
+    const given: Header[] = [
+      ['Authorization', 'x'],
+      ['cookie', 'a=1'],
+      ['Content-Type', 'text/x'],
+      ['X-Mine', 'x'],
+    ]
+    expect(afterRedirect(given, { sameOrigin: true, bodyDropped: false })).toEqual(given)
+    expect(afterRedirect(given, { sameOrigin: false, bodyDropped: false }).map(([name]) => name)).toEqual(['Content-Type', 'X-Mine'])
+    expect(afterRedirect(given, { sameOrigin: false, bodyDropped: true }).map(([name]) => name)).toEqual(['X-Mine'])
+  })
+
+  test('that comes to us has headers of the client and of the way, which its target does not get', () => {
+    const headers = {
+      host: 'cob.example',
+      connection: 'keep-alive',
+      'accept-encoding': 'gzip, deflate',
+      'user-agent': 'Kernel/JS 0.84.0',
+      accept: '*/*',
+      'accept-language': '*',
+      'sec-fetch-mode': 'cors',
+      'x-stainless-lang': 'js',
+      'x-request-id': 'r',
+      'x-forwarded-for': '10.0.0.1',
+      'content-length': '3',
+      'content-type': 'text/x',
+      'x-mine': 'x',
+    }
+    expect(sentOn(headers)).toEqual([
+      ['content-type', 'text/x'],
+      ['x-mine', 'x'],
+    ])
+    expect(sentOn({ 'user-agent': 'Shopper/2.0', accept: 'application/json', 'accept-language': 'de' })).toHaveLength(3)
+  })
+})
+
+describe('an answer', () => {
+  test('that was decoded has neither the encoding nor the length of before; one that was not has both', () => {
+    const length: Header = ['Content-Length', '70']
+    expect(passedOn([length, ['Content-Encoding', 'gzip']])).not.toHaveProperty('content-length')
+    expect(passedOn([length, ['Content-Encoding', 'br, zstd']])).not.toHaveProperty('content-encoding')
+    expect(passedOn([length])).toHaveProperty('content-length', '70')
+    expect(passedOn([length, ['Content-Encoding', 'aws-chunked']])).toMatchObject({ 'content-length': '70', 'content-encoding': 'aws-chunked' })
+  })
+
+  test('keeps each of its cookies, and is stripped of what a browser or a proxy would apply to us', () => {
+    const passed = passedOn([
+      ['Set-Cookie', 'a=1'],
+      ['set-cookie', 'b=2'],
+      ['Connection', 'keep-alive, X-Hop'],
+      ['X-Hop', '1'],
+      ['Strict-Transport-Security', 'max-age=0'],
+      ['X-Accel-Redirect', '/internal'],
+      ['Transfer-Encoding', 'chunked'],
+      ['X-Dup', '1'],
+      ['x-dup', '2'],
+    ])
+    expect(passed).toEqual({ 'set-cookie': ['a=1', 'b=2'], 'x-dup': '1, 2', 'content-security-policy': 'sandbox' })
+  })
+
+  test('is shut into a sandbox on top of its own policy', () => {
+    expect(passedOn([['Content-Security-Policy', "default-src 'self'"]])['content-security-policy']).toBe("default-src 'self', sandbox")
+  })
+
+  test('of any headers at all can be written', () => {
+    const text = fc.oneof(fc.string({ unit: 'binary', maxLength: 20 }), fc.constantFrom('content-length', 'Set-Cookie', 'x', 'a\r\nb', 'ü', '漢', '\0'))
+    fc.assert(
+      fc.property(fc.array(fc.tuple(text, text)), (headers) => {
+        const response = new ServerResponse(new IncomingMessage(new Socket()))
+        for (const [name, value] of Object.entries(passedOn(headers))) response.setHeader(name, value)
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+
+  test('is told with canonical names, each with all its values', () => {
+    expect(
+      byCanonicalName([
+        ['content-type', 'text/x'],
+        ['x-dup', '1'],
+        ['X-DUP', '2'],
+        ['__proto__', 'x'],
+      ]),
+    ).toEqual(Object.assign(Object.create(null), { 'Content-Type': ['text/x'], 'X-Dup': ['1', '2'], ['__proto__']: ['x'] }))
+  })
+})

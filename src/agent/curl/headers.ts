@@ -1,0 +1,105 @@
+// Headers on their way: what a caller adds to the browser's own, what a redirect leaves of it, and what of an answer is passed on.
+import type { IncomingHttpHeaders } from 'node:http'
+
+export type Header = [name: string, value: string]
+
+/** The order in which Chromium sends what it sets itself; a debugging client sees them sorted by name. */
+const CHROMIUM_ORDER = ['sec-ch-ua', 'sec-ch-ua-mobile', 'sec-ch-ua-platform', 'upgrade-insecure-requests', 'user-agent', 'accept']
+
+/** Headers that belong to a body and go with it (RFC 9110, 15.4). */
+const OF_BODIES = ['content-type', 'content-length', 'content-encoding', 'content-language', 'content-location']
+
+/**
+ * The headers of a request: the browser's, in its order, each replaced by the caller's of the same name, then the caller's
+ * others. Cookies are joined. Undefined when there is nothing to change.
+ */
+export function merge(own: Readonly<Record<string, string>>, given: readonly Header[]): Header[] | undefined {
+  if (given.length === 0) return undefined
+  const left = new Map(given.map(([name, value]) => [name.toLowerCase(), [name, value] as Header]))
+  const take = (name: string) => {
+    const header = left.get(name)
+    left.delete(name)
+    return header
+  }
+  const cookies = take('cookie')
+  const rank = (name: string) => (CHROMIUM_ORDER.indexOf(name.toLowerCase()) + CHROMIUM_ORDER.length + 1) % (CHROMIUM_ORDER.length + 1)
+  const others = Object.entries(own).filter(([name]) => name.toLowerCase() !== 'cookie')
+  const jar = Object.entries(own).find(([name]) => name.toLowerCase() === 'cookie')?.[1]
+  return [
+    ...others.toSorted(([a], [b]) => rank(a) - rank(b)).map(([name, value]): Header => [name, take(name.toLowerCase())?.[1] ?? value]),
+    ...left.values(),
+    // Without this one the browser adds its own cookies by itself.
+    ...(cookies ? [['Cookie', joinCookies(jar ?? '', cookies[1])] as Header] : []),
+  ]
+}
+
+/** Two Cookie headers as one; of the same name the second's is taken. */
+export function joinCookies(first: string, second: string): string {
+  const pairs = (text: string) =>
+    text
+      .split(';')
+      .map((pair) => pair.trim())
+      .filter(Boolean)
+  const nameOf = (pair: string) => pair.split('=', 1)[0]!.trim()
+  const replaced = new Set(pairs(second).map(nameOf))
+  return [...pairs(first).filter((pair) => !replaced.has(nameOf(pair))), ...pairs(second)].join('; ')
+}
+
+/** What of a caller's headers goes along to where a redirect leads, as in the Fetch standard. */
+export function afterRedirect(given: readonly Header[], { sameOrigin, bodyDropped }: { sameOrigin: boolean; bodyDropped: boolean }): Header[] {
+  const dropped = [...(sameOrigin ? [] : ['authorization', 'cookie', 'proxy-authorization']), ...(bodyDropped ? OF_BODIES : [])]
+  return given.filter(([name]) => !dropped.includes(name.toLowerCase()))
+}
+
+/** Encodings that Chromium takes off a body; with any other it leaves the body as it is. */
+const DECODED = ['gzip', 'x-gzip', 'deflate', 'br', 'zstd']
+
+/** Of one hop, or of this origin rather than the target's: what a browser or a proxy on the way would apply to us. */
+const NOT_PASSED_ON =
+  /^(connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|alt-svc|strict-transport-security|clear-site-data|service-worker-allowed|x-accel-.*|x-sendfile|x-request-id)$/
+
+/**
+ * The headers of a target's answer, as they are passed on with its decoded body. A document is shut into a sandbox: it
+ * comes from this service's address and must not act in its name.
+ */
+export function passedOn(headers: readonly Header[]): Record<string, string | string[]> {
+  const byName = Map.groupBy(headers, ([name]) => name.toLowerCase())
+  const named = (byName.get('connection') ?? []).flatMap(([, value]) => value.toLowerCase().split(/\s*,\s*/))
+  const encodings = (byName.get('content-encoding') ?? []).flatMap(([, value]) => value.toLowerCase().split(/\s*,\s*/)).filter(Boolean)
+  const decoded = encodings.length > 0 && encodings.every((name) => DECODED.includes(name))
+  const result: Record<string, string | string[]> = Object.create(null)
+  for (const [name, same] of byName) {
+    if (NOT_PASSED_ON.test(name) || named.includes(name) || (decoded && /^content-(encoding|length)$/.test(name))) continue
+    const values = same.map(([, value]) => writable(value)).filter((value) => !/[^\t\x20-\x7e\x80-\xff]/.test(value))
+    if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name) || values.length === 0) continue
+    result[name] = name === 'set-cookie' ? values : values.join(name === 'content-length' ? '' : ', ')
+  }
+  return { ...result, 'content-security-policy': [result['content-security-policy'], 'sandbox'].filter(Boolean).join(', ') }
+}
+
+// HTTP/1 headers are bytes; what is not Latin-1 goes as UTF-8, as it came.
+const writable = (value: string): string => (/[^\0-\xff]/.test(value) ? Buffer.from(value).toString('latin1') : value)
+
+/** By name as `Content-Type`, each with all its values. */
+export function byCanonicalName(headers: readonly Header[]): Record<string, string[]> {
+  const result: Record<string, string[]> = Object.create(null)
+  for (const [name, value] of headers) (result[name.toLowerCase().replaceAll(/(^|-)[a-z]/g, (letter) => letter.toUpperCase())] ??= []).push(value)
+  return result
+}
+
+/** Of one hop, of the way to us, or of the client rather than the caller. */
+const NOT_SENT_ON =
+  /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect|content-length|accept-encoding|sec-.*|x-stainless-.*|x-kernel-.*|x-request-id|x-real-ip|x-forwarded-.*|forwarded|via)$/
+
+/** User-Agent of the libraries that people call us with; whoever sets one of their own means it. */
+const LIBRARIES =
+  /^(kernel|node|node-fetch|undici|deno|bun|axios|got|python|python-requests|python-httpx|python-urllib|aiohttp|go-http-client|curl|wget|java|okhttp)\b/i
+
+/** What of the headers of a request to us is meant for its target. */
+export function sentOn(headers: IncomingHttpHeaders): Header[] {
+  return Object.entries(headers).flatMap(([name, value]) => {
+    const text = Array.isArray(value) ? value.join(', ') : (value ?? '')
+    const isDefault = (/^(accept|accept-language)$/.test(name) && /^\*(\/\*)?$/.test(text)) || (name === 'user-agent' && LIBRARIES.test(text))
+    return NOT_SENT_ON.test(name) || isDefault ? [] : [[name, text] as Header]
+  })
+}

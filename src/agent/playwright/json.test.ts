@@ -1,0 +1,66 @@
+// Results as JSON: what JSON.stringify makes of them, or a refusal that says what could not be said.
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { toJson } from './json.ts'
+import { MAX_RESULT_BYTES } from './protocol.ts'
+
+describe('a result', () => {
+  test('that JSON has is what JSON.stringify makes of it', () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        expect(toJson(value)).toBe(JSON.stringify(value))
+      }),
+    )
+    for (const value of [
+      undefined,
+      null,
+      NaN,
+      [undefined, -0, Infinity],
+      new Date(0),
+      Buffer.from('a'),
+      new URL('http://x/'),
+      { a: undefined },
+      Object.create(null),
+    ])
+      expect(toJson(value)).toBe(JSON.stringify(value))
+    expect(toJson(new (class Point { x = 1 })())).toBe('{"x":1}') // prettier-ignore
+  })
+
+  test('may hold the same thing twice, but not itself', () => {
+    const twice = { a: 1 }
+    expect(toJson([twice, twice])).toBe('[{"a":1},{"a":1}]')
+    const itself: Record<string, unknown> = { list: [] }
+    ;(itself.list as unknown[]).push({ back: itself })
+    expect(() => toJson(itself)).toThrow('the result.list[0].back refers back to what it is part of')
+  })
+
+  test.each([
+    [10n, 'the result is a BigInt'],
+    [{ a: [1, 2n] }, 'the result.a[1] is a BigInt'],
+    [() => 1, 'the result is a function'],
+    [{ f() {} }, 'the result.f is a function'],
+    [Symbol('x'), 'the result is a symbol'],
+    [new Map([[1, 2]]), 'Object.fromEntries'],
+    [new Set([1]), 'an array of its members'],
+    [{ e: new TypeError('x') }, 'the result.e is a TypeError'],
+    [[Promise.resolve(1)], 'await it'],
+    [/x/, 'the result is a RegExp'],
+    [new Uint8Array(3), 'base64'],
+    [new ArrayBuffer(3), 'base64'],
+    [{ page: { _guid: 'page@1', _connection: {} } }, 'the result.page is a Playwright Object'],
+    ['x'.repeat(MAX_RESULT_BYTES), `more than ${MAX_RESULT_BYTES}`],
+    [Array.from({ length: 100_000 }).reduce<unknown>((inner) => [inner], 1), 'nested too deeply'],
+  ])('that JSON would lose is refused with a word on it: case %#', (value, message) => {
+    expect(() => toJson(value)).toThrow(message)
+  })
+
+  test('that throws when it is looked at throws that', () => {
+    expect(() =>
+      toJson({
+        get x() {
+          throw new Error('not today')
+        },
+      }),
+    ).toThrow('not today')
+  })
+})

@@ -1,0 +1,87 @@
+// What a run prints, in whatever pieces it comes, and messages by lines.
+import fc from 'fast-check'
+import { PassThrough } from 'node:stream'
+import { describe, expect, test } from 'vitest'
+import { readLines } from './lines.ts'
+import { MAX_OUTPUT_BYTES, Output } from './output.ts'
+
+const MARK = '\n0123-mark\n'
+
+/** The text in pieces that end at `cuts`. */
+const pieces = (bytes: Buffer, cuts: readonly number[]): Buffer[] => {
+  const ends = [...cuts.map((cut) => cut % (bytes.length + 1)).toSorted((a, b) => a - b), bytes.length]
+  return ends.map((end, index) => bytes.subarray(ends[index - 1] ?? 0, end))
+}
+
+describe('the output of a run', () => {
+  test('is all that comes before its mark, however it is cut, and nothing behind it', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.string({ unit: fc.constantFrom('\n', '0', '1', 'é', '-', 'm'), maxLength: 60 }),
+        fc.array(fc.nat(), { maxLength: 10 }),
+        async (text, cuts) => {
+          const stream = new PassThrough()
+          const output = new Output(stream)
+          stream.write('of a run before')
+          output.begin(MARK)
+          for (const piece of pieces(Buffer.from(`${text}${MARK}and after`), cuts)) stream.write(piece)
+          await output.marked
+          stream.write('more')
+          expect(output.take()).toBe(text)
+        },
+      ),
+    )
+  })
+
+  test('without a mark is all that has come', () => {
+    const stream = new PassThrough()
+    const output = new Output(stream)
+    output.begin(MARK)
+    stream.write(`a${MARK.slice(0, 5)}`)
+    expect(output.take()).toBe(`a${MARK.slice(0, 5)}`)
+  })
+
+  test('is kept up to 1 MiB, and says how much more there was; the next run begins anew', async () => {
+    const stream = new PassThrough()
+    const output = new Output(stream)
+    output.begin(MARK)
+    for (let i = 0; i < 300; i++) stream.write(Buffer.alloc(10_000, 'x'))
+    stream.write(MARK)
+    await output.marked
+    const text = output.take()
+    expect(text.slice(0, MAX_OUTPUT_BYTES)).toBe('x'.repeat(MAX_OUTPUT_BYTES))
+    expect(text.slice(MAX_OUTPUT_BYTES)).toBe(`\n[${3_000_000 - MAX_OUTPUT_BYTES} more bytes were printed and are left out]\n`)
+    output.begin(MARK)
+    stream.write(`next${MARK}`)
+    await output.marked
+    expect(output.take()).toBe('next')
+  })
+})
+
+describe('lines', () => {
+  test('are read however they are cut, and only a line feed ends one', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.string({ unit: fc.constantFrom('a', '\u2028', '\r', 'é'), maxLength: 8 }), { maxLength: 8 }),
+        fc.array(fc.nat(), { maxLength: 10 }),
+        (lines, cuts) => {
+          const stream = new PassThrough()
+          const read: (string | undefined)[] = []
+          readLines(stream, 1_000, (line) => read.push(line))
+          for (const piece of pieces(Buffer.from(lines.map((line) => `${line}\n`).join('')), cuts)) stream.write(piece)
+          expect(read).toEqual(lines)
+        },
+      ),
+    )
+  })
+
+  test('that are too long end it', () => {
+    const stream = new PassThrough()
+    const read: (string | undefined)[] = []
+    readLines(stream, 10, (line) => read.push(line))
+    stream.write('fine\n')
+    stream.write('x'.repeat(11))
+    stream.write('\nmore\n')
+    expect(read).toEqual(['fine', undefined])
+  })
+})

@@ -1,0 +1,96 @@
+// Runs of Playwright code in the instance: one at a time, in a worker that is there before the code is.
+import type { Log } from '../../base/log.ts'
+import { Mutex } from '../../base/mutex.ts'
+import { fault } from '../../http/fault.ts'
+import type { Browser } from '../chromium/keeper.ts'
+import type { CdpPipe } from '../chromium/pipe.ts'
+import type { ChromiumRun } from '../chromium/process.ts'
+import { reachBrowser } from '../chromium/reach.ts'
+import { QUEUE_MS } from './contract.ts'
+import { NotBegun, WorkerProcess, type Executed } from './worker-process.ts'
+
+/** A worker that nobody has used for so long is ended; it takes some 100 MB. */
+const IDLE_MS = 120_000
+
+/** Runs code beside the browser; the fake driver has one that runs nothing. */
+export interface Playwright {
+  /** @throws a Fault when the code has not begun to run, or the signal's reason */
+  execute(code: string, timeoutMs: number, signal: AbortSignal): Promise<Executed>
+}
+
+/** Starts nothing until the first run. */
+export function makePlaywright(browser: Pick<Browser, 'run'>, log: Log): Playwright {
+  const turns = new Mutex()
+  let worker: WorkerProcess | undefined
+  let timer: NodeJS.Timeout | undefined
+
+  async function end(): Promise<void> {
+    const old = worker
+    worker = undefined
+    await old?.kill().catch((err: unknown) => log.error({ err }, 'a worker did not end'))
+  }
+
+  /** A worker fit for a run. */
+  async function fresh(): Promise<WorkerProcess> {
+    if (worker && !(await worker.ready())) await end()
+    return (worker ??= new WorkerProcess())
+  }
+
+  async function run({ port, browserPath, pipe }: ChromiumRun, code: string, timeoutMs: number, signal: AbortSignal): Promise<Executed> {
+    const mine = await fresh()
+    try {
+      return await mine.run(code, `ws://127.0.0.1:${port}${browserPath}`, timeoutMs, signal)
+    } catch (error) {
+      if (!(error instanceof NotBegun && error.late)) throw error
+      // Otherwise no run could begin until Chromium itself gives the page up.
+      await stopLoading(pipe)
+      const why = `the code has not begun: a page has not answered for ${timeoutMs / 1000} s. It was loading, which has been stopped now, is busy, or has a dialog open.`
+      return { success: false, error: why, stdout: '', stderr: '' }
+    } finally {
+      // What is not fit is replaced now, and not when the next caller waits for it.
+      void mine.ready().then((fit) => (fit ? undefined : turns.run(fresh)))
+    }
+  }
+
+  async function turn(code: string, timeoutMs: number, signal: AbortSignal): Promise<Executed> {
+    clearTimeout(timer)
+    try {
+      return await reachBrowser(browser, (current) => run(current, code, timeoutMs, signal), signal, isNotBegun)
+    } finally {
+      timer = setTimeout(() => void turns.run(end), IDLE_MS).unref()
+    }
+  }
+
+  return {
+    async execute(code, timeoutMs, signal) {
+      let begun = false
+      const patience = AbortSignal.timeout(QUEUE_MS)
+      try {
+        return await turns.run(
+          () => {
+            begun = true
+            return turn(code, timeoutMs, signal)
+          },
+          AbortSignal.any([signal, patience]),
+        )
+      } catch (error) {
+        if (signal.aborted) throw signal.reason
+        if (!begun) throw fault.unavailable(`the code has not begun: runs before it took more than ${QUEUE_MS / 1000} s`)
+        if (error instanceof NotBegun) throw fault.unavailable('the code has not begun: its process or its browser did not come up', error)
+        throw error
+      }
+    },
+  }
+}
+
+// What has begun must not begin again.
+const isNotBegun = (error: unknown): boolean => error instanceof NotBegun
+
+async function stopLoading(pipe: CdpPipe): Promise<void> {
+  const { targetInfos } = await pipe.send<{ targetInfos: { targetId: string; type: string }[] }>('Target.getTargets')
+  for (const { targetId } of targetInfos.filter(({ type }) => type === 'page')) {
+    const { sessionId } = await pipe.send<{ sessionId: string }>('Target.attachToTarget', { targetId, flatten: true })
+    await pipe.send('Page.stopLoading', {}, sessionId)
+    await pipe.send('Target.detachFromTarget', { sessionId })
+  }
+}

@@ -1,0 +1,47 @@
+// The worker as a process: what its code does is its own affair, and where there is no browser nothing begins. (With one: test/sdk/playwright.test.ts.)
+import { afterEach, expect, test } from 'vitest'
+import { silentLog } from '../../base/log.ts'
+import { makePlaywright } from './playwright.ts'
+import { NotBegun, WorkerProcess } from './worker-process.ts'
+
+const NOWHERE = 'ws://127.0.0.1:9/none'
+const never = new AbortController().signal
+const started: WorkerProcess[] = []
+const start = (): WorkerProcess => {
+  const worker = new WorkerProcess()
+  started.push(worker)
+  return worker
+}
+afterEach(() => Promise.all(started.splice(0).map((worker) => worker.kill())))
+
+test('a run whose browser is not there has not begun, and the worker can take the next', async () => {
+  const worker = start()
+  for (let i = 0; i < 2; i++) {
+    await expect(worker.run('return 1', NOWHERE, 1_000, never)).rejects.toBeInstanceOf(NotBegun)
+    expect(await worker.ready()).toBe(true)
+  }
+})
+
+test('a run whose caller leaves ends with its process', async () => {
+  const worker = start()
+  const left = new AbortController()
+  const run = worker.run('return 1', NOWHERE, 1_000, left.signal)
+  left.abort(new Error('left'))
+  await expect(run).rejects.toThrow('left')
+  expect(await worker.ready()).toBe(false)
+})
+
+test('a worker that is ended before it has begun says so', async () => {
+  const worker = start()
+  const run = worker.run('return 1', NOWHERE, 1_000, never)
+  void worker.kill()
+  await expect(run).rejects.toThrow(/SIGKILL/)
+})
+
+test('runs that have not begun are tried with the browser that comes next, and then are unavailable', async () => {
+  let asked = 0
+  const run = { port: 9, browserPath: '/none', exited: Promise.resolve({ code: 0, signal: null }) }
+  const playwright = makePlaywright({ run: async () => (asked++, run as never) }, silentLog)
+  await expect(playwright.execute('return 1', 1_000, never)).rejects.toMatchObject({ code: 'unavailable', headers: { 'x-should-retry': 'false' } })
+  expect(asked).toBe(2)
+})

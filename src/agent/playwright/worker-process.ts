@@ -1,0 +1,179 @@
+// A worker as the agent has it: a child process of its own group, its outputs, and one run at a time.
+import { spawn, type ChildProcess } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import type { Duplex, Readable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { WaitTimeout, within } from '../../base/wait.ts'
+import { readLines } from './lines.ts'
+import { Output } from './output.ts'
+import { MAX_RESULT_BYTES, type RunOrder, type WorkerMessage } from './protocol.ts'
+
+/** Node with Playwright starts in 0.3 s; beside ten starting browsers that takes seconds. */
+const START_MS = 60_000
+
+/** Outputs are pipes: what was written before the end of a run is there already. */
+const OUTPUT_MS = 2_000
+
+/** The look at what a run has left behind takes 0.7 s at most, unless code that goes on running keeps the process busy. */
+const SETTLE_MS = 2_000
+
+/** A killed process is gone at once; this bounds the kernel. */
+const KILLED_MS = 5_000
+
+/** Memory of the code's own, in MB: code that takes more ends its own process rather than the session's others. */
+const MAX_HEAP_MB = 1024
+
+const WORKER = fileURLToPath(new URL('worker.ts', import.meta.url))
+
+/** What of the agent's environment a run sees. */
+const SEEN = ['HOME', 'USER', 'LANG', 'PATH', 'TMPDIR', 'TZ', 'NODE_COMPILE_CACHE']
+
+/** How a run ended. */
+export interface Executed {
+  success: boolean
+  result?: unknown
+  error?: string
+  stdout: string
+  stderr: string
+}
+
+/** The code did not begin to run; `late` when the browser, or a page in it, did not answer in time. */
+export class NotBegun extends Error {
+  readonly late: boolean
+  constructor(message: string, late = false) {
+    super(message)
+    this.late = late
+  }
+}
+
+export class WorkerProcess {
+  readonly #child: ChildProcess
+  readonly #channel: Duplex
+  readonly #stdout: Output
+  readonly #stderr: Output
+  readonly #exited: Promise<string>
+  #hear: (message: WorkerMessage) => void = () => {}
+  #settled: Promise<boolean> = Promise.resolve(true)
+
+  constructor() {
+    const env = Object.fromEntries(SEEN.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])))
+    this.#child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', `--max-old-space-size=${MAX_HEAP_MB}`, WORKER], {
+      env,
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+      // A group of its own, so that what the code has started is ended with it.
+      detached: true,
+    })
+    this.#channel = this.#child.stdio[3] as Duplex
+    this.#stdout = new Output(this.#child.stdout as Readable)
+    this.#stderr = new Output(this.#child.stderr as Readable)
+    this.#exited = new Promise((resolve) => {
+      this.#child.on('exit', (code, signal) => resolve(signal ? `by ${signal}` : `with exit code ${code}`))
+      this.#child.on('error', (error) => resolve(`before it began (${error.message})`))
+    })
+    this.#channel.on('error', () => {}) // the end of the process says the same
+    // What a worker says is said by whoever's code runs in it: only its form is trusted, and that is checked.
+    readLines(this.#channel, MAX_RESULT_BYTES + 64 * 1024, (line) => {
+      const message = line === undefined ? undefined : parse(line)
+      if (message) this.#hear(message)
+      else this.#signal()
+    })
+  }
+
+  /** Whether it can take a run, once it has told what the last one left. */
+  ready(): Promise<boolean> {
+    return this.#settled
+  }
+
+  /**
+   * Runs `code`; whatever ends it, it ends. Aborting `signal` and running longer than `timeoutMs` kill the process.
+   * @throws NotBegun, or the signal's reason
+   */
+  async run(code: string, browser: string, timeoutMs: number, signal: AbortSignal): Promise<Executed> {
+    const order: RunOrder = { code, browser, connectMs: timeoutMs, mark: `\n${randomUUID()}\n` }
+    const begun = Promise.withResolvers<void>()
+    const ended = Promise.withResolvers<Extract<WorkerMessage, { is: 'ended' }>>()
+    const settled = Promise.withResolvers<boolean>()
+    this.#settled = settled.promise
+    this.#hear = (message) => {
+      if (message.is === 'begun') begun.resolve()
+      else if (message.is === 'ended') ended.resolve(message)
+      else if (message.is === 'idle') settled.resolve(message.fit)
+      else begun.reject(new NotBegun(message.why, message.late))
+    }
+    for (const { promise } of [begun, ended]) promise.catch(() => {})
+    this.#stdout.begin(order.mark)
+    this.#stderr.begin(order.mark)
+    this.#channel.write(`${JSON.stringify(order)}\n`)
+    let is: Extract<WorkerMessage, { is: 'ended' }> | string
+    try {
+      const gone = this.#exited.then((how) => `the process in which the code ran ended ${how}`)
+      const early = await within('the worker', START_MS + timeoutMs, Promise.race([begun.promise, gone]), signal)
+      if (early !== undefined) {
+        settled.resolve(false)
+        throw new NotBegun(`${early}: ${this.#stderr.take().slice(-1000)}`)
+      }
+      is = await within('the code', timeoutMs, Promise.race([ended.promise, gone]), signal)
+    } catch (error) {
+      // It lives, and says itself whether it is fit.
+      if (error instanceof NotBegun) throw error
+      settled.resolve(false)
+      await this.kill()
+      if (!(error instanceof WaitTimeout)) throw error
+      if (error.what !== 'the code') throw new NotBegun(error.message)
+      is = `the code was not done within ${timeoutMs / 1000} s, and was ended`
+    }
+    if (typeof is === 'string') {
+      settled.resolve(false)
+      await this.#outputs(this.#stdout.ended, this.#stderr.ended)
+      const [stdout, stderr] = [this.#stdout.take(), this.#stderr.take()]
+      const error = stderr.includes('JavaScript heap out of memory') ? `the code took more than ${MAX_HEAP_MB} MB of memory, and its process was ended` : is
+      return { success: false, error, stdout, stderr }
+    }
+    void within('a look at what is left', SETTLE_MS, settled.promise).catch(() => settled.resolve(false))
+    // Code may have closed its outputs.
+    if (!(await this.#outputs(this.#stdout.marked, this.#stderr.marked))) this.#settled = Promise.resolve(false)
+    const { success, result, error } = is
+    return { success, ...(result !== undefined && { result }), ...(error !== undefined && { error }), stdout: this.#stdout.take(), stderr: this.#stderr.take() }
+  }
+
+  /** Ends it and what it has started; resolves when it is gone. */
+  async kill(): Promise<void> {
+    this.#signal()
+    await within('a killed worker to leave', KILLED_MS, this.#exited)
+  }
+
+  #signal(): void {
+    const { pid, exitCode, signalCode } = this.#child
+    if (pid === undefined || exitCode !== null || signalCode !== null) return
+    try {
+      process.kill(-pid, 'SIGKILL')
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+    }
+  }
+
+  // Something that the code has started may hold them open: what has come by then is all.
+  #outputs(...both: Promise<void>[]): Promise<boolean> {
+    return within('the outputs', OUTPUT_MS, Promise.all(both)).then(
+      () => true,
+      () => false,
+    )
+  }
+}
+
+function parse(line: string): WorkerMessage | undefined {
+  try {
+    const message = JSON.parse(line) as Record<string, unknown> | null
+    switch (message?.is) {
+      case 'begun':
+        return { is: 'begun' }
+      case 'unconnected':
+        return { is: 'unconnected', why: String(message.why), late: message.late === true }
+      case 'ended':
+        return { is: 'ended', success: message.success === true, result: message.result, ...(typeof message.error === 'string' && { error: message.error }) }
+      case 'idle':
+        return { is: 'idle', fit: message.fit === true }
+    }
+  } catch {}
+  return undefined
+}

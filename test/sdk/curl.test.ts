@@ -1,0 +1,389 @@
+// HTTP requests by a session's browser, over the published SDK: the envelope, and browsers.fetch.
+import Kernel from '@onkernel/sdk'
+import { createHash, randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { until } from '../../src/base/wait.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+import { conforms } from '../support/contract.ts'
+import { agentOf, processesOf, runInside } from '../support/inside.ts'
+import { openSession, type Session } from '../support/session.ts'
+
+const BIG = randomBytes(1024 * 1024)
+const BIG_MB = 50
+
+let cloud: Cloud
+let session: Session
+let server: Server
+let base: string
+/** Requests that came: method and path. */
+const came: string[] = []
+let dropped = 0
+
+const answers: Record<string, (request: IncomingMessage, response: ServerResponse, url: URL) => unknown> = {
+  echo: async (request, response) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk as Buffer)
+    const body = Buffer.concat(chunks)
+    response.setHeader('content-type', 'application/json').setHeader('x-twice', ['1', '2'])
+    response.end(
+      JSON.stringify({
+        method: request.method,
+        headers: request.headers,
+        names: request.rawHeaders.filter((_, i) => i % 2 === 0),
+        sha: sha(body),
+        text: body.toString().slice(0, 100),
+      }),
+    )
+  },
+  blank: (_request, response) => response.setHeader('content-type', 'text/html').end('<title>blank</title>'),
+  page: (_request, response) => response.setHeader('content-type', 'text/html').end('<title>page</title><script>fetch("/ran")</script>'),
+  set: (_request, response) => response.setHeader('set-cookie', ['jar=from-curl; Path=/', 'hidden=1; HttpOnly; Path=/']).end('set'),
+  status: (_request, response, url) => response.writeHead(Number(url.searchParams.get('code')), { 'x-should-retry': 'false' }).end('as you wish'),
+  redirect: (_request, response, url) => response.writeHead(Number(url.searchParams.get('code') ?? 302), { location: url.searchParams.get('to')! }).end(),
+  gzip: (_request, response) =>
+    response
+      .setHeader('content-encoding', 'gzip')
+      .setHeader('content-type', 'text/plain')
+      .end(gzipSync('zipped '.repeat(1000))),
+  file: (_request, response) =>
+    response.setHeader('content-disposition', 'attachment; filename=file.bin').setHeader('content-type', 'application/octet-stream').end(BIG),
+  login: (_request, response) => response.writeHead(401, { 'www-authenticate': 'Basic realm="x"' }).end('who?'),
+  cached: (_request, response) => response.setHeader('cache-control', 'max-age=600').end(String(Math.random())),
+  hang: (request) => request.socket.on('close', () => dropped++),
+  cut: (_request, response) => {
+    response.setHeader('content-type', 'application/octet-stream').write(Buffer.alloc(100_000))
+    setTimeout(() => response.destroy(), 50)
+  },
+  big: (_request, response) => {
+    response.setHeader('content-type', 'application/octet-stream')
+    let left = BIG_MB
+    const more = (): void => {
+      while (left > 0) {
+        left--
+        if (!response.write(BIG)) return void response.once('drain', more)
+      }
+      response.end()
+    }
+    response.on('close', () => !response.writableFinished && dropped++)
+    more()
+  },
+  drip: (_request, response) => {
+    response.setHeader('content-type', 'text/event-stream')
+    let sent = 0
+    const timer = setInterval(() => response.write(`data: ${sent++} é\n\n`), 50)
+    response.on('close', () => {
+      clearInterval(timer)
+      dropped++
+    })
+  },
+}
+
+const sha = (body: Buffer): string => createHash('sha256').update(body).digest('hex')
+
+beforeAll(async () => {
+  server = createServer((request, response) => {
+    const url = new URL(request.url ?? '/', 'http://localhost')
+    came.push(`${request.method} ${request.url}`)
+    void (answers[url.pathname.slice(1)] ?? (() => response.writeHead(404).end()))(request, response, url)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  base = `http://host.cob.internal:${(server.address() as AddressInfo).port}`
+  cloud = await startCloud()
+  session = await openSession(cloud, { timeout_seconds: 600 })
+  await session.page.goto(`${base}/blank`)
+})
+afterAll(async () => {
+  await session[Symbol.asyncDispose]()
+  await cloud[Symbol.asyncDispose]()
+  server.closeAllConnections()
+  server.close()
+})
+
+type Params = Parameters<Kernel['browsers']['curl']>[1]
+async function curl(path: string, options: Omit<Params, 'url'> = {}) {
+  const done = await cloud.client.browsers.curl(session.id, { url: /^\w+:/.test(path) ? path : `${base}/${path}`, ...options })
+  conforms('BrowserCurlResponse', done)
+  return done
+}
+interface Echo {
+  method: string
+  headers: IncomingHttpHeaders
+  names: string[]
+  sha: string
+  text: string
+}
+const echo = async (options: Omit<Params, 'url'> = {}, path = 'echo'): Promise<Echo> => JSON.parse((await curl(path, options)).body) as Echo
+const fetchBy = (path: string, init: RequestInit & { timeout_ms?: number } = {}) =>
+  cloud.client.browsers.fetch(session.id, `${base}/${path}`, init as never) as Promise<Response>
+
+/** Targets of curl: neither a page of the user's nor a tab. */
+async function targets(): Promise<number> {
+  const cdp = await session.browser.newBrowserCDPSession()
+  const { targetInfos } = await cdp.send('Target.getTargets', { filter: [{}] })
+  await cdp.detach()
+  return targetInfos.filter(({ type }) => type === 'other').length
+}
+
+describe('a request', () => {
+  test('looks as one of the browser’s own: its user agent, its languages, its encodings, its order of headers', async () => {
+    const page = await session.page.goto(`${base}/echo`)
+    const own = (await page!.json()) as Echo
+    const ours = await echo()
+    // A page that was opened by hand and one that nobody opened differ in nothing here.
+    expect(ours.names).toEqual(own.names)
+    expect(ours.headers).toEqual(own.headers)
+    expect(ours.headers['user-agent']).toMatch(/Mozilla.*Chrome/)
+    // With headers of the caller's, what was there is where it was.
+    expect((await echo({ headers: { 'X-Mine': 'x' } })).names.filter((name) => name !== 'X-Mine')).toEqual(own.names)
+  })
+
+  test('on a safe origin has the client hints and fetch metadata, too', async () => {
+    const serve = `require('http').createServer((q, r) => r.end(JSON.stringify(q.rawHeaders))).listen(7777, '127.0.0.1')`
+    await runInside(cloud, session.id, `setsid nohup /opt/node/node -e "${serve}" >/dev/null 2>&1 & sleep 0.5`)
+    const [plain, given] = await Promise.all([{}, { headers: { 'X-Mine': 'x' } }].map((options) => curl('http://127.0.0.1:7777/', options)))
+    const names = (JSON.parse(plain!.body) as string[]).filter((_, i) => i % 2 === 0)
+    expect(names).toEqual(expect.arrayContaining(['sec-ch-ua', 'sec-ch-ua-platform', 'Sec-Fetch-Mode', 'Sec-Fetch-Dest']))
+    expect((JSON.parse(given!.body) as string[]).filter((name, i) => i % 2 === 0 && name !== 'X-Mine')).toEqual(names)
+  })
+
+  test('has method, headers and body of the caller, on top of the browser’s', async () => {
+    for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const)
+      expect(await echo({ method, headers: { 'X-Mine': 'ü', 'User-Agent': 'Mine/1' }, ...(method !== 'GET' && { body: 'hällo' }) })).toMatchObject({
+        method,
+        headers: { 'x-mine': Buffer.from('ü').toString('latin1'), 'user-agent': 'Mine/1', accept: expect.stringContaining('text/html') },
+        text: method === 'GET' ? '' : 'hällo',
+      })
+    expect(await curl('echo', { method: 'HEAD' })).toMatchObject({ status: 200, body: '', headers: { 'Content-Type': ['application/json'] } })
+  })
+
+  test('shares the cookies of the pages, both ways', async () => {
+    await session.page.goto(`${base}/blank`)
+    await session.page.evaluate(`void (document.cookie = 'page=set-by-page; path=/; samesite=strict')`)
+    expect((await echo()).headers.cookie).toContain('page=set-by-page')
+    expect((await curl('set')).headers['Set-Cookie']).toEqual(['jar=from-curl; Path=/', 'hidden=1; HttpOnly; Path=/'])
+    expect(await session.page.evaluate<string>('document.cookie')).toContain('jar=from-curl')
+    expect((await session.browser.contexts()[0]!.cookies()).map(({ name }) => name)).toEqual(expect.arrayContaining(['jar', 'hidden', 'page']))
+    const cookie = (await echo({ headers: { Cookie: 'page=mine; more=1' } })).headers.cookie!
+    expect(cookie.split('; ').toSorted()).toEqual(['hidden=1', 'jar=from-curl', 'more=1', 'page=mine'])
+  })
+
+  test('follows redirects as the browser does, with the caller’s headers where they belong', async () => {
+    const options = { method: 'POST', body: 'x', headers: { 'Content-Type': 'text/x', 'X-Mine': 'x', Authorization: 'secret' } } as const
+    const found = await echo(options, `redirect?to=/echo`)
+    expect(found).toMatchObject({ method: 'GET', text: '', headers: { 'x-mine': 'x', authorization: 'secret' } })
+    expect(found.headers).not.toHaveProperty('content-type')
+    expect(await echo(options, `redirect?code=307&to=/echo`)).toMatchObject({ method: 'POST', text: 'x', headers: { 'content-type': 'text/x', 'x-mine': 'x' } })
+    const elsewhere = await echo(options, `redirect?code=308&to=${encodeURIComponent('http://127.0.0.1:7777/')}`).catch(() => undefined)
+    expect(JSON.stringify(elsewhere ?? '')).not.toContain('secret')
+  })
+
+  test('gives the target’s own errors as data, whatever they are', async () => {
+    for (const code of [204, 304, 400, 404, 418, 500, 503, 999]) expect((await curl(`status?code=${code}`)).status).toBe(code)
+    expect(await curl('nothing')).toMatchObject({ status: 404, body: '' })
+    expect(await curl('login')).toMatchObject({ status: 401, body: 'who?' })
+  })
+
+  test('gives decoded text, bytes as base64, and files without downloading them', async () => {
+    expect((await curl('gzip')).body).toBe('zipped '.repeat(1000))
+    const file = await curl('file', { response_encoding: 'base64' })
+    expect(sha(Buffer.from(file.body, 'base64'))).toBe(sha(BIG))
+    expect((await runInside(cloud, session.id, 'ls ~/Downloads')).output).toBe('')
+  })
+
+  test('shows nothing and runs nothing: no page, no script, no icon', async () => {
+    const pages = session.browser.contexts()[0]!.pages().length
+    came.length = 0
+    expect((await curl('page')).body).toContain('<script>')
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    expect(came.filter((request) => /ran|favicon/.test(request))).toEqual([])
+    expect(session.browser.contexts()[0]!.pages()).toHaveLength(pages)
+  })
+
+  test('uses the browser’s cache', async () => {
+    expect((await curl('cached')).body).toBe((await curl('cached')).body)
+  })
+})
+
+describe('what cannot be answered', () => {
+  test.each([
+    ['file:///etc/passwd', 400, 'url'],
+    ['chrome://version', 400, 'url'],
+    ['javascript:alert(1)', 400, 'url'],
+    ['http://', 400, 'url'],
+    ['http://127.0.0.1:1/', 400, 'ERR_UNSAFE_PORT'],
+    ['http://none.invalid/', 502, 'ERR_NAME_NOT_RESOLVED'],
+    ['http://127.0.0.1:4/', 502, 'ERR_CONNECTION_REFUSED'],
+    ['redirect?to=file:///etc/passwd', 502, 'file:'],
+    ['redirect?to=chrome://version', 502, 'chrome:'],
+    ['redirect?to=mailto:a@b.c', 502, 'mailto:'],
+    ['redirect?to=/redirect?to=http://none.invalid/', 502, 'ERR_NAME_NOT_RESOLVED'],
+    ['cut', 502, 'broke off'],
+    ['big', 502, '/curl/raw'],
+  ])('%s is a %d with the reason, and asked for once', async (path, status, reason) => {
+    const retrying = cloud.client.withOptions({ maxRetries: 2 })
+    came.length = 0
+    const url = /^\w+:/.test(path) ? path : `${base}/${path}`
+    await expect(retrying.browsers.curl(session.id, { url })).rejects.toMatchObject({ status, message: expect.stringContaining(reason) })
+    expect(new Set(came).size).toBe(came.length)
+  })
+
+  test('headers that the browser alone may set, or that are none, are a 400 that names them', async () => {
+    for (const name of ['Host', 'Content-Length', 'Proxy-Authorization', 'a b', 'x:y'])
+      await expect(curl('echo', { headers: { [name]: 'x' } })).rejects.toMatchObject({ status: 400, message: expect.stringContaining(name) })
+    await expect(curl('echo', { headers: { 'X-A': 'a\r\nb: c' } })).rejects.toMatchObject({ status: 400 })
+    await expect(curl('echo', { timeout_ms: 0 })).rejects.toMatchObject({ status: 400, message: expect.stringContaining('timeout_ms') })
+    await expect(curl('echo', { method: 'TRACE' as never })).rejects.toMatchObject({ status: 400, message: expect.stringContaining('method') })
+  })
+
+  test('what takes too long is ended at the target, too', async () => {
+    const before = dropped
+    await expect(curl('hang', { timeout_ms: 300 })).rejects.toMatchObject({ status: 504 })
+    await expect(curl('drip', { timeout_ms: 300 })).rejects.toMatchObject({ status: 504 })
+    await until('the target to be let go', 5_000, () => dropped >= before + 2, { everyMs: 20 })
+  })
+
+  test('what its caller has left is ended at the target, too, and leaves no hidden page at work', async () => {
+    const before = dropped
+    came.length = 0
+    const left = new AbortController()
+    const waiting = Promise.allSettled([
+      ...Array.from({ length: 12 }, (_, i) => cloud.client.browsers.curl(session.id, { url: `${base}/hang?${i}` }, { signal: left.signal })),
+      fetchBy('big', { signal: left.signal }),
+    ])
+    await until('some to be at the target', 10_000, () => came.filter((request) => request.includes('/hang')).length >= 4, { everyMs: 20 })
+    left.abort()
+    expect((await waiting).filter(({ status }) => status === 'fulfilled').length).toBeLessThanOrEqual(1)
+    await until('the target to be let go', 5_000, () => dropped > before, { everyMs: 20 })
+    await until('the hidden pages to go', 5_000, async () => (await targets()) <= 1, { everyMs: 50 })
+    expect((await curl('echo')).status).toBe(200)
+  })
+})
+
+describe('browsers.fetch', () => {
+  test('gives a Response with status, headers and body of the target, over the session’s own address and token', async () => {
+    const urls: string[] = []
+    const client = new Kernel({
+      apiKey: cloud.key,
+      baseURL: cloud.url,
+      fetch: (input, init) => {
+        urls.push(String(input instanceof Request ? input.url : input))
+        expect(new Headers((init as RequestInit).headers).has('authorization')).toBe(urls.length === 1)
+        return fetch(input, init)
+      },
+    })
+    await client.browsers.retrieve(session.id)
+    const response = (await client.browsers.fetch(session.id, `${base}/echo?a=1&b=%20`, {
+      method: 'POST',
+      body: Buffer.from('hällo'),
+      headers: { 'X-Mine': 'x' },
+    } as never)) as Response
+    expect(urls[1]).toMatch(/\/browsers\/\w+\/curl\/raw\?.*jwt=/)
+    expect(response.headers.get('x-twice')).toBe('1, 2')
+    const seen = (await response.json()) as Echo
+    expect(seen).toMatchObject({ method: 'POST', text: 'hällo', headers: { 'x-mine': 'x' } })
+    expect(seen.headers['user-agent']).toMatch(/Mozilla.*Chrome/)
+    expect(Object.keys(seen.headers).filter((name) => /stainless|forwarded|request-id|authorization|jwt/.test(name))).toEqual([])
+    expect(seen.headers.host).toBe(new URL(base).host)
+  })
+
+  test('passes 50 MB on as they come, byte for byte, and the agent does not hold them', async () => {
+    const rss = () => Number(/^VmRSS:\s+(\d+)/m.exec(processesOf(cloud, session.id).find(({ pid }) => pid === agentOf(cloud, session.id))!.status)![1]) / 1024
+    const before = rss()
+    const hash = createHash('sha256')
+    let most = 0
+    let chunks = 0
+    for await (const chunk of (await fetchBy('big')).body!) {
+      hash.update(chunk)
+      if (++chunks % 100 === 0) most = Math.max(most, rss())
+    }
+    const expected = createHash('sha256')
+    for (let i = 0; i < BIG_MB; i++) expected.update(BIG)
+    expect(hash.digest('hex')).toBe(expected.digest('hex'))
+    expect(most - before).toBeLessThan(60)
+  })
+
+  test('sends bytes up, and passes redirects, encodings and cookies on as a fetch does', async () => {
+    const bytes = randomBytes(5_000_000)
+    expect((await (await fetchBy('echo', { method: 'PUT', body: bytes })).json()) as Echo).toMatchObject({ method: 'PUT', sha: sha(bytes) })
+    expect(((await (await fetchBy('redirect?to=/echo')).json()) as Echo).method).toBe('GET')
+    const zipped = await fetchBy('gzip')
+    expect([zipped.headers.get('content-encoding'), await zipped.text()]).toEqual([null, 'zipped '.repeat(1000)])
+    expect((await fetchBy('set')).headers.getSetCookie()).toHaveLength(2)
+  })
+
+  test('makes an error of the SDK of the target’s errors, with the target’s status', async () => {
+    await expect(fetchBy('status?code=404')).rejects.toMatchObject({ status: 404 })
+    await expect(fetchBy('status?code=503')).rejects.toMatchObject({ status: 503 })
+    expect(
+      (
+        await fetch(`${session.made.base_url}/curl/raw?url=${encodeURIComponent(`${base}/status?code=999`)}`, {
+          headers: { authorization: `Bearer ${cloud.key}` },
+        })
+      ).status,
+    ).toBe(999)
+  })
+
+  test('hears of an answer that breaks off, of one that stops, and of none', async () => {
+    await expect((await fetchBy('cut')).arrayBuffer()).rejects.toThrow()
+    await expect(fetchBy('hang', { timeout_ms: 200 })).rejects.toMatchObject({ status: 504 })
+    await expect(cloud.client.browsers.fetch(session.id, 'http://none.invalid/', {} as never)).rejects.toMatchObject({
+      status: 502,
+      message: expect.stringContaining('ERR_NAME_NOT_RESOLVED'),
+    })
+  })
+
+  test('reads a stream as it comes, for longer than its time', async () => {
+    const response = await fetchBy('drip', { timeout_ms: 1_000 })
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
+    expect(response.headers.get('content-type')).toBe('text/event-stream')
+    const began = performance.now()
+    let text = ''
+    let most = 0
+    for (let last = began; performance.now() - began < 1_500; last = performance.now()) {
+      text += (await reader.read()).value
+      most = Math.max(most, performance.now() - last)
+    }
+    expect(text).toMatch(/^data: 0 é\n\ndata: 1 é\n\ndata: 2 é\n\n/)
+    expect(most).toBeLessThan(400)
+    const before = dropped
+    await reader.cancel()
+    await until('the target to be let go', 5_000, () => dropped > before, { everyMs: 20 })
+  })
+
+  test('a HEAD of it is answered once, without a body', async () => {
+    came.length = 0
+    const response = await cloud.fetch(`/browsers/${session.id}/curl/raw?url=${encodeURIComponent(`${base}/file`)}`, { method: 'HEAD' })
+    expect([response.status, response.headers.get('content-disposition')]).toEqual([200, 'attachment; filename=file.bin'])
+    expect(came).toHaveLength(1)
+  })
+
+  test('a document among the answers may not act as a page of ours', async () => {
+    expect((await fetchBy('page')).headers.get('content-security-policy')).toBe('sandbox')
+  })
+})
+
+test('30 at once are all answered', async () => {
+  const all = await Promise.all(Array.from({ length: 30 }, (_, i) => echo({ method: 'POST', body: `number ${i}` })))
+  expect(all.map(({ text }) => text)).toEqual(Array.from({ length: 30 }, (_, i) => `number ${i}`))
+})
+
+test('nothing of this machine is reached where the session may not reach it', async () => {
+  await using closed = await startCloud({ COB_ALLOW_HOST_LOOPBACK: '0' })
+  const { session_id: id } = await closed.client.browsers.create({})
+  came.length = 0
+  const port = new URL(base).port
+  for (const host of ['127.0.0.1', 'localhost', '[::1]', '0.0.0.0', 'host.cob.internal', '169.254.169.254'])
+    await expect(closed.client.browsers.curl(id, { url: `http://${host}:${port}/echo`, timeout_ms: 3_000 })).rejects.toMatchObject({
+      status: expect.toBeOneOf([502, 504]),
+    })
+  await expect(closed.client.browsers.curl(id, { url: `${closed.url}/health`, timeout_ms: 3_000 })).rejects.toMatchObject({
+    status: expect.toBeOneOf([502, 504]),
+  })
+  expect(came).toEqual([])
+  await closed.client.browsers.deleteByID(id)
+})

@@ -1,0 +1,250 @@
+// Playwright code run in a session, over the published SDK.
+import type Kernel from '@onkernel/sdk'
+import { chromium } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { until } from '../../src/base/wait.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+import { conforms } from '../support/contract.ts'
+import { agentOf, processesOf, runInside } from '../support/inside.ts'
+import { servePages, type Pages } from '../support/pages.ts'
+
+type Params = Parameters<Kernel['browsers']['playwright']['execute']>[1]
+
+let cloud: Cloud
+let pages: Pages
+let id: string
+let cdpUrl: string
+beforeAll(async () => {
+  pages = await servePages()
+  cloud = await startCloud()
+  const made = await cloud.client.browsers.create({ timeout_seconds: 600 })
+  id = made.session_id
+  cdpUrl = made.cdp_ws_url
+})
+afterAll(async () => {
+  await cloud[Symbol.asyncDispose]()
+  await pages[Symbol.asyncDispose]()
+})
+
+async function execute(code: string, options: Partial<Params> = {}, request: { signal?: AbortSignal } = {}) {
+  const done = await cloud.client.browsers.playwright.execute(id, { code, ...options }, request)
+  conforms('PlaywrightExecuteResponse', done)
+  return done
+}
+const result = async (code: string): Promise<unknown> => {
+  const done = await execute(code)
+  if (!done.success) throw new Error(`${done.error}\n${done.stderr}`)
+  return done.result
+}
+const running = () => processesOf(cloud, id).find(({ command }) => command.includes('--remote-debugging-pipe') && !command.includes('--type='))?.pid
+const workers = () => processesOf(cloud, id).filter(({ command }) => command.includes('playwright/worker.ts'))
+
+describe('code', () => {
+  test('before any has run there is no process for it; then there is one', async () => {
+    expect(workers()).toHaveLength(0)
+    expect(await result('return 1')).toBe(1)
+    expect(workers()).toHaveLength(1)
+  })
+
+  test('has page, context and browser, waits, and returns', async () => {
+    await result(`await page.goto('${pages.url('first')}')`)
+    expect(await result('return await page.title()')).toBe('first')
+    expect(await result('return [browser.contexts().length, context.pages().length, context === page.context(), browser.isConnected()]')).toEqual([
+      1,
+      1,
+      true,
+      true,
+    ])
+  })
+
+  test('may be TypeScript', async () => {
+    const code = `enum Size { S = 1, L = 2 }
+      interface Found { title: string; size: Size }
+      const title = await page.evaluate<string>(() => document.title as string)
+      return { title, size: Size.L } satisfies Found`
+    expect(await result(code)).toEqual({ title: 'first', size: 2 })
+  })
+
+  test('that is not code at all fails with the line', async () => {
+    expect(await execute('const a = 1\nretrun a b')).toMatchObject({ success: false, error: expect.stringContaining('line 2') })
+  })
+
+  test('is seen printing, in order, and cut at 1 MiB', async () => {
+    const done = await execute(`console.log('one', { two: 2 }); process.stdout.write('three\\n'); console.error('é'); return 1`)
+    expect(done).toEqual({ success: true, result: 1, stdout: 'one { two: 2 }\nthree\n', stderr: 'é\n' })
+    const long = await execute(`for (let i = 0; i < 300; i++) process.stdout.write('x'.repeat(10_000))`)
+    expect(long.stdout).toMatch(/^x{1048576}\n\[1951424 more bytes were printed and are left out\]\n$/)
+  })
+
+  test('that throws fails with its message, and its stack is on stderr', async () => {
+    const done = await execute(`\nthrow new Error('not today')`)
+    expect(done).toMatchObject({ success: false, error: 'not today', stderr: expect.stringMatching(/code\.ts:2:7/) })
+    const missed = await execute(`await page.click('#nowhere', { timeout: 100 })`)
+    expect(missed.error).toMatch(/Timeout 100ms exceeded[^]*#nowhere/)
+    expect(missed.error).not.toMatch(/\p{Cc}\[/u)
+  })
+
+  test('whose result JSON does not have fails, and says why', async () => {
+    for (const [code, error] of [
+      ['return page', 'Playwright Page'],
+      ['return 1n', 'BigInt'],
+      ['const a = {}; a.a = a; return { a }', 'the result.a.a'],
+      ['return () => 1', 'function'],
+      [`return 'x'.repeat(17_000_000)`, '16777216'],
+    ] as const)
+      expect(await execute(code)).toMatchObject({ success: false, error: expect.stringContaining(error) })
+    expect(await execute('return undefined')).toEqual({ success: true, stdout: '', stderr: '' })
+  })
+
+  test('that is missing, empty or given a wrong time is a 400 that names the field', async () => {
+    for (const [params, field] of [
+      [{ code: '' }, 'code'],
+      [{ code: ' \n' }, 'code'],
+      [{}, 'code'],
+      [{ code: 'x', timeout_sec: 0 }, 'timeout_sec'],
+      [{ code: 'x', timeout_sec: 301 }, 'timeout_sec'],
+    ] as [Params, string][])
+      await expect(cloud.client.browsers.playwright.execute(id, params)).rejects.toMatchObject({ status: 400, message: expect.stringContaining(field) })
+  })
+})
+
+describe('a run that goes wrong', () => {
+  test('without end is ended, with what it has printed, and the next is not', async () => {
+    const began = performance.now()
+    expect(await execute(`console.log('begun'); for (;;) {}`, { timeout_sec: 1 })).toMatchObject({
+      success: false,
+      error: expect.stringContaining('1 s'),
+      stdout: 'begun\n',
+    })
+    expect(await result('return 2')).toBe(2)
+    expect(performance.now() - began).toBeLessThan(10_000)
+  })
+
+  test.each([
+    ['ends its process', 'process.exit(3)', 'exit code 3'],
+    ['kills its process', `process.kill(process.pid, 'SIGKILL')`, 'SIGKILL'],
+    ['throws where nobody waits', `setTimeout(() => { throw new Error('later') }, 5); await new Promise(() => {})`, 'later'],
+    [
+      'throws in a listener',
+      `page.on('console', () => { throw new Error('heard') }); await page.evaluate(() => console.log(1)); await page.waitForTimeout(5_000)`,
+      'heard',
+    ],
+    ['takes all memory', 'const all = []; for (;;) all.push(new Array(1e6).fill(0.5))', 'memory'],
+    ['talks to the agent in its own way', `(await import('node:fs')).writeSync(3, 'nonsense\\n'); await new Promise(() => {})`, 'SIGKILL'],
+  ])('%s, fails, and the next does not', async (_name, code, error) => {
+    expect(await execute(code, { timeout_sec: 20 })).toMatchObject({ success: false, error: expect.stringContaining(error) })
+    expect(await result('return await page.title()')).toBe('first')
+  })
+
+  test('whose caller leaves is ended, and the next runs', async () => {
+    const left = new AbortController()
+    const run = execute('for (;;) {}', {}, { signal: left.signal }).catch((error: unknown) => error)
+    await until('the code to run', 10_000, async () => (await runInside(cloud, id, 'ps -eo pcpu,args | grep worker.t[s]')).output.trim() !== '', {
+      everyMs: 100,
+    })
+    left.abort()
+    await run
+    expect(await result('return 3')).toBe(3)
+  })
+
+  test('leaves nothing to the next: globals, timers, listeners, routes, loops, changed built-ins', async () => {
+    const code = `globalThis.left = 1
+      Array.prototype.left = () => {}
+      setInterval(() => console.log('tick'), 1)
+      page.on('console', () => console.log('heard'))
+      await page.route('**/*', (route) => route.abort())
+      await page.exposeFunction('leftBehind', () => 1)
+      void (async () => { for (;;) await page.title() })()
+      return 1`
+    expect(await result(code)).toBe(1)
+    const next = await execute(`await page.goto('${pages.url('second')}')
+      await page.evaluate(() => console.log('x'))
+      await page.waitForTimeout(50)
+      return [typeof left, typeof [].left, await page.evaluate(() => typeof leftBehind), await page.title()]`)
+    expect(next).toEqual({ success: true, result: ['undefined', 'undefined', 'undefined', 'second'], stdout: '', stderr: '' })
+  })
+
+  test('is not run again by the SDK, and no answer of it is an error', async () => {
+    const retrying = cloud.client.withOptions({ maxRetries: 2 })
+    await retrying.browsers.playwright.execute(id, { code: `const fs = await import('node:fs'); fs.appendFileSync('/home/kernel/runs', 'x'); process.exit(1)` })
+    expect((await runInside(cloud, id, 'cat runs')).output).toBe('x')
+  })
+})
+
+describe('runs', () => {
+  test('that come at once are done one after the other, in the order of their coming', async () => {
+    const order = await Promise.all(
+      Array.from({ length: 6 }, async (_, index) => {
+        await new Promise((resolve) => setTimeout(resolve, index * 15))
+        return result(`const from = Date.now(); await page.waitForTimeout(60); return [from, Date.now()]`) as Promise<[number, number]>
+      }),
+    )
+    for (let i = 1; i < order.length; i++) expect(order[i]![0]).toBeGreaterThanOrEqual(order[i - 1]![1])
+  })
+
+  test('take the page in front', async () => {
+    await result(`const other = await context.newPage(); await other.goto('${pages.url('third')}')`)
+    expect(await result('return await page.title()')).toBe('third')
+    await result('await context.pages().find((each) => each !== page).bringToFront()')
+    expect(await result('return await page.title()')).toBe('second')
+    await result('for (const each of context.pages()) if (each !== page) await each.close()')
+  })
+
+  test('that close every page, the context or the browser do not end the session', async () => {
+    expect(await execute('await context.close()')).toMatchObject({ success: true })
+    expect(await execute('await browser.close()')).toMatchObject({ success: true })
+    expect(await result('return await page.title()')).toBe('second')
+    await execute('for (const each of context.pages()) await each.close()')
+    expect(await result('return context.pages().length')).toBe(1)
+  })
+
+  test('go on when Chromium has crashed and is back', async () => {
+    const before = await until('Chromium to be there', 10_000, running, { everyMs: 50 })
+    process.kill(before, 'SIGKILL')
+    expect(await result('return browser.isConnected()')).toBe(true)
+    expect(running()).not.toBe(before)
+  })
+
+  test('change nothing for another client: its downloads, its dialogs, its media', async () => {
+    const browser = await chromium.connectOverCDP(cdpUrl)
+    try {
+      const page = browser.contexts()[0]!.pages()[0]!
+      await page.emulateMedia({ colorScheme: 'dark' })
+      await page.goto(pages.url('fourth'))
+      await result('return 1')
+      expect(await page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")).toBe(true)
+      const download = page.waitForEvent('download')
+      await page.evaluate("void Object.assign(document.createElement('a'), { href: URL.createObjectURL(new Blob(['x'])), download: 'mine.txt' }).click()")
+      expect((await download).suggestedFilename()).toBe('mine.txt')
+      page.once('dialog', (dialog) => void setTimeout(() => void dialog.accept(), 300))
+      expect(await page.evaluate("confirm('sure?')")).toBe(true)
+    } finally {
+      await browser.close()
+    }
+  })
+
+  test('get the downloads that they wait for', async () => {
+    const code = `await page.goto('${pages.url('fifth')}')
+      const waited = page.waitForEvent('download')
+      await page.evaluate(() => { const link = document.createElement('a'); link.href = URL.createObjectURL(new Blob(['mine'])); link.download = 'mine.txt'; link.click() })
+      const download = await waited
+      await download.saveAs('/home/kernel/saved.txt')
+      return download.suggestedFilename()`
+    expect(await result(code)).toBe('mine.txt')
+    expect((await runInside(cloud, id, 'cat saved.txt')).output).toBe('mine')
+  })
+
+  test('have the session around them and nothing of the agent’s', async () => {
+    expect(await result(`return [(await import('node:os')).userInfo().username, process.cwd(), Object.keys(process.env).sort()]`)).toEqual([
+      'kernel',
+      '/home/kernel',
+      ['HOME', 'LANG', 'NODE_COMPILE_CACHE', 'PATH', 'TMPDIR', 'USER'],
+    ])
+  })
+})
+
+test('after all of it the agent has one worker, and holds no more memory than before', async () => {
+  await until('one worker', 5_000, () => workers().length === 1, { everyMs: 50 })
+  const agent = processesOf(cloud, id).find(({ pid }) => pid === agentOf(cloud, id))!
+  expect(Number(/^VmRSS:\s+(\d+)/m.exec(agent.status)![1]) / 1024).toBeLessThan(300)
+})
