@@ -110,11 +110,15 @@ async function survives(request: BadRequest): Promise<void> {
   await tidy(request, answer)
 }
 
+/** By contract these take no body at all. */
+const BODILESS = ['/browsers/{id}/computer/clipboard/read', '/browsers/{id}/computer/get_mouse_position']
+
 // ---- the promises ----
 
 test('the requests are for every route there is', () => {
   expect(routes.length).toBeGreaterThanOrEqual(12)
-  expect(routes.filter(({ method, body }) => body === undefined && ['POST', 'PATCH', 'PUT'].includes(method))).toEqual([])
+  const withoutBody = routes.filter(({ method, body }) => body === undefined && ['POST', 'PATCH', 'PUT'].includes(method))
+  expect(withoutBody.map(({ path }) => path).filter((path) => !BODILESS.includes(path))).toEqual([])
 })
 
 describe.each(routes)('$name', (route) => {

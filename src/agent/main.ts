@@ -1,12 +1,14 @@
 // The process inside an instance: starts Chromium on the display, serves the tools, and ends everything when it ends.
 // Its listening socket is standard input: the driver made it outside the sandbox, where nothing in here can replace it.
 import { makeLog } from '../base/log.ts'
-import { displayReady } from './display/xvfb.ts'
-import { DISPLAY, FRAMEBUFFER, type AgentSpec } from './spec.ts'
+import { displayReady, displaySaid } from './display/xvfb.ts'
+import { LogRing } from './logs/ring.ts'
+import { DISPLAY, DISPLAY_LOG, FRAMEBUFFER, PIPE_DIR, type AgentSpec } from './spec.ts'
 
 const spec = JSON.parse(process.env.COB_AGENT ?? '{}') as AgentSpec
 delete process.env.COB_AGENT
-const log = makeLog('agent', spec.logLevel)
+const said = { chromium: new LogRing(), agent: new LogRing(), display: DISPLAY_LOG }
+const log = makeLog('agent', spec.logLevel, (line) => said.agent.add(line.trimEnd()))
 const stop = new AbortController()
 
 // The X server starts beside us (it is our child: the sandbox's shell became this process); meanwhile the rest is loaded.
@@ -22,16 +24,49 @@ await display
 const connection = await connectX(DISPLAY, (err) => log.debug({ err }, 'the X server refused a request'), stop.signal)
 const screen = await openScreen(connection, FRAMEBUFFER, spec.viewport)
 const windows = await manageWindows(connection, screen, log)
-const keeper = new Keeper(spec.chromium, screen, windows, { ...process.env, DISPLAY }, log, stop.signal)
+const keeper = new Keeper(spec.chromium, screen, windows, { ...process.env, DISPLAY }, log, stop.signal, (line) => said.chromium.add(line))
 const up = keeper.run()
 
-const [{ openKeyboard }, { makeHands }, { serveAgent }] = await Promise.all([
+const [
+  { openKeyboard },
+  { openInput },
+  { openClipboard },
+  { makeCurl },
+  { makeDownloads, openFiles },
+  { makePlaywright },
+  { openProcesses },
+  { openLogs },
+  { keepSmall },
+  { serveAgent },
+] = await Promise.all([
   import('./computer/keyboard.ts'),
-  import('./computer/hands.ts'),
+  import('./computer/grip.ts'),
+  import('./display/clipboard.ts'),
+  import('./curl/curl.ts'),
+  import('./fs/files.ts'),
+  import('./playwright/playwright.ts'),
+  import('./process/processes.ts'),
+  import('./logs/handlers.ts'),
+  import('./logs/small.ts'),
   import('./serve.ts'),
 ])
-const hands = makeHands(connection, screen, await openKeyboard(connection))
-const server = await serveAgent({ keeper, screen, hands, ready: up.then(() => {}) }, spec.token, log)
+const desk = {
+  screen,
+  input: openInput(connection),
+  keyboard: await openKeyboard(connection, windows.caughtUp),
+  clipboard: await openClipboard(connection),
+  caughtUp: windows.caughtUp,
+}
+keepSmall(DISPLAY_LOG, log)
+makeDownloads()
+const files = openFiles('/home/kernel', log)
+const processes = openProcesses(PIPE_DIR, log)
+const logs = openLogs(said)
+const server = await serveAgent(
+  { keeper, desk, curl: makeCurl(keeper), playwright: makePlaywright(keeper, log), files, processes, logs, ready: up.then(() => {}) },
+  spec.token,
+  log,
+)
 server.listen({ fd: 0 })
 
 async function end(why: string, code: number): Promise<never> {
@@ -39,13 +74,17 @@ async function end(why: string, code: number): Promise<never> {
   stop.abort(new Error(why))
   server.closeAllConnections()
   await keeper.close().catch((err: unknown) => log.warn({ err }, 'Chromium did not close'))
+  await Promise.resolve(files[Symbol.asyncDispose]()).catch((err: unknown) => log.warn({ err }, 'a watch did not end'))
   connection.close()
   process.exit(code)
 }
 process.on('SIGTERM', () => void end('asked to', 0))
 process.on('SIGINT', () => void end('asked to', 0))
 keeper.on('given_up', (detail) => void end(detail, 1))
-void connection.ended.then(() => end('the X server ended', 1))
+void connection.ended.then(() => {
+  if (!stop.signal.aborted) log.error({ said: displaySaid() }, 'the X server ended')
+  return end('the X server ended', 1)
+})
 up.catch((err: unknown) => {
   log.error({ err }, 'Chromium did not start')
   void end('Chromium did not start', 1)

@@ -8,9 +8,19 @@ import { makeServer, sealPaths } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
 import type { Browser } from './chromium/keeper.ts'
 import { computer } from './computer/contract.ts'
-import { computerHandlers } from './computer/handlers.ts'
-import type { Hands } from './computer/hands.ts'
-import type { Screen } from './display/screen.ts'
+import { computerHandlers, type Computer } from './computer/handlers.ts'
+import { curl as curlContract } from './curl/contract.ts'
+import type { Curl } from './curl/curl.ts'
+import { curlHandlers } from './curl/handlers.ts'
+import { filesystem } from './fs/contract.ts'
+import { filesystemHandlers, type Files } from './fs/handlers.ts'
+import { logs as logsContract } from './logs/contract.ts'
+import { logHandlers, type Logs } from './logs/handlers.ts'
+import { playwright as playwrightContract } from './playwright/contract.ts'
+import { playwrightHandlers } from './playwright/handlers.ts'
+import type { Playwright } from './playwright/playwright.ts'
+import { processes as processContract } from './process/contract.ts'
+import { processHandlers, type ProcessTable } from './process/handlers.ts'
 import { session } from './session/contract.ts'
 import { sessionHandlers } from './session/handlers.ts'
 import { sockets } from './session/sockets.ts'
@@ -18,22 +28,35 @@ import { sockets } from './session/sockets.ts'
 /** What the tools work with: real in an instance, pretended by the fake driver. */
 export interface Workplace {
   keeper: Browser
-  screen: Screen
-  hands: Hands
+  desk: Computer
+  curl: Curl
+  playwright: Playwright
+  files: Files
+  processes: ProcessTable
+  logs: Logs
   /** Settles when the browser is up for the first time. */
   ready: Promise<void>
 }
 
 /** Makes the agent's server, not yet listening. A new tool is one line here and one in the control plane's list of what is public. */
-export async function serveAgent({ keeper, screen, hands, ready }: Workplace, token: string | undefined, log: Log): Promise<Server> {
+export async function serveAgent(
+  { keeper, desk, curl, playwright, files, processes, logs, ready }: Workplace,
+  token: string | undefined,
+  log: Log,
+): Promise<Server> {
   const context = makeServer({
     log,
     authenticate: async (given) => {
       if (token !== undefined && !same(given ?? '', token)) throw fault.unauthorized('the token is missing or wrong')
     },
   })
-  mount(context, session, sessionHandlers(keeper, screen, ready, log))
-  mount(context, computer, computerHandlers(screen, hands))
+  mount(context, session, sessionHandlers(keeper, desk.screen, ready, log))
+  mount(context, computer, computerHandlers(desk))
+  mount(context, curlContract, curlHandlers(curl))
+  mount(context, playwrightContract, playwrightHandlers(playwright))
+  mount(context, filesystem, filesystemHandlers(files))
+  mount(context, processContract, processHandlers(processes))
+  mount(context, logsContract, logHandlers(logs))
   sealPaths(context)
   mountUpgrades(context.app.server, log, sockets(keeper, log))
   await context.app.ready()

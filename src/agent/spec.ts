@@ -26,6 +26,12 @@ export const DISPLAY_SOCKET = '/tmp/.X11-unix/X0'
 export const FRAMEBUFFER_DIR = '/run/cob/fb'
 export const FRAMEBUFFER = `${FRAMEBUFFER_DIR}/Xvfb_screen0`
 
+/** Named pipes of programs that the agent starts for callers; a folder in memory. */
+export const PIPE_DIR = '/run/cob/pipes'
+
+/** What Xvfb says. In memory; the agent keeps it small. */
+export const DISPLAY_LOG = '/run/cob/display.log'
+
 /** Xvfb's command line. The driver starts it beside the agent, so that it is up by the time Node is. */
 export const xvfbCommand = ({ width, height }: MaxScreen): string[] => [
   'Xvfb',

@@ -9,9 +9,14 @@ export interface Log {
   child(fields: object): Log
 }
 
-/** A logger for the program `name`. `level` is one of pino's; `silent` writes nothing. */
-export function makeLog(name: string, level: string): Log {
-  return pino({ name, level, base: { name } }, pino.destination({ fd: 1, sync: true }))
+/** A logger for the program `name`. `level` is one of pino's; `silent` writes nothing. `also` is told every line. */
+export function makeLog(name: string, level: string, also?: (line: string) => void): Log {
+  const output = pino.destination({ fd: 1, sync: true })
+  const write = (line: string): void => {
+    output.write(line)
+    also?.(line)
+  }
+  return pino({ name, level, base: { name } }, also ? { write } : output)
 }
 
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silentLog }

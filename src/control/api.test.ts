@@ -20,6 +20,9 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
 /** Groups that Cob has besides the published interface. */
 const OWN_GROUPS = ['System']
 
+/** A path that the SDK's `browsers.fetch` calls by itself; it is no operation of its own in the published list. */
+const UNLISTED = '/browsers/{id}/curl/raw'
+
 test('openapi.json is what the code says (npm run openapi writes it)', () => {
   expect(readFileSync(join(PACKAGE_DIR, 'openapi.json'), 'utf8')).toBe(openapiText())
 })
@@ -42,7 +45,7 @@ test('every route is one of the published interface, or of a group of our own', 
   const published = (JSON.parse(readFileSync(join(PACKAGE_DIR, 'test/data/operations.json'), 'utf8')) as { http_method: string; path: string }[]).map(
     ({ http_method, path }) => `${http_method} ${path}`,
   )
-  const routes = contracts.flatMap((contract) => Object.values(contract)).filter(({ group }) => !OWN_GROUPS.includes(group))
+  const routes = contracts.flatMap((contract) => Object.values(contract)).filter(({ group, path }) => !OWN_GROUPS.includes(group) && path !== UNLISTED)
   expect(routes.map(({ method, path }) => `${method} ${path}`).filter((name) => !published.includes(name))).toEqual([])
 })
 

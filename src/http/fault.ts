@@ -18,9 +18,11 @@ const STATUS = {
   request_timeout: 408,
   conflict: 409,
   payload_too_large: 413,
+  range_not_satisfiable: 416,
   client_closed_request: 499,
   too_many_requests: 429,
   internal_error: 500,
+  bad_gateway: 502,
   unavailable: 503,
   deadline_exceeded: 504,
 } as const
@@ -82,9 +84,14 @@ export const fault = {
   methodNotAllowed: (method: string, allowed: readonly string[]): Fault =>
     new Fault('method_not_allowed', `${method} is not possible here, only ${allowed.join(', ')}`, { headers: { allow: allowed.join(', ') } }),
   conflict: (message: string): Fault => new Fault('conflict', message, { headers: NO_RETRY }),
+  /** None of the bytes that a Range header asks for are in the `sizeBytes` that there are. */
+  noSuchRange: (sizeBytes: number): Fault =>
+    new Fault('range_not_satisfiable', `there are only ${sizeBytes} bytes`, { headers: { 'content-range': `bytes */${sizeBytes}` } }),
   tooLarge: (limitBytes: number): Fault => new Fault('payload_too_large', `the body is larger than ${limitBytes} bytes`),
   tooMany: (message: string, retryAfterSeconds: number): Fault =>
     new Fault('too_many_requests', message, { headers: { 'retry-after': String(retryAfterSeconds) } }),
+  /** What was asked for on a caller's behalf did not answer, or not in a way that can be passed on. It may have been done all the same. */
+  badGateway: (message: string): Fault => new Fault('bad_gateway', message, { headers: NO_RETRY }),
   unavailable: (message: string, cause?: unknown): Fault => new Fault('unavailable', message, { headers: NO_RETRY, cause }),
   deadline: (ms: number): Fault => new Fault('deadline_exceeded', `not done within ${ms} ms`, { headers: NO_RETRY }),
   clientClosed: (): Fault => new Fault('client_closed_request', 'the caller went away'),

@@ -1,10 +1,11 @@
 // Re-homing: routes of one server offered by another, bodies streamed through and never held whole.
 import type { FastifyRequest } from 'fastify'
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import { announced, tooLarge } from './body.ts'
 import { crossing, fetchFrom, type Endpoint } from './endpoint.ts'
 import { Fault, fault } from './fault.ts'
-import { register, type MountContext } from './mount.ts'
+import { KeptAnswers, type KeptAnswer } from './kept.ts'
+import { register, setStatus, type MountContext } from './mount.ts'
 import type { Contract, Route } from './route.ts'
 
 /** The server that a forwarded request goes to, held for as long as the request runs. */
@@ -24,6 +25,7 @@ export function mountForward(
   reach: (request: FastifyRequest, route: Route, signal: AbortSignal) => Promise<Target>,
   innerPath: (url: string) => string,
 ): void {
+  const kept = new KeptAnswers()
   for (const route of Object.values(contract)) {
     register(context, route, async (request, reply, signal) => {
       const target = await reach(request, route, signal)
@@ -31,13 +33,26 @@ export function mountForward(
       if (reply.raw.closed) target.release()
       else reply.raw.once('close', target.release)
       signal.throwIfAborted()
-      const response = await sendOn(request.raw, route.maxBodyBytes, signal, (during) =>
+      const address = pathOf(request.url)
+      const offered = route.revalidates ? kept.of(address) : undefined
+      const answered = new AbortController()
+      reply.raw.once('close', () => {
+        if (request.raw.complete) return
+        // The answer came before all of the body had. The rest goes nowhere, but must be read for its sender to get to the next request.
+        answered.abort()
+        request.raw.unpipe().resume()
+      })
+      const response = await sendOn(request.raw, route.maxBodyBytes, AbortSignal.any([signal, answered.signal]), (during) =>
         fetchFrom(
           target.endpoint,
           {
             method: request.method,
             path: innerPath(request.url),
-            headers: { ...crossing(request.headers, 'host', 'authorization', 'cookie', 'expect'), 'x-request-id': request.id },
+            headers: {
+              ...crossing(request.headers, 'host', 'authorization', 'cookie', 'expect', ...(offered ? ['if-none-match'] : [])),
+              ...(offered && offered.size > 0 && { 'if-none-match': [...offered.keys()].join(', ') }),
+              'x-request-id': request.id,
+            },
             body: request.raw,
           },
           during,
@@ -48,12 +63,34 @@ export function mountForward(
         await reach(request, route, signal).then(({ release }) => release())
         throw fault.unavailable('the browser does not answer', error)
       })
+      const same = response.statusCode === 304 ? offered?.get(response.headers.etag ?? '') : undefined
+      if (same) {
+        response.resume()
+        kept.keep(address, same)
+        return reply
+          .code(200)
+          .headers(same.headers as Record<string, string>)
+          .send(same.body)
+      }
+      const headers = crossing(response.headers, 'x-request-id')
+      setStatus(reply, response.statusCode ?? 502)
+      void reply.headers(headers as Record<string, string>).send(response)
+      // Behind the send, which has begun to read: an answer flows as soon as anyone listens.
+      if (offered && response.statusCode === 200) keepCopy(response, headers, (answer) => kept.keep(address, answer))
       return reply
-        .code(response.statusCode ?? 502)
-        .headers(crossing(response.headers, 'x-request-id') as Record<string, string>)
-        .send(response)
     })
   }
+}
+
+const pathOf = (url: string): string => url.split('?', 1)[0]!
+
+/** Hands over what an answer held, once it has passed by whole, if it bears a tag. */
+function keepCopy(response: IncomingMessage, headers: OutgoingHttpHeaders, keep: (answer: KeptAnswer) => void): void {
+  const { etag } = response.headers
+  if (etag === undefined) return
+  const chunks: Buffer[] = []
+  response.on('data', (chunk: Buffer) => void chunks.push(chunk))
+  response.on('end', () => keep({ etag, headers, body: Buffer.concat(chunks) }))
 }
 
 /** Sends a request on with its body. @throws 413, with the other side let go, when the body is over the limit */

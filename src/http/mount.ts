@@ -5,7 +5,9 @@ import type { z } from 'zod'
 import type { Log } from '../base/log.ts'
 import { checkText, parseJson, readBody } from './body.ts'
 import { Fault, asFault, fault, problemsOf, type FieldProblem } from './fault.ts'
-import type { Call, Contract, Handlers, Route } from './route.ts'
+import { readForm } from './form.ts'
+import type { Bytes, Call, Contract, Handlers, Route } from './route.ts'
+import { eventStream, SSE_TYPE } from './sse.ts'
 
 /** What a mounted route needs from its server. */
 export interface MountContext {
@@ -38,7 +40,7 @@ export function register(
         if (!reply.raw.writableFinished) controller.abort(fault.clientClosed())
       }
       reply.raw.on('close', onClose)
-      const timer = setTimeout(() => controller.abort(fault.deadline(route.deadlineMs)), route.deadlineMs)
+      const timer = Number.isFinite(route.deadlineMs) ? setTimeout(() => controller.abort(fault.deadline(route.deadlineMs)), route.deadlineMs) : undefined
       try {
         if (route.access === 'key') await context.authenticate(bearer(request), controller.signal)
         checkText({ ...(request.params as object), ...(request.query as object) })
@@ -58,14 +60,17 @@ export function mount<C extends Contract>(context: MountContext, contract: C, ha
   for (const [name, route] of Object.entries(contract)) {
     const handler = handlers[name] as (call: Call<unknown, unknown, unknown>) => unknown
     register(context, route, async (request, reply, signal) => {
-      const call = { ...(await parse(route, request)), signal, log: context.log.child({ request: request.id }), origin: context.origin(request) }
-      return send(route, reply, await handler(call))
+      const parsed = await parse(route, request, signal)
+      // HEAD asks for the head of an answer; a stream's is known, and its body would never end.
+      if (request.method === 'HEAD' && route.reply.kind === 'events') return reply.type(SSE_TYPE).send('')
+      const log = context.log.child({ request: request.id })
+      return send(route, reply, await handler({ ...parsed, headers: request.headers, signal, log, origin: context.origin(request) }), { signal, log })
     })
   }
 }
 
 /** Parses params, query and body at once, so that a caller hears of every wrong field. */
-async function parse(route: Route, request: FastifyRequest): Promise<{ params: unknown; query: unknown; body: unknown }> {
+async function parse(route: Route, request: FastifyRequest, signal: AbortSignal): Promise<{ params: unknown; query: unknown; body: unknown }> {
   const problems: FieldProblem[] = []
   const check = (schema: z.ZodType, value: unknown) => {
     const result = schema.safeParse(value)
@@ -74,16 +79,19 @@ async function parse(route: Route, request: FastifyRequest): Promise<{ params: u
   }
   const params = check(route.params, request.params)
   const query = check(route.query, request.query)
-  const body = takesBody(route)
-    ? check(route.body, parseJson(await readBody(request.raw, route.maxBodyBytes), request.headers['content-type'], route.bodyOptional))
-    : undefined
+  const body =
+    takesBody(route) && route.bodyKind === 'json'
+      ? check(route.body, parseJson(await readBody(request.raw, route.maxBodyBytes), request.headers['content-type'], route.bodyOptional))
+      : undefined
   if (problems.length > 0) throw fault.invalid(problems)
+  if (route.bodyKind === 'bytes') return { params, query, body: request.raw }
+  if (route.bodyKind === 'form') return { params, query, body: readForm(request.raw, signal) }
   return { params, query, body }
 }
 
 const takesBody = (route: Route): boolean => route.body.def.type !== 'undefined'
 
-function send(route: Route, reply: FastifyReply, value: unknown): FastifyReply {
+function send(route: Route, reply: FastifyReply, value: unknown, { signal, log }: { signal: AbortSignal; log: Log }): FastifyReply {
   reply.code(route.reply.status)
   switch (route.reply.kind) {
     case 'none':
@@ -98,12 +106,35 @@ function send(route: Route, reply: FastifyReply, value: unknown): FastifyReply {
     }
     case 'text':
       return reply.type(route.reply.type).send(value)
+    case 'events':
+      return reply
+        .type(SSE_TYPE)
+        .headers({ 'cache-control': 'no-cache', 'x-accel-buffering': 'no' })
+        .send(eventStream(value as AsyncIterable<object>, signal, log))
     case 'bytes':
-      return reply.type(route.reply.type).send(value instanceof Readable ? value : Buffer.from(value as Uint8Array))
+      return sendBytes(route.reply, reply, value as Uint8Array | Readable | Bytes)
   }
 }
 
-const sendJson = (reply: FastifyReply, value: unknown): FastifyReply => reply.type('application/json; charset=utf-8').send(JSON.stringify(value))
+function sendBytes({ type }: { type: string }, reply: FastifyReply, value: Uint8Array | Readable | Bytes): FastifyReply {
+  const { body, status, headers }: Bytes = value instanceof Readable || value instanceof Uint8Array ? { body: value, headers: {} } : value
+  if (status !== undefined) setStatus(reply, status)
+  // HEAD asks for the head alone: nothing is read that nobody gets.
+  if (reply.request.method === 'HEAD' && body instanceof Readable) {
+    body.on('error', () => {}).destroy()
+    return reply.type(type).headers(headers).send(Readable.from([]))
+  }
+  return reply
+    .type(type)
+    .headers(headers)
+    .send(body instanceof Readable ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength))
+}
+
+/** Any status there is. Fastify takes none above 599, but some sites send such. */
+export const setStatus = (reply: FastifyReply, status: number): void => void (reply.raw.statusCode = status)
+
+// As bytes: a long text would be held twice until it is sent.
+const sendJson = (reply: FastifyReply, value: unknown): FastifyReply => reply.type('application/json; charset=utf-8').send(Buffer.from(JSON.stringify(value)))
 
 /** The token of `Authorization: Bearer …`. */
 export function bearer(request: FastifyRequest): string | undefined {

@@ -17,9 +17,12 @@ const GENERAL: Record<string, string> = {
   '413': 'The body is too large.',
   '429': 'Too many at once; Retry-After says when to ask again.',
   '500': 'Something went wrong on our side.',
+  '502': 'The target of the request did not answer, or not in a way that can be passed on.',
   '503': 'The browser does not answer.',
 }
-const FAULT_STATUS = { not_found: '404', conflict: '409', too_many_requests: '429', unavailable: '503' }
+const FAULT_STATUS = { not_found: '404', conflict: '409', too_many_requests: '429', bad_gateway: '502', unavailable: '503' }
+
+const BODY_TYPE = { json: 'application/json', bytes: 'application/octet-stream', form: 'multipart/form-data' }
 
 /** The document for `contracts`. Pure: the same routes give the same text. */
 export function openapi(info: Info, contracts: readonly Contract[]): object {
@@ -35,7 +38,7 @@ export function openapi(info: Info, contracts: readonly Contract[]): object {
 }
 
 function operation(route: Route): object {
-  const body = schemaOf(route.body, 'input')
+  const body = route.bodyKind === 'bytes' ? { type: 'string', format: 'binary' } : schemaOf(route.body, 'input')
   const hasBody = route.body.def.type !== 'undefined'
   const statuses = ['400', ...(route.access === 'public' ? [] : ['401']), ...(hasBody ? ['413'] : []), ...route.faults.map((name) => FAULT_STATUS[name]), '500']
   return {
@@ -44,7 +47,7 @@ function operation(route: Route): object {
     summary: route.summary,
     ...(route.access === 'public' && { security: [] }),
     parameters: [...parameters('path', route.params), ...parameters('query', route.query)],
-    ...(hasBody && { requestBody: { required: !route.bodyOptional, content: { 'application/json': { schema: body } } } }),
+    ...(hasBody && { requestBody: { required: !route.bodyOptional, content: { [BODY_TYPE[route.bodyKind]]: { schema: body } } } }),
     responses: {
       [route.reply.status]: response(route.reply),
       ...Object.fromEntries(
@@ -81,6 +84,8 @@ function response(reply: Reply): object {
       }
     case 'bytes':
       return { description: 'OK', content: { [reply.type]: { schema: { type: 'string', format: 'binary' } } } }
+    case 'events':
+      return { description: 'Server-sent events, one JSON object each.', content: { 'text/event-stream': { schema: schemaOf(reply.event, 'output') } } }
     case 'text':
       return { description: 'OK', content: { [reply.type]: { schema: { type: 'string' } } } }
   }

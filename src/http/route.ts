@@ -1,4 +1,5 @@
 // A route is data: one object that the server, the OpenAPI page, clients and tests all read.
+import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
 import { z } from 'zod'
 import type { Log } from '../base/log.ts'
@@ -12,6 +13,10 @@ export type Reply =
   | { kind: 'none'; status: number }
   | { kind: 'bytes'; status: number; type: string }
   | { kind: 'text'; status: number; type: string }
+  | { kind: 'events'; status: number; event: z.ZodType }
+
+/** How a body is taken: parsed as JSON, or handed to the handler as it comes, whole or by the parts of a form. */
+export type BodyKind = 'json' | 'bytes' | 'form'
 
 /** Who may call: `key` needs a bearer key, `public` nothing; `session` a key or the session's own token, which whoever reaches the session checks. */
 export type Access = 'key' | 'public' | 'session'
@@ -32,12 +37,16 @@ export interface Route<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.
   body: B
   /** An absent or empty body counts as `{}`. */
   bodyOptional: boolean
+  bodyKind: BodyKind
+  /** Infinity for bodies that are passed on as they come and never held. */
   maxBodyBytes: number
   reply: R
-  /** Longest time the handler may take before the caller gets 504. */
+  /** Answers that bear an `etag` are kept where the call is forwarded, and sent again when the agent says 304: for large answers that seldom change. */
+  revalidates: boolean
+  /** Longest time the handler may take before the caller gets 504; Infinity for streams. */
   deadlineMs: number
   /** Codes a caller may meet besides the general ones. */
-  faults: readonly ('not_found' | 'conflict' | 'too_many_requests' | 'unavailable')[]
+  faults: readonly ('not_found' | 'conflict' | 'too_many_requests' | 'bad_gateway' | 'unavailable')[]
 }
 
 const NO_FIELDS = z.strictObject({})
@@ -56,8 +65,10 @@ interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodTyp
   query?: Q
   body?: B
   bodyOptional?: boolean
+  bodyKind?: BodyKind
   maxBodyBytes?: number
   reply: R
+  revalidates?: boolean
   deadlineMs?: number
   faults?: Route['faults']
 }
@@ -69,7 +80,9 @@ export function route<R extends Reply, P extends z.ZodType = typeof NO_FIELDS, Q
   return {
     access: 'key',
     bodyOptional: false,
+    bodyKind: 'json',
     maxBodyBytes: DEFAULT_MAX_BODY,
+    revalidates: false,
     deadlineMs: DEFAULT_DEADLINE_MS,
     faults: [],
     ...spec,
@@ -85,6 +98,23 @@ export const page = <S extends z.ZodType>(item: S) => ({ kind: 'page', status: 2
 export const none = (status = 204) => ({ kind: 'none', status }) as const
 export const bytes = (type: string) => ({ kind: 'bytes', status: 200, type }) as const
 export const text = (type: string) => ({ kind: 'text', status: 200, type }) as const
+/** Server-sent events, each a JSON object; the handler returns what yields them, and the stream ends when that does. */
+export const events = <S extends z.ZodType>(event: S) => ({ kind: 'events', status: 200, event }) as const
+
+/** A body that is taken as it comes: `bodyKind: 'bytes'`. */
+export const byteStream = z.custom<Readable>()
+/** A multipart/form-data body, part by part in its order: `bodyKind: 'form'`. */
+export const formParts = z.custom<AsyncIterable<FormPart>>()
+
+/** A part of a form. A file's content must be read, or the next part never comes. */
+export type FormPart = { name: string; value: string } | { name: string; filename: string; content: Readable }
+
+/** Bytes of which more is said than their type: part of a whole (206), a length, a name. */
+export interface Bytes {
+  body: Uint8Array | Readable
+  status?: number
+  headers: Record<string, string | string[]>
+}
 
 /** One page of a list. `nextOffset` is undefined on the last. */
 export interface Page<T> {
@@ -114,16 +144,20 @@ type ReplyValue<R extends Reply> = R extends { kind: 'json'; schema: infer S ext
   : R extends { kind: 'page'; item: infer S extends z.ZodType }
     ? Page<z.input<S>>
     : R extends { kind: 'bytes' }
-      ? Uint8Array | Readable
-      : R extends { kind: 'text' }
-        ? string
-        : void
+      ? Uint8Array | Readable | Bytes
+      : R extends { kind: 'events'; event: infer S extends z.ZodType }
+        ? AsyncIterable<z.input<S>>
+        : R extends { kind: 'text' }
+          ? string
+          : void
 
 /** What a handler gets: parsed input and a signal, never the request itself. */
 export interface Call<P, Q, B> {
   params: P
   query: Q
   body: B
+  /** The request's headers, for those that are part of HTTP itself: ranges, conditions, content types. */
+  headers: IncomingHttpHeaders
   /** Aborts when the caller leaves or the deadline passes. */
   signal: AbortSignal
   log: Log

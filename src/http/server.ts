@@ -16,9 +16,9 @@ export interface ServerSettings {
   onDone?: (done: { id: string; method: string; status: number; ms: number }) => void
 }
 
-/** Longest time a caller may take to send its headers, and its whole request. */
+/** Longest time a caller may take to send its headers, and its whole request: a large file over a slow line takes its time. */
 const HEADERS_TIMEOUT_MS = 30_000
-const REQUEST_TIMEOUT_MS = 300_000
+const REQUEST_TIMEOUT_MS = 3_600_000
 /** Longer than any load balancer's idle time, so that it is the other side that hangs up. */
 const KEEP_ALIVE_MS = 75_000
 

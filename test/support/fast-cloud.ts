@@ -49,6 +49,8 @@ export async function startFastCloud(env: Record<string, string> = {}): Promise<
   const config = readConfig({ COB_DATA_DIR: dataDir, COB_PORT: '0', COB_DRIVER: 'fake', ...env })
   const { url, key } = scope.use(await startControlPlane(config, errorsOnly(errors), AbortSignal.timeout(START_MS)))
   const pool = new pg.Pool({ host: paths.postgresSocket, user: 'cob', database: 'postgres' })
+  // Postgres may be gone before the last connection has said its goodbye.
+  pool.on('connect', (client) => client.on('error', () => {}))
   scope.defer(() => pool.end())
 
   const cloud = {

@@ -18,8 +18,13 @@ function few(name: string): Arbitrary<unknown> | undefined {
   const texts: Record<string, string[]> = { start_url: ['about:blank', 'https://example.com/'], name: ['a', 'my browser', 'ü/%'], hold_keys: [] }
   const numbers: Record<string, [number, number]> = {
     duration_ms: [50, 60],
-    delay: [0, 3],
+    // An odd text of 5,000 characters takes this long for each of them.
+    delay: [0, 1],
     step_delay_ms: [0, 2],
+    duration: [0, 60],
+    // A notch of the wheel takes a frame.
+    delta_x: [-2, 2],
+    delta_y: [-2, 2],
     steps_per_segment: [1, 4],
     width: [100, 300],
     height: [100, 300],

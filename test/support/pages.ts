@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
+import { extname, join } from 'node:path'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 
 export interface Pages extends AsyncDisposable {
@@ -11,15 +11,29 @@ export interface Pages extends AsyncDisposable {
   url(name: string): string
   /** The same for this machine's own programs. */
   local(name: string): string
+  /** How often a page has been asked for. */
+  hits(name: string): number
   port: number
 }
 
+/** What pages load of npm packages, as /npm/<package>/<file>: no internet is needed. No part may begin with a dot. */
+const NPM_FILE = /^npm((?:\/@?\w[\w.-]*){2,})$/
+const TYPES: Record<string, string> = {
+  '.js': 'text/javascript; charset=utf-8',
+  '.mjs': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.png': 'image/png',
+}
+
 export async function servePages(): Promise<Pages> {
+  const hits = new Map<string, number>()
   const server = createServer((request, response) => {
     const name = new URL(request.url ?? '/', 'http://localhost').pathname.slice(1)
+    hits.set(name, (hits.get(name) ?? 0) + 1)
     try {
-      const body = /^[\w-]+\.html$/.test(name) ? readFileSync(join(PACKAGE_DIR, 'test/pages', name)) : `<!doctype html><title>${name}</title><h1>${name}</h1>`
-      response.setHeader('content-type', 'text/html; charset=utf-8').end(body)
+      const { type, body } = answer(name)
+      response.setHeader('content-type', type).end(body)
     } catch {
       response.writeHead(404).end()
     }
@@ -31,10 +45,23 @@ export async function servePages(): Promise<Pages> {
     port,
     url: (name) => `http://host.cob.internal:${port}/${name}`,
     local: (name) => `http://127.0.0.1:${port}/${name}`,
+    hits: (name) => hits.get(name) ?? 0,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections()
       server.close()
       await once(server, 'close')
     },
   }
+}
+
+/** A file of a package, a file of test/pages, or a page that says its own name. Throws when there is no such file. */
+function answer(name: string): { type: string; body: Buffer | string } {
+  const html = 'text/html; charset=utf-8'
+  if (name.startsWith('npm/')) {
+    const [file, type] = [NPM_FILE.exec(name)?.[1], TYPES[extname(name)]]
+    if (!file || !type) throw new Error(`not a file for pages: ${name}`)
+    return { type, body: readFileSync(join(PACKAGE_DIR, 'node_modules', file)) }
+  }
+  if (/^[\w-]+\.html$/.test(name)) return { type: html, body: readFileSync(join(PACKAGE_DIR, 'test/pages', name)) }
+  return { type: html, body: `<!doctype html><title>${name}</title><h1>${name}</h1>` }
 }

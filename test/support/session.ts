@@ -29,23 +29,70 @@ export async function openSession(cloud: Cloud, options: Parameters<Kernel['brow
   }
 }
 
-/** One line of the recorder page. */
+/** One line of the recorder page. A field that its event does not have is undefined. */
 export interface Recorded {
   type: string
+  /** Milliseconds since the page was opened. */
   at: number
+  /** The id of the element or of the nearest around it that has one; else its kind. */
+  target: string
+  /** Of pointer, mouse, wheel and drag events: where, in screen pixels. */
   x: number
   y: number
   button: number
   buttons: number
   trusted: boolean
-  key?: string
   shift: boolean
   ctrl: boolean
   alt: boolean
   meta: boolean
+  altGraph?: boolean
+  capsLock?: boolean
+  key?: string
+  code?: string
+  /** 0 standard, 1 left, 2 right, 3 number pad. */
+  location?: number
+  repeat?: boolean
+  /** Of clicks: which one in a row this is. */
+  detail?: number
+  deltaX?: number
+  deltaY?: number
+  /** 0 pixels, 1 lines, 2 pages. */
+  deltaMode?: number
+  /** What was put in, and how. */
+  data?: string | null
+  inputType?: string
+  isComposing?: boolean
+  pointerType?: string
+  pressure?: number
+  /** Of copy, cut, paste and drop. */
+  text?: string
+  /** Of scroll: where the element stands now. */
+  left?: number
+  top?: number
 }
 
 /** What test/pages/recorder.html has recorded so far. */
 export const recorded = (page: Page): Promise<Recorded[]> => page.evaluate('record')
 
 export const clearRecord = (page: Page): Promise<void> => page.evaluate('void (record.length = 0)')
+
+export interface Box {
+  x: number
+  y: number
+  width: number
+  height: number
+}
+
+/** The element in screen pixels. Tabs and address bar, where there are any, are above the page. */
+export async function boxOf(page: Page, selector: string): Promise<Box> {
+  const box = (await page.locator(selector).boundingBox())!
+  const [left, top] = (await page.evaluate('[screenX, screenY + outerHeight - innerHeight]')) as [number, number]
+  return { ...box, x: box.x + left, y: box.y + top }
+}
+
+/** The pixel of the screen in the middle of the element. */
+export async function where(page: Page, selector: string): Promise<{ x: number; y: number }> {
+  const { x, y, width, height } = await boxOf(page, selector)
+  return { x: Math.round(x + width / 2), y: Math.round(y + height / 2) }
+}

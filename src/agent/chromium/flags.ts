@@ -3,6 +3,9 @@
 /** Where the profile lies in an instance; users of the original rely on the path. */
 export const USER_DATA_DIR = '/home/kernel/user-data'
 
+/** Where the browser puts what it downloads; users of the original rely on this path, too. */
+export const DOWNLOADS_DIR = '/home/kernel/Downloads'
+
 const FEATURES_OFF = [
   'Translate', // no bar that asks to translate the page
   'OptimizationHints',

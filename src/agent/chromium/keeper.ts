@@ -6,14 +6,29 @@ import type { Log } from '../../base/log.ts'
 import { Mutex } from '../../base/mutex.ts'
 import type { Screen } from '../display/screen.ts'
 import type { WindowManager } from '../display/windows.ts'
-import { chromiumFlags, USER_DATA_DIR } from './flags.ts'
+import { mirrorDownloads } from './downloads.ts'
+import { chromiumFlags, DOWNLOADS_DIR, USER_DATA_DIR } from './flags.ts'
+import type { CdpPipe } from './pipe.ts'
 import { startChromium, type ChromiumRun } from './process.ts'
 
 /** Where Debian's Chromium reads managed policies. In an instance the folder is the agent's. */
 const POLICY_DIR = '/etc/chromium/policies/managed'
 
-/** Policies of every session; a session's own come on top. The warning bar about flags would push every page down. */
-const BASE_POLICY = { CommandLineFlagSecurityWarningsEnabled: false }
+/**
+ * Policies of every session; a session's own come on top. The warning bar about flags would push every page down. A new tab
+ * is empty and has its address bar in focus, as people expect; Debian's own new tab page takes the focus away. Downloads go to
+ * their folder and nobody is asked where to.
+ */
+const BASE_POLICY = {
+  CommandLineFlagSecurityWarningsEnabled: false,
+  NewTabPageLocation: 'about:blank',
+  DownloadDirectory: DOWNLOADS_DIR,
+  PromptForDownloadLocation: false,
+  // Pages without TLS may bring files, and pages more than one, as if somebody had said yes each time. (The first is about
+  // pages of such addresses only; what a page with TLS may load stays as it is.)
+  InsecureContentAllowedForUrls: ['http://*'],
+  DefaultAutomaticDownloadsSetting: 1,
+}
 
 /** More crashes than this within the time, and the session is given up: it would only burn the machine. */
 const MAX_CRASHES = 5
@@ -29,7 +44,7 @@ export interface KeeperEvents {
 }
 
 /** What tools may do with Chromium; the fake driver has one of its own. */
-export type Browser = Pick<Keeper, 'run' | 'setPolicy' | 'setFullscreen' | 'restarts' | 'on' | 'off'>
+export type Browser = Pick<Keeper, 'run' | 'setPolicy' | 'setFullscreen' | 'focusPage' | 'withFirstPage' | 'restarts' | 'on' | 'off'>
 
 /** Owns Chromium. {@link Keeper.run} is the one that runs now. */
 export class Keeper extends EventEmitter<KeeperEvents> {
@@ -39,6 +54,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   readonly #log: Log
   readonly #env: NodeJS.ProcessEnv
   readonly #signal: AbortSignal
+  readonly #said: (line: string) => void
   readonly #turns = new Mutex()
   #run: ChromiumRun | undefined
   #closing = false
@@ -53,6 +69,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     env: NodeJS.ProcessEnv,
     log: Log,
     signal: AbortSignal,
+    said: (line: string) => void = () => {},
   ) {
     super()
     this.#program = program
@@ -61,6 +78,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     this.#env = env
     this.#log = log
     this.#signal = signal
+    this.#said = said
   }
 
   /** The browser, once it is up: waits for a restart that is under way. */
@@ -75,6 +93,22 @@ export class Keeper extends EventEmitter<KeeperEvents> {
       await this.#stop()
       await this.#start([])
     })
+  }
+
+  /** Gives the keyboard to the first page: a new window's belongs to its address bar, also where nobody sees that. */
+  async focusPage(): Promise<void> {
+    await this.withFirstPage((pipe, sessionId) => pipe.send('Page.bringToFront', {}, sessionId))
+  }
+
+  /** Does something with the first page over a session of its own. */
+  async withFirstPage(work: (pipe: CdpPipe, sessionId: string) => Promise<unknown>): Promise<void> {
+    const { pipe, firstPage } = await this.run()
+    const { sessionId } = await pipe.send<{ sessionId: string }>('Target.attachToTarget', { targetId: firstPage, flatten: true })
+    try {
+      await work(pipe, sessionId)
+    } finally {
+      await pipe.send('Target.detachFromTarget', { sessionId })
+    }
   }
 
   /** Whether windows fill the screen without tabs and address bar; kept over restarts. */
@@ -103,8 +137,9 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     writePolicy('00-cob.json', BASE_POLICY)
     // A lock of a Chromium that was killed; nobody else can hold the profile, for it is inside this instance.
     for (const lock of ['SingletonLock', 'SingletonSocket', 'SingletonCookie']) rmSync(join(USER_DATA_DIR, lock), { force: true })
-    const run = await startChromium(this.#program, chromiumFlags(this.#screen.viewport, extra), this.#env, this.#log, this.#signal)
+    const run = await startChromium(this.#program, chromiumFlags(this.#screen.viewport, extra), this.#env, this.#log, this.#signal, this.#said)
     this.#run = run
+    mirrorDownloads(run.pipe, DOWNLOADS_DIR, this.#log).catch((err: unknown) => this.#log.warn({ err }, 'Chromium does not tell of downloads'))
     void run.exited.then((exit) => this.#onExit(run, exit))
     return run
   }

@@ -33,7 +33,14 @@ interface TargetInfo {
 }
 
 /** Starts Chromium and resolves when it answers on the pipe and the port and has its first page. */
-export async function startChromium(program: string, flags: readonly string[], env: NodeJS.ProcessEnv, log: Log, signal: AbortSignal): Promise<ChromiumRun> {
+export async function startChromium(
+  program: string,
+  flags: readonly string[],
+  env: NodeJS.ProcessEnv,
+  log: Log,
+  signal: AbortSignal,
+  said: (line: string) => void,
+): Promise<ChromiumRun> {
   const child = spawn(program, flags, { stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'], env, detached: true })
   const exited = once(child, 'close').then(([code, signalName]) => ({ code: code as number | null, signal: signalName as string | null }))
   const name = nameProcess(child.pid ?? 0)
@@ -43,6 +50,7 @@ export async function startChromium(program: string, flags: readonly string[], e
   listening.promise.catch(() => {})
   // Chromium's own words are worth having when it will not start; at other times they are noise.
   createInterface({ input: child.stderr! }).on('line', (line) => {
+    said(line)
     const found = /DevTools listening on ws:\/\/[^:]+:(\d+)(\/\S+)/.exec(line)
     if (found) listening.resolve(found)
     else if (line.trim() !== '') log.debug({ line }, 'chromium')

@@ -47,14 +47,11 @@ async function fit(keeper: Browser, screen: Screen, wanted: Fit, log: Log): Prom
   if (wanted.fullscreen !== undefined) await keeper.setFullscreen(wanted.fullscreen)
   // Best effort by contract: a page that does not load is the page's affair.
   if (wanted.start_url !== undefined) void navigate(keeper, wanted.start_url).catch((err: unknown) => log.info({ err }, 'start_url did not open'))
+  else if (wanted.fullscreen) await keeper.focusPage()
 }
 
+/** Opens an address as a user does who typed it: the page has the keyboard then. */
 async function navigate(keeper: Browser, url: string): Promise<void> {
-  const { pipe, firstPage } = await keeper.run()
-  const { sessionId } = await pipe.send<{ sessionId: string }>('Target.attachToTarget', { targetId: firstPage, flatten: true })
-  try {
-    await pipe.send('Page.navigate', { url }, sessionId)
-  } finally {
-    await pipe.send('Target.detachFromTarget', { sessionId })
-  }
+  await keeper.focusPage()
+  await keeper.withFirstPage((pipe, sessionId) => pipe.send('Page.navigate', { url }, sessionId))
 }

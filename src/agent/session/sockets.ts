@@ -2,28 +2,22 @@
 import type { OutgoingHttpHeaders } from 'node:http'
 import { WebSocketServer } from 'ws'
 import type { Log } from '../../base/log.ts'
-import { within } from '../../base/wait.ts'
 import { upgradeTo, type Upgraded } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
 import { splice } from '../../http/splice.ts'
 import { completeHandshake, handshakeHeaders, type UpgradeHandler } from '../../http/upgrade.ts'
 import { CRASHED } from '../chromium/crashed.ts'
 import type { Browser } from '../chromium/keeper.ts'
-
-/** Between closing its port and its last breath a Chromium that ends takes this long at most; the next one is behind it. */
-const LAST_BREATH_MS = 5_000
+import { reachBrowser } from '../chromium/reach.ts'
 
 /** A WebSocket to the browser; when the browser is just ending, to the one that is started after it. */
 async function toBrowser(keeper: Browser, headers: OutgoingHttpHeaders, signal: AbortSignal): Promise<Upgraded> {
-  const run = await keeper.run()
-  const open = ({ port, browserPath }: typeof run) => upgradeTo({ host: '127.0.0.1', port }, browserPath, { host: `127.0.0.1:${port}`, ...headers }, signal)
   try {
-    return await open(run).catch(async (refused: unknown) => {
-      await within('Chromium to end', LAST_BREATH_MS, run.exited, signal).catch(() => {
-        throw refused
-      })
-      return open(await keeper.run())
-    })
+    return await reachBrowser(
+      keeper,
+      ({ port, browserPath }) => upgradeTo({ host: '127.0.0.1', port }, browserPath, { host: `127.0.0.1:${port}`, ...headers }, signal),
+      signal,
+    )
   } catch (error) {
     throw fault.unavailable('the browser did not take the connection', error)
   }

@@ -69,6 +69,11 @@ export class Fleet {
     }
   }
 
+  /** Where the agent of a running session of ours is reached, without asking the database. */
+  endpointOf(id: string): Instance['agent'] | undefined {
+    return this.#warm.has(id) || this.#ending.has(id) ? undefined : this.#instances.get(id)?.agent
+  }
+
   /** Whether the last attempt to keep a warm browser worked. */
   get isWell(): boolean {
     return this.#well

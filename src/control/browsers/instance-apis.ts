@@ -2,6 +2,11 @@
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { computer } from '../../agent/computer/contract.ts'
+import { curl } from '../../agent/curl/contract.ts'
+import { filesystem } from '../../agent/fs/contract.ts'
+import { logs } from '../../agent/logs/contract.ts'
+import { playwright } from '../../agent/playwright/contract.ts'
+import { processes } from '../../agent/process/contract.ts'
 import { under, type Target } from '../../http/forward.ts'
 import { bearer } from '../../http/mount.ts'
 import type { Contract } from '../../http/route.ts'
@@ -14,10 +19,10 @@ const HOP_MS = 5_000
 /** Every agent tool that callers may use, below the browser it belongs to. A new tool is one word here. */
 export const instanceApis: Contract = Object.assign(
   {},
-  ...[computer].map((tool) =>
+  ...[computer, curl, playwright, filesystem, processes, logs].map((tool) =>
     under('/browsers/{id}', tool, (route) => ({
       params: z.strictObject({ id: z.string(), ...(route.params as z.ZodObject).shape }),
-      faults: ['not_found', 'unavailable'],
+      faults: ['not_found', 'unavailable', ...route.faults],
       access: 'session',
       deadlineMs: route.deadlineMs + HOP_MS,
     })),

@@ -7,9 +7,15 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { WebSocketServer } from 'ws'
 import type { Browser, KeeperEvents } from '../../agent/chromium/keeper.ts'
-import { makeHands } from '../../agent/computer/hands.ts'
-import { keysymOf } from '../../agent/computer/keyboard.ts'
+import type { Computer } from '../../agent/computer/handlers.ts'
+import type { Point } from '../../agent/computer/path.ts'
+import type { Cursor } from '../../agent/display/cursor.ts'
 import type { Screen } from '../../agent/display/screen.ts'
+import type { Curl } from '../../agent/curl/curl.ts'
+import type { Files } from '../../agent/fs/handlers.ts'
+import type { Logs } from '../../agent/logs/handlers.ts'
+import type { Playwright } from '../../agent/playwright/playwright.ts'
+import type { ProcessTable } from '../../agent/process/handlers.ts'
 import { serveAgent } from '../../agent/serve.ts'
 import { silentLog } from '../../base/log.ts'
 import type { DataPaths } from '../../base/paths.ts'
@@ -43,19 +49,20 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, onEnd: () => void
   mkdirSync(dir, { recursive: true })
   scope.defer(() => rm(dir, { recursive: true, force: true }))
   const cdp = await pretendChromium(scope)
-  const screen = pretendScreen(spec)
-  const input = { xtest: { FakeInput() {}, KeyPress: 2, KeyRelease: 3, ButtonPress: 4, ButtonRelease: 5, MotionNotify: 6 }, root: 1, sync: async () => {} }
-  const keyboard = {
-    codes: (names: readonly string[], field: string) =>
-      names.map((name, index) => {
-        const keysym = keysymOf(name)
-        if (keysym === undefined) throw fault.field(`${field}.${index}`, `there is no key "${name}"`)
-        return keysym
-      }),
-    press() {},
-    release() {},
-  }
-  const server = await serveAgent({ keeper: cdp, screen, hands: makeHands(input, screen, keyboard), ready: Promise.resolve() }, undefined, silentLog)
+  const server = await serveAgent(
+    {
+      keeper: cdp,
+      desk: pretendDesk(spec),
+      curl: noCurl,
+      playwright: noPlaywright,
+      files: noFiles,
+      processes: noProcesses,
+      logs: noLogs,
+      ready: Promise.resolve(),
+    },
+    undefined,
+    silentLog,
+  )
   const socketPath = join(dir, 'agent.sock')
   server.listen(socketPath)
   await once(server, 'listening')
@@ -70,14 +77,80 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, onEnd: () => void
   return { id: spec.id, agent: { socketPath }, exited: exited.promise, [Symbol.asyncDispose]: () => owner.disposeAsync() }
 }
 
+// Programs and files of this machine are none of a test's: whatever is asked for is not there.
+const absent = (kind: string, id = '') => {
+  throw fault.notFound(kind, id)
+}
+const noFiles: Files = {
+  createDirectory: (path) => absent('directory', path),
+  deleteDirectory: (path) => absent('directory', path),
+  deleteFile: (path) => absent('file', path),
+  info: (path) => absent('file or directory', path),
+  list: (path) => absent('directory', path),
+  move: (path) => absent('file or directory', path),
+  read: (path) => absent('file', path),
+  setPermissions: (path) => absent('file or directory', path),
+  upload: () => absent('directory'),
+  uploadZip: () => absent('directory'),
+  watch: (path) => absent('directory', path),
+  watchEvents: (id) => absent('watch', id),
+  stopWatch: (id) => absent('watch', id),
+  write: (path) => absent('directory', path),
+  zip: (path) => absent('directory', path),
+}
+const noProcesses: ProcessTable = {
+  exec: ({ command }) => absent('program', command),
+  spawn: ({ command }) => absent('program', command),
+  status: (id) => absent('process', id),
+  write: (id) => absent('process', id),
+  output: (id) => absent('process', id),
+  kill: (id) => absent('process', id),
+  resize: (id) => absent('process', id),
+}
+const noPlaywright: Playwright = { execute: async () => absent('worker') }
+const noCurl: Curl = { send: async ({ url }) => absent('host', url) }
+const noLogs: Logs = { file: (path) => absent('file', path), program: (name) => absent('log', name) }
+
+/** Hands that reach nothing: a pointer that stays where it is put, a keyboard that has every key, a clipboard that keeps its text. */
+function pretendDesk(spec: InstanceSpec): Computer {
+  let pointer: Point = [0, 0]
+  let copied = ''
+  return {
+    screen: pretendScreen(spec),
+    input: { move: (x, y) => void (pointer = [x, y]), key() {}, button() {}, pointer: async () => pointer },
+    keyboard: {
+      spares: 64,
+      has: () => true,
+      strokes: async (keysyms) => keysyms.map((code) => ({ code, shift: false })),
+      capsLock: async () => false,
+      setCapsLock() {},
+    },
+    clipboard: { read: async () => copied, write: async (text) => void (copied = text), changed: async () => {} },
+    caughtUp: async () => {},
+  }
+}
+
 function pretendScreen(spec: InstanceSpec): Screen {
   let viewport = spec.viewport
+  let version = 0
+  let hidden = false
+  const cursor: Cursor = {
+    get hidden() {
+      return hidden
+    },
+    hide: (wanted) => void (hidden = wanted),
+  }
   return {
     get viewport() {
       return viewport
     },
+    cursor,
     resize: async (wanted) => void (viewport = wanted),
-    capture: async ({ width, height }) => ({ data: Buffer.alloc(width * height * 4, 0xff), stride: width * 4, width, height }),
+    version: async () => version,
+    capture: async ({ width, height }) => ({
+      pixels: { data: Buffer.alloc(width * height * 4, 0xff), stride: width * 4, width, height },
+      version: ++version,
+    }),
     onResize() {},
   }
 }
@@ -108,5 +181,12 @@ async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
     exited: new Promise<never>(() => {}),
     close: async () => {},
   }
-  return Object.assign(events, { run: async () => run, setPolicy: async () => {}, setFullscreen: async () => {}, restarts: 0 }) as unknown as Browser
+  return Object.assign(events, {
+    run: async () => run,
+    setPolicy: async () => {},
+    setFullscreen: async () => {},
+    focusPage: async () => {},
+    withFirstPage: async () => {},
+    restarts: 0,
+  }) as unknown as Browser
 }

@@ -1,7 +1,7 @@
 // The command line of an instance: pasta (network) -> bwrap (users, processes, mounts) -> agent.
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { DISPLAY_SOCKET, FRAMEBUFFER_DIR, xvfbCommand, type AgentSpec } from '../../agent/spec.ts'
+import { DISPLAY_LOG, DISPLAY_SOCKET, FRAMEBUFFER_DIR, xvfbCommand, type AgentSpec } from '../../agent/spec.ts'
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import { asUser, type Command } from '../../base/unprivileged.ts'
 import type { User } from '../../base/user.ts'
@@ -136,7 +136,7 @@ export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cac
         '--',
         '/bin/sh',
         '-c',
-        `${entry === AGENT_ENTRY ? `${xvfbCommand(spec.maxScreen).join(' ')} </dev/null & ` : ''}exec "$@"`,
+        `${entry === AGENT_ENTRY ? `${xvfbCommand(spec.maxScreen).join(' ')} </dev/null >>${DISPLAY_LOG} 2>&1 & ` : ''}exec "$@"`,
         'sh',
         '/opt/node/node',
         '--disable-warning=ExperimentalWarning',

@@ -1,0 +1,80 @@
+// Forms with files (multipart/form-data), part by part as they arrive; nothing of a file is held.
+import { Busboy, type BusboyHeaders } from '@fastify/busboy'
+import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
+import { fault } from './fault.ts'
+import type { FormPart } from './route.ts'
+
+/** Text fields are small; what is large is sent as a file. */
+const LIMITS = { fieldNameSize: 256, fieldSize: 1024 * 1024, fields: 1_000, files: 1_000, parts: 2_000, headerPairs: 50 }
+
+/**
+ * The parts of a request's form in their order. The next part comes when a file's content has been read to its end.
+ * @throws 400 naming `content-type` or `body`
+ */
+export async function* readForm(request: IncomingMessage, signal: AbortSignal): AsyncGenerator<FormPart> {
+  const type = request.headers['content-type'] ?? ''
+  if (!/^multipart\/form-data\s*;/i.test(type)) throw fault.field('content-type', 'must be multipart/form-data')
+  const parts: FormPart[] = []
+  const files = new Set<Readable>()
+  let wake = () => {}
+  let over = false
+  let failed: unknown
+  const end = (error?: unknown) => {
+    failed ??= error
+    over = true
+    // Whoever reads a file hears of it there. (A form that is cut off in one would otherwise end the process, for nobody may be reading yet.)
+    if (error !== undefined) for (const file of files) file.destroy(error as Error)
+    wake()
+  }
+  const add = (part: FormPart) => {
+    parts.push(part)
+    wake()
+  }
+  const parser = open({ ...request.headers, 'content-type': type })
+  const onAbort = () => end(signal.reason)
+  signal.addEventListener('abort', onAbort, { once: true })
+  parser
+    .on('field', (name, value, nameTruncated, valueTruncated) => {
+      if (nameTruncated || valueTruncated) end(fault.field(name, `is longer than ${LIMITS.fieldSize} bytes`))
+      else add({ name, value })
+    })
+    .on('file', (name, stream, filename) => {
+      const content = stream as Readable
+      files.add(content.on('error', () => {}).on('close', () => files.delete(content)))
+      add({ name, filename: filename ?? '', content })
+    })
+    .on('partsLimit', () => end(fault.field('body', `has more than ${LIMITS.parts} parts`)))
+    .on('filesLimit', () => end(fault.field('body', `has more than ${LIMITS.files} files`)))
+    .on('fieldsLimit', () => end(fault.field('body', `has more than ${LIMITS.fields} fields`)))
+    .on('error', (error: unknown) => end(fault.field('body', `is not a form that can be read (${(error as Error).message})`)))
+    .on('finish', () => end())
+  request.on('error', onAbort).on('aborted', onAbort)
+  request.pipe(parser)
+  try {
+    for (;;) {
+      const part = parts.shift()
+      if (part) yield part
+      else if (failed) throw failed
+      else if (over) return
+      else
+        await new Promise<void>((resolve) => {
+          wake = resolve
+          if (over || parts.length > 0) resolve()
+        })
+    }
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+    request.unpipe(parser)
+    request.resume()
+    for (const part of parts) if ('content' in part) part.content.resume()
+  }
+}
+
+function open(headers: BusboyHeaders) {
+  try {
+    return new Busboy({ headers, limits: LIMITS, preservePath: true })
+  } catch (error) {
+    throw fault.field('content-type', `is not that of a form that can be read (${(error as Error).message})`)
+  }
+}

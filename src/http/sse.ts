@@ -1,0 +1,58 @@
+// Server-sent events: JSON objects, one a frame, with a comment now and then so that nobody takes a quiet stream for a dead one.
+import { Readable } from 'node:stream'
+import type { Log } from '../base/log.ts'
+import { asFault } from './fault.ts'
+
+export const SSE_TYPE = 'text/event-stream'
+
+/** Proxies commonly give up after 30-60 s of silence. */
+const HEARTBEAT_MS = 15_000
+
+/**
+ * The frames of `events`, until they end or `signal` aborts. An error on the way becomes a last frame, `{event: "error"}`,
+ * for the status has been sent by then. Events are asked for as fast as they are read, so a slow reader holds up nothing but itself.
+ */
+export function eventStream(events: AsyncIterable<object>, signal: AbortSignal, log: Log): Readable {
+  return Readable.from(frames(events, signal, log), { objectMode: false, highWaterMark: 64 * 1024 })
+}
+
+async function* frames(events: AsyncIterable<object>, signal: AbortSignal, log: Log): AsyncGenerator<string> {
+  const iterator = events[Symbol.asyncIterator]()
+  // The head of the answer goes out with the first bytes; a reader waits for it before it believes that the stream is open.
+  yield ': open\n\n'
+  try {
+    let next = iterator.next()
+    next.catch(() => {})
+    while (!signal.aborted) {
+      const result = await orSilence(next, signal)
+      if (result === 'silence') yield ': still here\n\n'
+      else if (result === 'aborted' || result.done) return
+      else {
+        yield `data: ${JSON.stringify(result.value)}\n\n`
+        next = iterator.next()
+        next.catch(() => {})
+      }
+    }
+  } catch (error) {
+    if (signal.aborted) return
+    const fault = asFault(error)
+    if (fault.code === 'internal_error') log.error({ err: error }, 'an event stream failed')
+    yield `data: ${JSON.stringify({ event: 'error', error: fault.body(), timestamp: new Date().toISOString() })}\n\n`
+  } finally {
+    // Not awaited: a source that waits for its next event hears of the end by its signal.
+    void Promise.resolve(iterator.return?.()).catch(() => {})
+  }
+}
+
+async function orSilence<T>(next: Promise<T>, signal: AbortSignal): Promise<T | 'silence' | 'aborted'> {
+  const { promise, resolve } = Promise.withResolvers<'silence' | 'aborted'>()
+  const timer = setTimeout(() => resolve('silence'), HEARTBEAT_MS)
+  const onAbort = () => resolve('aborted')
+  signal.addEventListener('abort', onAbort, { once: true })
+  try {
+    return await Promise.race([next, promise])
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', onAbort)
+  }
+}
