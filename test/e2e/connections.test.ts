@@ -32,7 +32,8 @@ test('Playwright and Puppeteer work on the same pages at once, and one that leav
   const [same] = await second.pages()
   expect(await same!.title()).toBe('one')
   await same!.goto(pages.url('two'))
-  expect(await session.page.title()).toBe('two')
+  // Each client learns of the other's navigation by its own events, a moment later ("Loading …" is Playwright's own word for that).
+  await expect.poll(() => session.page.title()).toBe('two')
   await second.disconnect()
   expect(await session.page.evaluate('1 + 1')).toBe(2)
 })
