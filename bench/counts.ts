@@ -21,6 +21,14 @@ export interface Counts {
   typings: number
   /** Rounds of several callers at once. */
   callers: number
+  /** Programs run in a session, code run by its Playwright, and a Node spawned for each. */
+  execs: number
+  executes: number
+  spawnedPlaywrights: number
+  /** A large file up and down: its size and how often; lists of many files. */
+  fileMb: number
+  files: number
+  lists: number
   /** Pairs of a session and a bare browser whose memory and idle CPU are compared, and for how long. */
   costs: number
   idleMs: number
@@ -44,6 +52,12 @@ const FULL: Counts = {
   mixedBatches: 30,
   typings: 20,
   callers: 20,
+  execs: 200,
+  executes: 200,
+  spawnedPlaywrights: 10,
+  fileMb: 1024,
+  files: 4,
+  lists: 40,
   costs: 3,
   idleMs: 10_000,
   cpuLives: 5,
@@ -64,6 +78,12 @@ const QUICK: Counts = {
   mixedBatches: 3,
   typings: 3,
   callers: 2,
+  execs: 20,
+  executes: 20,
+  spawnedPlaywrights: 2,
+  fileMb: 100,
+  files: 2,
+  lists: 5,
   costs: 1,
   idleMs: 3_000,
   cpuLives: 1,

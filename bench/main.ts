@@ -11,6 +11,7 @@ import { measureCpuLife, measureRest } from './costs.ts'
 import { countsOf } from './counts.ts'
 import type { Row } from './figures.ts'
 import { measureHands } from './hands.ts'
+import { measureInside } from './inside.ts'
 import { measureLink } from './link.ts'
 import { measureLives, measureLivesTogether } from './lives.ts'
 import { servePages } from './pages.ts'
@@ -29,7 +30,7 @@ const RUN_MS = 30 * 60_000
 /** How long a run waits, all in all, for other programs to leave the machine alone. BENCH_PATIENCE_SECONDS says otherwise. */
 const PATIENCE_SECONDS = 60
 
-const SECTIONS = ['start', 'costs', 'link', 'computer', 'warm', 'fives'] as const
+const SECTIONS = ['start', 'costs', 'link', 'computer', 'inside', 'warm', 'fives'] as const
 type Section = (typeof SECTIONS)[number]
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { only: { type: 'string', multiple: true } } })
@@ -90,7 +91,7 @@ async function measure(signal: AbortSignal, rest: () => Promise<void>): Promise<
   // Untimed, so that no first measurement pays for what the machine had not read from its disk yet.
   const version = await chromiumVersion(bench)
 
-  if (wanted('start', 'costs', 'link', 'computer')) {
+  if (wanted('start', 'costs', 'link', 'computer', 'inside')) {
     await using meter = openMeter('service')
     await using service = await meter.started(() => startService(0, signal))
     await step('start', 'cold starts', () => measureCold(bench, service))
@@ -101,6 +102,7 @@ async function measure(signal: AbortSignal, rest: () => Promise<void>): Promise<
     await step('computer', 'pointer and keys', () => measureHands(bench, service))
     await step('computer', 'typing', () => measureTyping(bench, service))
     await step('computer', 'callers at once', () => measureCallers(bench, service))
+    await step('inside', 'programs, Playwright, files', () => measureInside(bench, service))
   }
   if (wanted('warm'))
     await withService(1, signal, async (service) => {

@@ -41,6 +41,14 @@ export function reachOf(rows: readonly Row[]): Reach[] {
   faster('screenshot', 'changed screenshot p50 than ffmpeg', 10)
   upTo('screenshot_region', 'screenshot of a region p50 <= 8 ms', 8, p50, ms)
   upTo('screenshot_still', 'unchanged screenshot p50 <= 5 ms', 5, p50, ms)
+  upTo(
+    'exec',
+    'exec p50 <= a local spawn + 5 ms',
+    5,
+    ({ cob, beside }) => cob.p50 - beside!.p50,
+    (value) => `${value < 0 ? '' : '+'}${value.toFixed(2)} ms`,
+  )
+  upTo('playwright', 'playwright/execute p50 <= 15 ms', 15, p50, ms)
   faster('move_event', 'pointer move in a batch p50 than xdotool', 100)
   return reaches
 }

@@ -15,6 +15,7 @@ export interface Session extends AsyncDisposable {
   /** Ends it; disposing does too, when it has not been. */
   delete(): Promise<void>
   computer: Calls['computer']
+  call: Calls['call']
 }
 
 export interface Service extends AsyncDisposable {
@@ -57,6 +58,7 @@ export async function startService(warm: number, signal: AbortSignal): Promise<S
         cdpUrl,
         delete: end,
         computer: calls.computer,
+        call: calls.call,
         // After an interruption the service's own end is what ends its sessions.
         async [Symbol.asyncDispose]() {
           if (!ended && !signal.aborted) await end()

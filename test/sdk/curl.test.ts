@@ -5,11 +5,12 @@ import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { gzipSync } from 'node:zlib'
+import puppeteer from 'puppeteer-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
-import { agentOf, processesOf, runInside } from '../support/inside.ts'
+import { agentOf, chromiumOf, processesOf, runInside } from '../support/inside.ts'
 import { openSession, type Session } from '../support/session.ts'
 
 const BIG = randomBytes(1024 * 1024)
@@ -29,15 +30,9 @@ const answers: Record<string, (request: IncomingMessage, response: ServerRespons
     for await (const chunk of request) chunks.push(chunk as Buffer)
     const body = Buffer.concat(chunks)
     response.setHeader('content-type', 'application/json').setHeader('x-twice', ['1', '2'])
-    response.end(
-      JSON.stringify({
-        method: request.method,
-        headers: request.headers,
-        names: request.rawHeaders.filter((_, i) => i % 2 === 0),
-        sha: sha(body),
-        text: body.toString().slice(0, 100),
-      }),
-    )
+    const { method, headers, rawHeaders } = request
+    const names = rawHeaders.filter((_, i) => i % 2 === 0)
+    response.end(JSON.stringify({ method, headers, names, sha: sha(body), text: body.toString().slice(0, 100) }))
   },
   blank: (_request, response) => response.setHeader('content-type', 'text/html').end('<title>blank</title>'),
   page: (_request, response) => response.setHeader('content-type', 'text/html').end('<title>page</title><script>fetch("/ran")</script>'),
@@ -71,8 +66,8 @@ const answers: Record<string, (request: IncomingMessage, response: ServerRespons
     response.on('close', () => !response.writableFinished && dropped++)
     more()
   },
-  drip: (_request, response) => {
-    response.setHeader('content-type', 'text/event-stream')
+  drip: (_request, response, url) => {
+    response.setHeader('content-type', url.searchParams.get('type') ?? 'text/event-stream')
     let sent = 0
     const timer = setInterval(() => response.write(`data: ${sent++} é\n\n`), 50)
     response.on('close', () => {
@@ -110,23 +105,18 @@ async function curl(path: string, options: Omit<Params, 'url'> = {}) {
   conforms('BrowserCurlResponse', done)
   return done
 }
-interface Echo {
-  method: string
-  headers: IncomingHttpHeaders
-  names: string[]
-  sha: string
-  text: string
-}
+type Echo = { method: string; headers: IncomingHttpHeaders; names: string[]; sha: string; text: string }
 const echo = async (options: Omit<Params, 'url'> = {}, path = 'echo'): Promise<Echo> => JSON.parse((await curl(path, options)).body) as Echo
 const fetchBy = (path: string, init: RequestInit & { timeout_ms?: number } = {}) =>
   cloud.client.browsers.fetch(session.id, `${base}/${path}`, init as never) as Promise<Response>
 
-/** Targets of curl: neither a page of the user's nor a tab. */
-async function targets(): Promise<number> {
+/** Counts curl's own targets (neither a page of the user's nor a tab), and closes them if so asked. */
+async function targets(close = false): Promise<number> {
   const cdp = await session.browser.newBrowserCDPSession()
-  const { targetInfos } = await cdp.send('Target.getTargets', { filter: [{}] })
+  const found = (await cdp.send('Target.getTargets', { filter: [{}] })).targetInfos.filter(({ type }) => type === 'other')
+  for (const { targetId } of close ? found : []) await cdp.send('Target.closeTarget', { targetId })
   await cdp.detach()
-  return targetInfos.filter(({ type }) => type === 'other').length
+  return found.length
 }
 
 describe('a request', () => {
@@ -197,11 +187,13 @@ describe('a request', () => {
 
   test('shows nothing and runs nothing: no page, no script, no icon', async () => {
     const pages = session.browser.contexts()[0]!.pages().length
+    const other = await puppeteer.connect({ browserWSEndpoint: session.made.cdp_ws_url, defaultViewport: null })
     came.length = 0
     expect((await curl('page')).body).toContain('<script>')
     await new Promise((resolve) => setTimeout(resolve, 300))
     expect(came.filter((request) => /ran|favicon/.test(request))).toEqual([])
-    expect(session.browser.contexts()[0]!.pages()).toHaveLength(pages)
+    expect([session.browser.contexts()[0]!.pages().length, (await other.pages()).length]).toEqual([pages, pages])
+    await other.disconnect()
   })
 
   test('uses the browser’s cache', async () => {
@@ -314,18 +306,18 @@ describe('browsers.fetch', () => {
     const zipped = await fetchBy('gzip')
     expect([zipped.headers.get('content-encoding'), await zipped.text()]).toEqual([null, 'zipped '.repeat(1000)])
     expect((await fetchBy('set')).headers.getSetCookie()).toHaveLength(2)
+    expect(((await (await fetchBy('echo', { headers: { Cookie: 'mine=1' } })).json()) as Echo).headers.cookie).toContain('mine=1')
+    const raw = `/browsers/${session.id}/curl/raw?url=${encodeURIComponent(`${base}/echo`)}`
+    expect(((await (await cloud.fetch(raw)).json()) as Echo).headers.authorization).toBeUndefined() // that is our key
+    const { searchParams } = new URL(session.made.cdp_ws_url)
+    const theirs = await fetch(`${cloud.url}${raw}&jwt=${searchParams.get('jwt')}`, { headers: { authorization: 'Basic bWU6aXQ=' } })
+    expect(((await theirs.json()) as Echo).headers.authorization).toBe('Basic bWU6aXQ=')
   })
 
   test('makes an error of the SDK of the target’s errors, with the target’s status', async () => {
     await expect(fetchBy('status?code=404')).rejects.toMatchObject({ status: 404 })
     await expect(fetchBy('status?code=503')).rejects.toMatchObject({ status: 503 })
-    expect(
-      (
-        await fetch(`${session.made.base_url}/curl/raw?url=${encodeURIComponent(`${base}/status?code=999`)}`, {
-          headers: { authorization: `Bearer ${cloud.key}` },
-        })
-      ).status,
-    ).toBe(999)
+    expect((await cloud.fetch(`/browsers/${session.id}/curl/raw?url=${encodeURIComponent(`${base}/status?code=999`)}`)).status).toBe(999)
   })
 
   test('hears of an answer that breaks off, of one that stops, and of none', async () => {
@@ -353,6 +345,13 @@ describe('browsers.fetch', () => {
     const before = dropped
     await reader.cancel()
     await until('the target to be let go', 5_000, () => dropped > before, { everyMs: 20 })
+  })
+
+  test('reads what comes slowly for as long as it comes, not only event streams', async () => {
+    const reader = (await fetchBy('drip?type=application/json', { timeout_ms: 1_500 })).body!.getReader()
+    const began = performance.now()
+    for (; performance.now() - began < 4_000;) expect((await reader.read()).done).toBe(false)
+    await reader.cancel()
   })
 
   test('a HEAD of it is answered once, without a body', async () => {
@@ -386,4 +385,17 @@ test('nothing of this machine is reached where the session may not reach it', as
   })
   expect(came).toEqual([])
   await closed.client.browsers.deleteByID(id)
+})
+
+test.each([
+  ['a client closes the hidden pages', () => targets(true)],
+  ['Chromium crashes', () => process.kill(chromiumOf(cloud, session.id), 'SIGKILL')],
+])('when %s, what is under way says so at once, and the next request is answered', async (_what, end) => {
+  expect((await curl('echo')).status).toBe(200)
+  came.length = 0
+  const waiting = curl('hang').catch((error: unknown) => error)
+  await until('the request to be at the target', 5_000, () => came.length > 0, { everyMs: 10 })
+  await end()
+  expect(await waiting).toMatchObject({ status: expect.toBeOneOf([502, 503]) })
+  expect((await curl('echo')).status).toBe(200)
 })

@@ -130,10 +130,28 @@ describe('a run that goes wrong', () => {
       'heard',
     ],
     ['takes all memory', 'const all = []; for (;;) all.push(new Array(1e6).fill(0.5))', 'memory'],
+    ['fills buffers', 'const all = []; for (;;) all.push(Buffer.alloc(1e8, 1))', 'allocate memory'],
+    ['throws what has no text', `throw Object.assign(new Error('x'), { message: { odd: 1 }, stack: 5 })`, 'odd'],
+    ['throws what cannot be looked at', `throw Object.assign(new Error('x'), { get message() { throw 1 } })`, ''],
+    ['throws a book', `throw new Error('x'.repeat(30e6))`, '29934464 more characters are left out'],
+    ['cannot even say that it failed', `process.stderr.write = () => { throw new Error('mute') }; throw new Error('x')`, 'exit code 1'],
     ['talks to the agent in its own way', `(await import('node:fs')).writeSync(3, 'nonsense\\n'); await new Promise(() => {})`, 'SIGKILL'],
   ])('%s, fails, and the next does not', async (_name, code, error) => {
     expect(await execute(code, { timeout_sec: 20 })).toMatchObject({ success: false, error: expect.stringContaining(error) })
     expect(await result('return await page.title()')).toBe('first')
+  })
+
+  test('takes with it what it has started, also when it ends by itself', async () => {
+    const start = `(await import('node:child_process')).spawn('sleep', ['4321'], { stdio: 'ignore' })`
+    const sleepers = () => processesOf(cloud, id).filter(({ command }) => command.startsWith('sleep 4321'))
+    for (const end of ['return 1', 'process.exit(0)', 'for (;;) {}']) {
+      await execute(`${start}; ${end}`, { timeout_sec: 1 })
+      await until('what it has started to end', 5_000, () => sleepers().length === 0, { everyMs: 20 })
+    }
+  })
+
+  test('that is the first to go when the session has no memory left', async () => {
+    expect(await result(`return (await import('node:fs')).readFileSync('/proc/self/oom_score_adj', 'utf8').trim()`)).toBe('1000')
   })
 
   test('whose caller leaves is ended, and the next runs', async () => {

@@ -17,6 +17,11 @@ export interface CdpEvent {
   sessionId?: string
 }
 
+interface Waiting {
+  sessionId: string | undefined
+  answer: PromiseWithResolvers<unknown>
+}
+
 interface Message extends CdpEvent {
   id?: number
   result?: unknown
@@ -28,7 +33,8 @@ export class CdpRefusal extends Error {}
 
 export class CdpConnection {
   readonly #socket: WebSocket
-  readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>()
+  readonly #waiting = new Map<number, Waiting>()
+  readonly #sessions = new Set<string>()
   readonly #listeners = new Map<string, (event: CdpEvent) => void>()
   #lastId = 0
   /** Resolves when the connection has ended, for whatever reason. */
@@ -41,8 +47,9 @@ export class CdpConnection {
     socket.on('error', () => {})
     this.ended = new Promise((resolve) =>
       socket.on('close', () => {
-        for (const answer of this.#waiting.values()) answer.reject(new Error('the browser closed the connection'))
+        for (const { answer } of this.#waiting.values()) answer.reject(new Error('the browser closed the connection'))
         this.#waiting.clear()
+        this.#sessions.clear()
         resolve()
       }),
     )
@@ -57,7 +64,7 @@ export class CdpConnection {
     if (!this.isOpen) throw new Error('the browser closed the connection')
     const id = ++this.#lastId
     const answer = Promise.withResolvers<unknown>()
-    this.#waiting.set(id, answer)
+    this.#waiting.set(id, { sessionId, answer })
     this.#socket.send(JSON.stringify({ id, method, params, sessionId }))
     try {
       return (await within(method, ms, answer.promise)) as T
@@ -66,13 +73,28 @@ export class CdpConnection {
     }
   }
 
+  /** Opens a session with a target. */
+  async attach(targetId: string): Promise<string> {
+    const { sessionId } = await this.send<{ sessionId: string }>('Target.attachToTarget', { targetId, flatten: true })
+    this.#sessions.add(sessionId)
+    return sessionId
+  }
+
+  /** Whether a session is there: its target may go at any time, at any client's word. */
+  has(sessionId: string): boolean {
+    return this.#sessions.has(sessionId)
+  }
+
   /** Events of a session go to `listener`, the only one it has. */
   listen(sessionId: string, listener: (event: CdpEvent) => void): void {
     this.#listeners.set(sessionId, listener)
   }
 
-  unlisten(sessionId: string): void {
+  /** Ends a session on this side. Chromium leaves what a session is still asked unanswered when its target goes. */
+  forget(sessionId: string): void {
+    this.#sessions.delete(sessionId)
     this.#listeners.delete(sessionId)
+    for (const waiting of this.#waiting.values()) if (waiting.sessionId === sessionId) waiting.answer.reject(new Error('the hidden page was closed'))
   }
 
   /** Ends it; Chromium closes the hidden targets that it made. */
@@ -82,10 +104,11 @@ export class CdpConnection {
 
   #onMessage(message: Message): void {
     if (message.id === undefined) {
-      this.#listeners.get(message.sessionId ?? '')?.(message)
+      if (message.method === 'Target.detachedFromTarget') this.forget(String(message.params.sessionId))
+      else this.#listeners.get(message.sessionId ?? '')?.(message)
       return
     }
-    const answer = this.#waiting.get(message.id)
+    const answer = this.#waiting.get(message.id)?.answer
     if (message.error) answer?.reject(new CdpRefusal(message.error.message))
     else answer?.resolve(message.result)
   }

@@ -1,5 +1,5 @@
 // One request against a Chromium that is acted: what it is told at each stage. (With a real one: test/sdk/curl.test.ts.)
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { CdpRefusal, type CdpConnection, type CdpEvent } from './connection.ts'
 import { Exchange, type CurlRequest } from './exchange.ts'
 
@@ -102,11 +102,13 @@ test('an answer is read to its end, and then the page can be used again; its raw
   replies['IO.read'] = () => pieces.shift()
   replies['Fetch.failRequest'] = () => navigated.resolve({ errorText: 'net::ERR_ABORTED' })
   paused('network', 'http://a.example/')
-  emit('network', 'Network.requestWillBeSentExtraInfo', {})
+  emit('network', 'Network.requestWillBeSentExtraInfo', { requestId: 'n' })
+  // Of the request before, which used this page, and is late.
+  emit('network', 'Network.responseReceivedExtraInfo', { requestId: 'earlier', headers: { 'set-cookie': 'not=mine' } })
   const head = { responseStatusCode: 200, responseHeaders: [{ name: 'X-A', value: 'b' }] }
   paused('network', 'http://a.example/', head)
   paused('body', 'http://a.example/', head)
-  setTimeout(() => emit('network', 'Network.responseReceivedExtraInfo', { headers: { 'set-cookie': 'a=1\nb=2' } }), 20)
+  setTimeout(() => emit('network', 'Network.responseReceivedExtraInfo', { requestId: 'n', headers: { 'set-cookie': 'a=1\nb=2' } }), 20)
   const { status, headers, body } = await answer
   expect([status, headers]).toEqual([200, [['X-A', 'b'], ['Set-Cookie', 'a=1'], ['Set-Cookie', 'b=2']]]) // prettier-ignore
   expect(Buffer.concat(await body.toArray()).toString()).toBe('hi you')
@@ -125,6 +127,44 @@ test('an answer that breaks off is no whole answer, though its stream ends like 
   paused('network', 'http://a.example/', { responseErrorReason: 'Failed' })
   await expect(body.toArray()).rejects.toMatchObject({ code: 'bad_gateway', message: expect.stringContaining('broke off') })
   expect(released).toEqual([false])
+})
+
+test('what comes slowly is read in small pieces, what comes quickly in large ones; and nobody who reads nothing keeps the page', async () => {
+  const { answer, paused, replies, released, sent } = act({})
+  const sizes = () => sent.filter(({ method }) => method === 'IO.read').map(({ params }) => Number(params.size))
+  let slow = true
+  replies['Fetch.takeResponseBodyAsStream'] = () => ({ stream: 's' })
+  replies['IO.read'] = async () => {
+    if (slow) await new Promise((resolve) => setImmediate(resolve, vi.advanceTimersByTime(600)))
+    return { data: 'x'.repeat(sizes().at(-1)!), eof: false }
+  }
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  try {
+    paused('network', 'http://a.example/')
+    paused('network', 'http://a.example/', { responseStatusCode: 200 })
+    paused('body', 'http://a.example/', { responseStatusCode: 200 })
+    const { body } = await answer
+    body.read(0)
+    while (sizes().length < 3) await new Promise((resolve) => setImmediate(resolve))
+    expect(sizes().slice(0, 3)).toEqual([64, 64, 64])
+    slow = false
+    while (body.readableLength < 256 * 1024) await new Promise((resolve) => setImmediate(resolve))
+    expect(Math.max(...sizes())).toBe(256 * 1024)
+    slow = true
+    const length = sizes().length
+    for (; sizes().length < length + 2; body.read()) await new Promise((resolve) => setImmediate(resolve))
+    expect(sizes()[length + 1]).toBe(64 * 1024)
+    slow = false
+    while (body.readableLength < 256 * 1024) await new Promise((resolve) => setImmediate(resolve))
+    const before = sizes().length
+    vi.advanceTimersByTime(59_000)
+    expect([sizes().length, released]).toEqual([before, []])
+    vi.advanceTimersByTime(1_000)
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(released).toEqual([false])
+  } finally {
+    vi.useRealTimers()
+  }
 })
 
 test('an answer that nobody reads lets the page go when its caller leaves', async () => {

@@ -33,8 +33,17 @@ interface Paused {
   redirectedRequestId?: string
 }
 
-/** Bytes read from Chromium at once. More made nothing faster. */
-const READ_BYTES = 256 * 1024
+/**
+ * Bytes read from Chromium at once. It waits until so many are there: the first are few, and what comes slowly is read in small pieces.
+ * More made nothing faster.
+ */
+const READ_BYTES = { least: 64, most: 256 * 1024 }
+/** A piece that came in less is followed by a larger one; one that took more, by a smaller one. */
+const QUICK_MS = 100
+const SLOW_MS = 500
+
+/** A reader who takes nothing for so long has gone away or forgotten the answer; others wait for the page that it holds. */
+const UNREAD_MS = 60_000
 
 /** The raw headers come by another way than the answer, and first; so long is waited when they do not. */
 const RAW_HEADERS_MS = 250
@@ -141,9 +150,11 @@ export class Exchange {
         // Who asks for a password gets none, as from curl; the browser would open a dialog.
         return this.#proceed('Fetch.continueWithAuth', { requestId: params.requestId, authChallengeResponse: { response: 'CancelAuth' } })
       case 'Network.requestWillBeSentExtraInfo':
-        return void this.#sent++
+        if (params.requestId === this.#networkId) this.#sent++
+        return
       case 'Network.responseReceivedExtraInfo':
-        return void this.#received.push(params.headers as Record<string, string>)
+        if (params.requestId === this.#networkId) this.#received.push(params.headers as Record<string, string>)
+        return
       case 'Network.loadingFailed':
         if (params.requestId === this.#networkId) this.#fail(String(params.errorText))
     }
@@ -229,11 +240,17 @@ export class Exchange {
 
   #read(stream: string, requestId: string): Readable {
     let over = false
+    let size = READ_BYTES.least
+    let unread: NodeJS.Timeout | undefined
     const next = async (): Promise<Buffer | null> => {
-      const piece = this.#send<{ data: string; base64Encoded?: boolean; eof: boolean }>(this.#page.body, 'IO.read', { handle: stream, size: READ_BYTES })
+      const began = performance.now()
+      const piece = this.#send<{ data: string; base64Encoded?: boolean; eof: boolean }>(this.#page.body, 'IO.read', { handle: stream, size })
       const { data, base64Encoded, eof } = await within('a piece of the answer', this.#readMs, piece).catch((error: unknown) => {
         throw error instanceof WaitTimeout ? fault.deadline(this.#readMs) : error
       })
+      const took = performance.now() - began
+      if (took < QUICK_MS) size = Math.min(size * 4, READ_BYTES.most)
+      else if (took > SLOW_MS) size = Math.max(size / 4, READ_BYTES.least)
       if (data !== '') return Buffer.from(data, base64Encoded ? 'base64' : 'utf8')
       return eof ? null : next()
     }
@@ -246,16 +263,18 @@ export class Exchange {
       over = true
     }
     const body = new Readable({
-      highWaterMark: READ_BYTES,
+      highWaterMark: READ_BYTES.most,
       read() {
+        clearTimeout(unread)
         next()
           .then(async (chunk) => {
             if (chunk === null) await finish()
-            body.push(chunk)
+            if (!body.push(chunk) && chunk && !body.destroyed) unread = setTimeout(() => body.destroy(fault.badGateway('the answer was not read')), UNREAD_MS)
           })
           .catch((error: unknown) => body.destroy(error as Error))
       },
       destroy: (error, done) => {
+        clearTimeout(unread)
         this.#release(over)
         done(error)
       },

@@ -48,7 +48,7 @@ export class Targets {
     signal.throwIfAborted()
     this.#busy++
     clearTimeout(this.#timer)
-    for (let page = this.#idle.pop(); page; page = this.#idle.pop()) if (page.connection.isOpen) return page
+    for (let page = this.#idle.pop(); page; page = this.#idle.pop()) if (isThere(page)) return page
     const made = this.#make()
     try {
       return await within('a hidden page', MAKE_MS, made, signal)
@@ -64,7 +64,7 @@ export class Targets {
 
   /** For a page on which everything has ended as it should. */
   giveBack(page: HiddenPage): void {
-    if (page.connection.isOpen) this.#idle.push(page)
+    if (isThere(page)) this.#idle.push(page)
     this.#free()
   }
 
@@ -102,8 +102,7 @@ export class Targets {
     const connection = await (this.#connection ?? this.#connect())
     const { targetId } = await connection.send<{ targetId: string }>('Target.createTarget', { url: 'about:blank', hidden: true })
     try {
-      const attach = async () => (await connection.send<{ sessionId: string }>('Target.attachToTarget', { targetId, flatten: true })).sessionId
-      const [network, body] = [await attach(), await attach()]
+      const [network, body] = [await connection.attach(targetId), await connection.attach(targetId)]
       // The first that asks to intercept is the one next to the network.
       await Promise.all([
         connection.send(
@@ -124,8 +123,10 @@ export class Targets {
   }
 }
 
+const isThere = ({ connection, network, body }: HiddenPage): boolean => connection.has(network) && connection.has(body)
+
 function close({ connection, targetId, network, body }: HiddenPage): void {
-  connection.unlisten(network)
-  connection.unlisten(body)
+  connection.forget(network)
+  connection.forget(body)
   connection.send('Target.closeTarget', { targetId }).catch(() => {}) // it is gone already
 }

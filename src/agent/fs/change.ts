@@ -17,7 +17,9 @@ export function createDirectory(path: string, mode: number): Promise<void> {
       await mkdir(path)
       await chmod(path, mode)
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST' || !(await stat(path)).isDirectory()) throw error
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+      // It stays from now on, also when an upload that it was made for is given up.
+      await makeDirectories(path, undo)
     }
     undo.keep()
   })

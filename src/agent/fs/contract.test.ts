@@ -67,6 +67,14 @@ test.each([
   ['00644', undefined],
 ])('mode %j is %j', (mode, expected) => expect(filesystem.setFilePermissions.body.safeParse({ path: '/a', mode }).data?.mode).toBe(expected))
 
+test('whatever sends a file may take an hour: the time of a call runs until its answer has been sent', () => {
+  const sending = Object.values(filesystem).filter(({ reply }) => reply.kind === 'bytes')
+  expect(sending.map(({ id, deadlineMs }) => [id, deadlineMs])).toEqual([
+    ['downloadDirZip', 3_600_000],
+    ['readFile', 3_600_000],
+  ])
+})
+
 test('permissions are written as ls writes them', async () => {
   using dir = tempDir()
   const at = (name: string) => join(dir.path, name)
@@ -103,6 +111,16 @@ test('a file of any time is told about, with a time that can be written', async 
   } finally {
     rmSync(path)
   }
+})
+
+test('lists that many ask for at once come one after the other, and those who give up hold up nobody', async () => {
+  using dir = tempDir()
+  for (let i = 0; i < 500; i++) writeFileSync(join(dir.path, String(i)), '')
+  const left = new AbortController()
+  const asked = Array.from({ length: 20 }, (_, index) => listFiles(dir.path, index % 2 ? left.signal : new AbortController().signal))
+  left.abort(new Error('gone'))
+  const results = await Promise.allSettled(asked)
+  expect(results.map((result) => (result.status === 'fulfilled' ? result.value.length : 'gone'))).toEqual(results.map((_, index) => (index % 2 ? 'gone' : 500)))
 })
 
 test('a list has the order of the names bytes, tells of links themselves, and keeps a name that is no UTF-8', async () => {

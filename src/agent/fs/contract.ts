@@ -10,6 +10,9 @@ const MAX_PATH_BYTES = 4095
 /** Time for what walks a whole tree (delete, move to another disk), in milliseconds. */
 const TREE_MS = 600_000
 
+/** Time for a file or a zip to be sent, in milliseconds; uploads have as long (http/server.ts). A reader who has stopped reading is let go then. */
+const SEND_MS = 3_600_000
+
 /** Names of what is not finished: uploads on their way. No call shows them or takes them. */
 export const UNFINISHED = /^\.cob-part-[0-9a-f]{24}$/
 
@@ -102,6 +105,7 @@ export const filesystem = {
     path: '/fs/download_dir_zip',
     id: 'downloadDirZip',
     summary: 'Download a directory as a zip',
+    deadlineMs: SEND_MS,
     reply: bytes('application/zip'),
   }),
   fileInfo: route({ ...look, path: '/fs/file_info', id: 'fileInfo', summary: 'Tell about a file or directory', reply: json(FileInfo) }),
@@ -112,6 +116,7 @@ export const filesystem = {
     path: '/fs/read_file',
     id: 'readFile',
     summary: 'Read a file, or the part that a Range header asks for',
+    deadlineMs: SEND_MS,
     reply: bytes('application/octet-stream'),
   }),
   setFilePermissions: change(
@@ -169,7 +174,7 @@ export const filesystem = {
     summary: 'Watch a directory for changes',
     body: z.strictObject({ path: Path, recursive: z.boolean().default(false) }),
     reply: json(z.object({ watch_id: z.string() }), 201),
-    faults: ['not_found', 'too_many_requests', 'unavailable'],
+    faults: ['not_found', 'conflict', 'unavailable'],
   }),
   streamFsEvents: route({
     method: 'GET',

@@ -11,8 +11,8 @@ export interface Files {
   info(path: string): Promise<FileInfo>
   list(path: string, signal: AbortSignal): Promise<FileInfo[]>
   move(source: string, destination: string, signal: AbortSignal): Promise<void>
-  /** `range` is the Range header of the caller. */
-  read(path: string, range: string | undefined): Promise<Bytes>
+  /** `range` and `unchangedSince` are the Range and If-Range headers of the caller. */
+  read(path: string, range: string | undefined, unchangedSince: string | undefined): Promise<Bytes>
   setPermissions(path: string, mode: number, owner: string | undefined, group: string | undefined): Promise<void>
   upload(parts: AsyncIterable<FormPart>, signal: AbortSignal): Promise<void>
   uploadZip(parts: AsyncIterable<FormPart>, signal: AbortSignal): Promise<void>
@@ -32,7 +32,7 @@ export const filesystemHandlers = (files: Files): Handlers<typeof filesystem> =>
   fileInfo: ({ query }) => files.info(query.path),
   listFiles: ({ query, signal }) => files.list(query.path, signal),
   moveFile: ({ body, signal }) => files.move(body.src_path, body.dest_path, signal),
-  readFile: ({ query, headers }) => files.read(query.path, headers.range),
+  readFile: ({ query, headers }) => files.read(query.path, headers.range, headers['if-range'] as string | undefined),
   setFilePermissions: ({ body }) => files.setPermissions(body.path, body.mode, body.owner, body.group),
   uploadFiles: ({ body, signal }) => files.upload(body, signal),
   uploadZip: ({ body, signal }) => files.uploadZip(body, signal),

@@ -3,6 +3,7 @@ import { lstatSync, type Stats } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
+import { within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import type { FileInfo } from './contract.ts'
 import { onPath } from './faults.ts'
@@ -13,6 +14,10 @@ export const MAX_LISTED = 100_000
 
 /** Entries asked about before other work gets its turn; asking takes 2 us each, a way through Node's thread pool 20. */
 const AT_ONCE = 200
+
+/** Lists are put together one after the other, for a long one holds 100 MB meanwhile; nobody waits for a turn longer than this, in milliseconds. */
+const TURN_MS = 60_000
+let last: Promise<void> = Promise.resolve()
 
 const KIND: Record<number, string> = { 0o140000: 's', 0o120000: 'l', 0o100000: '-', 0o060000: 'b', 0o040000: 'd', 0o020000: 'c', 0o010000: 'p' }
 
@@ -46,6 +51,19 @@ export const fileInfo = (path: string): Promise<FileInfo> => onPath('path', path
 
 /** Tells about everything in a directory, in the order of the names' bytes; of links, about themselves. */
 export async function listFiles(path: string, signal: AbortSignal): Promise<FileInfo[]> {
+  const before = last
+  const { promise, resolve } = Promise.withResolvers<void>()
+  last = promise
+  try {
+    await within('the turn of a list', TURN_MS, before, signal)
+    return await list(path, signal)
+  } finally {
+    // Who gives up waiting lets nobody past those before.
+    void before.then(resolve)
+  }
+}
+
+async function list(path: string, signal: AbortSignal): Promise<FileInfo[]> {
   // As bytes, for names need not be UTF-8; one that is not is told with U+FFFD in it.
   const names = (await onPath('path', path, () => readdir(path, { encoding: 'buffer' }))).sort(Buffer.compare)
   if (names.length > MAX_LISTED) throw fault.field('path', `has ${names.length} entries, more than the ${MAX_LISTED} that can be listed`)

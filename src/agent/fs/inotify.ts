@@ -30,6 +30,8 @@ const SYSTEM_CALLS: Record<string, string[]> = { x64: ['294', '254', '255'], arm
 const PROGRAM = '/usr/bin/perl'
 /** It starts in 10 ms, and in some hundreds on a machine that is very busy. */
 const START_MS = 10_000
+/** For answers: it only has to take what the kernel holds for it, but may be held up by all that the session runs. */
+const ANSWER_MS = 60_000
 const END_MS = 5_000
 
 export interface KernelEvent {
@@ -93,7 +95,7 @@ export async function openInotify(onEvent: (event: KernelEvent) => void, signal:
     })
     send(letter, id, bytes)
     // Whoever waits for an answer waits no longer than there is somebody to give it.
-    await Promise.race([promise, ended])
+    await within('an answer of the program that watches', ANSWER_MS, Promise.race([promise, ended]))
     if (waiting.delete(id)) throw new Error('the program that watches has ended')
   }
   const onFrame = (letter: string, id: number, bytes: Buffer) => {

@@ -1,6 +1,6 @@
 // Reading what can be read, and refusing at once what would hang, never end, or be no file.
 import { execFileSync } from 'node:child_process'
-import { appendFileSync, mkdirSync, readFileSync, readdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readFileSync, readdirSync, symlinkSync, truncateSync, utimesSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
@@ -18,6 +18,11 @@ const head = async (path: string, range?: string) => {
   const answer = await readFile(path, range)
   ;(answer.body as Readable).destroy()
   return answer
+}
+const status = async (path: string, range: string, since: string) => {
+  const { body, status: code } = await readFile(path, range, since)
+  ;(body as Readable).destroy()
+  return code
 }
 const openFiles = (path: string): string[] =>
   readdirSync('/proc/self/fd').filter((fd) => {
@@ -46,6 +51,18 @@ describe('reading', () => {
     writeFileSync(path, '')
     expect(await bytesOf(path)).toHaveLength(0)
     await expect.poll(() => openFiles(dir.path)).toEqual([])
+  })
+
+  test('a part that is to go on with an older file is the whole of the new one', async () => {
+    using dir = tempDir()
+    const path = `${dir.path}/f`
+    writeFileSync(path, 'old text')
+    utimesSync(path, 1_000, 1_000)
+    const since = (await head(path)).headers['last-modified'] as string
+    expect(await status(path, 'bytes=4-', since)).toBe(206)
+    writeFileSync(path, 'new text')
+    expect(await status(path, 'bytes=4-', since)).toBeUndefined()
+    expect(await status(path, 'bytes=4-', '"a tag"')).toBeUndefined()
   })
 
   test('a file that grows is read as long as it was, one that shrinks breaks the answer off', async () => {

@@ -60,14 +60,18 @@ export function pieces(handle: FileHandle, start: number, end: number, exact: bo
   })
 }
 
-/** Answers `GET read_file`: the file, or the range of it that the caller asks for. */
-export function readFile(path: string, range: string | undefined): Promise<Bytes> {
+/**
+ * Answers `GET read_file`: the file, or the range of it that the caller asks for. With `unchangedSince` (If-Range), whoever
+ * goes on with a file that is another by now gets the whole of it.
+ */
+export function readFile(path: string, range: string | undefined, unchangedSince?: string): Promise<Bytes> {
   return onPath('path', path, async () => {
     const { handle, stats } = await openRegular(path)
     try {
       if (stats.size === 0 && statfsSync(path).type === PROC_MAGIC) return await readKernelFile(handle)
       const headers = { 'accept-ranges': 'bytes', 'last-modified': timeOf(stats).toUTCString() }
-      const part = partOf(range, stats.size)
+      const asked = unchangedSince === undefined || unchangedSince === headers['last-modified'] ? range : undefined
+      const part = partOf(asked, stats.size)
       const { start, end } = part ?? { start: 0, end: stats.size }
       return {
         body: pieces(handle, start, end, true),

@@ -1,7 +1,7 @@
 // Files that appear at once: written beside their place under a name of their own, then renamed. Whoever gives up leaves nothing.
 import { randomBytes } from 'node:crypto'
-import { chmod, lstat, mkdir, open, readlink, rename, rm, rmdir, stat, type FileHandle } from 'node:fs/promises'
-import { dirname, join, resolve } from 'node:path'
+import { chmod, lstat, mkdir, open, readlink, realpath, rename, rm, rmdir, stat, type FileHandle } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { fault } from '../../http/fault.ts'
 import { UNFINISHED } from './contract.ts'
@@ -25,15 +25,15 @@ export const isTemporary = (name: string): boolean => UNFINISHED.test(name)
 export async function placeOf(path: string, field: string): Promise<{ path: string; mode: number | undefined }> {
   let at = path
   for (let links = 0; links < MAX_LINKS; links++) {
-    const stats = await lstat(at).catch((error: unknown) => {
-      if (codeOf(error) === 'ENOENT') return undefined
-      throw error
-    })
+    // Links are relative to where they really are, and ".." behind a link to a folder leads out of that folder.
+    at = join(await realpath(dirname(at)).catch(orMissing(dirname(at))), basename(at))
+    const stats = await lstat(at).catch(orMissing(undefined))
     if (stats === undefined) return { path: at, mode: undefined }
     if (stats.isDirectory()) throw fault.field(field, 'is a directory')
     if (stats.isFile()) return { path: at, mode: stats.mode & 0o7777 }
     if (!stats.isSymbolicLink()) throw fault.field(field, 'is not a regular file')
-    at = resolve(dirname(at), await readlink(at))
+    const target = await readlink(at)
+    at = target.startsWith('/') ? target : `${dirname(at)}/${target}`
   }
   throw fault.field(field, 'leads through too many symbolic links')
 }
@@ -70,10 +70,11 @@ function standOn(path: string, undo: Undo): void {
   if (!provisional.has(path)) return
   provisional.set(path, provisional.get(path)! + 1)
   undo.defer(async (kept) => {
-    const others = (provisional.get(path) ?? 1) - 1
-    if (kept || others === 0) provisional.delete(path)
-    else if (provisional.has(path)) provisional.set(path, others)
-    if (kept || others > 0) return
+    const standing = provisional.get(path)
+    if (standing === undefined) return // somebody came to a good end with it: it stays
+    if (kept || standing === 1) provisional.delete(path)
+    else provisional.set(path, standing - 1)
+    if (kept || standing > 1) return
     try {
       await rmdir(path)
     } catch (error) {
@@ -92,6 +93,14 @@ async function isDirectory(path: string): Promise<boolean> {
   }
   throw Object.assign(new Error(`${path} is not a directory`), { code: 'ENOTDIR' })
 }
+
+/** What stands for something that is not there; other errors stay errors. */
+const orMissing =
+  <T>(instead: T) =>
+  (error: unknown): T => {
+    if (codeOf(error) === 'ENOENT') return instead
+    throw error
+  }
 
 const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? ''
 

@@ -94,6 +94,9 @@ class Watcher {
   readonly #looking = new Set<Look>()
   #working = false
   #round = 0
+  /** Everything is being looked at again, for events were lost; and whether that has come across directories that were not watched. */
+  #recovering = false
+  #foundMore = false
   /** By the number of the rename, until it is known where to. */
   readonly #moved = new Map<number, Moved>()
   /** Renames of what we have written ourselves. */
@@ -212,6 +215,7 @@ class Watcher {
   /** Events were lost, of new directories or of the end of this one perhaps: everything is looked at again. */
   #onOverflow(): void {
     this.#tell(gap('overflow', 'events were lost, for they came faster than they could be taken; list the directory again'))
+    this.#recovering = true
     this.#look({ path: this.#root, quiet: true, round: ++this.#round })
   }
 
@@ -233,6 +237,9 @@ class Watcher {
       }
       // What a full round has not come across is no longer there; word of its end was lost.
       this.#drop(({ round }) => round < this.#round)
+      // What happened in these since the first word of the loss was told to nobody, either.
+      if (this.#foundMore) this.#tell(gap('overflow', 'events in new directories were lost, until now; list the directory again'))
+      this.#recovering = this.#foundMore = false
     } finally {
       this.#working = false
     }
@@ -272,21 +279,27 @@ class Watcher {
         const fresh = { quiet, seen: known?.fresh?.seen ?? new Set<string>(), look }
         directory = Object.assign(known ?? {}, { path, round, fresh, leaving: undefined })
         this.#watched.set(watch, directory)
+        if (!known && this.#recovering) this.#foundMore = true
       })
     } catch (error) {
       const { code = '' } = error as NodeJS.ErrnoException
-      if (code === 'ENOSPC') return this.#cannot(path, 'there are as many watches as the system allows')
+      if (code === 'ENOSPC') return this.#tooMany(path, 'there are as many watches as the system allows')
       if (code === '' || (isRoot && !this.#started)) throw fileFault(error, 'path', path)
-      // It has gone again, or has been moved, of which there is word.
-      if (!['ENOENT', 'ENOTDIR', 'ELOOP'].includes(code)) this.#cannot(path, code)
-      return undefined
+      if (!['ENOENT', 'ENOTDIR', 'ELOOP'].includes(code)) return this.#cannot(path, code)
+      // It has gone again, or has been moved, of which there is word; or it is there, but under bytes that are no text.
+      return path.includes('\ufffd') ? this.#cannot(path, 'its name is not UTF-8') : undefined
     }
-    return isOneTooMany ? this.#cannot(path, `there are more than ${MAX_DIRECTORIES} directories`) : directory
+    return isOneTooMany ? this.#tooMany(path, `there are more than ${MAX_DIRECTORIES} directories`) : directory
   }
 
-  /** Says once that not everything is watched; before the watch has begun that is a reason not to. */
+  /** Before the watch has begun, having too many directories is a reason not to. */
+  #tooMany(path: string, why: string): undefined {
+    if (!this.#started) throw fault.field('path', `cannot be watched: ${why}`)
+    this.#cannot(path, why)
+  }
+
+  /** Says once that not everything is watched. */
   #cannot(path: string, why: string): undefined {
-    if (!this.#started && why !== 'EACCES') throw fault.field('path', `cannot be watched: ${why}`)
     if (!this.#full) this.#tell(gap('limit', `${path} is not watched: ${why}`))
     this.#full = true
   }

@@ -172,6 +172,18 @@ describe('uploads', () => {
       ],
     ],
     [
+      'a file below another',
+      '400 files[2][dest_path]: ',
+      (dir) => [
+        ['files[0][file]', 'A', 'x'],
+        ['files[1][file]', 'B', 'y'],
+        ['files[2][file]', 'C', 'z'],
+        ['files[0][dest_path]', `${dir}/first`],
+        ['files[1][dest_path]', `${dir}/a`],
+        ['files[2][dest_path]', `${dir}/a/b/c`],
+      ],
+    ],
+    [
       'text for a file',
       '400 files[0][file]: ',
       (dir) => [

@@ -58,6 +58,9 @@ async function settleAll(files: Map<string, Incoming>, undo: Undo): Promise<void
     const near = dirname(staged) === dir ? staged : await onPath(name, path, () => bringNear(staged, dir, undo))
     places.set(place.path, { index, staged: near, mode: place.mode ?? FILE_MODE })
   }
+  for (const [place, { index }] of places)
+    for (let above = dirname(place); above !== '/' && above !== '.'; above = dirname(above))
+      if (places.has(above)) throw fault.field(`files[${index}][dest_path]`, 'lies below another file of this form')
   for (const [place, { index, staged, mode }] of places) await onPath(`files[${index}][dest_path]`, place, () => settle(staged, place, mode))
 }
 

@@ -138,9 +138,17 @@ describe('a watch', () => {
     rmSync(join(dir.path, 'f0'))
     process.kill(helper!, 'SIGCONT')
     await expect.poll(() => watched.told.filter((line) => line === 'overflow').length, { timeout: 20_000 }).toBeGreaterThan(0)
-    await settled(watched, dir.path)
+    // Before the folder is watched perhaps: then it is told once more that events are missing, and who lists again finds it.
+    const before = watched.told.length
     writeFileSync(join(dir.path, 'unheard/of/f'), '')
-    expect(await settled(watched, dir.path)).toEqual(['CREATE unheard/of/f'])
+    const hasWord = () => watched.told.slice(before).some((line) => line === 'overflow' || line === 'CREATE unheard/of/f')
+    await expect.poll(hasWord, { timeout: 20_000 }).toBe(true)
+    let count = 0
+    const isFollowed = () => {
+      writeFileSync(join(dir.path, `unheard/of/g${count++}`), '')
+      return watched.told.some((line) => line.startsWith('CREATE unheard/of/g'))
+    }
+    await expect.poll(isFollowed, { timeout: 20_000 }).toBe(true)
   })
 
   test.each([
@@ -171,9 +179,19 @@ describe('a watch', () => {
 
   test('tells when it has failed', async () => {
     using dir = tempDir()
-    const { ended } = await watch(dir.path, false)
+    const { id, ended } = await watch(dir.path, false)
     process.kill(helpers()[0]!, 'SIGKILL')
     await expect(ended).rejects.toMatchObject({ code: 'unavailable' })
+    await expect(watches.stop(id)).rejects.toMatchObject({ code: 'not_found' })
+  })
+
+  test('tells of a folder that it cannot follow, for its name is no text', async () => {
+    using dir = tempDir()
+    const odd = Buffer.concat([Buffer.from(`${dir.path}/odd`), Buffer.from([0xff])])
+    mkdirSync(odd)
+    const watched = await watch(dir.path, true)
+    expect(await settled(watched, dir.path)).toEqual(['limit'])
+    rmSync(odd, { recursive: true })
   })
 
   test('is refused where there is no folder, and when there are too many', async () => {

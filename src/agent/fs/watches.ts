@@ -57,9 +57,12 @@ export class Watches implements AsyncDisposable {
     const { backlog } = this.#get(id)
     const watches = this.#watches
     return (async function* () {
-      yield* backlog.read(signal)
-      // A watch whose directory is gone is kept until somebody has read of it.
-      if (backlog.finished) watches.delete(id)
+      try {
+        yield* backlog.read(signal)
+      } finally {
+        // A watch whose directory is gone, or that has failed, is kept until somebody has read of it.
+        if (backlog.finished) watches.delete(id)
+      }
     })()
   }
 

@@ -3,7 +3,7 @@ import type { Dirent } from 'node:fs'
 import { lstat, readdir, readlink } from 'node:fs/promises'
 import { PassThrough, Readable } from 'node:stream'
 import { ZipFile } from 'yazl'
-import { fault } from '../../http/fault.ts'
+import { Fault, fault } from '../../http/fault.ts'
 import { fileFault, onPath } from './faults.ts'
 import { openRegular, pieces } from './read.ts'
 import { isTemporary } from './stage.ts'
@@ -124,7 +124,7 @@ async function open({ path, name, kind }: Found): Promise<Opened | undefined> {
       await handle.close()
     }
   } catch (error) {
-    if (gone(error)) return undefined
+    if (gone(error) || error instanceof Fault) return undefined
     throw error
   }
 }

@@ -43,12 +43,15 @@ export function makePlaywright(browser: Pick<Browser, 'run'>, log: Log): Playwri
     } catch (error) {
       if (!(error instanceof NotBegun && error.late)) throw error
       // Otherwise no run could begin until Chromium itself gives the page up.
-      await stopLoading(pipe)
+      await stopLoading(pipe).catch((err: unknown) => log.warn({ err }, 'a page that does not answer was not stopped'))
       const why = `the code has not begun: a page has not answered for ${timeoutMs / 1000} s. It was loading, which has been stopped now, is busy, or has a dialog open.`
       return { success: false, error: why, stdout: '', stderr: '' }
     } finally {
       // What is not fit is replaced now, and not when the next caller waits for it.
-      void mine.ready().then((fit) => (fit ? undefined : turns.run(fresh)))
+      void mine
+        .ready()
+        .then((fit) => (fit ? undefined : turns.run(fresh)))
+        .catch((err: unknown) => log.error({ err }, 'no new worker could be started'))
     }
   }
 
@@ -88,9 +91,13 @@ const isNotBegun = (error: unknown): boolean => error instanceof NotBegun
 
 async function stopLoading(pipe: CdpPipe): Promise<void> {
   const { targetInfos } = await pipe.send<{ targetInfos: { targetId: string; type: string }[] }>('Target.getTargets')
-  for (const { targetId } of targetInfos.filter(({ type }) => type === 'page')) {
+  const stop = async (targetId: string) => {
     const { sessionId } = await pipe.send<{ sessionId: string }>('Target.attachToTarget', { targetId, flatten: true })
     await pipe.send('Page.stopLoading', {}, sessionId)
     await pipe.send('Target.detachFromTarget', { sessionId })
   }
+  // Any of them may be closed meanwhile.
+  const done = await Promise.allSettled(targetInfos.filter(({ type }) => type === 'page').map(({ targetId }) => stop(targetId)))
+  const failed = done.filter((each) => each.status === 'rejected')
+  if (failed.length > 0) throw failed[0]!.reason
 }

@@ -30,6 +30,9 @@ const PATIENCE_MS = 30
 /** Turns of the event loop without a command to the browser that show that none will come: code that goes on makes one in four. */
 const QUIET_TURNS = 12
 
+/** The longest text of an error, in UTF-16 code units. */
+const MAX_ERROR = 64 * 1024
+
 /** What Node calls the connection to the browser. */
 const SOCKET = 'TCPSocketWrap'
 
@@ -138,7 +141,8 @@ export function serveRuns(channel: Duplex): void {
   // Often what is left of a race that is over; it says what it has to say, and no more.
   process.on('unhandledRejection', (error) => isCurrent() && process.stderr.write(`Unhandled rejection: ${stackText(error)}\n`))
 
-  readLines(channel, Infinity, (line) => void run(JSON.parse(line!) as RunOrder))
+  // A run that cannot even tell how it ended (its code has spoiled what that takes) ends the process, which says so.
+  readLines(channel, Infinity, (line) => void run(JSON.parse(line!) as RunOrder).catch(() => process.exit(1)))
   channel.on('close', () => process.exit())
 }
 
@@ -151,13 +155,26 @@ async function isQuiet(link: Link | undefined): Promise<boolean> {
   return true
 }
 
-const errorText = (error: unknown): string => stripVTControlCharacters(error instanceof Error ? error.message : printed(error))
+function errorText(error: unknown): string {
+  const text = shown(() => (error instanceof Error ? error.message : error))
+  return text.length <= MAX_ERROR ? text : `${text.slice(0, MAX_ERROR)}… (${text.length - MAX_ERROR} more characters are left out)`
+}
 
-function stackText(error: unknown): string {
-  if (!(error instanceof Error)) return stripVTControlCharacters(printed(error))
-  // Lines of the code and of nobody else; a stack's own head has the message.
-  const lines = (error.stack ?? error.message).split('\n')
-  return stripVTControlCharacters(lines.filter((line) => !/^\s+at .*(\/opt\/cob\/|node:|\/src\/agent\/)/.test(line)).join('\n'))
+/** The stack with the lines of the code and of nobody else; its head has the message. */
+const stackText = (error: unknown): string =>
+  shown(() => {
+    if (!(error instanceof Error)) return error
+    const lines = String(error.stack ?? error.message).split('\n')
+    return lines.filter((line) => !/^\s+at .*(\/opt\/cob\/|node:|\/src\/agent\/)/.test(line)).join('\n')
+  })
+
+/** What `look` finds, as text. Anything can be thrown, also what throws when it is looked at. */
+function shown(look: () => unknown): string {
+  try {
+    return stripVTControlCharacters(printed(look()))
+  } catch {
+    return 'something was thrown that cannot be shown'
+  }
 }
 
 function printed(value: unknown): string {

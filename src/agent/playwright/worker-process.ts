@@ -20,8 +20,15 @@ const SETTLE_MS = 2_000
 /** A killed process is gone at once; this bounds the kernel. */
 const KILLED_MS = 5_000
 
-/** Memory of the code's own, in MB: code that takes more ends its own process rather than the session's others. */
+/**
+ * Memory of the code's own, in MB: code that takes more ends its own process rather than the session's others. The heap holds objects and
+ * text; `DATA` is all that the process (or one that it starts) may write to, with the bytes of Buffers, which Node does not count.
+ */
 const MAX_HEAP_MB = 1024
+const MAX_DATA_MB = 2048
+
+/** Node's last words when there is no more. */
+const OUT_OF_MEMORY = /(JavaScript heap|process) out of memory/
 
 const WORKER = fileURLToPath(new URL('worker.ts', import.meta.url))
 
@@ -57,7 +64,8 @@ export class WorkerProcess {
 
   constructor() {
     const env = Object.fromEntries(SEEN.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])))
-    this.#child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', `--max-old-space-size=${MAX_HEAP_MB}`, WORKER], {
+    const limited = [`--data=${MAX_DATA_MB * 1024 * 1024}`, '--', process.execPath]
+    this.#child = spawn('/usr/bin/prlimit', [...limited, '--disable-warning=ExperimentalWarning', `--max-old-space-size=${MAX_HEAP_MB}`, WORKER], {
       env,
       stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
       // A group of its own, so that what the code has started is ended with it.
@@ -67,7 +75,11 @@ export class WorkerProcess {
     this.#stdout = new Output(this.#child.stdout as Readable)
     this.#stderr = new Output(this.#child.stderr as Readable)
     this.#exited = new Promise((resolve) => {
-      this.#child.on('exit', (code, signal) => resolve(signal ? `by ${signal}` : `with exit code ${code}`))
+      this.#child.on('exit', (code, signal) => {
+        // What the code has started is ended also when its process has ended by itself.
+        this.#killGroup()
+        resolve(signal ? `by ${signal}` : `with exit code ${code}`)
+      })
       this.#child.on('error', (error) => resolve(`before it began (${error.message})`))
     })
     this.#channel.on('error', () => {}) // the end of the process says the same
@@ -126,7 +138,7 @@ export class WorkerProcess {
       settled.resolve(false)
       await this.#outputs(this.#stdout.ended, this.#stderr.ended)
       const [stdout, stderr] = [this.#stdout.take(), this.#stderr.take()]
-      const error = stderr.includes('JavaScript heap out of memory') ? `the code took more than ${MAX_HEAP_MB} MB of memory, and its process was ended` : is
+      const error = OUT_OF_MEMORY.test(stderr) ? `the code took more than ${MAX_HEAP_MB} MB of memory, and its process was ended` : is
       return { success: false, error, stdout, stderr }
     }
     void within('a look at what is left', SETTLE_MS, settled.promise).catch(() => settled.resolve(false))
@@ -143,10 +155,13 @@ export class WorkerProcess {
   }
 
   #signal(): void {
-    const { pid, exitCode, signalCode } = this.#child
-    if (pid === undefined || exitCode !== null || signalCode !== null) return
+    if (this.#child.exitCode === null && this.#child.signalCode === null) this.#killGroup()
+  }
+
+  #killGroup(): void {
+    if (this.#child.pid === undefined) return
     try {
-      process.kill(-pid, 'SIGKILL')
+      process.kill(-this.#child.pid, 'SIGKILL')
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
     }
