@@ -26,6 +26,14 @@ export interface Config {
   instanceMemoryMb: number
   /** Processes and threads one instance may have. */
   instancePids: number
+  /** Memory that one build or run of an app may use, in MiB, where cgroups allow a limit. */
+  appMemoryMb: number
+  /** Processes and threads of one build or run. */
+  appPids: number
+  /** Runs of all apps at once; over it callers are told to come back. */
+  maxInvocations: number
+  /** Where `source` of type github is cloned from. */
+  gitBase: string
   /** Lets pages reach this machine's loopback as host.cob.internal. */
   allowHostLoopback: boolean
   /** The browser's program inside the instance. */
@@ -58,6 +66,10 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     maxBrowsers: integer(env, 'COB_MAX_BROWSERS', 50, 1, 10_000),
     instanceMemoryMb: integer(env, 'COB_INSTANCE_MEMORY_MB', 4096, 256, 1_048_576),
     instancePids: integer(env, 'COB_INSTANCE_PIDS', 4096, 64, 1_000_000),
+    appMemoryMb: integer(env, 'COB_APP_MEMORY_MB', 2048, 256, 1_048_576),
+    appPids: integer(env, 'COB_APP_PIDS', 1024, 64, 1_000_000),
+    maxInvocations: integer(env, 'COB_MAX_INVOCATIONS', 20, 1, 10_000),
+    gitBase: origin(env, 'COB_GIT_BASE') ?? 'https://github.com',
     allowHostLoopback: flag(env, 'COB_ALLOW_HOST_LOOPBACK'),
     chromium: env.COB_CHROMIUM || '/usr/lib/chromium/chromium',
     logLevel: oneOf(env, 'COB_LOG_LEVEL', 'info', ['trace', 'debug', 'info', 'warn', 'error', 'silent']),

@@ -18,6 +18,15 @@ export interface DataPaths {
   secretKey: string
   hostId: string
   instance(id: string): string
+  /** Sandboxes of apps, builds and runs: like instances, a directory each. */
+  appSandboxes: string
+  appSandbox(id: string): string
+  /** Built code, a directory a deployment. */
+  apps: string
+  /** Downloads of package managers. */
+  buildCache: string
+  /** Archives and other large things. */
+  objects: string
 }
 
 /** Makes the data directory and names its parts. @throws when a socket inside would have too long a path. */
@@ -28,7 +37,8 @@ export function dataPaths(dir: string): DataPaths {
   mkdirSync(root, { recursive: true, mode: 0o700 })
   chmodSync(root, 0o700)
   const instances = join(root, 'instances')
-  mkdirSync(instances, { recursive: true, mode: 0o700 })
+  const appSandboxes = join(root, 'runs')
+  for (const folder of [instances, appSandboxes, join(root, 'apps'), join(root, 'objects')]) mkdirSync(folder, { recursive: true, mode: 0o700 })
   return {
     root,
     postgres: join(root, 'postgres'),
@@ -38,5 +48,10 @@ export function dataPaths(dir: string): DataPaths {
     secretKey: join(root, 'secret-key'),
     hostId: join(root, 'host-id'),
     instance: (id) => join(instances, id),
+    appSandboxes,
+    appSandbox: (id) => join(appSandboxes, id),
+    apps: join(root, 'apps'),
+    buildCache: join(root, 'build-cache'),
+    objects: join(root, 'objects'),
   }
 }

@@ -50,7 +50,7 @@ describe('a caller', () => {
     expect(await allow('PUT', '/browsers')).toEqual([405, 'POST, GET, HEAD'])
     expect(await allow('POST', '/browsers/abc')).toEqual([405, 'GET, PATCH, DELETE, HEAD'])
     expect(await allow('GET', '/browsers/abc/computer/screenshot')).toEqual([405, 'POST'])
-    expect(await allow('DELETE', '/deployments/abc')).toEqual([405, 'GET, HEAD'])
+    expect(await allow('PUT', '/deployments/abc')).toEqual([405, 'GET, DELETE, HEAD'])
   })
 
   test('whose body is broken, has no JSON header or is too large hears which', async () => {

@@ -6,16 +6,21 @@ import { ConfigError, type Config } from '../base/config.ts'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
 import { dataPaths, type DataPaths } from '../base/paths.ts'
+import { makeSealer } from '../base/sealed.ts'
 import { secretFile } from '../base/secret-file.ts'
 import { mountForward } from '../http/forward.ts'
 import { mount } from '../http/mount.ts'
 import { makeServer, sealPaths } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
 import type { Driver } from '../instances/driver.ts'
-import { openDb, type Db } from '../store/db.ts'
+import { openDb, type Db, type DbAddress } from '../store/db.ts'
 import { startPostgres } from '../store/embedded.ts'
+import { listenForEvents } from '../store/events.ts'
 import { holdHost } from '../store/host-lock.ts'
+import { fileObjects } from '../store/objects.ts'
 import { openapiText } from './api.ts'
+import { apps } from './apps/contract.ts'
+import { appHandlers } from './apps/handlers.ts'
 import { watchActivity } from './browsers/activity.ts'
 import { makeBrowsers } from './browsers/browsers.ts'
 import { browsers as browsersContract } from './browsers/contract.ts'
@@ -24,8 +29,13 @@ import { browserHandlers } from './browsers/handlers.ts'
 import { innerPath, instanceApis, reacher } from './browsers/instance-apis.ts'
 import { sessionSockets } from './browsers/sockets.ts'
 import { sessionTokens } from './browsers/tokens.ts'
-import { deployments } from './deployments/contract.ts'
+import { deployments as deploymentsContract } from './deployments/contract.ts'
+import { makeDeployments } from './deployments/deployments.ts'
 import { deploymentHandlers } from './deployments/handlers.ts'
+import { invocations as invocationsContract } from './invocations/contract.ts'
+import { invocationHandlers } from './invocations/handlers.ts'
+import { makeInvocations } from './invocations/invocations.ts'
+import { Runs } from './invocations/runs.ts'
 import { allowKey, forbidKeys, keyChecker, newKey } from './org/keys.ts'
 import { system } from './system/contract.ts'
 import { serveDocs } from './system/docs.ts'
@@ -44,11 +54,13 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   await using scope = new AsyncDisposableStack()
   const paths = dataPaths(config.dataDir)
   const host = secretFile(paths.hostId, newId).value
-  const db = await openStore(config, paths, host, log, signal, scope)
+  const { db, address } = await openStore(config, paths, host, log, signal, scope)
   const key = await firstKey(config, paths, db)
-  const tokens = sessionTokens(Buffer.from(config.secretKey ?? secretFile(paths.secretKey, () => randomBytes(32).toString('hex')).value, 'hex'))
+  const secretKey = Buffer.from(config.secretKey ?? secretFile(paths.secretKey, () => randomBytes(32).toString('hex')).value, 'hex')
+  const tokens = sessionTokens(secretKey)
 
   const driver = await makeDriver(config, paths, host, log)
+  scope.use(driver.apps)
   // Sockets need the sessions' rules, which need the fleet, which tells the sockets when a session ends.
   let onEnding: (id: string, reason: EndReason) => void = () => {}
   const fleet = new Fleet({ db, driver, host, warmTarget: config.warmBrowsers, log, onEnding: (id, reason) => onEnding(id, reason) })
@@ -60,13 +72,51 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const browsers = makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers: config.maxBrowsers })
   const sockets = sessionSockets(browsers, tokens, log)
   onEnding = sockets.close
+  const bells = scope.use(listenForEvents(address, log))
+  const deployments = makeDeployments({
+    db,
+    bells,
+    objects: fileObjects(paths.objects),
+    sealer: makeSealer(secretKey, 'deployments'),
+    sandboxes: driver.apps,
+    host,
+    apiPort: () => (app.server.address() as AddressInfo).port,
+    gitBase: config.gitBase,
+    memoryMb: config.appMemoryMb,
+    logLevel: config.logLevel,
+    log,
+    endRuns: (id, reason) => runs.endAll(id, reason),
+    onRunning: (id) => runs.prepare(id),
+  })
+  const listening = Promise.withResolvers<number>()
+  const runs = new Runs({
+    db,
+    bells,
+    driver,
+    host,
+    apiPort: listening.promise,
+    maxInvocations: config.maxInvocations,
+    appMemoryMb: config.appMemoryMb,
+    logLevel: config.logLevel,
+    log,
+    environment: (id) => deployments.environment(id),
+    retire: (id) => deployments.retire(id),
+    endBrowsers: (id) => browsers.endOfInvocation(id),
+    endBrowsersLeft: () => browsers.endLeftByInvocations(),
+  })
+  scope.defer(() => runs.stop())
+  const invocations = makeInvocations({ db, bells, host, runs, maxInvocations: config.maxInvocations })
+  const sandboxes = await runs.adopt(await deployments.adopt(await driver.apps.list()))
+  await Promise.all(sandboxes.map((sandbox) => sandbox[Symbol.asyncDispose]()))
   const metrics = makeMetrics()
   const authenticate = keyChecker(db)
   const context = makeServer({ log, authenticate, origin: config.publicUrl, onDone: metrics.request })
   const { app } = context
   mount(context, browsersContract, browserHandlers(browsers))
   mountForward(context, instanceApis, reacher(browsers, tokens, authenticate), innerPath)
-  mount(context, deployments, deploymentHandlers(db))
+  mount(context, deploymentsContract, deploymentHandlers(deployments))
+  mount(context, apps, appHandlers(db))
+  mount(context, invocationsContract, invocationHandlers(invocations, browsers))
   const upgrades = mountUpgrades(app.server, log, sockets.handlers)
   mount(context, system, systemHandlers({ db, metrics, openSockets: upgrades.open, browsersWork: () => fleet.isWell, openapiText: openapiText() }))
   serveDocs(app)
@@ -74,13 +124,17 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   // No new callers first; then the sessions, then their store.
   scope.defer(async () => {
     app.server.close()
+    await runs.stop()
+    await deployments[Symbol.asyncDispose]()
     await fleet.stop()
     await app.close()
   })
   await app.listen({ host: config.host, port: config.port }).catch((error: NodeJS.ErrnoException) => {
     throw error.code === 'EADDRINUSE' ? new ConfigError('COB_PORT', `${config.port} is in use by another program`) : error
   })
+  listening.resolve((app.server.address() as AddressInfo).port)
   fleet.refill()
+  deployments.start()
   const { port } = app.server.address() as AddressInfo
   const owner = scope.move()
   return {
@@ -94,14 +148,22 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
 const STORE_CHECK_MS = 1_000
 
 /** Opens the database and makes sure that nobody else works with this host's data. */
-async function openStore(config: Config, paths: DataPaths, host: string, log: Log, signal: AbortSignal, scope: AsyncDisposableStack): Promise<Db> {
+async function openStore(
+  config: Config,
+  paths: DataPaths,
+  host: string,
+  log: Log,
+  signal: AbortSignal,
+  scope: AsyncDisposableStack,
+): Promise<{ db: Db; address: DbAddress }> {
   const postgres = config.databaseUrl ? undefined : await startPostgres(paths, log, signal)
   // Until the lock is ours, a Postgres that was running already may be another service's.
   let isOurs = false
   scope.defer(async () => {
     if (isOurs) await postgres?.stop()
   })
-  const db = await openDb(postgres?.address ?? { connectionString: config.databaseUrl! }, log)
+  const address = postgres?.address ?? { connectionString: config.databaseUrl! }
+  const db = await openDb(address, log)
   scope.defer(() => db.destroy())
   const lock = await holdHost(db, host)
   isOurs = true
@@ -120,7 +182,7 @@ async function openStore(config: Config, paths: DataPaths, host: string, log: Lo
     await running
     await lock.release()
   })
-  return db
+  return { db, address }
 }
 
 async function makeDriver(config: Config, paths: DataPaths, host: string, log: Log): Promise<Driver> {

@@ -49,7 +49,7 @@ export function mountForward(
             method: request.method,
             path: innerPath(request.url),
             headers: {
-              ...crossing(request.headers, 'host', 'authorization', 'cookie', 'expect', ...(offered ? ['if-none-match'] : [])),
+              ...crossing(request.headers, 'host', 'expect', ...ownCredentials(route, request), ...(offered ? ['if-none-match'] : [])),
               ...(offered && offered.size > 0 && { 'if-none-match': [...offered.keys()].join(', ') }),
               'x-request-id': request.id,
             },
@@ -81,6 +81,10 @@ export function mountForward(
     })
   }
 }
+
+/** Headers that are between the caller and us. Whoever comes with a session's token has not shown a key, so the header is somebody else's. */
+const ownCredentials = ({ passesCredentials }: Route, request: FastifyRequest): string[] =>
+  !passesCredentials ? ['authorization', 'cookie'] : (request.query as { jwt?: unknown }).jwt === undefined ? ['authorization'] : []
 
 const pathOf = (url: string): string => url.split('?', 1)[0]!
 

@@ -6,17 +6,20 @@ import type { Log } from '../base/log.ts'
 import { checkText, parseJson, readBody } from './body.ts'
 import { Fault, asFault, fault, problemsOf, type FieldProblem } from './fault.ts'
 import { readForm } from './form.ts'
-import type { Bytes, Call, Contract, Handlers, Route } from './route.ts'
+import type { Bytes, Call, Caller, Contract, Handlers, Route } from './route.ts'
 import { eventStream, SSE_TYPE } from './sse.ts'
+
+/** Finds out whose key a token is. @throws fault.unauthorized */
+export type Authenticate = (token: string | undefined, signal: AbortSignal) => Promise<Caller | undefined>
 
 /** What a mounted route needs from its server. */
 export interface MountContext {
   app: FastifyInstance
   log: Log
   /** Checks the bearer token of a request. @throws fault.unauthorized */
-  authenticate: (token: string | undefined, signal: AbortSignal) => Promise<void>
+  authenticate: Authenticate
   /** Origin for URLs in answers. */
-  origin: (request: FastifyRequest) => string
+  origin: (request: FastifyRequest, caller: Caller | undefined) => string
   /** Methods by path pattern; whatever is not listed answers 405. */
   paths: Map<string, Set<string>>
 }
@@ -25,7 +28,7 @@ export interface MountContext {
 export function register(
   context: MountContext,
   route: Route,
-  answer: (request: FastifyRequest, reply: FastifyReply, signal: AbortSignal) => Promise<unknown>,
+  answer: (request: FastifyRequest, reply: FastifyReply, signal: AbortSignal, caller: Caller | undefined) => Promise<unknown>,
 ): void {
   const url = route.path.replaceAll(/\{(\w+)\}/g, ':$1')
   const methods = context.paths.get(url) ?? new Set()
@@ -42,9 +45,9 @@ export function register(
       reply.raw.on('close', onClose)
       const timer = Number.isFinite(route.deadlineMs) ? setTimeout(() => controller.abort(fault.deadline(route.deadlineMs)), route.deadlineMs) : undefined
       try {
-        if (route.access === 'key') await context.authenticate(bearer(request), controller.signal)
+        const caller = route.access === 'key' ? await context.authenticate(bearer(request), controller.signal) : undefined
         checkText({ ...(request.params as object), ...(request.query as object) })
-        return await answer(request, reply, controller.signal)
+        return await answer(request, reply, controller.signal, caller)
       } catch (error) {
         // A handler that was told to stop says so in its own words; the caller is told why it was stopped.
         throw controller.signal.aborted ? controller.signal.reason : error
@@ -59,12 +62,15 @@ export function register(
 export function mount<C extends Contract>(context: MountContext, contract: C, handlers: Handlers<C>): void {
   for (const [name, route] of Object.entries(contract)) {
     const handler = handlers[name] as (call: Call<unknown, unknown, unknown>) => unknown
-    register(context, route, async (request, reply, signal) => {
+    register(context, route, async (request, reply, signal, caller) => {
       const parsed = await parse(route, request, signal)
       // HEAD asks for the head of an answer; a stream's is known, and its body would never end.
       if (request.method === 'HEAD' && route.reply.kind === 'events') return reply.type(SSE_TYPE).send('')
       const log = context.log.child({ request: request.id })
-      return send(route, reply, await handler({ ...parsed, headers: request.headers, signal, log, origin: context.origin(request) }), { signal, log })
+      return send(route, reply, await handler({ ...parsed, headers: request.headers, signal, log, caller, origin: context.origin(request, caller) }), {
+        signal,
+        log,
+      })
     })
   }
 }

@@ -43,7 +43,12 @@ export interface Route<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.
   reply: R
   /** Answers that bear an `etag` are kept where the call is forwarded, and sent again when the agent says 304: for large answers that seldom change. */
   revalidates: boolean
-  /** Longest time the handler may take before the caller gets 504; Infinity for streams. */
+  /**
+   * Where the call is forwarded, the caller's cookies go along, and their `authorization` when it is not what they are let in by:
+   * both are meant for whom the tool asks on their behalf.
+   */
+  passesCredentials: boolean
+  /** Longest time until the answer has been sent, its whole body included; before it has begun the caller gets 504. Infinity for streams. */
   deadlineMs: number
   /** Codes a caller may meet besides the general ones. */
   faults: readonly ('not_found' | 'conflict' | 'too_many_requests' | 'bad_gateway' | 'unavailable')[]
@@ -69,6 +74,7 @@ interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodTyp
   maxBodyBytes?: number
   reply: R
   revalidates?: boolean
+  passesCredentials?: boolean
   deadlineMs?: number
   faults?: Route['faults']
 }
@@ -83,6 +89,7 @@ export function route<R extends Reply, P extends z.ZodType = typeof NO_FIELDS, Q
     bodyKind: 'json',
     maxBodyBytes: DEFAULT_MAX_BODY,
     revalidates: false,
+    passesCredentials: false,
     deadlineMs: DEFAULT_DEADLINE_MS,
     faults: [],
     ...spec,
@@ -151,6 +158,14 @@ type ReplyValue<R extends Reply> = R extends { kind: 'json'; schema: infer S ext
           ? string
           : void
 
+/** Who calls, as far as their key tells. */
+export interface Caller {
+  /** The key's id. */
+  keyId: string
+  /** The deployment whose own key it is: code of an app, calling from its sandbox. */
+  deploymentId: string | undefined
+}
+
 /** What a handler gets: parsed input and a signal, never the request itself. */
 export interface Call<P, Q, B> {
   params: P
@@ -161,6 +176,8 @@ export interface Call<P, Q, B> {
   /** Aborts when the caller leaves or the deadline passes. */
   signal: AbortSignal
   log: Log
+  /** Undefined where no key is asked for. */
+  caller?: Caller | undefined
   /** Origin the caller reached us at, for URLs in answers. */
   origin: string
 }

@@ -76,7 +76,8 @@ export function makeServer(settings: ServerSettings): MountContext {
     app,
     log,
     authenticate: settings.authenticate,
-    origin: (request) => settings.origin ?? originOf(request),
+    // An app's code reaches us on the loopback of its sandbox, whatever the world calls us.
+    origin: (request, caller) => (caller?.deploymentId === undefined && settings.origin ? settings.origin : originOf(request)),
     paths: new Map(),
   }
   return context

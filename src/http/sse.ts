@@ -5,6 +5,9 @@ import { asFault } from './fault.ts'
 
 export const SSE_TYPE = 'text/event-stream'
 
+/** The id of an event, under this name in the event itself: a reader that comes back with `Last-Event-ID` goes on behind it. Not sent as data. */
+export const EVENT_ID = Symbol('event id')
+
 /** Proxies commonly give up after 30-60 s of silence. */
 const HEARTBEAT_MS = 15_000
 
@@ -28,7 +31,8 @@ async function* frames(events: AsyncIterable<object>, signal: AbortSignal, log: 
       if (result === 'silence') yield ': still here\n\n'
       else if (result === 'aborted' || result.done) return
       else {
-        yield `data: ${JSON.stringify(result.value)}\n\n`
+        const id = (result.value as { [EVENT_ID]?: number })[EVENT_ID]
+        yield `${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(result.value)}\n\n`
         next = iterator.next()
         next.catch(() => {})
       }

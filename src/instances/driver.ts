@@ -2,6 +2,7 @@
 import type { Endpoint } from '../http/endpoint.ts'
 import type { MaxScreen } from '../agent/spec.ts'
 import type { Viewport } from '../agent/session/contract.ts'
+import type { RunnerSpec } from '../runner/contract.ts'
 
 /** What an instance is started with. */
 export interface InstanceSpec {
@@ -25,7 +26,32 @@ export interface Instance extends AsyncDisposable {
   readonly exited: Promise<Exit>
 }
 
+/** What the sandbox of an app is started with: a build of a deployment's code, or a place for one run of it. */
+export interface AppSandboxSpec {
+  /** Of a build. A run's sandbox has the id that its instance tells. */
+  id: string
+  /** The deployment whose code it makes (build) or uses (run). */
+  deployment: string
+  /** What the runner inside is told. */
+  runner: RunnerSpec
+  /** Our port on this host's loopback; inside, the API answers on 127.0.0.1 at the same port. */
+  apiPort: number
+}
+
+/** Where code of apps is built and run. Disposing ends what is kept ready, and nothing that runs. A sandbox is an instance whose agent is a runner (runner/contract.ts). */
+export interface AppSandboxes extends AsyncDisposable {
+  /** Starts one; resolves when its runner answers, which is before its app is loaded. */
+  start(spec: AppSandboxSpec, signal: AbortSignal): Promise<Instance>
+  /** Every one of this host that still runs; removes what is left of those that do not. */
+  list(): Promise<Instance[]>
+  /** Deployments whose code is here. */
+  codes(): Promise<string[]>
+  /** Removes a deployment's code; nothing may run on it. */
+  removeCode(deployment: string): Promise<void>
+}
+
 export interface Driver {
+  apps: AppSandboxes
   /** Starts an instance; resolves when its browser answers. Whatever had been started is ended if it does not. */
   start(spec: InstanceSpec, signal: AbortSignal): Promise<Instance>
   /** Every instance of this host that still runs, ours again after a crash of the control plane; removes what is left of those that do not. */

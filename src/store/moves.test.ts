@@ -10,11 +10,11 @@ import { silentLog } from '../base/log.ts'
 import { dataPaths } from '../base/paths.ts'
 import { openDb, type Db } from './db.ts'
 import { startPostgres } from './embedded.ts'
-import { mover } from './moves.ts'
+import { deploymentMoves, mover } from './moves.ts'
 
 const START_MS = 60_000
 const table = lifecycle({ queued: ['in_progress', 'failed'], in_progress: ['running', 'failed'], running: ['stopped'], stopped: [], failed: [] })
-const move = mover({ table: 'deployments', events: 'deployment_events', key: 'deployment_id', lifecycle: table })
+const move = mover({ table: 'deployments', lifecycle: table, log: deploymentMoves })
 
 const scope = new AsyncDisposableStack()
 let db: Db
@@ -38,7 +38,7 @@ async function queued(): Promise<string> {
 }
 const row = (id: string) => db.selectFrom('deployments').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 const events = async (id: string) =>
-  (await db.selectFrom('deployment_events').selectAll().where('deployment_id', '=', id).orderBy('id').execute()).map(({ state, reason }) => ({ state, reason }))
+  (await db.selectFrom('app_events').selectAll().where('deployment_id', '=', id).orderBy('id').execute()).map(({ state, reason }) => ({ state, reason }))
 
 describe('a move', () => {
   test('says where the row came from, changes it, and logs it with its reason', async () => {
@@ -69,7 +69,7 @@ describe('a move', () => {
     const { rows } = await sql<{
       row: string
       event: string
-    }>`select d.xmin::text as row, e.xmin::text as event from deployments d join deployment_events e on e.deployment_id = d.id where d.id = ${id}`.execute(db)
+    }>`select d.xmin::text as row, e.xmin::text as event from deployments d join app_events e on e.deployment_id = d.id where d.id = ${id}`.execute(db)
     expect(rows).toHaveLength(1)
     expect(rows[0]!.row).toBe(rows[0]!.event)
   })
@@ -77,11 +77,11 @@ describe('a move', () => {
   test('whose log cannot be written does not happen', async () => {
     const id = await queued()
     await sql`create function refuse() returns trigger language plpgsql as $$ begin raise exception 'no log'; end $$`.execute(db)
-    await sql`create trigger refuse before insert on deployment_events for each row execute function refuse()`.execute(db)
+    await sql`create trigger refuse before insert on app_events for each row execute function refuse()`.execute(db)
     try {
       await expect(move(db, id, 'in_progress', null)).rejects.toThrow('no log')
     } finally {
-      await sql`drop trigger refuse on deployment_events`.execute(db)
+      await sql`drop trigger refuse on app_events`.execute(db)
     }
     expect((await row(id)).state).toBe('queued')
   })

@@ -1,19 +1,36 @@
 // Moving a row along its lifecycle: one compare-and-set that also appends the event, in one statement.
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import type { Lifecycle } from '../base/lifecycle.ts'
 import type { Db } from './db.ts'
+import { announceEvents, lockEvents } from './events.ts'
 
 /** A table with a lifecycle, and the log of its moves. */
 interface Moving<State extends string> {
-  table: 'browsers' | 'deployments'
-  events: 'browser_events' | 'deployment_events'
-  /** The event's column that names the row. */
-  key: string
+  table: 'browsers' | 'deployments' | 'invocations'
   lifecycle: Lifecycle<State>
+  log: MoveLog
+}
+
+/** Where moves are written down: the log's columns by the expression over the moved row (`t`) that fills them. */
+interface MoveLog {
+  table: 'browser_events' | 'app_events'
+  columns: Record<string, RawBuilder<unknown>>
+  /** For logs that are followed, the deployment whose log it is: its order is kept and its followers are woken. */
+  deployment?: RawBuilder<string>
+}
+
+export const browserMoves: MoveLog = { table: 'browser_events', columns: { browser_id: sql`t.id` } }
+export const deploymentMoves: MoveLog = { table: 'app_events', columns: { deployment_id: sql`t.id`, kind: sql`'state'` }, deployment: sql`t.id` }
+export const invocationMoves: MoveLog = {
+  table: 'app_events',
+  columns: { deployment_id: sql`t.deployment_id`, invocation_id: sql`t.id`, kind: sql`'state'` },
+  deployment: sql`t.deployment_id`,
 }
 
 /** Names the table and its log once; the moves are then `await move(db, id, 'running', …)`. */
-export function mover<State extends string>({ table, events, key, lifecycle }: Moving<State>) {
+export function mover<State extends string>({ table, lifecycle, log }: Moving<State>) {
+  const names = Object.keys(log.columns)
+  const values = names.map((name) => sql`${log.columns[name]} as ${sql.ref(name)}`)
   /**
    * Moves row `id` to `to` if its lifecycle allows that from where it stands, setting `columns` with it.
    * Returns the row's state before, or undefined when it was not in a state that allows the move: someone else was first.
@@ -21,10 +38,13 @@ export function mover<State extends string>({ table, events, key, lifecycle }: M
   return async (db: Db, id: string, to: State, reason: string | null, columns: Record<string, unknown> = {}): Promise<State | undefined> => {
     const set = Object.entries({ state: to, ...columns }).map(([name, value]) => sql`${sql.ref(name)} = ${value}`)
     const { rows } = await sql<{ before: State }>`
-      with old as (select id, state from ${sql.table(table)} where id = ${id} and state = any(${lifecycle.from(to)}) for update),
-      moved as (update ${sql.table(table)} t set ${sql.join(set)} from old where t.id = old.id returning old.state as before),
-      logged as (insert into ${sql.table(events)} (${sql.ref(key)}, state, reason) select ${id}, ${to}, ${reason} from moved)
-      select before from moved`.execute(db)
+      with old as (
+        select t.id, t.state ${log.deployment ? sql`, ${lockEvents(log.deployment)}` : sql``}
+        from ${sql.table(table)} t where id = ${id} and state = any(${lifecycle.from(to)}) for no key update),
+      moved as (update ${sql.table(table)} t set ${sql.join(set)} from old where t.id = old.id returning old.state as before, ${sql.join(values)}),
+      logged as (insert into ${sql.table(log.table)} (${sql.join(names.map((name) => sql.ref(name)))}, state, reason)
+        select ${sql.join(names.map((name) => sql.ref(name)))}, ${to}, ${reason} from moved)
+      select before ${log.deployment ? sql`, ${announceEvents(sql`deployment_id`)}` : sql``} from moved`.execute(db)
     return rows[0]?.before
   }
 }

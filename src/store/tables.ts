@@ -11,6 +11,7 @@ export interface Tables {
     name: string
     hash: Buffer
     masked: string
+    deployment_id: string | null
     created_at: DefaultTime
     deleted_at: Time | null
   }
@@ -29,6 +30,7 @@ export interface Tables {
     last_active_at: Time | null
     deleted_at: Time | null
     end_reason: string | null
+    invocation_id: string | null
   }
   browser_events: {
     id: Generated<number>
@@ -39,6 +41,7 @@ export interface Tables {
   }
   deployments: {
     id: string
+    host: string
     state: string
     status_reason: string | null
     app_name: string | null
@@ -46,19 +49,57 @@ export interface Tables {
     region: string
     entrypoint_rel_path: string | null
     env_keys: Json<string[]>
+    secrets: Buffer | null
+    force: Generated<boolean>
+    archive: string | null
     source_type: string | null
     source_url: string | null
     source_ref: string | null
     source_path: string | null
     source_checksum: string | null
+    attempts: Generated<number>
+    runner_seq: Generated<number>
     created_at: DefaultTime
     updated_at: DefaultTime
+    finished_at: Time | null
+    deleted_at: Time | null
   }
-  deployment_events: {
+  app_versions: {
+    id: string
+    app_name: string
+    version: string
+    deployment_id: string
+    actions: Json<{ name: string }[]>
+    created_at: DefaultTime
+  }
+  invocations: {
+    id: string
+    state: string
+    status_reason: string | null
+    deployment_id: string
+    app_name: string
+    version: string
+    action_name: string
+    payload: string | null
+    output: string | null
+    is_async: boolean
+    timeout_seconds: number
+    caller: string
+    request_hash: Buffer
+    runner_id: string | null
+    runner_seq: Generated<number>
+    started_at: DefaultTime
+    finished_at: Time | null
+  }
+  app_events: {
     id: Generated<number>
     deployment_id: string
+    invocation_id: string | null
     at: DefaultTime
-    state: string
+    kind: string
+    state: string | null
     reason: string | null
+    line: string | null
+    data: ColumnType<object | null, string | null, never>
   }
 }

@@ -7,51 +7,51 @@ import { dataPaths } from '../../src/base/paths.ts'
 import { nameProcess, processesUsing, signalProcess, startTicks } from '../../src/base/processes.ts'
 import { startPostgres } from '../../src/store/embedded.ts'
 
-/** Programs that only an instance or the service's Postgres consists of. */
-const OURS = /^(pasta|pasta\.avx2|bwrap|Xvfb|chromium|chrome_crashpad|postgres|initdb|unshare|setpriv|node)$/
-
 interface Seen {
   pid: number
-  name: string
   command: string
 }
 
-/** The processes of this machine that could be ours, by pid and start time. */
-export function processesNow(): Map<string, Seen> {
-  const found = new Map<string, Seen>()
-  for (const entry of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
-    const pid = Number(entry)
-    const ticks = startTicks(pid)
-    try {
-      const name = readFileSync(`/proc/${pid}/comm`, 'utf8').trim()
-      const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')
-      // Test runners come and go as they like; of the Node processes only agents and services are ours.
-      if (ticks && OURS.test(name) && (name !== 'node' || /agent\/main\.ts|cli\/main\.ts/.test(command)))
-        found.set(`${pid}:${ticks}`, { pid, name, command: command.slice(0, 120) })
-    } catch {}
+/** The processes of this machine, by pid and start time. */
+export function processesNow(): Set<string> {
+  return new Set(
+    readdirSync('/proc')
+      .filter((name) => /^\d+$/.test(name))
+      .map((pid) => `${pid}:${startTicks(Number(pid))}`),
+  )
+}
+
+/** Processes that have the data directory among their mounts or in their command line, other than those that were there before. */
+function processesOf(dataDir: string, before: ReadonlySet<string>): Seen[] {
+  return processesUsing(dataDir, '')
+    .filter(({ pid, ticks }) => !before.has(`${pid}:${ticks}`))
+    .map(({ pid }) => ({ pid, command: commandOf(pid) }))
+}
+
+function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').slice(0, 120)
+  } catch {
+    return 'gone by now'
   }
-  return found
 }
 
 /** What is left of a service that has ended. Empty when nothing is. */
-export async function leftovers(dataDir: string, before: Map<string, Seen>): Promise<string[]> {
+export async function leftovers(dataDir: string, before: ReadonlySet<string>): Promise<string[]> {
   const left: string[] = []
   // The kernel takes a moment to clear away what was killed last.
   const end = performance.now() + 3_000
-  // Others may run services on this machine at the same time.
-  const added = () => {
-    const ours = new Set(processesUsing(dataDir, '').map(({ pid }) => pid))
-    return [...processesNow()].filter(([key, { pid }]) => !before.has(key) && ours.has(pid)).map(([, seen]) => seen)
-  }
+  const added = () => processesOf(dataDir, before)
   while (added().length > 0 && performance.now() < end) await new Promise((resolve) => setTimeout(resolve, 50))
-  for (const { pid, name, command } of added()) {
-    left.push(`process ${pid} ${name}: ${command}`)
+  for (const { pid, command } of added()) {
+    left.push(`process ${pid}: ${command}`)
     // Found and told; it shall not disturb the tests that follow.
     const still = nameProcess(pid)
     if (still) signalProcess(still, 'SIGKILL')
   }
   const paths = dataPaths(dataDir)
   left.push(...readdirSync(paths.instances).map((id) => `directory instances/${id}`))
+  left.push(...readdirSync(paths.appSandboxes).map((id) => `directory runs/${id}`))
   left.push(
     ...readFileSync('/proc/net/unix', 'utf8')
       .split('\n')
@@ -60,10 +60,11 @@ export async function leftovers(dataDir: string, before: Map<string, Seen>): Pro
   )
   if (existsSync(paths.hostId)) {
     const host = readFileSync(paths.hostId, 'utf8').trim()
-    for (const controller of ['memory', 'pids', '.']) {
-      const base = join('/sys/fs/cgroup', controller, `cob-${host}`)
-      if (existsSync(base)) left.push(`limits ${base}`)
-    }
+    for (const controller of ['memory', 'pids', '.'])
+      for (const kind of ['', '-apps']) {
+        const base = join('/sys/fs/cgroup', controller, `cob-${host}${kind}`)
+        if (existsSync(base)) left.push(`limits ${base}`)
+      }
   }
   left.push(...(await liveRows(dataDir)).map((row) => `row ${row}`))
   return left
@@ -77,8 +78,9 @@ async function liveRows(dataDir: string): Promise<string[]> {
     const client = new pg.Client(postgres.address)
     await client.connect()
     const { rows } = await client.query<{ id: string; state: string }>('select id, state from browsers where deleted_at is null or state != $1', ['deleted'])
+    const runs = await client.query<{ id: string; state: string }>('select id, state from invocations where finished_at is null')
     await client.end()
-    return rows.map(({ id, state }) => `${id} is ${state}`)
+    return [...rows, ...runs.rows].map(({ id, state }) => `${id} is ${state}`)
   } finally {
     await postgres.stop()
   }

@@ -118,6 +118,7 @@ describe('a create is refused, naming the field, for', () => {
       ],
     ],
     ['start_url', ['', 'example.com', 'javascript:alert(1)', 'JaVaScRiPt:alert(1)', '/relative', `https://example.com/${'x'.repeat(2048)}`]],
+    ['invocation_id', ['', 1, null, 'abc', newId()]],
     ['unknown_option', [true]],
   ] as [string, unknown[]][])('%s', async (field, values) => {
     for (const value of values) {
@@ -131,7 +132,6 @@ describe('a create is refused, naming the field, for', () => {
     ['profile', { name: 'mine' }],
     ['proxy_id', 'abc'],
     ['extensions', [{ name: 'ublock' }]],
-    ['invocation_id', 'abc'],
     ['telemetry', { enabled: true }],
   ])('%s, which is not built yet: it is never silently ignored', async (field, value) => {
     const { status, named, message } = await refused(create({ [field]: value }))

@@ -1,14 +1,26 @@
 // The rules of sessions: create, find, change, end, reach.
 import type { Fit } from '../../agent/session/contract.ts'
 import { callJson, type Endpoint } from '../../http/endpoint.ts'
-import { fault } from '../../http/fault.ts'
+import { Fault, fault } from '../../http/fault.ts'
 import type { Page } from '../../http/route.ts'
 import { USUAL_MAX_SCREEN } from '../../instances/driver.ts'
 import { isDuplicate, type Db } from '../../store/db.ts'
 import type { Activity } from './activity.ts'
 import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
 import { WARM_KIND, WARM_VIEWPORT, type Fleet } from './fleet.ts'
-import { claimWarm, findBrowser, listBrowsers, updateRunning, type BrowserOptions, type BrowserRow, type ListFilter, type Ownership } from './rows.ts'
+import {
+  claimWarm,
+  findBrowser,
+  isUnfinished,
+  leftByInvocations,
+  listBrowsers,
+  liveOfInvocation,
+  updateRunning,
+  type BrowserOptions,
+  type BrowserRow,
+  type ListFilter,
+  type Ownership,
+} from './rows.ts'
 import type { SessionTokens } from './tokens.ts'
 
 /** A policy restarts Chromium; everything else of a fit takes milliseconds. */
@@ -33,6 +45,12 @@ export interface Browsers {
   get(idOrName: string, includeDeleted: boolean, origin: string): Promise<Browser>
   update(idOrName: string, changes: UpdateBrowser, origin: string, signal: AbortSignal): Promise<Browser>
   delete(idOrName: string): Promise<void>
+  /** The live sessions of a run of an app, the newest first. */
+  ofInvocation(invocationId: string, origin: string): Promise<Browser[]>
+  /** Ends them. */
+  endOfInvocation(invocationId: string): Promise<void>
+  /** Ends the sessions of all runs that have ended. */
+  endLeftByInvocations(): Promise<void>
   /** The agent of a running session, held in use until released. @throws 404 */
   reach(id: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
 }
@@ -77,6 +95,14 @@ export function makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers }:
     if (Object.keys(wanted).length > 0) await callJson(row.endpoint!, 'POST', '/session/fit', wanted, AbortSignal.any([signal, AbortSignal.timeout(FIT_MS)]))
   }
 
+  /** @throws 400 unless `invocationId` is a run that has not ended. */
+  const checkUnfinished = async (invocationId: string | undefined): Promise<void> => {
+    if (invocationId !== undefined && !(await isUnfinished(db, invocationId)))
+      throw fault.field('invocation_id', 'there is no such invocation, or it has ended')
+  }
+
+  const endAll = async (ids: readonly string[]): Promise<void> => void (await Promise.all(ids.map((id) => fleet.end(id, 'deleted'))))
+
   /** A warm browser that still runs, or a fresh one. */
   async function obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<{ row: BrowserRow; warm: boolean }> {
     const { viewport } = ownership.options
@@ -94,21 +120,28 @@ export function makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers }:
 
   return {
     async create(wanted, origin, signal) {
+      await checkUnfinished(wanted.invocation_id)
       const leaveSeat = fleet.seat(maxBrowsers)
       if (!leaveSeat) throw fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
       const options = optionsOf(wanted)
       const { row, warm } = await named(
         wanted.name,
-        obtain({ name: wanted.name, tags: wanted.tags ?? {}, options, timeoutSeconds: wanted.timeout_seconds }, leaveSeat, signal),
+        obtain(
+          { name: wanted.name, tags: wanted.tags ?? {}, options, timeoutSeconds: wanted.timeout_seconds, invocationId: wanted.invocation_id },
+          leaveSeat,
+          signal,
+        ),
       ).finally(leaveSeat)
       const release = activity.hold(row.id)
       try {
         await fit(row, fitOf(options, warm), signal)
         // Nobody would ever end a session whose caller went away before hearing of it.
         signal.throwIfAborted()
+        // A run that ended before this browser was its own has not ended this browser.
+        await checkUnfinished(wanted.invocation_id)
       } catch (error) {
         await fleet.end(row.id, 'abandoned')
-        throw signal.aborted ? error : fault.unavailable('the browser did not take its settings', error)
+        throw signal.aborted || error instanceof Fault ? error : fault.unavailable('the browser did not take its settings', error)
       } finally {
         release()
       }
@@ -155,6 +188,9 @@ export function makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers }:
       const row = await find(idOrName)
       if (!(await fleet.end(row.id, 'deleted'))) throw fault.notFound('browser', idOrName)
     },
+    ofInvocation: async (invocationId, origin) => Promise.all((await liveOfInvocation(db, host, invocationId)).map((row) => present(row, origin))),
+    endOfInvocation: async (invocationId) => endAll((await liveOfInvocation(db, host, invocationId)).map(({ id }) => id)),
+    endLeftByInvocations: async () => endAll(await leftByInvocations(db, host)),
     async reach(id) {
       // Every call to a session passes here; a query would be half of what a click costs.
       const known = fleet.endpointOf(id)

@@ -56,7 +56,8 @@ export const CreateBrowser = z.strictObject({
   profile: notBuilt('profiles are'),
   proxy_id: notBuilt('proxies are'),
   extensions: notBuilt('extensions are'),
-  invocation_id: notBuilt('invocations are'),
+  /** A run of an app that has not ended: the session ends with it. */
+  invocation_id: z.string().min(1).max(255).optional(),
   telemetry: notBuilt('telemetry is'),
 })
 export type CreateBrowser = z.output<typeof CreateBrowser>

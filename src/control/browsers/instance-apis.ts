@@ -8,7 +8,7 @@ import { logs } from '../../agent/logs/contract.ts'
 import { playwright } from '../../agent/playwright/contract.ts'
 import { processes } from '../../agent/process/contract.ts'
 import { under, type Target } from '../../http/forward.ts'
-import { bearer } from '../../http/mount.ts'
+import { bearer, type Authenticate } from '../../http/mount.ts'
 import type { Contract } from '../../http/route.ts'
 import type { Browsers } from './browsers.ts'
 import type { SessionTokens } from './tokens.ts'
@@ -43,7 +43,7 @@ export function innerPath(url: string): string {
 }
 
 /** Finds the agent of a forwarded call: a key opens every session, a session's token (`?jwt=`) only its own. */
-export function reacher(browsers: Browsers, tokens: SessionTokens, authenticate: (token: string | undefined, signal: AbortSignal) => Promise<void>) {
+export function reacher(browsers: Browsers, tokens: SessionTokens, authenticate: Authenticate) {
   return async (request: FastifyRequest, _route: unknown, signal: AbortSignal): Promise<Target> => {
     const { id } = request.params as { id: string }
     const { jwt } = request.query as { jwt?: unknown }

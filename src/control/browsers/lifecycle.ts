@@ -1,6 +1,6 @@
 // The states of a browser and the moves between them.
 import { lifecycle } from '../../base/lifecycle.ts'
-import { mover } from '../../store/moves.ts'
+import { browserMoves, mover } from '../../store/moves.ts'
 
 export const browserLifecycle = lifecycle({
   starting: ['warm', 'running', 'stopping', 'failed'], // an instance is being booted
@@ -12,4 +12,4 @@ export const browserLifecycle = lifecycle({
 })
 export type BrowserState = (typeof browserLifecycle)['states'][number]
 
-export const moveBrowser = mover({ table: 'browsers', events: 'browser_events', key: 'browser_id', lifecycle: browserLifecycle })
+export const moveBrowser = mover({ table: 'browsers', lifecycle: browserLifecycle, log: browserMoves })

@@ -24,6 +24,8 @@ export interface Ownership {
   tags: Record<string, string>
   options: BrowserOptions
   timeoutSeconds: number
+  /** The run of an app that it ends with. */
+  invocationId?: string | undefined
 }
 
 export type BrowserRow = Omit<Selectable<Tables['browsers']>, 'options' | 'endpoint' | 'state'> & {
@@ -45,19 +47,20 @@ export const owned = ({ name, tags, options, timeoutSeconds }: Ownership) => ({
 export async function insertStarting(db: Db, id: string, host: string, warmKind: string | null, ownership?: Ownership): Promise<void> {
   await sql`
     with made as (
-      insert into browsers (id, state, host, warm_kind, name, tags, options, timeout_seconds)
-      values (${id}, 'starting', ${host}, ${warmKind}, ${ownership?.name ?? null}, ${JSON.stringify(ownership?.tags ?? {})}, ${JSON.stringify(ownership?.options ?? {})}, ${ownership?.timeoutSeconds ?? 60})
+      insert into browsers (id, state, host, warm_kind, name, tags, options, timeout_seconds, invocation_id)
+      values (${id}, 'starting', ${host}, ${warmKind}, ${ownership?.name ?? null}, ${JSON.stringify(ownership?.tags ?? {})}, ${JSON.stringify(ownership?.options ?? {})}, ${ownership?.timeoutSeconds ?? 60}, ${ownership?.invocationId ?? null})
       returning id)
     insert into browser_events (browser_id, state) select id, 'starting' from made`.execute(db)
 }
 
 /** Takes a warm browser of `kind` off the shelf and makes it the caller's, in one statement; undefined when there is none. */
-export async function claimWarm(db: Db, host: string, kind: string, { name, tags, options, timeoutSeconds }: Ownership): Promise<BrowserRow | undefined> {
+export async function claimWarm(db: Db, host: string, kind: string, ownership: Ownership): Promise<BrowserRow | undefined> {
+  const { name, tags, options, timeoutSeconds, invocationId } = ownership
   const { rows } = await sql`
     with shelf as (select id from browsers where state = 'warm' and host = ${host} and warm_kind = ${kind} order by made_at limit 1 for update skip locked),
     claimed as (
       update browsers b set state = 'running', name = ${name ?? null}, tags = ${JSON.stringify(tags)}, options = ${JSON.stringify(options)},
-        timeout_seconds = ${timeoutSeconds}, created_at = now(), last_active_at = now()
+        timeout_seconds = ${timeoutSeconds}, invocation_id = ${invocationId ?? null}, created_at = now(), last_active_at = now()
       from shelf where b.id = shelf.id returning b.*),
     logged as (insert into browser_events (browser_id, state, reason) select id, 'running', 'claimed warm' from claimed)
     select * from claimed`.execute(db)
@@ -155,6 +158,40 @@ export async function timedOut(db: Db, host: string): Promise<string[]> {
     .where('host', '=', host)
     .where('state', '=', 'running')
     .where(sql<SqlBool>`last_active_at + timeout_seconds * interval '1 second' < now()`)
+    .execute()
+  return rows.map(({ id }) => id)
+}
+
+/** Whether there is such a run of an app and it has not ended. */
+export async function isUnfinished(db: Db, invocationId: string): Promise<boolean> {
+  const row = await db.selectFrom('invocations').select('id').where('id', '=', invocationId).where('finished_at', 'is', null).executeTakeFirst()
+  return row !== undefined
+}
+
+/** Live sessions of a run, the newest first. Whoever starts one looks whether its run has ended before it is anybody's. */
+export async function liveOfInvocation(db: Db, host: string, invocationId: string): Promise<BrowserRow[]> {
+  const rows = await db
+    .selectFrom('browsers')
+    .selectAll()
+    .where('host', '=', host)
+    .where('invocation_id', '=', invocationId)
+    .where(LIVE)
+    .orderBy('created_at', 'desc')
+    .execute()
+  return rows as unknown as BrowserRow[]
+}
+
+/** Browsers of this host whose run has ended, or is gone with its deployment. */
+export async function leftByInvocations(db: Db, host: string): Promise<string[]> {
+  const rows = await db
+    .selectFrom('browsers as b')
+    .leftJoin('invocations as i', 'i.id', 'b.invocation_id')
+    .select('b.id')
+    .where('b.host', '=', host)
+    .where('b.invocation_id', 'is not', null)
+    .where('b.deleted_at', 'is', null)
+    .where('b.created_at', 'is not', null)
+    .where((eb) => eb.or([eb('i.id', 'is', null), eb('i.finished_at', 'is not', null)]))
     .execute()
   return rows.map(({ id }) => id)
 }

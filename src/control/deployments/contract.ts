@@ -1,13 +1,14 @@
-// The Deployments group as callers see it. So far a deployment can be looked up.
+// The Deployments group as callers see it.
 import { z } from 'zod'
-import { json, route } from '../../http/route.ts'
+import { events, formParts, json, none, page, pagingQuery, route } from '../../http/route.ts'
+import { AppAction, ErrorEvent, Heartbeat, LogEvent, Region, Time } from '../apps/contract.ts'
 
-const Time = z.iso.datetime()
+const group = 'Deployments'
 
 export const Deployment = z.object({
   id: z.string(),
   created_at: Time,
-  region: z.literal('aws.us-east-1a'),
+  region: Region,
   status: z.enum(['queued', 'in_progress', 'running', 'failed', 'stopped']),
   entrypoint_rel_path: z.string().optional(),
   /** Names only; values are never returned. */
@@ -20,16 +21,114 @@ export const Deployment = z.object({
   status_reason: z.string().optional(),
   updated_at: Time.optional(),
 })
+export type Deployment = z.output<typeof Deployment>
+
+/** Told once of each app that a build has found, before the state that says running. */
+const AppVersionSummary = z.object({
+  event: z.literal('app_version_summary'),
+  id: z.string(),
+  app_name: z.string(),
+  version: z.string(),
+  region: Region,
+  actions: z.array(AppAction),
+  env_vars: z.record(z.string(), z.string()),
+  timestamp: Time,
+})
+
+export const DeploymentEvent = z.union([
+  LogEvent,
+  z.object({ event: z.literal('deployment_state'), deployment: Deployment, timestamp: Time }),
+  AppVersionSummary,
+  ErrorEvent,
+  Heartbeat,
+])
+export type DeploymentEvent = z.output<typeof DeploymentEvent>
+
+const text = { type: 'string' } as const
+/** The parts of the form, for the documentation; they are checked as they come (upload.ts). */
+const FORM = {
+  type: 'object',
+  properties: {
+    file: { type: 'string', format: 'binary', description: 'A zip with the code at its root. Either this or source.' },
+    entrypoint_rel_path: { ...text, description: 'The file in the zip that makes the apps.' },
+    source: { ...text, description: 'JSON: {"type":"github","url","ref","entrypoint","path"?,"auth"?:{"method":"github_token","token"}}' },
+    'env_vars[KEY]': { ...text, description: 'A variable of the code, a part each; or one part env_vars with a JSON object.' },
+    version: { ...text, default: 'latest' },
+    force: { ...text, enum: ['true', 'false'], default: 'false', description: 'Replaces a version that exists; "latest" is always replaced.' },
+    region: { ...text, enum: ['aws.us-east-1a'] },
+  },
+} as const
+
+/** A large archive over a slow line takes its time; the server itself ends requests after an hour. */
+const UPLOAD_MS = 3_600_000
+
+const params = z.strictObject({ id: z.string().min(1) })
 
 export const deployments = {
+  createDeployment: route({
+    method: 'POST',
+    path: '/deployments',
+    id: 'createDeployment',
+    group,
+    summary: 'Deploy code: it is built, and its apps can then be invoked',
+    body: formParts.meta(FORM),
+    bodyKind: 'form',
+    maxBodyBytes: Infinity,
+    // It is there and can be followed; that its build has yet to come is its status.
+    reply: json(Deployment, 201),
+    deadlineMs: UPLOAD_MS,
+  }),
+  listDeployments: route({
+    method: 'GET',
+    path: '/deployments',
+    id: 'listDeployments',
+    group,
+    summary: 'List deployments, the newest first',
+    query: z
+      .strictObject({
+        ...pagingQuery,
+        app_name: z.string().max(255).optional(),
+        /** Only together with app_name. */
+        app_version: z.string().max(255).optional(),
+        /** Part of an app's name, or a whole id. */
+        query: z.string().max(255).optional(),
+      })
+      .refine(({ app_name, app_version }) => !app_version || app_name, { path: ['app_version'], error: 'needs app_name' }),
+    reply: page(Deployment),
+  }),
   getDeployment: route({
     method: 'GET',
     path: '/deployments/{id}',
     id: 'getDeployment',
-    group: 'Deployments',
+    group,
     summary: 'Get a deployment',
-    params: z.strictObject({ id: z.string().min(1) }),
+    params,
     reply: json(Deployment),
+    faults: ['not_found'],
+  }),
+  deleteDeployment: route({
+    method: 'DELETE',
+    path: '/deployments/{id}',
+    id: 'deleteDeployment',
+    group,
+    summary: 'Delete a deployment; what runs of it is ended',
+    params,
+    reply: none(),
+    faults: ['not_found'],
+  }),
+  followDeployment: route({
+    method: 'GET',
+    path: '/deployments/{id}/events',
+    id: 'followDeployment',
+    group,
+    summary: 'Follow a deployment: its state, and the output of its build and runs',
+    params,
+    query: z.strictObject({
+      /** How long ago (5m, 1h30m) or when; absent or empty asks for all that is kept. */
+      since: z.string().max(100).optional(),
+    }),
+    reply: events(DeploymentEvent),
+    deadlineMs: Infinity,
     faults: ['not_found'],
   }),
 }

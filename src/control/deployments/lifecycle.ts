@@ -1,6 +1,7 @@
-// The states of a deployment and the moves between them. Creating and building them is later work.
+// The states of a deployment and the moves between them.
 import { lifecycle } from '../../base/lifecycle.ts'
-import { mover } from '../../store/moves.ts'
+import type { Db } from '../../store/db.ts'
+import { deploymentMoves, mover } from '../../store/moves.ts'
 
 export const deploymentLifecycle = lifecycle({
   queued: ['in_progress', 'failed'],
@@ -10,4 +11,17 @@ export const deploymentLifecycle = lifecycle({
   failed: [],
 })
 
-export const moveDeployment = mover({ table: 'deployments', events: 'deployment_events', key: 'deployment_id', lifecycle: deploymentLifecycle })
+export type DeploymentState = (typeof deploymentLifecycle.states)[number]
+
+const move = mover({ table: 'deployments', lifecycle: deploymentLifecycle, log: deploymentMoves })
+
+/** Moves a deployment if its lifecycle allows it; undefined when someone else was first. The reason is shown to callers. */
+export function moveDeployment(db: Db, id: string, to: DeploymentState, reason: string | null, columns: Record<string, unknown> = {}) {
+  const now = new Date()
+  return move(db, id, to, reason, {
+    status_reason: reason,
+    updated_at: now,
+    ...(deploymentLifecycle.isTerminal(to) && { finished_at: now }),
+    ...columns,
+  })
+}

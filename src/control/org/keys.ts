@@ -1,8 +1,9 @@
-// API keys: made, hashed, checked. The database holds their SHA-256 only.
+// API keys: made, hashed, checked. Their table holds the SHA-256 only.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { sql } from 'kysely'
 import { newId } from '../../base/ids.ts'
 import { fault } from '../../http/fault.ts'
+import type { Caller } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 
 /** How long a checked key is taken for good without asking again; also how long a deleted one may still work. */
@@ -23,7 +24,7 @@ export async function allowKey(db: Db, name: string, key: string): Promise<void>
   await forbidKeys(db, name, hash)
   await db
     .insertInto('api_keys')
-    .values({ id: newId(), name, hash, masked: mask(key), deleted_at: null })
+    .values({ id: newId(), name, hash, masked: mask(key), deployment_id: null, deleted_at: null })
     .onConflict((conflict) => conflict.column('hash').doUpdateSet({ deleted_at: null }))
     .execute()
 }
@@ -40,16 +41,44 @@ export async function forbidKeys(db: Db, name: string, except: Buffer = Buffer.a
 }
 
 /** Makes the check that every request passes. @throws 401 */
-export function keyChecker(db: Db): (token: string | undefined) => Promise<void> {
-  const good = new Map<string, number>()
+export function keyChecker(db: Db): (token: string | undefined) => Promise<Caller> {
+  const good = new Map<string, { caller: Caller; until: number }>()
   return async (token) => {
     if (token === undefined) throw fault.unauthorized('an API key is required: Authorization: Bearer <key>')
     const hash = hashOf(token)
     const name = hash.toString('base64')
-    if ((good.get(name) ?? 0) > performance.now()) return
-    const row = await db.selectFrom('api_keys').select('hash').where('hash', '=', hash).where('deleted_at', 'is', null).executeTakeFirst()
+    const known = good.get(name)
+    if (known && known.until > performance.now()) return known.caller
+    const row = await db
+      .selectFrom('api_keys')
+      .select(['id', 'hash', 'deployment_id'])
+      .where('hash', '=', hash)
+      .where('deleted_at', 'is', null)
+      .executeTakeFirst()
     if (!row || !timingSafeEqual(row.hash, hash)) throw fault.unauthorized('this API key is not known')
     if (good.size >= REMEMBER_KEYS) good.clear()
-    good.set(name, performance.now() + REMEMBER_MS)
+    const caller = { keyId: row.id, deploymentId: row.deployment_id ?? undefined }
+    good.set(name, { caller, until: performance.now() + REMEMBER_MS })
+    return caller
   }
+}
+
+/** Makes a deployment's own key. The value is returned once and kept sealed with the deployment. */
+export async function mintDeploymentKey(db: Db, deploymentId: string): Promise<string> {
+  const key = newKey()
+  await db
+    .insertInto('api_keys')
+    .values({ id: newId(), name: `deployment ${deploymentId}`, hash: hashOf(key), masked: mask(key), deployment_id: deploymentId, deleted_at: null })
+    .execute()
+  return key
+}
+
+/** Ends a deployment's key; it may still work for {@link REMEMBER_MS}. */
+export async function releaseDeploymentKey(db: Db, deploymentId: string): Promise<void> {
+  await db
+    .updateTable('api_keys')
+    .set({ deleted_at: sql`now()` })
+    .where('deployment_id', '=', deploymentId)
+    .where('deleted_at', 'is', null)
+    .execute()
 }

@@ -21,6 +21,7 @@ import { silentLog } from '../../base/log.ts'
 import type { DataPaths } from '../../base/paths.ts'
 import { fault } from '../../http/fault.ts'
 import type { Driver, Exit, Instance, InstanceSpec } from '../driver.ts'
+import { fakeApps } from './apps.ts'
 
 /** Instances of this process by data directory: they outlive a control plane, as real ones do. */
 const running = new Map<string, Map<string, Instance>>()
@@ -30,6 +31,7 @@ export function fakeDriver(paths: DataPaths): Driver {
   const mine = running.get(paths.root) ?? new Map<string, Instance>()
   running.set(paths.root, mine)
   return {
+    apps: fakeApps(paths),
     async start(spec, signal) {
       signal.throwIfAborted()
       const instance = await startFake(spec, paths, () => mine.delete(spec.id))

@@ -1,4 +1,4 @@
-// Compiled code of the agent, made once and shared read-only by all instances: half of an agent's start, and a third of its
+// Compiled code of the agent and of runners, made once and shared read-only by all instances: half of an agent's start, and a third of its
 // memory, is otherwise the stripping and compiling of the same files.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -6,6 +6,7 @@ import { once } from 'node:events'
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { PACKAGE_DIR } from '../../base/paths.ts'
+import type { Command } from '../../base/unprivileged.ts'
 import { instanceUser } from '../../base/user.ts'
 import { within } from '../../base/wait.ts'
 import { writeGuestEtc } from './guest-etc.ts'
@@ -13,6 +14,9 @@ import { sandboxCommand } from './sandbox.ts'
 
 /** Loading everything takes 0.3 s. */
 const PREPARE_MS = 60_000
+
+/** Programs that load all of the agent's code, and all of a runner's. */
+const PREPARE_ENTRIES = ['agent/prepare.ts', 'runner/prepare.ts']
 
 /**
  * Gives the folder with the compiled code for this Node and this source, making it first when there is none.
@@ -31,30 +35,32 @@ export async function agentCache(root: string): Promise<string> {
   if (user) for (const folder of [home, cache]) chownSync(folder, user.uid, user.gid)
   const network = { pasta: [], routes: '', resolvConf: '', hosts: '127.0.0.1 localhost\n' }
   const spec = { id: name, viewport: { width: 1, height: 1, refresh_rate: 1 }, maxScreen: { width: 1, height: 1 }, chromium: '', logLevel: 'silent' }
-  const command = sandboxCommand({
-    spec,
-    dir: work,
-    etcFiles: writeGuestEtc(join(work, 'etc'), network),
-    network,
-    user,
-    groups: [],
-    cache: { dir: cache, writable: true },
-    entry: 'agent/prepare.ts',
-  })
-  const child = spawn(command.file, command.args, { cwd: '/', env: { PATH: process.env.PATH }, stdio: ['ignore', 'ignore', 'pipe'] })
-  let said = ''
-  child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
+  const etcFiles = writeGuestEtc(join(work, 'etc'), network)
   try {
-    const [code] = await within("the agent's code to be compiled", PREPARE_MS, once(child, 'close'))
-    if (code !== 0) throw new Error(`the sandbox does not work on this machine (cob doctor says more): ended with ${code}\n${said.slice(-2000)}`)
+    for (const entry of PREPARE_ENTRIES) {
+      const command = sandboxCommand({ spec, dir: work, etcFiles, network, user, groups: [], cache: { dir: cache, writable: true }, entry })
+      await finished(command)
+    }
     open(cache)
     for (const old of readdirSync(root).filter((entry) => entry.startsWith('agent-cache-') && !entry.endsWith('.new')))
       rmSync(join(root, old), { recursive: true, force: true })
     renameSync(cache, dir)
     return dir
   } finally {
-    child.kill('SIGKILL')
     rmSync(work, { recursive: true, force: true })
+  }
+}
+
+/** Runs a program of ours in a sandbox to its end. */
+async function finished({ file, args }: Command): Promise<void> {
+  const child = spawn(file, args, { cwd: '/', env: { PATH: process.env.PATH }, stdio: ['ignore', 'ignore', 'pipe'] })
+  let said = ''
+  child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
+  try {
+    const [code] = await within("the agent's code to be compiled", PREPARE_MS, once(child, 'close'))
+    if (code !== 0) throw new Error(`the sandbox does not work on this machine (cob doctor says more): ended with ${code}\n${said.slice(-2000)}`)
+  } finally {
+    child.kill('SIGKILL')
   }
 }
 
@@ -62,7 +68,7 @@ export async function agentCache(root: string): Promise<string> {
 function fingerprint(): string {
   const hash = createHash('sha256').update(process.version + process.arch)
   hash.update(readFileSync(join(PACKAGE_DIR, 'package-lock.json')))
-  for (const folder of ['agent', 'base', 'http'])
+  for (const folder of ['agent', 'base', 'http', 'runner'])
     for (const file of readdirSync(join(PACKAGE_DIR, 'src', folder), { recursive: true, encoding: 'utf8' })
       .toSorted()
       .filter((path) => path.endsWith('.ts'))) {

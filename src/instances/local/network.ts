@@ -23,8 +23,11 @@ export interface NetworkPlan {
   hosts: string
 }
 
-/** Plans the network from what the host has at this moment: addresses change, so each instance gets a fresh plan. */
-export function planNetwork(allowHostLoopback: boolean): NetworkPlan {
+/**
+ * Plans the network from what the host has at this moment: addresses change, so each instance gets a fresh plan. Of the host's
+ * loopback only `ports` are in reach, each on the instance's own loopback.
+ */
+export function planNetwork(allowHostLoopback: boolean, ports: readonly number[] = []): NetworkPlan {
   const [v4, v6] = [gateway4(), hasDefaultRoute6()]
   const own = Object.values(networkInterfaces())
     .flatMap((list) => list ?? [])
@@ -43,7 +46,7 @@ export function planNetwork(allowHostLoopback: boolean): NetworkPlan {
     '-u',
     'none',
     '-T',
-    'none',
+    ports.length > 0 ? ports.join(',') : 'none',
     '-U',
     'none',
     ...(v4 && v6 ? [] : v4 ? ['-4'] : ['-6']),

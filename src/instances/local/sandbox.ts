@@ -27,13 +27,97 @@ export interface SandboxPlan {
 export const AGENT_ENTRY = 'agent/main.ts'
 
 /** Where the compiled code lies inside. */
-const CACHE_DIR = '/opt/cob-cache'
+export const CACHE_DIR = '/opt/cob-cache'
 
 /** V8's young generation: the agent makes little garbage, and 16 MB of it for each session add up. */
 const SEMI_SPACE_MB = 1
 
 /** The uid and gid of user `kernel` inside; users of the original rely on the name and on /home/kernel. */
 const GUEST_ID = '1000'
+
+/** What every sandbox here begins with: users, processes, IPC and names of its own, no capability, a system that is read-only, an /etc of its own. */
+export function closedRoot(etc: string, etcFiles: readonly string[], network: NetworkPlan): string[] {
+  return [
+    'bwrap',
+    '--unshare-user',
+    '--unshare-pid',
+    '--unshare-ipc',
+    '--unshare-uts',
+    '--unshare-cgroup-try',
+    ...(network.pasta.length === 0 ? ['--unshare-net'] : []),
+    '--uid',
+    GUEST_ID,
+    '--gid',
+    GUEST_ID,
+    '--hostname',
+    'cob',
+    '--die-with-parent',
+    '--new-session',
+    '--cap-drop',
+    'ALL',
+    '--ro-bind',
+    '/usr',
+    '/usr',
+    ...['bin', 'sbin', 'lib', 'lib32', 'lib64'].flatMap((name) => (existsSync(`/usr/${name}`) ? ['--symlink', `usr/${name}`, `/${name}`] : [])),
+    '--dir',
+    '/etc',
+    ...etcFiles.flatMap((name) => ['--ro-bind', `${etc}/${name}`, `/etc/${name}`]),
+    ...SHARED_ETC.flatMap((name) => ['--ro-bind-try', `/etc/${name}`, `/etc/${name}`]),
+    '--proc',
+    '/proc',
+    '--dev',
+    '/dev',
+    '--perms',
+    '1777',
+    '--tmpfs',
+    '/tmp',
+    '--perms',
+    '0755',
+    '--tmpfs',
+    '/run',
+    '--perms',
+    '0700',
+    '--dir',
+    '/run/cob',
+    '--dir',
+    '/var/tmp',
+    '--dir',
+    '/var/lib',
+    '--symlink',
+    '/run',
+    '/var/run',
+  ]
+}
+
+/** Our own code and its Node, for what runs inside; `cache` is its compiled form. */
+export const ownCode = (seen: Command['seen'], cacheIsWritable: boolean): string[] => [
+  '--ro-bind',
+  `${seen.code}/src`,
+  '/opt/cob/src',
+  '--ro-bind',
+  `${seen.code}/node_modules`,
+  '/opt/cob/node_modules',
+  '--ro-bind',
+  `${seen.code}/package.json`,
+  '/opt/cob/package.json',
+  '--ro-bind',
+  seen.node!,
+  '/opt/node',
+  cacheIsWritable ? '--bind' : '--ro-bind',
+  seen.cache!,
+  CACHE_DIR,
+]
+
+/** Enters the network, closes what is to be closed, does `before` (a shell line), and then closes the sandbox. */
+export function enclosed(network: NetworkPlan, before: string, bwrap: string[]): string[] {
+  const inside = ['ulimit -c 0', ...(network.pasta.length > 0 ? [network.routes] : []), before, 'exec "$@"'].join('\n')
+  return [...network.pasta, '/bin/sh', '-c', inside, 'sh', ...bwrap]
+}
+
+export const setEnvironment = (variables: Record<string, string>): string[] => [
+  '--clearenv',
+  ...Object.entries(variables).flatMap(([name, value]) => ['--setenv', name, value]),
+]
 
 /**
  * The command that starts an instance. What it makes certain: system folders are read-only, /etc is the instance's own,
@@ -47,49 +131,9 @@ export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cac
     folders,
     (seen) => {
       const bwrap = [
-        'bwrap',
-        '--unshare-user',
-        '--unshare-pid',
-        '--unshare-ipc',
-        '--unshare-uts',
-        '--unshare-cgroup-try',
-        ...(network.pasta.length === 0 ? ['--unshare-net'] : []),
-        '--uid',
-        GUEST_ID,
-        '--gid',
-        GUEST_ID,
-        '--hostname',
-        'cob',
-        '--die-with-parent',
-        '--new-session',
-        '--cap-drop',
-        'ALL',
-        '--ro-bind',
-        '/usr',
-        '/usr',
-        ...['bin', 'sbin', 'lib', 'lib32', 'lib64'].flatMap((name) => (existsSync(`/usr/${name}`) ? ['--symlink', `usr/${name}`, `/${name}`] : [])),
-        '--dir',
-        '/etc',
-        ...etcFiles.flatMap((name) => ['--ro-bind', `${seen.etc}/${name}`, `/etc/${name}`]),
-        ...SHARED_ETC.flatMap((name) => ['--ro-bind-try', `/etc/${name}`, `/etc/${name}`]),
+        ...closedRoot(seen.etc!, etcFiles, network),
         '--tmpfs',
         '/etc/chromium/policies',
-        '--proc',
-        '/proc',
-        '--dev',
-        '/dev',
-        '--perms',
-        '1777',
-        '--tmpfs',
-        '/tmp',
-        '--perms',
-        '0755',
-        '--tmpfs',
-        '/run',
-        '--perms',
-        '0700',
-        '--dir',
-        '/run/cob',
         '--perms',
         '0700',
         '--dir',
@@ -98,40 +142,18 @@ export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cac
         '1777',
         '--dir',
         dirname(DISPLAY_SOCKET),
-        '--dir',
-        '/var/tmp',
-        '--dir',
-        '/var/lib',
-        '--symlink',
-        '/run',
-        '/var/run',
         '--ro-bind-try',
         '/var/cache/fontconfig',
         '/var/cache/fontconfig',
         '--bind',
         seen.home!,
         '/home/kernel',
-        '--ro-bind',
-        `${seen.code}/src`,
-        '/opt/cob/src',
-        '--ro-bind',
-        `${seen.code}/node_modules`,
-        '/opt/cob/node_modules',
-        '--ro-bind',
-        `${seen.code}/package.json`,
-        '/opt/cob/package.json',
-        '--ro-bind',
-        seen.node!,
-        '/opt/node',
-        cache.writable ? '--bind' : '--ro-bind',
-        seen.cache!,
-        CACHE_DIR,
+        ...ownCode(seen, cache.writable),
         '--remount-ro',
         '/',
         '--chdir',
         '/home/kernel',
-        '--clearenv',
-        ...Object.entries(environment(spec)).flatMap(([name, value]) => ['--setenv', name, value]),
+        ...setEnvironment(environment(spec)),
         // The display starts beside the agent and becomes its child, for the shell becomes the agent.
         '--',
         '/bin/sh',
@@ -143,8 +165,7 @@ export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cac
         `--max-semi-space-size=${SEMI_SPACE_MB}`,
         `/opt/cob/src/${entry}`,
       ]
-      const inside = ['ulimit -c 0', ...(network.pasta.length > 0 ? [network.routes] : []), 'exec "$@"'].join('\n')
-      return [...network.pasta, '/bin/sh', '-c', inside, 'sh', ...bwrap]
+      return enclosed(network, ':', bwrap)
     },
     groups,
   )

@@ -1,0 +1,84 @@
+// Boxes, the pieces that MP4 files are made of (ISO/IEC 14496-12, 4.2): a length, a name of four letters, a content.
+
+type Part = Buffer | number
+
+/** A box of parts; numbers are 32 bits each. */
+export const box = (name: string, ...parts: (Part | Part[])[]): Buffer => {
+  const content = parts.flat().map((part) => (typeof part === 'number' ? u32(part) : part))
+  const length = content.reduce((sum, part) => sum + part.length, 8)
+  return Buffer.concat([u32(length), Buffer.from(name, 'latin1'), ...content], length)
+}
+
+/** A box that begins with a version and flags. */
+export const fullBox = (name: string, version: number, flags: number, ...parts: (Part | Part[])[]): Buffer =>
+  box(name, ((version << 24) | flags) >>> 0, ...parts)
+
+export const u16 = (value: number): Buffer => {
+  const bytes = Buffer.allocUnsafe(2)
+  bytes.writeUInt16BE(value)
+  return bytes
+}
+
+export const u32 = (value: number): Buffer => {
+  const bytes = Buffer.allocUnsafe(4)
+  bytes.writeUInt32BE(value >>> 0)
+  return bytes
+}
+
+export const u64 = (value: number): Buffer => {
+  const bytes = Buffer.allocUnsafe(8)
+  bytes.writeBigUInt64BE(BigInt(value))
+  return bytes
+}
+
+/** Many 32-bit numbers. */
+export const u32s = (values: readonly number[]): Buffer => {
+  const bytes = Buffer.allocUnsafe(values.length * 4)
+  values.forEach((value, index) => bytes.writeUInt32BE(value >>> 0, index * 4))
+  return bytes
+}
+
+/** A video is shown as it is: neither turned nor stretched. */
+const UNITY = u32s([0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000])
+
+/** One track of a film: what it is made of, and its tables or none of them (they then follow in fragments). */
+export interface BoxTrack {
+  id: number
+  kind: 'video' | 'audio'
+  timescale: number
+  /** In units of the timescale. */
+  duration: number
+  width: number
+  height: number
+  /** The stsd box. */
+  description: Buffer
+  /** Boxes of stbl behind stsd. */
+  tables: Buffer[]
+  /** Time of the film, in milliseconds, before the track begins. */
+  startsAtMs?: number
+}
+
+export const FILM_TIMESCALE = 1000
+
+const LANGUAGE_UNDETERMINED = 0x55c4
+
+/** The moov box. `more` are boxes behind the tracks. */
+export function moov(durationMs: number, tracks: readonly BoxTrack[], ...more: Buffer[]): Buffer {
+  const mvhd = fullBox('mvhd', 1, 0, u64(0), u64(0), FILM_TIMESCALE, u64(durationMs), 0x10000, u16(0x100), Buffer.alloc(10), UNITY, Buffer.alloc(24), tracks.length + 1)
+  return box('moov', mvhd, ...tracks.map(trak), ...more)
+}
+
+function trak({ id, kind, timescale, duration, width, height, description, tables, startsAtMs = 0 }: BoxTrack): Buffer {
+  const isVideo = kind === 'video'
+  const durationMs = Math.round((duration * FILM_TIMESCALE) / timescale)
+  const shown = startsAtMs + durationMs
+  const tkhd = fullBox('tkhd', 1, 3, u64(0), u64(0), id, 0, u64(shown), 0, 0, u16(0), u16(isVideo ? 0 : 1), u16(isVideo ? 0 : 0x100), u16(0), UNITY, width * 0x10000, height * 0x10000)
+  // A pause (time -1), then the track from its beginning on.
+  const edits = fullBox('elst', 1, 0, 2, u64(startsAtMs), Buffer.alloc(8, 0xff), 0x10000, u64(durationMs), u64(0), 0x10000)
+  const mdhd = fullBox('mdhd', 1, 0, u64(0), u64(0), timescale, u64(duration), u16(LANGUAGE_UNDETERMINED), u16(0))
+  const hdlr = fullBox('hdlr', 0, 0, 0, Buffer.from(isVideo ? 'vide' : 'soun', 'latin1'), 0, 0, 0, Buffer.from('Cob\0', 'latin1'))
+  const header = isVideo ? fullBox('vmhd', 0, 1, u64(0)) : fullBox('smhd', 0, 0, 0)
+  const dinf = box('dinf', fullBox('dref', 0, 0, 1, fullBox('url ', 0, 1)))
+  const stbl = box('stbl', description, ...tables)
+  return box('trak', tkhd, ...(startsAtMs > 0 ? [box('edts', edits)] : []), box('mdia', mdhd, hdlr, box('minf', header, dinf, stbl)))
+}

@@ -1,0 +1,73 @@
+// The list of apps: a row for each name and version, pointing at what runs under it.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { deploy, deployed, fakeApps, reaches } from '../../../test/support/apps.ts'
+import { conforms } from '../../../test/support/contract.ts'
+import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
+
+let cloud: FastCloud
+beforeAll(async () => {
+  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' })
+})
+afterAll(() => cloud[Symbol.asyncDispose]())
+
+interface App {
+  id: string
+  app_name: string
+  version: string
+  deployment: string
+}
+const list = async (query: string): Promise<App[]> => {
+  const rows = (await (await cloud.fetch(`/apps?${query}`)).json()) as App[]
+  conforms('AppListResponse', rows, true)
+  return rows
+}
+
+describe('the list of apps', () => {
+  test('has each app of a deployment with its actions, and names of variables without values', async () => {
+    const { id } = await deployed(cloud, { env: { SECRET: 'value', ...fakeApps({ shop: ['buy', 'look'], till: ['open'] }) }, version: '1.0' })
+    const [shop] = await list('app_name=shop')
+    expect(shop).toEqual({
+      id: expect.any(String) as string,
+      app_name: 'shop',
+      version: '1.0',
+      deployment: id,
+      region: 'aws.us-east-1a',
+      actions: [
+        { name: 'buy', input_schema: null, output_schema: null },
+        { name: 'look', input_schema: null, output_schema: null },
+      ],
+      env_vars: { SECRET: '', FAKE_APPS: '' },
+    })
+    expect((await list('app_name=till')).map(({ deployment }) => deployment)).toEqual([id])
+  })
+
+  test('has one row for a name and version, whose id stays when it is deployed again', async () => {
+    const env = fakeApps({ again: ['x'] })
+    await deployed(cloud, { env })
+    const [before] = await list('app_name=again&version=latest')
+    const { id } = await deployed(cloud, { env })
+    expect(await list('app_name=again&version=latest')).toMatchObject([{ id: before!.id, deployment: id }])
+  })
+
+  test('filters by version and part of a name, and comes in pages', async () => {
+    for (const version of ['a', 'b', 'c']) await deployed(cloud, { env: fakeApps({ 'Paged-App': ['x'] }), version })
+    const versions = async (query: string) => (await list(query)).map(({ version }) => version)
+    expect(await versions('app_name=Paged-App')).toEqual(['c', 'b', 'a'])
+    expect(await versions('query=paged-')).toEqual(['c', 'b', 'a'])
+    expect(await versions('app_name=Paged-App&version=b')).toEqual(['b'])
+    expect(await versions('app_name=paged')).toEqual([])
+    const response = await cloud.fetch('/apps?app_name=Paged-App&limit=2')
+    expect([response.headers.get('x-has-more'), response.headers.get('x-next-offset')]).toEqual(['true', '2'])
+    expect(await versions('app_name=Paged-App&limit=2&offset=2')).toEqual(['a'])
+  })
+
+  test('has nothing of builds that fail', async () => {
+    const { id } = await deploy(cloud, { env: { FAKE_FAIL: 'no', ...fakeApps({ never: ['x'] }) } })
+    await reaches(cloud, id, 'failed')
+    expect(await list('app_name=never')).toEqual([])
+  })
+
+  test.each(['limit=0', 'offset=-1', 'colour=red'])('refuses %s by name', async (query) => {
+    expect((await cloud.fetch(`/apps?${query}`)).status).toBe(400)
+  })
+})

@@ -1,0 +1,131 @@
+// Following a log of store/events.ts as callers do: where things stand, what has been said, then whatever comes, and signs of life.
+import { EVENT_ID } from '../../http/sse.ts'
+import type { Db } from '../../store/db.ts'
+import { followEvents, lastEvent, readEvents, type AppEvent, type EventBells, type EventSource } from '../../store/events.ts'
+
+/** Log commands that do not follow leave after 3 s without any event, this one included: well above that. */
+export const HEARTBEAT_MS = 15_000
+
+export interface Followed<E extends object> {
+  db: Db
+  bells: EventBells
+  source: EventSource
+  /** Leaves out older lines; undefined tells all that are kept. Lines that come from now on are always told. */
+  since: Date | undefined
+  /** The header of a reader who comes back: it goes on behind that event, and nothing is said twice. */
+  lastEventId: string | string[] | undefined
+  signal: AbortSignal
+  /** The state that it was made in, which no event tells. */
+  initial: { state: string; at: Date }
+  /** Whether nothing follows this state; the stream then ends behind it. */
+  isLast: (state: string) => boolean
+  /** What is said of an event; undefined for nothing. States of runs are not shown to those who follow their deployment. */
+  show: (event: AppEvent) => Promise<E | undefined> | E | undefined
+  heartbeatMs?: number
+}
+
+type Beat = { event: 'sse_heartbeat'; timestamp: string }
+
+/**
+ * The present state first, with the apps (kind `app`) that have been found before it; then the lines since, then every new
+ * event in its order. Of what has ended already, the lines come first and its last state ends the stream.
+ */
+export async function* follow<E extends object>(what: Followed<E>): AsyncGenerator<E | Beat> {
+  const stop = new AbortController()
+  const signal = AbortSignal.any([what.signal, stop.signal])
+  const events = tell({ ...what, signal })
+  try {
+    for (let next = events.next(); ;) {
+      next.catch(() => {})
+      const result = await orSilence(next, what.heartbeatMs ?? HEARTBEAT_MS)
+      if (result === 'silence') yield { event: 'sse_heartbeat', timestamp: new Date().toISOString() }
+      else if (result.done) return
+      else {
+        yield result.value
+        next = events.next()
+      }
+    }
+  } finally {
+    stop.abort(new Error('nobody follows any more'))
+  }
+}
+
+async function* tell<E extends object>({ db, bells, source, since, lastEventId, signal, initial, isLast, show }: Followed<E>): AsyncGenerator<E> {
+  const head = await lastEvent(db, source)
+  const present = (await lastState(db, source, head)) ?? firstState(source, initial)
+  const isOver = isLast(present.state!)
+  const resumed = typeof lastEventId === 'string' && /^\d{1,15}$/.test(lastEventId) ? Number(lastEventId) : undefined
+  if (resumed === undefined) {
+    if (!isOver) {
+      // Without ids: who comes back before the first line begins anew.
+      for (const app of await foundApps(db, source, head)) yield* shown(show(app))
+      yield* shown(show(present))
+    }
+    for await (const line of lines(db, source, head, since)) yield* shown(show(line), line.id)
+    if (isOver) yield* shown(show(present), present.id)
+  }
+  if (isOver && (resumed === undefined || resumed >= present.id)) return
+  for await (const events of followEvents(db, bells, source, resumed ?? head, signal))
+    for (const event of events) {
+      if (event.kind === 'state' && !isOwn(event, source)) continue
+      yield* shown(show(event), event.id)
+      if (event.kind === 'state' && isLast(event.state!)) return
+    }
+}
+
+/** Lines up to `head`; newer ones are told by those who follow. */
+async function* lines(db: Db, source: EventSource, head: number, since: Date | undefined): AsyncGenerator<AppEvent> {
+  for (let at = 0; ;) {
+    const events = await readEvents(db, source, at, since)
+    for (const event of events) {
+      if (event.id > head) return
+      if (event.kind === 'log') yield event
+    }
+    if (events.length === 0) return
+    at = events.at(-1)!.id
+  }
+}
+
+async function* shown<E extends object>(event: Promise<E | undefined> | E | undefined, id?: number): AsyncGenerator<E> {
+  const value = await event
+  if (value !== undefined) yield id === undefined || id === 0 ? value : Object.assign(value, { [EVENT_ID]: id })
+}
+
+/** Whether a state is that of what is followed: a deployment's log holds those of its runs, too. */
+const isOwn = (event: AppEvent, source: EventSource): boolean => 'invocation' in source || event.invocation_id === null
+
+const ofKind = (db: Db, source: EventSource, kind: string, head: number) =>
+  db
+    .selectFrom('app_events')
+    .selectAll()
+    .where('deployment_id', '=', source.deployment)
+    .where('invocation_id', 'invocation' in source ? '=' : 'is', 'invocation' in source ? source.invocation : null)
+    .where('kind', '=', kind)
+    .where('id', '<=', head)
+
+const lastState = async (db: Db, source: EventSource, head: number) =>
+  (await ofKind(db, source, 'state', head).orderBy('id', 'desc').limit(1).executeTakeFirst()) as AppEvent | undefined
+
+const foundApps = async (db: Db, source: EventSource, head: number) => (await ofKind(db, source, 'app', head).orderBy('id').execute()) as AppEvent[]
+
+const firstState = (source: EventSource, { state, at }: { state: string; at: Date }): AppEvent => ({
+  id: 0,
+  deployment_id: source.deployment,
+  invocation_id: 'invocation' in source ? source.invocation : null,
+  at,
+  kind: 'state',
+  state,
+  reason: null,
+  line: null,
+  data: null,
+})
+
+async function orSilence<T>(next: Promise<T>, ms: number): Promise<T | 'silence'> {
+  const { promise, resolve } = Promise.withResolvers<'silence'>()
+  const timer = setTimeout(() => resolve('silence'), ms)
+  try {
+    return await Promise.race([next, promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}

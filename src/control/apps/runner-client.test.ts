@@ -1,0 +1,80 @@
+// What a runner may say: it is a stranger's, so that nothing it says may break the store or be believed beyond its shape.
+import { once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
+import { describe, expect, test } from 'vitest'
+import { MAX_LOG_LINE, type RunnerEvent } from '../../runner/contract.ts'
+import { ArchiveRefused, runnerClient, type RunnerClient } from './runner-client.ts'
+
+const signal = new AbortController().signal
+
+/** A runner that answers everything in this way. */
+async function runner(answer: (response: ServerResponse) => void): Promise<{ client: RunnerClient } & AsyncDisposable> {
+  const server = createServer((request, response) => void request.resume().on('end', () => answer(response)))
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const client = runnerClient({ host: '127.0.0.1', port: (server.address() as AddressInfo).port })
+  return {
+    client,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+async function told(...events: unknown[]): Promise<RunnerEvent[]> {
+  await using said = await runner((response) => response.end(events.map((event) => `${JSON.stringify(event)}\n`).join('')))
+  const read: RunnerEvent[] = []
+  for await (const stretch of said.client.events(0, signal)) read.push(...stretch)
+  return read
+}
+const log = (seq: number, line: string, at = new Date().toISOString()) => ({ seq, at, type: 'log', line })
+const failed = (seq: number, reason = 'x') => ({ seq, at: new Date().toISOString(), type: 'failed', reason })
+
+describe('events of a runner', () => {
+  test('come as they are told', async () => {
+    const events = [log(1, 'one'), log(2, ''), failed(3)]
+    expect(await told(...events)).toEqual(events)
+  })
+
+  test.each(['', 'yesterday', '9999-12-31T00:00:00Z', '1970-01-01T00:00:00Z', '+275760-09-13T00:00:00.001Z'])('at the time %j came now', async (at) => {
+    const before = Date.now()
+    const [event] = await told(log(1, 'one', at), failed(2))
+    expect(Date.parse(event!.at)).toBeGreaterThanOrEqual(before)
+    expect(Date.parse(event!.at)).toBeLessThanOrEqual(Date.now())
+  })
+
+  test('have lines of 64 KiB at most, cut between characters', async () => {
+    const [long, wide, exact] = await told(log(1, 'x'.repeat(100_000)), log(2, `x${'€'.repeat(30_000)}`), log(3, 'y'.repeat(MAX_LOG_LINE)), failed(4))
+    expect(long).toMatchObject({ line: 'x'.repeat(MAX_LOG_LINE) })
+    expect(wide).toMatchObject({ line: `x${'€'.repeat(21_845)}` })
+    expect(exact).toMatchObject({ line: 'y'.repeat(MAX_LOG_LINE) })
+  })
+
+  test('have no text that the store cannot hold', async () => {
+    expect(await told(log(1, 'a\0b\ud800c'), failed(2, '\0'))).toMatchObject([{ line: 'a\ufffdb\ufffdc' }, { reason: '\ufffd' }])
+  })
+
+  test.each([
+    ['a gap', [log(1, 'one'), log(3, 'three')]],
+    ['a repetition', [log(1, 'one'), log(1, 'one')]],
+    ['another shape', [{ seq: 1, type: 'log', line: 5 }]],
+    ['no last one', [log(1, 'one')]],
+  ])('with %s end in an error', async (_, events) => {
+    await expect(told(...events)).rejects.toThrow()
+  })
+})
+
+describe('a refused archive', () => {
+  test.each([
+    ['{"message":"the zip has no end"}', 'the zip has no end'],
+    ['no JSON', 'no JSON'],
+  ])('%s says why', async (body, message) => {
+    await using said = await runner((response) => response.writeHead(400).end(body))
+    const refused: unknown = await said.client.sendArchive(Readable.from(['zip']), signal).catch((error: unknown) => error)
+    expect(refused).toBeInstanceOf(ArchiveRefused)
+    expect((refused as Error).message).toBe(message)
+  })
+})

@@ -1,0 +1,120 @@
+// Talking to the runner in an app's sandbox. What runs in there is a stranger's: nothing it says is believed beyond its shape.
+import type { Readable } from 'node:stream'
+import { within } from '../../base/wait.ts'
+import { callJson, fetchFrom, type Endpoint } from '../../http/endpoint.ts'
+import { MAX_LOG_LINE, MAX_OUTPUT_BYTES, Ready, RunnerEvent, type Run } from '../../runner/contract.ts'
+
+/** A runner that is up takes a run or an acknowledgement at once; this bounds a machine that is overloaded. */
+const CALL_MS = 30_000
+/** Bytes of one event: an output, or a line, as JSON text (six bytes for a control character), and the words around it. */
+const MAX_EVENT_BYTES = 6 * Math.max(MAX_OUTPUT_BYTES, MAX_LOG_LINE) + 64 * 1024
+
+/** Older times of events are not believed: no build or run takes that long. */
+const MAX_AGE_MS = 24 * 3_600_000
+
+/** The runner cannot use the archive; the message says why. */
+export class ArchiveRefused extends Error {}
+
+export interface RunnerClient {
+  /** Hands over a build's zip; resolves when it is there whole. @throws ArchiveRefused, or what else went wrong */
+  sendArchive(content: Readable, signal: AbortSignal): Promise<void>
+  /** Resolves when the app is loaded or has failed to. */
+  ready(signal: AbortSignal): Promise<Ready>
+  /** Gives the runner its one run. */
+  run(run: Run, signal: AbortSignal): Promise<void>
+  /**
+   * Events behind `after`, as many at a time as have come together, until the runner's last. A sequence that is broken, an event
+   * without its shape, or a connection that ends before the last one ends it with an error.
+   */
+  events(after: number, signal: AbortSignal): AsyncGenerator<RunnerEvent[]>
+  /** Lets the runner forget what has been written down. */
+  acknowledge(seq: number, signal: AbortSignal): Promise<void>
+}
+
+export function runnerClient(endpoint: Endpoint): RunnerClient {
+  const bounded = (signal: AbortSignal) => AbortSignal.any([signal, AbortSignal.timeout(CALL_MS)])
+  return {
+    async sendArchive(content, signal) {
+      const response = await fetchFrom(endpoint, { method: 'PUT', path: '/archive', body: content }, signal)
+      if (response.statusCode !== 204) throw new ArchiveRefused(messageOf(await shortText(response)))
+      response.resume()
+    },
+    ready: async (signal) => Ready.parse(await callJson(endpoint, 'GET', '/ready', undefined, signal)),
+    run: (run, signal) => callJson(endpoint, 'POST', '/runs', run, bounded(signal)),
+    acknowledge: (seq, signal) => callJson(endpoint, 'POST', '/ack', { seq }, bounded(signal)),
+    async *events(after, signal) {
+      const response = await within(
+        'a runner to tell its events',
+        CALL_MS,
+        fetchFrom(endpoint, { method: 'GET', path: `/events?after=${after}` }, signal),
+        signal,
+      )
+      if (response.statusCode !== 200) throw new Error(`the runner answered ${response.statusCode} when it was asked for its events`)
+      let last = after
+      let pieces: Buffer[] = []
+      let length = 0
+      for await (const chunk of response as AsyncIterable<Buffer>) {
+        pieces.push(chunk)
+        length += chunk.length
+        if (chunk.includes(0x0a)) {
+          const text = Buffer.concat(pieces)
+          const end = text.lastIndexOf(0x0a) + 1
+          pieces = [text.subarray(end)]
+          length = text.length - end
+          const events = read(text.toString('utf8', 0, end - 1), last)
+          last += events.length
+          yield events
+          if (events.some(({ type }) => type !== 'log')) return
+        }
+        if (length > MAX_EVENT_BYTES) throw new Error(`an event of the runner is longer than ${MAX_EVENT_BYTES} bytes`)
+      }
+      throw new Error('the runner ended before it had told all')
+    },
+  }
+}
+
+function read(lines: string, last: number): RunnerEvent[] {
+  const events = lines.split('\n').map((line) => storable(RunnerEvent.parse(JSON.parse(line))))
+  const wrong = events.findIndex(({ seq }, at) => seq !== last + 1 + at)
+  if (wrong !== -1) throw new Error(`event ${events[wrong]!.seq} of the runner came where ${last + 1 + wrong} was due`)
+  return events
+}
+
+/** What a runner says as the store can hold it: times that are some, lines no longer than any may be, no U+0000. */
+function storable(event: RunnerEvent): RunnerEvent {
+  const now = Date.now()
+  const at = Date.parse(event.at)
+  const told = at <= now && at >= now - MAX_AGE_MS ? event.at : now
+  const text = (value: string) => value.replaceAll('\0', '\ufffd').toWellFormed()
+  const common = { ...event, at: new Date(told).toISOString() }
+  switch (common.type) {
+    case 'log':
+      return { ...common, line: text(cut(common.line)) }
+    case 'failed':
+      return { ...common, reason: text(cut(common.reason)) }
+    case 'result':
+      return { ...common, output: common.output === null ? null : text(common.output), reason: common.reason === null ? null : text(cut(common.reason)) }
+    default:
+      return common
+  }
+}
+
+const cut = (line: string): string =>
+  Buffer.byteLength(line) <= MAX_LOG_LINE ? line : new TextDecoder().decode(Buffer.from(line).subarray(0, MAX_LOG_LINE), { stream: true })
+
+function messageOf(text: string): string {
+  try {
+    return String((JSON.parse(text) as { message: unknown }).message)
+  } catch {
+    return text
+  }
+}
+
+async function shortText(response: AsyncIterable<Buffer>): Promise<string> {
+  let text = ''
+  for await (const chunk of response) {
+    text += chunk.toString()
+    if (text.length > 2000) break
+  }
+  return text.slice(0, 2000)
+}

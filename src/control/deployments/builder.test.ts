@@ -1,0 +1,297 @@
+// Builds below HTTP: what a restart, a crash, a slow or hostile build, and a database in trouble make of them.
+import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { sql } from 'kysely'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { deployParts, fakeApps, HOST, startAppHost, type AppHost, type Deploy } from '../../../test/support/apps.ts'
+import { newId } from '../../base/ids.ts'
+import { silentLog } from '../../base/log.ts'
+import { until } from '../../base/wait.ts'
+import { mount } from '../../http/mount.ts'
+import type { FormPart } from '../../http/route.ts'
+import { makeServer } from '../../http/server.ts'
+import type { Instance } from '../../instances/driver.ts'
+import { appendEvents } from '../../store/events.ts'
+import { runnerClient } from '../apps/runner-client.ts'
+import { deployments as contract } from './contract.ts'
+import type { Deployments } from './deployments.ts'
+import { deploymentHandlers } from './handlers.ts'
+import { moveDeployment } from './lifecycle.ts'
+
+const NOTICE_MS = 10_000
+const signal = new AbortController().signal
+
+let host: AppHost
+beforeAll(async () => {
+  host = await startAppHost()
+})
+afterAll(() => host[Symbol.asyncDispose]())
+const services: Deployments[] = []
+afterEach(async () => {
+  await Promise.all(services.splice(0).map((service) => service[Symbol.asyncDispose]()))
+  await host.db.deleteFrom('deployments').execute()
+  rmSync(join(host.paths.objects, 'archives'), { recursive: true, force: true })
+})
+
+function service(settings: Parameters<AppHost['service']>[0] = {}): Deployments {
+  const made = host.service(settings)
+  services.push(made)
+  return made
+}
+/** A service as the next start makes it. */
+async function restarted(settings: Parameters<AppHost['service']>[0] = {}): Promise<{ deployments: Deployments; rest: Instance[] }> {
+  const deployments = service(settings)
+  const rest = await deployments.adopt(await host.driver.apps.list())
+  deployments.start()
+  return { deployments, rest }
+}
+const row = (id: string) => host.db.selectFrom('deployments').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+const reaches = (id: string, state: string) =>
+  until(`deployment ${id} to be ${state}`, NOTICE_MS, async () => ((await row(id)).state === state ? row(id) : false))
+const lines = async (id: string) =>
+  (await host.db.selectFrom('app_events').select('line').where('deployment_id', '=', id).where('kind', '=', 'log').orderBy('id').execute()).map(
+    ({ line }) => line,
+  )
+const hasCode = (id: string) => existsSync(join(host.paths.apps, id))
+const hasArchive = (id: string) => existsSync(join(host.paths.objects, 'archives', id))
+const cleaned = (id: string) => until('the rest of it to go', NOTICE_MS, async () => (await row(id)).secrets === null)
+const create = async (deployments: Deployments, what: Deploy = {}) => (await deployments.create(deployParts(what), signal)).id
+
+/** A build as a service that was killed has left it: in progress, its sandbox alive and done, `read` of its events written down. */
+async function leftBuild(what: Deploy, read: number, hasArchiveWhole = true): Promise<string> {
+  const before = service()
+  const id = await create(before, what)
+  await moveDeployment(host.db, id, 'in_progress', null, { attempts: 1 })
+  const source = { type: 'archive', entrypoint: 'index.ts' } as const
+  const runner = { id, kind: 'build', source, env: await before.environment(id), memoryMb: 1, logLevel: 'info' } as const
+  const instance = await host.driver.apps.start({ id, deployment: id, apiPort: 1, runner }, signal)
+  if (!hasArchiveWhole) return id
+  const client = runnerClient(instance.agent)
+  await client.sendArchive(Readable.from(['zip']), signal)
+  for await (const events of client.events(0, signal)) {
+    const kept = events.slice(0, read).flatMap((event) => (event.type === 'log' ? [{ kind: 'log' as const, line: event.line }] : []))
+    await appendEvents(host.db, id, null, kept)
+    await host.db.updateTable('deployments').set({ runner_seq: read }).where('id', '=', id).execute()
+    break
+  }
+  return id
+}
+
+describe('a restart in the middle of a build', () => {
+  const env = { FAKE_LOGS: '["one","two","three"]', ...fakeApps({ restarted: ['x'] }) }
+
+  test('goes on with it where it was, when its sandbox has outlived the service: no line is lost, none is there twice', async () => {
+    const id = await leftBuild({ env }, 2)
+    const { rest } = await restarted()
+    expect(await reaches(id, 'running')).toMatchObject({ attempts: 1 })
+    expect([await lines(id), rest]).toEqual([['one', 'two', 'three'], []])
+    await until('its sandbox to go', NOTICE_MS, () => !readdirSync(host.paths.appSandboxes).includes(id))
+  })
+
+  test('builds it again when its sandbox is gone, and says so', async () => {
+    const id = await leftBuild({ env }, 2)
+    await Promise.all((await host.driver.apps.list()).map((instance) => instance[Symbol.asyncDispose]()))
+    await restarted()
+    expect(await reaches(id, 'running')).toMatchObject({ attempts: 2 })
+    expect(await lines(id)).toEqual(['one', 'two', 'The build was interrupted and begins again.', 'one', 'two', 'three'])
+  })
+
+  test('builds it again when its archive may not have arrived whole', async () => {
+    const id = await leftBuild({ env }, 0, false)
+    await restarted()
+    expect(await reaches(id, 'running')).toMatchObject({ attempts: 2 })
+  })
+
+  test('twice is the end of it: it fails and says why', async () => {
+    const id = await leftBuild({ env }, 2)
+    await Promise.all((await host.driver.apps.list()).map((instance) => instance[Symbol.asyncDispose]()))
+    await host.db.updateTable('deployments').set({ attempts: 2 }).where('id', '=', id).execute()
+    await restarted()
+    expect((await reaches(id, 'failed')).status_reason).toBe('the build was interrupted twice by a restart of the service')
+    await cleaned(id)
+    expect([hasCode(id), hasArchive(id)]).toEqual([false, false])
+  })
+
+  test('leaves the sandboxes of others to others', async () => {
+    const runner = { id: 'other', kind: 'run', env: {}, memoryMb: 1, logLevel: 'info' } as const
+    const other = await host.driver.apps.start({ id: newId(), deployment: 'x', apiPort: 1, runner }, signal)
+    const { rest } = await restarted()
+    expect(rest.map(({ id }) => id)).toEqual([other.id])
+    await other[Symbol.asyncDispose]()
+  })
+
+  test('by a stop ends the build, and the next start does it', async () => {
+    const { deployments } = await restarted()
+    const id = await create(deployments, { env: { ...env, FAKE_HANG: '1' } })
+    await until('the build to say something', NOTICE_MS, async () => (await lines(id)).length > 0)
+    await deployments[Symbol.asyncDispose]()
+    expect([(await row(id)).state, readdirSync(host.paths.appSandboxes)]).toEqual(['in_progress', []])
+    const { deployments: next } = await restarted()
+    await until('the build to begin again', NOTICE_MS, async () => (await row(id)).attempts === 2)
+    await next.delete(id)
+    expect(await row(id)).toMatchObject({ state: 'failed', status_reason: 'it was deleted', secrets: null })
+  })
+})
+
+describe('a build', () => {
+  test('that takes too long fails, and nothing of it runs on', async () => {
+    const { deployments } = await restarted({ buildMs: 300 })
+    const id = await create(deployments, { env: { FAKE_HANG: '1' } })
+    expect((await reaches(id, 'failed')).status_reason).toMatch(/^the build took longer than \d+ minutes$/)
+    expect(readdirSync(host.paths.appSandboxes)).toEqual([])
+  })
+
+  test('whose sandbox ends fails and says so', async () => {
+    const { deployments } = await restarted()
+    const id = await create(deployments, { env: { FAKE_HANG: '1' } })
+    await until('the build to say something', NOTICE_MS, async () => (await lines(id)).length > 0)
+    await Promise.all((await host.driver.apps.list()).map((instance) => instance[Symbol.asyncDispose]()))
+    expect((await reaches(id, 'failed')).status_reason).toBe('the build ended unexpectedly (was ended)')
+  })
+
+  test('whose archive cannot be used fails with what is wrong with it', async () => {
+    const { deployments } = await restarted()
+    const id = await create(deployments, { env: { FAKE_REFUSE: 'the zip has no end' } })
+    expect((await reaches(id, 'failed')).status_reason).toBe('the zip has no end')
+  })
+
+  test('whose archive is gone fails and says so', async () => {
+    const deployments = service()
+    const id = await create(deployments)
+    rmSync(join(host.paths.objects, 'archives', id))
+    deployments.start()
+    expect((await reaches(id, 'failed')).status_reason).toBe('its archive is gone')
+  })
+
+  test('that finds no place to run fails, and the log has the reason', async () => {
+    const sandboxes = { ...host.driver.apps, start: () => Promise.reject(new Error('no room')) }
+    const { deployments } = await restarted({ sandboxes })
+    const id = await create(deployments)
+    expect((await reaches(id, 'failed')).status_reason).toBe('the build could not be started: the service has no place for it to run')
+    expect(host.logged.at(-1)).toMatchObject({ level: 'error', fields: { deployment: id } })
+  })
+
+  test.each(['app_events', 'app_versions'])(
+    'goes on when the database does not take rows of %s at first: no line is lost, none is there twice',
+    async (table) => {
+      await sql`create sequence trouble`.execute(host.db)
+      await sql`create function fail_twice() returns trigger language plpgsql as
+      $$ begin if nextval('trouble') in (2, 3) then raise 'in trouble'; end if; return new; end $$`.execute(host.db)
+      await sql`create trigger fail_twice before insert on ${sql.table(table)} for each row execute function fail_twice()`.execute(host.db)
+      try {
+        const { deployments } = await restarted()
+        const id = await create(deployments, { env: { FAKE_LOGS: '["one","two"]', ...fakeApps({ first: ['x'], second: ['y'] }) } })
+        await reaches(id, 'running')
+        expect([await lines(id), (await row(id)).attempts]).toEqual([['one', 'two'], 1])
+      } finally {
+        await sql`drop function fail_twice cascade`.execute(host.db)
+        await sql`drop sequence trouble`.execute(host.db)
+      }
+    },
+  )
+
+  test('gets its variables, and ours over them', async () => {
+    const deployments = service({ apiPort: () => 4321 })
+    const mine = { GREETING: 'hello', KERNEL_API_KEY: 'mine', KERNEL_BASE_URL: 'http://x', ENTRYPOINT_RELPATH: 'x', __proto__x: 'y' }
+    const id = await create(deployments, { entrypoint: 'src/app.ts', env: mine })
+    const environment = await deployments.environment(id)
+    expect(environment).toEqual({
+      ...mine,
+      KERNEL_API_KEY: expect.stringMatching(/^cob_/) as string,
+      KERNEL_BASE_URL: 'http://127.0.0.1:4321',
+      ENTRYPOINT_RELPATH: 'src/app.ts',
+    })
+  })
+})
+
+describe('an upload', () => {
+  const parts = async function* (content: Readable): AsyncGenerator<FormPart> {
+    yield { name: 'entrypoint_rel_path', value: 'index.ts' }
+    yield { name: 'file', filename: 'a.zip', content }
+  }
+
+  test('larger than allowed is refused with 413, and nothing of it is kept', async () => {
+    const deployments = service({ maxArchiveBytes: 100_000 })
+    const big = Readable.from(Array.from({ length: 20 }, () => Buffer.alloc(10_000)))
+    await expect(deployments.create(parts(big), signal)).rejects.toMatchObject({ status: 413 })
+    const fits = Readable.from(Array.from({ length: 10 }, () => Buffer.alloc(10_000)))
+    const { id } = await deployments.create(parts(fits), signal)
+    expect(readdirSync(join(host.paths.objects, 'archives'))).toEqual([id])
+  })
+
+  test('larger than allowed is answered over HTTP, also while it is still being sent', async () => {
+    const context = makeServer({ log: silentLog, authenticate: async () => undefined })
+    mount(context, contract, deploymentHandlers(service({ maxArchiveBytes: 100_000 })))
+    await context.app.listen({ host: '127.0.0.1', port: 0 })
+    const url = `http://127.0.0.1:${(context.app.server.address() as AddressInfo).port}/deployments`
+    try {
+      for (const bytes of [100_001, 8_000_000]) {
+        const form = new FormData()
+        form.set('entrypoint_rel_path', 'index.ts')
+        form.set('file', new Blob([new Uint8Array(bytes)]), 'a.zip')
+        const response = await fetch(url, { method: 'POST', body: form })
+        expect([response.status, await response.json()]).toMatchObject([413, { code: 'payload_too_large' }])
+      }
+    } finally {
+      await context.app.close()
+    }
+    expect(readdirSync(join(host.paths.objects, 'archives'))).toEqual([])
+  })
+
+  test('whose caller leaves behind the archive is forgotten', async () => {
+    const deployments = service()
+    const caller = new AbortController()
+    const leaving = async function* (): AsyncGenerator<FormPart> {
+      yield* parts(Readable.from([Buffer.from('zip')]))
+      caller.abort(new Error('left'))
+    }
+    await expect(deployments.create(leaving(), caller.signal)).rejects.toThrow('left')
+    expect([readdirSync(join(host.paths.objects, 'archives')), await host.db.selectFrom('deployments').selectAll().execute()]).toEqual([[], []])
+  })
+})
+
+test('secrets are nowhere in the database in clear, nor in what is logged', async () => {
+  const { deployments } = await restarted()
+  const secrets = ['s3cret-of-a-file', 'ghp_s3cretOfGit', 's3cret-of-git']
+  const id = await create(deployments, { env: { PASSWORD: secrets[0]! } })
+  const git = async function* (): AsyncGenerator<FormPart> {
+    const auth = { method: 'github_token', token: secrets[1] }
+    yield { name: 'source', value: JSON.stringify({ type: 'github', url: 'https://github.com/a/b', ref: 'main', entrypoint: 'x.py', auth }) }
+    yield { name: 'env_vars', value: JSON.stringify({ PASSWORD: secrets[2], FAKE_FAIL: 'x' }) }
+  }
+  const other = (await deployments.create(git(), signal)).id
+  const key = (await deployments.environment(id)).KERNEL_API_KEY!
+  const isNowhere = async () => {
+    const tables = await sql<{ name: string }>`select table_name as name from information_schema.tables where table_schema = 'public'`.execute(host.db)
+    expect(tables.rows.length).toBeGreaterThan(5)
+    for (const { name } of tables.rows) {
+      const { rows } = await sql<{ text: string }>`select t::text as text from ${sql.table(name)} t`.execute(host.db)
+      // Bytes are shown as hex.
+      for (const text of rows.flatMap((found) => [found.text, Buffer.from(/\\x([0-9a-f]+)/.exec(found.text)?.[1] ?? '', 'hex').toString('latin1')]))
+        for (const secret of [...secrets, key]) expect(text).not.toContain(secret)
+    }
+    const told = JSON.stringify(host.logged, (_, value: unknown) => (value instanceof Error ? String(value.stack) : value))
+    for (const secret of [...secrets, key]) expect(told).not.toContain(secret)
+  }
+  await isNowhere()
+  await reaches(id, 'running')
+  await reaches(other, 'failed')
+  await isNowhere()
+})
+
+test('code that belongs to nothing alive is removed at a start', async () => {
+  const stray = newId()
+  mkdirSync(join(host.paths.apps, stray))
+  await restarted()
+  await until('it to go', NOTICE_MS, () => !hasCode(stray))
+})
+
+test('a build of another machine is left to it', async () => {
+  const elsewhere = service({ host: 'elsewhere' })
+  const id = await create(elsewhere)
+  const { deployments } = await restarted()
+  await reaches(await create(deployments), 'running')
+  expect([(await row(id)).state, (await row(id)).host, HOST]).toEqual(['queued', 'elsewhere', 'here'])
+})

@@ -1,0 +1,315 @@
+// Builds deployments, one at a time: a sandbox each, whose runner's events are written down and then acknowledged.
+import { sql } from 'kysely'
+import type { Log } from '../../base/log.ts'
+import { Bell } from '../../base/bell.ts'
+import { sleep, within } from '../../base/wait.ts'
+import type { AppSandboxes, Instance } from '../../instances/driver.ts'
+import type { RunnerEvent, Source } from '../../runner/contract.ts'
+import type { Db } from '../../store/db.ts'
+import { appendEvents, lockEvents } from '../../store/events.ts'
+import type { Objects } from '../../store/objects.ts'
+import { ArchiveRefused, runnerClient, type RunnerClient } from '../apps/runner-client.ts'
+import { moveDeployment } from './lifecycle.ts'
+import { release } from './release.ts'
+import { nextToBuild, type DeploymentRow, type Secrets } from './rows.ts'
+import { cloneUrl } from './source.ts'
+
+/** A runner ends its build after 15 minutes by itself; this is for one that does not. */
+const BUILD_MS = 16 * 60_000
+const MAX_ATTEMPTS = 2
+/** A build may print for ever; what is kept of it is bounded. */
+const MAX_BUILD_LOG_BYTES = 32 * 1024 * 1024
+/** The queue is looked at this often even if nobody rings. */
+const LOOK_AGAIN_MS = 5_000
+const RETRY_MS = 1_000
+/** A runner that is alive and yet cannot be read, times in a row. */
+const MAX_UNREADABLE = 5
+/** From the end of a connection to the news that its sandbox has ended. */
+const EXIT_NEWS_MS = 3_000
+
+export interface BuilderSettings {
+  db: Db
+  objects: Objects
+  sandboxes: AppSandboxes
+  host: string
+  apiPort: () => number
+  gitBase: string
+  memoryMb: number
+  logLevel: string
+  log: Log
+  secrets: (row: DeploymentRow) => Secrets
+  environment: (row: DeploymentRow) => Record<string, string>
+  /** Told of a build that went well, when its sandbox is gone. */
+  onRunning: (id: string, superseded: string[]) => Promise<void>
+  /** Told of a build that failed, when its sandbox is gone. */
+  onFailed: (id: string) => Promise<void>
+  buildMs?: number | undefined
+}
+
+/** What a build has come to; undefined when the deployment is no longer being built. */
+type Outcome = { superseded: string[] } | { failed: string } | undefined
+
+/** The database did not take what the runner said; the runner still has it. */
+class NotKept extends Error {}
+/** Why a build failed, in words for its caller. */
+class BuildFailed extends Error {}
+
+export class Builder {
+  readonly #settings: BuilderSettings
+  readonly #bell = new Bell()
+  readonly #stop = new AbortController()
+  /** Sandboxes of the last service, until their turn. */
+  readonly #adopted = new Map<string, Instance>()
+  #current: { id: string; end: AbortController; done: Promise<void> } | undefined
+  #running: Promise<void> | undefined
+
+  constructor(settings: BuilderSettings) {
+    this.#settings = settings
+  }
+
+  adopt(instance: Instance): void {
+    this.#adopted.set(instance.id, instance)
+  }
+
+  start(): void {
+    this.#running ??= this.#run()
+  }
+
+  /** Says that there is something to build. */
+  wake(): void {
+    this.#bell.ring()
+  }
+
+  /** Ends the build of a deployment, if it is under way; its row is the caller's to move. */
+  async end(id: string): Promise<void> {
+    if (this.#current?.id === id) {
+      this.#current.end.abort(new Error('the deployment was deleted'))
+      await this.#current.done
+    }
+    const adopted = this.#adopted.get(id)
+    this.#adopted.delete(id)
+    await adopted?.[Symbol.asyncDispose]()
+  }
+
+  /** Ends the build that is under way; the next start begins it again. */
+  async stop(): Promise<void> {
+    this.#stop.abort(new Error('the service stops'))
+    await this.#running
+    await Promise.all([...this.#adopted.values()].map((instance) => instance[Symbol.asyncDispose]()))
+  }
+
+  async #run(): Promise<void> {
+    const { db, host, log } = this.#settings
+    const { signal } = this.#stop
+    while (!signal.aborted) {
+      // Heard from before the look on, so that nothing falls between.
+      const rung = this.#bell.heard(AbortSignal.any([signal, AbortSignal.timeout(LOOK_AGAIN_MS)])).catch(() => {})
+      try {
+        const row = await nextToBuild(db, host)
+        if (!row) await rung
+        else if (!signal.aborted) await this.#take(row)
+      } catch (err) {
+        log.error({ err }, 'a build could not be written down; it is tried again')
+        await sleep(RETRY_MS, signal).catch(() => {})
+      }
+    }
+  }
+
+  async #take(row: DeploymentRow): Promise<void> {
+    const { onFailed, onRunning, db, log } = this.#settings
+    const done = Promise.withResolvers<void>()
+    const end = new AbortController()
+    this.#current = { id: row.id, end, done: done.promise }
+    let outcome: Outcome
+    try {
+      outcome = await this.#build(row, end.signal)
+      if (outcome && 'failed' in outcome && (await moveDeployment(db, row.id, 'failed', outcome.failed)) === undefined) outcome = undefined
+    } finally {
+      this.#current = undefined
+      done.resolve()
+    }
+    if (outcome === undefined) return
+    const told = 'failed' in outcome ? onFailed(row.id) : onRunning(row.id, outcome.superseded)
+    await told.catch((err: unknown) => log.error({ err, deployment: row.id }, 'what a build leaves could not be put in order yet'))
+  }
+
+  async #build(row: DeploymentRow, ended: AbortSignal): Promise<Outcome> {
+    const { buildMs = BUILD_MS, log } = this.#settings
+    const tooLong = AbortSignal.timeout(buildMs)
+    const signal = AbortSignal.any([this.#stop.signal, ended, tooLong])
+    let outcome: Outcome
+    try {
+      await using scope = new AsyncDisposableStack()
+      const adopted = await this.#begin(row)
+      if (adopted === false) return undefined
+      const instance = scope.use(adopted ?? (await this.#startSandbox(row, signal)))
+      const client = runnerClient(instance.agent)
+      if (!adopted) await this.#sendArchive(row, client, instance, signal)
+      outcome = await this.#watch(row.id, adopted ? row.runner_seq : 0, client, instance, signal)
+    } catch (error) {
+      if (outcome !== undefined) log.error({ err: error, deployment: row.id }, "a build's sandbox could not be removed")
+      else if (tooLong.aborted) return { failed: `the build took longer than ${Math.round(buildMs / 60_000)} minutes` }
+      else if (signal.aborted) return undefined
+      else if (error instanceof BuildFailed) return { failed: error.message }
+      else throw error
+    }
+    return outcome
+  }
+
+  /** Notes that a build begins, or begins again. The sandbox of one that goes on; undefined for a new one; false when there is nothing to build. */
+  async #begin(row: DeploymentRow): Promise<Instance | undefined | false> {
+    const { db, log } = this.#settings
+    const adopted = this.#adopted.get(row.id)
+    if (row.state === 'queued') {
+      const columns = { attempts: 1, runner_seq: 0 }
+      return (await moveDeployment(db, row.id, 'in_progress', null, columns)) === undefined ? false : undefined
+    }
+    // One that has said nothing yet may not have got its archive whole.
+    if (adopted && (row.archive === null || row.runner_seq > 0)) {
+      log.info({ deployment: row.id }, 'a build that outlived the last service goes on')
+      this.#adopted.delete(row.id)
+      return adopted
+    }
+    await adopted?.[Symbol.asyncDispose]()
+    this.#adopted.delete(row.id)
+    if (row.attempts >= MAX_ATTEMPTS) throw new BuildFailed('the build was interrupted twice by a restart of the service')
+    return db.transaction().execute(async (tx) => {
+      await appendEvents(tx, row.id, null, [{ kind: 'log', line: 'The build was interrupted and begins again.' }])
+      const { numUpdatedRows } = await tx
+        .updateTable('deployments')
+        .set({ attempts: row.attempts + 1, runner_seq: 0 })
+        .where('id', '=', row.id)
+        .where('state', '=', 'in_progress')
+        .where('deleted_at', 'is', null)
+        .executeTakeFirstOrThrow()
+      return numUpdatedRows === 0n ? false : undefined
+    })
+  }
+
+  async #startSandbox(row: DeploymentRow, signal: AbortSignal): Promise<Instance> {
+    const { sandboxes, apiPort, environment, memoryMb, logLevel, log } = this.#settings
+    const runner = { id: row.id, kind: 'build' as const, source: this.#source(row), env: environment(row), memoryMb, logLevel }
+    try {
+      return await sandboxes.start({ id: row.id, deployment: row.id, runner, apiPort: apiPort() }, signal)
+    } catch (err) {
+      signal.throwIfAborted()
+      log.error({ err, deployment: row.id }, 'a build did not start')
+      throw new BuildFailed('the build could not be started: the service has no place for it to run')
+    }
+  }
+
+  #source(row: DeploymentRow): Source {
+    const { secrets, gitBase } = this.#settings
+    const entrypoint = row.entrypoint_rel_path ?? ''
+    if (row.source_type !== 'github') return { type: 'archive', entrypoint }
+    const url = cloneUrl(row.source_url ?? '', gitBase)
+    if (url === undefined) throw new BuildFailed(`source.url is not below ${gitBase}, where this service clones from`)
+    const { token } = secrets(row)
+    return { type: 'git', url, ref: row.source_ref ?? '', entrypoint, ...(row.source_path && { path: row.source_path }), ...(token && { token }) }
+  }
+
+  async #sendArchive(row: DeploymentRow, client: RunnerClient, instance: Instance, signal: AbortSignal): Promise<void> {
+    if (row.archive === null) return
+    const archive = await this.#settings.objects.get(row.archive)
+    if (!archive) throw new BuildFailed('its archive is gone')
+    try {
+      await client.sendArchive(archive.content, signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (error instanceof ArchiveRefused) throw new BuildFailed(error.message)
+      throw (await endOf(instance)) ?? new BuildFailed(`the build could not take its archive: ${(error as Error).message}`)
+    } finally {
+      archive.content.destroy()
+    }
+  }
+
+  /** Reads the runner's events from behind `seq` until its last. */
+  async #watch(id: string, seq: number, client: RunnerClient, instance: Instance, signal: AbortSignal): Promise<Outcome> {
+    const { log } = this.#settings
+    const keep = this.#keeper(id)
+    for (let unreadable = 0; ;) {
+      try {
+        for await (const events of client.events(seq, signal)) {
+          const kept = await keep(events).catch((err: unknown) => {
+            throw new NotKept('events of a build could not be written down', { cause: err })
+          })
+          if (kept !== 'goes on') return kept
+          seq = events.at(-1)?.seq ?? seq
+          unreadable = 0
+          // Not heard, it costs the runner memory, and it will be told the next time.
+          await client.acknowledge(seq, signal).catch(() => {})
+        }
+      } catch (error) {
+        signal.throwIfAborted()
+        if (error instanceof NotKept) log.warn({ err: error.cause, deployment: id }, error.message)
+        else {
+          const end = await endOf(instance)
+          if (end) throw end
+          log.warn({ err: error, deployment: id }, 'a build cannot be read')
+          if (++unreadable >= MAX_UNREADABLE) throw new BuildFailed(`the build cannot be followed: ${(error as Error).message.slice(0, 500)}`)
+        }
+        await sleep(RETRY_MS, signal)
+      }
+    }
+  }
+
+  /** Writes down what a runner says, and how far it has been read, in one transaction; its last event decides. */
+  #keeper(id: string): (events: RunnerEvent[]) => Promise<Outcome | 'goes on'> {
+    const { db } = this.#settings
+    let left = MAX_BUILD_LOG_BYTES
+    const lineOf = (event: RunnerEvent) => {
+      if (event.type !== 'log' || left < 0) return []
+      left -= event.line.length
+      const line = left < 0 ? 'More of what the build prints is not kept.' : event.line
+      return [{ kind: 'log' as const, line, at: event.at }]
+    }
+    return async (events) => {
+      const logs = events.filter(({ type }) => type === 'log')
+      if (logs.length > 0) {
+        const before = left
+        const write = async (tx: Db) => {
+          await sql`select ${lockEvents(sql`${id}`)}`.execute(tx)
+          const row = await tx.selectFrom('deployments').select(['state', 'runner_seq']).where('id', '=', id).forNoKeyUpdate().executeTakeFirst()
+          if (row?.state !== 'in_progress') return false
+          // What was written and then not acknowledged is told again.
+          const fresh = logs.filter(({ seq }) => seq > row.runner_seq)
+          await appendEvents(tx, id, null, fresh.flatMap(lineOf))
+          await tx
+            .updateTable('deployments')
+            .set({ runner_seq: logs.at(-1)!.seq })
+            .where('id', '=', id)
+            .execute()
+          return true
+        }
+        const isThere = await db
+          .transaction()
+          .execute(write)
+          .catch((error: unknown) => {
+            left = before // the same lines come again
+            throw error
+          })
+        if (!isThere) return undefined
+      }
+      const last = events.find(({ type }) => type !== 'log')
+      switch (last?.type) {
+        case undefined:
+          return 'goes on'
+        case 'loaded': {
+          const released = await db.transaction().execute((tx) => release(tx, id, last.apps))
+          return released === undefined || released.ok ? released : { failed: released.reason }
+        }
+        case 'failed':
+          return { failed: last.reason }
+        default:
+          return { failed: 'the runner of the build told of a run' }
+      }
+    }
+  }
+}
+
+/** Why the sandbox has ended, if it has. */
+const endOf = (instance: Instance): Promise<BuildFailed | undefined> =>
+  within('the end of a sandbox', EXIT_NEWS_MS, instance.exited).then(
+    ({ reason }) => new BuildFailed(`the build ended unexpectedly (${reason})`),
+    () => undefined,
+  )

@@ -1,0 +1,236 @@
+// The rules of deployments: made of a form, built in their turn, listed, followed, deleted.
+import { setInterval } from 'node:timers/promises'
+import { sql } from 'kysely'
+import { newId } from '../../base/ids.ts'
+import type { Log } from '../../base/log.ts'
+import type { Sealer } from '../../base/sealed.ts'
+import { fault } from '../../http/fault.ts'
+import type { FormPart, Page } from '../../http/route.ts'
+import type { AppSandboxes, Instance } from '../../instances/driver.ts'
+import type { Db } from '../../store/db.ts'
+import type { AppEvent, EventBells } from '../../store/events.ts'
+import type { Objects } from '../../store/objects.ts'
+import { follow } from '../apps/follow.ts'
+import { mintDeploymentKey } from '../org/keys.ts'
+import { Builder } from './builder.ts'
+import type { Deployment, DeploymentEvent } from './contract.ts'
+import { makeEndings } from './endings.ts'
+import { deploymentLifecycle, type DeploymentState } from './lifecycle.ts'
+import { findDeployment, listDeployments, record, type DeploymentFilter, type DeploymentRow, type Secrets } from './rows.ts'
+import { MAX_ARCHIVE_BYTES, readUpload } from './upload.ts'
+
+/** Between two looks at what has been left undone. */
+const TIDY_MS = 60_000
+const PURGE_MS = 24 * 3_600_000
+
+export interface DeploymentsSettings {
+  db: Db
+  bells: EventBells
+  objects: Objects
+  sealer: Sealer
+  sandboxes: AppSandboxes
+  /** This machine: it builds and runs what is deployed here. */
+  host: string
+  /** Our port on the loopback, known once we listen. */
+  apiPort: () => number
+  gitBase: string
+  memoryMb: number
+  logLevel: string
+  log: Log
+  /** Ends every run of a deployment and returns when none runs any more. */
+  endRuns: (deploymentId: string, reason: string) => Promise<void>
+  /** Told when a deployment has begun to run. */
+  onRunning?: (deploymentId: string) => void
+  maxArchiveBytes?: number
+  /** Longest time of a build, from our side. */
+  buildMs?: number
+  heartbeatMs?: number
+}
+
+export interface Deployments extends AsyncDisposable {
+  create(parts: AsyncIterable<FormPart>, signal: AbortSignal): Promise<Deployment>
+  get(id: string): Promise<Deployment>
+  list(filter: DeploymentFilter): Promise<Page<Deployment>>
+  delete(id: string): Promise<void>
+  follow(id: string, since: Date | undefined, lastEventId: string | string[] | undefined, signal: AbortSignal): Promise<AsyncIterable<DeploymentEvent>>
+  /** The variables of a deployment's code: the caller's own, and over them those that we set. */
+  environment(deploymentId: string): Promise<Record<string, string>>
+  /** Stops a superseded deployment when nothing runs on it any more: to be called at the end of every run. Twice is once. */
+  retire(deploymentId: string): Promise<void>
+  /** After a start: takes the builds among the sandboxes that outlived the last service, and gives back the others. */
+  adopt(found: Instance[]): Promise<Instance[]>
+  /** Begins to build, and to look after what has been left undone. */
+  start(): void
+}
+
+/** Disposing ends the build that is under way; the next start begins it again. */
+export function makeDeployments(settings: DeploymentsSettings): Deployments {
+  const { db, bells, objects, sealer, host, gitBase, log, apiPort } = settings
+  const stop = new AbortController()
+  let background: Promise<void> | undefined
+
+  const secrets = (row: DeploymentRow): Secrets => {
+    if (row.secrets === null) throw new Error(`deployment ${row.id} has ended; its secrets are gone`)
+    return JSON.parse(sealer.open(row.secrets, row.id)) as Secrets
+  }
+  const environment = (row: DeploymentRow): Record<string, string> => {
+    const { env, key } = secrets(row)
+    return { ...env, KERNEL_API_KEY: key, KERNEL_BASE_URL: `http://127.0.0.1:${apiPort()}`, ENTRYPOINT_RELPATH: row.entrypoint_rel_path ?? '' }
+  }
+  const builder = new Builder({
+    ...settings,
+    secrets,
+    environment,
+    onFailed: (id) => endings.clean(id),
+    async onRunning(id, superseded) {
+      settings.onRunning?.(id)
+      for (const old of superseded) await endings.retire(old)
+    },
+  })
+  const endings = makeEndings({ ...settings, endBuild: (id) => builder.end(id) })
+
+  const find = async (id: string): Promise<DeploymentRow> => {
+    const row = await findDeployment(db, id)
+    if (!row || row.deleted_at !== null) throw fault.notFound('deployment', id)
+    return row
+  }
+
+  async function show(event: AppEvent): Promise<DeploymentEvent | undefined> {
+    const timestamp = event.at.toISOString()
+    if (event.kind === 'log') return { event: 'log', message: event.line ?? '', timestamp }
+    if (event.kind === 'app') return { event: 'app_version_summary', ...(event.data as object), timestamp } as DeploymentEvent
+    const row = await findDeployment(db, event.deployment_id)
+    // As it was then: the row may have gone on since.
+    return (
+      row && {
+        event: 'deployment_state',
+        deployment: record({ ...row, state: event.state as DeploymentState, status_reason: event.reason, updated_at: event.at }),
+        timestamp,
+      }
+    )
+  }
+
+  async function lookAfter(signal: AbortSignal): Promise<void> {
+    const attempt = (what: string, work: Promise<void>) => work.catch((err: unknown) => log.error({ err }, `${what} did not work`))
+    await attempt("checking what is there of deployments' code", endings.checkCode())
+    let purged = -Infinity
+    const round = async () => {
+      await attempt('looking after deployments', endings.tidy())
+      if (performance.now() - purged < PURGE_MS) return
+      purged = performance.now()
+      await attempt('removing what is old', endings.purge(signal))
+    }
+    await round()
+    for await (const _ of setInterval(TIDY_MS, undefined, { signal })) await round()
+  }
+
+  return {
+    async create(parts, signal) {
+      const id = newId()
+      const key = `archives/${id}`
+      await using scope = new AsyncDisposableStack()
+      scope.defer(() => objects.remove(key))
+      const upload = await readUpload(parts, { objects, key, gitBase, maxArchiveBytes: settings.maxArchiveBytes ?? MAX_ARCHIVE_BYTES }, signal)
+      signal.throwIfAborted()
+      const { archive, source, variables } = upload
+      await db.transaction().execute(async (tx) => {
+        await tx
+          .insertInto('deployments')
+          .values({
+            id,
+            host,
+            state: 'queued',
+            app_version: upload.version,
+            region: 'aws.us-east-1a',
+            entrypoint_rel_path: upload.entrypoint,
+            env_keys: JSON.stringify(Object.keys(variables)),
+            force: upload.force,
+            archive: archive?.key ?? null,
+            source_type: source ? 'github' : 'file',
+            source_url: source?.url ?? null,
+            source_ref: source?.ref ?? null,
+            source_path: source?.path ?? null,
+            source_checksum: archive?.sha256 ?? null,
+            status_reason: null,
+            app_name: null,
+            secrets: null,
+            finished_at: null,
+            deleted_at: null,
+          })
+          .execute()
+        const token = source?.auth?.token
+        const sealed: Secrets = { env: variables, key: await mintDeploymentKey(tx, id), ...(token && { token }) }
+        await tx
+          .updateTable('deployments')
+          .set({ secrets: sealer.seal(JSON.stringify(sealed), id) })
+          .where('id', '=', id)
+          .execute()
+      })
+      scope.move()
+      builder.wake()
+      return record(await find(id))
+    },
+
+    get: async (id) => record(await find(id)),
+
+    async list(filter) {
+      const rows = await listDeployments(db, filter)
+      return { items: rows.slice(0, filter.limit).map(record), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }
+    },
+
+    async delete(id) {
+      // Noted first and on its own: from here on it is not listed, no build of it is released, and a crash leaves it to be finished.
+      const row = await db
+        .updateTable('deployments')
+        .set({ deleted_at: sql`now()` })
+        .where('id', '=', id)
+        .where('deleted_at', 'is', null)
+        .returning('host')
+        .executeTakeFirst()
+      if (row === undefined) throw fault.notFound('deployment', id)
+      // Another machine finds the note the next time it looks after its own.
+      if (row.host === host) await endings.finishDeletion(id)
+    },
+
+    async follow(id, since, lastEventId, signal) {
+      const { created_at } = await find(id)
+      return follow<DeploymentEvent>({
+        db,
+        bells,
+        source: { deployment: id },
+        since,
+        lastEventId,
+        signal,
+        initial: { state: 'queued', at: created_at },
+        isLast: (state) => deploymentLifecycle.isTerminal(state as DeploymentState),
+        show,
+        ...(settings.heartbeatMs !== undefined && { heartbeatMs: settings.heartbeatMs }),
+      })
+    },
+
+    environment: async (deploymentId) => {
+      const row = await findDeployment(db, deploymentId)
+      if (!row) throw new Error(`there is no deployment ${deploymentId}`)
+      return environment(row)
+    },
+    retire: (deploymentId) => endings.retire(deploymentId),
+
+    async adopt(found) {
+      const rows = await db.selectFrom('deployments').select('id').where('host', '=', host).where('state', '=', 'in_progress').execute()
+      const building = new Set(rows.map(({ id }) => id))
+      for (const instance of found) if (building.has(instance.id)) builder.adopt(instance)
+      return found.filter(({ id }) => !building.has(id))
+    },
+
+    start() {
+      builder.start()
+      background ??= lookAfter(stop.signal).catch(() => {}) // ends by its signal only
+    },
+
+    async [Symbol.asyncDispose]() {
+      stop.abort(new Error('the service stops'))
+      await builder.stop()
+      await background
+    },
+  }
+}

@@ -1,0 +1,230 @@
+// The ends of deployments: superseded while something runs, deleted, lost, and what a crash has left half done.
+import { existsSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { deployParts, fakeApps, inShort, startAppHost, type AppHost, type Deploy } from '../../../test/support/apps.ts'
+import { newId } from '../../base/ids.ts'
+import { sleep, until } from '../../base/wait.ts'
+import { EVENT_ID } from '../../http/sse.ts'
+import type { Db } from '../../store/db.ts'
+import { appendEvents } from '../../store/events.ts'
+import type { DeploymentEvent } from './contract.ts'
+import type { Deployments } from './deployments.ts'
+import { moveDeployment } from './lifecycle.ts'
+
+const NOTICE_MS = 10_000
+const signal = new AbortController().signal
+const env = fakeApps({ app: ['go'] })
+
+let host: AppHost
+beforeAll(async () => {
+  host = await startAppHost()
+})
+afterAll(() => host[Symbol.asyncDispose]())
+const services: Deployments[] = []
+afterEach(async () => {
+  await Promise.all(services.splice(0).map((service) => service[Symbol.asyncDispose]()))
+  await host.db.deleteFrom('deployments').execute()
+})
+
+function started(settings: Parameters<AppHost['service']>[0] = {}): Deployments {
+  const made = host.service(settings)
+  services.push(made)
+  made.start()
+  return made
+}
+const find = (id: string) => host.db.selectFrom('deployments').selectAll().where('id', '=', id).executeTakeFirst()
+const row = async (id: string) => (await find(id))!
+const reaches = (id: string, state: string) =>
+  until(`deployment ${id} to be ${state}`, NOTICE_MS, async () => ((await row(id)).state === state ? row(id) : false))
+const hasCode = (id: string) => existsSync(join(host.paths.apps, id))
+const cleaned = (id: string) => until('the rest of it to go', NOTICE_MS, async () => (await row(id)).secrets === null)
+const hasKey = async (id: string) =>
+  (await host.db.selectFrom('api_keys').select('id').where('deployment_id', '=', id).where('deleted_at', 'is', null).execute()).length > 0
+async function deployed(deployments: Deployments, what: Deploy = { env }): Promise<string> {
+  const { id } = await deployments.create(deployParts(what), signal)
+  await reaches(id, 'running')
+  return id
+}
+async function startRun(deployment: string, db: Db = host.db): Promise<string> {
+  const id = newId()
+  const names = { app_name: 'app', version: 'latest', action_name: 'go' }
+  const rest = { state: 'running', is_async: true, timeout_seconds: 900, caller: 'x', request_hash: Buffer.alloc(1) }
+  await db
+    .insertInto('invocations')
+    .values({ id, deployment_id: deployment, ...names, ...rest } as never)
+    .execute()
+  return id
+}
+const endRun = (id: string) => host.db.updateTable('invocations').set({ state: 'succeeded', finished_at: new Date() }).where('id', '=', id).execute()
+const pointsAt = async () =>
+  (await host.db.selectFrom('app_versions').select('deployment_id').where('app_name', '=', 'app').execute()).map((found) => found.deployment_id)
+
+describe('a superseded deployment', () => {
+  test('on which something runs goes on, with its code and key, and is stopped when that ends', async () => {
+    const deployments = started()
+    const old = await deployed(deployments)
+    const run = await startRun(old)
+    const fresh = await deployed(deployments)
+    expect(await pointsAt()).toEqual([fresh])
+    await deployments.retire(old)
+    expect([(await row(old)).state, hasCode(old), await hasKey(old)]).toEqual(['running', true, true])
+    expect(await deployments.environment(old)).toHaveProperty('KERNEL_API_KEY')
+    await endRun(run)
+    await Promise.all([deployments.retire(old), deployments.retire(old)])
+    await deployments.retire(old)
+    expect([(await row(old)).state, hasCode(old), await hasKey(old), (await row(old)).secrets]).toEqual(['stopped', false, false, null])
+    expect((await row(fresh)).state).toBe('running')
+  })
+
+  test('for which a run is just being made waits for it', async () => {
+    const deployments = started()
+    const old = await deployed(deployments)
+    const made = Promise.withResolvers<void>()
+    const running = host.db.transaction().execute(async (tx) => {
+      const { deployment_id } = await tx.selectFrom('app_versions').select('deployment_id').where('app_name', '=', 'app').forShare().executeTakeFirstOrThrow()
+      await made.promise
+      return startRun(deployment_id, tx)
+    })
+    const { id: fresh } = await deployments.create(deployParts({ env }), signal)
+    await reaches(fresh, 'in_progress')
+    await sleep(200)
+    expect([(await row(fresh)).state, await pointsAt()]).toEqual(['in_progress', [old]])
+    made.resolve()
+    const run = await running
+    await reaches(fresh, 'running')
+    expect((await row(old)).state).toBe('running')
+    await endRun(run)
+    await deployments.retire(old)
+    expect((await row(old)).state).toBe('stopped')
+  })
+
+  test('is not retired while a version points at it', async () => {
+    const deployments = started()
+    const id = await deployed(deployments)
+    await deployments.retire(id)
+    expect((await row(id)).state).toBe('running')
+  })
+
+  test('whose supersession a crash has cut short is stopped by the next start', async () => {
+    const before = started()
+    const id = await deployed(before)
+    await before[Symbol.asyncDispose]()
+    await host.db.deleteFrom('app_versions').execute()
+    started()
+    await reaches(id, 'stopped')
+    await cleaned(id)
+  })
+})
+
+describe('deleting', () => {
+  test('ends the runs first, then the deployment', async () => {
+    const told: string[] = []
+    const endRuns = async (id: string, reason: string) => {
+      told.push(`${reason}: ${(await row(id)).state}`)
+      await host.db.updateTable('invocations').set({ state: 'failed', finished_at: new Date() }).where('deployment_id', '=', id).execute()
+    }
+    const deployments = started({ endRuns })
+    const id = await deployed(deployments)
+    await startRun(id)
+    await deployments.delete(id)
+    expect(told[0]).toBe('its deployment was deleted: running')
+    expect(await row(id)).toMatchObject({ state: 'stopped', status_reason: 'it was deleted', secrets: null, archive: null })
+    await expect(deployments.get(id)).rejects.toMatchObject({ status: 404 })
+  })
+
+  test('twice at the same time is once', async () => {
+    const deployments = started()
+    const id = await deployed(deployments)
+    const results = await Promise.allSettled([deployments.delete(id), deployments.delete(id)])
+    expect(results.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
+  })
+
+  test('that an error cuts short is finished by the next start', async () => {
+    const deployments = started({ endRuns: () => Promise.reject(new Error('cut short')) })
+    const id = await deployed(deployments)
+    await expect(deployments.delete(id)).rejects.toThrow('cut short')
+    await expect(deployments.get(id)).rejects.toMatchObject({ status: 404 })
+    started()
+    await reaches(id, 'stopped')
+    await cleaned(id)
+    expect([hasCode(id), await hasKey(id), await pointsAt()]).toEqual([false, false, []])
+  })
+
+  test('while it is being released leaves nothing running', async () => {
+    const deployments = started()
+    for (let round = 0; round < 10; round++) {
+      const { id } = await deployments.create(deployParts({ env }), signal)
+      await until('its turn', NOTICE_MS, async () => (await row(id)).state !== 'queued')
+      await sleep(round)
+      await deployments.delete(id)
+      expect(['failed', 'stopped']).toContain((await row(id)).state)
+      expect([await pointsAt(), hasCode(id), await hasKey(id)]).toEqual([[], false, false])
+    }
+  })
+})
+
+test('a failed deployment that a crash has left uncleaned is cleaned by the next start', async () => {
+  const before = host.service()
+  const { id } = await before.create(deployParts(), signal)
+  await moveDeployment(host.db, id, 'failed', 'x')
+  started()
+  await cleaned(id)
+  expect([await hasKey(id), existsSync(join(host.paths.objects, 'archives', id))]).toEqual([false, false])
+})
+
+test('a running deployment whose code is gone is stopped by the next start, and says what to do', async () => {
+  const before = started()
+  const id = await deployed(before)
+  await before[Symbol.asyncDispose]()
+  rmSync(join(host.paths.apps, id), { recursive: true })
+  started()
+  expect((await reaches(id, 'stopped')).status_reason).toBe('its code is no longer on this machine; deploy it again')
+  expect(await pointsAt()).toEqual([])
+})
+
+test('deleted deployments are kept for a week and lines of logs for 168 hours', async () => {
+  const before = started()
+  const [gone, recent, alive] = [await deployed(before), await deployed(before), await deployed(before)]
+  await before.delete(gone)
+  await before.delete(recent)
+  await startRun(gone)
+  await before[Symbol.asyncDispose]()
+  await sql`update deployments set deleted_at = now() - interval '7 days 1 minute' where id = ${gone}`.execute(host.db)
+  await appendEvents(host.db, alive, null, [
+    { kind: 'log', line: 'old', at: new Date(Date.now() - 169 * 3_600_000).toISOString() },
+    { kind: 'log', line: 'kept', at: new Date(Date.now() - 167 * 3_600_000).toISOString() },
+  ])
+  started()
+  await until('it to go', NOTICE_MS, async () => (await find(gone)) === undefined)
+  const left = await host.db.selectFrom('app_events').select(['deployment_id', 'line']).where('kind', '=', 'log').execute()
+  expect(left.filter(({ deployment_id }) => deployment_id === alive).map(({ line }) => line)).toEqual(['installing', 'kept'])
+  expect(await find(recent)).toMatchObject({ state: 'stopped' })
+})
+
+describe('a quiet stream', () => {
+  test('gives signs of life, and what runs print when they do; the states of runs are not told', async () => {
+    const deployments = started({ heartbeatMs: 100 })
+    const id = await deployed(deployments)
+    const leave = new AbortController()
+    const read: (DeploymentEvent & { [EVENT_ID]?: number })[] = []
+    const reading = (async () => {
+      for await (const event of await deployments.follow(id, undefined, undefined, leave.signal)) read.push(event)
+    })().catch(() => {})
+    await until('signs of life', NOTICE_MS, () => read.filter(({ event }) => event === 'sse_heartbeat').length >= 2)
+    const run = await startRun(id)
+    await sql`insert into app_events (deployment_id, invocation_id, kind, state) values (${id}, ${run}, 'state', 'failed')`.execute(host.db)
+    await appendEvents(host.db, id, run, [{ kind: 'log', line: 'from a run' }])
+    await until('the line', NOTICE_MS, () => read.some((event) => event.event === 'log' && event.message === 'from a run'))
+    leave.abort(new Error('enough'))
+    await reading
+    expect(read.filter(({ event }) => event !== 'sse_heartbeat').map((data) => inShort({ data }))).toEqual([
+      'app: app',
+      'state: running',
+      'log: installing',
+      'log: from a run',
+    ])
+    expect(read.find(({ event }) => event === 'sse_heartbeat')).toEqual({ event: 'sse_heartbeat', timestamp: expect.any(String) as string })
+  })
+})

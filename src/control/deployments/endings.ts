@@ -1,0 +1,145 @@
+// How deployments end: superseded, deleted, failed, lost; and what is left of them afterwards, at once and in time.
+import { sql, type SqlBool } from 'kysely'
+import type { Log } from '../../base/log.ts'
+import type { AppSandboxes } from '../../instances/driver.ts'
+import type { Db } from '../../store/db.ts'
+import { lockEvents } from '../../store/events.ts'
+import type { Objects } from '../../store/objects.ts'
+import { releaseDeploymentKey } from '../org/keys.ts'
+import { deploymentLifecycle, moveDeployment } from './lifecycle.ts'
+import { findDeployment } from './rows.ts'
+
+/** A deleted deployment's record, events and runs are kept this long. */
+const KEEP_DELETED = sql`interval '7 days'`
+/** Lines of logs are kept this long: an hour more than anyone can look back. */
+const KEEP_LOGS = sql`interval '168 hours'`
+/** Rows removed at once, so that no statement takes long. */
+const BATCH = 5_000
+
+const DELETED = 'it was deleted'
+const TERMINAL = deploymentLifecycle.states.filter((state) => deploymentLifecycle.isTerminal(state))
+
+interface EndingSettings {
+  db: Db
+  objects: Objects
+  sandboxes: AppSandboxes
+  host: string
+  log: Log
+  /** Ends a deployment's build, if there is one. */
+  endBuild: (id: string) => Promise<void>
+  /** Ends every run of a deployment, and what is kept in reserve for more. */
+  endRuns: (id: string, reason: string) => Promise<void>
+}
+
+export function makeEndings({ db, objects, sandboxes, host, log, endBuild, endRuns }: EndingSettings) {
+  const cleaning = new Map<string, Promise<void>>()
+  /** Removes what a failed or stopped deployment had: code, archive, key, secrets. Twice is once. */
+  function clean(id: string): Promise<void> {
+    const under = cleaning.get(id) ?? cleanNow(id).finally(() => cleaning.delete(id))
+    cleaning.set(id, under)
+    return under
+  }
+  async function cleanNow(id: string): Promise<void> {
+    const row = await findDeployment(db, id)
+    if (!row || row.host !== host || !deploymentLifecycle.isTerminal(row.state)) return
+    await releaseDeploymentKey(db, id)
+    // Nothing runs any more, but a sandbox may be kept in reserve for the next run.
+    if (row.state === 'stopped') await endRuns(id, DELETED)
+    await sandboxes.removeCode(id)
+    if (row.archive !== null) await objects.remove(row.archive)
+    // Last: as long as there are secrets, there may be something left.
+    await db.updateTable('deployments').set({ archive: null, secrets: null }).where('id', '=', id).execute()
+  }
+
+  /** Stops a running deployment to which no version points and on which nothing runs. Twice is once. */
+  async function retire(id: string): Promise<void> {
+    const isStopped = await db.transaction().execute(async (tx) => {
+      // A run is made under a lock on the version that points here: when none does any more, no run can come.
+      await sql`select ${lockEvents(sql`${id}`)}`.execute(tx)
+      await sql`select from deployments where id = ${id} for no key update`.execute(tx)
+      const idle = await tx
+        .selectFrom('deployments as d')
+        .select('d.deleted_at')
+        .where('d.id', '=', id)
+        .where('d.state', '=', 'running')
+        .where(IS_SUPERSEDED)
+        .where(sql<SqlBool>`not exists (select from invocations i where i.deployment_id = d.id and i.finished_at is null)`)
+        .executeTakeFirst()
+      if (idle === undefined) return false
+      return (await moveDeployment(tx, id, 'stopped', idle.deleted_at ? DELETED : 'a newer deployment has taken its place')) !== undefined
+    })
+    if (isStopped) await clean(id)
+  }
+
+  /** Carries out a deletion that has been noted (`deleted_at`): ends whatever there is of the deployment. Twice is once. */
+  async function finishDeletion(id: string): Promise<void> {
+    await db.deleteFrom('app_versions').where('deployment_id', '=', id).execute()
+    if ((await moveDeployment(db, id, 'failed', DELETED)) === undefined) {
+      await endRuns(id, 'its deployment was deleted')
+      await moveDeployment(db, id, 'stopped', DELETED)
+    } else await endBuild(id)
+    await clean(id)
+  }
+
+  /** Finishes what a crash, or a database that was away, has interrupted. */
+  async function tidy(): Promise<void> {
+    const mine = db.selectFrom('deployments as d').select('d.id').where('d.host', '=', host)
+    const each = async (what: string, rows: { id: string }[], work: (id: string) => Promise<void>) => {
+      for (const { id } of rows) await work(id).catch((err: unknown) => log.error({ err, deployment: id }, `${what} did not work yet`))
+    }
+    const deleted = await mine.where('d.deleted_at', 'is not', null).where('d.state', 'not in', TERMINAL).execute()
+    await each('ending a deleted deployment', deleted, finishDeletion)
+    const superseded = await mine.where('d.state', '=', 'running').where('d.deleted_at', 'is', null).where(IS_SUPERSEDED).execute()
+    await each('retiring a deployment', superseded, retire)
+    await each('cleaning up after a deployment', await mine.where('d.state', 'in', TERMINAL).where('d.secrets', 'is not', null).execute(), async (id) => {
+      await endBuild(id)
+      await clean(id)
+    })
+  }
+
+  /**
+   * After a start: a running deployment whose code is gone (somebody removed it) is stopped and says so. It is not built again:
+   * what a branch or a registry gives today may not be what was deployed. Code that belongs to nothing alive is removed.
+   */
+  async function checkCode(): Promise<void> {
+    const running = await db.selectFrom('deployments').select('id').where('host', '=', host).where('state', '=', 'running').execute()
+    const codes = await sandboxes.codes()
+    for (const { id } of running.filter((row) => !codes.includes(row.id))) {
+      log.error({ deployment: id }, 'the code of a running deployment is gone')
+      await db.deleteFrom('app_versions').where('deployment_id', '=', id).execute()
+      await endRuns(id, 'the code of its deployment is gone')
+      await moveDeployment(db, id, 'stopped', 'its code is no longer on this machine; deploy it again')
+      await clean(id)
+    }
+    const rows = await db.selectFrom('deployments').select(['id', 'state']).where('host', '=', host).where('state', 'not in', TERMINAL).execute()
+    const live = new Set(rows.map(({ id }) => id))
+    for (const id of codes.filter((code) => !live.has(code))) await sandboxes.removeCode(id)
+  }
+
+  /** Removes what has been kept long enough. */
+  async function purge(signal: AbortSignal): Promise<void> {
+    const inBatches = async (events: ReturnType<typeof sql>) => {
+      for (let removed = BATCH; removed === BATCH && !signal.aborted;) {
+        const { numAffectedRows } = await sql`delete from app_events where id in (select id from app_events where ${events} limit ${BATCH})`.execute(db)
+        removed = Number(numAffectedRows ?? 0)
+      }
+    }
+    await inBatches(sql`kind = 'log' and at < now() - ${KEEP_LOGS}`)
+    const old = await db
+      .selectFrom('deployments')
+      .select('id')
+      .where(sql<SqlBool>`deleted_at < now() - ${KEEP_DELETED}`)
+      .where('state', 'in', TERMINAL)
+      .where('secrets', 'is', null)
+      .execute()
+    for (const { id } of old) {
+      if (signal.aborted) return
+      await inBatches(sql`deployment_id = ${id}`)
+      await db.deleteFrom('deployments').where('id', '=', id).execute()
+    }
+  }
+
+  return { clean, retire, finishDeletion, tidy, checkCode, purge }
+}
+
+const IS_SUPERSEDED = sql<SqlBool>`not exists (select from app_versions v where v.deployment_id = d.id)`

@@ -1,0 +1,106 @@
+// Following a deployment: where it stands first, then what it says, in its order, once.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { deploy, deployed, fakeApps, inShort, reaches, readFrames, type Frame } from '../../../test/support/apps.ts'
+import { conforms } from '../../../test/support/contract.ts'
+import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
+import { newId } from '../../base/ids.ts'
+
+let cloud: FastCloud
+beforeAll(async () => {
+  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0' })
+})
+afterAll(() => cloud[Symbol.asyncDispose]())
+
+const open = (id: string, query = '', headers: Record<string, string> = {}) => cloud.fetch(`/deployments/${id}/events${query}`, { headers })
+const logs = (...lines: string[]) => ({ FAKE_LOGS: JSON.stringify(lines) })
+/** The events up to the `count`th. */
+const first = (response: Response, count: number): Promise<Frame[]> => {
+  let left = count
+  return readFrames(response, () => --left === 0)
+}
+
+describe('whoever follows', () => {
+  test('from the queue on hears of each state, the output, the apps and then that it runs', async () => {
+    const hanging = await deploy(cloud, { env: { FAKE_HANG: '1' } })
+    const { id } = await deploy(cloud, { env: { ...logs('one', 'two'), ...fakeApps({ a: ['x', 'y'], b: ['z'] }) }, version: 'v' })
+    const events = readFrames(await open(id), (frame) => inShort(frame) === 'state: running')
+    await cloud.fetch(`/deployments/${hanging.id}`, { method: 'DELETE' })
+    const read = await events
+    for (const { data } of read) conforms('DeploymentFollowResponse', data)
+    expect(read.map(inShort)).toEqual(['state: queued', 'state: in_progress', 'log: one', 'log: two', 'app: a', 'app: b', 'state: running'])
+    expect(read[4]!.data).toMatchObject({ app_name: 'a', version: 'v', region: 'aws.us-east-1a', actions: [{ name: 'x' }, { name: 'y' }] })
+    expect(read[4]!.data.env_vars).toEqual({ FAKE_LOGS: '', FAKE_APPS: '' })
+    expect(read.at(-1)!.data.deployment).toMatchObject({ id, status: 'running' })
+    const apps = (await (await cloud.fetch('/apps?app_name=a')).json()) as { id: string }[]
+    expect(apps.map((app) => app.id)).toEqual([read[4]!.data.id])
+  })
+
+  test('one that runs already hears of the apps and the state first, then the output so far', async () => {
+    const { id } = await deployed(cloud, { env: { ...logs('one', 'two'), ...fakeApps({ late: ['x'] }) } })
+    for (const query of ['', '?since=', '?since=1h'])
+      expect((await first(await open(id, query), 4)).map(inShort)).toEqual(['app: late', 'state: running', 'log: one', 'log: two'])
+  })
+
+  test('does not hear lines older than since, but all that come', async () => {
+    const { id } = await deployed(cloud, { env: { ...logs('old'), ...fakeApps({ since: ['x'] }) } })
+    await cloud.query("update app_events set at = now() - interval '1 hour' where deployment_id = $1 and kind = 'log'", [id])
+    const recent = readFrames(await open(id, '?since=5m'))
+    const all = readFrames(await open(id, '?since=2h'))
+    await cloud.query("with new as (insert into app_events (deployment_id, kind, line) values ($1, 'log', 'new')) select pg_notify('app_events', $1)", [id])
+    await first(await open(id), 4)
+    await cloud.fetch(`/deployments/${id}`, { method: 'DELETE' })
+    expect((await recent).map(inShort)).toEqual(['app: since', 'state: running', 'log: new', 'state: stopped'])
+    expect((await all).map(inShort)).toEqual(['app: since', 'state: running', 'log: old', 'log: new', 'state: stopped'])
+  })
+
+  test('a build that fails hears its output before the state, which says why and ends the stream', async () => {
+    const { id } = await deploy(cloud, { env: { ...logs('line 1', 'line 2'), FAKE_FAIL: 'no such module' }, version: newId() })
+    const live = await readFrames(await open(id))
+    await reaches(cloud, id, 'failed')
+    const late = await readFrames(await open(id))
+    for (const read of [live, late]) {
+      for (const { data } of read) conforms('DeploymentFollowResponse', data)
+      expect(read.map(inShort).slice(-3)).toEqual(['log: line 1', 'log: line 2', 'state: failed'])
+      expect(read.at(-1)!.data.deployment).toMatchObject({ id, status: 'failed', status_reason: 'no such module' })
+    }
+    expect(late.map(inShort)).toHaveLength(3)
+    expect((await readFrames(await open(id, '?since=2999-01-01'))).map(inShort)).toEqual(['state: failed'])
+  })
+
+  test('reads thousands of lines in their order', async () => {
+    const lines = Array.from({ length: 3_000 }, (_, at) => `line ${at}`)
+    // As many as a variable holds.
+    const { id } = await deploy(cloud, { env: { ...logs(...lines), FAKE_FAIL: 'enough' }, version: newId() })
+    expect((await readFrames(await open(id))).filter(({ data }) => data.event === 'log').map(({ data }) => data.message)).toEqual(lines)
+  })
+
+  test.each(['yesterday', '5d', '-5m'])('asks in vain since %s: 400 that names it', async (since) => {
+    const { id } = await deploy(cloud, { version: newId() })
+    const response = await open(id, `?since=${since}`)
+    expect([response.status, ((await response.json()) as { message: string }).message]).toEqual([400, expect.stringMatching(/^since: /)])
+  })
+})
+
+describe('whoever comes back with Last-Event-ID', () => {
+  test('goes on behind that event, and hears nothing twice', async () => {
+    const { id } = await deployed(cloud, { env: { ...logs('one', 'two', 'three'), ...fakeApps({ back: ['x'] }) } })
+    const before = await first(await open(id), 4)
+    expect(before.map(({ id: event }) => event !== undefined)).toEqual([false, false, true, true])
+    const rest = readFrames(await open(id, '', { 'last-event-id': before.at(-1)!.id! }))
+    await cloud.fetch(`/deployments/${id}`, { method: 'DELETE' })
+    expect((await rest).map(inShort)).toEqual(['log: three', 'app: back', 'state: running', 'state: stopped'])
+  })
+
+  test('behind the end gets an end', async () => {
+    const { id } = await deploy(cloud, { env: { FAKE_FAIL: 'x' }, version: newId() })
+    const all = await readFrames(await open(id))
+    expect(await readFrames(await open(id, '', { 'last-event-id': all.at(-1)!.id! }))).toEqual([])
+    expect((await readFrames(await open(id, '', { 'last-event-id': all.at(-2)!.id! }))).map(inShort)).toEqual(['state: failed'])
+  })
+
+  test('that is none of ours begins anew', async () => {
+    const { id } = await deploy(cloud, { env: { FAKE_FAIL: 'x' }, version: newId() })
+    await readFrames(await open(id))
+    expect((await readFrames(await open(id, '', { 'last-event-id': 'abc' }))).map(inShort)).toEqual(['log: installing', 'state: failed'])
+  })
+})

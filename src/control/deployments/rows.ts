@@ -1,0 +1,86 @@
+// The deployments' rows: what is kept of one, what callers see of it, and the queries.
+import { sql, type Selectable, type SqlBool } from 'kysely'
+import type { Db } from '../../store/db.ts'
+import type { Tables } from '../../store/tables.ts'
+import type { Deployment } from './contract.ts'
+import type { DeploymentState } from './lifecycle.ts'
+
+export type DeploymentRow = Omit<Selectable<Tables['deployments']>, 'state'> & { state: DeploymentState }
+
+/** What is sealed of a deployment. */
+export interface Secrets {
+  /** The caller's own variables. */
+  env: Record<string, string>
+  /** Its key for our interface. */
+  key: string
+  /** For a repository that is not public. */
+  token?: string
+}
+
+/** What callers see. Of variables only the names: their values leave the service in no answer. */
+export function record(row: DeploymentRow): Deployment {
+  const optional = {
+    entrypoint_rel_path: row.entrypoint_rel_path,
+    source_type: row.source_type as Deployment['source_type'] | null,
+    source_url: row.source_url,
+    source_ref: row.source_ref,
+    source_path: row.source_path,
+    source_checksum: row.source_checksum,
+    status_reason: row.status_reason,
+  }
+  return {
+    id: row.id,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+    region: row.region as Deployment['region'],
+    status: row.state,
+    env_vars: withoutValues(row.env_keys),
+    ...(Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== null)) as Partial<Deployment>),
+  }
+}
+
+export const withoutValues = (names: readonly string[]): Record<string, string> => Object.fromEntries(names.map((name) => [name, '']))
+
+export const findDeployment = async (db: Db, id: string): Promise<DeploymentRow | undefined> =>
+  (await db.selectFrom('deployments').selectAll().where('id', '=', id).executeTakeFirst()) as unknown as DeploymentRow | undefined
+
+export interface DeploymentFilter {
+  app_name?: string | undefined
+  app_version?: string | undefined
+  query?: string | undefined
+  offset: number
+  limit: number
+}
+
+/** One page of deployments, the newest first, with one row more than `limit` when there are more. */
+export async function listDeployments(db: Db, { app_name, app_version, query, offset, limit }: DeploymentFilter): Promise<DeploymentRow[]> {
+  let select = db.selectFrom('deployments as d').selectAll('d').where('d.deleted_at', 'is', null)
+  // One deployment may hold several apps; the row names the first, the log all.
+  if (app_name)
+    select = select.where(
+      sql<SqlBool>`(d.app_name = ${app_name} or exists (select from app_events e where e.deployment_id = d.id and e.kind = 'app' and e.data->>'app_name' = ${app_name}))`,
+    )
+  if (app_version) select = select.where('d.app_version', '=', app_version)
+  if (query) select = select.where((eb) => eb.or([eb('d.id', '=', query), eb(sql`strpos(lower(d.app_name), lower(${query}))`, '>', 0)]))
+  return (await select
+    .orderBy('d.created_at', 'desc')
+    .orderBy('d.id')
+    .offset(offset)
+    .limit(limit + 1)
+    .execute()) as unknown as DeploymentRow[]
+}
+
+/** The next one of this host to build: those under way first, then the queue. */
+export async function nextToBuild(db: Db, host: string): Promise<DeploymentRow | undefined> {
+  return (await db
+    .selectFrom('deployments')
+    .selectAll()
+    .where('host', '=', host)
+    .where('state', 'in', ['queued', 'in_progress'])
+    .where('deleted_at', 'is', null)
+    .orderBy('state')
+    .orderBy('created_at')
+    .orderBy('id')
+    .limit(1)
+    .executeTakeFirst()) as unknown as DeploymentRow | undefined
+}

@@ -1,0 +1,120 @@
+// The form of a deployment, read as it arrives: the archive goes to the object store, everything else is checked.
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Readable } from 'node:stream'
+import { badText } from '../../http/body.ts'
+import { fault, problemsOf, type FieldProblem } from '../../http/fault.ts'
+import type { FormPart } from '../../http/route.ts'
+import { TooLarge, type Objects, type Stored } from '../../store/objects.ts'
+import { entrypointProblem, gitSource, type GitSource } from './source.ts'
+import { parse, Variables } from './variables.ts'
+
+/** The largest archive. What it unpacks to is bounded where it is built. */
+export const MAX_ARCHIVE_BYTES = 512 * 1024 * 1024
+const MAX_VERSION = 255
+const REGION = 'aws.us-east-1a'
+/** What still comes of an archive that is too large is read and dropped up to here, so that its sender gets to read why. */
+const DRAIN_BYTES = 32 * 1024 * 1024
+const DRAIN_MS = 5_000
+
+export interface Upload {
+  /** Of an archive: the object that holds it. */
+  archive: (Stored & { key: string }) | undefined
+  source: GitSource | undefined
+  entrypoint: string
+  version: string
+  force: boolean
+  variables: Record<string, string>
+}
+
+export interface UploadSettings {
+  objects: Objects
+  /** Where the archive goes; the caller removes it when it is not wanted after all. */
+  key: string
+  gitBase: string
+  maxArchiveBytes: number
+}
+
+const SCALARS = ['entrypoint_rel_path', 'version', 'force', 'region', 'source', 'env_vars']
+
+/** Reads a whole form, its parts in any order. @throws 400 that names every wrong field, 413; an archive may be left then */
+export async function readUpload(parts: AsyncIterable<FormPart>, settings: UploadSettings, signal: AbortSignal): Promise<Upload> {
+  const problems: FieldProblem[] = []
+  const complain = (field: string, problem: string) => void problems.push({ field, problem })
+  const texts = new Map<string, string>()
+  const variables = new Variables((name, problem) => complain(name === '' ? 'env_vars' : `env_vars[${name}]`, problem))
+  let archive: Upload['archive']
+  let hasFile = false
+
+  for await (const part of parts) {
+    const { name } = part
+    const variable = /^env_vars\[(.*)\]$/s.exec(name)?.[1]
+    if (name === 'file') {
+      if (hasFile) complain(name, 'is given twice')
+      else if (!('content' in part)) complain(name, 'must be a file: a part with a filename')
+      hasFile = true
+      // Nothing more is stored of what is refused anyway.
+      if ('content' in part && problems.length > 0) part.content.resume()
+      else if ('content' in part) archive = { key: settings.key, ...(await store(part.content, settings, signal)) }
+    } else if (variable === undefined && !SCALARS.includes(name)) {
+      complain(shorten(name), 'there is no such part')
+      if ('content' in part) part.content.resume()
+    } else if ('content' in part) {
+      complain(name, 'must be text, not a file')
+      part.content.resume()
+    } else if (variable !== undefined) variables.add(variable, part.value)
+    else if (texts.has(name)) complain(name, 'is given twice')
+    else if (badText(part.value)) complain(name, 'must not hold U+0000')
+    else texts.set(name, part.value)
+  }
+  if (archive?.bytes === 0) complain('file', 'is empty')
+  const json = texts.get('env_vars')
+  if (json !== undefined) variables.addAll(json)
+
+  const force = texts.get('force') ?? 'false'
+  if (force !== 'true' && force !== 'false') complain('force', 'must be true or false')
+  const version = texts.get('version') ?? 'latest'
+  if (version === '' || version.length > MAX_VERSION) complain('version', `must have 1 to ${MAX_VERSION} characters`)
+  if ((texts.get('region') ?? REGION) !== REGION) complain('region', `must be ${REGION}`)
+  const sourceText = texts.get('source')
+  if (hasFile === (sourceText !== undefined)) complain('file', hasFile ? 'cannot be given together with source' : 'either file or source is required')
+  const entrypoint = texts.get('entrypoint_rel_path')
+  const source = sourceText === undefined ? undefined : readSource(sourceText, settings.gitBase, problems)
+  if (sourceText === undefined) {
+    const problem = entrypoint === undefined ? 'is required with file' : entrypointProblem(entrypoint)
+    if (problem !== undefined) complain('entrypoint_rel_path', problem)
+  } else if (source && entrypoint !== undefined && entrypoint !== source.entrypoint)
+    complain('entrypoint_rel_path', 'belongs to file; source names its own entrypoint')
+  if (problems.length > 0) throw fault.invalid(problems)
+  return { archive, source, entrypoint: source?.entrypoint ?? entrypoint!, version, force: force === 'true', variables: variables.values }
+}
+
+function readSource(text: string, gitBase: string, problems: FieldProblem[]): GitSource | undefined {
+  const value = parse(text)
+  if (value === undefined) return void problems.push({ field: 'source', problem: 'must be a JSON object' })
+  const result = gitSource(gitBase).safeParse(value)
+  if (!result.success) problems.push(...problemsOf(result.error, 'source'))
+  return result.data
+}
+
+async function store(content: Readable, { objects, key, maxArchiveBytes }: UploadSettings, signal: AbortSignal): Promise<Stored> {
+  // The store must not end what it reads from: the rest of the form comes behind it, and the sender is to be answered.
+  const chunks = content.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>
+  try {
+    return await objects.put(key, chunks, { maxBytes: maxArchiveBytes }, signal)
+  } catch (error) {
+    if (!(error instanceof TooLarge)) throw error
+    await Promise.race([drain(content), sleep(DRAIN_MS, undefined, { signal, ref: false }).catch(() => {})])
+    throw fault.tooLarge(maxArchiveBytes)
+  }
+}
+
+async function drain(content: Readable): Promise<void> {
+  let dropped = 0
+  try {
+    for await (const chunk of content as AsyncIterable<Buffer>) if ((dropped += chunk.length) > DRAIN_BYTES) return
+  } catch {
+    // The sender has left.
+  }
+}
+
+const shorten = (text: string): string => (text.length > 100 ? `${text.slice(0, 100)}…` : text)

@@ -1,0 +1,91 @@
+// For tests: apps deployed to a service over pretended sandboxes, and runs of them as callers start them.
+import { makeZip } from '../../../test/support/zips.ts'
+import { conforms } from '../../../test/support/contract.ts'
+import type { FastCloud } from '../../../test/support/fast-cloud.ts'
+import { until } from '../../base/wait.ts'
+
+/** Until something that happens by itself has been noticed; sweeps come every 5 s. */
+export const NOTICE_MS = 20_000
+
+export interface RunRecord {
+  id: string
+  status: 'queued' | 'running' | 'succeeded' | 'failed'
+  output?: string
+  status_reason?: string
+  payload?: string
+  started_at: string
+  finished_at: string | null
+  [field: string]: unknown
+}
+
+/** Deploys an app with the pretended actions (instances/fake/apps.ts); resolves with the deployment's id when it runs. */
+export async function deploy(cloud: FastCloud, { app = 'app', version = 'latest' } = {}): Promise<string> {
+  const form = new FormData()
+  form.set('file', new Blob([makeZip([{ name: 'index.ts', content: 'export {}' }])]), 'app.zip')
+  form.set('entrypoint_rel_path', 'index.ts')
+  form.set('version', version)
+  form.set('force', 'true')
+  const actions = ['echo', 'slow', 'logs', 'fail', 'hang', 'crash'].map((name) => ({ name }))
+  form.set('env_vars[FAKE_APPS]', JSON.stringify([{ name: app, actions }]))
+  const response = await cloud.fetch('/deployments', { method: 'POST', body: form })
+  const { id } = (await response.json()) as { id: string }
+  await until('the deployment to run', NOTICE_MS, async () => {
+    const { status } = (await (await cloud.fetch(`/deployments/${id}`)).json()) as { status: string }
+    if (status === 'failed') throw new Error('the deployment failed')
+    return status === 'running'
+  })
+  return id
+}
+
+/** What a caller can do with the runs of a service. */
+export function calling(cloud: FastCloud) {
+  const post = (action: string, body: object = {}, headers: Record<string, string> = {}) =>
+    cloud.fetch('/invocations', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ app_name: 'app', version: 'latest', action_name: action, ...body }),
+    })
+  const run = async (action: string, body: object = {}, headers: Record<string, string> = {}): Promise<RunRecord> => {
+    const response = await post(action, body, headers)
+    const answer = (await response.json()) as RunRecord
+    if (!response.ok) throw new Error(`POST /invocations answered ${response.status}: ${JSON.stringify(answer)}`)
+    conforms('InvocationCreateResponse', answer)
+    return answer
+  }
+  const get = async (id: string): Promise<RunRecord> => {
+    const response = await cloud.fetch(`/invocations/${id}`)
+    const answer = (await response.json()) as RunRecord
+    if (response.status !== 200) throw new Error(`GET /invocations/${id} answered ${response.status}: ${JSON.stringify(answer)}`)
+    conforms('InvocationRetrieveResponse', answer)
+    return answer
+  }
+  const until_ = (id: string, ...states: string[]): Promise<RunRecord> =>
+    until(`run ${id} to be ${states.join(' or ')}`, NOTICE_MS, async () => {
+      const record = await get(id)
+      return states.includes(record.status) && record
+    })
+  return {
+    post,
+    /** A run that is waited for (or, with async: true, one that has begun); throws when it is refused. */
+    run,
+    /** Begins a run and does not wait for it. */
+    begin: async (action: string, body: object = {}) => (await run(action, { async: true, ...body })).id,
+    get,
+    becomes: until_,
+    patch: async (id: string, body: object): Promise<RunRecord> => {
+      const response = await cloud.send('PATCH', `/invocations/${id}`, body)
+      const answer = (await response.json()) as RunRecord
+      if (response.status !== 200) throw new Error(`PATCH answered ${response.status}: ${JSON.stringify(answer)}`)
+      conforms('InvocationUpdateResponse', answer)
+      return answer
+    },
+    /** The lines that a run has said, in their order, and its states. */
+    told: async (id: string) => {
+      const rows = await cloud.query<{ kind: string; line: string | null; state: string | null }>(
+        'select kind, line, state from app_events where invocation_id = $1 order by id',
+        [id],
+      )
+      return rows.map(({ kind, line, state }) => (kind === 'log' ? line : state))
+    },
+  }
+}

@@ -1,0 +1,47 @@
+// Hearing a runner out: what it says until its last word, or until its sandbox has ended and with it the chance of more.
+import { sleep } from '../../base/wait.ts'
+import type { Instance } from '../../instances/driver.ts'
+import type { RunnerEvent } from '../../runner/contract.ts'
+import { runnerClient } from '../apps/runner-client.ts'
+import { BrokenOff } from './run.ts'
+
+/** Between the end of a sandbox and the end of its connection, whichever is noticed first. */
+const LAST_WORDS_MS = 2_000
+
+/**
+ * Events behind `after`, as they come together. They are asked for at once, before anybody reads them: what an app says just
+ * before it dies would be lost with it. Ends with an error that says why when the sandbox ends before its last word.
+ */
+export function hear(instance: Instance, after: number, signal: AbortSignal): AsyncGenerator<RunnerEvent[]> {
+  const gone = new AbortController()
+  const said = runnerClient(instance.agent).events(after, AbortSignal.any([signal, gone.signal]))
+  const first = said.next()
+  first.catch(() => {})
+  return tell(instance, said, first, gone, signal)
+}
+
+async function* tell(
+  instance: Instance,
+  said: AsyncGenerator<RunnerEvent[]>,
+  first: Promise<IteratorResult<RunnerEvent[]>>,
+  gone: AbortController,
+  signal: AbortSignal,
+): AsyncGenerator<RunnerEvent[]> {
+  let why: string | undefined
+  const onExit = async ({ reason }: { reason: string }) => {
+    why = reason
+    await sleep(LAST_WORDS_MS, signal).catch(() => {})
+    gone.abort(new Error(reason))
+  }
+  void instance.exited.then(onExit)
+  try {
+    for (let next = await first; !next.done; next = await said.next()) yield next.value
+  } catch (error) {
+    if (signal.aborted) throw error
+    // The connection breaks a moment before the sandbox is known to have ended, which tells more.
+    await Promise.race([instance.exited, sleep(LAST_WORDS_MS, signal)])
+    throw new BrokenOff(why === undefined ? 'the connection to its sandbox broke' : `its sandbox ended: ${why}`, { cause: error })
+  } finally {
+    await said.return(undefined)
+  }
+}

@@ -1,0 +1,204 @@
+// The rules of runs: start, find, list, end, follow.
+import { newId } from '../../base/ids.ts'
+import { within, WaitTimeout } from '../../base/wait.ts'
+import { Fault, fault } from '../../http/fault.ts'
+import type { Page } from '../../http/route.ts'
+import type { Db } from '../../store/db.ts'
+import type { AppEvent, EventBells } from '../../store/events.ts'
+import { follow } from '../apps/follow.ts'
+import { parseSince } from '../apps/since.ts'
+import { MAX_PAYLOAD_BYTES, SYNC_LIMIT_SECONDS, type CreateInvocation, type Invocation, type Started } from './contract.ts'
+import { invocationLifecycle, type EndState, type InvocationState } from './lifecycle.ts'
+import { Refusals, REPEAT_SECONDS, requestHash } from './repeats.ts'
+import {
+  findByPrefix,
+  findInvocation,
+  findRepeated,
+  insertQueued,
+  listInvocations,
+  versionsOf,
+  type InvocationRow,
+  type ListFilter,
+  type NewInvocation,
+  type Outcome,
+} from './rows.ts'
+import type { Runs } from './runs.ts'
+
+/** When as many run as may: one may end at any moment. */
+const FULL_RETRY_SECONDS = 1
+/** A shorter beginning of an id is more likely a mistake than a name. */
+const MIN_PREFIX = 4
+/** What a caller who stops a run waits for, until its sandbox and browsers are gone. */
+const REMOVED_MS = 20_000
+
+interface InvocationsSettings {
+  db: Db
+  bells: EventBells
+  host: string
+  runs: Runs
+  maxInvocations: number
+  syncLimitSeconds?: number
+}
+
+/** Who asks, and whether it is for the first time. */
+export interface Asking {
+  caller: string
+  isRepeated: boolean
+  signal: AbortSignal
+}
+
+export interface Invocations {
+  /** Starts a run; of one that is waited for, resolves with its end. @throws 400, 404, 413, 429 */
+  create(wanted: CreateInvocation, asking: Asking): Promise<Started>
+  /** By id or by its unambiguous beginning. @throws 404; 400 when several begin so */
+  find(idOrPrefix: string): Promise<InvocationRow>
+  list(filter: ListFilter): Promise<Page<Invocation>>
+  /** Ends a run; one that has ended is given back unchanged. */
+  end(idOrPrefix: string, state: EndState, output: string | undefined): Promise<Invocation>
+  follow(idOrPrefix: string, since: string | undefined, lastEventId: string | string[] | undefined, signal: AbortSignal): Promise<AsyncIterable<Told>>
+}
+
+type Told =
+  | { event: 'invocation_state'; invocation: Invocation; timestamp: string }
+  | { event: 'log'; message: string; timestamp: string }
+  | { event: 'sse_heartbeat'; timestamp: string }
+
+export function makeInvocations({ db, bells, host, runs, maxInvocations, syncLimitSeconds = SYNC_LIMIT_SECONDS }: InvocationsSettings): Invocations {
+  const refusals = new Refusals()
+  const waitMs = syncLimitSeconds * 1000 + REMOVED_MS
+
+  async function enter(made: NewInvocation): Promise<InvocationRow> {
+    const row = (await insertQueued(db, host, made)) ?? (await missing(made)) ?? (await insertQueued(db, host, made))
+    if (!row) throw fault.unavailable('the app cannot be run by this service at the moment')
+    return row
+  }
+
+  /** @throws 404 saying which of the three there is not; returns when they are there (by now). */
+  async function missing({ app_name, version, action_name }: NewInvocation): Promise<undefined> {
+    const versions = await versionsOf(db, app_name)
+    if (versions.length === 0) throw fault.notFound('app', app_name)
+    const found = versions.find((other) => other.version === version)
+    if (!found) throw fault.notFound(`version of the app ${JSON.stringify(app_name)} named`, version)
+    if (!found.actions.some(({ name }) => name === action_name))
+      throw fault.notFound(`action of the app ${JSON.stringify(app_name)} (version ${JSON.stringify(version)}) named`, action_name)
+    return undefined
+  }
+
+  async function start(wanted: CreateInvocation, hash: Buffer, { caller, signal }: Asking): Promise<{ id: string; ended: Promise<Outcome> }> {
+    if (runs.isStopping) throw fault.unavailable('the service is being stopped')
+    const leaveSeat = runs.seat()
+    if (!leaveSeat) {
+      refusals.add(caller, hash)
+      throw fault.tooMany(`${maxInvocations} runs are under way already, the limit of this machine (COB_MAX_INVOCATIONS)`, FULL_RETRY_SECONDS)
+    }
+    const { isAsync, app_name, version, action_name, payload } = wanted
+    const timeoutSeconds = wanted.timeoutSeconds ?? syncLimitSeconds
+    try {
+      signal.throwIfAborted()
+      return runs.begin(await enter({ id: newId(), app_name, version, action_name, payload, isAsync, timeoutSeconds, caller, requestHash: hash }))
+    } finally {
+      leaveSeat()
+    }
+  }
+
+  async function find(idOrPrefix: string): Promise<InvocationRow> {
+    const whole = await findInvocation(db, idOrPrefix)
+    if (whole) return whole
+    const begun = idOrPrefix.length >= MIN_PREFIX && /^[a-z][a-z0-9]{0,22}$/.test(idOrPrefix) ? await findByPrefix(db, idOrPrefix) : []
+    if (begun.length > 1) throw fault.field('id', `more than one invocation begins with "${idOrPrefix}"`)
+    if (begun.length === 0) throw fault.notFound('invocation', idOrPrefix)
+    return begun[0]!
+  }
+
+  return {
+    async create(wanted, asking) {
+      checkPayload(wanted.payload)
+      const hash = requestHash(wanted)
+      const { caller, signal } = asking
+      const repeated = !wanted.isAsync && asking.isRepeated && !refusals.take(caller, hash) ? await findRepeated(db, caller, hash, REPEAT_SECONDS) : undefined
+      const run = repeated ? { id: repeated.id, ended: runs.ended(repeated, signal) } : await start(wanted, hash, asking)
+      if (wanted.isAsync) return { id: run.id, action_name: wanted.action_name, status: 'queued' }
+      // A caller who leaves ends the wait, not the run: clients that give up come back and want its result.
+      const { state, output, reason } = await within('the end of a run', waitMs, run.ended, signal)
+      return {
+        id: run.id,
+        action_name: wanted.action_name,
+        status: state,
+        ...(output !== null && { output }),
+        ...(reason !== null && { status_reason: reason }),
+      }
+    },
+    find,
+    async list(filter) {
+      const rows = await listInvocations(db, filter)
+      return { items: rows.slice(0, filter.limit).map(present), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }
+    },
+    async end(idOrPrefix, state, output) {
+      if (output !== undefined) checkSize('output', output)
+      const row = await find(idOrPrefix)
+      if (invocationLifecycle.isTerminal(row.state)) return present(row)
+      const reason = state === 'failed' ? 'it was stopped by a caller' : null
+      const ended = runs.end(row.id, { state, output: output ?? null, reason })
+      await within('a run to be removed', REMOVED_MS, ended).catch((error: unknown) => {
+        if (!(error instanceof WaitTimeout)) throw error
+      })
+      return present(await find(row.id))
+    },
+    async follow(idOrPrefix, since, lastEventId, signal) {
+      const row = await find(idOrPrefix)
+      const from = parseSince(since)
+      const show = async ({ kind, line, state, at }: AppEvent): Promise<Told | undefined> => {
+        const timestamp = at.toISOString()
+        if (kind === 'log') return { event: 'log', message: line!, timestamp }
+        if (kind !== 'state') return undefined
+        const now = await findInvocation(db, row.id)
+        return now && { event: 'invocation_state', invocation: present(asOf(now, state as InvocationState)), timestamp }
+      }
+      return follow<Told>({
+        db,
+        bells,
+        source: { invocation: row.id, deployment: row.deployment_id },
+        since: from,
+        lastEventId,
+        signal,
+        initial: { state: 'queued', at: row.started_at },
+        isLast: (state) => invocationLifecycle.isTerminal(state as InvocationState),
+        show,
+      })
+    },
+  }
+}
+
+/** A run as callers see it. */
+export function present(row: InvocationRow): Invocation {
+  return {
+    id: row.id,
+    app_name: row.app_name,
+    action_name: row.action_name,
+    version: row.version,
+    status: row.state,
+    started_at: row.started_at.toISOString(),
+    finished_at: row.finished_at?.toISOString() ?? null,
+    ...(row.payload !== null && { payload: row.payload }),
+    ...(row.output !== null && { output: row.output }),
+    ...(row.status_reason !== null && { status_reason: row.status_reason }),
+  }
+}
+
+/** The row as it was in an earlier state: one that is read late may have ended since. */
+const asOf = (row: InvocationRow, state: InvocationState): InvocationRow =>
+  row.state === state ? row : { ...row, state, finished_at: null, output: null, status_reason: null }
+
+function checkPayload(payload: string | null): void {
+  if (payload === null) return
+  checkSize('payload', payload)
+  try {
+    JSON.parse(payload)
+  } catch (error) {
+    throw fault.field('payload', `is not valid JSON (${(error as Error).message})`)
+  }
+}
+
+function checkSize(field: string, text: string): void {
+  if (Buffer.byteLength(text) > MAX_PAYLOAD_BYTES) throw new Fault('payload_too_large', `${field}: is larger than ${MAX_PAYLOAD_BYTES} bytes`)
+}

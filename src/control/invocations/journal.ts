@@ -1,0 +1,85 @@
+// What a runner says, written down: lines and where they end, and the end of the run with its last lines, in one transaction.
+import { MAX_LOG_LINE, MAX_OUTPUT_BYTES, type RunnerEvent } from '../../runner/contract.ts'
+import type { Db } from '../../store/db.ts'
+import { appendEvents, type NewEvent } from '../../store/events.ts'
+import { moveInvocation } from './lifecycle.ts'
+import type { Outcome } from './rows.ts'
+import type { Run } from './run.ts'
+
+/** The longest reason that is kept, in characters. */
+const MAX_REASON = 16 * 1024
+
+/** The row is not where this writer left it: somebody has ended the run, or a write that seemed to fail had been done. */
+export class Overtaken extends Error {}
+
+/**
+ * Writes down what came together. Resolves with how the run ended when that was among it. Lines are told before the end that
+ * they lead to, and none behind an end: all is undone when the row has moved on. @throws Overtaken
+ */
+export async function writeDown(db: Db, run: Run, events: readonly RunnerEvent[], now = Date.now()): Promise<Outcome | undefined> {
+  const last = events.at(-1)!
+  const outcome = outcomeOf(last)
+  const lines = events.filter((event) => event.type === 'log').map((event): NewEvent => ({ kind: 'log', line: cut(event.line), at: timeOf(event.at, now) }))
+  const close = async (trx: Db): Promise<Outcome | undefined> => {
+    if (!outcome) return undefined
+    if (!(await moveInvocation(trx, run.id, outcome.state, outcome.reason, endColumns(outcome, last.seq)))) throw new Overtaken()
+    return outcome
+  }
+  if (lines.length === 0) return close(db)
+  return db.transaction().execute(async (trx) => {
+    // It takes the log's lock, which every writer takes before it touches the row.
+    await appendEvents(trx, run.deployment, run.id, lines)
+    if (outcome) return close(trx)
+    const { numUpdatedRows } = await trx
+      .updateTable('invocations')
+      .set({ runner_seq: last.seq })
+      .where('id', '=', run.id)
+      .where('state', '=', 'running')
+      .where('runner_seq', '<', events[0]!.seq)
+      .executeTakeFirst()
+    if (numUpdatedRows === 0n) throw new Overtaken()
+    return undefined
+  })
+}
+
+/** What an end sets in the row. */
+export const endColumns = ({ output, reason }: Outcome, seq?: number): Record<string, unknown> => ({
+  output,
+  status_reason: reason,
+  finished_at: new Date(),
+  ...(seq !== undefined && { runner_seq: seq }),
+})
+
+/** A failure in our words. Clients print the output of a failed run, not its reason. */
+export const failure = (reason: string): Outcome => ({ state: 'failed', output: JSON.stringify({ error: reason }), reason })
+
+function outcomeOf(event: RunnerEvent): Outcome | undefined {
+  switch (event.type) {
+    case 'log':
+      return undefined
+    case 'loaded':
+      return failure('the runner built the app instead of running it')
+    case 'failed':
+      return failure(plain(event.reason).slice(0, MAX_REASON))
+    case 'result': {
+      if (event.output !== null && Buffer.byteLength(event.output) > MAX_OUTPUT_BYTES) return failure(`the output is larger than ${MAX_OUTPUT_BYTES} bytes`)
+      const output = event.output === null ? null : plain(event.output)
+      return event.ok
+        ? { state: 'succeeded', output, reason: null }
+        : { state: 'failed', output, reason: plain(event.reason ?? 'the action failed').slice(0, MAX_REASON) }
+    }
+  }
+}
+
+// A NUL is text to a program, but not to Postgres.
+const plain = (text: string): string => text.replaceAll('\0', '�')
+
+const cut = (line: string): string => (line.length > MAX_LOG_LINE ? line.slice(0, MAX_LOG_LINE) : line)
+
+/** The time of a line, as its runner tells it, so far as that can be: whoever reads "since" relies on it. */
+function timeOf(text: string, now: number): string {
+  const at = Date.parse(text)
+  return new Date(at > now - MAX_LATE_MS && at <= now ? at : now).toISOString()
+}
+/** Lines wait in the runner while the database is away; no longer than a run can take. */
+const MAX_LATE_MS = 2 * 3_600_000

@@ -1,0 +1,161 @@
+// The runs' rows: every query on them, and nothing else.
+import { sql, type Selectable } from 'kysely'
+import type { Db } from '../../store/db.ts'
+import type { Tables } from '../../store/tables.ts'
+import { invocationLifecycle, type EndState, type InvocationState } from './lifecycle.ts'
+
+export type InvocationRow = Omit<Selectable<Tables['invocations']>, 'state'> & { state: InvocationState }
+
+/** How a run ended. */
+export interface Outcome {
+  state: EndState
+  /** JSON text; null for none. */
+  output: string | null
+  /** Why it failed. */
+  reason: string | null
+}
+
+export interface NewInvocation {
+  id: string
+  app_name: string
+  version: string
+  action_name: string
+  payload: string | null
+  isAsync: boolean
+  timeoutSeconds: number
+  caller: string
+  requestHash: Buffer
+}
+
+/**
+ * Enters a run of the deployment that its app's version points at. A deployment that takes the version over locks its row
+ * meanwhile, so that it sees every run of the one before. Undefined when app, version or action are not there, or on another host.
+ */
+export async function insertQueued(db: Db, host: string, made: NewInvocation): Promise<InvocationRow | undefined> {
+  const { rows } = await sql<InvocationRow>`
+    with named as (select deployment_id, actions from app_versions where app_name = ${made.app_name} and version = ${made.version} for share)
+    insert into invocations (id, state, deployment_id, app_name, version, action_name, payload, is_async, timeout_seconds, caller, request_hash)
+    select ${made.id}, 'queued', deployment_id, ${made.app_name}, ${made.version}, ${made.action_name}, ${made.payload},
+      ${made.isAsync}, ${made.timeoutSeconds}, ${made.caller}, ${made.requestHash}
+    from named
+    where actions @> ${JSON.stringify([{ name: made.action_name }])}::jsonb
+      and exists (select from deployments d where d.id = named.deployment_id and d.host = ${host})
+    returning *`.execute(db)
+  return rows[0]
+}
+
+/** The versions of an app with their actions, for telling a caller what is missing. */
+export const versionsOf = (db: Db, app: string): Promise<{ version: string; actions: { name: string }[] }[]> =>
+  db.selectFrom('app_versions').select(['version', 'actions']).where('app_name', '=', app).execute()
+
+/** The newest run of the same caller and request that is waited for, and has not ended or did so less than `seconds` ago. */
+export async function findRepeated(db: Db, caller: string, requestHash: Buffer, seconds: number): Promise<InvocationRow | undefined> {
+  const row = await db
+    .selectFrom('invocations')
+    .selectAll()
+    .where('request_hash', '=', requestHash)
+    .where('caller', '=', caller)
+    .where('is_async', '=', false)
+    .where((eb) => eb.or([eb('finished_at', 'is', null), eb('finished_at', '>', sql<Date>`now() - ${seconds} * interval '1 second'`)]))
+    .orderBy('started_at', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  return row as InvocationRow | undefined
+}
+
+export async function findInvocation(db: Db, id: string): Promise<InvocationRow | undefined> {
+  return (await db.selectFrom('invocations').selectAll().where('id', '=', id).executeTakeFirst()) as InvocationRow | undefined
+}
+
+/** Runs whose id begins so, two at most. The upper bound lets the index be used, whatever the database's collation. */
+export async function findByPrefix(db: Db, prefix: string): Promise<InvocationRow[]> {
+  const { rows } = await sql<InvocationRow>`
+    select * from invocations where id >= ${prefix} and id <= ${prefix.padEnd(24, 'z')} and starts_with(id, ${prefix}) limit 2`.execute(db)
+  return rows
+}
+
+/** How a run ended, by its row; undefined while it has not. A row that is gone went with its deployment. */
+export function outcomeOf(row: InvocationRow | undefined): Outcome | undefined {
+  if (!row) return { state: 'failed', output: null, reason: 'its deployment was deleted' }
+  return invocationLifecycle.isTerminal(row.state) ? { state: row.state as EndState, output: row.output, reason: row.status_reason } : undefined
+}
+
+export interface ListFilter {
+  app_name?: string | undefined
+  action_name?: string | undefined
+  version?: string | undefined
+  deployment_id?: string | undefined
+  status?: InvocationState | undefined
+  since: Date | undefined
+  query?: string | undefined
+  offset: number
+  limit: number
+}
+
+/** Characters of a payload or output that lists still have: a page of the largest would be half a gigabyte. */
+const MAX_LISTED = 64 * 1024
+const listed = (column: 'payload' | 'output') =>
+  sql<string | null>`case when length(${sql.ref(column)}) <= ${MAX_LISTED} then ${sql.ref(column)} end`.as(column)
+
+/** One page of runs, the newest first, with one row more than `limit` when there are more. */
+export async function listInvocations(db: Db, filter: ListFilter): Promise<InvocationRow[]> {
+  const { query } = filter
+  const rows = await db
+    .selectFrom('invocations')
+    .select(['id', 'state', 'status_reason', 'app_name', 'version', 'action_name', 'started_at', 'finished_at', listed('payload'), listed('output')])
+    .$if(filter.app_name !== undefined, (select) => select.where('app_name', '=', filter.app_name!))
+    .$if(filter.action_name !== undefined, (select) => select.where('action_name', '=', filter.action_name!))
+    .$if(filter.version !== undefined, (select) => select.where('version', '=', filter.version!))
+    .$if(filter.deployment_id !== undefined, (select) => select.where('deployment_id', '=', filter.deployment_id!))
+    .$if(filter.status !== undefined, (select) => select.where('state', '=', filter.status!))
+    .$if(filter.since !== undefined, (select) => select.where('started_at', '>=', filter.since!))
+    .$if(Boolean(query), (select) =>
+      select.where((eb) =>
+        eb.or([
+          sql<boolean>`starts_with(id, ${query})`,
+          sql<boolean>`strpos(lower(app_name), lower(${query})) > 0`,
+          sql<boolean>`strpos(lower(action_name), lower(${query})) > 0`,
+        ]),
+      ),
+    )
+    .orderBy('started_at', 'desc')
+    .orderBy('id')
+    .offset(filter.offset)
+    .limit(filter.limit + 1)
+    .execute()
+  return rows as unknown as InvocationRow[]
+}
+
+const unfinished = (db: Db, host: string) =>
+  db
+    .selectFrom('invocations as i')
+    .innerJoin('deployments as d', 'd.id', 'i.deployment_id')
+    .select(sql<boolean>`i.started_at + i.timeout_seconds * interval '1 second' < now()`.as('overdue'))
+    .where('i.finished_at', 'is', null)
+    .where('d.host', '=', host)
+
+/** Runs of this host's deployments that have not ended, and whether their time is over. */
+export async function unfinishedOnHost(db: Db, host: string): Promise<(InvocationRow & { overdue: boolean })[]> {
+  return (await unfinished(db, host).selectAll('i').execute()) as (InvocationRow & { overdue: boolean })[]
+}
+
+/** The same without what they carry, which may be large. */
+export const unfinishedIds = (db: Db, host: string): Promise<{ id: string; timeout_seconds: number; overdue: boolean }[]> =>
+  unfinished(db, host).select(['i.id', 'i.timeout_seconds']).execute()
+
+/** Unfinished runs of a deployment, whoever holds them. */
+export async function unfinishedOf(db: Db, deployment: string): Promise<string[]> {
+  const rows = await db.selectFrom('invocations').select('id').where('deployment_id', '=', deployment).where('finished_at', 'is', null).execute()
+  return rows.map(({ id }) => id)
+}
+
+/** Those of `deployments` that a version of an app points at: runs to come go there. */
+export async function pointedAt(db: Db, deployments: readonly string[]): Promise<Set<string>> {
+  if (deployments.length === 0) return new Set()
+  const rows = await db
+    .selectFrom('app_versions')
+    .select('deployment_id')
+    .where('deployment_id', 'in', [...deployments])
+    .execute()
+  return new Set(rows.map(({ deployment_id }) => deployment_id))
+}

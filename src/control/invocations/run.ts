@@ -1,0 +1,61 @@
+// One run that has not ended, as this process holds it.
+import type { Instance } from '../../instances/driver.ts'
+import type { InvocationRow, Outcome } from './rows.ts'
+
+/** Why a run's work stopped: it has ended, by itself or otherwise. */
+export class RunEnded extends Error {}
+
+/** Why a run could not be gone on with, in words for its caller; the cause is for the log. */
+export class BrokenOff extends Error {}
+
+export class Run {
+  readonly id: string
+  readonly deployment: string
+  readonly timeoutSeconds: number
+  /** When its time is over, on this process's clock. */
+  readonly due: number
+  /** What its runner is told. */
+  readonly job: { invocation: string; app: string; action: string; payload: string | null }
+  readonly #ended = Promise.withResolvers<Outcome>()
+  readonly #over = new AbortController()
+  #instance: Instance | undefined
+
+  constructor(row: InvocationRow) {
+    this.id = row.id
+    this.deployment = row.deployment_id
+    this.timeoutSeconds = row.timeout_seconds
+    this.due = row.started_at.getTime() + row.timeout_seconds * 1000
+    this.job = { invocation: row.id, app: row.app_name, action: row.action_name, payload: row.payload }
+  }
+
+  /** Resolves when it has ended. */
+  get ended(): Promise<Outcome> {
+    return this.#ended.promise
+  }
+
+  /** Aborts when it has ended. */
+  get signal(): AbortSignal {
+    return this.#over.signal
+  }
+
+  /** Makes a sandbox this run's own, to be removed with it, in place of one that it had. @throws RunEnded when it has ended; the sandbox is removed then */
+  async hold(instance: Instance): Promise<void> {
+    const before = this.#instance
+    this.#instance = instance
+    await before?.[Symbol.asyncDispose]()
+    if (!this.signal.aborted) return
+    await this.release()
+    throw this.signal.reason
+  }
+
+  /** Tells everybody who waits. Once. */
+  end(outcome: Outcome): void {
+    this.#over.abort(new RunEnded('the run has ended'))
+    this.#ended.resolve(outcome)
+  }
+
+  /** Removes its sandbox, if it has one. */
+  async release(): Promise<void> {
+    await this.#instance?.[Symbol.asyncDispose]()
+  }
+}

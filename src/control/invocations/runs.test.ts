@@ -1,0 +1,383 @@
+// Runs without a service around them: adoption after a crash, time limits, what is kept in reserve, what happens when something dies.
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { newId } from '../../base/ids.ts'
+import { sleep, until } from '../../base/wait.ts'
+import type { AppSandboxes, Instance } from '../../instances/driver.ts'
+import type { Db } from '../../store/db.ts'
+import { runnerClient } from '../apps/runner-client.ts'
+import { CreateInvocation } from './contract.ts'
+import { makeInvocations } from './invocations.ts'
+import { HOST, startLab, type Lab } from './lab.suite.ts'
+
+const NOTICE_MS = 20_000
+const signal = new AbortController().signal
+
+let lab: Lab
+beforeAll(async () => {
+  lab = await startLab()
+})
+afterAll(() => lab[Symbol.asyncDispose]())
+afterEach(() => lab.clear())
+
+const ends = (id: string) => until(`run ${id} to end`, NOTICE_MS, async () => (await lab.row(id)).finished_at !== null && lab.row(id))
+const runs = (id: string) => until(`run ${id} to run`, NOTICE_MS, async () => (await lab.row(id)).state === 'running' && lab.row(id))
+const reserved = (count: number) => until(`${count} in reserve`, NOTICE_MS, () => lab.sandboxes().length === count)
+/** Gives a sandbox its run, as the service before has done. */
+const give = (instance: Instance, row: { id: string; app_name: string; action_name: string; payload: string | null }) =>
+  runnerClient(instance.agent).run({ invocation: row.id, app: row.app_name, action: row.action_name, payload: row.payload }, signal)
+/** The driver with other sandboxes. */
+const withApps = (apps: Partial<AppSandboxes>) => ({ ...lab.driver, apps: { ...lab.driver.apps, ...apps } })
+
+/** The database with other methods, as long as `other` gives some. */
+const instead = (other: (name: string) => (() => unknown) | undefined): Db =>
+  new Proxy(lab.db, {
+    get(target, name) {
+      const replaced = other(String(name))
+      if (replaced) return replaced
+      const value = Reflect.get(target, name, target) as unknown
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value
+    },
+  })
+
+describe('after a crash of the service', () => {
+  test('a run whose sandbox lives is followed on: nothing is lost, nothing is told twice', async () => {
+    const deployment = await lab.deployment()
+    const sandbox = await lab.sandbox(deployment)
+    const row = await lab.left({ deployment, action: 'logs', payload: '50', state: 'running', runner: sandbox.id })
+    await give(sandbox, row)
+    // The service before had written down the first twenty.
+    const lines = Array.from({ length: 50 }, (_, index) => `line ${index + 1}`)
+    await lab.db
+      .insertInto('app_events')
+      .values(
+        lines.slice(0, 20).map((line) => ({ deployment_id: deployment, invocation_id: row.id, kind: 'log', line, state: null, reason: null, data: null })),
+      )
+      .execute()
+    await lab.db.updateTable('invocations').set({ runner_seq: 20 }).where('id', '=', row.id).execute()
+    expect(await lab.runs().adopt([sandbox])).toEqual([])
+    expect(await ends(row.id)).toMatchObject({ state: 'succeeded', runner_id: sandbox.id, runner_seq: 51 })
+    expect(await lab.log(row.id)).toEqual(['running', ...lines, 'succeeded'])
+    await reserved(0)
+  })
+
+  test('a run that its sandbox had not been given yet is given to it', async () => {
+    const deployment = await lab.deployment()
+    const sandbox = await lab.sandbox(deployment)
+    const row = await lab.left({ deployment, action: 'echo', payload: '1', state: 'running', runner: sandbox.id })
+    await lab.runs().adopt([sandbox])
+    expect(await ends(row.id)).toMatchObject({ state: 'succeeded', output: '1' })
+  })
+
+  test('a run whose sandbox is gone has failed, and its browsers end', async () => {
+    const deployment = await lab.deployment()
+    const row = await lab.left({ deployment, action: 'hang', state: 'running' })
+    await lab.runs().adopt([])
+    expect(await lab.row(row.id)).toMatchObject({ state: 'failed', status_reason: 'the service was restarted and the run was lost' })
+    expect([lab.told.endedBrowsersOf, lab.told.retired]).toEqual([[row.id], [deployment]])
+  })
+
+  test('a run that had waited begins; one that has waited for too long has failed', async () => {
+    const deployment = await lab.deployment()
+    const young = await lab.left({ deployment, action: 'echo', payload: '2', state: 'queued', secondsAgo: 800 })
+    const old = await lab.left({ deployment, action: 'echo', state: 'queued', secondsAgo: 901 })
+    await lab.runs().adopt([])
+    expect(await lab.row(old.id)).toMatchObject({ state: 'failed' })
+    expect(await ends(young.id)).toMatchObject({ state: 'succeeded', output: '2' })
+  })
+
+  test('a run whose time passed meanwhile is ended with its sandbox', async () => {
+    const deployment = await lab.deployment()
+    const sandbox = await lab.sandbox(deployment)
+    const row = await lab.left({ deployment, action: 'hang', state: 'running', runner: sandbox.id, secondsAgo: 901 })
+    await lab.runs().adopt([sandbox])
+    expect(await ends(row.id)).toMatchObject({ state: 'failed', status_reason: 'timed out after 900 s' })
+    await reserved(0)
+  })
+
+  test('sandboxes that are no run’s are given back, and runs of another host are left alone', async () => {
+    const deployment = await lab.deployment()
+    const sandbox = await lab.sandbox(deployment)
+    const elsewhere = await lab.left({ deployment, action: 'hang', state: 'running' })
+    await lab.db.updateTable('deployments').set({ host: 'elsewhere' }).where('id', '=', deployment).execute()
+    const over = await lab.left({ deployment: await lab.deployment(), action: 'hang', state: 'failed', runner: sandbox.id })
+    expect((await lab.runs().adopt([sandbox])).map(({ id }) => id)).toEqual([sandbox.id])
+    expect([(await lab.row(elsewhere.id)).state, (await lab.row(over.id)).state]).toEqual(['running', 'failed'])
+  })
+
+  test('adopted runs count among those that may be under way', async () => {
+    const deployment = await lab.deployment()
+    const sandbox = await lab.sandbox(deployment)
+    await lab.left({ deployment, action: 'hang', state: 'running', runner: sandbox.id })
+    const adopted = lab.runs({ maxInvocations: 2 })
+    await adopted.adopt([sandbox])
+    expect([typeof adopted.seat(), adopted.seat()]).toEqual(['function', undefined])
+  })
+})
+
+describe('the time of a run', () => {
+  test('counts from its start; when it is over it has failed, and its sandbox and browsers are gone', async () => {
+    const deployment = await lab.deployment()
+    const row = await lab.queued({ deployment, action: 'hang', timeoutSeconds: 1 })
+    const run = lab.runs().begin(row)
+    const began = performance.now()
+    expect(await run.ended).toEqual({ state: 'failed', reason: 'timed out after 1 s', output: '{"error":"timed out after 1 s"}' })
+    expect(performance.now() - began).toBeLessThan(2_500)
+    expect(await lab.log(row.id)).toEqual(['running', 'failed'])
+    await until('its sandbox to be gone', NOTICE_MS, () => lab.sandboxes().length <= 1)
+    expect(lab.told).toEqual({ endedBrowsersOf: [row.id], retired: [deployment] })
+  })
+
+  test('is 100 s for a caller who waits, who is answered then: failed, with the reason, as any other end', async () => {
+    const deployment = await lab.deployment()
+    const invocations = makeInvocations({ db: lab.db, bells: lab.bells, host: HOST, runs: lab.runs(), maxInvocations: 9, syncLimitSeconds: 1 })
+    const wanted = CreateInvocation.parse({ app_name: `app-${deployment}`, version: 'latest', action_name: 'hang' })
+    const asking = { caller: 'me', isRepeated: false, signal }
+    const first = invocations.create(wanted, asking)
+    await sleep(500)
+    const again = invocations.create(wanted, { ...asking, isRepeated: true })
+    const answer = await first
+    expect(answer).toMatchObject({ status: 'failed', status_reason: 'timed out after 1 s' })
+    expect(await again).toEqual(answer)
+  })
+
+  test('is over once: an end that comes with it does not undo it', async () => {
+    const deployment = await lab.deployment()
+    const host = lab.runs()
+    const rows = await Promise.all(Array.from({ length: 10 }, () => lab.queued({ deployment, action: 'slow', payload: '1000', timeoutSeconds: 1 })))
+    const outcomes = await Promise.all(rows.map((row) => host.begin(row).ended))
+    for (const [index, row] of rows.entries()) {
+      const log = await lab.log(row.id)
+      expect([(await lab.row(row.id)).state, log]).toEqual([outcomes[index]!.state, ['running', outcomes[index]!.state]])
+    }
+  })
+})
+
+describe('a run that this process does not hold', () => {
+  test('and nobody else either is ended by the second look at it', async () => {
+    const deployment = await lab.deployment()
+    const host = lab.runs()
+    const { id } = await lab.queued({ deployment, action: 'hang' })
+    await host.sweep()
+    expect((await lab.row(id)).state).toBe('queued')
+    await host.sweep()
+    expect(await lab.row(id)).toMatchObject({ state: 'failed', status_reason: 'the service was restarted and the run was lost' })
+  })
+
+  test('is followed to its end by the log', async () => {
+    const deployment = await lab.deployment()
+    const [holder, other] = [lab.runs(), lab.runs()]
+    const row = await lab.queued({ deployment, action: 'slow', payload: '300' })
+    const ended = other.ended(row, signal)
+    holder.begin(row)
+    expect(await ended).toEqual({ state: 'succeeded', output: '"done"', reason: null })
+  })
+
+  test('but whose sandbox it has: it hears of the end that another gave it, and removes the sandbox', async () => {
+    const deployment = await lab.deployment()
+    const [holder, other] = [lab.runs(), lab.runs()]
+    const row = await lab.queued({ deployment, action: 'hang' })
+    const run = holder.begin(row)
+    await runs(row.id)
+    expect(await other.end(row.id, { state: 'failed', output: null, reason: 'elsewhere' })).toBe(true)
+    await holder.sweep()
+    expect(await run.ended).toEqual({ state: 'failed', output: null, reason: 'elsewhere' })
+    await until('its sandbox to be gone', NOTICE_MS, () => lab.sandboxes().length <= 1)
+  })
+})
+
+describe('in reserve', () => {
+  test('is one sandbox for a deployment in use; a run takes it, and another takes its place', async () => {
+    const deployment = await lab.deployment()
+    const host = lab.runs()
+    host.prepare(deployment)
+    await reserved(1)
+    const [first] = lab.sandboxes()
+    const row = await lab.queued({ deployment, action: 'hang' })
+    host.begin(row)
+    expect((await runs(row.id)).runner_id).toBe(first)
+    await reserved(2)
+    expect(host.inReserve).toBe(1)
+    await host.end(row.id, { state: 'failed', output: null, reason: null })
+    expect(lab.sandboxes()).not.toContain(first)
+  })
+
+  test('is at most one, however many runs come at once, and none when its deployment has been taken over', async () => {
+    const deployment = await lab.deployment()
+    const host = lab.runs()
+    const rows = await Promise.all(Array.from({ length: 12 }, () => lab.queued({ deployment, action: 'echo' })))
+    await Promise.all(rows.map((row) => host.begin(row).ended))
+    await reserved(1)
+    await lab.db.deleteFrom('app_versions').where('deployment_id', '=', deployment).execute()
+    const next = await lab.deployment()
+    host.prepare(next)
+    await until('the old one to be gone', NOTICE_MS, () => host.inReserve === 1 && lab.sandboxes().length === 1)
+    const row = await lab.queued({ deployment: next, action: 'echo' })
+    expect((await host.begin(row).ended).state).toBe('succeeded')
+  })
+
+  test('one that has died is never given out', async () => {
+    const deployment = await lab.deployment()
+    const host = lab.runs()
+    for (let round = 0; round < 5; round++) {
+      host.prepare(deployment)
+      await reserved(1)
+      const [dead] = await lab.driver.apps.list()
+      await dead![Symbol.asyncDispose]()
+      const row = await lab.queued({ deployment, action: 'echo', payload: '1' })
+      expect(await host.begin(row).ended).toMatchObject({ state: 'succeeded', output: '1' })
+      expect((await lab.row(row.id)).runner_id).not.toBe(dead!.id)
+      await host.endAll(deployment, 'between rounds')
+    }
+  })
+
+  test('one that died unheard is replaced before its run has begun', async () => {
+    const deployment = await lab.deployment()
+    const dying = new Set<string>()
+    const host = lab.runs({
+      driver: withApps({
+        async start(spec, within_) {
+          const instance = await lab.driver.apps.start(spec, within_)
+          if (dying.size > 0) return instance
+          dying.add(instance.id)
+          // Its end is told to nobody.
+          return { ...instance, exited: new Promise(() => {}), [Symbol.asyncDispose]: () => instance[Symbol.asyncDispose]() }
+        },
+      }),
+    })
+    host.prepare(deployment)
+    await reserved(1)
+    await sleep(100) // its app has loaded
+    await (await lab.driver.apps.list())[0]![Symbol.asyncDispose]()
+    const row = await lab.queued({ deployment, action: 'echo', payload: '1' })
+    expect(await host.begin(row).ended).toMatchObject({ state: 'succeeded', output: '1' })
+    expect(dying).not.toContain((await lab.row(row.id)).runner_id)
+  })
+
+  test('none is kept whose app does not load; its runs tell why', async () => {
+    const deployment = await lab.deployment()
+    lab.env = { FAKE_UNLOADED: 'Cannot find module "x"' }
+    const host = lab.runs()
+    host.prepare(deployment)
+    await until('it to be dropped', NOTICE_MS, () => host.inReserve === 0)
+    await reserved(0)
+    const row = await lab.queued({ deployment, action: 'echo' })
+    expect(await host.begin(row).ended).toEqual({
+      state: 'failed',
+      reason: 'Cannot find module "x"',
+      output: '{"error":"Cannot find module \\"x\\""}',
+    })
+    // It is not tried again at once.
+    host.prepare(deployment)
+    expect(host.inReserve).toBe(0)
+  })
+
+  test('there are so many on the machine at most; the one that was not used for longest goes', async () => {
+    const host = lab.runs()
+    const deployments = await Promise.all(Array.from({ length: 10 }, () => lab.deployment()))
+    for (const deployment of deployments) host.prepare(deployment)
+    await until('eight to be there', NOTICE_MS, () => host.inReserve === 8 && lab.sandboxes().length === 8)
+  })
+
+  test('nothing is left when the service stops', async () => {
+    const host = lab.runs()
+    for (const deployment of [await lab.deployment(), await lab.deployment()]) host.prepare(deployment)
+    await host.stop()
+    expect([host.inReserve, lab.sandboxes()]).toEqual([0, []])
+  })
+})
+
+describe('a run whose sandbox', () => {
+  test('does not start has failed with the reason', async () => {
+    const deployment = await lab.deployment()
+    const host = lab.runs({ driver: withApps({ start: async () => Promise.reject(new Error('no more memory')) }) })
+    const row = await lab.queued({ deployment, action: 'echo' })
+    expect(await host.begin(row).ended).toMatchObject({ state: 'failed', reason: 'its sandbox did not start' })
+    expect(await lab.log(row.id)).toEqual(['failed'])
+  })
+
+  test('is still starting when the run is ended never runs it', async () => {
+    const deployment = await lab.deployment()
+    const started = Promise.withResolvers<void>()
+    const go = Promise.withResolvers<void>()
+    const host = lab.runs({
+      driver: withApps({
+        async start(spec) {
+          started.resolve()
+          await go.promise
+          return lab.driver.apps.start(spec, signal)
+        },
+      }),
+    })
+    const row = await lab.queued({ deployment, action: 'echo' })
+    const run = host.begin(row)
+    await started.promise
+    expect(await host.end(row.id, { state: 'succeeded', output: '7', reason: null })).toBe(true)
+    expect(await run.ended).toMatchObject({ state: 'succeeded', output: '7' })
+    go.resolve()
+    await sleep(100)
+    expect([await lab.log(row.id), lab.sandboxes(), (await lab.row(row.id)).runner_id]).toEqual([['succeeded'], [], null])
+  })
+
+  test('says nonsense fails, and the next one runs', async () => {
+    const deployment = await lab.deployment()
+    const host = lab.runs()
+    const row = await lab.queued({ deployment, action: 'fail', payload: JSON.stringify('a\0b') })
+    expect(await host.begin(row).ended).toMatchObject({ state: 'failed', reason: 'a�b' })
+    const next = await lab.queued({ deployment, action: 'echo' })
+    expect((await host.begin(next).ended).state).toBe('succeeded')
+  })
+})
+
+describe('a service that stops', () => {
+  test('ends its runs as failed, tells those who wait, and leaves no sandbox', async () => {
+    const deployment = await lab.deployment()
+    const host = lab.runs()
+    const rows = await Promise.all(Array.from({ length: 3 }, () => lab.queued({ deployment, action: 'hang' })))
+    const started = rows.map((row) => host.begin(row))
+    await Promise.all(rows.map(({ id }) => runs(id)))
+    await host.stop()
+    expect(await Promise.all(started.map((run) => run.ended))).toEqual(
+      rows.map(() => ({ state: 'failed', reason: 'the service was stopped', output: '{"error":"the service was stopped"}' })),
+    )
+    expect([lab.sandboxes(), (await lab.row(rows[0]!.id)).status_reason]).toEqual([[], 'the service was stopped'])
+  })
+
+  test('while the database is away removes the sandboxes all the same', async () => {
+    const deployment = await lab.deployment()
+    const gone = lab.db.withPlugin({
+      transformQuery: () => {
+        throw new Error('the database is away')
+      },
+      transformResult: async ({ result }) => result,
+    })
+    let isAway = false
+    const db = instead((name) => (isAway ? (Reflect.get(gone, name) as () => unknown).bind(gone) : undefined))
+    const host = lab.runs({ db })
+    const row = await lab.queued({ deployment, action: 'hang' })
+    const run = host.begin(row)
+    await runs(row.id)
+    isAway = true
+    await host.stop()
+    expect([(await run.ended).reason, lab.sandboxes()]).toEqual(['the service was stopped', []])
+    isAway = false
+    await lab.runs().adopt([])
+    expect(await lab.row(row.id)).toMatchObject({ state: 'failed', status_reason: 'the service was restarted and the run was lost' })
+  })
+})
+
+test('a run whose result cannot be written down waits for the database and loses nothing', async () => {
+  const deployment = await lab.deployment()
+  let failures = 0
+  const flaky = instead((name) => {
+    if (name !== 'transaction' || failures === 3) return undefined
+    failures++
+    return () => ({ execute: async () => Promise.reject(new Error('the database is away')) })
+  })
+  const row = await lab.queued({ deployment, action: 'logs', payload: '3' })
+  expect((await lab.runs({ db: flaky }).begin(row).ended).state).toBe('succeeded')
+  expect([failures, await lab.log(row.id)]).toEqual([3, ['running', 'line 1', 'line 2', 'line 3', 'succeeded']])
+})
+
+test('ids of runs that are not there can be ended: nothing happens', async () => {
+  expect(await lab.runs().end(newId(), { state: 'failed', output: null, reason: null })).toBe(false)
+})

@@ -1,0 +1,57 @@
+// How many sandboxes start at once: as many as there are processors, those that a caller waits for before those kept in reserve.
+import { availableParallelism } from 'node:os'
+
+interface Waiting {
+  go: () => void
+  isUrgent: boolean
+}
+
+export class Starts {
+  #free: number
+  readonly #waiting: Waiting[] = []
+
+  constructor(atOnce = availableParallelism()) {
+    this.#free = atOnce
+  }
+
+  /** Does `work` when it is its turn; leaves the queue when `signal` aborts. */
+  async run<T>(isUrgent: boolean, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    await this.#turn(isUrgent, signal)
+    try {
+      signal.throwIfAborted()
+      return await work()
+    } finally {
+      this.#next()
+    }
+  }
+
+  async #turn(isUrgent: boolean, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted()
+    if (this.#free > 0) {
+      this.#free--
+      return
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const waiting = { go: resolve, isUrgent }
+    const ahead = isUrgent ? this.#waiting.findIndex((other) => !other.isUrgent) : -1
+    this.#waiting.splice(ahead === -1 ? this.#waiting.length : ahead, 0, waiting)
+    const onAbort = () => {
+      const at = this.#waiting.indexOf(waiting)
+      if (at === -1) return
+      this.#waiting.splice(at, 1)
+      reject(signal.reason as Error)
+    }
+    signal.addEventListener('abort', onAbort, { once: true })
+    try {
+      await promise
+    } finally {
+      signal.removeEventListener('abort', onAbort)
+    }
+  }
+
+  #next(): void {
+    const next = this.#waiting.shift()
+    if (next) next.go()
+    else this.#free++
+  }
+}

@@ -1,0 +1,185 @@
+// Sandboxes in reserve: one for each deployment that is in use, its app loaded, waiting for a run. In memory only: after a crash of
+// the service they belong to nobody and are ended.
+import type { Log } from '../../base/log.ts'
+import { within } from '../../base/wait.ts'
+import type { Instance } from '../../instances/driver.ts'
+import { runnerClient } from '../apps/runner-client.ts'
+
+/** How long one is kept after the last use of its deployment. */
+export const KEEP_MS = 10 * 60_000
+/** At most so many at once; the one that has not been used for longest goes first. */
+export const MAX_WARM = 8
+/** An app that takes longer to load is no better off warm. */
+const READY_MS = 60_000
+/** After one that did not come up: first wait, doubled up to the last. */
+const RETRY_FIRST_MS = 1_000
+const RETRY_LAST_MS = 60_000
+
+interface WarmSettings {
+  /** Starts a sandbox for a run of a deployment, when those that callers wait for have begun; `onBegin` is told. */
+  start: (deployment: string, signal: AbortSignal, onBegin: () => void) => Promise<Instance>
+  /** Those of `deployments` that new runs go to. */
+  inUse: (deployments: readonly string[]) => Promise<Set<string>>
+  log: Log
+}
+
+interface Starting {
+  /** It has its turn: whoever needs a sandbox is better off with it than with one that begins later. */
+  isUnderWay: boolean
+  isTaken: boolean
+  instance: Promise<Instance | undefined>
+}
+
+/** A deployment's place on the shelf. */
+interface Place {
+  deployment: string
+  usedAt: number
+  /** Aborts when the place is given up. */
+  stop: AbortController
+  instance: Instance | undefined
+  starting: Starting | undefined
+  retryAt: number
+  retryMs: number
+}
+
+export class WarmRunners {
+  readonly #settings: WarmSettings
+  readonly #places = new Map<string, Place>()
+  /** Starts and ends under way. */
+  readonly #work = new Set<Promise<unknown>>()
+  #isStopping = false
+
+  constructor(settings: WarmSettings) {
+    this.#settings = settings
+  }
+
+  /** Sandboxes that wait or are being started. */
+  get count(): number {
+    return [...this.#places.values()].filter(({ instance, starting }) => instance ?? starting).length
+  }
+
+  /** Takes the reserve of a deployment, or the one that is just being started for it; undefined when there is none. It is the caller's then. */
+  async take(deployment: string): Promise<Instance | undefined> {
+    const place = this.#places.get(deployment)
+    if (!place) return undefined
+    place.usedAt = performance.now()
+    const { instance, starting } = place
+    if (instance) {
+      place.instance = undefined
+      return instance
+    }
+    if (!starting?.isUnderWay || starting.isTaken) return undefined
+    starting.isTaken = true
+    place.starting = undefined
+    return starting.instance
+  }
+
+  /** Sees to it that there is a reserve for a deployment, which is in use now. */
+  fill(deployment: string): void {
+    if (this.#isStopping) return
+    const known = this.#places.get(deployment)
+    const place = known ?? { deployment, usedAt: 0, stop: new AbortController(), instance: undefined, starting: undefined, retryAt: 0, retryMs: RETRY_FIRST_MS }
+    place.usedAt = performance.now()
+    this.#places.set(deployment, place)
+    if (this.#places.size > MAX_WARM) {
+      const idle = [...this.#places.values()].reduce((least, other) => (other.usedAt < least.usedAt ? other : least))
+      void this.drop(idle.deployment)
+    }
+    this.#fill(place)
+  }
+
+  /** Gives up the reserve of a deployment. */
+  async drop(deployment: string): Promise<void> {
+    const place = this.#places.get(deployment)
+    if (!place) return
+    this.#places.delete(deployment)
+    place.stop.abort(new Error('no reserve is wanted any more'))
+    const { instance, starting } = place
+    place.instance = undefined
+    await this.#follow(Promise.all([instance, starting?.isTaken ? undefined : starting?.instance].map(async (held) => this.#end(await held))))
+  }
+
+  /** Gives up what has not been used for long or will not be used again, and tries again what did not come up. */
+  async sweep(): Promise<void> {
+    const places = [...this.#places.values()]
+    const inUse = await this.#settings.inUse(places.map(({ deployment }) => deployment))
+    for (const place of places)
+      if (performance.now() - place.usedAt > KEEP_MS || !inUse.has(place.deployment)) await this.drop(place.deployment)
+      else this.#fill(place)
+  }
+
+  /** Ends all of them. */
+  async stop(): Promise<void> {
+    this.#isStopping = true
+    await Promise.all([...this.#places.keys()].map((deployment) => this.drop(deployment)))
+    await Promise.all(this.#work)
+  }
+
+  #fill(place: Place): void {
+    if (place.instance || place.starting || place.retryAt > performance.now() || place.stop.signal.aborted) return
+    const starting: Starting = { isUnderWay: false, isTaken: false, instance: Promise.resolve(undefined) }
+    place.starting = starting
+    starting.instance = this.#follow(
+      this.#start(place, starting).then((instance) => {
+        if (place.starting === starting) place.starting = undefined
+        if (!instance || starting.isTaken || place.stop.signal.aborted) return instance
+        place.instance = instance
+        this.#watch(place, instance)
+        return instance
+      }),
+    )
+  }
+
+  async #start(place: Place, starting: Starting): Promise<Instance | undefined> {
+    const { deployment } = place
+    try {
+      // One that was taken over while a run of it went on is not used again.
+      if (!(await this.#settings.inUse([deployment])).has(deployment)) {
+        if (this.#places.get(deployment) === place) this.#places.delete(deployment)
+        return undefined
+      }
+      return await this.#settings.start(deployment, place.stop.signal, () => (starting.isUnderWay = true))
+    } catch (err) {
+      if (!place.stop.signal.aborted) this.#failed(place, { err }, 'a sandbox in reserve did not start')
+      return undefined
+    }
+  }
+
+  /** Throws one away, as long as it waits, whose app does not load or that ends by itself. */
+  #watch(place: Place, instance: Instance): void {
+    const isWaiting = () => place.instance === instance
+    const bad = (fields: object, message: string) => {
+      if (!isWaiting()) return
+      place.instance = undefined
+      this.#failed(place, fields, message)
+      void this.#follow(this.#end(instance))
+    }
+    const load = async () => {
+      const ready = await within('an app to load', READY_MS, runnerClient(instance.agent).ready(place.stop.signal), place.stop.signal)
+      if (!ready.ok) bad({ reason: ready.reason }, 'an app in reserve did not load; its next run will tell why')
+      else if (isWaiting()) place.retryMs = RETRY_FIRST_MS
+    }
+    load().catch((err: unknown) => bad({ err }, 'an app in reserve did not load'))
+    void instance.exited.then(({ reason }) => bad({ reason }, 'a sandbox in reserve ended by itself'))
+  }
+
+  #failed(place: Place, fields: object, message: string): void {
+    this.#settings.log.warn({ deployment: place.deployment, retryMs: place.retryMs, ...fields }, message)
+    place.retryAt = performance.now() + place.retryMs
+    place.retryMs = Math.min(RETRY_LAST_MS, place.retryMs * 2)
+  }
+
+  async #end(instance: Instance | undefined): Promise<void> {
+    try {
+      await instance?.[Symbol.asyncDispose]()
+    } catch (err) {
+      this.#settings.log.error({ err, sandbox: instance?.id }, 'a sandbox could not be removed')
+    }
+  }
+
+  #follow<T>(work: Promise<T>): Promise<T> {
+    this.#work.add(work)
+    void work.catch(() => {}).finally(() => this.#work.delete(work))
+    return work
+  }
+}

@@ -1,0 +1,163 @@
+// Sandboxes of apps on this machine: their directories, their users, the code that builds make and runs read.
+import { execFile } from 'node:child_process'
+import { chmodSync, chownSync, closeSync, constants, mkdirSync, openSync, symlinkSync, writeFileSync, writeSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Config } from '../../base/config.ts'
+import { newId } from '../../base/ids.ts'
+import type { DataPaths } from '../../base/paths.ts'
+import type { Command } from '../../base/unprivileged.ts'
+import { instanceUser, type User } from '../../base/user.ts'
+import { until } from '../../base/wait.ts'
+import { environmentFile } from '../../runner/command.ts'
+import type { AppSandboxes, AppSandboxSpec } from '../driver.ts'
+import { APP_LINK, appCommand, GO } from './app-command.ts'
+import { writeGuestEtc } from './guest-etc.ts'
+import { listSandboxes, openSandbox, type LocalInstance, type SandboxKind } from './instance.ts'
+import { planNetwork } from './network.ts'
+import { removeTree } from './remove-tree.ts'
+
+/** All builds are one user, who owns the downloads that they share and the code that they make. Runs are each their own. */
+const BUILDER = 'cob-builder'
+/** Making a network takes 0.1 s; ten at once on two cores, ten times that. */
+const NETWORK_MS = 60_000
+const MKFIFO_MS = 10_000
+/** A prepared sandbox that nobody has asked for in this time is let go; its network may be out of date as well. */
+const KEPT_MS = 10 * 60_000
+
+const run = promisify(execFile)
+
+/** A sandbox whose network is there and which waits for its code. */
+interface Prepared {
+  instance: LocalInstance
+  user: User | undefined
+  /** As the started program sees it. */
+  apps: string
+}
+
+export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, compiled: () => Promise<string>): AppSandboxes {
+  // Each sandbox's user goes through it to the one folder that it is shown; nobody else gets this far.
+  chmodSync(paths.apps, 0o711)
+  const limits = { memoryBytes: config.appMemoryMb * 1024 * 1024, pids: config.appPids }
+
+  async function prepare(what: 'build' | 'run', id: string, apiPort: number): Promise<Prepared> {
+    const user = instanceUser(what === 'build' ? BUILDER : id)
+    let apps = ''
+    const fill = async (dir: string, groups: string[]): Promise<Command> => {
+      const own = ownedBy(user)
+      const [spec, etc] = [own(join(dir, 'spec'), 0o700), join(dir, 'etc')]
+      await run('mkfifo', ['-m', '600', join(spec, GO)], { timeout: MKFIFO_MS })
+      if (user) chownSync(join(spec, GO), user.uid, user.gid)
+      const network = planNetwork(config.allowHostLoopback, [apiPort])
+      const downloads = what === 'build' ? own(paths.buildCache, 0o700) : undefined
+      const folders = { home: own(join(dir, 'home'), 0o700), etc, spec, apps: paths.apps, cache: await compiled(), downloads }
+      const command = appCommand({ kind: what, folders, etcFiles: writeGuestEtc(etc, network), network, user, groups })
+      apps = command.seen.apps!
+      return command
+    }
+    return { instance: await openSandbox(kind, { id, limits, prepare: fill }), user, apps }
+  }
+
+  /** Tells a prepared sandbox what it is for. */
+  async function begin({ instance, user, apps }: Prepared, { deployment, runner }: AppSandboxSpec, signal: AbortSignal): Promise<LocalInstance> {
+    try {
+      const spec = join(instance.dir, 'spec')
+      const files = { 'runner.json': JSON.stringify(runner), ...(runner.kind === 'run' && { environment: environmentFile(runner.env) }) }
+      for (const [name, text] of Object.entries(files)) {
+        writeFileSync(join(spec, name), text, { mode: 0o400 })
+        if (user) chownSync(join(spec, name), user.uid, user.gid)
+      }
+      symlinkSync(join(apps, deployment), join(spec, APP_LINK))
+      const gone = instance.exited.then(({ reason }) => Promise.reject(new Error(reason)))
+      gone.catch(() => {})
+      const told = until('a sandbox to have its network', NETWORK_MS, () => tell(join(spec, GO)), { everyMs: 1, signal })
+      await Promise.race([told, gone])
+    } catch (error) {
+      await instance[Symbol.asyncDispose]()
+      throw error
+    }
+    return instance.up(signal)
+  }
+
+  let next: { made: Promise<Prepared>; apiPort: number; timer: NodeJS.Timeout } | undefined
+  let stopped = false
+  const letGo = async (): Promise<void> => {
+    const kept = next
+    next = undefined
+    clearTimeout(kept?.timer)
+    await kept?.made.then(
+      ({ instance }) => instance[Symbol.asyncDispose](),
+      () => {},
+    )
+  }
+  /** Prepares one for the run after this. */
+  const refill = (apiPort: number) => {
+    if (stopped || next) return
+    const made = prepare('run', newId(), apiPort)
+    made.catch((err: unknown) => kind.log.warn({ err }, 'a sandbox could not be prepared'))
+    next = {
+      made,
+      apiPort,
+      timer: setTimeout(() => void letGo().catch((err: unknown) => kind.log.error({ err }, 'a prepared sandbox did not end')), KEPT_MS).unref(),
+    }
+  }
+  const take = async (apiPort: number): Promise<Prepared> => {
+    const kept = next
+    next = undefined
+    clearTimeout(kept?.timer)
+    const prepared = await kept?.made.catch(() => undefined)
+    if (prepared && kept?.apiPort === apiPort && (await isThere(prepared.instance))) return prepared
+    await prepared?.instance[Symbol.asyncDispose]()
+    return prepare('run', newId(), apiPort)
+  }
+
+  return {
+    async start(spec, signal) {
+      signal.throwIfAborted()
+      if (spec.runner.kind === 'run') {
+        const prepared = await take(spec.apiPort)
+        // Behind this start, not beside it.
+        const instance = await begin(prepared, spec, signal).finally(() => refill(spec.apiPort))
+        return instance
+      }
+      // What an interrupted build has left is in the way of the next.
+      const code = join(paths.apps, spec.deployment)
+      await removeTree(code)
+      ownedBy(instanceUser(BUILDER))(code, 0o755)
+      return begin(await prepare('build', spec.id, spec.apiPort), spec, signal)
+    },
+    list: () => listSandboxes(kind),
+    codes: () => readdir(paths.apps),
+    removeCode: (deployment) => removeTree(join(paths.apps, deployment)),
+    async [Symbol.asyncDispose]() {
+      stopped = true
+      await letGo()
+    },
+  }
+}
+
+/** Whether a sandbox still runs, as far as has been heard. */
+const isThere = ({ exited }: LocalInstance): Promise<boolean> => Promise.race([exited.then(() => false), Promise.resolve(true)])
+
+const ownedBy = (user: User | undefined) => (path: string, mode: number) => {
+  mkdirSync(path, { recursive: true, mode })
+  if (user) chownSync(path, user.uid, user.gid)
+  return path
+}
+
+/** Writes to a pipe if somebody waits at it; opened for writing only, and without waiting, it says when nobody does. */
+function tell(pipe: string): boolean {
+  try {
+    const fd = openSync(pipe, constants.O_WRONLY | constants.O_NONBLOCK)
+    try {
+      writeSync(fd, 'go\n')
+    } finally {
+      closeSync(fd)
+    }
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENXIO') throw error
+    return false
+  }
+}

@@ -1,0 +1,99 @@
+// A build: from a zip or a repository to a folder from which runs start. The steps, in order; each is a file of its own.
+import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { BuildFailed, Tools } from './tools.ts'
+import type { RunnerSpec } from './contract.ts'
+import type { Events } from './events.ts'
+import { appFolder, findEntrypoint } from './entrypoint.ts'
+import { CODE, COMPILE_CACHE, MANIFEST, MAX_REASON, type Manifest, type RunnerPaths } from './limits.ts'
+import { probe } from './probe.ts'
+import { receiveArchive } from './receive.ts'
+import { Refused, type Work } from './serve.ts'
+
+/** All of it. */
+const BUILD_MS = 15 * 60_000
+
+/** Where a build keeps what nobody needs afterwards. Below the deployment's folder, because /tmp is memory. */
+const SCRATCH = '.build'
+
+export function hostBuild(spec: RunnerSpec, paths: RunnerPaths, events: Events): Work {
+  const ready = Promise.withResolvers<{ ok: true } | { ok: false; reason: string }>()
+  const source = spec.source
+  if (!source) throw new Error('a build has a source')
+  const scratch = join(paths.app, SCRATCH)
+  const archive = join(scratch, 'archive.zip')
+  let begun = false
+
+  const build = async () => {
+    const signal = AbortSignal.timeout(BUILD_MS)
+    const tools = new Tools(spec, paths, scratch, events, signal)
+    try {
+      const apps = await make(spec, paths, tools, archive)
+      await rm(scratch, { recursive: true, force: true })
+      events.end({ type: 'loaded', apps })
+      ready.resolve({ ok: true })
+    } catch (error) {
+      const why = signal.aborted ? `the build took longer than ${BUILD_MS / 60_000} minutes` : reasonOf(error, tools)
+      const reason = tools.mask(why).slice(0, MAX_REASON)
+      await rm(scratch, { recursive: true, force: true }).catch(() => {})
+      events.end({ type: 'failed', reason })
+      ready.resolve({ ok: false, reason })
+    }
+  }
+
+  if (source.type === 'git') {
+    begun = true
+    void mkdir(scratch, { recursive: true }).then(build)
+  }
+  return {
+    ready: ready.promise,
+    async receive(body) {
+      if (begun) throw new Refused(400, source.type === 'git' ? 'this build fetches a repository' : 'this build has its archive')
+      begun = true
+      await mkdir(scratch, { recursive: true })
+      await receiveArchive(body, archive)
+      void build()
+    },
+  }
+}
+
+async function make(spec: RunnerSpec, paths: RunnerPaths, tools: Tools, archive: string) {
+  const source = spec.source!
+  const code = join(paths.app, CODE)
+  await rm(code, { recursive: true, force: true })
+  if (source.type === 'archive') {
+    const { unpackArchive } = await import('./unzip.ts')
+    tools.say('unpacking the archive')
+    const { files, bytes } = await unpackArchive(archive, code, tools.signal)
+    tools.say(`unpacked ${files} files, ${bytes} bytes`)
+    await rm(archive)
+  } else await (await import('./git.ts')).fetchRepository(source, code, tools)
+
+  const folder = await appFolder(code, source.type === 'git' ? source.path : undefined)
+  const { language, file } = await findEntrypoint(code, folder, source.entrypoint)
+  const manifest: Manifest = { language, entrypoint: file, folder }
+  if (language === 'python') {
+    const { compilePython, installPython } = await import('./python-packages.ts')
+    await installPython(join(code, folder), paths, tools)
+    await compilePython(paths, tools)
+  } else {
+    await (await import('./node-packages.ts')).installNode(code, folder, tools)
+    Object.assign(manifest, await (await import('./bundle.ts')).bundleTypeScript(code, file, tools))
+  }
+  const write = () => writeFile(join(paths.app, MANIFEST), `${JSON.stringify(manifest)}\n`)
+  await write()
+  await mkdir(join(paths.app, COMPILE_CACHE), { recursive: true })
+  const { apps, registries } = await probe(spec, paths, manifest, tools)
+  if (registries) manifest.registries = registries
+  await write()
+  tools.say(`found ${apps.map(({ name, actions }) => `${name} (${actions.map((action) => action.name).join(', ')})`).join('; ')}`)
+  return apps
+}
+
+/** What is no failure of the app is one of ours, or of the disk; its stack is for us. */
+function reasonOf(error: unknown, tools: Tools): string {
+  if (error instanceof BuildFailed) return error.message
+  const { stack, message } = error as Error
+  for (const line of (stack ?? message).split('\n')) tools.say(line)
+  return `the build failed: ${message}`
+}

@@ -1,0 +1,115 @@
+// A TypeScript entrypoint becomes one JavaScript file beside it; packages stay where they are. JavaScript is left as it is.
+import { existsSync, readFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { basename, dirname, extname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { BuildFailure, BuildOptions, Loader, Plugin } from 'esbuild'
+import { within } from '../base/wait.ts'
+import type { Manifest } from './limits.ts'
+import { BuildFailed, type Tools } from './tools.ts'
+
+const BUNDLE_MS = 120_000
+
+type Format = 'esm' | 'cjs'
+
+/** Bundles `file` (below `code`) when it is TypeScript; gives what of the manifest that changes. */
+export async function bundleTypeScript(code: string, file: string, tools: Tools): Promise<Partial<Manifest>> {
+  const extension = extname(file).toLowerCase()
+  if (!['.ts', '.tsx', '.mts', '.cts'].includes(extension)) return {}
+  tools.say(`bundling ${file}`)
+  const format = formatOf(code, file, extension)
+  try {
+    return await bundle(code, file, format, tools)
+  } catch (error) {
+    if (format === 'cjs' && extension !== '.cts' && isTopLevelAwait(error)) return await bundle(code, file, 'esm', tools)
+    throw error
+  }
+}
+
+/** Which kind of module Node would take it for; for the SDK the two have a registry each. */
+function formatOf(code: string, file: string, extension: string): Format {
+  if (extension === '.mts') return 'esm'
+  if (extension === '.cts') return 'cjs'
+  for (let folder = dirname(join(code, file)); ; folder = dirname(folder)) {
+    const manifest = join(folder, 'package.json')
+    if (existsSync(manifest)) {
+      try {
+        return (JSON.parse(readFileSync(manifest, 'utf8')) as { type?: string }).type === 'module' ? 'esm' : 'cjs'
+      } catch (error) {
+        throw new BuildFailed(`package.json is not JSON: ${(error as Error).message}`)
+      }
+    }
+    if (folder === code) return 'cjs'
+  }
+}
+
+async function bundle(code: string, file: string, format: Format, tools: Tools): Promise<Partial<Manifest>> {
+  const output = join(dirname(file), `.cob-${basename(file, extname(file))}.${format === 'esm' ? 'mjs' : 'cjs'}`)
+  const options: BuildOptions = {
+    absWorkingDir: code,
+    entryPoints: [join(code, file)],
+    outfile: join(code, output),
+    bundle: true,
+    packages: 'external',
+    platform: 'node',
+    target: 'node24',
+    format,
+    sourcemap: 'linked',
+    logLevel: 'silent',
+    define: DEFINE,
+    plugins: [ownPlace],
+  }
+  const esbuild = await import('esbuild')
+  try {
+    const build = (more: BuildOptions = {}) => within('esbuild', BUNDLE_MS, esbuild.build({ ...options, ...more }), tools.signal)
+    const { warnings } = await build()
+    // Only then is the name free: where nothing but the code itself says "require", it may have declared it.
+    if (format === 'esm' && (await readFile(join(code, output), 'utf8')).includes('\nvar __require = ')) await build({ banner: { js: OWN_REQUIRE } })
+    for (const text of await esbuild.formatMessages(warnings, { kind: 'warning' })) for (const line of text.trimEnd().split('\n')) tools.say(line)
+    return { entrypoint: output, sourceMaps: true }
+  } catch (error) {
+    const { errors } = error as Partial<BuildFailure>
+    if (!errors) throw error
+    if (isTopLevelAwait(error) && format === 'cjs') throw error
+    for (const text of await esbuild.formatMessages(errors, { kind: 'error' })) for (const line of text.trimEnd().split('\n')) tools.say(line)
+    const said = errors.slice(0, 5).map(({ text, location }) => (location ? `${location.file}:${location.line}:${location.column}: ${text}` : text))
+    throw new BuildFailed(`${file} could not be bundled: ${said.join('\n')}`, { cause: error })
+  } finally {
+    // Its service would stay.
+    await esbuild.stop()
+  }
+}
+
+/** For CommonJS files of the app that became a part of a module, where there is no `require`. */
+const OWN_REQUIRE = `import { createRequire as __cob_require } from 'node:module'; const require = __cob_require(import.meta.url);`
+
+const isTopLevelAwait = (error: unknown): boolean =>
+  ((error as Partial<BuildFailure>).errors ?? []).some(({ text }) => text.includes('Top-level await is currently not supported with the "cjs"'))
+
+/** Each file knows where it is: in the bundle these names would be the bundle's. */
+const DEFINE = {
+  'import.meta.url': '__cob_url',
+  'import.meta.filename': '__cob_filename',
+  'import.meta.dirname': '__cob_dirname',
+  __filename: '__cob_filename',
+  __dirname: '__cob_dirname',
+}
+const constantsOf = (path: string): string =>
+  Object.entries({ __cob_url: pathToFileURL(path).href, __cob_filename: path, __cob_dirname: dirname(path) })
+    .map(([name, value]) => `const ${name} = ${JSON.stringify(value)};`)
+    .join('')
+
+const LOADERS: Record<string, Loader> = { ts: 'ts', tsx: 'tsx', mts: 'ts', cts: 'ts', js: 'js', mjs: 'js', cjs: 'js', jsx: 'jsx' }
+
+const ownPlace: Plugin = {
+  name: 'own-place',
+  setup(build) {
+    build.onLoad({ filter: /\.([cm]?[jt]s|[jt]sx)$/ }, async ({ path }) => {
+      const text = await readFile(path, 'utf8')
+      const constants = /\bimport\s*\.\s*meta\b|\b__(file|dir)name\b/.test(text) ? constantsOf(path) : ''
+      // On the first line, so that the numbers of all others stay; behind the mark of a script, which has to come first.
+      const mark = /^#!.*/.exec(text)?.[0] ?? ''
+      return { contents: mark === '' ? constants + text : `${mark}\n${constants}${text.slice(mark.length + 1)}`, loader: LOADERS[extname(path).slice(1)] }
+    })
+  },
+}

@@ -1,0 +1,29 @@
+// What the end of a process means, in words that a person can act on.
+
+/** Exit codes as a shell gives them: 128 and the signal. */
+const KILLED = 137
+const ABORTED = 134
+const SIGNALS: Record<number, string> = { 131: 'SIGQUIT', 132: 'SIGILL', 133: 'SIGTRAP', 135: 'SIGBUS', 136: 'SIGFPE', 139: 'SIGSEGV', 143: 'SIGTERM' }
+
+/** Why there is no result, when the process of `what` has ended with `code` before `before`. */
+export function whyEnded(what: string, code: number, before: string, memoryMb: number): string {
+  if (code === KILLED) return `${what} was killed; most likely it used more memory than its limit of ${memoryMb} MiB`
+  if (code === ABORTED) return `${what} aborted (SIGABRT); most likely it ran out of memory, of which it may use ${memoryMb} MiB; the logs say more`
+  if (code in SIGNALS) return `${what} crashed with ${SIGNALS[code]} before ${before}`
+  return `${what} ended its process with exit code ${code} before ${before}`
+}
+
+/** The exit code of a child of Node's, as a shell would give it. */
+export const exitCode = (code: number | null, signal: NodeJS.Signals | null): number => code ?? 128 + (SIGNAL_NUMBERS[signal ?? 'SIGKILL'] ?? 9)
+
+const SIGNAL_NUMBERS: Partial<Record<NodeJS.Signals, number>> = {
+  SIGKILL: 9,
+  SIGABRT: 6,
+  SIGSEGV: 11,
+  SIGBUS: 7,
+  SIGTERM: 15,
+  SIGILL: 4,
+  SIGFPE: 8,
+  SIGTRAP: 5,
+  SIGQUIT: 3,
+}

@@ -1,0 +1,108 @@
+// The packages of a Node app, installed by the manager whose lockfile it has. All of them are run through npm, which we have.
+import { existsSync } from 'node:fs'
+import { readFile, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { BuildFailed, NPM, type Tools } from './tools.ts'
+
+const INSTALL_MS = 10 * 60_000
+
+interface Manager {
+  name: 'bun' | 'pnpm' | 'yarn' | 'npm'
+  lockfile: string
+}
+const MANAGERS: readonly Manager[] = [
+  { name: 'bun', lockfile: 'bun.lock' },
+  { name: 'bun', lockfile: 'bun.lockb' },
+  { name: 'pnpm', lockfile: 'pnpm-lock.yaml' },
+  { name: 'yarn', lockfile: 'yarn.lock' },
+  { name: 'npm', lockfile: 'package-lock.json' },
+  { name: 'npm', lockfile: 'npm-shrinkwrap.json' },
+]
+
+/** Installs what the app in `code`/`folder` needs; the lockfile may be in a folder above it, as in a repository of several packages. */
+export async function installNode(code: string, folder: string, tools: Tools): Promise<void> {
+  const root = join(code, folder)
+  const { managers, at } = findLockfiles(code, root)
+  if (managers.length === 0) {
+    if (!existsSync(join(root, 'package.json'))) return tools.say('no package.json: nothing to install')
+    return npm(['install', '--no-package-lock'], root, tools)
+  }
+  const packageManager = await readPackageManager(at)
+  const named = managers.filter(({ name }) => packageManager?.startsWith(`${name}@`))
+  const [first, ...others] = named.length > 0 ? named : managers
+  try {
+    await installBy(first!, at, packageManager, tools)
+  } catch (error) {
+    // People change their manager and leave the old lockfile where it is; official templates did.
+    const other = others.find(({ name }) => name !== first!.name)
+    if (!(error instanceof BuildFailed) || !other) throw error
+    tools.say(`${first!.lockfile} does not work; there is ${other.lockfile}, too`)
+    await rm(join(at, 'node_modules'), { recursive: true, force: true })
+    await installBy(other, at, packageManager, tools).catch(() => {
+      throw error
+    })
+  }
+}
+
+async function installBy({ name, lockfile }: Manager, at: string, packageManager: string | undefined, tools: Tools): Promise<void> {
+  const text = await readFile(join(at, lockfile), 'utf8')
+  // It becomes a part of a command line.
+  const wanted = new RegExp(`^${name}@(\\d+\\.\\d+\\.\\d+[\\w.-]*)`).exec(packageManager ?? '')?.[1]
+  switch (name) {
+    case 'npm':
+      return npm(['ci'], at, tools)
+    case 'bun':
+      return through(`bun@${wanted ?? '1'}`, ['bun', 'install', '--frozen-lockfile'], at, tools)
+    case 'pnpm': {
+      const store = ['--store-dir', join(tools.cache, 'pnpm'), '--package-import-method', 'copy']
+      return through(`pnpm@${wanted ?? pnpmFor(text)}`, ['pnpm', 'install', '--frozen-lockfile', '--reporter=append-only', ...store], at, tools)
+    }
+    case 'yarn': {
+      if (text.includes('# yarn lockfile v1'))
+        return through(`yarn@${classic(wanted)}`, ['yarn', 'install', '--frozen-lockfile', '--non-interactive'], at, tools)
+      return through(`@yarnpkg/cli-dist@${wanted ?? berryFor(text)}`, ['yarn', 'install', '--immutable'], at, tools, { YARN_NODE_LINKER: 'node-modules' })
+    }
+  }
+}
+
+function findLockfiles(code: string, root: string): { managers: Manager[]; at: string } {
+  for (let at = root; ; at = dirname(at)) {
+    const managers = MANAGERS.filter(({ lockfile }) => existsSync(join(at, lockfile)))
+    if (managers.length > 0 || at === code) return { managers, at }
+  }
+}
+
+const npm = (args: string[], cwd: string, tools: Tools): Promise<void> => install(`npm ${args[0]}`, args, cwd, tools)
+
+/** Lets npm fetch another manager, and that install. */
+async function through(spec: string, command: string[], cwd: string, tools: Tools, env: Record<string, string> = {}): Promise<void> {
+  await install(`${command.slice(0, 3).join(' ')} (${spec})`, ['exec', '--yes', `--package=${spec}`, '--', ...command], cwd, tools, env)
+}
+
+async function install(what: string, args: string[], cwd: string, tools: Tools, env: Record<string, string> = {}): Promise<void> {
+  // Bundling needs what development does: plugins' types, a tsconfig to extend. NODE_ENV=production would leave it out.
+  await tools.must(process.execPath, [NPM, ...args], { what, cwd, ms: INSTALL_MS, env: { NODE_ENV: undefined, ...env } })
+}
+
+async function readPackageManager(at: string): Promise<string | undefined> {
+  if (!existsSync(join(at, 'package.json'))) throw new BuildFailed('there is a lockfile, but no package.json beside it')
+  try {
+    const { packageManager } = JSON.parse(await readFile(join(at, 'package.json'), 'utf8')) as { packageManager?: unknown }
+    return typeof packageManager === 'string' ? packageManager : undefined
+  } catch (error) {
+    throw new BuildFailed(`package.json is not JSON: ${(error as Error).message}`)
+  }
+}
+
+/** Each pnpm reads lockfiles of its own time. */
+function pnpmFor(lockfile: string): string {
+  const version = /^lockfileVersion:\s*'?(\d+)/m.exec(lockfile)?.[1]
+  return version === '5' ? '7' : version === '6' ? '8' : '10'
+}
+
+const classic = (wanted: string | undefined): string => (wanted?.startsWith('1.') ? wanted : '1')
+
+function berryFor(lockfile: string): string {
+  const version = Number(/^__metadata:\s*\n\s+version:\s*(\d+)/m.exec(lockfile)?.[1] ?? 8)
+  return version <= 6 ? '3' : '4'
+}

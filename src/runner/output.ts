@@ -1,0 +1,116 @@
+// The output of a process as events, and its reports: reading the two pipes that an app's process has.
+import { fstatSync, readdirSync, statSync } from 'node:fs'
+import type { Readable } from 'node:stream'
+import { sleep } from '../base/wait.ts'
+import type { Events } from './events.ts'
+import { Lines } from './lines.ts'
+import { MAX_REPORT, parseReport, type Report } from './report.ts'
+
+/** What still runs in the background when an app's process has ended may print for this long. */
+const LINGER_MS = 300
+/** Then it is killed; what cannot be killed is waited for no longer than this, unless it is us who do not read. */
+const GIVE_UP_MS = 2_000
+const LOOK_MS = 20
+
+/** What happens to a line on its way: what is logged of it, if anything, and who else sees it. */
+export interface OnItsWay {
+  change?: (line: string) => string | undefined
+  see?: (line: string) => void
+}
+
+/** Passes all of `output` on as log events, no faster than they are kept; resolves at its end. */
+export function logOutput(output: Readable, events: Events, { change, see }: OnItsWay = {}): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const lines = new Lines((line) => {
+    const text = change ? change(line) : line
+    if (text !== undefined) events.log(text)
+    see?.(line)
+  })
+  const forget = events.throttle(output)
+  output.on('data', (chunk: Buffer) => lines.write(chunk))
+  output.on('error', () => {})
+  output.on('close', () => {
+    forget()
+    lines.end()
+    resolve()
+  })
+  return promise
+}
+
+/** Reads reports; resolves at their end. Lines that are none are nobody's, and one without end ends it all. */
+export function readReports(pipe: Readable, hear: (report: Report) => void): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  let parts: Buffer[] = []
+  let length = 0
+  const take = (piece: Buffer) => {
+    length += piece.length
+    if (length > MAX_REPORT) pipe.destroy()
+    else parts.push(piece)
+  }
+  pipe.on('data', (chunk: Buffer) => {
+    let from = 0
+    for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, from)) {
+      take(chunk.subarray(from, end))
+      from = end + 1
+      const report = parseReport(Buffer.concat(parts).toString())
+      parts = []
+      length = 0
+      if (report) hear(report)
+    }
+    take(chunk.subarray(from))
+  })
+  pipe.on('error', () => {})
+  pipe.on('close', () => resolve())
+  return promise
+}
+
+/**
+ * Resolves when `output`, the reading end `fd` of a pipe, is over: its process has ended, and so will, before long, whatever
+ * else has the writing end.
+ */
+export async function drained(output: Readable, fd: number, ended: Promise<void>): Promise<void> {
+  if (await endsWithin(ended, LINGER_MS)) return
+  for (let waited = 0; waited < GIVE_UP_MS;) {
+    killHolders(fd)
+    if (await endsWithin(ended, LOOK_MS)) return
+    if (!output.isPaused()) waited += LOOK_MS
+  }
+  output.destroy()
+}
+
+export async function endsWithin(ended: Promise<unknown>, ms: number): Promise<boolean> {
+  const stop = new AbortController()
+  try {
+    return await Promise.race([ended.then(() => true), sleep(ms, stop.signal).then(() => false)])
+  } finally {
+    stop.abort(new Error('it has ended'))
+  }
+}
+
+/** Kills every other process that has the pipe whose end is our descriptor `fd` open. */
+export function killHolders(fd: number): void {
+  const { dev, ino } = fstatSync(fd)
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)) {
+    if (!openFiles(pid).some((path) => isSame(path, dev, ino))) continue
+    try {
+      process.kill(Number(pid), 'SIGKILL')
+    } catch {} // gone, or not ours
+  }
+}
+
+function openFiles(pid: string): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).map((fd) => `/proc/${pid}/fd/${fd}`)
+  } catch {
+    return []
+  }
+}
+
+function isSame(path: string, dev: number, ino: number): boolean {
+  try {
+    const stat = statSync(path)
+    return stat.dev === dev && stat.ino === ino
+  } catch {
+    return false
+  }
+}

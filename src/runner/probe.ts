@@ -1,0 +1,50 @@
+// The first import of the app: it shows that it can be loaded, what it registered, and leaves V8's code for the runs.
+import { join } from 'node:path'
+import type { AppsFound, RunnerSpec } from './contract.ts'
+import { whyEnded } from './deaths.ts'
+import { CODE, COMPILE_CACHE, VENV, type Manifest, type RunnerPaths } from './limits.ts'
+import { readReports } from './output.ts'
+import type { Report } from './report.ts'
+import { BuildFailed, type Tools } from './tools.ts'
+
+const IMPORT_MS = 60_000
+
+/** Imports the app in a process of its own. @throws BuildFailed when it has no actions, or cannot be loaded */
+export async function probe(
+  spec: RunnerSpec,
+  paths: RunnerPaths,
+  manifest: Manifest,
+  tools: Tools,
+): Promise<{ apps: AppsFound; registries?: Manifest['registries'] }> {
+  const isPython = manifest.language === 'python'
+  const program = isPython ? join(paths.app, VENV, 'bin/python') : process.execPath
+  const loader = join(import.meta.dirname, isPython ? 'loader.py' : 'loader.mjs')
+  let report: Report | undefined
+  let told: Promise<void> | undefined
+  const { code, late } = await tools.run(program, [loader, 'build', paths.app, paths.spec], {
+    what: `importing ${manifest.entrypoint}`,
+    cwd: join(paths.app, CODE),
+    ms: IMPORT_MS,
+    app: true,
+    env: { NODE_COMPILE_CACHE: join(paths.app, COMPILE_CACHE), PYTHONUNBUFFERED: '1' },
+    reports: (pipe) => {
+      told = readReports(pipe, (heard) => (report ??= heard))
+    },
+  })
+  await told
+  if (late && !report)
+    throw new BuildFailed(`importing the app took longer than ${IMPORT_MS / 1000} s; does it wait for something, or work, outside of its actions?`)
+  if (report?.type === 'failed') throw new BuildFailed(report.reason)
+  if (report?.type !== 'loaded') throw new BuildFailed(whyEnded('the app', code, 'it was loaded', spec.memoryMb))
+  if (!report.apps.some(({ actions }) => actions.length > 0)) throw new BuildFailed(nothingFound(report.apps, manifest))
+  return report
+}
+
+function nothingFound(apps: AppsFound, { entrypoint, language }: Manifest): string {
+  const app = apps[0]?.name
+  const how =
+    language === 'python'
+      ? `write app = kernel.App("name") and @app.action("name") above a function`
+      : `write const app = new Kernel().app('name'), with Kernel of @onkernel/sdk, and app.action('name', async (ctx, payload) => …)`
+  return app === undefined ? `no app was found in ${entrypoint}: ${how}` : `the app "${app}" has no actions: ${how}`
+}

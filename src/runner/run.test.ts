@@ -1,0 +1,199 @@
+// Runs: whatever an action does, there is one result, all of its output before it, and no process left.
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openLab, processesOf, type Lab } from './runner.suite.ts'
+
+const APP = `
+import { Kernel } from '@onkernel/sdk'
+import { spawn } from 'node:child_process'
+const app = new Kernel().app('app')
+const loop = { get self() { return loop } }
+const actions = {
+  echo: (ctx, payload) => { console.log('echo'); return { ctx, payload } },
+  env: () => [process.env.SECRET, process.env['odd.name'], process.env.KERNEL_API_KEY, Object.keys(process.env).filter((name) => name.startsWith('COB_'))],
+  nothing: () => undefined,
+  throws: () => { throw new TypeError('broken') },
+  text: () => { throw 'a text' },
+  bigint: () => ({ a: 1n }),
+  cycle: () => loop,
+  function: () => () => 1,
+  huge: () => 'x'.repeat(4718592),
+  exit: () => { process.stdout.write('half'); process.exit(3) },
+  killed: () => { process.kill(process.pid, 'SIGKILL') },
+  heap: () => { const all = []; for (;;) all.push(new Array(1e5).fill(Math.random())) },
+  rejects: () => { void Promise.reject(new Error('unhandled')); return new Promise((resolve) => setTimeout(resolve, 5000)) },
+  stuck: () => new Promise(() => {}),
+  line: () => { process.stdout.write('x'.repeat(1024 * 1024)); process.stderr.write('\\nafter'); return 1 },
+  many: (ctx, n) => { for (let i = 0; i < n; i++) console[i % 2 ? 'error' : 'log']('line ' + i); return n },
+  leftover: () => { spawn('sleep', ['600'], { stdio: 'inherit', detached: true, env: { LAB: process.env.LAB, PATH: process.env.PATH } }).unref(); return 'left' },
+  liar: () => { require('node:fs').writeSync(3, 'nonsense\\n{"type":"result","ok":true,"output":"{"}\\n') },
+}
+import { createRequire } from 'node:module'
+const require = createRequire(import.meta.url)
+for (const [name, action] of Object.entries(actions)) app.action(name, async (ctx, payload) => action(ctx, payload))
+if (process.env.ON_IMPORT) eval(process.env.ON_IMPORT)
+console.log('imported')
+`
+
+let lab: Lab
+let app: string
+beforeAll(() => {
+  lab = openLab()
+  app = join(lab.dir, 'app')
+  mkdirSync(join(app, 'code'), { recursive: true })
+  writeFileSync(join(app, 'code/app.mjs'), APP)
+  const registries = [{ path: join(lab.dir, 'node_modules/@onkernel/sdk/index.mjs'), cjs: false }]
+  writeFileSync(join(app, 'manifest.json'), JSON.stringify({ language: 'node', entrypoint: 'app.mjs', folder: '', registries }))
+})
+afterAll(() => lab[Symbol.asyncDispose]())
+
+const failed = (reason: string) => ({ type: 'result', ok: false, reason, output: JSON.stringify({ error: reason }) })
+
+describe('a run', () => {
+  test('gives what the action returned, and its output, with that of the import, before it', async () => {
+    const { logs, last } = await lab.run(app, 'echo', { a: [1, 'é'] })
+    expect(logs).toEqual(['imported', 'echo'])
+    expect(last).toMatchObject({ type: 'result', ok: true, reason: null })
+    expect(JSON.parse((last as { output: string }).output)).toEqual({ ctx: { invocation_id: 'inv_1' }, payload: { a: [1, 'é'] } })
+  })
+
+  test('has the variables of the app, with whatever is in them, and none of ours', async () => {
+    const secret = `a'b"c\n$(d) \`e\` \\ é`
+    const { last } = await lab.run(app, 'env', null, { env: { SECRET: secret, 'odd.name': 'odd' } })
+    const [one, two, key, ours] = JSON.parse((last as { output: string }).output) as unknown[]
+    expect([one, two, key]).toEqual([secret, 'odd', 'sk_test'])
+    expect(ours).toEqual(['COB_RUNNER_PATHS']) // of this test
+  })
+
+  test('without a value has the output null', async () => {
+    expect((await lab.run(app, 'nothing')).last).toMatchObject({ ok: true, output: null })
+  })
+
+  test('that throws fails with its message; the stack is in the logs', async () => {
+    const { logs, last } = await lab.run(app, 'throws')
+    expect(last).toMatchObject(failed('broken'))
+    expect(logs.join('\n')).toMatch(/TypeError: broken\n +at .*app\.mjs:\d+/)
+    expect((await lab.run(app, 'text')).last).toMatchObject(failed('a text'))
+  })
+
+  test.each([
+    ['bigint', /cannot be written as JSON: .*BigInt/],
+    ['cycle', /cannot be written as JSON: .*circular/],
+    ['function', /cannot be written as JSON: it is a function/],
+    ['huge', /returned 4718594 bytes of JSON; 4718592 are allowed/],
+  ])('that returns no JSON of a size that is allowed fails, and says so: %s', async (action, reason) => {
+    const { last } = await lab.run(app, action)
+    expect(last).toMatchObject({ ok: false, reason: expect.stringMatching(reason) })
+  })
+
+  test('that ends its process fails, and nothing it printed is lost', async () => {
+    const { logs, last } = await lab.run(app, 'exit')
+    expect(last).toMatchObject(failed('the action ended its process with exit code 3 before it returned'))
+    expect(logs).toEqual(['imported', 'half'])
+  })
+
+  test('that is killed, or has no memory left, fails with a word about memory', async () => {
+    expect((await lab.run(app, 'killed')).last).toMatchObject(failed('the action was killed; most likely it used more memory than its limit of 512 MiB'))
+    const { last } = await lab.run(app, 'heap', null, { env: { NODE_OPTIONS: '--max-old-space-size=40' } })
+    expect(last).toMatchObject({ ok: false, reason: expect.stringContaining('ran out of memory') })
+  })
+
+  test('with a rejection that nobody handles fails with it', async () => {
+    expect((await lab.run(app, 'rejects')).last).toMatchObject(failed('unhandled'))
+  })
+
+  test('that waits for nothing ends', async () => {
+    expect((await lab.run(app, 'stuck')).last).toMatchObject({ ok: false, reason: expect.stringContaining('can never happen') })
+  })
+
+  test('may print a line of a megabyte; 64 KiB of it are kept', async () => {
+    const { logs, last } = await lab.run(app, 'line')
+    expect(logs.map((line) => line.length)).toEqual([8, 65536, 5])
+    expect(last).toMatchObject({ ok: true, output: '1' })
+  })
+
+  test('may print faster than anyone reads: nothing is lost, and both outputs stay in order', async () => {
+    const { logs, last } = await lab.run(app, 'many', 60_000)
+    expect(logs.slice(1)).toEqual(Array.from({ length: 60_000 }, (_, at) => `line ${at}`))
+    expect(last).toMatchObject({ ok: true, output: '60000' })
+  })
+
+  test('leaves no process behind that holds its output', async () => {
+    const { last } = await lab.run(app, 'leftover', null, { env: { LAB: `${lab.dir}/leftover` } })
+    expect(last).toMatchObject({ ok: true, output: '"left"' })
+    expect(processesOf(`${lab.dir}/leftover`)).toEqual([])
+  })
+
+  test('cannot make others believe what it reports by itself', async () => {
+    expect((await lab.run(app, 'liar')).last).toMatchObject(failed('what the action returned is not JSON'))
+  })
+
+  test('of an action that is not there fails', async () => {
+    expect((await lab.run(app, 'other')).last).toMatchObject({ ok: false, reason: expect.stringContaining('has no action "other"') })
+  })
+})
+
+describe('an app that cannot be loaded', () => {
+  test.each([
+    ['throw new Error("on import")', /could not be loaded: on import/],
+    ['process.exit(7)', /ended its process with exit code 7 before it was loaded/],
+  ])('ends the runner with its reason: %s', async (code, reason) => {
+    await using runner = await lab.start({ kind: 'run', env: { ON_IMPORT: code } }, app)
+    const last = (await runner.events()).at(-1)
+    expect(last).toMatchObject({ type: 'failed', reason: expect.stringMatching(reason) })
+    expect(await runner.ready()).toEqual({ ok: false, reason: (last as { reason: string }).reason })
+  })
+})
+
+describe('a runner', () => {
+  test('runs once', async () => {
+    await using runner = await lab.start({ kind: 'run' }, app)
+    const run = { invocation: 'inv_1', app: 'app', action: 'nothing', payload: null }
+    expect(await runner.ready()).toEqual({ ok: true })
+    await runner.call('POST', '/runs', run)
+    await expect(runner.call('POST', '/runs', run)).rejects.toThrow('409')
+    await runner.events()
+  })
+
+  test('tells again what was not acknowledged, and waits with an app that prints more than it may keep', async () => {
+    await using runner = await lab.start({ kind: 'run' }, app)
+    await runner.call('POST', '/runs', { invocation: 'inv_1', app: 'app', action: 'many', payload: '120000' })
+    const first = await runner.events({ acknowledge: false, until: 40_000 })
+    const all = await runner.events()
+    expect(all.slice(0, first.length)).toEqual(first)
+    expect(all.map(({ seq }) => seq)).toEqual(Array.from({ length: 120_002 }, (_, at) => at + 1))
+  })
+})
+
+describe('Python', () => {
+  test('an app of a virtual environment runs: sync, async, context, errors, exits', async () => {
+    const python = join(lab.dir, 'python')
+    mkdirSync(join(python, 'venv/bin'), { recursive: true })
+    symlinkSync(join(import.meta.dirname, '../../test/data/apps/python'), join(python, 'code'))
+    writeFileSync(join(python, 'manifest.json'), '{"language":"python","entrypoint":"main.py","folder":""}')
+    // As good as a virtual environment, for an app whose packages lie beside it.
+    writeFileSync(join(python, 'venv/bin/python'), '#!/bin/sh\nexec python3 "$@"\n', { mode: 0o755 })
+    const run = (action: string, payload?: unknown) => lab.run(python, action, payload, { app: 'py' })
+    const [sync, async_, only, boom, exit, set, nan] = await Promise.all([
+      run('sync', { n: 1 }),
+      run('async'),
+      run('ctx-only', 'ignored'),
+      run('boom'),
+      run('exit'),
+      run('set'),
+      run('nan'),
+    ])
+    expect(sync).toMatchObject({
+      logs: ['imported', 'out', 'err', 'out again'],
+      last: { ok: true, output: '{"payload":{"n":1},"invocation":"inv_1","é":"ü"}' },
+    })
+    expect(async_.last).toMatchObject({ ok: true, output: '[null]' })
+    expect(only.last).toMatchObject({ ok: true, output: null })
+    expect(boom.last).toMatchObject(failed('py boom'))
+    expect(boom.logs.join('\n')).toMatch(/^imported\nTraceback \(most recent call last\):\n +File ".*main\.py", line \d+, in boom\n/)
+    expect(exit.last).toMatchObject(failed('the action ended its process with exit code 4 before it returned'))
+    expect(set.last).toMatchObject(failed('what the action returned cannot be written as JSON: it has a set in it'))
+    expect(nan.last).toMatchObject({ ok: false, reason: expect.stringContaining('cannot be written as JSON') })
+  })
+})

@@ -1,0 +1,68 @@
+// A run: the app's process, started beside us by the shell of command.ts, gets its one task and gives one result.
+import { createWriteStream } from 'node:fs'
+import { Socket } from 'node:net'
+import { RUN_FDS } from './command.ts'
+import type { Ready, Run, RunnerSpec } from './contract.ts'
+import { whyEnded } from './deaths.ts'
+import type { Events, News } from './events.ts'
+import { drained, endsWithin, killHolders, logOutput, readReports } from './output.ts'
+import { failedRun, type Report } from './report.ts'
+import { Refused, type Work } from './serve.ts'
+
+/** An app's process ends as soon as it has a result; its exit handlers may take this long. */
+const EXIT_MS = 2_000
+
+/** Watches over the app's process and hands it its run. */
+export function hostRun(spec: RunnerSpec, events: Events): Work {
+  const output = new Socket({ fd: RUN_FDS.output, readable: true, writable: false })
+  const reports = new Socket({ fd: RUN_FDS.reports, readable: true, writable: false })
+  const ready = Promise.withResolvers<Ready>()
+  const exited = Promise.withResolvers<void>()
+  let phase: 'loading' | 'loaded' | 'running' = 'loading'
+  let hasRun = false
+  let last: Exclude<News, { type: 'log' }> | undefined
+
+  // What comes first counts: nobody can take back a result, and the end of the process is one only when there was none.
+  const finish = (news: Exclude<News, { type: 'log' }>) => {
+    if (last) return
+    last = news
+    void close(news)
+  }
+  const close = async (news: Exclude<News, { type: 'log' }>) => {
+    if (!(await endsWithin(exited.promise, EXIT_MS))) killHolders(RUN_FDS.output)
+    await drained(output, RUN_FDS.output, printed)
+    events.end(news)
+    if (news.type === 'failed') ready.resolve({ ok: false, reason: news.reason })
+  }
+  const hear = (report: Report) => {
+    if (report.type === 'exit') {
+      exited.resolve()
+      finish(died(report.code))
+    } else if (report.type === 'loaded') {
+      if (phase === 'loading') phase = hasRun ? 'running' : 'loaded'
+      ready.resolve({ ok: true })
+    } else if (report.type === 'result' && phase !== 'running') finish({ type: 'failed', reason: report.reason ?? 'a result came before the run' })
+    else finish(report)
+  }
+  const died = (code: number): Exclude<News, { type: 'log' }> =>
+    phase === 'running'
+      ? (failedRun(whyEnded('the action', code, 'it returned', spec.memoryMb)) as News & { type: 'result' })
+      : { type: 'failed', reason: whyEnded('the app', code, phase === 'loading' ? 'it was loaded' : 'an action was called', spec.memoryMb) }
+
+  const printed = logOutput(output, events)
+  // The shell that would tell the exit code is gone as well when everything was killed at once.
+  void readReports(reports, hear).then(() => hear({ type: 'exit', code: 137 }))
+
+  return {
+    ready: ready.promise,
+    async run(run: Run) {
+      if (hasRun) throw new Refused(409, 'this runner has had its run')
+      hasRun = true
+      if (phase === 'loaded') phase = 'running'
+      // An app that has ended does not read; its end is what the events tell.
+      createWriteStream('', { fd: RUN_FDS.task })
+        .on('error', () => {})
+        .end(JSON.stringify(run))
+    },
+  }
+}

@@ -1,0 +1,163 @@
+// Runners for tests: real processes as in a sandbox, without the sandbox. Everything of them lies below one temporary folder.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { makeZip, type ZipEntry } from '../../test/support/zips.ts'
+import { PACKAGE_DIR } from '../base/paths.ts'
+import { until, within } from '../base/wait.ts'
+import { callJson, fetchFrom } from '../http/endpoint.ts'
+import { environmentFile, runnerScript } from './command.ts'
+import { RunnerEvent, type Ready, type RunnerSpec, type Source } from './contract.ts'
+
+const EVENTS_MS = 20_000
+
+/** The folder of a test file, and what it must leave behind: nothing. */
+export interface Lab extends AsyncDisposable {
+  dir: string
+  start(spec: Partial<RunnerSpec> & { kind: 'build' | 'run' }, app: string): Promise<TestRunner>
+  /** Builds an app of these files; gives its folder, its output and the last event. */
+  build(files: Record<string, string> | ZipEntry[] | Buffer, entrypoint: string, env?: Record<string, string>): Promise<Built>
+  /** Builds what `source` names. */
+  fetch(source: Source, env?: Record<string, string>): Promise<Built>
+  /** Runs an action once. */
+  run(app: string, action: string, payload?: unknown, options?: { app?: string; env?: Record<string, string> }): Promise<Ended>
+}
+
+export interface Ended {
+  logs: string[]
+  last: RunnerEvent
+}
+export interface Built extends Ended {
+  app: string
+}
+
+export interface TestRunner extends AsyncDisposable {
+  call<T>(method: 'GET' | 'POST', path: string, body?: object): Promise<T>
+  archive(zip: Buffer): Promise<number>
+  ready(): Promise<Ready>
+  /** All events to the last; acknowledged as they come, unless told otherwise. */
+  events(options?: { after?: number; acknowledge?: boolean; until?: number }): Promise<RunnerEvent[]>
+}
+
+export function openLab(): Lab {
+  const dir = mkdtempSync(join(tmpdir(), 'cob-runner-'))
+  // Above every app, where Node looks for packages at last.
+  mkdirSync(join(dir, 'node_modules/@onkernel'), { recursive: true })
+  symlinkSync(join(PACKAGE_DIR, 'node_modules/@onkernel/sdk'), join(dir, 'node_modules/@onkernel/sdk'))
+  let count = 0
+  const running = new Set<TestRunner>()
+  const lab: Lab = {
+    dir,
+    async start(spec, app) {
+      const runner = await startRunner(join(dir, `run-${++count}`), join(dir, 'cache'), app, spec)
+      running.add(runner)
+      return runner
+    },
+    async build(files, entrypoint, env) {
+      const zip = Buffer.isBuffer(files) ? files : makeZip(Array.isArray(files) ? files : Object.entries(files).map(([name, content]) => ({ name, content })))
+      return built(lab, join(dir, `app-${++count}`), { type: 'archive', entrypoint }, env, zip)
+    },
+    fetch: (source, env) => built(lab, join(dir, `app-${++count}`), source, env),
+    async run(app, action, payload, options = {}) {
+      await using runner = await lab.start({ kind: 'run', env: options.env }, app)
+      const text = payload === undefined ? null : JSON.stringify(payload)
+      await runner.call('POST', '/runs', { invocation: 'inv_1', app: options.app ?? 'app', action, payload: text })
+      return ended(await runner.events())
+    },
+    async [Symbol.asyncDispose]() {
+      for (const runner of running) await runner[Symbol.asyncDispose]()
+      await until('the processes of runners to end', 5_000, () => processesOf(dir).length === 0, { everyMs: 20 })
+      rmSync(dir, { recursive: true })
+    },
+  }
+  return lab
+}
+
+async function built(lab: Lab, app: string, source: Source, env?: Record<string, string>, zip?: Buffer): Promise<Built> {
+  mkdirSync(app)
+  await using runner = await lab.start({ kind: 'build', source, env }, app)
+  if (zip) await runner.archive(zip)
+  return { app, ...ended(await runner.events()) }
+}
+
+export const ended = (events: RunnerEvent[]): Ended => ({ logs: logsOf(events), last: events.at(-1)! })
+export const logsOf = (events: RunnerEvent[]): string[] => events.flatMap((event) => (event.type === 'log' ? [event.line] : []))
+
+async function startRunner(dir: string, cache: string, app: string, given: Partial<RunnerSpec> & { kind: 'build' | 'run' }): Promise<TestRunner> {
+  for (const folder of [dir, cache]) mkdirSync(folder, { recursive: true })
+  const env = { KERNEL_API_KEY: 'sk_test', KERNEL_BASE_URL: 'http://127.0.0.1:9', ...given.env }
+  const spec: RunnerSpec = { id: 'run_1', memoryMb: 512, logLevel: 'silent', ...given, env }
+  const paths = { spec: join(dir, 'runner.json'), app, cache }
+  writeFileSync(paths.spec, JSON.stringify(spec))
+  writeFileSync(join(dir, 'environment'), environmentFile(env))
+  const server = createServer()
+  server.listen(join(dir, 'new.sock'))
+  await once(server, 'listening')
+  const socketPath = join(dir, 'agent.sock')
+  renameSync(join(dir, 'new.sock'), socketPath)
+  const { fd } = (server as Server & { _handle: { fd: number } })._handle
+  const script = runnerScript(given.kind, paths, { node: process.execPath, runner: import.meta.dirname })
+  const child = spawn('/bin/sh', ['-c', script], {
+    cwd: dir,
+    detached: true,
+    stdio: [fd, 'ignore', 'pipe'],
+    env: { PATH: process.env.PATH, HOME: dir, COB_RUNNER_PATHS: JSON.stringify(paths) },
+  })
+  let said = ''
+  child.stderr!.on('data', (chunk: Buffer) => (said += chunk.toString()))
+  const exited = once(child, 'exit')
+  server.close()
+  const endpoint = { socketPath }
+  const stop = new AbortController()
+  return {
+    call: (method, path, body) => callJson(endpoint, method, path, body, stop.signal),
+    async archive(zip) {
+      const response = await fetchFrom(endpoint, { method: 'PUT', path: '/archive', body: zip }, stop.signal)
+      response.resume()
+      return response.statusCode!
+    },
+    ready: () => callJson(endpoint, 'GET', '/ready', undefined, stop.signal),
+    async events({ after = 0, acknowledge = true, until: enough = Infinity } = {}) {
+      const found: RunnerEvent[] = []
+      const read = async () => {
+        const response = await fetchFrom(endpoint, { method: 'GET', path: `/events?after=${after}` }, stop.signal)
+        let rest = ''
+        for await (const chunk of response.setEncoding('utf8') as AsyncIterable<string>) {
+          const lines = (rest + chunk).split('\n')
+          rest = lines.pop()!
+          for (const line of lines) found.push(RunnerEvent.parse(JSON.parse(line)))
+          if (acknowledge && found.length > 0) await callJson(endpoint, 'POST', '/ack', { seq: found.at(-1)!.seq }, stop.signal)
+          if (found.length >= enough) break
+        }
+        return found
+      }
+      return within('the events of a runner', EVENTS_MS, read()).catch((error: Error) => {
+        throw new Error(`${error.message}; it said: ${said}; events: ${JSON.stringify(found.slice(-5))}`, { cause: error })
+      })
+    },
+    async [Symbol.asyncDispose]() {
+      stop.abort(new Error('the test is over'))
+      try {
+        process.kill(-child.pid!, 'SIGKILL')
+      } catch {}
+      await exited
+    },
+  }
+}
+
+/** Processes whose command line, working folder or environment is in `dir`. */
+export function processesOf(dir: string): number[] {
+  const mentions = (pid: string) => {
+    try {
+      return ['cmdline', 'environ'].some((file) => readFileSync(`/proc/${pid}/${file}`, 'utf8').includes(dir))
+    } catch {
+      return false
+    }
+  }
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && name !== String(process.pid) && mentions(name))
+    .map(Number)
+}

@@ -1,0 +1,116 @@
+// The runner's side of its contract: plain HTTP on the socket that is standard input.
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Ready, Run } from './contract.ts'
+import type { Events } from './events.ts'
+import { MAX_OUTPUT_BYTES } from './limits.ts'
+
+// An import of it would also load what its names stand for, a whole HTTP client among them: 70 ms of a start.
+const { createServer } = process.getBuiltinModule('node:http')
+
+const HEARTBEAT_MS = 5_000
+
+/** A payload is JSON in a JSON string, where a byte may take six. */
+const MAX_BODY = 6 * MAX_OUTPUT_BYTES + 64 * 1024
+
+/** What a runner can be asked for; a call that its kind does not have is refused. */
+export interface Work {
+  ready: Promise<Ready>
+  /** Takes a build's zip; resolves when it is whole. */
+  receive?(body: IncomingMessage): Promise<void>
+  /** Starts the run, or says why not. */
+  run?(run: Run): Promise<void>
+}
+
+/** An answer other than 2xx. */
+export class Refused extends Error {
+  readonly status: number
+  constructor(status: number, message: string) {
+    super(message)
+    this.status = status
+  }
+}
+
+/** Serves `work` on the listening socket `fd`. */
+export function serve(work: Work, events: Events, fd: number): void {
+  const server = createServer((request, response) => {
+    answer(work, events, request, response).catch((error: unknown) => {
+      if (response.headersSent) return response.destroy()
+      const [status, message] = error instanceof Refused ? [error.status, error.message] : [500, String((error as Error).message)]
+      // What is left of a refused body is not read.
+      json(response.setHeader('connection', 'close'), status, { message })
+    })
+  })
+  // An archive takes as long as it takes; its sender has a deadline of its own.
+  server.requestTimeout = 0
+  server.listen({ fd })
+}
+
+async function answer(work: Work, events: Events, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const url = new URL(request.url ?? '/', 'http://runner')
+  switch (`${request.method} ${url.pathname}`) {
+    case 'GET /session/watch':
+      return watch(response)
+    case 'GET /ready':
+      return json(response, 200, await work.ready)
+    case 'GET /events':
+      return stream(response, events, natural(url.searchParams.get('after') ?? '0'))
+    case 'POST /ack':
+      events.acknowledge(natural((JSON.parse(await read(request)) as { seq?: unknown }).seq))
+      return nothing(response, 204)
+    case 'POST /runs':
+      if (!work.run) throw new Refused(409, 'this runner builds')
+      await work.run(JSON.parse(await read(request)) as Run)
+      return nothing(response, 202)
+    case 'PUT /archive':
+      if (!work.receive) throw new Refused(400, 'this runner takes no archive')
+      await work.receive(request)
+      return nothing(response, 204)
+    default:
+      throw new Refused(404, 'there is no such call')
+  }
+}
+
+function watch(response: ServerResponse): void {
+  response.writeHead(200, { 'content-type': 'application/x-ndjson' }).write('{"event":"ready"}\n')
+  const timer = setInterval(() => response.write('{"event":"heartbeat"}\n'), HEARTBEAT_MS)
+  response.on('close', () => clearInterval(timer))
+}
+
+async function stream(response: ServerResponse, events: Events, after: number): Promise<void> {
+  const gone = new AbortController()
+  response.on('close', () => gone.abort())
+  response.writeHead(200, { 'content-type': 'application/x-ndjson' }).flushHeaders()
+  for await (const lines of events.follow(after, gone.signal)) {
+    if (response.write(lines)) continue
+    const { promise, resolve } = Promise.withResolvers<void>()
+    response.once('drain', resolve).once('close', resolve)
+    await promise
+    response.off('drain', resolve).off('close', resolve)
+  }
+  response.end()
+}
+
+async function read(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  let length = 0
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    length += chunk.length
+    if (length > MAX_BODY) throw new Refused(400, `the body has more than ${MAX_BODY} bytes`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString()
+}
+
+function natural(value: unknown): number {
+  const number = Number(value)
+  if (!Number.isSafeInteger(number) || number < 0) throw new Refused(400, 'the number of an event is a natural number')
+  return number
+}
+
+function json(response: ServerResponse, status: number, body: object): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+}
+
+function nothing(response: ServerResponse, status: number): void {
+  response.writeHead(status).end()
+}

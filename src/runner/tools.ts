@@ -1,0 +1,216 @@
+// Programs that a build runs: each with a limit, its output in the logs, and nothing of its process group left.
+import { spawn } from 'node:child_process'
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { delimiter, dirname, join } from 'node:path'
+import type { Readable } from 'node:stream'
+import { stripVTControlCharacters } from 'node:util'
+import type { RunnerSpec } from './contract.ts'
+import { exitCode } from './deaths.ts'
+import type { Events } from './events.ts'
+import type { RunnerPaths } from './limits.ts'
+import { endsWithin, logOutput } from './output.ts'
+
+/** Why a build failed, for the person whose code it is. */
+export class BuildFailed extends Error {}
+
+export interface ToolOptions {
+  /** What it does, for people: "npm ci". */
+  what: string
+  cwd: string
+  ms: number
+  env?: Record<string, string | undefined>
+  /** It is the app itself, whose variables come first. */
+  app?: boolean
+  /** Is given its output, which is then in no log. */
+  take?: (line: string) => void
+  /** Is given descriptor 3, a pipe that the program writes to. */
+  reports?: (pipe: Readable) => void
+}
+
+export interface ToolEnd {
+  code: number
+  /** Whether it was killed because it took too long. */
+  late: boolean
+  said: Said
+}
+
+/** Lines of a tool's output that may explain its end. */
+export class Said {
+  readonly #odd: string[] = []
+  readonly #last: string[] = []
+
+  add(line: string): void {
+    const plain = stripVTControlCharacters(line).trim().slice(0, MAX_WORDS)
+    if (plain === '' || NOISE.test(plain)) return
+    if (ODD_LINE.test(plain) && this.#odd.push(plain) > FIRST + LAST) this.#odd.splice(FIRST, 1)
+    if (this.#last.push(plain) > FIRST) this.#last.shift()
+  }
+
+  get last(): string {
+    return this.#last.at(-1) ?? ''
+  }
+
+  /** As the end of a sentence. */
+  get words(): string {
+    const lines = this.#odd.length > 0 ? this.#odd : this.#last
+    return lines.length > 0 ? `: ${lines.join('\n')}` : ''
+  }
+}
+
+/** Debian's, and so that of a sandbox. It has what an administrator added: a company's proxy, say. */
+const CA_FILE = '/etc/ssl/certs/ca-certificates.crt'
+
+/** Of a failed tool's lines, those that belong into one sentence about it: where the trouble began, and where it ended. */
+const FIRST = 5
+const LAST = 3
+const MAX_WORDS = 500
+/** Its children have this long to be done with printing, when a program has ended. */
+const LINGER_MS = 1_000
+
+const ODD_LINE =
+  /\b(error|err!|failed|failure|fatal|cannot|can't|could not|not found|missing|no such|unable|conflict|outdated|invalid|denied|mismatch|sync|modified)\b/i
+/** Lines of package managers that say nothing about what went wrong. */
+const NOISE =
+  /complete log of this run|^npm error\s*$|^npm error code \S+$|npm help |^npm error\s+(-|Set to|Clean install|Options|Usage|aliases)|^npm notice|^npm warn|^warning|^\W*WARN|^\[notice\]|Visit https:\/\/yarnpkg\.com|For help, see/i
+
+export class Tools {
+  readonly signal: AbortSignal
+  /** Downloads, kept from build to build. */
+  readonly cache: string
+  readonly #spec: RunnerSpec
+  readonly #events: Events
+  readonly #base: Record<string, string>
+  readonly #secrets: string[] = []
+
+  constructor(spec: RunnerSpec, paths: RunnerPaths, scratch: string, events: Events, signal: AbortSignal) {
+    this.signal = signal
+    this.cache = paths.cache
+    this.#spec = spec
+    this.#events = events
+    this.#base = baseEnvironment(paths, scratch)
+  }
+
+  /** A line of our own in the build's logs. */
+  say(line: string): void {
+    this.#events.log(this.mask(`cob: ${line}`))
+  }
+
+  /** From now on `secret` is in no line of a log. */
+  keepSecret(secret: string): void {
+    if (secret !== '') this.#secrets.push(secret)
+  }
+
+  mask(line: string): string {
+    return this.#secrets.reduce((text, secret) => text.replaceAll(secret, '***'), line)
+  }
+
+  /**
+   * Runs a program to its end. Its environment has the app's variables (a registry's token, say), but not the app's key, and over
+   * them what keeps tools within the sandbox.
+   */
+  async run(file: string, args: readonly string[], { what, cwd, ms, env, app, take, reports }: ToolOptions): Promise<ToolEnd> {
+    this.signal.throwIfAborted()
+    this.say(what)
+    const child = spawn('/bin/sh', ['-c', 'exec "$@" 2>&1', 'sh', file, ...args], {
+      cwd,
+      env: app ? { ...ownEnvironment(), ...this.#spec.env, ...env } : { ...this.#spec.env, KERNEL_API_KEY: undefined, ...this.#base, ...env },
+      detached: true,
+      stdio: ['ignore', 'pipe', 'ignore', reports ? 'pipe' : 'ignore', 'ignore'],
+    })
+    const said = new Said()
+    const printed = logOutput(child.stdout!, this.#events, {
+      change: (line) => (take ? undefined : this.mask(line)),
+      see: (line) => {
+        said.add(this.mask(line))
+        take?.(line)
+      },
+    })
+    reports?.(child.stdio[3] as Readable)
+    let late = false
+    const kill = () => killGroup(child.pid)
+    const timer = setTimeout(() => {
+      late = true
+      kill()
+    }, ms)
+    this.signal.addEventListener('abort', kill)
+    try {
+      const code = await new Promise<number>((resolve, reject) => {
+        child.on('error', reject)
+        child.on('exit', (status, signal) => resolve(exitCode(status, signal)))
+      })
+      if (!(await endsWithin(printed, LINGER_MS))) {
+        kill()
+        // What left the group can hold the pipe, but nobody waits for it; a pipe that we do not read for now is another matter.
+        while (!(await endsWithin(printed, LINGER_MS))) if (!child.stdout!.isPaused()) child.stdout!.destroy()
+      }
+      this.signal.throwIfAborted()
+      return { code, late, said }
+    } finally {
+      clearTimeout(timer)
+      this.signal.removeEventListener('abort', kill)
+      kill()
+    }
+  }
+
+  /** {@link run}, for a program that must succeed. */
+  async must(file: string, args: readonly string[], options: ToolOptions): Promise<void> {
+    const { code, late, said } = await this.run(file, args, options)
+    if (late) throw new BuildFailed(`"${options.what}" took longer than ${options.ms / 1000} s`)
+    if (code === 137) throw new BuildFailed(`"${options.what}" was killed; most likely it used more memory than its limit of ${this.#spec.memoryMb} MiB`)
+    if (code !== 0) throw new BuildFailed(`"${options.what}" failed with exit code ${code}${said.words}`)
+  }
+}
+
+function killGroup(pid: number | undefined): void {
+  if (pid === undefined) return
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {} // all of it has ended
+}
+
+/** npm's command line, which is a package of ours. */
+export const NPM = join(dirname(createRequire(import.meta.url).resolve('npm/package.json')), 'bin/npm-cli.js')
+
+/** What the sandbox gave us for everybody in it; the rest is for us. */
+function ownEnvironment(): Record<string, string> {
+  return Object.fromEntries(Object.entries(process.env).filter((entry): entry is [string, string] => entry[1] !== undefined && !/^(COB_|NODE_)/.test(entry[0])))
+}
+
+function baseEnvironment({ cache }: RunnerPaths, scratch: string): Record<string, string> {
+  const [temporary, bin] = [join(scratch, 'tmp'), join(scratch, 'bin')]
+  for (const folder of [temporary, bin]) mkdirSync(folder, { recursive: true })
+  // Scripts of packages call npm by its name.
+  for (const name of ['npm', 'npx']) {
+    const cli = join(dirname(NPM), `${name}-cli.js`)
+    writeFileSync(join(bin, name), `#!/bin/sh\nexec '${process.execPath}' '${cli}' "$@"\n`)
+    chmodSync(join(bin, name), 0o755)
+  }
+  const path = [dirname(process.execPath), bin, ...(process.env.PATH ?? '/usr/local/bin:/usr/bin:/bin').split(delimiter)]
+  return {
+    ...ownEnvironment(),
+    PATH: [...new Set(path)].join(delimiter),
+    TMPDIR: temporary,
+    CI: '1',
+    npm_config_cache: join(cache, 'npm'),
+    npm_config_update_notifier: 'false',
+    npm_config_fund: 'false',
+    npm_config_audit: 'false',
+    npm_config_progress: 'false',
+    YARN_CACHE_FOLDER: join(cache, 'yarn'),
+    YARN_ENABLE_TELEMETRY: '0',
+    BUN_INSTALL_CACHE_DIR: join(cache, 'bun'),
+    PIP_CACHE_DIR: join(cache, 'pip'),
+    PIP_DISABLE_PIP_VERSION_CHECK: '1',
+    PIP_NO_INPUT: '1',
+    UV_CACHE_DIR: join(cache, 'uv'),
+    UV_LINK_MODE: 'copy',
+    UV_NO_PROGRESS: '1',
+    GIT_TERMINAL_PROMPT: '0',
+    NODE_USE_SYSTEM_CA: '1',
+    UV_SYSTEM_CERTS: '1',
+    ...(existsSync(CA_FILE) ? Object.fromEntries(CA_VARIABLES.map((name) => [name, CA_FILE])) : {}),
+  }
+}
+
+const CA_VARIABLES = ['NODE_EXTRA_CA_CERTS', 'PIP_CERT', 'SSL_CERT_FILE', 'REQUESTS_CA_BUNDLE', 'GIT_SSL_CAINFO']

@@ -1,0 +1,167 @@
+// The log of a deployment and its runs: appended in order, followed from a cursor. NOTIFY only wakes the readers.
+import { sql, type RawBuilder, type Selectable } from 'kysely'
+import pg from 'pg'
+import { Bell } from '../base/bell.ts'
+import type { Log } from '../base/log.ts'
+import { sleep } from '../base/wait.ts'
+import type { Db, DbAddress } from './db.ts'
+import type { Tables } from './tables.ts'
+
+const CHANNEL = 'app_events'
+/** Rows read or written at once; a line may have 64 KiB. */
+const BATCH = 500
+/** A wake-up that got lost (the listening connection broke) delays a follower by this much at most. */
+const LOOK_AGAIN_MS = 5_000
+const RECONNECT_MS = 1_000
+
+export type AppEvent = Selectable<Tables['app_events']>
+
+/** Whose events: all of a deployment and its runs, or those of one run. */
+export type EventSource = { deployment: string } | { invocation: string; deployment: string }
+
+/** What a writer adds; the time is now unless it is said. */
+export type NewEvent = { kind: 'log'; line: string; at?: string } | { kind: 'app'; data: object; at?: string }
+
+/**
+ * Takes the lock under which a deployment's events are written. Ids are drawn inside it and it is held to the commit, so that
+ * nobody who reads on from an id can miss a smaller one that is committed later.
+ */
+export const lockEvents = (deployment: RawBuilder<string>) => sql`pg_advisory_xact_lock(hashtextextended('cob:events:' || ${deployment}, 0))`
+
+/** Wakes the followers of a deployment when the transaction commits. */
+export const announceEvents = (deployment: RawBuilder<string>) => sql`pg_notify(${CHANNEL}, ${deployment})`
+
+/** Appends events in their order; call it in the transaction that changes what they tell of. */
+export async function appendEvents(db: Db, deployment: string, invocation: string | null, events: readonly NewEvent[]): Promise<void> {
+  if (events.length === 0) return
+  await sql`select ${lockEvents(sql`${deployment}`)}`.execute(db)
+  for (let at = 0; at < events.length; at += BATCH) {
+    const rows = events.slice(at, at + BATCH).map((event) => ({
+      deployment_id: deployment,
+      invocation_id: invocation,
+      kind: event.kind,
+      // A NUL is text to a program, but not to Postgres.
+      line: event.kind === 'log' ? event.line.replaceAll('\0', '�') : null,
+      data: event.kind === 'app' ? JSON.stringify(event.data) : null,
+      ...(event.at !== undefined && { at: event.at }),
+      state: null,
+      reason: null,
+    }))
+    await db.insertInto('app_events').values(rows).execute()
+  }
+  await sql`select ${announceEvents(sql`${deployment}`)}`.execute(db)
+}
+
+/** The end of the log as it is now: an id behind which everything is new. */
+export async function lastEvent(db: Db, source: EventSource): Promise<number> {
+  const row = await select(db, source).select('id').orderBy('id', 'desc').limit(1).executeTakeFirst()
+  return row?.id ?? 0
+}
+
+/** One stretch of the log behind `after`, oldest first; empty at its end. `since` leaves out what is older. */
+export const readEvents = (db: Db, source: EventSource, after: number, since?: Date): Promise<AppEvent[]> =>
+  select(db, source)
+    .selectAll()
+    .where('id', '>', after)
+    .$if(since !== undefined, (query) => query.where('at', '>=', since!))
+    .orderBy('id')
+    .limit(BATCH)
+    .execute() as Promise<AppEvent[]>
+
+const select = (db: Db, source: EventSource) =>
+  db
+    .selectFrom('app_events')
+    .$if('invocation' in source, (query) => query.where('invocation_id', '=', (source as { invocation: string }).invocation))
+    .$if(!('invocation' in source), (query) => query.where('deployment_id', '=', source.deployment))
+
+/** Hears of new events. */
+export interface EventBells extends AsyncDisposable {
+  /** Resolves when there may be new events of a deployment, after {@link LOOK_AGAIN_MS} at the latest; rejects when `signal` aborts. */
+  heard(deployment: string, signal: AbortSignal): { promise: Promise<void>; leave: () => void }
+}
+
+/** Listens for events of every deployment on one connection of its own, made anew whenever it breaks. */
+export function listenForEvents(address: DbAddress, log: Log): EventBells {
+  const bells = new Map<string, { bell: Bell; waiting: number }>()
+  const stop = new AbortController()
+  const ringAll = () => bells.forEach(({ bell }) => bell.ring())
+  const listen = async () => {
+    const client = new pg.Client({ ...address, application_name: 'cob events' })
+    const broken = new Promise<void>((resolve) => client.on('error', () => resolve()).on('end', () => resolve()))
+    try {
+      await client.connect()
+      client.on('notification', ({ payload }) => bells.get(payload ?? '')?.bell.ring())
+      await client.query(`listen ${CHANNEL}`)
+      ringAll() // for what was missed
+      // An abort while it connected is heard by nobody any more.
+      if (stop.signal.aborted) return
+      await Promise.race([broken, new Promise<void>((resolve) => stop.signal.addEventListener('abort', () => resolve(), { once: true }))])
+    } finally {
+      await client.end().catch(() => {})
+    }
+  }
+  const run = async () => {
+    while (!stop.signal.aborted) {
+      await listen().catch((err: unknown) => log.warn({ err }, 'new events are heard of late: the database cannot be listened to'))
+      await sleep(RECONNECT_MS, stop.signal).catch(() => {})
+    }
+  }
+  const running = run()
+  return {
+    heard(deployment, signal) {
+      const entry = bells.get(deployment) ?? { bell: new Bell(), waiting: 0 }
+      bells.set(deployment, entry)
+      entry.waiting++
+      let left = false
+      const leave = () => {
+        if (left) return
+        left = true
+        if (--entry.waiting === 0) bells.delete(deployment)
+      }
+      const tired = new AbortController()
+      const timer = setTimeout(() => tired.abort(), LOOK_AGAIN_MS)
+      const promise = entry.bell
+        .heard(AbortSignal.any([signal, tired.signal]))
+        .catch((error: unknown) => {
+          if (signal.aborted) throw error
+        })
+        .finally(() => {
+          clearTimeout(timer)
+          leave()
+        })
+      promise.catch(() => {})
+      return { promise, leave: () => (tired.abort(), leave()) }
+    },
+    async [Symbol.asyncDispose]() {
+      stop.abort(new Error('the service stops'))
+      await running
+    },
+  }
+}
+
+/**
+ * Every event of `source` behind `after`, in stretches, and then those that come, until `signal` aborts. An empty stretch
+ * says that the end of the log has been reached for now.
+ */
+export async function* followEvents(
+  db: Db,
+  bells: EventBells,
+  source: EventSource,
+  after: number,
+  signal: AbortSignal,
+  since?: Date,
+): AsyncGenerator<AppEvent[]> {
+  let at = after
+  while (!signal.aborted) {
+    // Heard from before the look on, so that nothing falls between.
+    const next = bells.heard(source.deployment, signal)
+    const events = await readEvents(db, source, at, since).catch((error: unknown) => {
+      next.leave()
+      throw error
+    })
+    at = events.at(-1)?.id ?? at
+    if (events.length === BATCH) next.leave()
+    yield events
+    if (events.length < BATCH) await next.promise
+  }
+}

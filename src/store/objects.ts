@@ -1,0 +1,80 @@
+// Objects: archives, recordings, whatever is too large for a row. Files in the data directory; the seam for S3.
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { mkdir, open, rename, rm, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { Readable } from 'node:stream'
+
+export interface Stored {
+  bytes: number
+  /** Lower-case hex. */
+  sha256: string
+}
+
+export interface Objects {
+  /**
+   * Stores what `content` yields under `key` (segments of letters, digits, `.`, `_`, `-`, joined by `/`), whole or not at all.
+   * Write under a fresh key, then commit the row that names it. @throws TooLarge, or what the content throws.
+   */
+  put(key: string, content: AsyncIterable<Uint8Array>, limits: { maxBytes: number }, signal: AbortSignal): Promise<Stored>
+  /** The object's bytes, or those of a range (`end` included); undefined when there is none of that key. */
+  get(key: string, range?: { start: number; end: number }): Promise<{ bytes: number; content: Readable } | undefined>
+  /** Removes an object; none is no error. */
+  remove(key: string): Promise<void>
+}
+
+export class TooLarge extends Error {
+  constructor(maxBytes: number) {
+    super(`more than ${maxBytes} bytes`)
+    this.name = 'TooLarge'
+  }
+}
+
+/** Objects as files below `dir`. */
+export function fileObjects(dir: string): Objects {
+  const pathOf = (key: string) => {
+    if (!/^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/.test(key)) throw new Error(`not an object's key: ${key}`)
+    return join(dir, key)
+  }
+  return {
+    async put(key, content, { maxBytes }, signal) {
+      const path = pathOf(key)
+      await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+      const file = await open(`${path}.new`, 'w', 0o600)
+      const hash = createHash('sha256')
+      let bytes = 0
+      try {
+        for await (const chunk of content) {
+          signal.throwIfAborted()
+          bytes += chunk.length
+          if (bytes > maxBytes) throw new TooLarge(maxBytes)
+          hash.update(chunk)
+          for (let at = 0; at < chunk.length;) at += (await file.write(chunk, at)).bytesWritten
+        }
+        signal.throwIfAborted()
+        await file.sync()
+        await file.close()
+        await rename(`${path}.new`, path)
+      } catch (error) {
+        await file.close().catch(() => {})
+        await rm(`${path}.new`, { force: true })
+        throw error
+      }
+      return { bytes, sha256: hash.digest('hex') }
+    },
+    async get(key, range) {
+      const path = pathOf(key)
+      const size = await stat(path).then(
+        (found) => found.size,
+        (error: NodeJS.ErrnoException) => {
+          if (error.code === 'ENOENT') return undefined
+          throw error
+        },
+      )
+      if (size === undefined) return undefined
+      const { start, end } = range ?? { start: 0, end: size - 1 }
+      return { bytes: size, content: createReadStream(path, size === 0 ? {} : { start, end }) }
+    },
+    remove: (key) => rm(pathOf(key), { force: true }),
+  }
+}
