@@ -29,6 +29,10 @@ export interface Counts {
   fileMb: number
   files: number
   lists: number
+  /** Deploys of an example, calls of it, and streams of its lines. */
+  deploys: number
+  invocations: number
+  follows: number
   /** Pairs of a session and a bare browser whose memory and idle CPU are compared, and for how long. */
   costs: number
   idleMs: number
@@ -58,6 +62,9 @@ const FULL: Counts = {
   fileMb: 1024,
   files: 4,
   lists: 40,
+  deploys: 6,
+  invocations: 20,
+  follows: 5,
   costs: 3,
   idleMs: 10_000,
   cpuLives: 5,
@@ -84,6 +91,9 @@ const QUICK: Counts = {
   fileMb: 100,
   files: 2,
   lists: 5,
+  deploys: 2,
+  invocations: 4,
+  follows: 2,
   costs: 1,
   idleMs: 3_000,
   cpuLives: 1,

@@ -1,15 +1,15 @@
 // What is done inside a session: programs, files, Playwright, beside the same done on the host without us.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { createReadStream, createWriteStream, mkdtempSync, rmSync } from 'node:fs'
+import { createReadStream, createWriteStream } from 'node:fs'
 import { createServer, connect, type Socket } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { PACKAGE_DIR } from '../src/base/paths.ts'
 import type { Bench } from './bench.ts'
 import { row, timed, type Row } from './figures.ts'
 import type { Service, Session } from './sessions.ts'
+import { temporary } from './temporary.ts'
 import { again, turns } from './turns.ts'
 import { whole } from './whole.ts'
 
@@ -102,11 +102,6 @@ async function measureFiles(bench: Bench, session: Session): Promise<Row[]> {
     row('download', `download of ${counts.fileMb} MB`, 'MB/s', down.ours, { what: 'copied through a Unix socket', samples: down.theirs }),
     row('list', `list of ${LISTED} files`, 'ms', lists.ours, { what: 'exec of ls -l in the session', samples: lists.theirs }),
   ]
-}
-
-function temporary(): { path: string } & Disposable {
-  const path = mkdtempSync(join(tmpdir(), 'cob-bench-'))
-  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
 }
 
 function* zeros(bytes: number): Generator<Buffer> {

@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { PACKAGE_DIR } from '../src/base/paths.ts'
 import { startChromium, startDisplay } from './bare.ts'
+import { measureApps } from './apps.ts'
 import type { Bench } from './bench.ts'
 import { measureCallers } from './callers.ts'
 import { firstAnswer } from './cdp.ts'
@@ -30,7 +31,7 @@ const RUN_MS = 30 * 60_000
 /** How long a run waits, all in all, for other programs to leave the machine alone. BENCH_PATIENCE_SECONDS says otherwise. */
 const PATIENCE_SECONDS = 60
 
-const SECTIONS = ['start', 'costs', 'link', 'computer', 'inside', 'warm', 'fives'] as const
+const SECTIONS = ['start', 'costs', 'link', 'computer', 'inside', 'apps', 'warm', 'fives'] as const
 type Section = (typeof SECTIONS)[number]
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { only: { type: 'string', multiple: true } } })
@@ -91,7 +92,7 @@ async function measure(signal: AbortSignal, rest: () => Promise<void>): Promise<
   // Untimed, so that no first measurement pays for what the machine had not read from its disk yet.
   const version = await chromiumVersion(bench)
 
-  if (wanted('start', 'costs', 'link', 'computer', 'inside')) {
+  if (wanted('start', 'costs', 'link', 'computer', 'inside', 'apps')) {
     await using meter = openMeter('service')
     await using service = await meter.started(() => startService(0, signal))
     await step('start', 'cold starts', () => measureCold(bench, service))
@@ -103,6 +104,7 @@ async function measure(signal: AbortSignal, rest: () => Promise<void>): Promise<
     await step('computer', 'typing', () => measureTyping(bench, service))
     await step('computer', 'callers at once', () => measureCallers(bench, service))
     await step('inside', 'programs, Playwright, files', () => measureInside(bench, service))
+    await step('apps', 'deploys and calls of apps', () => measureApps(bench, service))
   }
   if (wanted('warm'))
     await withService(1, signal, async (service) => {

@@ -49,6 +49,8 @@ export function reachOf(rows: readonly Row[]): Reach[] {
     (value) => `${value < 0 ? '' : '+'}${value.toFixed(2)} ms`,
   )
   upTo('playwright', 'playwright/execute p50 <= 15 ms', 15, p50, ms)
+  upTo('invocation_warm', 'warm invocation p50 <= 50 ms', 50, p50, ms)
+  upTo('invocation_cold', 'cold invocation p50 <= 1.5 x importing the app', 1.5, ratio, times)
   faster('move_event', 'pointer move in a batch p50 than xdotool', 100)
   return reaches
 }

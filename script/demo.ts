@@ -1,10 +1,10 @@
 // The demo: what a person would do by hand, through the official SDK and Playwright. Nothing here knows how Cob works inside.
 import Kernel, { APIConnectionError, APIUserAbortError, AuthenticationError } from '@onkernel/sdk'
-import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { chromium } from 'playwright-core'
-import { readConfig } from '../src/base/config.ts'
+import { answering, apiKey, serviceUrl, ServiceError } from './service.ts'
 
 /** Seconds after which the service ends the session by itself, should this program be killed. */
 const TIMEOUT_SECONDS = 60
@@ -27,14 +27,12 @@ interface Slider {
   right: number
 }
 
-class DemoError extends Error {}
-
 async function main(): Promise<void> {
-  const url = process.env.KERNEL_BASE_URL || 'http://127.0.0.1:2627'
+  const url = serviceUrl()
   const folder = process.argv[2] ? resolve(process.argv[2]) : mkdtempSync(join(tmpdir(), 'cob-demo-'))
   mkdirSync(folder, { recursive: true })
   const interrupted = new AbortController()
-  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => interrupted.abort(new DemoError('stopped')))
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => interrupted.abort(new ServiceError('stopped')))
   const { signal } = interrupted
 
   await answering(url, signal)
@@ -89,7 +87,7 @@ async function main(): Promise<void> {
   const read = () => whole(signal, page.evaluate<Slider>('look()'))
 
   const start = await read()
-  if (start.value !== FROM) throw new DemoError(`the slider should stand at ${FROM}, not at ${start.value}`)
+  if (start.value !== FROM) throw new ServiceError(`the slider should stand at ${FROM}, not at ${start.value}`)
   await step('take a screenshot', () => screenshot(before), size)
   const at = (value: number) => Math.round(start.left + ((start.right - start.left) * value) / 100)
   const y = Math.round(start.thumb.y)
@@ -110,7 +108,7 @@ async function main(): Promise<void> {
   await step('delete the browser', remove, () => 'gone')
 
   say(`\n  before  ${before}\n  after   ${after}`)
-  if (end.value !== TO) throw new DemoError(`the slider should stand at ${TO}, not at ${end.value}`)
+  if (end.value !== TO) throw new ServiceError(`the slider should stand at ${TO}, not at ${end.value}`)
 }
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`)
@@ -130,31 +128,6 @@ const size = (png: Buffer): string => `${png.readUInt32BE(16)}x${png.readUInt32B
 function whole<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   signal.throwIfAborted()
   return Promise.race([work, new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true }))])
-}
-
-async function answering(url: string, signal: AbortSignal): Promise<void> {
-  const response = await fetch(new URL('/health', url), { signal: AbortSignal.any([signal, AbortSignal.timeout(10_000)]) }).catch((error: unknown) => {
-    throw signal.aborted
-      ? signal.reason
-      : new DemoError(`no server answers at ${url}. Start one with script/server, or say where it is: KERNEL_BASE_URL=http://… script/demo`, { cause: error })
-  })
-  if (!response.ok) throw new DemoError(`the server at ${url} is not well: GET /health answered ${response.status} ${(await response.text()).slice(0, 300)}`)
-}
-
-/** The caller's key, or the one that a service of this user keeps in its data directory. */
-function apiKey(): { key: string; source: string } {
-  if (process.env.KERNEL_API_KEY) return { key: process.env.KERNEL_API_KEY, source: 'KERNEL_API_KEY' }
-  const config = readConfig(process.env)
-  if (config.apiKey) return { key: config.apiKey, source: 'COB_API_KEY' }
-  const file = join(config.dataDir, 'api-key')
-  try {
-    return { key: readFileSync(file, 'utf8').trim(), source: file }
-  } catch (error) {
-    throw new DemoError(
-      `no API key: KERNEL_API_KEY is not set, and ${file} cannot be read (${(error as NodeJS.ErrnoException).code}). The service prints its key when it starts for the first time`,
-      { cause: error },
-    )
-  }
 }
 
 const PAGE = `<!doctype html>

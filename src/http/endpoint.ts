@@ -1,14 +1,7 @@
 // Talking to a server whose address is an endpoint: requests whose bodies stream both ways, and WebSocket upgrades.
-import {
-  Agent,
-  request as httpRequest,
-  type ClientRequest,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type OutgoingHttpHeaders,
-  type RequestOptions,
-} from 'node:http'
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, RequestOptions } from 'node:http'
 import type { Duplex, Readable } from 'node:stream'
+import { Agent, request as httpRequest } from '../base/node-http.ts'
 import { within } from '../base/wait.ts'
 
 /** Where a server is reached: a Unix socket, or TCP with a token. */

@@ -1,8 +1,9 @@
 // One HTTP server in the manner of this house, for the control plane and for the agent alike.
 import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
-import { METHODS, type IncomingMessage, type ServerOptions, type ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerOptions, ServerResponse } from 'node:http'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
+import { METHODS } from '../base/node-http.ts'
 import { parseQuery } from './body.ts'
 import { fault } from './fault.ts'
 import { routeId, sendFault, type MountContext } from './mount.ts'
@@ -12,6 +13,8 @@ export interface ServerSettings {
   authenticate: MountContext['authenticate']
   /** Origin for URLs in answers; by default what the caller's Host header says. */
   origin?: string
+  /** Paths below these bear a secret as their next part; logs do not get it. */
+  secretsBelow?: readonly string[]
   /** Told of every finished request. */
   onDone?: (done: { id: string; method: string; status: number; ms: number }) => void
 }
@@ -70,7 +73,7 @@ export function makeServer(settings: ServerSettings): MountContext {
   app.addHook('onResponse', async (request, reply) => {
     const done = { id: routeId(request), method: request.method, status: reply.statusCode, ms: reply.elapsedTime }
     settings.onDone?.(done)
-    log.debug({ request: request.id, ...done, path: path(request) }, 'answered')
+    log.debug({ request: request.id, ...done, path: withoutSecret(path(request), settings.secretsBelow ?? []) }, 'answered')
   })
   const context: MountContext = {
     app,
@@ -107,3 +110,15 @@ function originOf(request: FastifyRequest): string {
 
 // Never with the query: it may carry a session's token.
 const path = (request: FastifyRequest): string => request.url.split('?', 1)[0]!
+
+/** `/browser/live/abc/state` to `/browser/live/…`, however its slashes and letters are written. */
+function withoutSecret(written: string, secretsBelow: readonly string[]): string {
+  if (secretsBelow.length === 0) return written
+  let plain = written
+  try {
+    plain = decodeURIComponent(written)
+  } catch {}
+  plain = plain.replace(/^https?:\/\/[^/]*/i, '').replaceAll(/\/+/g, '/')
+  const found = secretsBelow.find((prefix) => plain.startsWith(`${prefix}/`))
+  return found === undefined ? written : `${found}/…`
+}

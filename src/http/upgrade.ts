@@ -1,8 +1,9 @@
 // WebSocket endpoints: which path opens what, and how a refusal is said before the handshake.
-import { STATUS_CODES, type IncomingMessage, type OutgoingHttpHeaders, type Server } from 'node:http'
+import type { IncomingMessage, OutgoingHttpHeaders, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
+import { STATUS_CODES } from '../base/node-http.ts'
 import { badText, parseQuery } from './body.ts'
 import type { Upgraded } from './endpoint.ts'
 import { asFault, fault } from './fault.ts'

@@ -69,7 +69,7 @@ const MAX_WORDS = 500
 const LINGER_MS = 1_000
 
 const ODD_LINE =
-  /\b(error|err!|failed|failure|fatal|cannot|can't|could not|not found|missing|no such|unable|conflict|outdated|invalid|denied|mismatch|sync|modified)\b/i
+  /\b(error|err!|failed|failure|fatal|cannot|can't|could not|not found|missing|no such|unable|conflict|outdated|invalid|denied|mismatch(ed)?|match|sync|modified)\b/i
 /** Lines of package managers that say nothing about what went wrong. */
 const NOISE =
   /complete log of this run|^npm error\s*$|^npm error code \S+$|npm help |^npm error\s+(-|Set to|Clean install|Options|Usage|aliases)|^npm notice|^npm warn|^warning|^\W*WARN|^\[notice\]|Visit https:\/\/yarnpkg\.com|For help, see/i

@@ -213,7 +213,6 @@ test('a warm run costs little', async () => {
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
   const middle = times.toSorted((a, b) => a - b)[15]!
-  console.log(`p50 of a warm run: ${middle.toFixed(1)} ms`)
   // 50 ms are promised with real sandboxes; the pretended ones start at once, and the machine may be busy.
   expect(middle).toBeLessThan(250)
 })

@@ -1,0 +1,107 @@
+// Apps in a storm: many runs at once of which some crash, and deployments in a row under constant calls.
+import { toFile } from '@onkernel/sdk'
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { zipOf } from '../support/apps.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+
+const RUNS = 100
+const LINES = 5
+const DEPLOYS = 20
+const SDK = JSON.stringify({ name: 'storm', private: true, type: 'module', dependencies: { '@onkernel/sdk': '0.84.0' } })
+const SOURCE = (version: number) => `
+import Kernel from '@onkernel/sdk'
+const app = new Kernel().app('storm')
+app.action('work', async (ctx, { n, tell }) => {
+  await fetch(tell + n)
+  for (let i = 0; i < ${LINES}; i++) console.log(n + ':' + i)
+  if (n % 10 === 0) process.kill(process.pid, 'SIGKILL')
+  return n
+})
+app.action('version', async (ctx, payload) => ${version})
+`
+
+let cloud: Cloud
+/** Hears of each run that begins, by the machine's loopback, which this service's sandboxes may reach. */
+let counter: Server
+const begun = new Map<string, number>()
+beforeAll(async () => {
+  cloud = await startCloud({ COB_MAX_INVOCATIONS: String(RUNS + 10), COB_WARM_BROWSERS: '0', COB_APP_MEMORY_MB: '512' })
+  counter = createServer((request, response) => {
+    begun.set(request.url!, (begun.get(request.url!) ?? 0) + 1)
+    response.end()
+  }).listen(0, '127.0.0.1')
+  await once(counter, 'listening')
+})
+afterAll(async () => {
+  counter.close()
+  await cloud[Symbol.asyncDispose]()
+})
+
+async function deploy(version: number): Promise<void> {
+  const file = await toFile(await zipOf({ 'package.json': SDK, 'index.js': SOURCE(version) }), 'app.zip')
+  const { id } = await cloud.client.deployments.create({ file, entrypoint_rel_path: 'index.js' })
+  for await (const event of await cloud.client.deployments.follow(id, {}, { signal: AbortSignal.timeout(90_000) }))
+    if (event.event === 'deployment_state' && event.deployment.status === 'running') return
+  throw new Error(`deployment ${version} did not come to run`)
+}
+
+test(`of ${RUNS} runs at once, a tenth of which crash, each is done once, and no line of any is lost`, async () => {
+  await deploy(0)
+  const tell = `http://host.cob.internal:${(counter.address() as AddressInfo).port}/`
+  const runs = await Promise.all(
+    Array.from({ length: RUNS }, async (_, n) => {
+      const call = { app_name: 'storm', action_name: 'work', version: 'latest', async: true, payload: JSON.stringify({ n, tell }) }
+      return { n, id: (await cloud.client.invocations.create(call)).id }
+    }),
+  )
+  const ends = await Promise.all(
+    runs.map(async ({ n, id }) => {
+      const lines: string[] = []
+      let status = ''
+      for await (const event of await cloud.client.invocations.follow(id, {}, { signal: AbortSignal.timeout(110_000) })) {
+        if (event.event === 'log') lines.push(event.message)
+        if (event.event === 'invocation_state') status = event.invocation.status
+      }
+      return { n, lines, status }
+    }),
+  )
+  for (const { n, lines, status } of ends) {
+    expect([n, status]).toEqual([n, n % 10 === 0 ? 'failed' : 'succeeded'])
+    expect(lines).toEqual(Array.from({ length: LINES }, (_, i) => `${n}:${i}`))
+  }
+  expect([...begun.values()].filter((times) => times !== 1)).toEqual([])
+  expect(begun.size).toBe(RUNS)
+})
+
+test(`${DEPLOYS} deployments in a row under constant calls answer each call with the version that was the newest`, async () => {
+  let newest = 0
+  let stop = false
+  const calls: { least: number; got: number; most: number }[] = []
+  const caller = async () => {
+    while (!stop) {
+      const least = newest
+      const { output, status_reason: reason } = await cloud.client.invocations.create({
+        app_name: 'storm',
+        action_name: 'version',
+        version: 'latest',
+        payload: '1',
+      })
+      if (output === null || output === undefined) throw new Error(`a call failed: ${reason}`)
+      // The next version may have taken over while it was called.
+      calls.push({ least, got: Number(output), most: newest + 1 })
+    }
+  }
+  const callers = Promise.all([caller(), caller()])
+  callers.catch(() => {})
+  for (let version = 1; version <= DEPLOYS; version++) {
+    await deploy(version)
+    newest = version
+  }
+  stop = true
+  await callers
+  expect(calls.length).toBeGreaterThan(DEPLOYS)
+  expect(calls.filter(({ least, got, most }) => got < least || got > most)).toEqual([])
+})
