@@ -1,12 +1,32 @@
 import { defineConfig } from 'vitest/config'
 
-// fast: the real routes over a pretended browser, beside the code. real: Chromium, X11, Postgres, the published clients; one
-// file at a time, because two cores carry only so many browsers and the leak check compares the machine before and after.
+// What a person would do at a screen, with a person's timing: wheel notches that must not share a frame, menus, pointer paths.
+const HANDS = ['applications*', 'batch', 'clipboard', 'drag', 'keyboard', 'live-view*', 'pointer', 'replays*', 'screen', 'screenshots'].map(
+  (name) => `test/e2e/${name}.test.ts`,
+)
+
+// One group after the other. fast: the real routes over a pretended browser, beside the code. real: Chromium, X11, Postgres, the
+// published clients; two files at a time. hands: the same, one file at a time, because two cores carry only so many frames a second.
+const project = (name: string, groupOrder: number, maxWorkers: number, timeouts: number, include: string[], exclude: string[] = []) => ({
+  test: {
+    name,
+    include,
+    exclude,
+    sequence: { groupOrder },
+    pool: 'forks' as const,
+    maxWorkers,
+    fileParallelism: maxWorkers > 1,
+    testTimeout: timeouts,
+    hookTimeout: Math.max(60_000, timeouts),
+  },
+})
+
 export default defineConfig({
   test: {
     projects: [
-      { test: { name: 'fast', include: ['src/**/*.test.ts', 'test/*.test.ts'], testTimeout: 30_000, hookTimeout: 60_000, pool: 'forks', maxWorkers: 2 } },
-      { test: { name: 'real', include: ['test/{sdk,e2e,chaos}/**/*.test.ts'], testTimeout: 120_000, hookTimeout: 120_000, pool: 'forks', maxWorkers: 1, fileParallelism: false } },
+      project('fast', 0, 2, 30_000, ['src/**/*.test.ts', 'test/*.test.ts']),
+      project('real', 1, 2, 120_000, ['test/{sdk,e2e,chaos}/**/*.test.ts'], HANDS),
+      project('hands', 2, 1, 120_000, HANDS),
     ],
   },
 })

@@ -1,4 +1,4 @@
-// Real applications worked by mouse, wheel and keyboard: what a person would see done is done.
+// Real applications in a page, worked by mouse, wheel and keyboard: what a person would see done is done.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
@@ -6,48 +6,20 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import { until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
-import { runInside } from '../support/inside.ts'
-import { servePages, type Pages } from '../support/pages.ts'
+import { become, LOAD_MS, openDesk, TAKE_MS, type Desk } from '../support/applications.ts'
 import { boxOf, openSession, where, type Box, type Session } from '../support/session.ts'
 
-/** A page takes up what it was given. */
-const TAKE_MS = 10_000
-/** A menu or a dialog comes up or goes away: GTK reads its icons first. */
-const WINDOW_MS = 20_000
-/** A page loads. */
-const LOAD_MS = 20_000
-
-let cloud: Cloud
-let pages: Pages
-let computer: Cloud['client']['browsers']['computer']
+let desk: Desk
+let cloud: Desk['cloud']
+let pages: Desk['pages']
+let computer: Desk['computer']
 beforeAll(async () => {
-  pages = await servePages()
-  cloud = await startCloud()
-  computer = cloud.client.browsers.computer
+  desk = await openDesk()
+  ;({ cloud, pages, computer } = desk)
 })
-afterAll(async () => {
-  await cloud[Symbol.asyncDispose]()
-  await pages[Symbol.asyncDispose]()
-})
+afterAll(() => desk[Symbol.asyncDispose]())
 
 type Point = [number, number]
-
-/** Waits until a value of the page is what it should be, and says what it was when it never is. */
-async function become(page: Page, expression: string, wanted: unknown): Promise<void> {
-  const text = JSON.stringify(wanted)
-  await page.waitForFunction(`JSON.stringify(${expression}) === ${JSON.stringify(text)}`, undefined, { timeout: TAKE_MS }).catch(() => {})
-  expect(await page.evaluate(expression)).toEqual(wanted)
-}
-
-const shot = async (id: string, region: Box): Promise<Buffer> => Buffer.from(await (await computer.captureScreenshot(id, { region })).arrayBuffer())
-
-/** Does something, and waits until this part of the screen looks different: a window has come up there. */
-async function comesUp(what: string, id: string, region: Box, action: () => Promise<void>): Promise<void> {
-  const before = await shot(id, region)
-  await action()
-  await until(what, WINDOW_MS, async () => !before.equals(await shot(id, region)), { everyMs: 50 })
-}
 
 describe('in a page', () => {
   let session: Session
@@ -97,7 +69,7 @@ describe('in a page', () => {
       }
       // And the ink can be seen on the screen.
       const [x, y] = onScreen([[800, 250]])[0]!
-      const { dominant } = await sharp(await shot(id, { x: x - 1, y: y - 1, width: 2, height: 2 })).stats()
+      const { dominant } = await sharp(await desk.shot(id, { x: x - 1, y: y - 1, width: 2, height: 2 })).stats()
       expect(Math.max(dominant.r, dominant.g, dominant.b)).toBeLessThan(128)
     })
 
@@ -299,158 +271,6 @@ describe('in a page', () => {
       })
       await become(page, 'text()', 'again again again ')
     })
-  })
-})
-
-describe('windows beside the page', () => {
-  const middle: Box = { x: 700, y: 400, width: 500, height: 300 }
-
-  test.each([
-    ['in a headless session', { headless: true }],
-    ['in a headful session', { headless: false }],
-  ])('a file is chosen in the dialog by typing its path: %s', async (_kind, options) => {
-    await using session = await openSession(cloud, { timeout_seconds: 300, ...options })
-    const { id, page } = session
-    expect(await runInside(cloud, id, `printf 'what the note says' > note.txt; printf 'another' > other.txt`)).toMatchObject({ code: 0 })
-    await page.goto(pages.url('chooser.html'))
-    const field = await where(page, '#file')
-    const openDialog = () => comesUp('the file dialog', id, middle, () => computer.clickMouse(id, field))
-    const shut = await shot(id, middle)
-    const dialogGone = () => until('the dialog to be gone', WINDOW_MS, async () => shut.equals(await shot(id, middle)), { everyMs: 50 })
-
-    // A slash opens the field for paths. In this dialog of Chromium's, Return is Cancel; Alt and O is Open.
-    await openDialog()
-    await computer.typeText(id, { text: '/home/kernel/note.txt' })
-    await computer.pressKey(id, { keys: ['alt+o'] })
-    await become(page, 'chosen', { name: 'note.txt', text: 'what the note says' })
-    await dialogGone()
-    // So does the key for it.
-    await openDialog()
-    await computer.pressKey(id, { keys: ['ctrl+l'] })
-    await computer.typeText(id, { text: '/home/kernel/other.txt' })
-    await computer.pressKey(id, { keys: ['alt+o'] })
-    await become(page, 'chosen', { name: 'other.txt', text: 'another' })
-    await dialogGone()
-    // Left with Escape, the choice stays, and the page has the keyboard again.
-    await openDialog()
-    await computer.pressKey(id, { keys: ['Escape'] })
-    await dialogGone()
-    await become(page, 'chosen.name', 'other.txt')
-    await computer.pressKey(id, { keys: ['Tab', 'b'] })
-    await become(page, `document.getElementById('colour').value`, 'blue')
-  })
-
-  test('an entry of a drop-down list is chosen with the mouse and with keys', async () => {
-    await using session = await openSession(cloud, { headless: true })
-    const { id, page } = session
-    await page.goto(pages.url('chooser.html'))
-    const { x, y, width, height } = await boxOf(page, '#colour')
-    // Not where the pointer is: it is part of the picture.
-    const below: Box = { x: x + 100, y: y + height + 2, width: Math.round(width) - 100, height: 60 }
-    const [left, centre] = [x + 40, Math.round(y + height / 2)]
-    await comesUp('the list', id, below, () => computer.clickMouse(id, { x: left, y: centre }))
-    await computer.pressKey(id, { keys: ['Down', 'Return'] })
-    await become(page, `document.getElementById('colour').value`, 'green')
-    await comesUp('the list again', id, below, () => computer.clickMouse(id, { x: left, y: centre }))
-    // The first entry is right below the field.
-    await computer.clickMouse(id, { x: left, y: y + height + 12 })
-    await become(page, `document.getElementById('colour').value`, 'red')
-  })
-})
-
-describe("the browser's own controls", () => {
-  let session: Session
-  let id: string
-  beforeAll(async () => {
-    session = await openSession(cloud, { timeout_seconds: 600, headless: false })
-    ;({ id } = session)
-  })
-  afterAll(async () => {
-    await session[Symbol.asyncDispose]()
-  })
-  // A page that comes back from the history is not loaded anew, so its URL is what tells.
-  const arrive = (page: Page, name: string) => until(`the page ${name}`, LOAD_MS, () => page.url() === pages.url(name))
-
-  /** Opens the page's context menu and presses keys in it. */
-  async function menu(keys: string[]): Promise<void> {
-    const [x, y] = [700, 500]
-    await comesUp('the context menu', id, { x: x + 20, y: y + 20, width: 100, height: 100 }, () => computer.clickMouse(id, { x, y, button: 'right' }))
-    await computer.pressKey(id, { keys })
-  }
-
-  test('a URL typed into the address bar is opened', async () => {
-    await computer.pressKey(id, { keys: ['ctrl+l'] })
-    await computer.typeText(id, { text: `${pages.url('typed')}\n` })
-    await arrive(session.page, 'typed')
-    // With the mouse, too: Chromium's own controls are above the page.
-    const { y } = await boxOf(session.page, 'html')
-    await computer.clickMouse(id, { x: 600, y: Math.round(y * 0.7), num_clicks: 3 })
-    await computer.typeText(id, { text: `${pages.url('clicked')}\n` })
-    await arrive(session.page, 'clicked')
-  })
-
-  test('entries of the context menu are chosen by arrow keys and by letter', async () => {
-    const { page } = session
-    await page.goto(pages.url('before'))
-    await page.goto(pages.url('after'))
-    // The first entry is Back.
-    await menu(['Down', 'Return'])
-    await arrive(page, 'before')
-    const hits = pages.hits('before')
-    await menu(['r'])
-    await until('the page to be loaded again', LOAD_MS, () => pages.hits('before') > hits)
-    // A menu left with Escape does nothing, and the keys are the page's again.
-    await page.waitForLoadState()
-    await page.evaluate('void addEventListener("keydown", ({ key }) => (window.pressed = key))')
-    await menu(['Escape'])
-    await until(
-      'a key in the page',
-      TAKE_MS,
-      async () => {
-        await computer.pressKey(id, { keys: ['j'] })
-        return (await page.evaluate('window.pressed')) === 'j'
-      },
-      { everyMs: 200 },
-    )
-    expect(pages.hits('before')).toBe(hits + 1)
-  })
-
-  test("the mouse's buttons and alt with arrows walk through the history", async () => {
-    const { page } = session
-    await page.goto(pages.url('one'))
-    await page.goto(pages.url('two'))
-    await computer.clickMouse(id, { x: 700, y: 500, button: 'back' })
-    await arrive(page, 'one')
-    await computer.clickMouse(id, { x: 700, y: 500, button: 'forward' })
-    await arrive(page, 'two')
-    await computer.pressKey(id, { keys: ['alt+Left'] })
-    await arrive(page, 'one')
-    await computer.pressKey(id, { keys: ['alt+Right'] })
-    await arrive(page, 'two')
-  })
-
-  test('ctrl+t opens a tab, and its address bar takes what is typed; ctrl+w closes it', async () => {
-    const tabs = () => session.browser.contexts()[0]!.pages()
-    const [first] = tabs()
-    await computer.pressKey(id, { keys: ['ctrl+t'] })
-    const second = await until('a second tab', LOAD_MS, () => tabs().find((tab) => tab !== first))
-    await computer.typeText(id, { text: `${pages.url('second')}\n` })
-    await arrive(second, 'second')
-    await computer.pressKey(id, { keys: ['ctrl+w'] })
-    await until('one tab', TAKE_MS, () => tabs().length === 1 && tabs()[0] === first)
-  })
-
-  test('ctrl and the wheel, and ctrl with plus and 0, zoom the page', async () => {
-    const { page } = session
-    await page.goto(pages.url('zoomed'))
-    await computer.scroll(id, { x: 700, y: 500, delta_y: -1, hold_keys: ['ctrl'] })
-    await page.waitForFunction('devicePixelRatio > 1', undefined, { timeout: TAKE_MS })
-    await computer.pressKey(id, { keys: ['ctrl+0'] })
-    await page.waitForFunction('devicePixelRatio === 1', undefined, { timeout: TAKE_MS })
-    await computer.pressKey(id, { keys: ['ctrl+plus'] })
-    await page.waitForFunction('devicePixelRatio > 1', undefined, { timeout: TAKE_MS })
-    await computer.pressKey(id, { keys: ['ctrl+0'] })
-    await page.waitForFunction('devicePixelRatio === 1', undefined, { timeout: TAKE_MS })
   })
 })
 

@@ -1,0 +1,53 @@
+// What tests of real applications share: a service with pages, and waiting for what is seen.
+import type { Page } from 'playwright-core'
+import { expect } from 'vitest'
+import { until } from '../../src/base/wait.ts'
+import { startCloud, type Cloud } from './cloud.ts'
+import { servePages, type Pages } from './pages.ts'
+import type { Box } from './session.ts'
+
+/** A page takes up what it was given. */
+export const TAKE_MS = 10_000
+/** A menu or a dialog comes up or goes away: GTK reads its icons first. */
+export const WINDOW_MS = 20_000
+/** A page loads. */
+export const LOAD_MS = 20_000
+
+export interface Desk extends AsyncDisposable {
+  cloud: Cloud
+  pages: Pages
+  computer: Cloud['client']['browsers']['computer']
+  /** A picture of a part of a session's screen. */
+  shot(id: string, region: Box): Promise<Buffer>
+  /** Does something, and waits until this part of the screen looks different: a window has come up there. */
+  comesUp(what: string, id: string, region: Box, action: () => Promise<void>): Promise<void>
+}
+
+export async function openDesk(): Promise<Desk> {
+  const pages = await servePages()
+  const cloud = await startCloud()
+  const { computer } = cloud.client.browsers
+  const shot = async (id: string, region: Box): Promise<Buffer> => Buffer.from(await (await computer.captureScreenshot(id, { region })).arrayBuffer())
+  return {
+    cloud,
+    pages,
+    computer,
+    shot,
+    async comesUp(what, id, region, action) {
+      const before = await shot(id, region)
+      await action()
+      await until(what, WINDOW_MS, async () => !before.equals(await shot(id, region)), { everyMs: 50 })
+    },
+    async [Symbol.asyncDispose]() {
+      await cloud[Symbol.asyncDispose]()
+      await pages[Symbol.asyncDispose]()
+    },
+  }
+}
+
+/** Waits until a value of the page is what it should be, and says what it was when it never is. */
+export async function become(page: Page, expression: string, wanted: unknown): Promise<void> {
+  const text = JSON.stringify(wanted)
+  await page.waitForFunction(`JSON.stringify(${expression}) === ${JSON.stringify(text)}`, undefined, { timeout: TAKE_MS }).catch(() => {})
+  expect(await page.evaluate(expression)).toEqual(wanted)
+}

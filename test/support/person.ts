@@ -1,0 +1,62 @@
+// A person with a browser of their own, looking at sessions by their live views.
+import { chromium, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core'
+import { until } from '../../src/base/wait.ts'
+
+/** What is done in one place is seen in the other. */
+export const SEEN_MS = 10_000
+/** A page that has lost its line, until it is back. */
+const BACK_MS = 40_000
+
+export interface Person extends AsyncDisposable {
+  newPage(options?: BrowserContextOptions): Promise<Page>
+  /** Opens a live view and waits for its picture. */
+  look(url: string, options?: BrowserContextOptions): Promise<Page>
+  /** Closes every page. */
+  leave(): Promise<void>
+}
+
+export async function invitePerson(): Promise<Person> {
+  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] })
+  let contexts: BrowserContext[] = []
+  const person: Person = {
+    async newPage(options = {}) {
+      const context = await browser.newContext({ viewport: { width: 1100, height: 860 }, ...options })
+      contexts.push(context)
+      return context.newPage()
+    },
+    async look(url, options) {
+      const page = await person.newPage(options)
+      await page.goto(url)
+      await live(page)
+      return page
+    },
+    async leave() {
+      for (const context of contexts) await context.close()
+      contexts = []
+    },
+    [Symbol.asyncDispose]: () => browser.close(),
+  }
+  return person
+}
+
+/** Resolves when a live view shows something. */
+export async function live(page: Page): Promise<void> {
+  await page.waitForSelector('[data-state=live]', { timeout: BACK_MS })
+  await until('a picture', SEEN_MS, async () => (await pixel(page, 5, 5)).some((value) => value > 0), { everyMs: 50 })
+}
+
+/** A pixel of the session as the view shows it. */
+const pixel = (page: Page, x: number, y: number): Promise<number[]> =>
+  page.evaluate(`[...document.querySelector('#screen canvas').getContext('2d').getImageData(${x}, ${y}, 1, 1).data].slice(0, 3)`)
+
+/** Resolves when the pixel at `x`, `y` of the session is shown in this colour. */
+export async function sees(page: Page, colour: number[], x = 900, y = 600): Promise<void> {
+  await until(`the colour ${String(colour)}`, SEEN_MS, async () => String(await pixel(page, x, y)) === String(colour), { everyMs: 20 })
+}
+
+/** Where a pixel of the session is in the view. */
+export async function spot(page: Page, x: number, y: number): Promise<[number, number]> {
+  const box = (await page.locator('#screen canvas').boundingBox())!
+  const width = (await page.evaluate("document.querySelector('#screen canvas').width")) as number
+  return [box.x + (x * box.width) / width, box.y + (y * box.width) / width]
+}

@@ -1,0 +1,26 @@
+import { startCloud } from '/work/main/test/support/cloud.ts'
+import { openSession } from '/work/main/test/support/session.ts'
+import { servePages } from '/work/main/test/support/pages.ts'
+import { sleep } from '/work/main/src/base/wait.ts'
+await using pages = await servePages()
+await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+await using session = await openSession(cloud, { headless: true, viewport: { width: 1000, height: 640 }, timeout_seconds: 300 })
+await session.page.goto(pages.url('clock.html') + '#still')
+const replay = await cloud.client.browsers.replays.start(session.id)
+await sleep(1500)
+await session.page.goto(pages.url('clock.html'))
+await sleep(3000)
+await session.page.goto(pages.url('recorder.html'))
+await sleep(2500)
+await session.page.goto(replay.replay_view_url.replace('127.0.0.1', 'host.cob.internal'))
+await sleep(500)
+await session.page.screenshot({ path: '/tmp/rep/waiting.png' })
+await cloud.client.browsers.replays.stop(replay.replay_id, { id: session.id })
+await sleep(4000)
+await session.page.evaluate(`document.querySelector('video').currentTime = 3.2`)
+await session.page.hover('.seek', { position: { x: 300, y: 10 } })
+await sleep(500)
+await session.page.screenshot({ path: '/tmp/rep/player.png' })
+const r = await cloud.fetch('/browsers/' + session.id + '/replays/' + replay.replay_id)
+const { writeFileSync } = await import('node:fs')
+writeFileSync('/tmp/rep/some.mp4', Buffer.from(await r.arrayBuffer()))
