@@ -64,7 +64,21 @@ const LANGUAGE_UNDETERMINED = 0x55c4
 
 /** The moov box. `more` are boxes behind the tracks. */
 export function moov(durationMs: number, tracks: readonly BoxTrack[], ...more: Buffer[]): Buffer {
-  const mvhd = fullBox('mvhd', 1, 0, u64(0), u64(0), FILM_TIMESCALE, u64(durationMs), 0x10000, u16(0x100), Buffer.alloc(10), UNITY, Buffer.alloc(24), tracks.length + 1)
+  const mvhd = fullBox(
+    'mvhd',
+    1,
+    0,
+    u64(0),
+    u64(0),
+    FILM_TIMESCALE,
+    u64(durationMs),
+    0x10000,
+    u16(0x100),
+    Buffer.alloc(10),
+    UNITY,
+    Buffer.alloc(24),
+    tracks.length + 1,
+  )
   return box('moov', mvhd, ...tracks.map(trak), ...more)
 }
 
@@ -72,7 +86,25 @@ function trak({ id, kind, timescale, duration, width, height, description, table
   const isVideo = kind === 'video'
   const durationMs = Math.round((duration * FILM_TIMESCALE) / timescale)
   const shown = startsAtMs + durationMs
-  const tkhd = fullBox('tkhd', 1, 3, u64(0), u64(0), id, 0, u64(shown), 0, 0, u16(0), u16(isVideo ? 0 : 1), u16(isVideo ? 0 : 0x100), u16(0), UNITY, width * 0x10000, height * 0x10000)
+  const tkhd = fullBox(
+    'tkhd',
+    1,
+    3,
+    u64(0),
+    u64(0),
+    id,
+    0,
+    u64(shown),
+    0,
+    0,
+    u16(0),
+    u16(isVideo ? 0 : 1),
+    u16(isVideo ? 0 : 0x100),
+    u16(0),
+    UNITY,
+    width * 0x10000,
+    height * 0x10000,
+  )
   // A pause (time -1), then the track from its beginning on.
   const edits = fullBox('elst', 1, 0, 2, u64(startsAtMs), Buffer.alloc(8, 0xff), 0x10000, u64(durationMs), u64(0), 0x10000)
   const mdhd = fullBox('mdhd', 1, 0, u64(0), u64(0), timescale, u64(duration), u16(LANGUAGE_UNDETERMINED), u16(0))
