@@ -1,6 +1,6 @@
 // Windows beside the page, and the browser's own controls, worked by mouse and keyboard.
 import type { Page } from 'playwright-core'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
 import { become, LOAD_MS, openDesk, TAKE_MS, WINDOW_MS, type Desk } from '../support/applications.ts'
 import { runInside } from '../support/inside.ts'
