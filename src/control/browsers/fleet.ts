@@ -29,6 +29,8 @@ interface FleetSettings {
   log: Log
   /** Told before an instance is killed, so that its clients can be told why. */
   onEnding: (id: string, reason: EndReason) => void
+  /** Ends what records a session, within a short time of its own; undefined when nothing does. */
+  endRecordings: (id: string) => Promise<void> | undefined
 }
 
 export class Fleet {
@@ -204,15 +206,20 @@ export class Fleet {
 
   /** Enters a booted instance into its new state, or ends it when the row has gone another way. */
   async #moved(instance: Instance, to: 'warm' | 'running', columns: Record<string, unknown>, leaveSeat = () => {}): Promise<void> {
+    // Known here before it is in the table: a caller may claim a warm one the moment it is there.
+    leaveSeat()
+    this.#adopt(instance, to === 'warm')
+    const giveUp = () => {
+      this.#instances.delete(instance.id)
+      this.#warm.delete(instance.id)
+      return instance[Symbol.asyncDispose]()
+    }
     const moved = await moveBrowser(this.#settings.db, instance.id, to, null, columns).catch(async (error: unknown) => {
-      await instance[Symbol.asyncDispose]()
+      await giveUp()
       throw error
     })
-    if (moved) {
-      leaveSeat()
-      return this.#adopt(instance, to === 'warm')
-    }
-    await instance[Symbol.asyncDispose]()
+    if (moved) return
+    await giveUp()
     await this.#close(instance.id, 'abandoned')
     throw new Error(`browser ${instance.id} was ended while it started`)
   }
@@ -222,7 +229,7 @@ export class Fleet {
     this.#instances.set(instance.id, instance)
     if (isWarm) this.#warm.add(instance.id)
     const onExit = async ({ reason }: { reason: string }) => {
-      if (this.#ending.has(instance.id)) return
+      if (this.#ending.has(instance.id) || !this.#instances.has(instance.id)) return
       log.error({ browser: instance.id, reason }, 'a browser ended by itself')
       if (await moveBrowser(db, instance.id, 'failed', reason)) await this.#finish(instance.id, 'crashed')
       this.refill()
@@ -233,6 +240,7 @@ export class Fleet {
   #finish(id: string, reason: EndReason): Promise<void> {
     const finishing = (async () => {
       this.#settings.onEnding(id, reason)
+      await this.#settings.endRecordings(id)
       await this.#instances.get(id)?.[Symbol.asyncDispose]()
       await moveBrowser(this.#settings.db, id, 'deleted', reason, { deleted_at: new Date(), end_reason: reason })
     })()

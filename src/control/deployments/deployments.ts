@@ -33,6 +33,8 @@ export interface DeploymentsSettings {
   host: string
   /** Our port on the loopback, known once we listen. */
   apiPort: () => number
+  /** Why code of apps could not reach the API; undefined when it can. */
+  unreachable?: () => string | undefined
   gitBase: string
   memoryMb: number
   logLevel: string
@@ -126,6 +128,8 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
 
   return {
     async create(parts, signal) {
+      const why = settings.unreachable?.()
+      if (why !== undefined) throw fault.unavailable(why)
       const id = newId()
       const key = `archives/${id}`
       await using scope = new AsyncDisposableStack()

@@ -124,7 +124,7 @@ describe('the time of a run', () => {
     expect(performance.now() - began).toBeLessThan(2_500)
     expect(await lab.log(row.id)).toEqual(['running', 'failed'])
     await until('its sandbox to be gone', NOTICE_MS, () => lab.sandboxes().length <= 1)
-    expect(lab.told).toEqual({ endedBrowsersOf: [row.id], retired: [deployment] })
+    await expect.poll(() => lab.told, { timeout: NOTICE_MS }).toEqual({ endedBrowsersOf: [row.id], retired: [deployment] })
   })
 
   test('is 100 s for a caller who waits, who is answered then: failed, with the reason, as any other end', async () => {
