@@ -3,6 +3,7 @@
 import { makeLog } from '../base/log.ts'
 import { displayReady, displaySaid } from './display/xvfb.ts'
 import { LogRing } from './logs/ring.ts'
+import { openSpeakers } from './recording/speakers.ts'
 import { DISPLAY, DISPLAY_LOG, FRAMEBUFFER, PIPE_DIR, type AgentSpec } from './spec.ts'
 
 const spec = JSON.parse(process.env.COB_AGENT ?? '{}') as AgentSpec
@@ -24,7 +25,10 @@ await display
 const connection = await connectX(DISPLAY, (err) => log.debug({ err }, 'the X server refused a request'), stop.signal)
 const screen = await openScreen(connection, FRAMEBUFFER, spec.viewport)
 const windows = await manageWindows(connection, screen, log)
-const keeper = new Keeper(spec.chromium, screen, windows, { ...process.env, DISPLAY }, log, stop.signal, (line) => said.chromium.add(line))
+const speakers = openSpeakers('/run/cob', log)
+const keeper = new Keeper(spec.chromium, screen, windows, { ...process.env, DISPLAY, PULSE_COOKIE: '/run/cob/pulse/cookie' }, log, stop.signal, (line) =>
+  said.chromium.add(line),
+)
 const up = keeper.run()
 
 const [
@@ -35,8 +39,10 @@ const [
   { makeDownloads, openFiles },
   { makePlaywright },
   { openProcesses },
+  { openLive },
   { openLogs },
   { keepSmall },
+  { openRecordings },
   { serveAgent },
 ] = await Promise.all([
   import('./computer/keyboard.ts'),
@@ -46,8 +52,10 @@ const [
   import('./fs/files.ts'),
   import('./playwright/playwright.ts'),
   import('./process/processes.ts'),
+  import('./live/live.ts'),
   import('./logs/handlers.ts'),
   import('./logs/small.ts'),
+  import('./recording/recordings.ts'),
   import('./serve.ts'),
 ])
 const desk = {
@@ -62,8 +70,20 @@ makeDownloads()
 const files = openFiles('/home/kernel', log)
 const processes = openProcesses(PIPE_DIR, log)
 const logs = openLogs(said)
+const recordings = openRecordings(screen, speakers, '/home/kernel', log)
 const server = await serveAgent(
-  { keeper, desk, curl: makeCurl(keeper), playwright: makePlaywright(keeper, log), files, processes, logs, ready: up.then(() => {}) },
+  {
+    keeper,
+    desk,
+    curl: makeCurl(keeper),
+    playwright: makePlaywright(keeper, log),
+    files,
+    processes,
+    logs,
+    live: (hands) => openLive(desk, hands, log),
+    recordings,
+    ready: up.then(() => {}),
+  },
   spec.token,
   log,
 )

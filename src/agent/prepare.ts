@@ -19,8 +19,10 @@ await Promise.all([
   import('./playwright/runs.ts'),
   import('./process/processes.ts'),
   import('./process/pty.ts'),
+  import('./live/live.ts'),
   import('./logs/handlers.ts'),
   import('./logs/small.ts'),
+  import('./recording/recordings.ts'),
   import('./serve.ts'),
 ])
 flushCompileCache()

@@ -9,11 +9,14 @@ import { mountUpgrades } from '../http/upgrade.ts'
 import type { Browser } from './chromium/keeper.ts'
 import { computer } from './computer/contract.ts'
 import { computerHandlers, type Computer } from './computer/handlers.ts'
+import { makeHands, type Hands } from './computer/hands.ts'
 import { curl as curlContract } from './curl/contract.ts'
 import type { Curl } from './curl/curl.ts'
 import { curlHandlers } from './curl/handlers.ts'
 import { filesystem } from './fs/contract.ts'
 import { filesystemHandlers, type Files } from './fs/handlers.ts'
+import type { Live } from './live/live.ts'
+import { liveSockets } from './live/sockets.ts'
 import { logs as logsContract } from './logs/contract.ts'
 import { logHandlers, type Logs } from './logs/handlers.ts'
 import { playwright as playwrightContract } from './playwright/contract.ts'
@@ -21,6 +24,9 @@ import { playwrightHandlers } from './playwright/handlers.ts'
 import type { Playwright } from './playwright/playwright.ts'
 import { processes as processContract } from './process/contract.ts'
 import { processHandlers, type ProcessTable } from './process/handlers.ts'
+import { recording } from './recording/contract.ts'
+import { recordingHandlers } from './recording/handlers.ts'
+import type { Recordings } from './recording/recordings.ts'
 import { session } from './session/contract.ts'
 import { sessionHandlers } from './session/handlers.ts'
 import { sockets } from './session/sockets.ts'
@@ -34,13 +40,16 @@ export interface Workplace {
   files: Files
   processes: ProcessTable
   logs: Logs
+  /** The live view; who acts in it takes turns at the hands that callers' actions use. */
+  live: (hands: Hands) => Live
+  recordings: Recordings
   /** Settles when the browser is up for the first time. */
   ready: Promise<void>
 }
 
 /** Makes the agent's server, not yet listening. A new tool is one line here and one in the control plane's list of what is public. */
 export async function serveAgent(
-  { keeper, desk, curl, playwright, files, processes, logs, ready }: Workplace,
+  { keeper, desk, curl, playwright, files, processes, logs, live, recordings, ready }: Workplace,
   token: string | undefined,
   log: Log,
 ): Promise<Server> {
@@ -48,17 +57,20 @@ export async function serveAgent(
     log,
     authenticate: async (given) => {
       if (token !== undefined && !same(given ?? '', token)) throw fault.unauthorized('the token is missing or wrong')
+      return undefined
     },
   })
   mount(context, session, sessionHandlers(keeper, desk.screen, ready, log))
-  mount(context, computer, computerHandlers(desk))
+  const hands = makeHands(desk.input, desk.keyboard)
+  mount(context, computer, computerHandlers(desk, Math.random, hands))
   mount(context, curlContract, curlHandlers(curl))
   mount(context, playwrightContract, playwrightHandlers(playwright))
   mount(context, filesystem, filesystemHandlers(files))
   mount(context, processContract, processHandlers(processes))
   mount(context, logsContract, logHandlers(logs))
+  mount(context, recording, recordingHandlers(recordings))
   sealPaths(context)
-  mountUpgrades(context.app.server, log, sockets(keeper, log))
+  mountUpgrades(context.app.server, log, { ...sockets(keeper, log), ...liveSockets(live(hands), log) })
   await context.app.ready()
   return context.app.server
 }

@@ -34,6 +34,8 @@ export interface Config {
   maxInvocations: number
   /** Where `source` of type github is cloned from. */
   gitBase: string
+  /** Days that replays are kept. */
+  replayRetentionDays: number
   /** Lets pages reach this machine's loopback as host.cob.internal. */
   allowHostLoopback: boolean
   /** The browser's program inside the instance. */
@@ -70,6 +72,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     appPids: integer(env, 'COB_APP_PIDS', 1024, 64, 1_000_000),
     maxInvocations: integer(env, 'COB_MAX_INVOCATIONS', 20, 1, 10_000),
     gitBase: origin(env, 'COB_GIT_BASE') ?? 'https://github.com',
+    replayRetentionDays: integer(env, 'COB_REPLAY_RETENTION_DAYS', 30, 1, 36_500),
     allowHostLoopback: flag(env, 'COB_ALLOW_HOST_LOOPBACK'),
     chromium: env.COB_CHROMIUM || '/usr/lib/chromium/chromium',
     logLevel: oneOf(env, 'COB_LOG_LEVEL', 'info', ['trace', 'debug', 'info', 'warn', 'error', 'silent']),

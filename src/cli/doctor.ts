@@ -28,6 +28,11 @@ export function doctor(config: Config): number {
       problem: existsSync(config.chromium) ? undefined : `${config.chromium} is not there (apt-get install chromium, or set COB_CHROMIUM)`,
       fatal: true,
     },
+    program('ffmpeg', 'ffmpeg', 'replays'),
+    program('pulseaudio', 'pulseaudio', 'sound in replays'),
+    program('X0tigervnc', 'tigervnc-scraping-server', 'the live view'),
+    program('git', 'git', 'apps from git'),
+    program('python3', 'python3 python3-venv', 'apps in Python'),
     { name: '/dev/net/tun', problem: tun(), fatal: true },
     { name: 'user namespaces', problem: userNamespaces(), fatal: true },
     { name: 'service user', problem: attempt(() => void serviceUser()), fatal: true },
@@ -39,9 +44,11 @@ export function doctor(config: Config): number {
   return checks.some(({ problem, fatal }) => fatal && problem !== undefined) ? 1 : 0
 }
 
-function program(name: string, pkg: string): Check {
+/** A program that nothing works without, or only what `without` names. */
+function program(name: string, pkg: string, without?: string): Check {
   const found = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/sbin'].some((dir) => existsSync(join(dir, name)))
-  return { name, problem: found ? undefined : `not found (apt-get install ${pkg})`, fatal: true }
+  const problem = `not found${without ? `, so ${without} will not work` : ''} (apt-get install ${pkg})`
+  return { name, problem: found ? undefined : problem, fatal: without === undefined }
 }
 
 // Instances are unprivileged whoever starts the service, so it is everybody who must be able to open it: Debian's udev makes it 0666.

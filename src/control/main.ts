@@ -36,7 +36,14 @@ import { invocations as invocationsContract } from './invocations/contract.ts'
 import { invocationHandlers } from './invocations/handlers.ts'
 import { makeInvocations } from './invocations/invocations.ts'
 import { Runs } from './invocations/runs.ts'
+import { LIVE_PATH, liveLinks } from './live/links.ts'
+import { makeLiveViews } from './live/live.ts'
 import { allowKey, forbidKeys, keyChecker, newKey } from './org/keys.ts'
+import { replays as replaysContract } from './replays/contract.ts'
+import { replayHandlers } from './replays/handlers.ts'
+import { servePlayer } from './replays/player.ts'
+import { makeReplays } from './replays/replays.ts'
+import { replayTokens } from './replays/tokens.ts'
 import { system } from './system/contract.ts'
 import { serveDocs } from './system/docs.ts'
 import { systemHandlers } from './system/handlers.ts'
@@ -58,20 +65,43 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const key = await firstKey(config, paths, db)
   const secretKey = Buffer.from(config.secretKey ?? secretFile(paths.secretKey, () => randomBytes(32).toString('hex')).value, 'hex')
   const tokens = sessionTokens(secretKey)
+  const links = liveLinks(secretKey)
 
   const driver = await makeDriver(config, paths, host, log)
   scope.use(driver.apps)
   // Sockets need the sessions' rules, which need the fleet, which tells the sockets when a session ends.
   let onEnding: (id: string, reason: EndReason) => void = () => {}
-  const fleet = new Fleet({ db, driver, host, warmTarget: config.warmBrowsers, log, onEnding: (id, reason) => onEnding(id, reason) })
+  let endRecordings: (id: string) => Promise<void> | undefined = () => undefined
+  const fleet = new Fleet({
+    db,
+    driver,
+    host,
+    warmTarget: config.warmBrowsers,
+    log,
+    onEnding: (id, reason) => onEnding(id, reason),
+    endRecordings: (id) => endRecordings(id),
+  })
   await fleet.reconcile()
   const background = new AbortController()
   const activity = watchActivity(db, fleet, log, background.signal)
   scope.defer(() => background.abort())
 
-  const browsers = makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers: config.maxBrowsers })
+  const browsers = makeBrowsers({ db, fleet, tokens, live: links, activity, host, maxBrowsers: config.maxBrowsers })
   const sockets = sessionSockets(browsers, tokens, log)
   onEnding = sockets.close
+  const replays = makeReplays({
+    db,
+    objects: fileObjects(paths.objects),
+    tokens: replayTokens(secretKey),
+    host,
+    retentionDays: config.replayRetentionDays,
+    log,
+    reach: browsers.reach,
+    endpointOf: (id) => fleet.endpointOf(id),
+  })
+  endRecordings = replays.endOf
+  await replays.adopt()
+  const live = makeLiveViews(db, host, links, sockets)
   const bells = scope.use(listenForEvents(address, log))
   const deployments = makeDeployments({
     db,
@@ -81,6 +111,10 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     sandboxes: driver.apps,
     host,
     apiPort: () => (app.server.address() as AddressInfo).port,
+    unreachable: () =>
+      ['127.0.0.1', '0.0.0.0', '::'].includes((app.server.address() as AddressInfo).address)
+        ? undefined
+        : 'code of apps reaches the API on 127.0.0.1, where this service does not listen: set COB_HOST to 127.0.0.1 or 0.0.0.0',
     gitBase: config.gitBase,
     memoryMb: config.appMemoryMb,
     logLevel: config.logLevel,
@@ -110,16 +144,19 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   await Promise.all(sandboxes.map((sandbox) => sandbox[Symbol.asyncDispose]()))
   const metrics = makeMetrics()
   const authenticate = keyChecker(db)
-  const context = makeServer({ log, authenticate, origin: config.publicUrl, onDone: metrics.request })
+  const context = makeServer({ log, authenticate, origin: config.publicUrl, secretsBelow: [LIVE_PATH], onDone: metrics.request })
   const { app } = context
   mount(context, browsersContract, browserHandlers(browsers))
+  mount(context, replaysContract, replayHandlers(replays))
   mountForward(context, instanceApis, reacher(browsers, tokens, authenticate), innerPath)
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
-  const upgrades = mountUpgrades(app.server, log, sockets.handlers)
+  const upgrades = mountUpgrades(app.server, log, { ...sockets.handlers, ...live.handlers })
   mount(context, system, systemHandlers({ db, metrics, openSockets: upgrades.open, browsersWork: () => fleet.isWell, openapiText: openapiText() }))
   serveDocs(app)
+  servePlayer(app, replays)
+  live.mount(app)
   sealPaths(context)
   // No new callers first; then the sessions, then their store.
   scope.defer(async () => {
@@ -127,6 +164,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     await runs.stop()
     await deployments[Symbol.asyncDispose]()
     await fleet.stop()
+    await replays[Symbol.asyncDispose]()
     await app.close()
   })
   await app.listen({ host: config.host, port: config.port }).catch((error: NodeJS.ErrnoException) => {

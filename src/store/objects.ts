@@ -1,6 +1,6 @@
 // Objects: archives, recordings, whatever is too large for a row. Files in the data directory; the seam for S3.
 import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
+import { constants, createReadStream } from 'node:fs'
 import { mkdir, open, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
@@ -19,6 +19,14 @@ export interface Objects {
   put(key: string, content: AsyncIterable<Uint8Array>, limits: { maxBytes: number }, signal: AbortSignal): Promise<Stored>
   /** The object's bytes, or those of a range (`end` included); undefined when there is none of that key. */
   get(key: string, range?: { start: number; end: number }): Promise<{ bytes: number; content: Readable } | undefined>
+  /**
+   * Adds to an object that grows, made by its first bytes: they go to `at`, which is its length so far. When it throws, the object
+   * is as long as before. What was added is safe from the end of this process at once, and from the end of the machine after `sync`.
+   */
+  append(key: string, at: number, content: Uint8Array): Promise<void>
+  sync(key: string): Promise<void>
+  /** The length of an object; 0 when there is none of that key. */
+  size(key: string): Promise<number>
   /** Removes an object; none is no error. */
   remove(key: string): Promise<void>
 }
@@ -75,6 +83,31 @@ export function fileObjects(dir: string): Objects {
       const { start, end } = range ?? { start: 0, end: size - 1 }
       return { bytes: size, content: createReadStream(path, size === 0 ? {} : { start, end }) }
     },
+    async append(key, at, content) {
+      const path = pathOf(key)
+      if (at === 0) await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+      const file = await open(path, constants.O_WRONLY | (at === 0 ? constants.O_CREAT : 0), 0o600)
+      try {
+        for (let done = 0; done < content.length;) done += (await file.write(content, done, content.length - done, at + done)).bytesWritten
+      } catch (error) {
+        await file.truncate(at)
+        throw error
+      } finally {
+        await file.close()
+      }
+    },
+    async sync(key) {
+      const file = await open(pathOf(key), 'r')
+      await file.datasync().finally(() => file.close())
+    },
+    size: (key) =>
+      stat(pathOf(key)).then(
+        (found) => found.size,
+        (error: NodeJS.ErrnoException) => {
+          if (error.code === 'ENOENT') return 0
+          throw error
+        },
+      ),
     remove: (key) => rm(pathOf(key), { force: true }),
   }
 }

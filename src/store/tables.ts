@@ -102,4 +102,20 @@ export interface Tables {
     line: string | null
     data: ColumnType<object | null, string | null, never>
   }
+  replays: {
+    id: string
+    browser_id: string
+    framerate: number
+    max_duration_seconds: number | null
+    record_audio: boolean
+    object: string
+    made_at: DefaultTime
+    started_at: Time | null
+    finished_at: Time | null
+    end_reason: string | null
+    ready_at: Time | null
+    bytes: Generated<number>
+    head_bytes: Generated<number>
+    activity: ColumnType<number[], string | undefined, string>
+  }
 }

@@ -66,14 +66,17 @@ async function film(of: { id: string }, replay: Replay): Promise<Probed & { file
 /** A machine that is busy with something else (a service that starts) lets the page itself be late. */
 const BUSY_MS = 400
 
-/** Moments of the film whose colour is not that of their second, the first `lateMs` of each second apart. */
-async function wrongMoments(file: string, startedAt: string, lateMs: number, where = corner): Promise<string[]> {
+/** Moments of the film whose colour is not that of their second, from `lateMs` after the page had painted it on. */
+async function wrongMoments(file: string, startedAt: string, lateMs: number, where = corner, painted: Record<number, number> = {}): Promise<string[]> {
   const rate = 50
   const began = Date.parse(startedAt)
   return (await colours(file, rate, where)).flatMap((colour, index) => {
     const at = began + (index * 1000) / rate
     const expected = COLOURS[Math.floor(at / 1000) % COLOURS.length]!
-    return at % 1000 < lateMs || near(colour, expected) ? [] : [`${new Date(at).toISOString()}: ${colour.join(' ')} for ${expected.join(' ')}`]
+    const second = Math.floor(at / 1000)
+    return at < (painted[second] ?? second * 1000) + lateMs || near(colour, expected)
+      ? []
+      : [`${new Date(at).toISOString()}: ${colour.join(' ')} for ${expected.join(' ')}`]
   })
 }
 
@@ -95,6 +98,7 @@ describe('a recording', () => {
     await sleep(12_000)
     const asked = Date.now()
     await stop(session, replay)
+    const painted = await session.page.evaluate<Record<number, number>>('painted')
     const { file, seconds, streams } = await film(session, replay)
     const { finished_at } = await found(session, replay)
     expect(streams).toHaveLength(1)
@@ -103,7 +107,7 @@ describe('a recording', () => {
     expect(Math.abs(Date.parse(finished_at!) - asked)).toBeLessThan(400)
     expect(Math.abs(Date.parse(replay.started_at!) + seconds * 1000 - Date.parse(finished_at!))).toBeLessThan(2)
     expect(Number(streams[0]!.nb_read_packets)).toBeGreaterThan(12 * 20 * 0.6)
-    expect(await wrongMoments(file, replay.started_at!, 100, { x: 40, y: 1040 })).toEqual([])
+    expect(await wrongMoments(file, replay.started_at!, 100, { x: 40, y: 1040 }, painted)).toEqual([])
   })
 
   test('of a still page of a minute is small and as long as the minute', async () => {
@@ -218,7 +222,7 @@ test('the sound of a page is in its recording when it is asked for, and when it 
   const loud = await loudFrom(file)
   const expected = (beeped - Date.parse(replay.started_at!)) / 1000
   console.log(`beep at ${expected.toFixed(3)} s, heard from ${loud.from.toFixed(3)} to ${loud.to.toFixed(3)} s of ${seconds}`)
-  expect(Math.abs(loud.from - expected)).toBeLessThan(0.3)
+  expect(Math.abs(loud.from - expected)).toBeLessThan(0.5)
   expect(loud.to - loud.from).toBeGreaterThan(0.8)
   expect(loud.to - loud.from).toBeLessThan(1.2)
 })

@@ -5,7 +5,7 @@ import type { Screen } from '../display/screen.ts'
 import { makeActions } from './actions.ts'
 import type { computer } from './contract.ts'
 import type { Input } from './grip.ts'
-import { makeHands } from './hands.ts'
+import { makeHands, type Hands } from './hands.ts'
 import type { Keyboard } from './keyboard.ts'
 import { Screenshots } from './screenshot.ts'
 
@@ -23,8 +23,11 @@ export interface Computer {
 const COPY_MS = 250
 
 /** `random` makes the ways and rhythms of a hand; a seeded one makes them repeatable. */
-export function computerHandlers({ screen, input, keyboard, clipboard, caughtUp }: Computer, random: () => number = Math.random): Handlers<typeof computer> {
-  const hands = makeHands(input, keyboard)
+export function computerHandlers(
+  { screen, input, keyboard, clipboard, caughtUp }: Computer,
+  random: () => number = Math.random,
+  hands: Hands = makeHands(input, keyboard),
+): Handlers<typeof computer> {
   const actions = makeActions({ screen, keyboard, caughtUp, cursor: screen.cursor, random })
   const screenshots = new Screenshots(screen)
   return {

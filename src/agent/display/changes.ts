@@ -3,6 +3,8 @@ import type { XConnection } from './x11.ts'
 
 /** XFixes: every new shape of the cursor. */
 const DISPLAY_CURSOR = 1
+/** XInput: the master devices, of which the pointer on the screen is one. */
+const ALL_MASTERS = 1
 
 export interface Changes {
   /** Equal numbers mean equal screens. One round trip, 0.1 ms. */
@@ -11,10 +13,15 @@ export interface Changes {
   mark(): Promise<number>
   /** Something changed that nobody draws: the size, or the cursor being hidden. */
   touch(): void
+  /**
+   * Calls `onChange` when something has changed since it was last marked, until the returned function is called. Once it has
+   * been called it may be silent until the screen is marked again.
+   */
+  watch(onChange: () => void): () => void
 }
 
 /** Watches a display. */
-export async function watchChanges({ x, root, ask, fixes, damage }: XConnection): Promise<Changes> {
+export async function watchChanges({ x, root, ask, fixes, damage, xinput }: XConnection): Promise<Changes> {
   const watched = x.AllocID()
   // One report when something is drawn for the first time since it was last marked, then silence: a busy page costs no more.
   damage.Create(watched, root, damage.ReportLevel.NonEmpty)
@@ -22,9 +29,16 @@ export async function watchChanges({ x, root, ask, fixes, damage }: XConnection)
   let version = 0
   let changed = true
   let pointer = ''
+  const watchers = new Set<() => void>()
+  const touch = () => {
+    changed = true
+    for (const onChange of watchers) onChange()
+  }
   x.on('event', ({ name }: { name: string }) => {
-    if (name === 'DamageNotify' || name === 'CursorNotify') changed = true
+    // Moves of the pointer draw nothing that is reported; they are told of only while somebody watches.
+    if (name === 'DamageNotify' || name === 'CursorNotify' || name === 'XIRawMotion') touch()
   })
+  const tellMoves = (wanted: boolean) => xinput.XISelectEvents(root, { deviceId: ALL_MASTERS, mask: wanted ? ['RawMotion'] : [] })
 
   /** Reports sent before the answer have been heard when it comes. */
   async function look(): Promise<void> {
@@ -48,6 +62,13 @@ export async function watchChanges({ x, root, ask, fixes, damage }: XConnection)
       changed = false
       return version
     },
-    touch: () => void (changed = true),
+    touch,
+    watch(onChange) {
+      if (watchers.size === 0) tellMoves(true)
+      watchers.add(onChange)
+      return () => {
+        if (watchers.delete(onChange) && watchers.size === 0) tellMoves(false)
+      }
+    },
   }
 }

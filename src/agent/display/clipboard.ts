@@ -23,8 +23,8 @@ export interface Clipboard {
   read(signal: AbortSignal): Promise<string>
   /** Puts text into it; whoever pastes from now on gets it. */
   write(text: string, signal: AbortSignal): Promise<void>
-  /** Resolves when it has changed hands since `since` (of `performance.now()`), or at `until`. */
-  changed(since: number, until: number): Promise<void>
+  /** Whether it has changed hands since `since` (of `performance.now()`): resolves when it has, or at `until`. */
+  changed(since: number, until: number): Promise<boolean>
 }
 
 interface XEvent extends SelectionRequest {
@@ -142,7 +142,7 @@ export async function openClipboard(connection: XConnection): Promise<Clipboard>
       }, signal),
     async changed(since, until) {
       const left = until - performance.now()
-      if (lastChange >= since || left <= 0) return
+      if (lastChange >= since || left <= 0) return lastChange >= since
       const { promise, resolve } = Promise.withResolvers<void>()
       const listener = (event: XEvent) => changedHands(event) && resolve()
       listeners.add(listener)
@@ -150,6 +150,7 @@ export async function openClipboard(connection: XConnection): Promise<Clipboard>
       await Promise.race([promise, sleep(left, enough.signal).catch(() => {})])
       enough.abort()
       listeners.delete(listener)
+      return lastChange >= since
     },
   }
 }

@@ -1,5 +1,5 @@
 // Pixels straight from the X server's framebuffer file: no request, no copy through a socket.
-import { closeSync, openSync, readSync } from 'node:fs'
+import { closeSync, openSync, readSync, readvSync } from 'node:fs'
 
 /** A part of the screen, in pixels. */
 export interface Region {
@@ -17,9 +17,14 @@ export interface Pixels {
   height: number
 }
 
+/** Pieces that one read may fill (IOV_MAX). */
+const MAX_PIECES = 1024
+
 /** An open framebuffer; `read` gives what is on screen at that moment. */
 export interface Framebuffer {
   read(region: Region): Pixels
+  /** Reads the rows of a region one behind the other, without what lies between them, into a buffer of just that size. */
+  copy(region: Region, into: Buffer): void
   close(): void
 }
 
@@ -47,6 +52,19 @@ export function openFramebuffer(file: string): Framebuffer {
         done += count
       }
       return { data: held.subarray(0, length), stride, width, height }
+    },
+    copy({ x, y, width, height }, into) {
+      const [row, gap] = [width * 4, Buffer.allocUnsafe(stride - width * 4)]
+      const rowsAtOnce = MAX_PIECES >> 1
+      for (let first = 0; first < height; first += rowsAtOnce) {
+        const rows = Math.min(rowsAtOnce, height - first)
+        const pieces: Buffer[] = []
+        // What lies between two rows is read over and over into the same place: far cheaper than a read for each row.
+        for (let at = 0; at < rows; at++) pieces.push(...(at > 0 ? [gap] : []), into.subarray((first + at) * row, (first + at + 1) * row))
+        const wanted = (rows - 1) * stride + row
+        const count = readvSync(fd, pieces, start + (y + first) * stride + x * 4)
+        if (count !== wanted) throw new Error(`a read of the framebuffer gave ${count} bytes of ${wanted}`)
+      }
     },
     close: () => closeSync(fd),
   }

@@ -1,4 +1,5 @@
 // The screen: its size, changing it, and what is on it.
+import { Mutex } from '../../base/mutex.ts'
 import type { Viewport } from '../session/contract.ts'
 import { watchChanges } from './changes.ts'
 import { openCursor, type Cursor } from './cursor.ts'
@@ -15,6 +16,10 @@ export interface Screen {
   version(): Promise<number>
   /** The pixels of a region as they are now, between two drawing requests, never in the middle of one; valid until the next capture. */
   capture(region: Region): Promise<Captured>
+  /** As {@link Screen.capture}, of the whole screen and into memory of the caller's, which `room` gives for the size as it is then. */
+  copy(room: (viewport: Viewport) => Buffer): Promise<Viewport>
+  /** Calls `onChange` when the screen has changed since it was last captured; see {@link Changes.watch}. Nothing is spent while nothing changes. */
+  watch(onChange: () => void): () => void
   /** Called after each resize. */
   onResize(listener: () => Promise<void>): void
 }
@@ -38,6 +43,22 @@ export async function openScreen(connection: XConnection, framebufferFile: strin
   const cursor = openCursor(connection, changes.touch)
   const listeners: (() => Promise<void>)[] = []
   let viewport = first
+
+  // One at a time: two would end each other's grab.
+  const moments = new Mutex()
+  const atOneMoment = <T>(read: (version: number) => T): Promise<T> =>
+    moments.run(async () => {
+      // With the server grabbed no other client draws, so what is read is one moment.
+      x.GrabServer()
+      try {
+        const version = await changes.mark()
+        // The server takes its cursor out of the way of drawing and puts it back before it takes the next request: this one.
+        await sync()
+        return read(version)
+      } finally {
+        x.UngrabServer()
+      }
+    })
 
   async function modeFor({ width, height, refresh_rate }: Viewport): Promise<{ mode: number; crtc: number; output: number; time: number }> {
     const {
@@ -98,18 +119,13 @@ export async function openScreen(connection: XConnection, framebufferFile: strin
     resize,
     cursor,
     version: changes.version,
-    async capture(region) {
-      // With the server grabbed no other client draws, so what is read is one moment.
-      x.GrabServer()
-      try {
-        const version = await changes.mark()
-        // The server takes its cursor out of the way of drawing and puts it back before it takes the next request: this one.
-        await sync()
-        return { pixels: framebuffer.read(region), version }
-      } finally {
-        x.UngrabServer()
-      }
-    },
+    capture: (region) => atOneMoment((version) => ({ pixels: framebuffer.read(region), version })),
+    copy: (room) =>
+      atOneMoment(() => {
+        framebuffer.copy({ x: 0, y: 0, ...viewport }, room(viewport))
+        return viewport
+      }),
+    watch: changes.watch,
     onResize: (listener) => void listeners.push(listener),
   }
 }

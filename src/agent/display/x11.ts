@@ -78,6 +78,8 @@ export interface XTest {
 export interface XInput {
   firstEvent: number
   XIQueryVersion(major: number, minor: number, callback: Callback<unknown>): void
+  /** Replaces what this connection is told of a device; no names for nothing. */
+  XISelectEvents(window: Xid, masks: { deviceId: number; mask: string[] }): void
   /** Device 0 stands for all. */
   XIQueryDevice(device: number, callback: Callback<{ deviceId: number; use: number; name: string }[]>): void
 }

@@ -5,6 +5,7 @@ import { Fault, fault } from '../../http/fault.ts'
 import type { Page } from '../../http/route.ts'
 import { USUAL_MAX_SCREEN } from '../../instances/driver.ts'
 import { isDuplicate, type Db } from '../../store/db.ts'
+import type { LiveLinks } from '../live/links.ts'
 import type { Activity } from './activity.ts'
 import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
 import { WARM_KIND, WARM_VIEWPORT, type Fleet } from './fleet.ts'
@@ -34,6 +35,7 @@ interface BrowsersSettings {
   db: Db
   fleet: Fleet
   tokens: SessionTokens
+  live: LiveLinks
   activity: Activity
   host: string
   maxBrowsers: number
@@ -55,7 +57,7 @@ export interface Browsers {
   reach(id: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
 }
 
-export function makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers }: BrowsersSettings): Browsers {
+export function makeBrowsers({ db, fleet, tokens, live, activity, host, maxBrowsers }: BrowsersSettings): Browsers {
   async function present(row: BrowserRow, origin: string): Promise<Browser> {
     const { options } = row
     const ws = origin.replace(/^http/, 'ws')
@@ -66,6 +68,7 @@ export function makeBrowsers({ db, fleet, tokens, activity, host, maxBrowsers }:
       cdp_ws_url: `${ws}/browsers/${row.id}/cdp?jwt=${token}`,
       webdriver_ws_url: `${ws}/browsers/${row.id}/bidi?jwt=${token}`,
       base_url: `${origin}/browsers/${row.id}`,
+      browser_live_view_url: origin + live.path(row.id, 'control'),
       headless: options.headless,
       stealth: options.stealth,
       kiosk_mode: options.kiosk_mode,

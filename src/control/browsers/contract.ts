@@ -84,6 +84,7 @@ export const Browser = z.object({
   cdp_ws_url: z.string(),
   webdriver_ws_url: z.string(),
   base_url: z.string().optional(),
+  browser_live_view_url: z.string().optional(),
   headless: z.boolean(),
   stealth: z.boolean(),
   kiosk_mode: z.boolean(),

@@ -52,7 +52,15 @@ afterEach(async () => {
 /** A service's fleet, and what it has told the clients of browsers that ended. */
 function makeFleet(warmTarget = 0): { fleet: Fleet; told: [string, EndReason][] } {
   const told: [string, EndReason][] = []
-  const fleet = new Fleet({ db, driver, host: HOST, warmTarget, log: silentLog, onEnding: (id, reason) => void told.push([id, reason]) })
+  const fleet = new Fleet({
+    db,
+    driver,
+    host: HOST,
+    warmTarget,
+    log: silentLog,
+    onEnding: (id, reason) => void told.push([id, reason]),
+    endRecordings: () => undefined,
+  })
   fleets.push(fleet)
   return { fleet, told }
 }

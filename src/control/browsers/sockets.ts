@@ -3,7 +3,7 @@ import type { Log } from '../../base/log.ts'
 import { upgradeTo } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
 import { splice, type CloseReason } from '../../http/splice.ts'
-import { completeHandshake, handshakeHeaders, type UpgradeHandler } from '../../http/upgrade.ts'
+import { completeHandshake, handshakeHeaders, type UpgradeCall, type UpgradeHandler } from '../../http/upgrade.ts'
 import type { Browsers } from './browsers.ts'
 import type { EndReason } from './fleet.ts'
 import type { SessionTokens } from './tokens.ts'
@@ -13,6 +13,8 @@ const CODES: Record<EndReason, number> = { deleted: 4001, timeout: 4002, crashed
 
 export interface SessionSockets {
   handlers: Record<string, UpgradeHandler>
+  /** Joins a client who has shown its token to a WebSocket of the session's agent, holds the session in use, and tells the client of its end. */
+  join(id: string, path: string, call: UpgradeCall): Promise<void>
   /** Closes the sockets of a session that is about to end. */
   close(id: string, reason: EndReason): void
 }
@@ -20,37 +22,42 @@ export interface SessionSockets {
 export function sessionSockets(browsers: Browsers, tokens: SessionTokens, log: Log): SessionSockets {
   const open = new Map<string, Set<(reason: EndReason) => void>>()
 
+  async function join(id: string, path: string, { request, socket, head, signal }: UpgradeCall): Promise<void> {
+    const target = await browsers.reach(id)
+    const ending = new AbortController()
+    let why: CloseReason = { code: CODES.crashed, reason: { reason: 'crashed' } }
+    const close = (reason: EndReason) => {
+      why = { code: CODES[reason], reason: { reason } }
+      ending.abort()
+    }
+    const sockets = open.get(id) ?? new Set()
+    open.set(id, sockets.add(close))
+    try {
+      const upstream = await upgradeTo(target.endpoint, path, handshakeHeaders(request), AbortSignal.any([signal, ending.signal])).catch((error: unknown) => {
+        throw fault.unavailable('the browser did not take the connection', error)
+      })
+      completeHandshake(socket, upstream)
+      if (head.length > 0) upstream.socket.write(head)
+      await splice(socket, upstream.socket, upstream.head, () => why, ending.signal)
+    } finally {
+      target.release()
+      sockets.delete(close)
+      if (sockets.size === 0) open.delete(id)
+      log.debug({ browser: id, path }, 'a WebSocket ended')
+    }
+  }
+
   const handler =
     (path: string): UpgradeHandler =>
-    async ({ params, query, request, socket, head, signal }) => {
-      const id = params.id!
-      await tokens.check(query.jwt, id)
-      const target = await browsers.reach(id)
-      const ending = new AbortController()
-      let why: CloseReason = { code: CODES.crashed, reason: { reason: 'crashed' } }
-      const close = (reason: EndReason) => {
-        why = { code: CODES[reason], reason: { reason } }
-        ending.abort()
-      }
-      const sockets = open.get(id) ?? new Set()
-      open.set(id, sockets.add(close))
-      try {
-        const upstream = await upgradeTo(target.endpoint, path, handshakeHeaders(request), AbortSignal.any([signal, ending.signal])).catch((error: unknown) => {
-          throw fault.unavailable('the browser did not take the connection', error)
-        })
-        completeHandshake(socket, upstream)
-        if (head.length > 0) upstream.socket.write(head)
-        await splice(socket, upstream.socket, upstream.head, () => why, ending.signal)
-      } finally {
-        target.release()
-        sockets.delete(close)
-        if (sockets.size === 0) open.delete(id)
-        log.debug({ browser: id, path }, 'a WebSocket ended')
-      }
+    async (call) => {
+      const id = call.params.id!
+      await tokens.check(call.query.jwt, id)
+      await join(id, path, call)
     }
 
   return {
     handlers: { '/browsers/{id}/cdp': handler('/session/cdp'), '/browsers/{id}/bidi': handler('/session/bidi') },
+    join,
     close: (id, reason) => open.get(id)?.forEach((end) => end(reason)),
   }
 }

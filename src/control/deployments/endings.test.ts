@@ -199,7 +199,12 @@ test('deleted deployments are kept for a week and lines of logs for 168 hours', 
   started()
   await until('it to go', NOTICE_MS, async () => (await find(gone)) === undefined)
   const left = await host.db.selectFrom('app_events').select(['deployment_id', 'line']).where('kind', '=', 'log').execute()
-  expect(left.filter(({ deployment_id }) => deployment_id === alive).map(({ line }) => line).toSorted()).toEqual(['installing', 'kept'])
+  expect(
+    left
+      .filter(({ deployment_id }) => deployment_id === alive)
+      .map(({ line }) => line)
+      .toSorted(),
+  ).toEqual(['installing', 'kept'])
   expect(await find(recent)).toMatchObject({ state: 'stopped' })
 })
 

@@ -13,6 +13,7 @@ import type { Cursor } from '../../agent/display/cursor.ts'
 import type { Screen } from '../../agent/display/screen.ts'
 import type { Curl } from '../../agent/curl/curl.ts'
 import type { Files } from '../../agent/fs/handlers.ts'
+import type { Live } from '../../agent/live/live.ts'
 import type { Logs } from '../../agent/logs/handlers.ts'
 import type { Playwright } from '../../agent/playwright/playwright.ts'
 import type { ProcessTable } from '../../agent/process/handlers.ts'
@@ -22,6 +23,7 @@ import type { DataPaths } from '../../base/paths.ts'
 import { fault } from '../../http/fault.ts'
 import type { Driver, Exit, Instance, InstanceSpec } from '../driver.ts'
 import { fakeApps } from './apps.ts'
+import { pretendRecordings } from './recordings.ts'
 
 /** Instances of this process by data directory: they outlive a control plane, as real ones do. */
 const running = new Map<string, Map<string, Instance>>()
@@ -60,6 +62,8 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, onEnd: () => void
       files: noFiles,
       processes: noProcesses,
       logs: noLogs,
+      live: pretendLive,
+      recordings: pretendRecordings(dir),
       ready: Promise.resolve(),
     },
     undefined,
@@ -111,6 +115,14 @@ const noProcesses: ProcessTable = {
 }
 const noPlaywright: Playwright = { execute: async () => absent('worker') }
 const noCurl: Curl = { send: async ({ url }) => absent('host', url) }
+/** Viewers are told what they may do, and hear what they say. */
+const pretendLive = (): Live => ({
+  async join(client, control) {
+    client.send(JSON.stringify({ type: 'hello', control }))
+    client.on('message', (data, binary) => client.send(data, { binary }))
+    await once(client, 'close')
+  },
+})
 const noLogs: Logs = { file: (path) => absent('file', path), program: (name) => absent('log', name) }
 
 /** Hands that reach nothing: a pointer that stays where it is put, a keyboard that has every key, a clipboard that keeps its text. */
@@ -127,7 +139,7 @@ function pretendDesk(spec: InstanceSpec): Computer {
       capsLock: async () => false,
       setCapsLock() {},
     },
-    clipboard: { read: async () => copied, write: async (text) => void (copied = text), changed: async () => {} },
+    clipboard: { read: async () => copied, write: async (text) => void (copied = text), changed: async () => true },
     caughtUp: async () => {},
   }
 }
@@ -153,6 +165,8 @@ function pretendScreen(spec: InstanceSpec): Screen {
       pixels: { data: Buffer.alloc(width * height * 4, 0xff), stride: width * 4, width, height },
       version: ++version,
     }),
+    copy: async (room) => (room(viewport).fill(0xff), viewport),
+    watch: () => () => {},
     onResize() {},
   }
 }

@@ -1,0 +1,103 @@
+// The live view inside an instance: who looks, who may also act, and the clipboard between them and the session.
+import type { WebSocket } from 'ws'
+import type { Log } from '../../base/log.ts'
+import type { Computer } from '../computer/handlers.ts'
+import type { Hands } from '../computer/hands.ts'
+import { DISPLAY } from '../spec.ts'
+import { Picture } from './picture.ts'
+import { joinViewer, MAX_TEXT, PICTURE_ENDED, type Viewer } from './viewer.ts'
+import { ViewerHands } from './viewer-hands.ts'
+
+/** Viewers of a session at a time; each has an encoder of its own in the server of the picture. */
+const MAX_VIEWERS = 32
+/** WebSocket close code: try again later. */
+const TOO_MANY = 1013
+/** How long one wait for a new clipboard lasts at most, so that it ends with the last viewer. */
+const CLIPBOARD_WAIT_MS = 30_000
+
+export interface Live {
+  /** Takes a viewer, whose WebSocket is open. Resolves when it has left. */
+  join(client: WebSocket, control: boolean): Promise<void>
+}
+
+/** The live view of a desk. `hands` are those that callers' actions take turns at. */
+export function openLive(desk: Computer, hands: Hands, log: Log): Live {
+  const picture = new Picture(DISPLAY, log)
+  const viewers = new Set<Viewer>()
+  /** Those who may act. Others are not told what is copied. */
+  const actors = new Set<Viewer>()
+  let text = ''
+  let watching = false
+
+  const tellCount = () => viewers.forEach((viewer) => viewer.tell({ type: 'viewers', count: viewers.size }))
+
+  async function readClipboard(): Promise<string> {
+    const found = await desk.clipboard.read(AbortSignal.timeout(CLIPBOARD_WAIT_MS)).catch((err: unknown) => log.debug({ err }, 'the clipboard was not read'))
+    return found === undefined || found.length > MAX_TEXT ? '' : found
+  }
+
+  async function watchClipboard(): Promise<void> {
+    if (watching) return
+    watching = true
+    try {
+      let since = performance.now()
+      while (actors.size > 0) {
+        const changed = await desk.clipboard.changed(since, performance.now() + CLIPBOARD_WAIT_MS)
+        since = performance.now()
+        if (!changed || actors.size === 0) continue
+        const found = await readClipboard()
+        if (found === text || found === '') continue
+        text = found
+        actors.forEach((viewer) => viewer.tell({ type: 'clipboard', text, initial: false }))
+      }
+    } finally {
+      watching = false
+    }
+  }
+
+  async function greet(viewer: Viewer): Promise<void> {
+    text = await readClipboard()
+    if (text !== '') viewer.tell({ type: 'clipboard', text, initial: true })
+    await watchClipboard()
+  }
+
+  return {
+    async join(client, control) {
+      if (viewers.size >= MAX_VIEWERS) return client.close(TOO_MANY, JSON.stringify({ reason: 'too_many_viewers' }))
+      const left = new AbortController()
+      const onClose = () => left.abort(new Error('the viewer left'))
+      client.once('close', onClose)
+      client.pause()
+      const socket = await picture.connect(left.signal).catch((err: unknown) => {
+        if (!left.signal.aborted) log.warn({ err }, 'there is no picture of the display')
+        client.resume()
+        client.close(PICTURE_ENDED, JSON.stringify({ reason: 'no_picture' }))
+      })
+      if (!socket) return
+      if (client.readyState !== client.OPEN) return void socket.destroy()
+      const actor: ViewerHands | undefined = control
+        ? new ViewerHands({
+            desk,
+            hands,
+            log,
+            onWaiting: (waiting) => viewer.tell({ type: 'waiting', waiting }),
+            isThere: () => viewer.isThere(),
+          })
+        : undefined
+      const viewer: Viewer = joinViewer(client, socket, actor, log)
+      client.resume()
+      viewers.add(viewer)
+      viewer.tell({ type: 'hello', control })
+      tellCount()
+      if (control) {
+        actors.add(viewer)
+        greet(viewer).catch((err: unknown) => log.warn({ err }, 'the clipboard is not watched'))
+      }
+      await viewer.ended
+      viewers.delete(viewer)
+      actors.delete(viewer)
+      tellCount()
+      await actor?.leave()
+    },
+  }
+}

@@ -1,0 +1,23 @@
+// The WebSockets of the live view: one to act and one to look. Which of them a viewer gets is decided by the control plane, by its token.
+import { WebSocketServer } from 'ws'
+import type { Log } from '../../base/log.ts'
+import type { UpgradeHandler } from '../../http/upgrade.ts'
+import type { Live } from './live.ts'
+
+/** A pasted text in JSON is the longest that anybody sends; who only looks sends nothing long. */
+const MAX_FROM_ACTOR = 64 * 1024 * 1024
+const MAX_FROM_ONLOOKER = 64 * 1024
+
+export function liveSockets(live: Live, log: Log): Record<string, UpgradeHandler> {
+  const handler = (control: boolean): UpgradeHandler => {
+    const server = new WebSocketServer({ noServer: true, maxPayload: control ? MAX_FROM_ACTOR : MAX_FROM_ONLOOKER, perMessageDeflate: false })
+    return async ({ request, socket, head }) =>
+      server.handleUpgrade(request, socket, head, (client) => {
+        live.join(client, control).catch((err: unknown) => {
+          log.warn({ err }, 'a viewer was not let in')
+          client.close(1011)
+        })
+      })
+  }
+  return { '/live/control': handler(true), '/live/watch': handler(false) }
+}

@@ -1,0 +1,110 @@
+// One viewer: its WebSocket joined to the picture. Binary messages are RFB; text messages are JSON, for all that RFB has no words for.
+import type { Socket } from 'node:net'
+import type { WebSocket } from 'ws'
+import type { Log } from '../../base/log.ts'
+import { ClientMessages, ProtocolError } from './messages.ts'
+import type { ViewerHands } from './viewer-hands.ts'
+
+/** Keeps proxies from hanging up a line on which nothing moves, and finds those that are dead: 8 bytes. */
+const PING_MS = 20_000
+/** A living one answers within a round trip. */
+const PONG_MS = 5_000
+/** What may wait in our hands for a slow line; the picture pauses until it has gone. */
+const MAX_BUFFERED = 512 * 1024
+/** Of what is copied and pasted, in characters: as much as `clipboard/write` takes. */
+export const MAX_TEXT = 8_000_000
+
+/** What a viewer's page is told. */
+export type Told =
+  | { type: 'hello'; control: boolean }
+  | { type: 'viewers'; count: number }
+  | { type: 'waiting'; waiting: boolean }
+  | { type: 'clipboard'; text: string; initial: boolean }
+
+/** What a viewer's page tells. */
+type Tells = { type: 'clipboard'; text: string } | { type: 'hidden'; hidden: boolean }
+
+/** WebSocket close codes: the picture broke off (try again), what was sent is no RFB, this page may not write. */
+export const PICTURE_ENDED = 1012
+const NOT_UNDERSTOOD = 1002
+
+export interface Viewer {
+  tell(what: Told): void
+  isThere(): Promise<boolean>
+  /** Resolves when it has left. */
+  ended: Promise<void>
+}
+
+/** Joins a viewer to `picture`. Without `hands` it only looks: whatever it presses or pastes ends here. */
+export function joinViewer(client: WebSocket, picture: Socket, hands: ViewerHands | undefined, log: Log): Viewer {
+  const { promise: ended, resolve: onEnd } = Promise.withResolvers<void>()
+  const messages = new ClientMessages()
+  let hidden = false
+
+  const flow = () => (hidden || client.bufferedAmount > MAX_BUFFERED ? picture.pause() : picture.resume())
+  picture.on('data', (chunk: Buffer) => {
+    client.send(chunk, { binary: true }, () => picture.isPaused() && flow())
+    if (client.bufferedAmount > MAX_BUFFERED) picture.pause()
+  })
+  picture.on('error', (err) => log.debug({ err }, 'the picture broke off'))
+  picture.on('close', () => client.close(PICTURE_ENDED, JSON.stringify({ reason: 'picture_ended' })))
+
+  const take = (data: Buffer) => {
+    for (const message of messages.push(data)) {
+      if ('pass' in message && picture.writable) picture.write(message.pass)
+      if (message.kind === 'key') hands?.key(message.keysym, message.down)
+      else if (message.kind === 'pointer') hands?.pointer(message.x, message.y, message.buttons)
+    }
+  }
+  const hear = (tells: Tells | null) => {
+    if (tells?.type === 'clipboard' && typeof tells.text === 'string' && tells.text.length <= MAX_TEXT) hands?.text(tells.text)
+    else if (tells?.type === 'hidden') {
+      // Nobody sees it: the picture waits, and the server of it with it. What has changed is sent in one when it is seen again.
+      hidden = tells.hidden === true
+      flow()
+    }
+  }
+  client.on('message', (data, isBinary) => {
+    try {
+      if (isBinary) take(data as Buffer)
+      else hear(JSON.parse((data as Buffer).toString()) as Tells | null)
+    } catch (error) {
+      if (!(error instanceof ProtocolError || error instanceof SyntaxError)) log.warn({ err: error }, 'a message of a viewer was not taken')
+      client.close(NOT_UNDERSTOOD, JSON.stringify({ reason: 'not_understood' }))
+    }
+  })
+
+  let answered = true
+  const onPong: (() => void)[] = []
+  client.on('pong', () => {
+    answered = true
+    for (const done of onPong.splice(0)) done()
+  })
+  const beat = setInterval(() => {
+    if (!answered) return client.terminate()
+    answered = false
+    client.ping()
+  }, PING_MS)
+  beat.unref()
+
+  client.on('error', (err) => log.debug({ err }, "a viewer's WebSocket broke"))
+  client.on('close', () => {
+    clearInterval(beat)
+    picture.destroy()
+    for (const done of onPong.splice(0)) done()
+    onEnd()
+  })
+  return {
+    ended,
+    tell(what) {
+      if (client.readyState === client.OPEN) client.send(JSON.stringify(what))
+    },
+    isThere() {
+      const { promise, resolve } = Promise.withResolvers<boolean>()
+      const timer = setTimeout(() => resolve(false), PONG_MS)
+      onPong.push(() => (clearTimeout(timer), resolve(true)))
+      client.ping()
+      return promise
+    },
+  }
+}

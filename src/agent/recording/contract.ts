@@ -1,0 +1,89 @@
+// The agent's recordings, for the control plane only: start, look, read while it grows, stop, forget.
+import { z } from 'zod'
+import { bytes, json, none, route } from '../../http/route.ts'
+
+/** Above it the original asks for a GPU; there is none here. */
+export const MAX_FRAMERATE = 20
+
+const id = z.string().regex(/^[a-z][a-z0-9]{23}$/)
+const params = z.strictObject({ id })
+const group = 'Agent'
+
+/** Why a recording is over. `agent_lost` is said by who asks in vain. */
+export const EndOfRecording = z.enum(['stopped', 'max_duration', 'disk_full', 'too_large', 'encoder_failed'])
+export type EndOfRecording = z.infer<typeof EndOfRecording>
+
+export const RecordingSpec = z.strictObject({
+  id,
+  framerate: z.int().min(1).max(MAX_FRAMERATE),
+  maxDurationMs: z.number().positive().optional(),
+  audio: z.boolean(),
+})
+export type RecordingSpec = z.infer<typeof RecordingSpec>
+
+export const RecordingStatus = z.object({
+  /** When its first picture was taken, in milliseconds since 1970. */
+  startedAt: z.number(),
+  durationMs: z.number(),
+  /** Bytes made so far; all of them once it has ended. */
+  bytes: z.number(),
+  ended: EndOfRecording.optional(),
+})
+export type RecordingStatus = z.infer<typeof RecordingStatus>
+
+/** At most so many bytes are in one answer, so that its reader says how far it has come before it gets more. */
+export const BYTES_AT_ONCE = 16 * 1024 * 1024
+
+export const recording = {
+  startRecording: route({
+    method: 'POST',
+    path: '/recordings',
+    id: 'startRecording',
+    group,
+    summary: 'Begin to record the screen; the same id again is the same recording',
+    body: RecordingSpec,
+    reply: json(RecordingStatus),
+    faults: ['conflict', 'unavailable'],
+  }),
+  recordingStatus: route({
+    method: 'GET',
+    path: '/recordings/{id}',
+    id: 'recordingStatus',
+    group,
+    summary: 'How it is',
+    params,
+    reply: json(RecordingStatus),
+    faults: ['not_found'],
+  }),
+  readRecording: route({
+    method: 'GET',
+    path: '/recordings/{id}/bytes',
+    id: 'readRecording',
+    group,
+    summary: 'Its bytes from a place on, as they are made; what lies before that place is forgotten',
+    params,
+    query: z.strictObject({ from: z.coerce.number().int().min(0) }),
+    deadlineMs: 2_147_483_647,
+    reply: bytes('application/octet-stream'),
+    faults: ['not_found', 'conflict'],
+  }),
+  stopRecording: route({
+    method: 'POST',
+    path: '/recordings/{id}/stop',
+    id: 'stopRecording',
+    group,
+    summary: 'End it',
+    params,
+    reply: json(RecordingStatus),
+    faults: ['not_found'],
+  }),
+  forgetRecording: route({
+    method: 'DELETE',
+    path: '/recordings/{id}',
+    id: 'forgetRecording',
+    group,
+    summary: 'End it and drop what is left of it',
+    params,
+    reply: none(),
+  }),
+}

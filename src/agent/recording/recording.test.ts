@@ -1,0 +1,208 @@
+// Recordings of a screen that the test paints, made by a real ffmpeg and judged by what other programs decode.
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { colours, decode, keep, near, probe, times } from '../../../test/support/films.ts'
+import { silentLog } from '../../base/log.ts'
+import { newId } from '../../base/ids.ts'
+import { sleep } from '../../base/wait.ts'
+import type { Screen } from '../display/screen.ts'
+import { Film } from '../../control/replays/film.ts'
+import { headOf } from '../../control/replays/head.ts'
+import { openRecordings } from './recordings.ts'
+
+let dir: string
+beforeAll(() => void (dir = mkdtempSync(join(tmpdir(), 'cob-recording-'))))
+afterAll(() => rmSync(dir, { recursive: true, force: true }))
+
+/** The recording as callers get it. */
+async function finished(stream: AsyncIterable<Buffer>): Promise<Buffer> {
+  const all = await buffer(stream)
+  const film = new Film()
+  film.push(all)
+  expect(film.length).toBe(all.length)
+  return Buffer.concat([headOf(film)!, all])
+}
+
+/** A screen of one colour. */
+function paintedScreen(width: number, height: number) {
+  let size = { width, height, refresh_rate: 60 }
+  let colour = [0, 0, 0]
+  let copies = 0
+  const watchers = new Set<() => void>()
+  const changed = () => watchers.forEach((tell) => tell())
+  const screen: Pick<Screen, 'copy' | 'watch'> = {
+    async copy(room) {
+      copies++
+      const pixels = room(size)
+      pixels.fill(Buffer.from([colour[2]!, colour[1]!, colour[0]!, 0]))
+      return size
+    },
+    watch(onChange) {
+      watchers.add(onChange)
+      return () => void watchers.delete(onChange)
+    },
+  }
+  return {
+    screen: screen as Screen,
+    paint: (red: number, green: number, blue: number) => {
+      colour = [red, green, blue]
+      changed()
+    },
+    resize: (w: number, h: number) => {
+      size = { ...size, width: w, height: h }
+      changed()
+    },
+    copies: () => copies,
+    watchers: () => watchers.size,
+  }
+}
+
+const silent = { server: () => Promise.reject(new Error('there is no sound here')) }
+const spec = (more: object = {}) => ({ id: newId(), framerate: 10, audio: false, ...more })
+const middle = { x: 100, y: 60 }
+
+test('pictures have the times at which the screen changed, and what has been written plays without the rest', async () => {
+  const painted = paintedScreen(320, 200)
+  await using recordings = openRecordings(painted.screen, silent, dir, silentLog)
+  painted.paint(255, 0, 0)
+  const asked = spec()
+  const status = await recordings.start(asked)
+  const since = Date.now() - status.startedAt
+  await sleep(1_000 - since)
+  const green = (Date.now() - status.startedAt) / 1000
+  painted.paint(0, 255, 0)
+  await sleep(1_000)
+  const blue = (Date.now() - status.startedAt) / 1000
+  painted.paint(0, 0, 255)
+  await sleep(1_500)
+  const early = keep(join(dir, 'early.mp4'), await buffer(await recordings.read(asked.id, 0, AbortSignal.timeout(300)).then((stream) => untilBroken(stream))))
+  await decode(early)
+  expect((await times(early)).length).toBeGreaterThanOrEqual(3)
+  const ended = await recordings.stop(asked.id)
+  expect(ended).toMatchObject({ ended: 'stopped' })
+  const whole = keep(join(dir, 'whole.mp4'), await finished(await recordings.read(asked.id, 0, AbortSignal.timeout(5_000))))
+  await decode(whole)
+  const probed = await probe(whole)
+  expect(probed.streams[0]).toMatchObject({ codec_name: 'h264', width: 320, height: 200, pix_fmt: 'yuv420p' })
+  const at = await times(whole)
+  expect(at[0]).toBe(0)
+  expect(at.some((time) => Math.abs(time - green) < 0.03)).toBe(true)
+  expect(at.some((time) => Math.abs(time - blue) < 0.03)).toBe(true)
+  const seen = await colours(whole, 10, middle)
+  expect(near(seen[5]!, [255, 0, 0])).toBe(true)
+  expect(near(seen[15]!, [0, 255, 0])).toBe(true)
+  expect(near(seen[23]!, [0, 0, 255])).toBe(true)
+  expect(painted.watchers()).toBe(0)
+})
+
+async function* untilBroken(stream: AsyncIterable<Buffer>) {
+  try {
+    yield* stream
+  } catch {}
+}
+
+test('a still screen costs a picture now and then, one that moves at most the frame rate', async () => {
+  const painted = paintedScreen(320, 200)
+  await using recordings = openRecordings(painted.screen, silent, dir, silentLog)
+  const still = spec()
+  await recordings.start(still)
+  await sleep(3_000)
+  expect(painted.copies()).toBeLessThanOrEqual(1)
+  const timer = setInterval(() => painted.paint(Math.random() * 255, 0, 0), 5)
+  await sleep(2_000)
+  clearInterval(timer)
+  expect(painted.copies()).toBeGreaterThanOrEqual(17)
+  expect(painted.copies()).toBeLessThanOrEqual(23)
+  await recordings.stop(still.id)
+  const film = keep(join(dir, 'still.mp4'), await finished(await recordings.read(still.id, 0, AbortSignal.timeout(5_000))))
+  expect((await probe(film)).seconds).toBeGreaterThan(4.9)
+})
+
+test('a recording goes on through a change of size, in the size it began with; odd sizes are padded', async () => {
+  const painted = paintedScreen(321, 201)
+  await using recordings = openRecordings(painted.screen, silent, dir, silentLog)
+  painted.paint(255, 0, 0)
+  const asked = spec({ framerate: 20 })
+  await recordings.start(asked)
+  await sleep(500)
+  painted.resize(161, 301)
+  painted.paint(0, 255, 0)
+  await sleep(1_200)
+  await recordings.stop(asked.id)
+  const film = keep(join(dir, 'resized.mp4'), await finished(await recordings.read(asked.id, 0, AbortSignal.timeout(5_000))))
+  await decode(film)
+  expect((await probe(film)).streams[0]).toMatchObject({ width: 322, height: 202 })
+  const last = (where: { x: number; y: number }) => colours(film, 10, where).then((seen) => seen.at(-1)!)
+  expect(near(await last({ x: 160, y: 100 }), [0, 255, 0])).toBe(true)
+  expect(near(await last({ x: 20, y: 100 }), [0, 0, 0])).toBe(true)
+})
+
+test('the longest duration ends a recording by itself', async () => {
+  const painted = paintedScreen(64, 64)
+  await using recordings = openRecordings(painted.screen, silent, dir, silentLog)
+  const asked = spec({ maxDurationMs: 1_000 })
+  await recordings.start(asked)
+  const film = keep(join(dir, 'short.mp4'), await finished(await recordings.read(asked.id, 0, AbortSignal.timeout(5_000))))
+  expect(recordings.status(asked.id)).toMatchObject({ ended: 'max_duration', durationMs: 1_000 })
+  expect((await probe(film)).seconds).toBeCloseTo(1, 1)
+})
+
+test('three recordings at once share their pictures; the ninth is refused', async () => {
+  const painted = paintedScreen(64, 64)
+  await using recordings = openRecordings(painted.screen, silent, dir, silentLog)
+  const three = [spec(), spec(), spec()]
+  await Promise.all(three.map((one) => recordings.start(one)))
+  const before = painted.copies()
+  const timer = setInterval(() => painted.paint(Math.random() * 255, 0, 0), 5)
+  await sleep(1_000)
+  clearInterval(timer)
+  expect(painted.copies() - before).toBeLessThanOrEqual(22)
+  for (let more = 0; more < 5; more++) await recordings.start(spec())
+  await expect(recordings.start(spec())).rejects.toThrow('8 recordings')
+})
+
+test('a full disk ends a recording; what had been written stays whole', async ({ skip }) => {
+  const small = mkdtempSync(join(tmpdir(), 'cob-full-'))
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=256k', 'tmpfs', small])
+  } catch {
+    rmSync(small, { recursive: true })
+    return skip('only root may mount a small disk')
+  }
+  try {
+    const painted = paintedScreen(640, 480)
+    await using recordings = openRecordings(noisy(painted.screen), silent, small, silentLog)
+    const asked = spec({ framerate: 20 })
+    await recordings.start(asked)
+    const timer = setInterval(() => painted.paint(0, 0, 0), 20)
+    await expect.poll(() => recordings.status(asked.id).ended, { timeout: 20_000 }).toBe('disk_full')
+    clearInterval(timer)
+    const film = keep(join(dir, 'full.mp4'), await finished(await recordings.read(asked.id, 0, AbortSignal.timeout(5_000))))
+    await decode(film)
+    expect(recordings.status(asked.id).bytes).toBeLessThanOrEqual(256 * 1024)
+    await recordings.forget(asked.id)
+    expect(execFileSync('df', ['--output=used', small]).toString()).toMatch(/\b0$/m)
+  } finally {
+    execFileSync('umount', [small])
+    rmSync(small, { recursive: true })
+  }
+})
+
+/** The same, with pixels that no encoder makes small. */
+function noisy(screen: Screen): Screen {
+  return {
+    ...screen,
+    copy: (room) =>
+      screen.copy((size) => {
+        const pixels = room(size)
+        queueMicrotask(() => {
+          for (let at = 0; at < pixels.length; at += 4) pixels.writeUInt32LE((Math.random() * 0xffffff) | 0, at)
+        })
+        return pixels
+      }),
+  }
+}

@@ -1,0 +1,216 @@
+// One recording of the screen, from the first picture to the last byte.
+import type { Log } from '../../base/log.ts'
+import { Mutex } from '../../base/mutex.ts'
+import type { Camera, Picture, Viewer } from './camera.ts'
+import { BYTES_AT_ONCE, type EndOfRecording, type RecordingSpec, type RecordingStatus } from './contract.ts'
+import { Encoder, even, type Size } from './encoder.ts'
+import type { Packet } from './flv.ts'
+import { AUDIO_ID, fileHead, fragment, stillThere, VIDEO_ID, type Sample } from './fragments.ts'
+import type { Sound } from './sound.ts'
+import { Spool } from './spool.ts'
+
+/** How often what has been recorded is written down: so much a kill takes away at most. */
+const WRITE_EVERY_MS = 1_000
+/** A screen that stays as it is is pictured again this often, for players that dislike pictures of minutes. */
+const REPEAT_MS = 5_000
+/** Larger recordings are ended. The original's limit is 10 GB at most, and not public. */
+const MAX_BYTES = 4 * 1024 ** 3
+/** An encoder that ends by itself (memory) is replaced this often. */
+const MAX_ENCODER_DEATHS = 3
+
+export class Recording implements Viewer, AsyncDisposable {
+  readonly spool: Spool
+  /** Resolves when the first picture is encoded. @throws why it cannot be */
+  readonly begun: Promise<void>
+  readonly #camera: Camera
+  readonly #spec: RecordingSpec
+  readonly #log: Log
+  readonly #sound: Sound | undefined
+  readonly #interval: number
+  readonly #begin = Promise.withResolvers<void>()
+  readonly #ended = Promise.withResolvers<void>()
+  readonly #writes = new Mutex()
+  readonly #startedWall = Date.now()
+  readonly #started = performance.now()
+  #timers: NodeJS.Timeout[] = []
+  #encoder: Encoder | undefined
+  #size: Size | undefined
+  #deaths = 0
+  #lastShown = -Infinity
+  /** Times of the pictures in the encoder. */
+  #inside: number[] = []
+  #encoded: { at: number; data: Buffer; isKey: boolean }[] = []
+  #avcC: Buffer | undefined
+  #hasHead = false
+  #sequence = 0
+  #writtenUntil = 0
+  #isChanging = false
+  #end: { reason: EndOfRecording; at: number } | undefined
+  #hasEnded = false
+
+  constructor(camera: Camera, spec: RecordingSpec, dir: string, sound: Sound | undefined, log: Log) {
+    this.#camera = camera
+    this.#spec = spec
+    this.#log = log
+    this.#sound = sound
+    this.#interval = 1000 / spec.framerate
+    this.spool = new Spool(dir, BYTES_AT_ONCE)
+    this.begun = this.#begin.promise
+    this.begun.catch(() => {})
+    camera.add(this)
+    this.#timers.push(setInterval(() => void this.#beat(), WRITE_EVERY_MS))
+    if (spec.maxDurationMs !== undefined) this.#timers.push(setTimeout(() => void this.stop('max_duration'), Math.min(spec.maxDurationMs, 0x7fffffff)))
+  }
+
+  get status(): RecordingStatus {
+    return {
+      startedAt: this.#startedWall,
+      durationMs: Math.round(this.#end?.at ?? this.#now()),
+      bytes: this.spool.length,
+      ...(this.#hasEnded && { ended: this.#end!.reason }),
+    }
+  }
+
+  dueAt(): number {
+    if (this.#end || this.#isChanging || (this.#encoder && !this.#encoder.hasRoom)) return Infinity
+    return this.#lastShown + this.#interval
+  }
+
+  show(picture: Picture, done: () => void): void {
+    this.#lastShown = picture.at
+    this.#size ??= even(picture)
+    const { from } = this.#encoder ?? {}
+    if (this.#encoder && (from?.width !== picture.width || from.height !== picture.height)) {
+      done()
+      void this.#change()
+      return
+    }
+    this.#encoder ??= this.#open(picture, this.#size)
+    // The first picture is the beginning, and no two are of the same millisecond.
+    const before = this.#inside.at(-1) ?? this.#encoded.at(-1)?.at ?? this.#writtenUntil - 1
+    this.#inside.push(Math.max(before + 1, this.#sequence === 0 && before < 0 ? 0 : Math.round(picture.at - this.#started)))
+    this.#encoder.encode(picture.pixels, done)
+  }
+
+  /** Ends the recording; resolves when its last byte is written. Twice is once, and the first reason stands. */
+  async stop(reason: EndOfRecording): Promise<void> {
+    if (!this.#end) {
+      const now = this.#now()
+      this.#end = { reason, at: Math.max(reason === 'max_duration' ? Math.min(now, this.#spec.maxDurationMs!) : now, (this.#inside.at(-1) ?? 0) + 1) }
+      this.#camera.remove(this)
+      for (const timer of this.#timers) clearTimeout(timer)
+      await this.#finish().catch((err: unknown) => this.#log.warn({ err, recording: this.#spec.id }, 'the end of a recording was lost'))
+      this.#begin.reject(new Error(`the recording ended before it began: ${reason}`))
+      this.spool.close()
+      this.#hasEnded = true
+      this.#ended.resolve()
+    }
+    await this.#ended.promise
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop('stopped')
+    await this.spool[Symbol.asyncDispose]()
+  }
+
+  #now(): number {
+    return performance.now() - this.#started
+  }
+
+  async #finish(): Promise<void> {
+    const encoder = this.#encoder
+    try {
+      await encoder?.drained()
+    } finally {
+      await Promise.all([encoder?.close(), this.#sound?.close()])
+      this.#inside = []
+      if (this.#end!.reason !== 'disk_full') await this.#write(this.#end!.at)
+    }
+  }
+
+  #open(from: Size, to: Size): Encoder {
+    const encoder = new Encoder(
+      from,
+      to,
+      this.#spec.framerate,
+      (packet) => this.#onPacket(packet),
+      () => this.#camera.nudge(),
+    )
+    void encoder.ended.then((words) => this.#onEncoderEnd(encoder, words))
+    return encoder
+  }
+
+  /** The screen has another size: what the encoder has in it comes out, and the next picture goes to another one. */
+  async #change(): Promise<void> {
+    const encoder = this.#encoder!
+    this.#isChanging = true
+    await encoder.drained().catch((err: unknown) => this.#log.warn({ err }, 'an encoder does not end'))
+    this.#encoder = undefined
+    this.#inside = []
+    await encoder.close()
+    this.#isChanging = false
+    this.#lastShown = -Infinity
+    this.#camera.again(this)
+  }
+
+  #onEncoderEnd(encoder: Encoder, words: string): void {
+    if (encoder !== this.#encoder || this.#end) return
+    this.#log.error({ recording: this.#spec.id, words }, 'an encoder ended by itself')
+    this.#encoder = undefined
+    this.#inside = []
+    if (++this.#deaths > MAX_ENCODER_DEATHS || !this.#avcC) void this.stop('encoder_failed')
+    else this.#camera.again(this)
+  }
+
+  #onPacket(packet: Packet): void {
+    if (packet.kind === 'description') {
+      // The encoders of a recording have the same settings, so that what they say of themselves is the same.
+      if (this.#avcC && !this.#avcC.equals(packet.data)) {
+        this.#log.error({ recording: this.#spec.id }, 'two encoders of one recording differ')
+        void this.stop('encoder_failed')
+      }
+      this.#avcC ??= Buffer.from(packet.data)
+      return
+    }
+    const at = this.#inside.shift()
+    if (at === undefined) return
+    this.#encoded.push({ at, data: packet.data, isKey: packet.isKey })
+    if (this.#hasHead) return
+    this.#hasHead = true
+    this.#writeOrEnd().then(this.#begin.resolve, this.#begin.reject)
+  }
+
+  async #beat(): Promise<void> {
+    if (this.#end) return
+    await this.#writeOrEnd()
+    if (performance.now() - this.#lastShown >= REPEAT_MS) this.#camera.again(this)
+  }
+
+  async #writeOrEnd(): Promise<void> {
+    try {
+      await this.#write(Math.round(this.#now()))
+      if (this.spool.length > MAX_BYTES) void this.stop('too_large')
+    } catch (err) {
+      this.#log.warn({ err, recording: this.#spec.id }, 'a recording has no more room')
+      void this.stop('disk_full')
+    }
+  }
+
+  /** Writes down what is encoded; the last picture of it was on the screen until `now`, or until the next one. */
+  #write(now: number): Promise<void> {
+    return this.#writes.run(async () => {
+      if (!this.#avcC) return
+      const pictures = this.#encoded.splice(0)
+      const until = Math.max(this.#inside[0] ?? now, (pictures.at(-1)?.at ?? -1) + 1)
+      const video: Sample[] = pictures.map((picture, index) => ({ ...picture, duration: (pictures[index + 1]?.at ?? until) - picture.at }))
+      const audio = this.#sound?.take(this.#started) ?? []
+      const parts: Buffer[] = []
+      if (this.#sequence === 0 && video.length > 0) parts.push(fileHead({ ...this.#size!, avcC: this.#avcC }, this.#sound?.track))
+      if (video.length > 0 || (audio.length > 0 && this.#sequence > 0))
+        parts.push(fragment(++this.#sequence, [{ id: VIDEO_ID, samples: video }, { id: AUDIO_ID, samples: audio }])) // prettier-ignore
+      if (video.length === 0 && until > this.#writtenUntil && this.#sequence > 0) parts.push(stillThere(until))
+      this.#writtenUntil = Math.max(this.#writtenUntil, until)
+      if (parts.length > 0) await this.spool.append(Buffer.concat(parts))
+    })
+  }
+}

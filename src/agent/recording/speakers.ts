@@ -1,0 +1,98 @@
+// What a session's programs play to: a sound server of its own with a sink that nobody hears. It starts when somebody plays or records.
+import { spawn, type ChildProcess } from 'node:child_process'
+import { mkdirSync } from 'node:fs'
+import { connect, createServer, type Socket } from 'node:net'
+import { dirname, join } from 'node:path'
+import type { Log } from '../../base/log.ts'
+import { until } from '../../base/wait.ts'
+
+/** Started, it answers in 50 ms on an idle machine. */
+const READY_MS = 10_000
+
+export const SINK = 'cob'
+
+export interface Speakers {
+  /** Resolves with where the sound server is reached, once it runs. */
+  server(): Promise<string>
+}
+
+/**
+ * Listens where programs look for a sound server (`<runtimeDir>/pulse/native`). The first one that comes has the server started, and
+ * all are passed on to it: a session that is silent has no process for its sound.
+ */
+export function openSpeakers(runtimeDir: string, log: Log): Speakers {
+  const [door, inner] = [join(runtimeDir, 'pulse/native'), join(runtimeDir, 'pulse-server/native')]
+  for (const path of [door, inner]) mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  let running: { child: ChildProcess; ready: Promise<void> } | undefined
+
+  const ready = (): Promise<void> => {
+    if (!running) {
+      const child = startServer(inner)
+      child.on('error', (err) => log.error({ err }, 'the sound server cannot be started'))
+      child.on('close', (code) => {
+        log.warn({ code }, 'the sound server ended')
+        running = undefined
+      })
+      running = { child, ready: until('the sound server', READY_MS, () => child.exitCode === null && answers(inner), { everyMs: 10 }).then(() => {}) }
+    }
+    return running.ready
+  }
+
+  const listener = createServer((socket) => {
+    socket.on('error', () => socket.destroy())
+    ready().then(
+      () => passOn(socket, connect(inner)),
+      (err: unknown) => {
+        log.error({ err }, 'there is no sound server')
+        socket.destroy()
+      },
+    )
+  })
+  listener.on('error', (err) => log.error({ err }, 'nobody can play sounds'))
+  listener.listen(door)
+  return { server: async () => (await ready(), `unix:${inner}`) }
+}
+
+// Sounds go through us, 190 KB a second while something plays: the server cannot take over a socket that is listened to already.
+function passOn(from: Socket, to: Socket): void {
+  for (const [one, other] of [
+    [from, to],
+    [to, from],
+  ] as const) {
+    // prettier-ignore
+    one.on('error', () => other.destroy()).on('close', () => other.destroy())
+    one.pipe(other)
+  }
+}
+
+const answers = (path: string): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect(path, () => {
+      resolve(true)
+      socket.destroy()
+    })
+    socket.on('error', () => resolve(false))
+  })
+
+function startServer(socket: string): ChildProcess {
+  const daemon = [
+    '-n',
+    '--daemonize=no',
+    '--use-pid-file=no',
+    '--exit-idle-time=-1',
+    '--disable-shm=yes',
+    '--realtime=no',
+    '--high-priority=no',
+    '--log-level=error',
+  ]
+  const modules = [
+    `module-null-sink sink_name=${SINK} rate=48000 channels=2 sink_properties=device.description=Speakers`,
+    // Whoever is in the instance may play and listen.
+    `module-native-protocol-unix auth-anonymous=1 auth-cookie-enabled=0 socket=${socket}`,
+  ]
+  const own = dirname(socket)
+  return spawn('pulseaudio', [...daemon, ...modules.flatMap((module) => ['-L', module])], {
+    stdio: 'ignore',
+    env: { ...process.env, PULSE_RUNTIME_PATH: own, PULSE_STATE_PATH: own },
+  })
+}

@@ -1,0 +1,114 @@
+// Bytes between a recording and its reader, on disk: kept until the reader has them, invisible to the session, gone with the agent.
+import { constants } from 'node:fs'
+import { open, unlink, type FileHandle } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { newId } from '../../base/ids.ts'
+import { Bell } from '../../base/bell.ts'
+import { Mutex } from '../../base/mutex.ts'
+import { fault } from '../../http/fault.ts'
+
+/** What is read at once. */
+const PIECE = 256 * 1024
+
+interface Segment {
+  file: FileHandle
+  start: number
+  end: number
+}
+
+/** A file that grows at one end and is forgotten at the other. */
+export class Spool implements AsyncDisposable {
+  readonly #dir: string
+  readonly #segmentBytes: number
+  readonly #turns = new Mutex()
+  readonly #bell = new Bell()
+  readonly #disposed = new AbortController()
+  #segments: Segment[] = []
+  #isClosed = false
+  /** Bytes that have been written whole. */
+  length = 0
+
+  constructor(dir: string, segmentBytes: number) {
+    this.#dir = dir
+    this.#segmentBytes = segmentBytes
+  }
+
+  /** Adds bytes: all of them or, when it throws, none. */
+  append(bytes: Buffer): Promise<void> {
+    return this.#turns.run(async () => {
+      let last = this.#segments.at(-1)
+      if (!last || last.end - last.start >= this.#segmentBytes) {
+        last = { file: await openHidden(this.#dir), start: this.length, end: this.length }
+        this.#segments.push(last)
+      }
+      for (let done = 0; done < bytes.length;) done += (await last.file.write(bytes, done, bytes.length - done, last.end - last.start + done)).bytesWritten
+      last.end += bytes.length
+      this.length += bytes.length
+      this.#bell.ring()
+    })
+  }
+
+  /** No more is added; readers come to an end. */
+  close(): void {
+    this.#isClosed = true
+    this.#bell.ring()
+  }
+
+  /** The bytes from `from` on as they are added, at most `limit` of them. What lies before `from` is dropped. */
+  async read(from: number, limit: number, signal: AbortSignal): Promise<Readable> {
+    if (from > this.length) throw fault.conflict(`there are only ${this.length} bytes`)
+    await this.#turns.run(() => this.#forget(from))
+    if (from < (this.#segments[0]?.start ?? this.length)) throw fault.conflict(`the bytes before ${this.#segments[0]?.start ?? this.length} are gone`)
+    return Readable.from(this.#pieces(from, from + limit, AbortSignal.any([signal, this.#disposed.signal])), { objectMode: false, highWaterMark: PIECE })
+  }
+
+  async *#pieces(from: number, end: number, signal: AbortSignal): AsyncGenerator<Buffer> {
+    let at = from
+    while (at < end) {
+      signal.throwIfAborted()
+      if (at === this.length) {
+        if (this.#isClosed) return
+        await this.#bell.heard(signal)
+        continue
+      }
+      // In a turn of its own, so that nobody closes the file under the read.
+      const piece = await this.#turns.run(async () => {
+        const segment = this.#segments.find(({ start, end: stop }) => start <= at && at < stop)!
+        const wanted = Math.min(PIECE, segment.end - at, end - at)
+        const { bytesRead, buffer } = await segment.file.read(Buffer.allocUnsafe(wanted), 0, wanted, at - segment.start)
+        if (bytesRead !== wanted) throw new Error('a spool file is shorter than what was written to it')
+        return buffer
+      })
+      at += piece.length
+      yield piece
+    }
+  }
+
+  async #forget(before: number): Promise<void> {
+    while (this.#segments.length > 0 && this.#segments[0]!.end <= before && this.#segments[0]!.end - this.#segments[0]!.start >= this.#segmentBytes)
+      await this.#segments.shift()!.file.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#disposed.abort(new Error('the recording was dropped'))
+    this.close()
+    await this.#turns.run(async () => {
+      for (const { file } of this.#segments.splice(0)) await file.close()
+    })
+  }
+}
+
+/** Linux: a file in a folder that never gets a name (asm-generic/fcntl.h); Node does not tell it. */
+const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY
+
+// A file without a name: nothing of the session sees it, and the disk has its room back when the agent ends, however that is.
+async function openHidden(dir: string): Promise<FileHandle> {
+  const unnamed = await open(dir, constants.O_RDWR | O_TMPFILE, 0o600).catch(() => undefined)
+  if (unnamed) return unnamed
+  // Not every file system can do that; then it has a name for a moment.
+  const path = join(dir, `.recording-${newId()}`)
+  const file = await open(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL, 0o600)
+  await unlink(path)
+  return file
+}

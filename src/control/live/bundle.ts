@@ -1,0 +1,59 @@
+// What the page of the live view loads: our script with noVNC in it, and the style sheet, made once from the files of this installation.
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { brotliCompress, constants, gzip } from 'node:zlib'
+import { PACKAGE_DIR } from '../../base/paths.ts'
+
+const PAGE_DIR = join(import.meta.dirname, 'page')
+const NOVNC_DIR = join(PACKAGE_DIR, 'node_modules/@novnc/novnc')
+
+export interface Asset {
+  type: string
+  plain: Buffer
+  gzip: Buffer
+  brotli: Buffer
+}
+
+export interface Bundle {
+  /** Changes with the content, so that browsers may keep what bears it for ever. */
+  tag: string
+  files: Map<string, Asset>
+}
+
+/** One script is a round trip; noVNC's fifty modules would be eight or more. */
+export async function makeBundle(): Promise<Bundle> {
+  const { version } = JSON.parse(readFileSync(join(NOVNC_DIR, 'package.json'), 'utf8')) as { version: string }
+  const esbuild = await import('esbuild')
+  try {
+    const { outputFiles } = await esbuild.build({
+      entryPoints: [join(PAGE_DIR, 'view.js')],
+      bundle: true,
+      write: false,
+      minify: true,
+      format: 'esm',
+      target: 'es2022',
+      nodePaths: [join(PACKAGE_DIR, 'node_modules')],
+      // The package exports its main module only.
+      alias: { 'novnc-core': join(NOVNC_DIR, 'core') },
+      banner: { js: `/* With noVNC ${version} (MPL-2.0, https://github.com/novnc/noVNC) and pako (MIT). */` },
+      logLevel: 'silent',
+    })
+    const files = new Map([
+      ['view.js', await asset('text/javascript; charset=utf-8', Buffer.from(outputFiles[0]!.contents))],
+      ['view.css', await asset('text/css; charset=utf-8', readFileSync(join(PAGE_DIR, 'view.css')))],
+    ])
+    const hash = createHash('sha256')
+    for (const { plain } of files.values()) hash.update(plain)
+    return { tag: hash.digest('hex').slice(0, 16), files }
+  } finally {
+    // Its process would wait for more to do.
+    await esbuild.stop()
+  }
+}
+
+async function asset(type: string, plain: Buffer): Promise<Asset> {
+  const [zipped, brotli] = await Promise.all([promisify(gzip)(plain), promisify(brotliCompress)(plain, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } })])
+  return { type, plain, gzip: zipped, brotli }
+}

@@ -1,0 +1,108 @@
+// The live view as people reach it: its page, the files of it, and the WebSocket below the token.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { fault } from '../../http/fault.ts'
+import type { UpgradeHandler } from '../../http/upgrade.ts'
+import type { Db } from '../../store/db.ts'
+import { findBrowser } from '../browsers/rows.ts'
+import type { SessionSockets } from '../browsers/sockets.ts'
+import { makeBundle, type Bundle } from './bundle.ts'
+import { LIVE_PATH, type Access, type LiveLinks } from './links.ts'
+import { endingOf, livePage, messagePage } from './pages.ts'
+
+const ASSETS_PATH = '/browser/live-view'
+const YEAR_SECONDS = 31_536_000
+
+/** What a token leads to. */
+type Found = { state: 'running'; id: string; access: Access; name: string } | { state: 'ended'; reason: string } | { state: 'unknown' }
+
+export interface LiveViews {
+  /** Adds the page. It is for people, so it is no part of the contract. */
+  mount(app: FastifyInstance): void
+  handlers: Record<string, UpgradeHandler>
+}
+
+export function makeLiveViews(db: Db, host: string, links: LiveLinks, sockets: Pick<SessionSockets, 'join'>): LiveViews {
+  let bundled: Promise<Bundle> | undefined
+  const bundle = () => (bundled ??= makeBundle().catch((error: unknown) => ((bundled = undefined), Promise.reject(error))))
+
+  async function find(token: string): Promise<Found> {
+    const told = links.read(token)
+    if (!told) return { state: 'unknown' }
+    const row = await findBrowser(db, host, told.id, true)
+    if (!row) return { state: 'ended', reason: 'deleted' }
+    if (row.state === 'running') return { state: 'running', ...told, name: row.name ?? 'Live view' }
+    return { state: 'ended', reason: row.end_reason ?? 'deleted' }
+  }
+
+  /** The whole page and nothing but ours: no other site's script, style or frame in it, no address of it in what it asks for; any site may frame it. */
+  function guarded(request: FastifyRequest, reply: FastifyReply): FastifyReply {
+    // Some browsers do not take 'self' to mean WebSockets, too.
+    const sockets = /^[\w.:[\]-]+$/.test(request.host) ? `ws://${request.host} wss://${request.host}` : ''
+    return reply.headers({
+      'content-security-policy': `default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self' ${sockets}; base-uri 'none'; form-action 'none'; frame-ancestors *`,
+      'permissions-policy': 'camera=(), geolocation=(), microphone=(), display-capture=()',
+      'referrer-policy': 'no-referrer',
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+      'x-robots-tag': 'noindex',
+    })
+  }
+
+  async function page(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { token } = request.params as { token: string }
+    const found = await find(token)
+    const { tag } = await bundle()
+    guarded(request, reply).type('text/html; charset=utf-8')
+    if (found.state === 'unknown') return reply.code(404).send(messagePage(tag, 'No such live view', 'This link leads nowhere. Part of it may be missing.'))
+    if (found.state === 'ended') return reply.code(410).send(messagePage(tag, 'This session has ended', endingOf(found.reason)))
+    const watchPath = links.path(found.id, 'watch')
+    // What is open then, and in the address bar for others to copy, bears no right to act.
+    if (found.access === 'control' && asksToWatch(request.query)) return reply.redirect(watchPath, 303)
+    return reply.send(livePage({ tag, title: found.name, base: links.path(found.id, found.access), watchPath: found.access === 'control' ? watchPath : '' }))
+  }
+
+  async function state(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const found = await find((request.params as { token: string }).token)
+    const status = { running: 200, ended: 410, unknown: 404 }[found.state]
+    return guarded(request, reply)
+      .code(status)
+      .send({ state: found.state, ...(found.state === 'ended' && { reason: found.reason, message: endingOf(found.reason) }) })
+  }
+
+  async function asset(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const { tag, name } = request.params as { tag: string; name: string }
+    const { tag: current, files } = await bundle()
+    const found = files.get(name)
+    if (tag !== current || !found) throw fault.notFound('file', name)
+    const accepted = request.headers['accept-encoding'] ?? ''
+    const encoding = /\bbr\b/.test(accepted) ? 'br' : /\bgzip\b/.test(accepted) ? 'gzip' : undefined
+    reply
+      .headers({ 'cache-control': `public, max-age=${YEAR_SECONDS}, immutable`, 'x-content-type-options': 'nosniff', vary: 'accept-encoding' })
+      .type(found.type)
+    if (encoding) reply.header('content-encoding', encoding)
+    return reply.send(encoding === 'br' ? found.brotli : encoding === 'gzip' ? found.gzip : found.plain)
+  }
+
+  return {
+    mount(app) {
+      const config = { id: 'liveView' }
+      app.get(`${LIVE_PATH}/:token`, { config }, page)
+      app.get(`${LIVE_PATH}/:token/state`, { config }, state)
+      app.get(`${ASSETS_PATH}/:tag/:name`, { config }, asset)
+    },
+    handlers: {
+      [`${LIVE_PATH}/{token}/socket`]: async (call) => {
+        const told = links.read(call.params.token!)
+        if (!told) throw fault.unauthorized("the live view's token is not one of ours")
+        const control = told.access === 'control' && !asksToWatch(call.query)
+        await sockets.join(told.id, control ? '/live/control' : '/live/watch', call)
+      },
+    },
+  }
+}
+
+/** `?readOnly=true`, or anything else there that is not a plain no: in doubt nobody may act. */
+function asksToWatch(query: unknown): boolean {
+  const { readOnly } = query as { readOnly?: unknown }
+  return readOnly !== undefined && readOnly !== 'false'
+}

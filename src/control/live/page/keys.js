@@ -1,0 +1,92 @@
+// Keys from a field that nobody sees: it has what a canvas has not, input methods, dead keys, pasting and the keyboards of phones.
+import Keyboard from 'novnc-core/input/keyboard.js'
+import KeyTable from 'novnc-core/input/keysym.js'
+import keysyms from 'novnc-core/input/keysymdef.js'
+import { isIOS, isMac } from 'novnc-core/util/browser.js'
+
+/** Stands in the field so that a phone's keyboard has something to delete. */
+const FILLER = ' '.repeat(32)
+const isCommand = (event) => (event.ctrlKey || event.metaKey) && !event.altKey
+
+/**
+ * Takes keys from `field` while it has the focus. `send(keysym, code, down)` gets them, `paste(text)` what is pasted, and `leave()` is
+ * called by Ctrl+Alt+Shift, the way out for those who have no mouse.
+ */
+export function takeKeys(field, { send, paste, leave }) {
+  const isApple = isMac() || isIOS()
+  const isPhone = matchMedia('(pointer: coarse)').matches
+  const down = new Set()
+  const keyboard = new Keyboard(field)
+  keyboard.onkeyevent = (keysym, code, isDown) => {
+    // Command does on a Mac what Control does in the session.
+    const meant = isApple && code.startsWith('Meta') ? KeyTable.XK_Control_L : keysym
+    if (isDown) down.add(meant)
+    else down.delete(meant)
+    send(meant, code, isDown)
+  }
+  const tap = (keysym) => {
+    send(keysym, null, true)
+    send(keysym, null, false)
+  }
+  const type = (text) => {
+    for (const character of text) tap(character === '\n' ? KeyTable.XK_Return : keysyms.lookup(character.codePointAt(0)))
+  }
+  const reset = () => {
+    field.value = FILLER
+    field.setSelectionRange(FILLER.length, FILLER.length)
+  }
+
+  const onKey = (event) => {
+    // Unfinished: what comes of it arrives as a composition or as input.
+    if (event.isComposing || event.keyCode === 229 || event.key === 'Dead' || event.key === 'Process') return event.stopImmediatePropagation()
+    if (event.type !== 'keydown') return
+    if (event.ctrlKey && event.altKey && event.shiftKey) {
+      event.stopImmediatePropagation()
+      event.preventDefault()
+      leave()
+    } else if (isCommand(event) && !event.shiftKey && event.key.toLowerCase() === 'v') event.stopImmediatePropagation() // onPaste follows
+  }
+  const onPaste = (event) => {
+    event.preventDefault()
+    paste(event.clipboardData?.getData('text/plain').replaceAll('\r\n', '\n') ?? '')
+    const held = down.has(KeyTable.XK_Control_L) || down.has(KeyTable.XK_Control_R)
+    if (!held) send(KeyTable.XK_Control_L, null, true)
+    tap(keysyms.lookup(0x76))
+    if (!held) send(KeyTable.XK_Control_L, null, false)
+  }
+
+  /** What stood in the field when we last looked: the difference is what was typed. */
+  let before = FILLER
+  const onInput = (event) => {
+    if (event.isComposing && !isPhone) return
+    const now = field.value
+    let same = 0
+    while (same < now.length && same < before.length && now[same] === before[same]) same++
+    for (const _ of before.slice(same)) tap(KeyTable.XK_BackSpace)
+    type(now.slice(same))
+    before = now
+    if (!event.isComposing && (now.length < 8 || now.length > 200 || !isPhone)) {
+      reset()
+      before = FILLER
+    }
+  }
+  const onComposed = (event) => {
+    if (isPhone) return
+    type(event.data)
+    reset()
+    before = FILLER
+  }
+
+  field.addEventListener('keydown', onKey, { capture: true })
+  field.addEventListener('keyup', onKey, { capture: true })
+  field.addEventListener('paste', onPaste)
+  field.addEventListener('input', onInput)
+  field.addEventListener('compositionend', onComposed)
+  field.addEventListener('focus', () => {
+    reset()
+    before = FILLER
+    keyboard.grab()
+  })
+  // Whatever is down then is let go.
+  field.addEventListener('blur', () => keyboard.ungrab())
+}

@@ -1,0 +1,186 @@
+// The live view's page: the picture, the bar above it, and what is said when there is none.
+import RFB from 'novnc-core/rfb.js'
+import { initLogging } from 'novnc-core/util/logging.js'
+import { takeKeys } from './keys.js'
+import { keepLine } from './line.js'
+
+const TOAST_MS = 4000
+/** A tab that is left for a moment only keeps its picture. */
+const HIDDEN_MS = 2000
+
+/** What may keep a line from coming about, other than the line itself. */
+const TROUBLES = {
+  no_picture: ['There is no picture', 'The service could not show this screen. Trying again…'],
+  too_many_viewers: ['Too many are watching', 'This session takes no more viewers for now. Trying again…'],
+}
+
+const at = (id) => document.getElementById(id)
+const { base, watch, endings } = document.body.dataset
+const control = watch !== ''
+const [screen, last, keys, copied, panel] = ['screen', 'last', 'keys', 'copied', 'clipboard-panel'].map(at)
+const isTouched = matchMedia('(pointer: coarse)').matches
+let rfb
+let channel
+let toastTimer
+
+function show(state, words) {
+  document.body.dataset.state = state
+  if (at('status').textContent !== words) at('status').textContent = words
+}
+
+function notice(title, text) {
+  at('notice').hidden = false
+  at('notice-title').textContent = title
+  at('notice-text').textContent = text
+}
+
+function toast(words, ms = TOAST_MS) {
+  clearTimeout(toastTimer)
+  at('toast').textContent = words
+  at('toast').hidden = words === ''
+  if (ms > 0) toastTimer = setTimeout(() => (at('toast').hidden = true), ms)
+}
+
+/** The last picture stays while there is no line. */
+function keepPicture() {
+  const canvas = screen.querySelector('canvas')
+  if (!canvas || canvas.width === 0) return
+  last.width = canvas.width
+  last.height = canvas.height
+  last.getContext('2d').drawImage(canvas, 0, 0)
+  last.hidden = false
+}
+
+function size() {
+  const actual = at('actual').ariaPressed === 'true'
+  if (rfb) rfb.scaleViewport = !actual
+}
+
+const focusKeys = () => {
+  if (control) keys.focus({ preventScroll: true })
+}
+
+const line = keepLine(base, {
+  open(opened) {
+    channel = opened
+    rfb = new RFB(screen, opened, { shared: true })
+    rfb.viewOnly = !control
+    rfb.background = 'transparent'
+    rfb.focusOnClick = false
+    size()
+    rfb.addEventListener('connect', () => {
+      line.steady()
+      at('notice').hidden = true
+      last.hidden = true
+      toast('')
+      show('live', 'Live')
+      if (document.hidden) opened.tell({ type: 'hidden', hidden: true })
+      // A phone would open its keyboard.
+      if (!isTouched && document.hasFocus() && document.activeElement === document.body) focusKeys()
+    })
+  },
+  told(what) {
+    if (what.type === 'viewers') {
+      at('count').hidden = what.count < 2
+      at('count').textContent = `${what.count} watching`
+    } else if (what.type === 'waiting') show('live', what.waiting ? 'Waiting for the agent…' : 'Live')
+    else if (what.type === 'clipboard') void onCopied(what.text, what.initial)
+  },
+  lost(why) {
+    if (why in TROUBLES) return notice(...TROUBLES[why])
+    if (document.body.dataset.state !== 'live') return
+    keepPicture()
+    show('connecting', 'Connecting again…')
+  },
+  ended(reason, message) {
+    show('ended', 'Ended')
+    notice('This session has ended', message ?? JSON.parse(endings)[reason] ?? 'It is over.')
+    document.title = `Ended: ${document.title}`
+    for (const id of ['keyboard', 'clipboard', 'actual', 'share', 'count']) at(id).hidden = true
+    panel.hidden = true
+    keys.hidden = true
+    rfb = undefined
+  },
+})
+
+// The clipboard. What is copied in the session goes to that of this device when it was most likely this person who did it.
+async function onCopied(text, initial) {
+  copied.value = text
+  if (initial || !document.hasFocus() || navigator.userActivation?.isActive === false) return
+  toast((await copy(text)) ? 'Copied' : 'Copied in the session. Press Clipboard to take it from there.')
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text)
+    return true
+  } catch {
+    // Without TLS, or in a frame that may not: the old way.
+    const onCopy = (event) => {
+      event.clipboardData.setData('text/plain', text)
+      event.preventDefault()
+    }
+    document.addEventListener('copy', onCopy)
+    try {
+      return document.execCommand('copy')
+    } finally {
+      document.removeEventListener('copy', onCopy)
+    }
+  }
+}
+
+function openPanel(open) {
+  panel.hidden = !open
+  at('clipboard').ariaExpanded = String(open)
+  if (open) copied.focus()
+  else at('clipboard').focus()
+}
+
+if (control) {
+  keys.hidden = false
+  takeKeys(keys, {
+    send: (keysym, code, down) => rfb?.sendKey(keysym, code, down),
+    paste: (text) => text !== '' && channel.tell({ type: 'clipboard', text }),
+    leave: () => at('full').focus(),
+  })
+  at('share').hidden = false
+  at('clipboard').hidden = false
+  at('keyboard').hidden = !matchMedia('(any-pointer: coarse)').matches
+  at('keyboard').onclick = focusKeys
+  at('clipboard').onclick = () => openPanel(panel.hidden)
+  at('take').onclick = async () => toast((await copy(copied.value)) ? 'Copied' : 'This browser does not let the page copy. Select the text and copy it.')
+  at('give').onclick = () => {
+    channel.tell({ type: 'clipboard', text: copied.value })
+    toast('Put into the session. Paste it there with Ctrl+V.')
+  }
+  panel.onkeydown = (event) => event.key === 'Escape' && openPanel(false)
+  at('share').onclick = async () => {
+    const link = new URL(watch, location.href).href
+    toast((await copy(link)) ? 'View-only link copied' : link, 8000)
+  }
+  // Touches keep the phone's keyboard as it is; its button opens it.
+  at('stage').addEventListener('pointerdown', (event) => event.pointerType === 'mouse' && setTimeout(focusKeys))
+  at('stage').addEventListener('focusin', (event) => event.target !== keys && event.target.tagName === 'CANVAS' && focusKeys())
+} else at('badge').hidden = false
+
+at('actual').onclick = () => {
+  at('actual').ariaPressed = String(at('actual').ariaPressed !== 'true')
+  size()
+}
+at('full').hidden = !document.fullscreenEnabled
+at('full').onclick = async () => {
+  if (document.fullscreenElement) return document.exitFullscreen()
+  await document.documentElement.requestFullscreen()
+  // Also those keys that are the outer browser's otherwise, where it lets us.
+  await navigator.keyboard?.lock?.().catch(() => {})
+}
+document.addEventListener('fullscreenchange', () => (at('full').ariaPressed = String(document.fullscreenElement !== null)))
+
+let hiddenTimer
+document.addEventListener('visibilitychange', () => {
+  clearTimeout(hiddenTimer)
+  if (document.hidden) hiddenTimer = setTimeout(() => channel.tell({ type: 'hidden', hidden: true }), HIDDEN_MS)
+  else channel.tell({ type: 'hidden', hidden: false })
+})
+initLogging('error')
+notice('Connecting…', 'The screen of the session will be here in a moment.')

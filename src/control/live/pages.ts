@@ -1,0 +1,53 @@
+// The HTML of the live view: the page itself, and those that say why there is nothing to see.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** Read at each start, as the script is. */
+const TEMPLATE = readFileSync(join(import.meta.dirname, 'page/view.html'), 'utf8')
+
+/** Why a session ended, in words for people; the page bears them all, for those who are looking at that moment. */
+const ENDINGS: Record<string, string> = {
+  deleted: 'It was ended by whoever runs it.',
+  timeout: 'It ended by itself after a time in which nobody used it.',
+  crashed: 'Its browser broke down.',
+  lost: 'It was lost when the service broke down.',
+  shutdown: 'The service was stopped.',
+}
+
+export const endingOf = (reason: string | null): string => ENDINGS[reason ?? ''] ?? 'It is over.'
+
+const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
+
+export interface LivePage {
+  tag: string
+  title: string
+  /** The path that the page's own requests begin with. */
+  base: string
+  /** An address that can be handed on without the right to act; empty on a page that has no more than that itself. */
+  watchPath: string
+}
+
+export const livePage = ({ tag, title, base, watchPath }: LivePage): string => {
+  const values: Record<string, string> = { tag, title, base, watch: watchPath, endings: JSON.stringify(ENDINGS) }
+  return TEMPLATE.replaceAll(/\{\{(\w+)\}\}/g, (_, name: string) => escaped(values[name]!))
+}
+
+export const messagePage = (tag: string, heading: string, text: string): string => `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<meta name="color-scheme" content="dark">
+<title>${escaped(heading)}</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/browser/live-view/${tag}/view.css">
+</head>
+<body class="message">
+<main class="card">
+<h1>${escaped(heading)}</h1>
+<p>${escaped(text)}</p>
+</main>
+</body>
+</html>
+`

@@ -1,0 +1,81 @@
+// The Replays group as callers see it: films of a session's screen.
+import { z } from 'zod'
+import { MAX_FRAMERATE } from '../../agent/recording/contract.ts'
+import { bytes, json, none, route } from '../../http/route.ts'
+
+const group = 'Browser Replays'
+const Time = z.iso.datetime()
+
+/** The original's own. */
+const DEFAULT_FRAMERATE = 10
+
+export const StartReplay = z.strictObject({
+  /** Pictures a second at most; a screen that does not change is not pictured. */
+  framerate: z
+    .int()
+    .min(1)
+    .max(MAX_FRAMERATE, { error: `must be at most ${MAX_FRAMERATE}; more needs a GPU, and GPU browsers are not built yet in this version of Cob` })
+    .default(DEFAULT_FRAMERATE),
+  max_duration_in_seconds: z.int().min(1).optional(),
+  record_audio: z.boolean().default(false),
+})
+export type StartReplay = z.output<typeof StartReplay>
+
+export const Replay = z.object({
+  replay_id: z.string(),
+  started_at: Time,
+  /** Null while it is being recorded. */
+  finished_at: Time.nullable(),
+  replay_view_url: z.string(),
+})
+export type Replay = z.output<typeof Replay>
+
+const ofBrowser = z.strictObject({ id: z.string().min(1) })
+const ofReplay = z.strictObject({ id: z.string().min(1), replay_id: z.string().min(1) })
+
+export const replays = {
+  listReplays: route({
+    method: 'GET',
+    path: '/browsers/{id}/replays',
+    id: 'listReplays',
+    group,
+    summary: 'List the replays of a browser session, also of one that has ended, the oldest first',
+    params: ofBrowser,
+    reply: json(z.array(Replay)),
+    faults: ['not_found'],
+  }),
+  startReplay: route({
+    method: 'POST',
+    path: '/browsers/{id}/replays',
+    id: 'startReplay',
+    group,
+    summary: 'Begin to record a browser session',
+    params: ofBrowser,
+    body: StartReplay,
+    bodyOptional: true,
+    reply: json(Replay, 201),
+    faults: ['not_found', 'conflict', 'unavailable'],
+  }),
+  stopReplay: route({
+    method: 'POST',
+    path: '/browsers/{id}/replays/{replay_id}/stop',
+    id: 'stopReplay',
+    group,
+    summary: 'Stop recording; answers when the video can be downloaded, as a rule',
+    params: ofReplay,
+    reply: none(200),
+    faults: ['not_found'],
+  }),
+  downloadReplay: route({
+    method: 'GET',
+    path: '/browsers/{id}/replays/{replay_id}',
+    id: 'downloadReplay',
+    group,
+    summary: 'Download a replay as MP4, whole or by range; 202 with Retry-After while it is not ready',
+    params: ofReplay,
+    // A film of gigabytes takes what its reader takes.
+    deadlineMs: Infinity,
+    reply: bytes('video/mp4'),
+    faults: ['not_found'],
+  }),
+}

@@ -1,0 +1,109 @@
+// The player: a page for people who were given the address of a replay. It opens that replay and nothing else.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Bytes } from '../../http/route.ts'
+import type { Replays } from './replays.ts'
+import type { ReplayRow } from './rows.ts'
+
+/** Only what this origin serves, in any page's frame; the address, which holds the token, is told to nobody. */
+const HEADERS = {
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; media-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors *",
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'permissions-policy': 'camera=(), microphone=(), geolocation=()',
+}
+/** While a film is being made the page looks again. */
+const RELOAD_SECONDS = 3
+
+const file = (name: string): string => readFileSync(join(import.meta.dirname, 'player', name), 'utf8')
+
+type ViewRequest = FastifyRequest<{ Params: { id: string }; Querystring: { jwt?: string } }>
+
+/** Adds the page, its parts and its video. It is for people, so it is no part of the contract. */
+export function servePlayer(app: FastifyInstance, replays: Pick<Replays, 'viewed' | 'video'>): void {
+  const parts = { 'player.js': ['text/javascript', file('player.js')], 'player.css': ['text/css', file('player.css')] } as const
+  const config = { id: 'player' }
+  for (const [name, [type, content]] of Object.entries(parts))
+    app.get(`/replays/${name}`, { config }, (_request, reply) =>
+      reply
+        .headers({ ...HEADERS, 'cache-control': 'public, max-age=3600' })
+        .type(`${type}; charset=utf-8`)
+        .send(content),
+    )
+  app.get('/replays/:id/view', { config }, async (request: ViewRequest, reply) => {
+    void reply.headers({ ...HEADERS, 'cache-control': 'no-store' }).type('text/html; charset=utf-8')
+    const row = await replays.viewed(request.params.id, request.query.jwt).catch(() => undefined)
+    if (!row)
+      return reply
+        .code(404)
+        .send(page('No such replay', note('This replay is not here (any more).', 'It may have been removed, or the address is not complete.')))
+    return reply.send(row.ready_at ? player(row) : unfinished(row))
+  })
+  app.get('/replays/:id/video', { config }, async (request: ViewRequest, reply) => {
+    const row = await replays.viewed(request.params.id, request.query.jwt)
+    return send(reply, await replays.video(row, request.headers.range))
+  })
+}
+
+function send(reply: FastifyReply, { body, status = 200, headers }: Bytes): FastifyReply {
+  if (reply.request.method === 'HEAD' && 'destroy' in body) body.on('error', () => {}).destroy()
+  return reply
+    .code(status)
+    .headers({ ...HEADERS, ...headers })
+    .type('video/mp4')
+    .send(reply.request.method === 'HEAD' ? '' : body)
+}
+
+// Everything that is put into the page is ours: ids, times and numbers.
+const page = (title: string, body: string, head = '') => `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<meta name="color-scheme" content="dark">
+<title>${title}</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/replays/player.css">${head}
+</head>
+<body>
+${body}
+</body>
+</html>
+`
+
+const note = (title: string, text: string) => `<main class="note"><h1>${title}</h1><p>${text}</p></main>`
+
+const unfinished = (row: ReplayRow) =>
+  page(
+    'Replay being recorded',
+    `<main class="note" aria-live="polite"><h1>${row.finished_at ? 'Almost ready' : '<span class="live" aria-hidden="true"></span>Recording'}</h1>
+<p>Began at <time datetime="${row.started_at!.toISOString()}">${row.started_at!.toUTCString()}</time>. This page opens the video when the recording has ended.</p></main>`,
+    `\n<meta http-equiv="refresh" content="${RELOAD_SECONDS}">`,
+  )
+
+const player = (row: ReplayRow) =>
+  row.bytes === 0
+    ? page('Empty replay', note('Nothing was recorded.', 'The session ended before the first picture was kept.'))
+    : page(
+        `Replay of ${row.started_at!.toISOString()}`,
+        `<main class="player" data-started="${row.started_at!.getTime()}" data-activity="${row.activity.join(' ')}">
+<div class="stage"><video playsinline preload="metadata" tabindex="-1" aria-label="Recorded screen"></video>
+<button class="big" type="button" aria-label="Play"><svg viewBox="0 0 24 24" aria-hidden="true"><path d="M8 5v14l11-7z"/></svg></button>
+<p class="problem" role="alert" hidden>This video cannot be played here. It can still be downloaded.</p></div>
+<div class="bar" role="group" aria-label="Controls">
+<button class="toggle" type="button" aria-label="Play" title="Play or pause (space)"><svg viewBox="0 0 24 24" aria-hidden="true"><path class="play" d="M8 5v14l11-7z"/><path class="pause" d="M6 5h4v14H6zM14 5h4v14h-4z"/></svg></button>
+<span class="time"><output class="now">0:00</output> / <span class="all">0:00</span></span>
+<div class="line"><svg class="activity" preserveAspectRatio="none" aria-hidden="true"></svg><div class="done" aria-hidden="true"></div>
+<input class="seek" type="range" min="0" max="1" step="any" value="0" aria-label="Position"><output class="tip" aria-hidden="true" hidden></output></div>
+<time class="clock" title="Time of day on the screen"></time>
+<label class="speed"><span class="hidden">Speed</span><select title="Speed"><option value="0.5">0.5×</option><option value="1" selected>1×</option><option value="2">2×</option><option value="4">4×</option><option value="8">8×</option></select></label>
+<a class="download" download="replay-${row.id}.mp4" aria-label="Download" title="Download"><svg viewBox="0 0 24 24" aria-hidden="true"><path d="M11 4h2v9l3.5-3.5 1.4 1.4L12 16.8l-5.900-5.900 1.400-1.400L11 13zM5 18h14v2H5z"/></svg></a>
+<button class="full" type="button" aria-label="Full screen" title="Full screen (f)"><svg viewBox="0 0 24 24" aria-hidden="true"><path d="M5 5h6v2H7v4H5zM13 5h6v6h-2V7h-4zM5 13h2v4h4v2H5zM17 13h2v6h-6v-2h4z"/></svg></button>
+</div>
+</main>
+<noscript><p class="problem">The player needs JavaScript; the video can be downloaded over the API.</p></noscript>
+<script src="/replays/player.js" defer></script>`,
+      )

@@ -1,0 +1,157 @@
+// The Replays group over pretended browsers: what its calls promise, and what is left when time is over.
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { conforms } from '../../../test/support/contract.ts'
+import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
+import { silentLog } from '../../base/log.ts'
+import { sleep, until } from '../../base/wait.ts'
+import { openDb } from '../../store/db.ts'
+import { fileObjects } from '../../store/objects.ts'
+import { makeReplays } from './replays.ts'
+import { replayTokens } from './tokens.ts'
+
+let cloud: FastCloud
+beforeAll(async () => void (cloud = await startFastCloud()))
+afterAll(() => cloud[Symbol.asyncDispose]())
+
+interface Replay {
+  replay_id: string
+  started_at: string
+  finished_at: string | null
+  replay_view_url: string
+}
+const start = async (id: string, body: object = {}): Promise<Replay> => {
+  const response = await cloud.send('POST', `/browsers/${id}/replays`, body)
+  expect(response.status).toBe(201)
+  const replay = (await response.json()) as Replay
+  conforms('ReplayStartResponse', replay)
+  return replay
+}
+const list = async (id: string): Promise<Replay[]> => {
+  const all = (await (await cloud.fetch(`/browsers/${id}/replays`)).json()) as Replay[]
+  conforms('ReplayListResponse', all)
+  return all
+}
+const stop = (id: string, { replay_id }: Replay) => cloud.fetch(`/browsers/${id}/replays/${replay_id}/stop`, { method: 'POST' })
+const download = (id: string, { replay_id }: Replay, init?: RequestInit) => cloud.fetch(`/browsers/${id}/replays/${replay_id}`, init)
+
+test('a replay is started with no body, answers 202 while it runs, is stopped with no body, and is there', async () => {
+  const { session_id: id } = await cloud.create()
+  const started = await cloud.fetch(`/browsers/${id}/replays`, { method: 'POST' })
+  expect(started.status).toBe(201)
+  const replay = (await started.json()) as Replay
+  const early = await download(id, replay)
+  expect([early.status, early.headers.get('retry-after'), early.headers.get('x-recording-started-at')]).toEqual([202, '2', replay.started_at])
+  expect((await list(id))[0]).toEqual({ ...replay, finished_at: null })
+  await sleep(150)
+  const stopped = await stop(id, replay)
+  expect([stopped.status, await stopped.text()]).toEqual([200, ''])
+  const video = await download(id, replay)
+  expect([video.status, video.headers.get('content-type')]).toEqual([200, 'video/mp4'])
+  const bytes = Buffer.from(await video.arrayBuffer())
+  expect(bytes.length).toBe(Number(video.headers.get('content-length')))
+  expect(bytes.toString('latin1', 4, 8)).toBe('ftyp')
+  const { finished_at } = (await list(id))[0]!
+  expect(finished_at).toBe(video.headers.get('x-recording-finished-at'))
+  expect((await stop(id, replay)).status).toBe(200)
+  // Every range is the same part of the same bytes, also over the seam between head and recording.
+  const seam = bytes.indexOf('ftyp', 8) - 4
+  for (const [first, last] of [
+    [0, 0],
+    [seam - 5, seam + 5],
+    [seam, seam],
+    [10, bytes.length - 1],
+    [bytes.length - 1, bytes.length - 1],
+  ] as const) {
+    // prettier-ignore
+    const part = await download(id, replay, { headers: { range: `bytes=${first}-${last}` } })
+    expect([part.status, part.headers.get('content-range')]).toEqual([206, `bytes ${first}-${last}/${bytes.length}`])
+    expect(Buffer.from(await part.arrayBuffer())).toEqual(bytes.subarray(first, last + 1))
+  }
+  expect((await download(id, replay, { headers: { range: `bytes=${bytes.length}-` } })).status).toBe(416)
+  const head = await download(id, replay, { method: 'HEAD' })
+  expect([head.status, head.headers.get('content-length')]).toEqual([200, String(bytes.length)])
+})
+
+test('deleting a session finishes its recordings, and they stay', async () => {
+  const { session_id: id } = await cloud.create({ name: 'filmed' })
+  const replays = [await start(id), await start('filmed', { framerate: 1 }), await start(id, { max_duration_in_seconds: 1 })]
+  await sleep(200)
+  expect((await cloud.fetch(`/browsers/${id}`, { method: 'DELETE' })).status).toBe(204)
+  const all = await list(id)
+  expect(all.map(({ replay_id }) => replay_id)).toEqual(replays.map(({ replay_id }) => replay_id))
+  for (const replay of all) {
+    await until('the video', 5_000, async () => (await download(id, replay)).status === 200, { everyMs: 20 })
+    expect((await list(id)).find(({ replay_id }) => replay_id === replay.replay_id)!.finished_at).not.toBe(null)
+  }
+  expect((await list('filmed')).length).toBe(3)
+  expect((await cloud.send('POST', `/browsers/${id}/replays`, {})).status).toBe(404)
+})
+
+test('the ninth recording of a session at once is refused, and not repeated by clients', async () => {
+  const { session_id: id } = await cloud.create()
+  await Promise.all(Array.from({ length: 8 }, () => start(id)))
+  const refused = await cloud.send('POST', `/browsers/${id}/replays`, {})
+  expect([refused.status, refused.headers.get('x-should-retry')]).toEqual([409, 'false'])
+})
+
+/** What the service does once an hour. */
+async function sweep(): Promise<void> {
+  const db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
+  const host = readFileSync(cloud.paths.hostId, 'utf8').trim()
+  const objects = fileObjects(cloud.paths.objects)
+  const never = () => Promise.reject(new Error('not here'))
+  const settings = { db, host, objects, retentionDays: 30, log: silentLog, tokens: replayTokens(Buffer.alloc(32)), reach: never, endpointOf: () => undefined }
+  await makeReplays(settings).sweep()
+  await db.destroy()
+}
+
+test('a replay of one session is not found below another', async () => {
+  const [one, other] = [await cloud.create(), await cloud.create()]
+  const replay = await start(one.session_id)
+  expect((await download(other.session_id, replay)).status).toBe(404)
+  expect((await stop(other.session_id, replay)).status).toBe(404)
+  expect(await list(other.session_id)).toEqual([])
+})
+
+test('a recording keeps no session alive; the timeout ends both', async () => {
+  const { session_id: id } = await cloud.create({ timeout_seconds: 10 })
+  const replay = await start(id)
+  await until('the timeout', 20_000, async () => (await cloud.fetch(`/browsers/${id}`)).status === 404, { everyMs: 200 })
+  const video = await until('the video', 5_000, async () => download(id, replay).then((answer) => answer.status === 200 && answer), { everyMs: 50 })
+  expect(Date.parse(video.headers.get('x-recording-finished-at')!) - Date.parse(replay.started_at)).toBeGreaterThan(8_000)
+})
+
+test('replays without a key are not there for anybody', async () => {
+  const { session_id: id } = await cloud.create()
+  const replay = await start(id)
+  for (const path of [`/browsers/${id}/replays`, `/browsers/${id}/replays/${replay.replay_id}`]) expect((await fetch(cloud.url + path)).status).toBe(401)
+})
+
+test('a replay whose retention is over is removed with its objects', async () => {
+  const { session_id: id } = await cloud.create()
+  const [old, young] = [await start(id), await start(id)]
+  await sleep(120)
+  await Promise.all([stop(id, old), stop(id, young)])
+  const file = (replay: Replay, end = '') => join(cloud.paths.objects, `replays/${replay.replay_id}${end}`)
+  expect([existsSync(file(old)), existsSync(file(old, '.head'))]).toEqual([true, true])
+  expect(readFileSync(file(old)).toString('latin1', 4, 8)).toBe('ftyp')
+  await cloud.query(`update replays set finished_at = now() - interval '31 days' where id = $1`, [old.replay_id])
+  await sweep()
+  expect((await list(id)).map(({ replay_id }) => replay_id)).toEqual([young.replay_id])
+  expect([existsSync(file(old)), existsSync(file(old, '.head')), existsSync(file(young))]).toEqual([false, false, true])
+  expect((await fetch(old.replay_view_url)).status).toBe(404)
+})
+
+test('the player page says what is the case, and has no more than its policy allows', async () => {
+  const { session_id: id } = await cloud.create()
+  const replay = await start(id)
+  expect(await (await fetch(replay.replay_view_url)).text()).toContain('http-equiv="refresh"')
+  await sleep(120)
+  await stop(id, replay)
+  const page = await (await fetch(replay.replay_view_url)).text()
+  expect(page).toContain('aria-label="Position"')
+  expect(page).not.toMatch(/<script>|style=| on\w+=/)
+  for (const part of ['player.js', 'player.css']) expect((await fetch(`${cloud.url}/replays/${part}`)).status).toBe(200)
+})

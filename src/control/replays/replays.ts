@@ -1,0 +1,227 @@
+// The rules of replays: start, find, stop, download, and what becomes of them when their session or their time ends.
+import { setInterval } from 'node:timers/promises'
+import { Readable } from 'node:stream'
+import { recording, RecordingStatus, type RecordingSpec } from '../../agent/recording/contract.ts'
+import { newId } from '../../base/ids.ts'
+import type { Log } from '../../base/log.ts'
+import { within } from '../../base/wait.ts'
+import { callJson, type Endpoint } from '../../http/endpoint.ts'
+import { fault } from '../../http/fault.ts'
+import { rangeOf } from '../../http/range.ts'
+import type { Bytes } from '../../http/route.ts'
+import type { Db } from '../../store/db.ts'
+import type { Objects } from '../../store/objects.ts'
+import { findBrowser } from '../browsers/rows.ts'
+import type { Replay, StartReplay } from './contract.ts'
+import { expiredReplays, findReplay, insertReplay, listReplays, markStarted, removeReplay, unfinishedReplays, type ReplayRow } from './rows.ts'
+import type { ReplayTokens } from './tokens.ts'
+import { Upload } from './upload.ts'
+
+/** Recordings of one session at once, as the agent has it. */
+const MAX_AT_ONCE = 8
+/** An agent takes its first picture within 0.3 s, on a busy machine within some. */
+const START_MS = 20_000
+/** How long a stop waits for the video; what is not ready by then is a moment later. */
+const STOP_MS = 10_000
+/** How long the end of a session waits for its recordings; 0.1 s is usual. */
+const END_MS = 3_000
+const SWEEP_MS = 3600_000
+
+interface ReplaysSettings {
+  db: Db
+  objects: Objects
+  tokens: ReplayTokens
+  host: string
+  retentionDays: number
+  log: Log
+  /** The agent of a running session, held in use until released. @throws 404 */
+  reach(idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
+  /** The agent of a session, if it runs. */
+  endpointOf(browserId: string): Endpoint | undefined
+}
+
+export interface Replays extends AsyncDisposable {
+  start(idOrName: string, wanted: StartReplay, origin: string, signal: AbortSignal): Promise<Replay>
+  list(idOrName: string, origin: string): Promise<Replay[]>
+  stop(idOrName: string, replayId: string): Promise<void>
+  download(idOrName: string, replayId: string, range: string | undefined): Promise<Bytes>
+  /** A replay for whoever has its token. @throws 404 */
+  viewed(replayId: string, token: unknown): Promise<ReplayRow>
+  video(row: ReplayRow, range: string | undefined): Promise<Bytes>
+  /** Ends the recordings of a session that is about to be removed; undefined when there are none. */
+  endOf(browserId: string): Promise<void> | undefined
+  /** After a start: goes on with what a former service had begun. */
+  adopt(): Promise<void>
+  /** Removes what is older than its retention. */
+  sweep(): Promise<void>
+}
+
+export function makeReplays({ db, objects, tokens, host, retentionDays, log, reach, endpointOf }: ReplaysSettings): Replays {
+  const uploads = new Map<string, Upload>()
+  const stop = new AbortController()
+
+  const upload = (row: ReplayRow, endpoint: Endpoint | undefined) => {
+    const made = new Upload({ db, objects, log, row, endpoint })
+    uploads.set(row.id, made)
+    void made.done.then(() => uploads.delete(row.id))
+  }
+
+  async function present(row: ReplayRow, origin: string): Promise<Replay> {
+    return {
+      replay_id: row.id,
+      started_at: row.started_at!.toISOString(),
+      finished_at: row.finished_at?.toISOString() ?? null,
+      replay_view_url: `${origin}/replays/${row.id}/view?jwt=${await tokens.sign(row.id)}`,
+    }
+  }
+
+  async function browserOf(idOrName: string): Promise<string> {
+    const row = await findBrowser(db, host, idOrName, true)
+    if (!row) throw fault.notFound('browser', idOrName)
+    return row.id
+  }
+
+  async function find(idOrName: string, replayId: string): Promise<ReplayRow> {
+    const [browserId, row] = await Promise.all([browserOf(idOrName), findReplay(db, host, replayId)])
+    if (row?.browser_id !== browserId) throw fault.notFound('replay', replayId)
+    return row
+  }
+
+  /** Drops a recording that nobody has been told of. */
+  async function undo(id: string, endpoint: Endpoint | undefined): Promise<void> {
+    const { path } = recording.forgetRecording
+    if (endpoint) await callJson(endpoint, 'DELETE', path.replace('{id}', id), undefined, AbortSignal.timeout(START_MS)).catch(() => {})
+    await removeReplay(db, id)
+  }
+
+  async function video(row: ReplayRow, range: string | undefined): Promise<Bytes> {
+    const times = {
+      'x-recording-started-at': row.started_at!.toISOString(),
+      ...(row.finished_at && { 'x-recording-finished-at': row.finished_at.toISOString() }),
+    }
+    // Players ask again by themselves; callers are told when to.
+    if (!row.ready_at)
+      return { status: 202, headers: { ...times, 'retry-after': row.finished_at ? '1' : '2', 'cache-control': 'no-store' }, body: Buffer.alloc(0) }
+    const size = row.head_bytes + row.bytes
+    if (size === 0) throw fault.notFound('video of the replay', row.id)
+    const part = rangeOf(range, size)
+    const { start, end } = part ?? { start: 0, end: size }
+    return {
+      body: Readable.from(film(row, start, end), { objectMode: false }),
+      ...(part && { status: 206 }),
+      headers: {
+        ...times,
+        'accept-ranges': 'bytes',
+        'content-length': String(end - start),
+        'cache-control': 'private, max-age=3600',
+        etag: `"${row.id}"`,
+        ...(part && { 'content-range': `bytes ${start}-${end - 1}/${size}` }),
+      },
+    }
+  }
+
+  /** Bytes of a film: its head, and behind it the recording as it came. */
+  async function* film({ object, head_bytes: head, bytes }: ReplayRow, start: number, end: number): AsyncGenerator<Buffer> {
+    for (const [key, from, length] of [
+      [`${object}.head`, 0, head],
+      [object, head, bytes],
+    ] as const) {
+      // prettier-ignore
+      const [first, behind] = [Math.max(0, start - from), Math.min(length, end - from)]
+      if (first >= behind) continue
+      const stored = await objects.get(key, { start: first, end: behind - 1 })
+      if (!stored) throw new Error(`the object ${key} of a replay is gone`)
+      yield* stored.content as AsyncIterable<Buffer>
+    }
+  }
+
+  const replays: Replays = {
+    async start(idOrName, wanted, origin, signal) {
+      const { id: browserId, endpoint, release } = await reach(idOrName)
+      const id = newId()
+      try {
+        if ([...uploads.values()].filter((known) => known.browserId === browserId).length >= MAX_AT_ONCE)
+          throw fault.conflict(`there are ${MAX_AT_ONCE} recordings of this browser already; stop one first`)
+        const seconds = wanted.max_duration_in_seconds
+        await insertReplay(db, { id, browserId, framerate: wanted.framerate, maxDurationSeconds: seconds, recordAudio: wanted.record_audio })
+        const spec: RecordingSpec = {
+          id,
+          framerate: wanted.framerate,
+          audio: wanted.record_audio,
+          ...(seconds !== undefined && { maxDurationMs: seconds * 1000 }),
+        }
+        try {
+          const before = Date.now()
+          const limit = AbortSignal.any([signal, AbortSignal.timeout(START_MS)])
+          const { startedAt } = RecordingStatus.parse(await callJson(endpoint, 'POST', recording.startRecording.path, spec, limit))
+          // Nobody would ever end a recording whose caller went away before hearing of it.
+          signal.throwIfAborted()
+          const row = await markStarted(db, id, new Date(Math.min(Math.max(startedAt, before), Date.now())))
+          upload(row, endpoint)
+          return await present(row, origin)
+        } catch (error) {
+          await undo(id, endpoint)
+          throw signal.aborted ? error : fault.unavailable('the recording could not be started', error)
+        }
+      } finally {
+        release()
+      }
+    },
+    async list(idOrName, origin) {
+      return Promise.all((await listReplays(db, await browserOf(idOrName))).map((row) => present(row, origin)))
+    },
+    async stop(idOrName, replayId) {
+      const { id } = await find(idOrName, replayId)
+      const running = uploads.get(id)
+      if (!running) return
+      await running.stop().catch((err: unknown) => log.warn({ err, replay: id }, 'a recording does not stop; its agent does not answer'))
+      await within('a replay', STOP_MS, running.done).catch(() => {})
+    },
+    download: async (idOrName, replayId, range) => video(await find(idOrName, replayId), range),
+    async viewed(replayId, token) {
+      const row = (await tokens.opens(token, replayId)) ? await findReplay(db, host, replayId) : undefined
+      if (!row) throw fault.notFound('replay', replayId)
+      return row
+    },
+    video,
+    endOf(browserId) {
+      const mine = [...uploads.values()].filter((known) => known.browserId === browserId)
+      return mine.length === 0 ? undefined : Promise.all(mine.map((one) => one.end(END_MS))).then(() => {})
+    },
+    async adopt() {
+      for (const row of await unfinishedReplays(db, host)) {
+        const endpoint = endpointOf(row.browser_id)
+        if (row.started_at) upload(row, endpoint)
+        else await undo(row.id, endpoint)
+      }
+      const run = async () => {
+        await replays.sweep()
+        for await (const _ of setInterval(SWEEP_MS, undefined, { signal: stop.signal })) await replays.sweep()
+      }
+      void run().catch((err: unknown) => {
+        if (!stop.signal.aborted) log.error({ err }, 'old replays are not removed any more')
+      })
+    },
+    async sweep() {
+      try {
+        for (const row of await expiredReplays(db, host, retentionDays)) {
+          // The row last: it is what the objects are found by.
+          await objects.remove(`${row.object}.head`)
+          await objects.remove(row.object)
+          await removeReplay(db, row.id)
+          log.info({ replay: row.id }, 'a replay was removed: its retention is over')
+        }
+      } catch (err) {
+        if (!stop.signal.aborted) log.error({ err }, 'old replays could not be removed')
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      stop.abort(new Error('the service stops'))
+      // Recordings of sessions that have ended are about to be ready.
+      await within('the last replays', STOP_MS, Promise.all([...uploads.values()].map(({ done }) => done))).catch(() => {})
+      for (const one of uploads.values()) one.quit()
+      await Promise.all([...uploads.values()].map(({ done }) => done))
+    },
+  }
+  return replays
+}

@@ -1,0 +1,59 @@
+// The table of replays. Facts are written once: started_at, then finished_at, then ready_at.
+import { sql, type Selectable, type SqlBool } from 'kysely'
+import type { Db } from '../../store/db.ts'
+import type { Tables } from '../../store/tables.ts'
+
+export type ReplayRow = Selectable<Tables['replays']>
+
+export interface NewReplay {
+  id: string
+  browserId: string
+  framerate: number
+  maxDurationSeconds: number | undefined
+  recordAudio: boolean
+}
+
+export async function insertReplay(db: Db, { id, browserId, framerate, maxDurationSeconds, recordAudio }: NewReplay): Promise<void> {
+  const row = { id, browser_id: browserId, framerate, max_duration_seconds: maxDurationSeconds ?? null, record_audio: recordAudio }
+  await db
+    .insertInto('replays')
+    .values({ ...row, object: `replays/${id}` })
+    .execute()
+}
+
+export const markStarted = (db: Db, id: string, at: Date): Promise<ReplayRow> =>
+  db.updateTable('replays').set({ started_at: at }).where('id', '=', id).returningAll().executeTakeFirstOrThrow()
+
+/** Notes the end, unless one is noted. */
+export async function markFinished(db: Db, id: string, at: Date, reason: string): Promise<void> {
+  await db.updateTable('replays').set({ finished_at: at, end_reason: reason }).where('id', '=', id).where('finished_at', 'is', null).execute()
+}
+
+export async function markReady(db: Db, id: string, film: { bytes: number; headBytes: number; activity: number[] }): Promise<void> {
+  const set = { ready_at: new Date(), bytes: film.bytes, head_bytes: film.headBytes, activity: JSON.stringify(film.activity) }
+  await db.updateTable('replays').set(set).where('id', '=', id).where('ready_at', 'is', null).execute()
+}
+
+export const removeReplay = async (db: Db, id: string): Promise<void> => void (await db.deleteFrom('replays').where('id', '=', id).execute())
+
+const ofHost = (db: Db, host: string) =>
+  db.selectFrom('replays').innerJoin('browsers', 'browsers.id', 'replays.browser_id').where('browsers.host', '=', host).selectAll('replays')
+
+/** A replay that its caller knows of. */
+export const findReplay = (db: Db, host: string, id: string): Promise<ReplayRow | undefined> =>
+  ofHost(db, host).where('replays.id', '=', id).where('replays.started_at', 'is not', null).executeTakeFirst()
+
+export const listReplays = (db: Db, browserId: string): Promise<ReplayRow[]> =>
+  db.selectFrom('replays').selectAll().where('browser_id', '=', browserId).where('started_at', 'is not', null).orderBy('started_at').orderBy('id').execute()
+
+/** Those that a service that ended has left half done. */
+export const unfinishedReplays = (db: Db, host: string): Promise<ReplayRow[]> => ofHost(db, host).where('replays.ready_at', 'is', null).execute()
+
+/** Those whose time is over. */
+export const expiredReplays = (db: Db, host: string, days: number): Promise<ReplayRow[]> =>
+  ofHost(db, host)
+    .where('replays.ready_at', 'is not', null)
+    .where(sql<SqlBool>`replays.finished_at < now() - ${days} * interval '1 day'`)
+    .orderBy('replays.finished_at')
+    .limit(500)
+    .execute()

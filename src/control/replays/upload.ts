@@ -1,0 +1,224 @@
+// Brings one recording from its agent into the object store while it is made, and makes a film of it when it has ended.
+import { Readable } from 'node:stream'
+import { recording, type RecordingStatus } from '../../agent/recording/contract.ts'
+import type { Log } from '../../base/log.ts'
+import { sleep, within } from '../../base/wait.ts'
+import { callJson, fetchFrom, type Endpoint } from '../../http/endpoint.ts'
+import type { Db } from '../../store/db.ts'
+import type { Objects } from '../../store/objects.ts'
+import { Film } from './film.ts'
+import { activityOf, headOf } from './head.ts'
+import { markFinished, markReady, type ReplayRow } from './rows.ts'
+
+/** An agent that records says something every second. */
+const SILENCE_MS = 15_000
+/** Between two attempts to reach an agent, or the database. */
+const RETRY_MS = 500
+/** Our own small requests to an agent: it waits for its encoder. */
+const CALL_MS = 10_000
+/** What the store may lose when the machine itself dies. */
+const SYNC_MS = 5_000
+/** A recorder ends by itself before; this is for one that is none of ours any more. */
+const MAX_BYTES = 5 * 1024 ** 3
+/** Parts of the player's time line. */
+const ACTIVITY_PARTS = 120
+const MAX_HEAD_BYTES = 256 * 1024 * 1024
+
+interface UploadSettings {
+  db: Db
+  objects: Objects
+  log: Log
+  row: ReplayRow
+  /** Undefined when the session is gone and there is nothing to bring. */
+  endpoint: Endpoint | undefined
+}
+
+export class Upload {
+  readonly id: string
+  readonly browserId: string
+  /** Resolves when the film is ready, or the service ends. Never rejects. */
+  readonly done: Promise<void>
+  readonly #settings: UploadSettings
+  readonly #film = new Film()
+  readonly #gone = new AbortController()
+  readonly #quit = new AbortController()
+  /** From here on an agent that does not answer is taken for dead. */
+  readonly #ending = new AbortController()
+  #length = 0
+  #syncedAt = 0
+
+  constructor(settings: UploadSettings) {
+    this.#settings = settings
+    this.id = settings.row.id
+    this.browserId = settings.row.browser_id
+    if (!settings.endpoint) this.#gone.abort(new Error('the session is gone'))
+    this.done = this.#run().catch((err: unknown) => {
+      if (!this.#quit.signal.aborted) settings.log.error({ err, replay: this.id }, 'a replay was not finished; the next start of the service will')
+    })
+  }
+
+  /** Asks the agent to end the recording; its last bytes come by the way that they all do. */
+  async stop(): Promise<void> {
+    if (this.#gone.signal.aborted || !this.#settings.endpoint) return
+    const { path } = recording.stopRecording
+    await callJson(this.#settings.endpoint, 'POST', path.replace('{id}', this.id), undefined, this.#limit(CALL_MS))
+  }
+
+  /** Ends the recording within `ms`, or without its agent: the session is about to be removed. */
+  async end(ms: number): Promise<void> {
+    this.#ending.abort()
+    await within('the end of a recording', ms, Promise.all([this.stop().catch(() => {}), this.#brought.promise])).catch(() => {})
+    this.#gone.abort(new Error('the session is gone'))
+    await this.#brought.promise
+  }
+
+  readonly #brought = Promise.withResolvers<void>()
+
+  /** Leaves everything as it is, for the next start. */
+  quit(): void {
+    this.#quit.abort(new Error('the service stops'))
+  }
+
+  #limit(ms: number): AbortSignal {
+    return AbortSignal.any([this.#gone.signal, this.#quit.signal, AbortSignal.timeout(ms)])
+  }
+
+  async #run(): Promise<void> {
+    const { row, endpoint, log, db, objects } = this.#settings
+    let reason: string
+    try {
+      await this.#recall()
+      reason = await this.#bring()
+    } catch (err) {
+      log.error({ err, replay: this.id }, 'a recording cannot be stored')
+      reason = 'store_failed'
+      await this.stop().catch(() => {})
+    } finally {
+      this.#brought.resolve()
+    }
+    this.#quit.signal.throwIfAborted()
+    const film = this.#film
+    const finishedAt = new Date(Math.min(Date.now(), row.started_at!.getTime() + film.durationMs))
+    await this.#persist(() => markFinished(db, this.id, finishedAt, reason))
+    const head = film.problem ? undefined : headOf(film)
+    if (film.problem) log.error({ err: film.problem, replay: this.id }, 'a recording has an unknown form; it is kept as it came')
+    const headKey = `${row.object}.head`
+    await this.#persist(async () => {
+      if (head) await objects.put(headKey, Readable.from([head]), { maxBytes: MAX_HEAD_BYTES }, this.#quit.signal)
+      await markReady(db, this.id, {
+        bytes: head ? film.length : film.problem ? this.#length : 0,
+        headBytes: head?.length ?? 0,
+        activity: head ? activityOf(film, ACTIVITY_PARTS) : [],
+      })
+    })
+    if (this.#length > 0) await objects.sync(row.object)
+    if (endpoint && !this.#gone.signal.aborted) await this.#forget(endpoint).catch(() => {})
+    log.info({ replay: this.id, browser: this.browserId, reason, bytes: this.#length, ms: film.durationMs }, 'a replay is ready')
+  }
+
+  /** Tries until it works: the database may be away, the disk full for a while. */
+  async #persist(work: () => Promise<void>): Promise<void> {
+    for (let waitMs = RETRY_MS; ; waitMs = Math.min(waitMs * 2, 60_000)) {
+      try {
+        return await work()
+      } catch (err) {
+        this.#quit.signal.throwIfAborted()
+        this.#settings.log.error({ err, replay: this.id }, 'the end of a replay cannot be written down yet')
+        await sleep(waitMs, this.#quit.signal)
+      }
+    }
+  }
+
+  /** Reads what a former service has brought. */
+  async #recall(): Promise<void> {
+    const { objects, row } = this.#settings
+    const stored = await objects.get(row.object)
+    if (!stored) return
+    for await (const chunk of stored.content as AsyncIterable<Buffer>) {
+      this.#length += chunk.length
+      this.#look(chunk)
+    }
+  }
+
+  /** A recording that cannot be read is brought nevertheless: others may make something of it. */
+  #look(chunk: Buffer): void {
+    if (this.#film.problem) return
+    try {
+      this.#film.push(chunk)
+    } catch {}
+  }
+
+  /** Resolves with why the recording is over when all of its bytes are here. @throws when the store does not take them */
+  async #bring(): Promise<string> {
+    const { endpoint, log } = this.#settings
+    while (!this.#gone.signal.aborted) {
+      this.#quit.signal.throwIfAborted()
+      try {
+        const isThere = await this.#bringSome(endpoint!)
+        if (!isThere) return 'agent_lost'
+        const status = await this.#status(endpoint!)
+        if (status.ended !== undefined && this.#length >= status.bytes) return status.ended
+      } catch (err) {
+        if (err instanceof StoreFailure) throw err.cause
+        this.#quit.signal.throwIfAborted()
+        if (this.#gone.signal.aborted || this.#ending.signal.aborted) break
+        log.info({ err, replay: this.id }, 'a recording cannot be fetched at the moment')
+        await sleep(RETRY_MS, AbortSignal.any([this.#gone.signal, this.#quit.signal, this.#ending.signal])).catch(() => {})
+      }
+    }
+    this.#quit.signal.throwIfAborted()
+    return 'session_ended'
+  }
+
+  /** One answer of the agent; false when it does not know the recording (any more). */
+  async #bringSome(endpoint: Endpoint): Promise<boolean> {
+    const silent = new AbortController()
+    const signal = AbortSignal.any([this.#gone.signal, this.#quit.signal, silent.signal])
+    const timer = setTimeout(() => silent.abort(new Error('an agent that records is silent')), SILENCE_MS)
+    try {
+      const path = `${recording.readRecording.path.replace('{id}', this.id)}?from=${this.#length}`
+      const response = await fetchFrom(endpoint, { method: 'GET', path }, signal)
+      if (response.statusCode !== 200) {
+        response.resume()
+        if (response.statusCode === 404 || response.statusCode === 409) return false
+        throw new Error(`the agent answered ${response.statusCode}`)
+      }
+      for await (const chunk of response as AsyncIterable<Buffer>) {
+        timer.refresh()
+        await this.#store(chunk)
+      }
+      return true
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  async #store(chunk: Buffer): Promise<void> {
+    const { objects, row } = this.#settings
+    if (this.#length + chunk.length > MAX_BYTES) throw new StoreFailure(new Error(`a recording has more than ${MAX_BYTES} bytes`))
+    try {
+      await objects.append(row.object, this.#length, chunk)
+    } catch (error) {
+      throw new StoreFailure(error)
+    }
+    this.#length += chunk.length
+    this.#look(chunk)
+    if (performance.now() - this.#syncedAt < SYNC_MS) return
+    this.#syncedAt = performance.now()
+    void objects.sync(row.object).catch(() => {})
+  }
+
+  #status(endpoint: Endpoint): Promise<RecordingStatus> {
+    return callJson<RecordingStatus>(endpoint, 'GET', recording.recordingStatus.path.replace('{id}', this.id), undefined, this.#limit(CALL_MS))
+  }
+
+  async #forget(endpoint: Endpoint): Promise<void> {
+    await callJson(endpoint, 'DELETE', recording.forgetRecording.path.replace('{id}', this.id), undefined, this.#limit(CALL_MS))
+  }
+}
+
+class StoreFailure extends Error {
+  constructor(cause: unknown) {
+    super('the store does not take a recording', { cause })
+  }
+}

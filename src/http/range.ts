@@ -1,0 +1,17 @@
+// Parts of a whole: the Range header (RFC 9110, 14.2).
+import { fault } from './fault.ts'
+
+/**
+ * The bytes that are asked for, from `start` up to before `end`; undefined for the whole: there is no header, it is not one of bytes,
+ * it cannot be read, or it asks for several ranges, all of which a server may ignore. @throws 416 when none of the bytes are there
+ */
+export function rangeOf(header: string | undefined, size: number): { start: number; end: number } | undefined {
+  const found = /^\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(header ?? '')
+  if (!found || (found[1] === '' && found[2] === '')) return undefined
+  const [first, last] = [found[1]!, found[2]!]
+  if (first !== '' && last !== '' && Number(last) < Number(first)) return undefined
+  const start = first === '' ? Math.max(0, size - Number(last)) : Number(first)
+  const end = first === '' || last === '' ? size : Math.min(size, Number(last) + 1)
+  if (start >= end) throw fault.noSuchRange(size)
+  return { start, end }
+}

@@ -1,0 +1,70 @@
+// Recordings of a pretended screen: films of one grey picture a second that nothing has encoded, in the form of real ones.
+import { fileHead, fragment, VIDEO_ID } from '../../agent/recording/fragments.ts'
+import type { Recordings } from '../../agent/recording/recordings.ts'
+import type { EndOfRecording } from '../../agent/recording/contract.ts'
+import { Spool } from '../../agent/recording/spool.ts'
+import { fault } from '../../http/fault.ts'
+
+const PRETENDED_AVCC = Buffer.from([1, 66, 192, 30, 255, 225, 0, 0, 0])
+
+export function pretendRecordings(dir: string): Recordings {
+  interface Pretended {
+    spool: Spool
+    startedAt: number
+    end: { reason: EndOfRecording; durationMs: number } | undefined
+    timers: NodeJS.Timeout[]
+  }
+  const all = new Map<string, Pretended>()
+  const find = (id: string) => all.get(id) ?? raise(fault.notFound('recording', id))
+  const status = ({ spool, startedAt, end }: Pretended) => ({
+    startedAt,
+    durationMs: end?.durationMs ?? Date.now() - startedAt,
+    bytes: spool.length,
+    ...(end && { ended: end.reason }),
+  })
+  const stop = (recording: Pretended, reason: EndOfRecording) => {
+    if (recording.end) return
+    for (const timer of recording.timers) clearTimeout(timer)
+    recording.end = { reason, durationMs: Date.now() - recording.startedAt }
+    recording.spool.close()
+  }
+  const forget = async (id: string) => {
+    const recording = all.get(id)
+    all.delete(id)
+    if (recording) stop(recording, 'stopped')
+    await recording?.spool[Symbol.asyncDispose]()
+  }
+  return {
+    async start(spec) {
+      const known = all.get(spec.id)
+      if (known) return status(known)
+      const spool = new Spool(dir, 1024)
+      const recording: Pretended = { spool, startedAt: Date.now(), end: undefined, timers: [] }
+      all.set(spec.id, recording)
+      await spool.append(fileHead({ width: 640, height: 480, avcC: PRETENDED_AVCC }, undefined))
+      let sequence = 0
+      const picture = () => {
+        const sample = { data: Buffer.alloc(300, 7), at: sequence++ * 50, duration: 50, isKey: true }
+        void spool.append(fragment(sequence, [{ id: VIDEO_ID, samples: [sample] }]))
+      }
+      picture()
+      recording.timers.push(setInterval(picture, 50))
+      if (spec.maxDurationMs !== undefined) recording.timers.push(setTimeout(() => stop(recording, 'max_duration'), spec.maxDurationMs))
+      return status(recording)
+    },
+    status: (id) => status(find(id)),
+    read: (id, from, signal) => find(id).spool.read(from, 1024, signal),
+    async stop(id) {
+      stop(find(id), 'stopped')
+      return status(find(id))
+    },
+    forget,
+    async [Symbol.asyncDispose]() {
+      await Promise.all([...all.keys()].map(forget))
+    },
+  }
+}
+
+function raise(error: Error): never {
+  throw error
+}

@@ -1,0 +1,400 @@
+// The live view in a real browser of a person: seen and worked by CDP in the session that is watched.
+import axe from 'axe-core'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { chromium, type BrowserContextOptions, type Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { WebSocket } from 'ws'
+import { sleep, until } from '../../src/base/wait.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+import { processesOf } from '../support/inside.ts'
+import { servePages, type Pages } from '../support/pages.ts'
+import { invitePerson, live, SEEN_MS, sees, spot, type Person } from '../support/person.ts'
+import { openSession, where, type Session } from '../support/session.ts'
+import { tlsInFrontOf } from '../support/tls.ts'
+
+const VIEWPORT = { width: 1024, height: 768 }
+const WHITE = [255, 255, 255]
+const RED = [208, 32, 32]
+
+let cloud: Cloud
+let pages: Pages
+let person: Person
+let session: Session
+const open = () => openSession(cloud, { timeout_seconds: 600, headless: true, viewport: VIEWPORT })
+
+beforeAll(async () => {
+  pages = await servePages()
+  cloud = await startCloud({ COB_LOG_LEVEL: 'debug' })
+  person = await invitePerson()
+  session = await open()
+})
+afterAll(async () => {
+  await person[Symbol.asyncDispose]()
+  await session[Symbol.asyncDispose]()
+  await cloud[Symbol.asyncDispose]()
+  await pages[Symbol.asyncDispose]()
+})
+beforeEach(async () => {
+  await session.page.goto(pages.url('watched.html'))
+})
+afterEach(async () => {
+  await person.leave()
+})
+
+const viewOf = ({ made }: Session): string => made.browser_live_view_url!
+
+const look = (url = viewOf(session), options: BrowserContextOptions = {}) => person.look(url, options)
+const clickOn = async (page: Page, selector: string) => {
+  const { x, y } = await where(session.page, selector)
+  await page.mouse.click(...(await spot(page, x, y)))
+}
+const field = (): Promise<string> => session.page.inputValue('#field')
+const fieldBecomes = async (text: string) => {
+  await until('the text', SEEN_MS, async () => (await field()) === text, { everyMs: 20 }).catch(() => {})
+  expect(await field()).toBe(text)
+}
+interface Heard {
+  type: string
+  key?: string
+  button?: number
+  trusted: boolean
+}
+const heard = (): Promise<Heard[]> => session.page.evaluate('heard')
+
+describe('a person', () => {
+  test('clicks, and sees what came of it', async () => {
+    const page = await look()
+    await sees(page, WHITE)
+    await clickOn(page, '#paint')
+    await sees(page, RED)
+    expect(await session.page.evaluate('painted')).toBe(1)
+    expect((await heard()).every(({ trusted }) => trusted)).toBe(true)
+  })
+
+  test('types what any keyboard writes: capitals, signs, other scripts, emoji, and keys that write nothing', async () => {
+    const page = await look()
+    await clickOn(page, '#field')
+    await page.keyboard.type('Hello, World! 1+1=2?')
+    await page.keyboard.press('Enter')
+    await page.keyboard.type('Grüße 漢字 Ж 😀x')
+    await page.keyboard.press('Backspace')
+    await page.keyboard.press('Shift+ArrowLeft')
+    await page.keyboard.press('Shift+ArrowLeft')
+    await page.keyboard.press('Delete')
+    await fieldBecomes('Hello, World! 1+1=2?\nGrüße 漢字 Ж')
+  })
+
+  test('scrolls, uses the right button and shortcuts', async () => {
+    const page = await look()
+    await clickOn(page, '#field')
+    await page.keyboard.type('one')
+    await page.keyboard.press('Control+a')
+    await page.keyboard.type('two')
+    await fieldBecomes('two')
+    await page.mouse.wheel(0, 200)
+    const { x, y } = await where(session.page, '#paint')
+    await page.mouse.click(...(await spot(page, x, y + 200)), { button: 'right' })
+    await until('both', SEEN_MS, async () => (await heard()).some(({ type }) => type === 'wheel') && (await heard()).some(({ button }) => button === 2))
+    await page.keyboard.press('Escape')
+    await page.keyboard.press('Escape')
+  })
+
+  test('touches it on a phone, and opens the keyboard by its button', async () => {
+    const page = await look(viewOf(session), { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true })
+    const tapOn = async (selector: string) => {
+      const { x, y } = await where(session.page, selector)
+      await page.touchscreen.tap(...(await spot(page, x, y)))
+    }
+    await tapOn('#paint')
+    await sees(page, RED)
+    await tapOn('#field')
+    await until('the focus', SEEN_MS, () => session.page.evaluate('document.activeElement.id === "field"'))
+    await page.getByRole('button', { name: 'Keyboard' }).click()
+    await page.keyboard.insertText('von Hand ✓')
+    await fieldBecomes('von Hand ✓')
+  })
+
+  test('leaves, and nothing stays pressed', async () => {
+    const page = await look()
+    const { x, y } = await where(session.page, '#paint')
+    await page.mouse.move(...(await spot(page, x, y)))
+    await page.mouse.down()
+    await page.keyboard.down('Control')
+    await until('both to be down', SEEN_MS, async () => (await heard()).some(({ key, type }) => key === 'Control' && type === 'keydown'))
+    await page.close()
+    await until('both to be up', SEEN_MS, async () => {
+      const types = (await heard()).map(({ type }) => type)
+      return types.includes('keyup') && types.includes('pointerup')
+    })
+  })
+})
+
+describe('the clipboard', () => {
+  const granted = (): BrowserContextOptions => ({ permissions: ['clipboard-read', 'clipboard-write'] })
+  const text = 'copied: äß 漢字 😀\nsecond line'
+  const mine = (page: Page): Promise<string> => page.evaluate('navigator.clipboard.readText()')
+
+  test('has here what was copied there', async () => {
+    const page = await look(viewOf(session), granted())
+    await session.page.fill('#field', text)
+    await clickOn(page, '#field')
+    await page.keyboard.press('Control+a')
+    await page.keyboard.press('Control+c')
+    await until('the copy', SEEN_MS, async () => (await mine(page)) === text, { everyMs: 50 })
+  })
+
+  test('has there what was copied here, at once, however long', async () => {
+    const page = await look(viewOf(session), granted())
+    const long = `${text} ${'0123456789'.repeat(20_000)}`
+    await clickOn(page, '#field')
+    await page.evaluate(
+      (value) => (globalThis as unknown as { navigator: { clipboard: { writeText(text: string): Promise<void> } } }).navigator.clipboard.writeText(value),
+      long,
+    )
+    await page.keyboard.press('Control+v')
+    await until('the paste', SEEN_MS, async () => (await field()).length >= long.length, { everyMs: 50 })
+    expect((await field()) === long).toBe(true)
+    expect((await cloud.client.browsers.computer.readClipboard(session.id)).text === long).toBe(true)
+  })
+
+  test('can be seen and set in its panel', async () => {
+    await cloud.client.browsers.computer.writeClipboard(session.id, { text: 'from before' })
+    const page = await look()
+    await page.getByRole('button', { name: 'Clipboard' }).click()
+    const panel = page.getByRole('textbox', { name: 'Clipboard' })
+    await until('what was there', SEEN_MS, async () => (await panel.inputValue()) === 'from before')
+    await panel.fill('from the panel')
+    await page.getByRole('button', { name: 'Put into the session' }).click()
+    await until('it there', SEEN_MS, async () => (await cloud.client.browsers.computer.readClipboard(session.id)).text === 'from the panel')
+    await page.keyboard.press('Escape')
+    expect(await page.locator('#clipboard-panel').isHidden()).toBe(true)
+  })
+})
+
+describe('read-only', () => {
+  test('shows everything and takes nothing', async () => {
+    const page = await look(`${viewOf(session)}?readOnly=true`)
+    expect(page.url()).not.toContain(new URL(viewOf(session)).pathname)
+    await clickOn(page, '#paint')
+    await page.keyboard.type('abc')
+    await page.mouse.wheel(0, 100)
+    // Whatever was to come has come when a click of somebody else has.
+    const other = await look()
+    await clickOn(other, '#paint')
+    await sees(page, RED)
+    expect((await heard()).filter(({ type }) => type !== 'pointerdown' && type !== 'pointerup')).toEqual([])
+    expect(await session.page.evaluate('painted')).toBe(1)
+  })
+
+  test('is kept by the service, whatever a page of its own sends', async () => {
+    const watch = (await look(`${viewOf(session)}?readOnly=true`)).url()
+    await cloud.client.browsers.computer.writeClipboard(session.id, { text: 'untouched' })
+    const { x, y } = await where(session.page, '#paint')
+    const socket = new WebSocket(`${watch.replace('http', 'ws')}/socket?readOnly=false`)
+    const told: string[] = []
+    socket.on('message', (data, isBinary) => !isBinary && told.push(String(data as Buffer)))
+    await once(socket, 'open')
+    const word = (...bytes: number[]) => socket.send(Buffer.from(bytes))
+    socket.send(Buffer.from('RFB 003.008\n'))
+    word(1)
+    word(1)
+    word(5, 1, x >> 8, x & 255, y >> 8, y & 255)
+    word(5, 0, x >> 8, x & 255, y >> 8, y & 255)
+    word(4, 1, 0, 0, 0, 0, 0, 0x61)
+    word(4, 0, 0, 0, 0, 0, 0, 0x61)
+    word(255, 0, 0, 1, 0, 0, 0, 0x62, 0, 0, 0, 0x30)
+    word(6, 0, 0, 0, 0, 0, 0, 3, 0x61, 0x62, 0x63)
+    word(251, 0, 1, 0x90, 1, 0x90, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0x90, 1, 0x90, 0, 0, 0, 0)
+    socket.send(JSON.stringify({ type: 'clipboard', text: 'stolen' }))
+    await cloud.client.browsers.computer.writeClipboard(session.id, { text: 'untouched too' })
+    const other = await look()
+    await clickOn(other, '#field')
+    await other.keyboard.type('z')
+    await fieldBecomes('z')
+    expect(await session.page.evaluate('[painted, innerWidth]')).toEqual([0, VIEWPORT.width])
+    expect((await heard()).filter(({ key }) => key !== undefined).map(({ key }) => key)).toEqual(['z', 'z'])
+    expect((await cloud.client.browsers.computer.readClipboard(session.id)).text).toBe('untouched too')
+    // Neither is it told what others copy.
+    expect(told.join()).not.toMatch(/untouched|clipboard/)
+    socket.terminate()
+  })
+
+  test('has an address to hand on, from the toolbar', async () => {
+    const page = await look(viewOf(session), { permissions: ['clipboard-read', 'clipboard-write'] })
+    await page.getByRole('button', { name: 'Copy view-only link' }).click()
+    await page.getByText('View-only link copied').waitFor()
+    const link = (await page.evaluate('navigator.clipboard.readText()')) as string
+    const other = await look(link)
+    expect(await other.getByText('View only').isVisible()).toBe(true)
+  })
+})
+
+describe('the line', () => {
+  test('comes back by itself when it broke, with the picture of before in the meantime', async () => {
+    const page = await look()
+    await cloud.kill()
+    await page.waitForSelector('[data-state=connecting]')
+    expect(await page.locator('#last').isVisible()).toBe(true)
+    expect(await page.getByRole('status').first().textContent()).toContain('Connecting again')
+    await cloud.start()
+    await live(page)
+    expect(await page.locator('#last').isHidden()).toBe(true)
+    // The session has outlived it all; our own connection to it has not.
+    const browser = await chromium.connectOverCDP(session.made.cdp_ws_url)
+    session.browser = browser
+    session.page = browser.contexts()[0]!.pages()[0]!
+    await clickOn(page, '#paint')
+    await sees(page, RED)
+  })
+
+  test('says that the session ended, and why; so does the address afterwards', async () => {
+    const made = await cloud.client.browsers.create()
+    const page = await look(made.browser_live_view_url)
+    await cloud.client.browsers.deleteByID(made.session_id)
+    await page.getByRole('heading', { name: 'This session has ended' }).waitFor()
+    expect(await page.locator('#notice-text').textContent()).toBe('It was ended by whoever runs it.')
+    const again = await page.reload()
+    expect(again!.status()).toBe(410)
+    expect(await page.getByText('It was ended by whoever runs it.').isVisible()).toBe(true)
+  })
+
+  test('goes on through a change of the viewport', async () => {
+    const page = await look()
+    const size = () => page.evaluate("[document.querySelector('#screen canvas').width, document.querySelector('#screen canvas').height].join()")
+    for (const [width, height] of [
+      [800, 600],
+      [1600, 1000],
+      [390, 844],
+      [1024, 768],
+    ] as const) {
+      await cloud.client.browsers.update(session.id, { viewport: { width, height } })
+      await until('the new size', SEEN_MS, async () => (await size()) === `${width},${height}`, { everyMs: 20 })
+    }
+    await clickOn(page, '#paint')
+    await sees(page, RED)
+    expect(await page.getAttribute('body', 'data-state')).toBe('live')
+  })
+
+  test('is a use of the session: it times out only when nobody looks', { timeout: 60_000 }, async () => {
+    const short = await cloud.client.browsers.create({ timeout_seconds: 10 })
+    const page = await look(short.browser_live_view_url)
+    await page.waitForTimeout(16_000)
+    expect(await page.getAttribute('body', 'data-state')).toBe('live')
+    await page.close()
+    await until('its end', 20_000, async () => (await cloud.fetch(`/browsers/${short.session_id}`)).status === 404, { everyMs: 200 })
+  })
+})
+
+test('several look at once, see the same, and how many they are; the picture is made only while somebody looks', async () => {
+  const server = () => processesOf(cloud, session.id).filter(({ command }) => command.startsWith('X0tigervnc')).length
+  await until('no server of the test before', 20_000, () => server() === 0, { everyMs: 100 })
+  const views = [await look(), await look(), await look(`${viewOf(session)}?readOnly=true`)]
+  await clickOn(views[0]!, '#paint')
+  for (const view of views) {
+    await sees(view, RED)
+    await view.getByText('3 watching').waitFor()
+  }
+  expect(server()).toBe(1)
+  await Promise.all(views.map((view) => view.close()))
+  await until('the server to end', 20_000, () => server() === 0, { everyMs: 100 })
+})
+
+test('a viewer whose tab is hidden gets nothing until it is seen again', async () => {
+  const socket = new WebSocket(`${viewOf(session).replace('http', 'ws')}/socket`)
+  let bytes = 0
+  socket.on('message', (data, isBinary) => isBinary && (bytes += (data as Buffer).length))
+  await once(socket, 'open')
+  const ask = (incremental: number) =>
+    socket.send(Buffer.from([3, incremental, 0, 0, 0, 0, VIEWPORT.width >> 8, VIEWPORT.width & 255, VIEWPORT.height >> 8, VIEWPORT.height & 255]))
+  socket.send(Buffer.from('RFB 003.008\n\x01\x01'))
+  socket.send(Buffer.from([2, 0, 0, 1, 0, 0, 0, 7]))
+  ask(0)
+  await until('the picture', SEEN_MS, () => bytes > 1_000)
+  socket.send(JSON.stringify({ type: 'hidden', hidden: true }))
+  await sleep(1_000)
+  const before = bytes
+  ask(1)
+  await session.page.evaluate("document.body.style.background = 'teal'")
+  await sleep(1_000)
+  expect(bytes).toBe(before)
+  socket.send(JSON.stringify({ type: 'hidden', hidden: false }))
+  await until('what had changed', SEEN_MS, () => bytes > before)
+  socket.terminate()
+})
+
+test('works behind a proxy with TLS', async () => {
+  await using proxy = await tlsInFrontOf(cloud.url)
+  const page = await look(proxy.url + new URL(viewOf(session)).pathname, { ignoreHTTPSErrors: true })
+  await clickOn(page, '#paint')
+  await sees(page, RED)
+  await page.close()
+})
+
+test('works in the frame of another site', async () => {
+  const site = createServer((_request, response) =>
+    response
+      .setHeader('content-type', 'text/html')
+      .end(`<iframe src="${viewOf(session)}" width="1000" height="800" allow="clipboard-read; clipboard-write"></iframe>`),
+  ).listen(0, '127.0.0.1')
+  await once(site, 'listening')
+  try {
+    const page = await person.newPage()
+    await page.goto(`http://localhost:${(site.address() as AddressInfo).port}/`)
+    const frame = page.frameLocator('iframe')
+    await frame.locator('[data-state=live]').waitFor()
+    const canvas = frame.locator('#screen canvas')
+    await until('a picture', SEEN_MS, async () => ((await canvas.boundingBox())?.width ?? 0) > 100)
+    const [box, { x, y }] = [(await canvas.boundingBox())!, await where(session.page, '#paint')]
+    await page.mouse.click(box.x + (x * box.width) / VIEWPORT.width, box.y + (y * box.width) / VIEWPORT.width)
+    await until('the click', SEEN_MS, async () => (await session.page.evaluate('painted')) === 1)
+  } finally {
+    site.closeAllConnections()
+    site.close()
+  }
+})
+
+test('passes the accessibility check: live, with its panel, read-only, on a phone, ended', async () => {
+  const problems = async (page: Page) => {
+    await page.evaluate(axe.source)
+    const { violations } = (await page.evaluate('axe.run()')) as { violations: { id: string; nodes: { html: string }[] }[] }
+    return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
+  }
+  const made = await cloud.client.browsers.create({ headless: true, name: 'looked at' })
+  const view = made.browser_live_view_url!
+  const page = await look(view)
+  expect(await problems(page)).toEqual([])
+  await page.getByRole('button', { name: 'Clipboard' }).click()
+  expect(await problems(page)).toEqual([])
+  expect(await problems(await look(`${view}?readOnly=true`))).toEqual([])
+  expect(await problems(await look(view, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }))).toEqual([])
+  await cloud.client.browsers.deleteByID(made.session_id)
+  await page.getByRole('heading', { name: 'This session has ended' }).waitFor()
+  expect(await problems(page)).toEqual([])
+  await page.reload()
+  expect(await problems(page)).toEqual([])
+})
+
+test('the keyboard alone is enough: out of the session by Ctrl+Alt+Shift, along the toolbar, and back', async () => {
+  const page = await look()
+  await until('the focus', SEEN_MS, () => page.evaluate("document.activeElement.id === 'keys'"))
+  await page.keyboard.press('Control+Alt+Shift')
+  expect(await page.evaluate('document.activeElement.id')).toBe('full')
+  for (const _ of ['share', 'actual']) await page.keyboard.press('Shift+Tab')
+  expect(await page.evaluate('document.activeElement.id')).toBe('actual')
+  await page.keyboard.press('Space')
+  expect(await page.getByRole('button', { name: 'Actual size' }).getAttribute('aria-pressed')).toBe('true')
+  for (const _ of ['share', 'full', 'keys']) await page.keyboard.press('Tab')
+  expect(await page.evaluate('document.activeElement.id')).toBe('keys')
+})
+
+test('no token of a live view is in the log', async () => {
+  const page = await look()
+  const token = new URL(viewOf(session)).pathname.split('/').at(-1)!
+  for (const path of [`/browser/live/${token}/nothing`, `//browser//live/${token}`, `/browser/%6Cive/${token}`]) await cloud.fetch(path)
+  await cloud.fetch(`/browser/live/${token}`, { method: 'POST' })
+  await page.close()
+  await until('a request to be logged', SEEN_MS, () => cloud.log().includes('/browser/live/…'))
+  expect(cloud.log()).not.toContain(token.slice(25))
+})
