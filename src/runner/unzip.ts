@@ -1,22 +1,14 @@
 // Unpacking the zip of an app's code. Nothing of a zip is believed: names, sizes, kinds and sums are checked as it is unpacked.
 // The agent's unzip for callers (agent/fs/unzip.ts) is another: it moves a tree in among files that are there already.
-import { chmodSync, mkdirSync, read, symlinkSync } from 'node:fs'
+import { chmodSync, mkdirSync, symlinkSync } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { Readable, pipeline } from 'node:stream'
 import { crc32, createInflateRaw, inflateRawSync } from 'node:zlib'
-import { fromRandomAccessReaderPromise, RandomAccessReader, type Entry, type ZipFile } from 'yauzl'
+import { fromRandomAccessReaderPromise, type Entry, type ZipFile } from 'yauzl'
+import { ZipReader, type ZipLimits } from '../base/zip-file.ts'
 import { BuildFailed } from './tools.ts'
 
-export interface ZipLimits {
-  /** Files, links and directories; those that names imply count, too. */
-  entries: number
-  /** Bytes of all files together. */
-  bytes: number
-  /** Unpacked bytes for each byte of the archive, once there are more than `ratioFromBytes`. */
-  ratio: number
-  ratioFromBytes: number
-}
 export const ZIP_LIMITS: ZipLimits = { entries: 200_000, bytes: 2 * 1024 ** 3, ratio: 200, ratioFromBytes: 200 * 1024 ** 2 }
 
 const MAX_NAME = 4096
@@ -38,27 +30,13 @@ export async function unpackArchive(archive: string, root: string, signal: Abort
   const handle = await open(archive)
   try {
     const { size } = await handle.stat()
-    const zip = await fromRandomAccessReaderPromise(new Reader(handle), size, { autoClose: false }).catch((error: unknown) => {
+    const zip = await fromRandomAccessReaderPromise(new ZipReader(handle), size, { autoClose: false }).catch((error: unknown) => {
       throw unreadable(error)
     })
     mkdirSync(root, { recursive: true, mode: DIRECTORY })
     return await new Unpacking(zip, handle, root, limits, signal).run()
   } finally {
     await handle.close()
-  }
-}
-
-/** For the list of the entries; their content is read without yauzl's streams. */
-class Reader extends RandomAccessReader {
-  readonly #handle: FileHandle
-
-  constructor(handle: FileHandle) {
-    super()
-    this.#handle = handle
-  }
-
-  override read(buffer: Buffer, offset: number, length: number, position: number, done: (error: Error | null, bytesRead?: number) => void): void {
-    read(this.#handle.fd, buffer, offset, length, position, done)
   }
 }
 

@@ -6,9 +6,9 @@ import { join, normalize } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { tempDir } from '../../../test/support/trees.ts'
 import { Fault } from '../../http/fault.ts'
+import { rangeOf } from '../../http/range.ts'
 import { filesystem, Path } from './contract.ts'
 import { fileInfo, listFiles, lsMode } from './info.ts'
-import { partOf } from './read.ts'
 
 const path = (text: string): string | undefined => Path.safeParse(text).data
 
@@ -157,15 +157,15 @@ describe('ranges', () => {
     ['bytes=99999999999999999999-', 10, 416],
     ['bytes=0-99999999999999999999999', 10, [0, 10]],
   ])('%s of %i bytes', (header, size, expected) => {
-    if (expected === 416) expect(() => partOf(header, size)).toThrow(Fault)
-    else expect(partOf(header, size)).toEqual(Array.isArray(expected) ? { start: expected[0], end: expected[1] } : undefined)
+    if (expected === 416) expect(() => rangeOf(header, size)).toThrow(Fault)
+    else expect(rangeOf(header, size)).toEqual(Array.isArray(expected) ? { start: expected[0], end: expected[1] } : undefined)
   })
 
   test('whatever is asked for lies within what there is', () => {
     fc.assert(
       fc.property(fc.nat(), fc.nat(), fc.nat({ max: 1_000 }), fc.constantFrom('a-b', 'a-', '-b'), (a, b, size, form) => {
         try {
-          const part = partOf(`bytes=${form.replace('a', String(a)).replace('b', String(b))}`, size)
+          const part = rangeOf(`bytes=${form.replace('a', String(a)).replace('b', String(b))}`, size)
           if (part) expect(0 <= part.start && part.start < part.end && part.end <= size).toBe(true)
         } catch (error) {
           expect(error).toMatchObject({ code: 'range_not_satisfiable', headers: { 'content-range': `bytes */${size}` } })

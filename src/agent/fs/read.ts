@@ -4,6 +4,7 @@ import { open, type FileHandle } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { callbackify } from 'node:util'
 import { fault } from '../../http/fault.ts'
+import { rangeOf } from '../../http/range.ts'
 import type { Bytes } from '../../http/route.ts'
 import { onPath } from './faults.ts'
 import { timeOf } from './info.ts'
@@ -71,7 +72,7 @@ export function readFile(path: string, range: string | undefined, unchangedSince
       if (stats.size === 0 && statfsSync(path).type === PROC_MAGIC) return await readKernelFile(handle)
       const headers = { 'accept-ranges': 'bytes', 'last-modified': timeOf(stats).toUTCString() }
       const asked = unchangedSince === undefined || unchangedSince === headers['last-modified'] ? range : undefined
-      const part = partOf(asked, stats.size)
+      const part = rangeOf(asked, stats.size)
       const { start, end } = part ?? { start: 0, end: stats.size }
       return {
         body: pieces(handle, start, end, true),
@@ -93,20 +94,4 @@ async function readKernelFile(handle: FileHandle): Promise<Bytes> {
   await handle.close()
   if (length > MAX_KERNEL_FILE) throw fault.field('path', 'is a file of the kernel without an end that is near')
   return { body: whole.subarray(0, length), headers: {} }
-}
-
-/**
- * The bytes that a Range header (RFC 9110, 14.2) asks for, from `start` up to before `end`; undefined for the whole: there is no
- * header, it is not one of bytes, it cannot be read, or it asks for several ranges, all of which a server may ignore.
- * @throws 416 when none of the bytes are there
- */
-export function partOf(header: string | undefined, size: number): { start: number; end: number } | undefined {
-  const found = /^\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(header ?? '')
-  if (!found || (found[1] === '' && found[2] === '')) return undefined
-  const [first, last] = [found[1]!, found[2]!]
-  if (first !== '' && last !== '' && Number(last) < Number(first)) return undefined
-  const start = first === '' ? Math.max(0, size - Number(last)) : Number(first)
-  const end = first === '' || last === '' ? size : Math.min(size, Number(last) + 1)
-  if (start >= end) throw fault.noSuchRange(size)
-  return { start, end }
 }

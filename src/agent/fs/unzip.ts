@@ -1,26 +1,16 @@
 // Unpacking a zip: all of it beside the destination, checked while it is unpacked, then moved in at once. Nothing of a zip is believed.
-import { read } from 'node:fs'
 import { lstat, mkdir, open, readdir, rename, rm, symlink, type FileHandle } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { pipeline } from 'node:stream'
 import { crc32, createInflateRaw } from 'node:zlib'
-import { fromRandomAccessReaderPromise, RandomAccessReader, type Entry, type ZipFile } from 'yauzl'
+import { fromRandomAccessReaderPromise, type Entry, type ZipFile } from 'yauzl'
+import { ZipReader, type ZipLimits } from '../../base/zip-file.ts'
 import { fault } from '../../http/fault.ts'
 import { onPath } from './faults.ts'
 import { pieces } from './read.ts'
 import { DIRECTORY_MODE, FILE_MODE, isTemporary, makeDirectories, temporaryName, writeAll } from './stage.ts'
 import { Undo } from './undo.ts'
 
-/** What one zip may become. The directories that names imply count as entries, too. */
-export interface ZipLimits {
-  entries: number
-  /** Bytes of all files together. */
-  bytes: number
-  /** Unpacked bytes for each byte of the archive... */
-  ratio: number
-  /** ...once there are more than this. Text packs 10 : 1, deflate's utmost is 1032 : 1. */
-  ratioFromBytes: number
-}
 export const ZIP_LIMITS: ZipLimits = { entries: 100_000, bytes: 4 * 1024 ** 3, ratio: 200, ratioFromBytes: 100 * 1024 ** 2 }
 
 /** Files written at once: the disk takes its time for each new one. */
@@ -68,24 +58,10 @@ export async function unzip(archive: string, destination: string, signal: AbortS
   undo.keep()
 }
 
-/** Only the list of a zip is read through its reader: streams of that one end the process when several are broken off. */
-class Reader extends RandomAccessReader {
-  readonly #handle: FileHandle
-
-  constructor(handle: FileHandle) {
-    super()
-    this.#handle = handle
-  }
-
-  override read(buffer: Buffer, offset: number, length: number, position: number, done: (error: Error | null, bytesRead?: number) => void): void {
-    read(this.#handle.fd, buffer, offset, length, position, done)
-  }
-}
-
 async function openZip(handle: FileHandle): Promise<ZipFile> {
   try {
     const { size } = await handle.stat()
-    return await fromRandomAccessReaderPromise(new Reader(handle), size, { autoClose: false, strictFileNames: true })
+    return await fromRandomAccessReaderPromise(new ZipReader(handle), size, { autoClose: false, strictFileNames: true })
   } catch (error) {
     throw unreadable(error)
   }
