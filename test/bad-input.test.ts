@@ -111,7 +111,7 @@ async function survives(request: BadRequest): Promise<void> {
 }
 
 /** By contract these take no body at all. */
-const BODILESS = ['/browsers/{id}/computer/clipboard/read', '/browsers/{id}/computer/get_mouse_position']
+const BODILESS = ['/browsers/{id}/replays/{replay_id}/stop', '/browsers/{id}/computer/clipboard/read', '/browsers/{id}/computer/get_mouse_position']
 
 // ---- the promises ----
 
