@@ -94,14 +94,14 @@ test(`${DEPLOYS} deployments in a row under constant calls answer each call with
       calls.push({ least, got: Number(output), most: newest + 1 })
     }
   }
-  const callers = Promise.all([caller(), caller()])
-  callers.catch(() => {})
+  const calling = caller()
+  calling.catch(() => {})
   for (let version = 1; version <= DEPLOYS; version++) {
     await deploy(version)
     newest = version
   }
   stop = true
-  await callers
+  await calling
   expect(calls.length).toBeGreaterThan(DEPLOYS)
   expect(calls.filter(({ least, got, most }) => got < least || got > most)).toEqual([])
 })
