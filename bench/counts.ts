@@ -29,6 +29,15 @@ export interface Counts {
   fileMb: number
   files: number
   lists: number
+  /** Rounds of recordings whose CPU is compared, and for how long; recordings that are stopped, and after how long. */
+  recorders: number
+  recorderMs: number
+  replays: number
+  replayMs: number
+  /** Clicks in a live view; looks at how much comes while nothing happens, and for how long. */
+  viewClicks: number
+  views: number
+  viewMs: number
   /** Deploys of an example, calls of it, and streams of its lines. */
   deploys: number
   invocations: number
@@ -62,6 +71,13 @@ const FULL: Counts = {
   fileMb: 1024,
   files: 4,
   lists: 40,
+  recorders: 3,
+  recorderMs: 8_000,
+  replays: 3,
+  replayMs: 20_000,
+  viewClicks: 100,
+  views: 3,
+  viewMs: 5_000,
   deploys: 6,
   invocations: 20,
   follows: 5,
@@ -91,6 +107,13 @@ const QUICK: Counts = {
   fileMb: 100,
   files: 2,
   lists: 5,
+  recorders: 1,
+  recorderMs: 8_000,
+  replays: 2,
+  replayMs: 4_000,
+  viewClicks: 20,
+  views: 1,
+  viewMs: 5_000,
   deploys: 2,
   invocations: 4,
   follows: 2,

@@ -1,6 +1,6 @@
 // Samples and what is said of them: percentiles, and a row that holds Cob's beside another's.
 
-export type Unit = 'ms' | 'µs' | 's' | 'MB' | 'MB/s' | '/s' | '%' | ''
+export type Unit = 'ms' | 'µs' | 's' | 'MB' | 'MB/s' | 'B/s' | '/s' | '%' | ''
 
 export interface Figures {
   n: number

@@ -14,6 +14,7 @@ import type { Row } from './figures.ts'
 import { measureHands } from './hands.ts'
 import { measureInside } from './inside.ts'
 import { measureLink } from './link.ts'
+import { measureLive } from './live.ts'
 import { measureLives, measureLivesTogether } from './lives.ts'
 import { servePages } from './pages.ts'
 import { reachOf } from './reach.ts'
@@ -25,13 +26,14 @@ import { startService, type Service } from './sessions.ts'
 import { measureTyping } from './typing.ts'
 import { openMeter, watchOthers } from './usage.ts'
 import { measureWarm } from './warm.ts'
+import { measureRecordings } from './watch.ts'
 
 /** Far above what a run takes; whatever hangs is ended by it. */
 const RUN_MS = 30 * 60_000
 /** How long a run waits, all in all, for other programs to leave the machine alone. BENCH_PATIENCE_SECONDS says otherwise. */
 const PATIENCE_SECONDS = 60
 
-const SECTIONS = ['start', 'costs', 'link', 'computer', 'inside', 'apps', 'warm', 'fives'] as const
+const SECTIONS = ['start', 'costs', 'link', 'computer', 'inside', 'watch', 'apps', 'warm', 'fives'] as const
 type Section = (typeof SECTIONS)[number]
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { only: { type: 'string', multiple: true } } })
@@ -92,7 +94,7 @@ async function measure(signal: AbortSignal, rest: () => Promise<void>): Promise<
   // Untimed, so that no first measurement pays for what the machine had not read from its disk yet.
   const version = await chromiumVersion(bench)
 
-  if (wanted('start', 'costs', 'link', 'computer', 'inside', 'apps')) {
+  if (wanted('start', 'costs', 'link', 'computer', 'inside', 'watch', 'apps')) {
     await using meter = openMeter('service')
     await using service = await meter.started(() => startService(0, signal))
     await step('start', 'cold starts', () => measureCold(bench, service))
@@ -104,6 +106,8 @@ async function measure(signal: AbortSignal, rest: () => Promise<void>): Promise<
     await step('computer', 'typing', () => measureTyping(bench, service))
     await step('computer', 'callers at once', () => measureCallers(bench, service))
     await step('inside', 'programs, Playwright, files', () => measureInside(bench, service))
+    await step('watch', 'recordings', () => measureRecordings(bench, service))
+    await step('watch', 'live view', () => measureLive(bench, service))
     await step('apps', 'deploys and calls of apps', () => measureApps(bench, service))
   }
   if (wanted('warm'))

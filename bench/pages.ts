@@ -1,10 +1,11 @@
-// The pages that are opened: a small one, one that fills a screen with what makes pictures large, and one to type into. They are still once drawn.
+// The pages that are opened: a small one, one that fills a screen with what makes pictures large, and one to type into, which are still once drawn; and those of moving.ts.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { FIELD } from './field.ts'
+import { MOVING, PAINT } from './moving.ts'
 
-type Name = 'small' | 'rich' | 'field'
+type Name = 'small' | 'rich' | 'field' | 'moving' | 'paint'
 
 export interface Pages extends AsyncDisposable {
   /** An address as a session reaches it, and as this machine's own programs do. */
@@ -56,7 +57,7 @@ const RICH = `<!doctype html><title>rich</title><link rel="icon" href="data:,">
   }
 </script>`
 
-const PAGES: Record<Name, string> = { small: SMALL, rich: RICH, field: FIELD }
+const PAGES: Record<Name, string> = { small: SMALL, rich: RICH, field: FIELD, moving: MOVING, paint: PAINT }
 
 export async function servePages(): Promise<Pages> {
   const server = createServer((request, response) => {

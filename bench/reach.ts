@@ -49,6 +49,11 @@ export function reachOf(rows: readonly Row[]): Reach[] {
     (value) => `${value < 0 ? '' : '+'}${value.toFixed(2)} ms`,
   )
   upTo('playwright', 'playwright/execute p50 <= 15 ms', 15, p50, ms)
+  upTo('record_still', 'recording a still page <= 1/10 of ffmpeg -f x11grab', 0.1, ratio, times)
+  upTo('record_moving', 'recording a moving page <= ffmpeg -f x11grab', 1, ratio, times)
+  upTo('replay_stop', `${find('replay_stop')?.what} p50 <= 300 ms (reached for after ten minutes)`, 300, p50, ms)
+  upTo('view_click', 'live view: click until seen p50 <= 100 ms', 100, p50, ms)
+  upTo('view_still', 'live view of a still page <= 100 B/s', 100, p50, (value) => `${value.toFixed(0)} B/s`)
   upTo('invocation_warm', 'warm invocation p50 <= 50 ms', 50, p50, ms)
   upTo('invocation_cold', 'cold invocation p50 <= 1.5 x importing the app', 1.5, ratio, times)
   faster('move_event', 'pointer move in a batch p50 than xdotool', 100)

@@ -12,6 +12,7 @@ const SHOWN = 4
 export interface Session extends AsyncDisposable {
   id: string
   cdpUrl: string
+  liveUrl: string
   /** Ends it; disposing does too, when it has not been. */
   delete(): Promise<void>
   computer: Calls['computer']
@@ -42,9 +43,14 @@ export async function startService(warm: number, signal: AbortSignal): Promise<S
   return {
     cloud,
     async create() {
-      const { session_id: id, cdp_ws_url: cdpUrl } = (await (await call('POST', '/browsers', { timeout_seconds: 600 })).json()) as {
+      const {
+        session_id: id,
+        cdp_ws_url: cdpUrl,
+        browser_live_view_url: liveUrl,
+      } = (await (await call('POST', '/browsers', { timeout_seconds: 600 })).json()) as {
         session_id: string
         cdp_ws_url: string
+        browser_live_view_url: string
       }
       const calls = openCalls(cloud, id, signal)
       let ended = false
@@ -56,6 +62,7 @@ export async function startService(warm: number, signal: AbortSignal): Promise<S
       return {
         id,
         cdpUrl,
+        liveUrl,
         delete: end,
         computer: calls.computer,
         call: calls.call,

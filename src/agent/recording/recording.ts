@@ -37,6 +37,8 @@ export class Recording implements Viewer, AsyncDisposable {
   #size: Size | undefined
   #deaths = 0
   #lastShown = -Infinity
+  /** When the next picture may be taken. */
+  #due = -Infinity
   /** Times of the pictures in the encoder. */
   #inside: number[] = []
   #encoded: { at: number; data: Buffer; isKey: boolean }[] = []
@@ -73,11 +75,13 @@ export class Recording implements Viewer, AsyncDisposable {
 
   dueAt(): number {
     if (this.#end || this.#isChanging || (this.#encoder && !this.#encoder.hasRoom)) return Infinity
-    return this.#lastShown + this.#interval
+    return this.#due
   }
 
   show(picture: Picture, done: () => void): void {
     this.#lastShown = picture.at
+    // A picture that is a little late does not put off those after it: the rate is what was asked for, not a bit less.
+    this.#due = Math.max(this.#due + this.#interval, picture.at + this.#interval / 2)
     this.#size ??= even(picture)
     const { from } = this.#encoder ?? {}
     if (this.#encoder && (from?.width !== picture.width || from.height !== picture.height)) {
@@ -150,6 +154,7 @@ export class Recording implements Viewer, AsyncDisposable {
     await encoder.close()
     this.#isChanging = false
     this.#lastShown = -Infinity
+    this.#due = -Infinity
     this.#camera.again(this)
   }
 

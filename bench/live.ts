@@ -1,0 +1,49 @@
+// The live view: how long a click takes to be seen by whoever clicked, and what comes while nothing happens.
+import { sleep } from '../src/base/wait.ts'
+import type { Bench } from './bench.ts'
+import { openPage } from './drive.ts'
+import { row, timed, type Row } from './figures.ts'
+import { paintedAfter } from './moving.ts'
+import { openView } from './rfb.ts'
+import type { Service } from './sessions.ts'
+import { again } from './turns.ts'
+
+const WARM_UP = 5
+/** The page is drawn and sent. Within 4 s some of it may be sent once more though the screen is the same. */
+const STILL_MS = 8_000
+/** In the middle of the page, and a place far from the pointer. */
+const PRESSED = { x: 960, y: 500 }
+const WATCHED = { x: 960, y: 900 }
+/** Between clicks, at least and at most: in no step with the frames. */
+const PAUSE_MS = [60, 140] as const
+
+export async function measureLive(bench: Bench, service: Service): Promise<Row[]> {
+  const { counts, pages, signal } = bench
+  await using session = await service.create()
+  await openPage(session.cdpUrl, pages.inside('paint'))
+  using view = await openView(session.liveUrl, WATCHED, signal)
+  let presses = 0
+  await view.shows(paintedAfter(presses))
+  const click = async () => {
+    await sleep(PAUSE_MS[0] + Math.random() * (PAUSE_MS[1] - PAUSE_MS[0]), signal)
+    const { ms } = await timed(() => {
+      view.click(PRESSED)
+      return view.shows(paintedAfter(++presses))
+    })
+    return ms
+  }
+  await again(bench, WARM_UP, click)
+  const clicks = await again(bench, counts.viewClicks, click)
+
+  await openPage(session.cdpUrl, pages.inside('rich'))
+  await sleep(STILL_MS, signal)
+  const still = await again(bench, counts.views, async () => {
+    const before = view.bytes()
+    await sleep(counts.viewMs, signal)
+    return (view.bytes() - before) / (counts.viewMs / 1000)
+  })
+  return [
+    row('view_click', 'live view: a click until its colour is back', 'ms', clicks),
+    row('view_still', `live view of a still page, over ${counts.viewMs / 1000} s`, 'B/s', still),
+  ]
+}
