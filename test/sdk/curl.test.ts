@@ -309,8 +309,7 @@ describe('browsers.fetch', () => {
     expect(((await (await fetchBy('echo', { headers: { Cookie: 'mine=1' } })).json()) as Echo).headers.cookie).toContain('mine=1')
     const raw = `/browsers/${session.id}/curl/raw?url=${encodeURIComponent(`${base}/echo`)}`
     expect(((await (await cloud.fetch(raw)).json()) as Echo).headers.authorization).toBeUndefined() // that is our key
-    const { searchParams } = new URL(session.made.cdp_ws_url)
-    const theirs = await fetch(`${cloud.url}${raw}&jwt=${searchParams.get('jwt')}`, { headers: { authorization: 'Basic bWU6aXQ=' } })
+    const theirs = await fetch(`${cloud.url}${raw}&${new URL(session.made.cdp_ws_url).search.slice(1)}`, { headers: { authorization: 'Basic bWU6aXQ=' } })
     expect(((await theirs.json()) as Echo).headers.authorization).toBe('Basic bWU6aXQ=')
   })
 
