@@ -55,10 +55,10 @@ export class Backlog {
 
   /**
    * The events, until they end or `signal` aborts. A reader who is alone begins with those that nobody has read yet, another
-   * with those that come. One who is too slow, or comes too late, is told how many events it has missed.
+   * where the slowest reader is: that may be the same client's last connection, whose end has not been heard of yet. One who is too slow, or comes too late, is told how many events it has missed.
    */
   async *read(signal: AbortSignal): AsyncGenerator<WatchEvent> {
-    const start = this.#readers.size === 0 ? this.#unread : this.#end
+    const start = this.#readers.size === 0 ? this.#unread : Math.min(...[...this.#readers].map(({ next }) => next))
     const reader: Reader = { next: start, asked: start, wake: () => {} }
     this.#readers.add(reader)
     const onAbort = () => reader.wake()
