@@ -27,7 +27,8 @@ export const u32 = (value: number): Buffer => {
 
 export const u64 = (value: number): Buffer => {
   const bytes = Buffer.allocUnsafe(8)
-  bytes.writeBigUInt64BE(BigInt(value))
+  // A time in another scale may be no whole number.
+  bytes.writeBigUInt64BE(BigInt(Math.max(0, Math.round(value))))
   return bytes
 }
 
