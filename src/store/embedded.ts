@@ -101,7 +101,8 @@ async function findOrStart(paths: DataPaths, address: Address, log: Log, signal:
         if (child) await sleep(RESTART_PAUSE_MS, signal)
         child = launch(command, logFile)
       }
-      return (await answers(address)) && nameProcess(child.pid ?? 0)
+      // One that was too slow to be found may have come round meanwhile; then it answers, and ours is about to leave.
+      return (await answers(address)) && (runningServer(paths) ?? nameProcess(child.pid ?? 0))
     },
     { everyMs: 5, signal },
   ).catch((error: unknown) => {
