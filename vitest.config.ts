@@ -5,10 +5,6 @@ const HANDS = ['applications*', 'batch', 'clipboard', 'drag', 'keyboard', 'point
   (name) => `test/e2e/${name}.test.ts`,
 )
 
-// Real browsers on a machine that others use, too: a test that fails is run once more, and the report says so. One that needs it
-// twice in a row of runs is to be looked at as a defect.
-const RETRIES = 1
-
 // One group after the other. fast: the real routes over a pretended browser, beside the code. real: Chromium, X11, Postgres, the
 // published clients; two files at a time. hands: the same, one file at a time, because two cores carry only so many frames a second.
 const project = (name: string, groupOrder: number, maxWorkers: number, timeouts: number, include: string[], exclude: string[] = []) => ({
@@ -17,7 +13,6 @@ const project = (name: string, groupOrder: number, maxWorkers: number, timeouts:
     include,
     exclude,
     sequence: { groupOrder },
-    retry: name === 'fast' ? 0 : RETRIES,
     pool: 'forks' as const,
     maxWorkers,
     fileParallelism: maxWorkers > 1,
