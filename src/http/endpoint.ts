@@ -39,19 +39,46 @@ const options = (endpoint: Endpoint, { method, path, headers }: Outgoing): Reque
   headers: { host: 'cob', ...headers, ...('token' in endpoint && endpoint.token && { authorization: `Bearer ${endpoint.token}` }) },
 })
 
-/** Sends a request and resolves with the answer's head; its body is the message itself. Aborting ends both directions. */
+/** An answer that is not HTTP as we asked for it. What runs in a sandbox may answer anything; no answer may do more than fail its request. */
+export class BadAnswer extends Error {
+  override name = 'BadAnswer'
+}
+
+/** Bytes of an answer's head; Node ends a connection that sends more. */
+const MAX_HEAD_BYTES = 16 * 1024
+
+/**
+ * Sends a request and resolves with the answer's head; its body is the message itself. Aborting ends both directions.
+ * @throws BadAnswer for interim answers (1xx), a switch of protocols, a status that HTTP does not have, or what the parser refuses
+ */
 export function fetchFrom(endpoint: Endpoint, outgoing: Outgoing, signal: AbortSignal): Promise<IncomingMessage> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   signal.throwIfAborted()
-  const request = httpRequest({ ...options(endpoint, outgoing), agent: keepAlive })
+  const request = httpRequest({ ...options(endpoint, outgoing), agent: keepAlive, maxHeaderSize: MAX_HEAD_BYTES })
   const onAbort = () => request.destroy(signal.reason instanceof Error ? signal.reason : undefined)
   signal.addEventListener('abort', onAbort, { once: true })
   request.on('close', () => signal.removeEventListener('abort', onAbort))
-  request.on('response', resolve)
+  request.on('response', (response) => {
+    const { statusCode = 0 } = response
+    if (statusCode >= 200 && statusCode <= 999) return resolve(response)
+    response.destroy()
+    reject(new BadAnswer(`status ${statusCode}`))
+  })
+  refuseInterim(request)
   // After the answer has begun an error here is one of the upload (the server may answer before it has read everything).
-  request.on('error', reject)
+  request.on('error', (error: NodeJS.ErrnoException) => reject(error.code?.startsWith('HPE_') ? new BadAnswer(error.code) : error))
   send(request, outgoing.body)
   return promise
+}
+
+/** Nobody here asks for interim answers. A server that sends them could send them for ever, and no limit on the answer would hold. */
+function refuseInterim(request: ClientRequest, upgrades = false): void {
+  request.on('information', ({ statusCode }) => request.destroy(new BadAnswer(`status ${statusCode}`)))
+  if (upgrades) return
+  request.on('upgrade', (_response, socket) => {
+    socket.on('error', () => {}).destroy()
+    request.destroy(new BadAnswer('status 101'))
+  })
 }
 
 function send(request: ClientRequest, body: Outgoing['body']): void {
@@ -95,12 +122,21 @@ export function upgradeTo(endpoint: Endpoint, path: string, headers: OutgoingHtt
   const request = httpRequest({
     ...options(endpoint, { method: 'GET', path, headers: { ...headers, connection: 'Upgrade', upgrade: 'websocket' } }),
     agent: false,
+    maxHeaderSize: MAX_HEAD_BYTES,
   })
-  request.on('upgrade', (response, socket, head) => resolve({ headers: response.headers, socket, head }))
-  request.on('response', (response) => {
-    response.resume()
+  request.on('upgrade', (response, socket, head) => {
+    // The socket breaks whenever the server likes, also before its new owner listens.
+    socket.on('error', () => socket.destroy())
+    if (response.statusCode === 101) return resolve({ headers: response.headers, socket, head })
+    socket.destroy()
     reject(new UpgradeRefused(response.statusCode ?? 0))
   })
+  request.on('response', (response) => {
+    // What an ordinary answer says is of no use here, however long it is.
+    response.destroy()
+    reject(new UpgradeRefused(response.statusCode ?? 0))
+  })
+  refuseInterim(request, true)
   request.on('error', reject)
   request.end()
   return within('a WebSocket handshake', UPGRADE_MS, promise, signal).catch((error: unknown) => {

@@ -2,11 +2,12 @@
 import type { FastifyRequest } from 'fastify'
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import { announced, tooLarge } from './body.ts'
-import { crossing, fetchFrom, type Endpoint } from './endpoint.ts'
+import { BadAnswer, crossing, fetchFrom, type Endpoint } from './endpoint.ts'
 import { Fault, fault } from './fault.ts'
 import { KeptAnswers, type KeptAnswer } from './kept.ts'
 import { register, setStatus, type MountContext } from './mount.ts'
 import type { Contract, Route } from './route.ts'
+import { bound, passedHead, type PassedHead } from './untrusted.ts'
 
 /** The server that a forwarded request goes to, held for as long as the request runs. */
 export interface Target {
@@ -59,6 +60,7 @@ export function mountForward(
         ),
       ).catch(async (error: unknown) => {
         if (signal.aborted || error instanceof Fault) throw error
+        if (error instanceof BadAnswer) throw fault.badGateway(`the browser's agent gave an answer that cannot be passed on (${error.message})`)
         // It may be gone by now, which is another answer than not answering.
         await reach(request, route, signal).then(({ release }) => release())
         throw fault.unavailable('the browser does not answer', error)
@@ -72,29 +74,61 @@ export function mountForward(
           .headers(same.headers as Record<string, string>)
           .send(same.body)
       }
-      const headers = crossing(response.headers, 'x-request-id')
-      setStatus(reply, response.statusCode ?? 502)
+      const { status, headers, maxBytes } = headOf(route, request, response)
+      setStatus(reply, status)
       void reply.headers(headers as Record<string, string>).send(response)
-      // Behind the send, which has begun to read: an answer flows as soon as anyone listens.
-      if (offered && response.statusCode === 200) keepCopy(response, headers, (answer) => kept.keep(address, answer))
+      // After the send, which has begun to read: an answer flows as soon as there is a listener.
+      bound(response, maxBytes)
+      if (offered && status === 200) keepCopy(response, headers, (answer) => kept.keep(address, answer))
       return reply
     })
   }
 }
 
-/** Headers that are between the caller and us. Whoever comes with a session's token has not shown a key, so the header is somebody else's. */
-const ownCredentials = ({ passesCredentials }: Route, request: FastifyRequest): string[] =>
-  !passesCredentials ? ['authorization', 'cookie'] : (request.query as { jwt?: unknown }).jwt === undefined ? ['authorization'] : []
+/** {@link passedHead}; an answer that is refused is not read any further. */
+function headOf(route: Route, request: FastifyRequest, response: IncomingMessage): PassedHead {
+  try {
+    return passedHead(route, response, isBrowser(request))
+  } catch (error) {
+    response.destroy()
+    throw error
+  }
+}
+
+/**
+ * Whether a web browser asks, which would store cookies that the answer sets. Browsers send one of these with every request whose
+ * answer may set a cookie here: `Upgrade-Insecure-Requests` with navigations, `Sec-Fetch-Site` to hosts on TLS and on loopback.
+ * (The cookies of another site's request need `Secure`, so TLS.)
+ */
+const isBrowser = ({ headers }: FastifyRequest): boolean => headers['sec-fetch-site'] !== undefined || headers['upgrade-insecure-requests'] !== undefined
+
+/** Headers that are between the caller and us. A caller with a session's token has not shown a key, so its `authorization` is meant for the target. */
+const ownCredentials = ({ relays }: Route, request: FastifyRequest): string[] =>
+  !relays ? ['authorization', 'cookie'] : (request.query as { jwt?: unknown }).jwt === undefined ? ['authorization'] : []
 
 const pathOf = (url: string): string => url.split('?', 1)[0]!
 
-/** Hands over what an answer held, once it has passed by whole, if it bears a tag. */
+/** Bytes of one answer that is kept: a whole screen of noise at 1920x1080 has 6 MB. Larger ones pass and are not kept. */
+const KEPT_ANSWER_BYTES = 16 * 1024 * 1024
+/** Our own tags are a few dozen characters; all known ones are sent in one header. */
+const MAX_ETAG = 256
+
+/** Hands over what an answer held, once it has passed by whole, if it bears a tag and is not too large. */
 function keepCopy(response: IncomingMessage, headers: OutgoingHttpHeaders, keep: (answer: KeptAnswer) => void): void {
   const { etag } = response.headers
-  if (etag === undefined) return
-  const chunks: Buffer[] = []
-  response.on('data', (chunk: Buffer) => void chunks.push(chunk))
-  response.on('end', () => keep({ etag, headers, body: Buffer.concat(chunks) }))
+  if (etag === undefined || etag.length > MAX_ETAG || Number(response.headers['content-length'] ?? 0) > KEPT_ANSWER_BYTES) return
+  let chunks: Buffer[] = []
+  let length = 0
+  const collect = (chunk: Buffer) => {
+    length += chunk.length
+    if (length <= KEPT_ANSWER_BYTES) return void chunks.push(chunk)
+    chunks = []
+    response.off('data', collect)
+  }
+  response.on('data', collect)
+  response.on('end', () => {
+    if (length <= KEPT_ANSWER_BYTES) keep({ etag, headers, body: Buffer.concat(chunks, length) })
+  })
 }
 
 /** Sends a request on with its body. @throws 413, with the other side let go, when the body is over the limit */

@@ -44,10 +44,10 @@ export interface Route<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.
   /** Answers that bear an `etag` are kept where the call is forwarded, and sent again when the agent says 304: for large answers that seldom change. */
   revalidates: boolean
   /**
-   * Where the call is forwarded, the caller's cookies go along, and their `authorization` when it is not what they are let in by:
-   * both are meant for whom the tool asks on their behalf.
+   * The answer is another site's, which the tool asked for the caller. Where the call is forwarded, the caller's cookies go along, and
+   * their `authorization` unless it holds the key that opens this service; and most of that site's headers come back.
    */
-  passesCredentials: boolean
+  relays: boolean
   /** Longest time until the answer has been sent, its whole body included; before it has begun the caller gets 504. Infinity for streams. */
   deadlineMs: number
   /** Codes a caller may meet besides the general ones. */
@@ -74,7 +74,7 @@ interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodTyp
   maxBodyBytes?: number
   reply: R
   revalidates?: boolean
-  passesCredentials?: boolean
+  relays?: boolean
   deadlineMs?: number
   faults?: Route['faults']
 }
@@ -89,7 +89,7 @@ export function route<R extends Reply, P extends z.ZodType = typeof NO_FIELDS, Q
     bodyKind: 'json',
     maxBodyBytes: DEFAULT_MAX_BODY,
     revalidates: false,
-    passesCredentials: false,
+    relays: false,
     deadlineMs: DEFAULT_DEADLINE_MS,
     faults: [],
     ...spec,

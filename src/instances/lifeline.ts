@@ -6,8 +6,12 @@ import { fetchFrom, type Endpoint } from '../http/endpoint.ts'
 /** The agent says something every 5 s. Twelve times that in silence is a hang, even on a machine that is overloaded. */
 const SILENCE_MS = 60_000
 
-/** An event is a few words. */
-const MAX_LINE = 64 * 1024
+/** Bytes that an agent may say within {@link WINDOW_MS}. It says some 60 bytes every 5 s, and a few lines when its browser crashes. */
+const MAX_BYTES = 64 * 1024
+const WINDOW_MS = 60_000
+
+/** Characters of an event's detail that get into the log. */
+const MAX_DETAIL = 500
 
 export interface Lifeline {
   /** Resolves when the browser is up for the first time. */
@@ -27,16 +31,25 @@ export function watchAgent(agent: Endpoint, log: Log, signal: AbortSignal): Life
     const response = await fetchFrom(agent, { method: 'GET', path: '/session/watch' }, AbortSignal.any([signal, hang.signal]))
     if (response.statusCode !== 200) throw new Error(`the agent answered ${response.statusCode}`)
     let rest = ''
+    let windowAt = performance.now()
+    let bytes = 0
     for await (const chunk of response.setEncoding('utf8') as AsyncIterable<string>) {
       clearTimeout(timer)
       timer = setTimeout(heard, SILENCE_MS)
+      if (performance.now() - windowAt > WINDOW_MS) {
+        windowAt = performance.now()
+        bytes = 0
+      }
+      bytes += chunk.length
+      // No agent of ours is so talkative. One that is would fill the log, and take the time of the service.
+      if (bytes > MAX_BYTES) throw new Error(`the agent said more than ${MAX_BYTES} bytes within ${WINDOW_MS} ms`)
       const lines = (rest + chunk).split('\n')
       rest = lines.pop() ?? ''
-      if (rest.length > MAX_LINE) throw new Error('the agent sends lines without end')
       for (const line of lines) hear(AgentEvent.parse(JSON.parse(line)))
     }
   }
-  const hear = ({ event, detail }: AgentEvent) => {
+  const hear = ({ event, detail: said }: AgentEvent) => {
+    const detail = said?.slice(0, MAX_DETAIL)
     if (event === 'ready') ready.resolve()
     else if (event === 'chromium_crashed') log.error({ detail }, 'Chromium crashed; it is being started again in its session')
     else if (event === 'chromium_restarted') log.info({ detail }, 'Chromium runs again')

@@ -70,7 +70,7 @@ const raw = <M extends Method>(method: M, id: string) =>
       timeout_ms: z.coerce.number().int().min(timeout.min).max(timeout.max).default(DEFAULT_TIMEOUT_MS),
     }),
     maxBodyBytes: MAX_REQUEST_BYTES,
-    passesCredentials: true,
+    relays: true,
     deadlineMs: Infinity,
     reply: bytes('application/octet-stream'),
     faults: ['bad_gateway'],

@@ -1,6 +1,6 @@
 // Brings one recording from its agent into the object store while it is made, and makes a film of it when it has ended.
 import { Readable } from 'node:stream'
-import { recording, type RecordingStatus } from '../../agent/recording/contract.ts'
+import { recording, RecordingStatus } from '../../agent/recording/contract.ts'
 import type { Log } from '../../base/log.ts'
 import { sleep, within } from '../../base/wait.ts'
 import { callJson, fetchFrom, type Endpoint } from '../../http/endpoint.ts'
@@ -16,6 +16,11 @@ const SILENCE_MS = 15_000
 const RETRY_MS = 500
 /** Our own small requests to an agent: it waits for its encoder. */
 const CALL_MS = 10_000
+/** Answers in a row that bring nothing while the agent says that there is more. Its encoder may be slow; this is 30 s. */
+const EMPTY_ANSWERS = 60
+/** Bytes a second that are fetched on average, and how many before that counts. A moving screen at 1080p makes 0.5 MB a second. */
+const BYTES_PER_SECOND = 8 * 1024 * 1024
+const BURST_BYTES = 64 * 1024 * 1024
 /** What the store may lose when the machine itself dies. */
 const SYNC_MS = 5_000
 /** A recorder ends by itself before; this is for one that is none of ours any more. */
@@ -46,6 +51,9 @@ export class Upload {
   readonly #ending = new AbortController()
   #length = 0
   #syncedAt = 0
+  /** When this service began to fetch, and how many bytes a former one had brought. */
+  #begunAt = performance.now()
+  #begunWith = 0
 
   constructor(settings: UploadSettings) {
     this.#settings = settings
@@ -88,6 +96,7 @@ export class Upload {
     let reason: string
     try {
       await this.#recall()
+      this.#begunWith = this.#length
       reason = await this.#bring()
     } catch (err) {
       log.error({ err, replay: this.id }, 'a recording cannot be stored')
@@ -151,23 +160,34 @@ export class Upload {
   /** Resolves with why the recording is over when all of its bytes are here. @throws when the store does not take them */
   async #bring(): Promise<string> {
     const { endpoint, log } = this.#settings
+    let empty = 0
     while (!this.#gone.signal.aborted) {
       this.#quit.signal.throwIfAborted()
       try {
+        const before = this.#length
         const isThere = await this.#bringSome(endpoint!)
         if (!isThere) return 'agent_lost'
         const status = await this.#status(endpoint!)
         if (status.ended !== undefined && this.#length >= status.bytes) return status.ended
+        empty = this.#length > before ? 0 : empty + 1
+        if (empty === EMPTY_ANSWERS) return 'agent_lost'
+        // An agent that promises more and sends nothing is not asked without pause.
+        if (empty > 0) await this.#pause(RETRY_MS)
       } catch (err) {
         if (err instanceof StoreFailure) throw err.cause
         this.#quit.signal.throwIfAborted()
         if (this.#gone.signal.aborted || this.#ending.signal.aborted) break
         log.info({ err, replay: this.id }, 'a recording cannot be fetched at the moment')
-        await sleep(RETRY_MS, AbortSignal.any([this.#gone.signal, this.#quit.signal, this.#ending.signal])).catch(() => {})
+        await this.#pause(RETRY_MS)
       }
     }
     this.#quit.signal.throwIfAborted()
     return 'session_ended'
+  }
+
+  /** Waits, unless the recording is about to end. */
+  #pause(ms: number): Promise<void> {
+    return sleep(ms, AbortSignal.any([this.#gone.signal, this.#quit.signal, this.#ending.signal])).catch(() => {})
   }
 
   /** One answer of the agent; false when it does not know the recording (any more). */
@@ -186,6 +206,9 @@ export class Upload {
       for await (const chunk of response as AsyncIterable<Buffer>) {
         timer.refresh()
         await this.#store(chunk)
+        // A recorder is never so fast for long; what pretends to be one would fill the disk.
+        const aheadMs = ((this.#length - this.#begunWith - BURST_BYTES) / BYTES_PER_SECOND) * 1000 - (performance.now() - this.#begunAt)
+        if (aheadMs > 0) await this.#pause(Math.min(aheadMs, SILENCE_MS / 2))
       }
       return true
     } finally {
@@ -208,8 +231,8 @@ export class Upload {
     void objects.sync(row.object).catch(() => {})
   }
 
-  #status(endpoint: Endpoint): Promise<RecordingStatus> {
-    return callJson<RecordingStatus>(endpoint, 'GET', recording.recordingStatus.path.replace('{id}', this.id), undefined, this.#limit(CALL_MS))
+  async #status(endpoint: Endpoint): Promise<RecordingStatus> {
+    return RecordingStatus.parse(await callJson(endpoint, 'GET', recording.recordingStatus.path.replace('{id}', this.id), undefined, this.#limit(CALL_MS)))
   }
 
   async #forget(endpoint: Endpoint): Promise<void> {
