@@ -22,6 +22,8 @@ export interface Config {
   warmBrowsers: number
   /** Sessions at once on this machine. */
   maxBrowsers: number
+  /** Connections at once of one address on which nobody has shown a key or a token yet; four times that of all addresses. */
+  maxAnonymousConnections: number
   /** Memory one instance may use, in MiB, where cgroups allow a limit. */
   instanceMemoryMb: number
   /** Processes and threads one instance may have. */
@@ -66,6 +68,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     driver: oneOf(env, 'COB_DRIVER', 'local', ['local', 'fake']),
     warmBrowsers: integer(env, 'COB_WARM_BROWSERS', 1, 0, 100),
     maxBrowsers: integer(env, 'COB_MAX_BROWSERS', 50, 1, 10_000),
+    maxAnonymousConnections: integer(env, 'COB_MAX_ANONYMOUS_CONNECTIONS', 1024, 1, 100_000),
     instanceMemoryMb: integer(env, 'COB_INSTANCE_MEMORY_MB', 4096, 256, 1_048_576),
     instancePids: integer(env, 'COB_INSTANCE_PIDS', 4096, 64, 1_000_000),
     appMemoryMb: integer(env, 'COB_APP_MEMORY_MB', 2048, 256, 1_048_576),

@@ -1,5 +1,6 @@
 // `cob serve`: the service in the foreground, until Ctrl-C.
 import type { Config } from '../base/config.ts'
+import { surviveExceptions } from '../base/guard.ts'
 import { makeLog } from '../base/log.ts'
 import { startControlPlane, type ControlPlane } from '../control/main.ts'
 
@@ -19,6 +20,7 @@ export async function serve(config: Config): Promise<void> {
       })
   })
   const plane = await startControlPlane(config, log, stop.signal)
+  surviveExceptions(log)
   log.info({ url: plane.url, ms: Math.round(performance.now() - began) }, 'listening')
   if (config.greeting) greet(plane.url, plane.key)
   const name = await signalled

@@ -144,7 +144,14 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   await Promise.all(sandboxes.map((sandbox) => sandbox[Symbol.asyncDispose]()))
   const metrics = makeMetrics()
   const authenticate = keyChecker(db)
-  const context = makeServer({ log, authenticate, origin: config.publicUrl, secretsBelow: [LIVE_PATH], onDone: metrics.request })
+  const context = makeServer({
+    log,
+    authenticate,
+    origin: config.publicUrl,
+    secretsBelow: [LIVE_PATH],
+    anonymous: anonymousLimits(config),
+    onDone: metrics.request,
+  })
   const { app } = context
   mount(context, browsersContract, browserHandlers(browsers))
   mount(context, replaysContract, replayHandlers(replays))
@@ -152,7 +159,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
-  const upgrades = mountUpgrades(app.server, log, { ...sockets.handlers, ...live.handlers })
+  const upgrades = mountUpgrades(app.server, log, { ...sockets.handlers, ...live.handlers }, context.known)
   mount(context, system, systemHandlers({ db, metrics, openSockets: upgrades.open, browsersWork: () => fleet.isWell, openapiText: openapiText() }))
   serveDocs(app)
   servePlayer(app, replays)
@@ -222,6 +229,9 @@ async function openStore(
   })
   return { db, address }
 }
+
+/** Several addresses may be full at once before the whole is; a reverse proxy makes all callers one address. */
+const anonymousLimits = ({ maxAnonymousConnections }: Config) => ({ perAddress: maxAnonymousConnections, total: 4 * maxAnonymousConnections })
 
 async function makeDriver(config: Config, paths: DataPaths, host: string, log: Log): Promise<Driver> {
   switch (config.driver) {

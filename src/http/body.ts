@@ -106,6 +106,12 @@ export function checkText(values: object, path: string[] = []): void {
   }
 }
 
+/** The path of a request's target and its query: all after the first `?`, in which further ones are ordinary characters (RFC 3986, 3.4). */
+export function splitUrl(url: string): { path: string; query: string } {
+  const at = url.indexOf('?')
+  return at === -1 ? { path: url, query: '' } : { path: url.slice(0, at), query: url.slice(at + 1) }
+}
+
 /** Query text to an object: `a=1&tags[k]=v` gives `{a: '1', tags: {k: 'v'}}`; a repeated name gives an array. */
 export function parseQuery(query: string): Record<string, unknown> {
   const result: Record<string, unknown> = Object.create(null)

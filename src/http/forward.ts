@@ -30,6 +30,7 @@ export function mountForward(
   for (const route of Object.values(contract)) {
     register(context, route, async (request, reply, signal) => {
       const target = await reach(request, route, signal)
+      context.known(request.raw.socket)
       // A caller who left while the target was looked for has closed already.
       if (reply.raw.closed) target.release()
       else reply.raw.once('close', target.release)

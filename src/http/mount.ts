@@ -20,6 +20,8 @@ export interface MountContext {
   authenticate: Authenticate
   /** Origin for URLs in answers. */
   origin: (request: FastifyRequest, caller: Caller | undefined) => string
+  /** Told that the caller on a connection has shown a key or a token (anonymous.ts). */
+  known: (socket: object) => void
   /** Methods by path pattern; whatever is not listed answers 405. */
   paths: Map<string, Set<string>>
 }
@@ -46,6 +48,7 @@ export function register(
       const timer = Number.isFinite(route.deadlineMs) ? setTimeout(() => controller.abort(fault.deadline(route.deadlineMs)), route.deadlineMs) : undefined
       try {
         const caller = route.access === 'key' ? await context.authenticate(bearer(request), controller.signal) : undefined
+        if (route.access === 'key') context.known(request.raw.socket)
         checkText({ ...(request.params as object), ...(request.query as object) })
         return await answer(request, reply, controller.signal, caller)
       } catch (error) {

@@ -7,6 +7,7 @@ import { METHODS } from '../base/node-http.ts'
 import { parseQuery } from './body.ts'
 import { fault } from './fault.ts'
 import { routeId, sendFault, type MountContext } from './mount.ts'
+import { limitAnonymous, type AnonymousLimits } from './anonymous.ts'
 
 export interface ServerSettings {
   log: Log
@@ -15,6 +16,8 @@ export interface ServerSettings {
   origin?: string
   /** Paths below these bear a secret as their next part; logs do not get it. */
   secretsBelow?: readonly string[]
+  /** Bounds for connections without a credential; none for servers that only we reach. */
+  anonymous?: AnonymousLimits
   /** Told of every finished request. */
   onDone?: (done: { id: string; method: string; status: number; ms: number }) => void
 }
@@ -69,6 +72,8 @@ export function makeServer(settings: ServerSettings): MountContext {
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('x-request-id', request.id)
     if (request.raw.httpVersion === '1.1' && request.headers.host === undefined) throw fault.field('host', 'a request of HTTP/1.1 must have one')
+    // A router would cut the path there; a request's target has no fragment (RFC 9112, 3.2).
+    if (path(request).includes('#')) throw fault.field('path', 'must not hold "#"; write it as %23')
   })
   app.addHook('onResponse', async (request, reply) => {
     const done = { id: routeId(request), method: request.method, status: reply.statusCode, ms: reply.elapsedTime }
@@ -81,6 +86,7 @@ export function makeServer(settings: ServerSettings): MountContext {
     authenticate: settings.authenticate,
     // An app's code reaches us on the loopback of its sandbox, whatever the world calls us.
     origin: (request, caller) => (caller?.deploymentId === undefined && settings.origin ? settings.origin : originOf(request)),
+    known: settings.anonymous ? limitAnonymous(app.server, settings.anonymous).known : () => {},
     paths: new Map(),
   }
   return context

@@ -57,7 +57,8 @@ export function passedHead(route: Route, response: IncomingMessage, toBrowser: b
   for (const name of PASSED) if (response.headers[name] !== undefined) headers[name] = response.headers[name]
   const declared = declaredType(route, status)
   if (declared === undefined) return { status, headers, maxBytes: 0 }
-  if (mediaType(response.headers['content-type']) !== mediaType(declared)) throw badAnswer(`content-type ${String(response.headers['content-type']).slice(0, 100)}`)
+  if (mediaType(response.headers['content-type']) !== mediaType(declared))
+    throw badAnswer(`content-type ${String(response.headers['content-type']).slice(0, 100)}`)
   const maxBytes = mediaType(declared) === 'application/json' ? MAX_JSON_BYTES : Infinity
   if (Number(response.headers['content-length'] ?? 0) > maxBytes) throw badAnswer(`${response.headers['content-length']} bytes of JSON`)
   return { status, headers: { ...headers, 'content-type': declared }, maxBytes }

@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
 import { STATUS_CODES } from '../base/node-http.ts'
-import { badText, parseQuery } from './body.ts'
+import { badText, parseQuery, splitUrl } from './body.ts'
 import type { Upgraded } from './endpoint.ts'
 import { asFault, fault } from './fault.ts'
 
@@ -15,6 +15,8 @@ export interface UpgradeCall {
   request: IncomingMessage
   socket: Duplex
   head: Buffer
+  /** To be called when the client has shown its token (anonymous.ts). */
+  known: () => void
   /** Aborts when the client leaves. */
   signal: AbortSignal
 }
@@ -22,12 +24,17 @@ export interface UpgradeCall {
 export type UpgradeHandler = (call: UpgradeCall) => Promise<void>
 
 /** Adds WebSocket endpoints to a server. Paths have placeholders in braces, as routes have. Returns how many are open. */
-export function mountUpgrades(server: Server, log: Log, handlers: Record<string, UpgradeHandler>): { open: () => number } {
+export function mountUpgrades(
+  server: Server,
+  log: Log,
+  handlers: Record<string, UpgradeHandler>,
+  known: (socket: object) => void = () => {},
+): { open: () => number } {
   const table = Object.entries(handlers).map(([path, handler]) => ({ pattern: new RegExp(`^${path.replaceAll(/\{(\w+)\}/g, '(?<$1>[^/]+)')}$`), handler }))
   let open = 0
   server.on('upgrade', (request, socket, head) => {
     const controller = new AbortController()
-    const [path = '', query = ''] = (request.url ?? '').split('?', 2)
+    const { path, query } = splitUrl(request.url ?? '')
     open++
     socket.on('error', () => socket.destroy())
     socket.on('close', () => {
@@ -39,7 +46,7 @@ export function mountUpgrades(server: Server, log: Log, handlers: Record<string,
       const found = table.map(({ pattern, handler }) => ({ match: pattern.exec(path.replaceAll(/\/+/g, '/')), handler })).find(({ match }) => match)
       if (!found) throw fault.noRoute('WebSocket', path)
       const params = Object.fromEntries(Object.entries(found.match!.groups ?? {}).map(([name, value]) => [name, decode(name, value)]))
-      await found.handler({ params, query: parseQuery(query), request, socket, head, signal: controller.signal })
+      await found.handler({ params, query: parseQuery(query), request, socket, head, known: () => known(socket), signal: controller.signal })
     }
     answer().catch((error: unknown) => refuse(log, socket, error))
   })

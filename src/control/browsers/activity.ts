@@ -11,6 +11,8 @@ const SWEEP_MS = 1_000
 export interface Activity {
   /** Marks a session as in use until the returned function is called. */
   hold(id: string): () => void
+  /** How many hold it now. */
+  held(id: string): number
 }
 
 /** Counts holds; every second the held sessions are touched in the database and the idle ones ended, until `signal` aborts. */
@@ -30,6 +32,7 @@ export function watchActivity(db: Db, fleet: Fleet, log: Log, signal: AbortSigna
   }
   run().catch(() => {}) // ends by its signal only
   return {
+    held: (id) => holds.get(id) ?? 0,
     hold(id) {
       holds.set(id, (holds.get(id) ?? 0) + 1)
       used.add(id)

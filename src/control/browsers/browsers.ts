@@ -31,6 +31,10 @@ const DEFAULT_REFRESH_RATE = 60
 /** When the machine is full: a session may end at any moment. */
 const FULL_RETRY_SECONDS = 5
 
+/** Calls and WebSockets of one session at once. Each costs the service descriptors that others need, too. */
+const MAX_CALLS = 256
+const CALLS_RETRY_SECONDS = 1
+
 interface BrowsersSettings {
   db: Db
   fleet: Fleet
@@ -53,7 +57,7 @@ export interface Browsers {
   endOfInvocation(invocationId: string): Promise<void>
   /** Ends the sessions of all runs that have ended. */
   endLeftByInvocations(): Promise<void>
-  /** The agent of a running session, held in use until released. @throws 404 */
+  /** The agent of a running session, held in use until released. @throws 404; 429 when too many hold it */
   reach(id: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
 }
 
@@ -87,6 +91,12 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, maxBrows
     const row = await findBrowser(db, host, idOrName, includeDeleted)
     if (!row) throw fault.notFound('browser', idOrName)
     return row
+  }
+
+  /** @throws 429 when too many hold the session already. */
+  const hold = (id: string): (() => void) => {
+    if (activity.held(id) >= MAX_CALLS) throw fault.tooMany(`this browser has ${MAX_CALLS} calls and connections at once, its limit`, CALLS_RETRY_SECONDS)
+    return activity.hold(id)
   }
 
   const named = async <T>(name: string | null | undefined, work: Promise<T>): Promise<T> =>
@@ -197,10 +207,10 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, maxBrows
     async reach(id) {
       // Every call to a session passes here; a query would be half of what a click costs.
       const known = fleet.endpointOf(id)
-      if (known) return { id, endpoint: known, release: activity.hold(id) }
+      if (known) return { id, endpoint: known, release: hold(id) }
       const row = await find(id)
       if (row.state !== 'running' || !row.endpoint) throw fault.notFound('browser', id)
-      return { id: row.id, endpoint: row.endpoint, release: activity.hold(row.id) }
+      return { id: row.id, endpoint: row.endpoint, release: hold(row.id) }
     },
   }
 }

@@ -8,6 +8,7 @@ import { logs } from '../../agent/logs/contract.ts'
 import { playwright } from '../../agent/playwright/contract.ts'
 import { processes } from '../../agent/process/contract.ts'
 import { under, type Target } from '../../http/forward.ts'
+import { splitUrl } from '../../http/body.ts'
 import { bearer, type Authenticate } from '../../http/mount.ts'
 import type { Contract } from '../../http/route.ts'
 import type { Browsers } from './browsers.ts'
@@ -31,7 +32,7 @@ export const instanceApis: Contract = Object.assign(
 
 /** `/browsers/x/computer/screenshot?jwt=t&a=1` to `/computer/screenshot?a=1`. */
 export function innerPath(url: string): string {
-  const [path = '', query = ''] = url.split('?', 2)
+  const { path, query } = splitUrl(url)
   const rest = new URLSearchParams(query)
   rest.delete('jwt')
   return (

@@ -11,6 +11,10 @@ import type { SessionTokens } from './tokens.ts'
 /** WebSocket close codes by reason; 4000-4999 are free for applications, 1001 means the server goes away. */
 const CODES: Record<EndReason, number> = { deleted: 4001, timeout: 4002, crashed: 4003, abandoned: 4001, lost: 4003, shutdown: 1001 }
 
+/** WebSockets of one session at once: CDP, BiDi and live view. Each costs the service two descriptors. */
+const MAX_SOCKETS = 64
+const FULL_RETRY_SECONDS = 1
+
 export interface SessionSockets {
   handlers: Record<string, UpgradeHandler>
   /** Joins a client who has shown its token to a WebSocket of the session's agent, holds the session in use, and tells the client of its end. */
@@ -22,7 +26,9 @@ export interface SessionSockets {
 export function sessionSockets(browsers: Browsers, tokens: SessionTokens, log: Log): SessionSockets {
   const open = new Map<string, Set<(reason: EndReason) => void>>()
 
-  async function join(id: string, path: string, { request, socket, head, signal }: UpgradeCall): Promise<void> {
+  async function join(id: string, path: string, { request, socket, head, signal, known }: UpgradeCall): Promise<void> {
+    known()
+    if ((open.get(id)?.size ?? 0) >= MAX_SOCKETS) throw fault.tooMany(`this browser has ${MAX_SOCKETS} WebSockets already, its limit`, FULL_RETRY_SECONDS)
     const target = await browsers.reach(id)
     const ending = new AbortController()
     let why: CloseReason = { code: CODES.crashed, reason: { reason: 'crashed' } }

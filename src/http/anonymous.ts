@@ -1,0 +1,81 @@
+// Connections whose caller has shown no key and no token yet: few an address, few in all, so that nobody can take every descriptor
+// of the service without being let in.
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { isIPv6, type Socket } from 'node:net'
+
+export interface AnonymousLimits {
+  /** Connections of one address (IPv6: of one /64 network, which is what one customer of a provider has). */
+  perAddress: number
+  /** Of all addresses together. */
+  total: number
+}
+
+export interface AnonymousConnections {
+  /** Notes that the caller on this connection has shown a credential. It is not limited any more. */
+  known(socket: object): void
+  /** How many anonymous are connected. */
+  count(): number
+}
+
+/**
+ * Closes the oldest idle one when a new connection exceeds a limit, or the new one when all others have a request under way.
+ * A client that is cut off so sees a closed keep-alive connection, which clients repeat by themselves.
+ */
+export function limitAnonymous(server: Server, limits: AnonymousLimits): AnonymousConnections {
+  /** In the order of their arrival. */
+  const anonymous = new Map<Socket, { address: string; requests: number }>()
+  const perAddress = new Map<string, number>()
+
+  const forget = (socket: Socket): void => {
+    const found = anonymous.get(socket)
+    if (!found) return
+    anonymous.delete(socket)
+    const left = perAddress.get(found.address)! - 1
+    if (left === 0) perAddress.delete(found.address)
+    else perAddress.set(found.address, left)
+  }
+  const makeRoom = (newest: Socket, address: string | undefined): void => {
+    for (const [socket, known] of anonymous) {
+      if (known.requests > 0 || socket === newest || (address !== undefined && known.address !== address)) continue
+      forget(socket)
+      socket.destroy()
+      return
+    }
+    forget(newest)
+    newest.destroy()
+  }
+
+  server.on('connection', (socket: Socket) => {
+    const address = networkOf(socket.remoteAddress ?? '')
+    anonymous.set(socket, { address, requests: 0 })
+    perAddress.set(address, (perAddress.get(address) ?? 0) + 1)
+    socket.once('close', () => forget(socket))
+    if (perAddress.get(address)! > limits.perAddress) makeRoom(socket, address)
+    else if (anonymous.size > limits.total) makeRoom(socket, undefined)
+  })
+  server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
+    const found = anonymous.get(socket)
+    if (!found) return
+    found.requests++
+    response.once('close', () => found.requests--)
+  })
+  return { known: (socket) => forget(socket as Socket), count: () => anonymous.size }
+}
+
+/** An IPv4 address as it is; of an IPv6 address its first 64 bits. */
+export function networkOf(address: string): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)
+  if (mapped) return mapped[1]!
+  if (!isIPv6(address)) return address
+  const [head = '', tail] = address.split('%')[0]!.split('::')
+  const groups = head === '' ? [] : head.split(':')
+  if (tail !== undefined) {
+    const behind = tail === '' ? [] : tail.split(':')
+    while (groups.length + behind.length < 8) groups.push('0')
+    groups.push(...behind)
+  }
+  return groups
+    .slice(0, 4)
+    .map((group) => parseInt(group, 16).toString(16))
+    .join(':')
+}
