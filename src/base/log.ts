@@ -16,7 +16,26 @@ export function makeLog(name: string, level: string, also?: (line: string) => vo
     output.write(line)
     also?.(line)
   }
-  return pino({ name, level, base: { name } }, also ? { write } : output)
+  return pino({ name, level, base: { name }, serializers: { err: described } }, also ? { write } : output)
+}
+
+/** Characters of an error's message and stack that are logged. Its text may come from a sandbox. */
+const MAX_MESSAGE = 2_000
+const MAX_STACK = 4_000
+const MAX_CAUSES = 4
+
+/** What of an error is logged: never its other properties, which hold what the failed library had in hand (raw bytes, queries with their values). */
+export function described(error: unknown, depth = 0): object {
+  if (!(error instanceof Error)) return { message: String(error).slice(0, MAX_MESSAGE) }
+  const { code } = error as NodeJS.ErrnoException
+  const causes = error instanceof AggregateError ? error.errors.slice(0, MAX_CAUSES) : error.cause === undefined ? [] : [error.cause]
+  return {
+    type: error.name,
+    message: error.message.slice(0, MAX_MESSAGE),
+    stack: error.stack?.slice(0, MAX_STACK),
+    ...(code !== undefined && { code }),
+    ...(causes.length > 0 && depth < MAX_CAUSES && { causes: causes.map((cause) => described(cause, depth + 1)) }),
+  }
 }
 
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {}, child: () => silentLog }

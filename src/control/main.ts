@@ -56,8 +56,8 @@ export interface ControlPlane extends AsyncDisposable {
   key: { value: string; isNew: boolean; file: string | undefined }
 }
 
-/** Starts the service; disposing ends it with its sessions and its Postgres. */
-export async function startControlPlane(config: Config, log: Log, signal: AbortSignal): Promise<ControlPlane> {
+/** Starts the service; disposing ends it with its sessions and its Postgres. `drive` makes the driver instead of the one that `config` names. */
+export async function startControlPlane(config: Config, log: Log, signal: AbortSignal, drive = makeDriver): Promise<ControlPlane> {
   await using scope = new AsyncDisposableStack()
   const paths = dataPaths(config.dataDir)
   const host = secretFile(paths.hostId, newId).value
@@ -67,7 +67,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const tokens = sessionTokens(secretKey)
   const links = liveLinks(secretKey)
 
-  const driver = await makeDriver(config, paths, host, log)
+  const driver = await drive(config, paths, host, log)
   scope.use(driver.apps)
   // Sockets need the sessions' rules, which need the fleet, which tells the sockets when a session ends.
   let onEnding: (id: string, reason: EndReason) => void = () => {}

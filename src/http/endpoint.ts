@@ -66,10 +66,13 @@ export function fetchFrom(endpoint: Endpoint, outgoing: Outgoing, signal: AbortS
   })
   refuseInterim(request)
   // After the answer has begun an error here is one of the upload (the server may answer before it has read everything).
-  request.on('error', (error: NodeJS.ErrnoException) => reject(error.code?.startsWith('HPE_') ? new BadAnswer(error.code) : error))
+  request.on('error', (error) => reject(badIfUnreadable(error)))
   send(request, outgoing.body)
   return promise
 }
+
+/** The parser's errors carry the bytes that it could not read, which are nobody's to log. */
+const badIfUnreadable = (error: NodeJS.ErrnoException): Error => (error.code?.startsWith('HPE_') ? new BadAnswer(error.code) : error)
 
 /** Nobody here asks for interim answers. A server that sends them could send them for ever, and no limit on the answer would hold. */
 function refuseInterim(request: ClientRequest, upgrades = false): void {
@@ -137,7 +140,7 @@ export function upgradeTo(endpoint: Endpoint, path: string, headers: OutgoingHtt
     reject(new UpgradeRefused(response.statusCode ?? 0))
   })
   refuseInterim(request, true)
-  request.on('error', reject)
+  request.on('error', (error) => reject(badIfUnreadable(error)))
   request.end()
   return within('a WebSocket handshake', UPGRADE_MS, promise, signal).catch((error: unknown) => {
     request.destroy()

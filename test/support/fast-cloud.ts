@@ -7,6 +7,7 @@ import { readConfig } from '../../src/base/config.ts'
 import type { Log } from '../../src/base/log.ts'
 import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
 import { startControlPlane } from '../../src/control/main.ts'
+import type { Driver } from '../../src/instances/driver.ts'
 
 /** initdb and the first start of Postgres, on a busy machine. */
 const START_MS = 60_000
@@ -38,8 +39,8 @@ export interface FastCloud extends AsyncDisposable {
   query<T extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<T[]>
 }
 
-/** Starts a service on a free port. Disposing ends it, and fails when an instance or the database is left. */
-export async function startFastCloud(env: Record<string, string> = {}): Promise<FastCloud> {
+/** Starts a service on a free port, over pretended browsers or the driver that `drive` makes. Disposing ends it, and fails when an instance or the database is left. */
+export async function startFastCloud(env: Record<string, string> = {}, drive?: (paths: DataPaths) => Driver): Promise<FastCloud> {
   await using scope = new AsyncDisposableStack()
   const dataDir = mkdtempSync(join(tmpdir(), 'cob-fast-'))
   scope.defer(() => rmSync(dataDir, { recursive: true, force: true }))
@@ -47,7 +48,9 @@ export async function startFastCloud(env: Record<string, string> = {}): Promise<
   scope.defer(() => assertNothingLeft(paths))
   const errors: FastCloud['errors'] = []
   const config = readConfig({ COB_DATA_DIR: dataDir, COB_PORT: '0', COB_DRIVER: 'fake', ...env })
-  const { url, key } = scope.use(await startControlPlane(config, errorsOnly(errors), AbortSignal.timeout(START_MS)))
+  const { url, key } = scope.use(
+    await startControlPlane(config, errorsOnly(errors), AbortSignal.timeout(START_MS), drive && (async (_config, at) => drive(at))),
+  )
   const pool = new pg.Pool({ host: paths.postgresSocket, user: 'cob', database: 'postgres' })
   // Postgres may be gone before the last connection has said its goodbye.
   pool.on('connect', (client) => client.on('error', () => {}))

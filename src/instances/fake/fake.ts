@@ -53,6 +53,7 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, onEnd: () => void
   mkdirSync(dir, { recursive: true })
   scope.defer(() => rm(dir, { recursive: true, force: true }))
   const cdp = await pretendChromium(scope)
+  const recordings = scope.use(pretendRecordings(dir))
   const server = await serveAgent(
     {
       keeper: cdp,
@@ -63,7 +64,7 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, onEnd: () => void
       processes: noProcesses,
       logs: noLogs,
       live: pretendLive,
-      recordings: pretendRecordings(dir),
+      recordings,
       ready: Promise.resolve(),
     },
     undefined,

@@ -1,0 +1,20 @@
+// What gets into the log of an error.
+import { expect, test } from 'vitest'
+import { described } from './log.ts'
+
+test('an error is logged in short: its words and causes, and nothing that a library has attached to it', () => {
+  const root = Object.assign(new Error('x'.repeat(10_000)), { code: 'HPE_HEADER_OVERFLOW', rawPacket: Buffer.alloc(16_384), query: 'secret' })
+  const logged = JSON.stringify(described(new TypeError('outer', { cause: root })))
+  expect(logged).toContain('outer')
+  expect(logged).toContain('HPE_HEADER_OVERFLOW')
+  expect(logged).not.toMatch(/rawPacket|secret/)
+  expect(logged.length).toBeLessThan(12_000)
+})
+
+test('causes are followed some way, and whatever was thrown is logged', () => {
+  const loop = new Error('loop')
+  loop.cause = loop
+  expect(JSON.stringify(described(loop)).match(/"loop"/g)).toHaveLength(5)
+  expect(described(new AggregateError([new Error('a'), 'b'], 'all'))).toMatchObject({ message: 'all', causes: [{ message: 'a' }, { message: 'b' }] })
+  expect(described('just text')).toEqual({ message: 'just text' })
+})

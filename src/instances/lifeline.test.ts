@@ -1,0 +1,74 @@
+// What an agent may say of itself on its lifeline: a little. One that was taken over says more, and is ended.
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, expect, test } from 'vitest'
+import type { Log } from '../base/log.ts'
+import { within } from '../base/wait.ts'
+import { watchAgent } from './lifeline.ts'
+
+const ENDS_MS = 10_000
+
+let stop = new AbortController()
+let cleanUp = () => {}
+afterEach(() => {
+  stop.abort(new Error('the test is over'))
+  stop = new AbortController()
+  cleanUp()
+})
+
+/** An agent that says `lines` as often as it is listened to. Resolves with why the lifeline ended, and what was logged. */
+async function hear(lines: string, times: number): Promise<{ reason: string; logged: string[] }> {
+  const dir = mkdtempSync(join(tmpdir(), 'cob-lifeline-'))
+  const piece = `${Buffer.byteLength(lines).toString(16)}\r\n${lines}\r\n`
+  const server = createServer((socket: Socket) => {
+    socket.on('error', () => {})
+    let left = times
+    const more = () => {
+      while (!socket.destroyed && left-- > 0 && socket.write(piece));
+      if (left > 0) socket.once('drain', more)
+      else if (times < Infinity) socket.end('0\r\n\r\n')
+    }
+    socket.once('data', () => {
+      socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n')
+      more()
+    })
+  })
+  server.listen(join(dir, 'agent.sock'))
+  await once(server, 'listening')
+  cleanUp = () => {
+    server.close()
+    rmSync(dir, { recursive: true, force: true })
+  }
+  const logged: string[] = []
+  const note = (fields: object) => void logged.push(JSON.stringify(fields))
+  const log: Log = { debug: note, info: note, warn: note, error: note, child: () => log }
+  const { ended } = watchAgent({ socketPath: join(dir, 'agent.sock') }, log, stop.signal)
+  return { reason: await within('the lifeline to end', ENDS_MS, ended), logged }
+}
+
+const crash = (detail: string) => `${JSON.stringify({ event: 'chromium_crashed', detail })}\n`
+
+test.each([
+  ['crashes without end', crash('A'.repeat(100))],
+  ['crashes with long stories', crash('A'.repeat(10_000))],
+  ['heartbeats without end', '{"event":"heartbeat"}\n'],
+  ['a line without end', 'x'.repeat(10_000)],
+])('an agent that says %s is let go of, and the log does not grow with it', async (_name, lines) => {
+  const { reason, logged } = await hear(lines, Infinity)
+  expect(reason).toMatch(/said more than \d+ bytes/)
+  expect(logged.join('').length).toBeLessThan(128 * 1024)
+})
+
+test.each(['{"event":"party"}\n', 'no json\n', '[1]\n', `{"event":"${'x'.repeat(2_000)}"}\n`])('an agent that says %j is let go of', async (line) => {
+  const { reason } = await hear(line, Infinity)
+  expect(reason).not.toBe('the agent ended')
+})
+
+test('a browser that crashes now and then is told of, with what it said in short', async () => {
+  const { reason, logged } = await hear(crash('B'.repeat(2_000)), 3)
+  expect(reason).toBe('the agent ended')
+  expect(logged).toEqual(Array.from({ length: 3 }, () => JSON.stringify({ detail: 'B'.repeat(500) })))
+})

@@ -1,0 +1,305 @@
+// An agent that a program in its session has taken over: whatever it answers, the service lives, others are served, and callers get
+// nothing that their call does not promise. FC_SEED=<number> repeats a run.
+import fc from 'fast-check'
+import { request as httpRequest, type IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { WebSocket } from 'ws'
+import { ErrorModel } from '../src/http/fault.ts'
+import { until } from '../src/base/wait.ts'
+import { startFastCloud, type FastCloud, type Session } from './support/fast-cloud.ts'
+import { hostileDriver, type Attack } from './support/hostile-driver.ts'
+
+/** How long a caller listens to an answer that may have no end, and how many bytes of it. */
+const LISTEN_MS = 250
+const LISTEN_BYTES = 4 * 1024 * 1024
+/** A call of another session beside all this. A machine under load takes its time. */
+const OTHERS_MS = 5_000
+/** What the service's memory may grow by over all attacks, in bytes. One answer that was kept whole would have been more. */
+const GROWTH_BYTES = 400 * 1024 * 1024
+/** A handshake that is not answered is given up after 10 s, whether or not the client is still there. */
+const HANDSHAKE_MS = 15_000
+const FUZZ_RUNS = 300
+
+const seed = Number(process.env.FC_SEED ?? Date.now() % 2 ** 31)
+const hostile = hostileDriver()
+let cloud: FastCloud
+let victim: Session
+let other: Session
+beforeAll(async () => {
+  cloud = await startFastCloud({}, hostile.drive)
+  other = await cloud.create({ timeout_seconds: 3600 })
+})
+afterAll(async () => {
+  await until('the WebSockets to end', HANDSHAKE_MS, () => hostile.held() === 0)
+  await cloud[Symbol.asyncDispose]()
+})
+
+const chunk = (text: string | Buffer): Buffer => Buffer.concat([Buffer.from(`${text.length.toString(16)}\r\n`), Buffer.from(text), Buffer.from('\r\n')])
+const ok = (headers: string, body = ''): string => `HTTP/1.1 200 OK\r\n${headers}\r\n\r\n${body}`
+/** Says this, then closes. */
+const say =
+  (text: string | Buffer): Attack =>
+  (socket) =>
+    socket.end(text)
+/** Says `first`, then `again` as fast as it is read. */
+const endless =
+  (first: string, again: string | Buffer): Attack =>
+  (socket) => {
+    const more = () => {
+      while (!socket.destroyed && socket.write(again));
+      if (!socket.destroyed) socket.once('drain', () => setImmediate(more))
+    }
+    socket.write(first)
+    more()
+  }
+const slowly =
+  (first: string, again: string, everyMs: number): Attack =>
+  (socket) => {
+    socket.write(first)
+    const timer = setInterval(() => socket.write(again), everyMs)
+    socket.once('close', () => clearInterval(timer))
+  }
+const upgraded = (socket: Socket): void =>
+  void socket.write('HTTP/1.1 101 S\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n')
+
+const EVIL =
+  'set-cookie: a=b\r\naccess-control-allow-origin: *\r\nlocation: http://evil.test/\r\nservice-worker-allowed: /\r\nx-accel-redirect: /etc/passwd\r\n'
+const ATTACKS: Record<string, Attack> = {
+  'a status of 042': say('HTTP/1.1 042 X\r\ncontent-length: 2\r\n\r\nok'),
+  'a status of 000': say('HTTP/1.1 000 X\r\ncontent-length: 2\r\n\r\nok'),
+  'a status of 199': say('HTTP/1.1 199 X\r\ncontent-length: 2\r\n\r\nok'),
+  'a status of 600': say('HTTP/1.1 600 X\r\ncontent-length: 2\r\n\r\nok'),
+  'a status of 999': say('HTTP/1.1 999 X\r\ncontent-length: 2\r\n\r\nok'),
+  'a status of four digits': say('HTTP/1.1 2000 X\r\ncontent-length: 2\r\n\r\nok'),
+  'a switch of protocols': say('HTTP/1.1 101 S\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\nhello'),
+  'a switch of protocols and endless bytes': endless('HTTP/1.1 101 S\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n', Buffer.alloc(65536)),
+  'interim answers without end': endless('', 'HTTP/1.1 103 Early Hints\r\nlink: </x>; rel=preload\r\n\r\n'.repeat(500)),
+  'one interim answer, then a good one': say(`HTTP/1.1 102 P\r\n\r\n${ok('content-type: application/json\r\ncontent-length: 2', '{}')}`),
+  'leave to continue that nobody asked for': say(`HTTP/1.1 100 C\r\n\r\n${ok('content-type: application/json\r\ncontent-length: 2', '{}')}`),
+  'a body where there is none': say('HTTP/1.1 204 No\r\ncontent-length: 5\r\n\r\nhello'),
+  'not modified, unasked': say('HTTP/1.1 304 Not\r\netag: "x"\r\n\r\n'),
+  'a body that is cut off': say(ok('content-type: application/json\r\ncontent-length: 1000', '{"x":1')),
+  'a length that is negative': say(ok('content-type: application/json\r\ncontent-length: -5', '{}')),
+  'two lengths': say(ok('content-type: application/json\r\ncontent-length: 2\r\ncontent-length: 3', '{}x')),
+  'a length and chunks': say(ok('content-type: application/json\r\ncontent-length: 2\r\ntransfer-encoding: chunked', '0\r\n\r\n')),
+  'chunks with no size': say(ok('content-type: application/json\r\ntransfer-encoding: chunked', 'zz\r\n{}\r\n')),
+  'a chunk of 2^60 bytes': say(ok('content-type: application/json\r\ntransfer-encoding: chunked', '1000000000000000\r\n{}')),
+  'a length of 10^15 bytes of JSON': endless(ok('content-type: application/json\r\ncontent-length: 1000000000000000'), Buffer.alloc(65536, 0x20)),
+  'random bytes': (socket) => socket.end(Buffer.from(Array.from({ length: 5000 }, (_, at) => (at * 7919 + seed) % 256))),
+  nothing: (socket) => socket.end(),
+  silence: () => {},
+  'a broken connection': (socket) => void socket.destroy(),
+  '1,500 headers': say(ok(Array.from({ length: 1500 }, (_, at) => `x-h${at}: ${'a'.repeat(90)}`).join('\r\n'))),
+  'headers without end': endless('HTTP/1.1 200 OK\r\n', 'x'.repeat(1000)),
+  'headers that drip': slowly('HTTP/1.1 200 OK\r\n', 'x', 5),
+  'odd header bytes': say(
+    ok(`${Array.from({ length: 150 }, (_, at) => `x-h${at}: \xff\xfe`).join('\r\n')}\r\ncontent-type: application/json\r\ncontent-length: 2`, '{}'),
+  ),
+  'a page with a script': say(ok(`content-type: text/html\r\n${EVIL}content-length: 25`, '<script>alert(1)</script>')),
+  'JSON with headers of the origin': say(ok(`content-type: application/json\r\n${EVIL}content-length: 2`, '{}')),
+  'a picture with headers of the origin': say(ok(`content-type: image/png\r\netag: "p"\r\n${EVIL}content-length: 4`, 'PNG!')),
+  'a type that is none': say(ok('content-type: \xff;;;==\r\ncontent-length: 2', 'ok')),
+  'two types and hop-by-hop names': say(
+    ok(
+      'content-type: application/json\r\ncontent-type: text/html\r\nconnection: content-type, x-request-id\r\ntrailer: a\r\nkeep-alive: timeout=999999\r\ncontent-length: 2',
+      '{}',
+    ),
+  ),
+  'names of the prototype': say(
+    ok('__proto__: x\r\nconstructor: y\r\nhasownproperty: z\r\ncontent-encoding: gzip\r\ncontent-type: application/json\r\ncontent-length: 2', '{}'),
+  ),
+  'a picture without end': endless(ok('content-type: image/png\r\ntransfer-encoding: chunked'), chunk(Buffer.alloc(65536, 0x5a))),
+  'a tagged picture without end': endless(ok('content-type: image/png\r\netag: "abc"\r\ntransfer-encoding: chunked'), chunk(Buffer.alloc(65536, 0x5a))),
+  'JSON without end': endless(ok('content-type: application/json\r\ntransfer-encoding: chunked'), chunk(' '.repeat(65536))),
+  'events without end': endless(ok('content-type: text/event-stream\r\ntransfer-encoding: chunked'), chunk(': x\n\n'.repeat(10_000))),
+  'a tag of 12 KB': say(ok(`content-type: image/png\r\netag: "${'e'.repeat(12_000)}"\r\ncontent-length: 4`, 'PNG!')),
+  'a body that drips': slowly(ok('content-type: image/png\r\ntransfer-encoding: chunked'), '1\r\nz\r\n', 20),
+  'a second answer behind the first': say(
+    `${ok('content-type: application/json\r\ncontent-length: 2', '{}')}${ok('content-type: text/html\r\ncontent-length: 3', 'bad')}`,
+  ),
+  'an error that is a page': say(`HTTP/1.1 500 X\r\ncontent-type: text/html\r\n${EVIL}content-length: 3\r\n\r\n<b>`),
+  'a redirect': say('HTTP/1.1 302 X\r\nlocation: http://evil.test/\r\ncontent-length: 0\r\n\r\n'),
+  'WebSocket frames without end': (socket) => {
+    upgraded(socket)
+    endless('', Buffer.alloc(65536, 0))(socket, '')
+  },
+  'a WebSocket of noise': (socket) => {
+    upgraded(socket)
+    endless('', Buffer.alloc(65536, 0xff))(socket, '')
+  },
+}
+
+/** One call of each kind of answer there is: JSON, a picture that may be kept, a file, nothing, a stream of events, another site's. */
+const CALLS: [method: string, path: string, body?: object][] = [
+  ['POST', '/computer/get_mouse_position'],
+  ['POST', '/computer/screenshot', {}],
+  ['GET', '/fs/read_file?path=/tmp/x'],
+  ['POST', '/computer/click_mouse', { x: 1, y: 1 }],
+  ['GET', '/logs/stream?source=path&path=/tmp/x'],
+  ['GET', `/curl/raw?url=${encodeURIComponent('http://127.0.0.1:1/')}`],
+]
+
+interface Heard {
+  status: number
+  headers: IncomingMessage['headers']
+  body: Buffer
+}
+
+/** What a caller gets who listens for a while; undefined when no answer began. */
+async function call(session: Session, [method, path, body]: (typeof CALLS)[number], listenMs: number): Promise<Heard | undefined> {
+  const request = httpRequest(`${cloud.url}/browsers/${session.session_id}${path}`, {
+    method,
+    agent: false,
+    headers: { authorization: `Bearer ${cloud.key}`, ...(body && { 'content-type': 'application/json' }) },
+  })
+  const timer = setTimeout(() => request.destroy(), listenMs)
+  request.on('error', () => {})
+  request.end(body && JSON.stringify(body))
+  const closed = new Promise((resolve) => request.once('close', resolve))
+  let heard: Heard | undefined
+  request.on('response', (response) => {
+    heard = { status: response.statusCode!, headers: response.headers, body: Buffer.alloc(0) }
+    response.on('error', () => {})
+    response.on('data', (piece: Buffer) => {
+      heard!.body = Buffer.concat([heard!.body, piece])
+      if (heard!.body.length > LISTEN_BYTES) request.destroy()
+    })
+  })
+  await closed
+  clearTimeout(timer)
+  return heard
+}
+
+/** What no answer of an agent may be, to whichever call. */
+function expectHarmless({ status, headers, body }: Heard, path: string): void {
+  const relayed = path.startsWith('/curl/raw')
+  expect(status).toBeGreaterThanOrEqual(200)
+  expect(status).toBeLessThanOrEqual(relayed ? 999 : 599)
+  expect(Object.keys(headers).filter((name) => /^(access-control-|service-worker|x-accel-redirect|clear-site)/.test(name))).toEqual([])
+  expect(headers['x-request-id']).toMatch(/^[a-z0-9]{24}$/)
+  const answered = headers['content-security-policy'] !== undefined
+  if (answered) expect([headers['x-content-type-options'], headers['content-security-policy']]).toEqual(['nosniff', expect.stringContaining('sandbox')])
+  if (relayed) return
+  expect(headers['set-cookie']).toBeUndefined()
+  expect(headers.location).toBeUndefined()
+  expect(headers['content-type'] ?? '').not.toContain('html')
+  // What is ours to say is said in the one shape.
+  if (!answered) expect(() => ErrorModel.parse(JSON.parse(body.toString()))).not.toThrow()
+}
+
+async function othersAreServed(): Promise<void> {
+  const began = performance.now()
+  const heard = await call(other, CALLS[1]!, OTHERS_MS)
+  expect(heard?.status, `another session after ${performance.now() - began} ms`).toBe(200)
+}
+
+describe('an agent that was taken over and answers with', () => {
+  beforeAll(async () => {
+    victim = await cloud.create({ timeout_seconds: 3600 })
+  })
+
+  test.each(Object.entries(ATTACKS))('%s', async (_name, attack) => {
+    hostile.takeOver(victim.session_id, attack)
+    const [before, heldBefore] = [cloud.errors.length, hostile.held()]
+    const heard = await Promise.all([...CALLS.map((one) => call(victim, one, LISTEN_MS)), othersAreServed().then(() => undefined)])
+    CALLS.forEach(([, path], at) => heard[at] && expectHarmless(heard[at], path))
+    // Nobody listens any more, so no exchange goes on.
+    await until('the exchanges to end', OTHERS_MS, () => hostile.held() <= heldBefore, { everyMs: 5 })
+    const socket = new WebSocket(victim.cdp_ws_url)
+    socket.on('error', () => {})
+    setTimeout(() => socket.terminate(), LISTEN_MS)
+    await new Promise((resolve) => socket.once('close', resolve))
+    // A line a call at most (and one of a handshake before, which is given up late): the log is the machine's disk.
+    expect(cloud.errors.length - before).toBeLessThanOrEqual(CALLS.length + 2)
+    hostile.release(victim.session_id)
+    await othersAreServed()
+    expect((await call(victim, CALLS[1]!, OTHERS_MS))?.status).toBe(200)
+  })
+
+  test('anything: good answers with bytes changed, moved, repeated and left out', { timeout: 60_000 }, async () => {
+    const good = [
+      ok('content-type: application/json\r\ncontent-length: 13', '{"x":1,"y":2}'),
+      ok('content-type: image/png\r\netag: "t"\r\ntransfer-encoding: chunked', '4\r\nPNG!\r\n0\r\n\r\n'),
+    ]
+    const token = fc.constantFrom(
+      '\r\n',
+      '\r',
+      '\0',
+      ':',
+      ' ',
+      'HTTP/1.1 ',
+      '101',
+      '103 E\r\n\r\n',
+      'transfer-encoding: chunked\r\n',
+      'content-length: 0\r\n',
+      'connection: upgrade\r\n',
+      '-1',
+      'ffffffff',
+      '\xff',
+    )
+    const change = fc.record({ at: fc.double({ min: 0, max: 1, noNaN: true }), drop: fc.nat(8), insert: fc.option(token, { nil: '' }) })
+    const answer = fc.record({ of: fc.constantFrom(...good), changes: fc.array(change, { minLength: 1, maxLength: 4 }) }).map(({ of, changes }) =>
+      changes.reduce((text, { at, drop, insert }) => {
+        const place = Math.floor(at * text.length)
+        return text.slice(0, place) + insert + text.slice(place + drop)
+      }, of),
+    )
+    await fc.assert(
+      fc.asyncProperty(answer, fc.constantFrom(...CALLS), async (text, one) => {
+        hostile.takeOver(victim.session_id, say(Buffer.from(text, 'latin1')))
+        const heard = await call(victim, one, LISTEN_MS)
+        if (heard) expectHarmless(heard, one[1])
+      }),
+      { numRuns: FUZZ_RUNS, seed, interruptAfterTimeLimit: 40_000, markInterruptAsFailure: true },
+    )
+    hostile.release(victim.session_id)
+    await othersAreServed()
+  })
+
+  test('none of it costs memory that stays', async () => {
+    const before = process.memoryUsage().rss
+    hostile.takeOver(victim.session_id, ATTACKS['a tagged picture without end']!)
+    for (let round = 0; round < 5; round++) await call(victim, CALLS[1]!, 3 * LISTEN_MS)
+    hostile.release(victim.session_id)
+    expect(process.memoryUsage().rss - before).toBeLessThan(GROWTH_BYTES)
+  })
+})
+
+describe('an agent that records', () => {
+  test('and promises bytes that never come is asked at leisure, and its recording ends', { timeout: 60_000 }, async () => {
+    const session = await cloud.create({ timeout_seconds: 3600 })
+    const { replay_id: replay } = (await (await cloud.send('POST', `/browsers/${session.session_id}/replays`, {})).json()) as { replay_id: string }
+    let asked = 0
+    const status = JSON.stringify({ startedAt: 1, durationMs: 1, bytes: 10 ** 15 })
+    hostile.takeOver(session.session_id, (socket, head) => {
+      asked++
+      if (head.includes('/bytes')) socket.end(ok('content-type: application/octet-stream\r\ncontent-length: 0'))
+      else socket.end(ok(`content-type: application/json\r\ncontent-length: ${status.length}`, status))
+    })
+    await new Promise((resolve) => setTimeout(resolve, 3_000))
+    expect(asked).toBeLessThan(40)
+    await cloud.fetch(`/browsers/${session.session_id}`, { method: 'DELETE' })
+    const rows = await cloud.query<{ finished_at: Date | null }>('select finished_at from replays where id = $1', [replay])
+    expect(rows[0]?.finished_at).toBeInstanceOf(Date)
+  })
+
+  test('and sends faster than any screen makes does not fill the disk', { timeout: 60_000 }, async () => {
+    const session = await cloud.create({ timeout_seconds: 3600 })
+    await cloud.send('POST', `/browsers/${session.session_id}/replays`, {})
+    let sent = 0
+    hostile.takeOver(session.session_id, (socket) => {
+      const block = Buffer.alloc(65536)
+      const more = () => {
+        while (!socket.destroyed && socket.write(chunk(block))) sent += block.length
+        if (!socket.destroyed) socket.once('drain', () => setImmediate(more))
+      }
+      socket.write(ok('content-type: application/octet-stream\r\ntransfer-encoding: chunked', '\r\n').slice(0, -2))
+      more()
+    })
+    await new Promise((resolve) => setTimeout(resolve, 5_000))
+    expect(sent).toBeGreaterThan(0)
+    expect(sent).toBeLessThan(200 * 1024 * 1024)
+    await cloud.fetch(`/browsers/${session.session_id}`, { method: 'DELETE' })
+  })
+})

@@ -1,0 +1,91 @@
+// A driver whose agents can be taken over, as a program inside a session may do it: the socket stays, and what answers on it is somebody else.
+import { once } from 'node:events'
+import { createServer, connect, type Socket } from 'node:net'
+import { join } from 'node:path'
+import type { DataPaths } from '../../src/base/paths.ts'
+import type { Driver, Instance } from '../../src/instances/driver.ts'
+import { fakeDriver } from '../../src/instances/fake/fake.ts'
+
+/** What a hostile agent does with a connection once a request's head has come on it. `head` is the request's, as text. */
+export type Attack = (socket: Socket, head: string) => void
+
+export interface Hostile {
+  drive: (paths: DataPaths) => Driver
+  /** From now on requests to the session's agent meet `attack`. */
+  takeOver(id: string, attack: Attack): void
+  /** Gives the agent back. */
+  release(id: string): void
+  /** Connections that an attacker holds open at the moment. */
+  held(): number
+}
+
+/** Wraps the fake driver: each agent is reached through a relay that attackers can take. */
+export function hostileDriver(): Hostile {
+  const attacks = new Map<string, Attack>()
+  const attacked = new Set<Socket>()
+
+  const meet = (id: string, real: string, socket: Socket): void => {
+    socket.on('error', () => socket.destroy())
+    let said = Buffer.alloc(0)
+    const hear = (chunk: Buffer): void => {
+      said = Buffer.concat([said, chunk])
+      if (!said.includes('\r\n\r\n')) return
+      socket.off('data', hear)
+      const attack = attacks.get(id)
+      if (attack) {
+        attacked.add(socket.once('close', () => attacked.delete(socket)).resume())
+        return attack(socket, said.toString('latin1'))
+      }
+      const upstream = connect(real)
+      upstream.on('error', () => socket.destroy()).on('close', () => socket.destroy())
+      socket.on('close', () => upstream.destroy())
+      upstream.write(said)
+      upstream.pipe(socket)
+      // A connection that is used again after the agent was taken is the attacker's, too: he has its descriptor.
+      socket.on('data', (more: Buffer) => {
+        const later = attacks.get(id)
+        const next = more.toString('latin1')
+        if (later && /^[A-Z]+ \//.test(next)) {
+          upstream.unpipe(socket)
+          attacked.add(socket.once('close', () => attacked.delete(socket)))
+          return later(socket, next)
+        }
+        upstream.write(more)
+      })
+    }
+    socket.on('data', hear)
+  }
+
+  async function wrap(instance: Instance, dir: string): Promise<Instance> {
+    const real = (instance.agent as { socketPath: string }).socketPath
+    const sockets = new Set<Socket>()
+    const relay = createServer((socket) => {
+      sockets.add(socket.once('close', () => sockets.delete(socket)))
+      meet(instance.id, real, socket)
+    })
+    const socketPath = join(dir, 'relay.sock')
+    relay.listen(socketPath)
+    await once(relay, 'listening')
+    return {
+      id: instance.id,
+      agent: { socketPath },
+      exited: instance.exited,
+      async [Symbol.asyncDispose]() {
+        attacks.delete(instance.id)
+        for (const socket of sockets) socket.destroy()
+        relay.close()
+        await instance[Symbol.asyncDispose]()
+      },
+    }
+  }
+
+  return {
+    drive(paths) {
+      const inner = fakeDriver(paths)
+      return { ...inner, start: async (spec, signal) => wrap(await inner.start(spec, signal), paths.instance(spec.id)) }
+    },
+    takeOver: (id, attack) => void attacks.set(id, attack),
+    release: (id) => void attacks.delete(id),
+    held: () => attacked.size,
+  }
+}
