@@ -103,6 +103,17 @@ describe('clients of a session', () => {
     deaf.terminate()
   })
 
+  test('are 64 at most: the next is refused with 429, other sessions are not, and one that leaves makes room', async () => {
+    const [session, other] = [await cloud.create(), await cloud.create()]
+    const clients = await Promise.all(Array.from({ length: 64 }, () => connect(session.cdp_ws_url)))
+    expect(await refusal(session.cdp_ws_url)).toMatchObject({ status: 429, code: 'too_many_requests' })
+    expect(await ask(await connect(other.cdp_ws_url), 1)).toEqual({ id: 1, result: {} })
+    clients.pop()!.terminate()
+    const next = await until('room for another', CLOSE_MS, () => connect(session.cdp_ws_url).catch(() => undefined))
+    expect(await ask(next, 2)).toEqual({ id: 2, result: {} })
+    await Promise.all([end(session), end(other)])
+  })
+
   test('who are gone are counted no more', async () => {
     const session = await cloud.create()
     const before = await openSockets()
