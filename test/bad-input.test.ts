@@ -176,7 +176,7 @@ describe('HTTP at its edges', () => {
         `POST http://example.com/browsers/${live.session_id}/computer/screenshot HTTP/1.1\r\nHost: x\r\nConnection: close\r\n${key()}Content-Length: 0\r\n\r\n`,
       expected: [200],
     },
-    { name: 'the target *', raw: () => 'OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n', expected: [404] },
+    { name: 'the target *', raw: () => 'OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n', expected: [404, 405] },
     { name: 'a target without a slash', raw: () => 'GET health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n', expected: [400] },
     { name: 'a tunnel', raw: () => 'CONNECT example.com:443 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n', expected: [undefined, 400, 404, 405] },
     { name: 'an unknown method', raw: () => 'BREW /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n', expected: [400, 404, 405] },

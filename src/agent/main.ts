@@ -2,6 +2,7 @@
 // Its listening socket is standard input: the driver made it outside the sandbox, where nothing in here can replace it.
 import { makeLog } from '../base/log.ts'
 import { displayReady, displaySaid } from './display/xvfb.ts'
+import { guard } from './guard.ts'
 import { LogRing } from './logs/ring.ts'
 import { openSpeakers } from './recording/speakers.ts'
 import { DISPLAY, DISPLAY_LOG, FRAMEBUFFER, PIPE_DIR, type AgentSpec } from './spec.ts'
@@ -98,6 +99,8 @@ async function end(why: string, code: number): Promise<never> {
   connection.close()
   process.exit(code)
 }
+// From here on the agent outlives exceptions; before, one means that it cannot start.
+guard(log, (why) => void end(why, 1))
 process.on('SIGTERM', () => void end('asked to', 0))
 process.on('SIGINT', () => void end('asked to', 0))
 keeper.on('given_up', (detail) => void end(detail, 1))

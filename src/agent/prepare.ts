@@ -8,6 +8,7 @@ await Promise.all([
   import('./display/windows.ts'),
   import('./chromium/keeper.ts'),
   import('./chromium/bidi.ts'),
+  import('./chromium/bidi-mapper.ts'),
   import('./computer/keyboard.ts'),
   import('./computer/grip.ts'),
   import('./display/clipboard.ts'),

@@ -2,11 +2,12 @@
 import { writeFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { ConfigError, readConfig } from '../base/config.ts'
+import { VERSION } from '../base/version.ts'
 
-const program = new Command('cob').description('An open-source browser cloud for AI agents').showHelpAfterError()
+const program = new Command('cob').description('An open-source browser cloud for AI agents').version(VERSION).showHelpAfterError()
 
 program
-  .command('serve', { isDefault: true })
+  .command('serve')
   .description('run the service (settings: docs/settings.md)')
   .action(async () => {
     const { serve } = await import('./serve.ts')
@@ -32,7 +33,9 @@ program
   })
 
 try {
-  await program.parseAsync()
+  // Commander treats a missing command as an error, with help on standard error and exit code 1.
+  if (process.argv.length === 2) program.outputHelp()
+  else await program.parseAsync()
 } catch (error) {
   process.stderr.write(`cob: ${error instanceof ConfigError || !process.env.COB_DEBUG ? (error as Error).message : (error as Error).stack}\n`)
   // What was started has been ended by its owners; a timer or socket that is left must not keep us.

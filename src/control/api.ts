@@ -1,7 +1,5 @@
 // Everything callers can call: the contracts of all groups, and the document made of them.
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { PACKAGE_DIR } from '../base/paths.ts'
+import { VERSION } from '../base/version.ts'
 import { openapi } from '../http/openapi.ts'
 import type { Contract } from '../http/route.ts'
 import { apps } from './apps/contract.ts'
@@ -16,7 +14,6 @@ export const contracts: Contract[] = [browsers, replays, instanceApis, deploymen
 
 /** The OpenAPI document as text; the committed openapi.json is exactly this. */
 export function openapiText(): string {
-  const { version } = JSON.parse(readFileSync(join(PACKAGE_DIR, 'package.json'), 'utf8')) as { version: string }
-  const info = { title: 'Cob', version, description: 'A browser cloud for AI agents. WebSockets (CDP, BiDi) are reached by the URLs in a session.' }
+  const info = { title: 'Cob', version: VERSION, description: 'A browser cloud for AI agents. WebSockets (CDP, BiDi) are reached by the URLs in a session.' }
   return `${JSON.stringify(openapi(info, contracts), null, 2)}\n`
 }

@@ -30,7 +30,6 @@ async function refused(answer: Promise<Response>): Promise<{ status: number; cod
 
 describe('a caller', () => {
   test.each([
-    ['GET', '/'],
     ['GET', '/nothing'],
     ['POST', '/browsers/abc'],
     ['GET', '/browsers/abc/computer/screenshot'],

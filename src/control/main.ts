@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import { setInterval } from 'node:timers/promises'
-import { ConfigError, type Config } from '../base/config.ts'
+import type { Config } from '../base/config.ts'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
 import { dataPaths, type DataPaths } from '../base/paths.ts'
@@ -13,6 +13,7 @@ import { mount } from '../http/mount.ts'
 import { makeServer, sealPaths } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
 import type { Driver } from '../instances/driver.ts'
+import { checkDatabaseUrl } from '../store/database-url.ts'
 import { openDb, type Db, type DbAddress } from '../store/db.ts'
 import { startPostgres } from '../store/embedded.ts'
 import { listenForEvents } from '../store/events.ts'
@@ -39,6 +40,7 @@ import { Runs } from './invocations/runs.ts'
 import { LIVE_PATH, liveLinks } from './live/links.ts'
 import { makeLiveViews } from './live/live.ts'
 import { allowKey, forbidKeys, keyChecker, newKey } from './org/keys.ts'
+import { checkPort, listenProblem } from './port.ts'
 import { replays as replaysContract } from './replays/contract.ts'
 import { replayHandlers } from './replays/handlers.ts'
 import { servePlayer } from './replays/player.ts'
@@ -47,6 +49,7 @@ import { replayTokens } from './replays/tokens.ts'
 import { system } from './system/contract.ts'
 import { serveDocs } from './system/docs.ts'
 import { systemHandlers } from './system/handlers.ts'
+import { serveHome } from './system/home.ts'
 import { makeMetrics } from './system/metrics.ts'
 
 export interface ControlPlane extends AsyncDisposable {
@@ -59,6 +62,7 @@ export interface ControlPlane extends AsyncDisposable {
 /** Starts the service; disposing ends it with its sessions and its Postgres. `drive` makes the driver instead of the one that `config` names. */
 export async function startControlPlane(config: Config, log: Log, signal: AbortSignal, drive = makeDriver): Promise<ControlPlane> {
   await using scope = new AsyncDisposableStack()
+  await checkPort(config)
   const paths = dataPaths(config.dataDir)
   const host = secretFile(paths.hostId, newId).value
   const { db, address } = await openStore(config, paths, host, log, signal, scope)
@@ -161,6 +165,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
   const upgrades = mountUpgrades(app.server, log, { ...sockets.handlers, ...live.handlers }, context.known)
   mount(context, system, systemHandlers({ db, metrics, openSockets: upgrades.open, browsersWork: () => fleet.isWell, openapiText: openapiText() }))
+  serveHome(context)
   serveDocs(app)
   servePlayer(app, replays)
   live.mount(app)
@@ -174,8 +179,8 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     await replays[Symbol.asyncDispose]()
     await app.close()
   })
-  await app.listen({ host: config.host, port: config.port }).catch((error: NodeJS.ErrnoException) => {
-    throw error.code === 'EADDRINUSE' ? new ConfigError('COB_PORT', `${config.port} is in use by another program`) : error
+  await app.listen({ host: config.host, port: config.port }).catch((error: unknown) => {
+    throw listenProblem(config, error)
   })
   listening.resolve((app.server.address() as AddressInfo).port)
   fleet.refill()
@@ -201,6 +206,7 @@ async function openStore(
   signal: AbortSignal,
   scope: AsyncDisposableStack,
 ): Promise<{ db: Db; address: DbAddress }> {
+  if (config.databaseUrl) await checkDatabaseUrl(config.databaseUrl, signal)
   const postgres = config.databaseUrl ? undefined : await startPostgres(paths, log, signal)
   // Until the lock is ours, a Postgres that was running already may be another service's.
   let isOurs = false

@@ -1,69 +1,44 @@
-// WebDriver BiDi on top of the running browser: chromium-bidi's mapper, in the agent instead of in a hidden tab.
-import { BidiMapper } from 'chromium-bidi'
-import { BidiParser } from 'chromium-bidi/out/Default/gen/src/bidiTab/BidiParser.js'
-import { MapperCdpConnection } from 'chromium-bidi/out/Default/gen/src/cdp/CdpConnection.js'
-import { once } from 'node:events'
+// WebDriver BiDi on top of the running browser: one thread with chromium-bidi's mapper for each client. Why a thread: docs/decisions/0044.
+import { Worker } from 'node:worker_threads'
 import { WebSocket } from 'ws'
 import type { Log } from '../../base/log.ts'
-import { within } from '../../base/wait.ts'
+import type { FromMapper, MapperTask } from './bidi-mapper.ts'
 import { CRASHED } from './crashed.ts'
+import type { ChromiumRun } from './process.ts'
 
-const CDP_CONNECT_MS = 10_000
+/** The mapper holds the contexts, realms and requests of all tabs; 10 MB were seen for one tab. Beyond this the thread ends, and its client with it. */
+const MAX_HEAP_MB = 512
+/** A client learns with this code that its mapper failed; the session and its other clients go on. */
+const FAILED = { code: 1011, reason: { reason: 'bidi_failed', message: 'the BiDi mapper ended; connect to the same URL' } }
+const ENDED = { code: 1000, reason: { reason: 'ended' } }
+const CLOSES = { ended: ENDED, crashed: CRASHED, failed: FAILED }
+/** Faults of one mapper that are logged; a page could cause any number. */
+const MAX_FAULTS_LOGGED = 10
 
-interface Command {
-  id: number
-  method: string
-  params: Record<string, unknown>
-}
-
-/** Serves one BiDi client until it leaves or the browser does. Leaving never ends the browser. */
-export async function connectBidi(client: WebSocket, browserUrl: string, log: Log): Promise<void> {
-  const early: string[] = []
-  let onCommand: (text: string) => void = (text) => early.push(text)
-  client.on('message', (data) => onCommand((data as Buffer).toString()))
-  const cdp = new WebSocket(browserUrl, { perMessageDeflate: false, maxPayload: 0 })
-  cdp.on('error', (err) => log.debug({ err }, 'the BiDi mapper lost the browser'))
-  client.on('close', () => cdp.close())
-  cdp.on('close', () => client.close(CRASHED.code, JSON.stringify(CRASHED.reason)))
-  await within('CDP for BiDi', CDP_CONNECT_MS, once(cdp, 'open'))
-
-  const connection = new MapperCdpConnection({
-    setOnMessage: (handler) => void cdp.on('message', (data) => void handler((data as Buffer).toString())),
-    sendMessage: (message) => cdp.send(message),
-    close: () => cdp.close(),
+/** Serves one BiDi client until it leaves, the browser ends, or its mapper fails. Leaving never ends the browser. */
+export function connectBidi(client: WebSocket, { port, browserPath, exited }: Pick<ChromiumRun, 'port' | 'browserPath' | 'exited'>, log: Log): void {
+  const task: MapperTask = { browserUrl: `ws://127.0.0.1:${port}${browserPath}` }
+  const mapper = new Worker(new URL('./bidi-mapper.ts', import.meta.url), { workerData: task, resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB } })
+  let faults = 0
+  const onFault = (fault: unknown) => {
+    if (faults++ < MAX_FAULTS_LOGGED) log.warn({ fault }, 'the BiDi mapper had a fault')
+  }
+  mapper.on('message', (message: FromMapper) => {
+    if (message.kind === 'fault') onFault(message.text)
+    else if (client.readyState !== WebSocket.OPEN) return
+    else if (message.kind === 'send') client.send(message.text)
+    else close(client, message.why)
   })
-  const browser = await connection.createBrowserSession()
-  let handle: (command: Command) => unknown = () => {}
-  const answer = (message: object) => {
-    if (client.readyState === WebSocket.OPEN) client.send(JSON.stringify(message))
-  }
-  const server = await BidiMapper.BidiServer.createAndStart(
-    { setOnMessage: (handler) => void (handle = handler as never), sendMessage: answer, close: () => client.close() },
-    connection,
-    browser,
-    '',
-    new BidiParser(),
-  )
-  onCommand = (text) => {
-    const command = parse(text)
-    if (!command) return answer({ type: 'error', id: null, error: 'invalid argument', message: 'not a BiDi command: an object with id, method and params' })
-    // Ending a BiDi session leaves the browser to whoever else uses it; the mapper leaves this command to its host.
-    if (command.method === 'session.end') {
-      answer({ type: 'success', id: command.id, result: {} })
-      return client.close(1000)
-    }
-    handle(command)
-  }
-  for (const text of early) onCommand(text)
-  client.on('close', () => server.close())
+  mapper.on('error', onFault)
+  mapper.on('exit', () => close(client, 'failed'))
+  client.on('message', (data) => mapper.postMessage((data as Buffer).toString()))
+  client.on('error', (err) => log.debug({ err }, 'a BiDi client broke'))
+  client.on('close', () => void mapper.terminate())
+  void exited.then(() => close(client, 'crashed'))
 }
 
-function parse(text: string): Command | undefined {
-  try {
-    const command = JSON.parse(text) as Command
-    const isCommand = Number.isSafeInteger(command.id) && typeof command.method === 'string' && typeof command.params === 'object' && command.params !== null
-    return isCommand ? command : undefined
-  } catch {
-    return undefined
-  }
+/** Closes the client's WebSocket; the first reason counts. */
+function close(client: WebSocket, why: keyof typeof CLOSES): void {
+  const { code, reason } = CLOSES[why]
+  client.close(code, JSON.stringify(reason))
 }

@@ -34,7 +34,7 @@ export function cdpPipe(input: Writable, output: Readable): CdpPipe {
   const onMessage = (text: string) => {
     const message = JSON.parse(text) as Answer & CdpEvent
     if (message.id === undefined) {
-      for (const listener of listeners) listener(message)
+      for (const listener of listeners) alone(() => listener(message))
       return
     }
     const answer = waiting.get(message.id)
@@ -51,7 +51,8 @@ export function cdpPipe(input: Writable, output: Readable): CdpPipe {
     let from = 0
     for (let to = chunk.indexOf(0); to >= 0; to = chunk.indexOf(0, from)) {
       parts.push(chunk.subarray(from, to))
-      onMessage(Buffer.concat(parts).toString())
+      const text = Buffer.concat(parts).toString()
+      alone(() => onMessage(text))
       parts = []
       from = to + 1
     }
@@ -75,5 +76,16 @@ export function cdpPipe(input: Writable, output: Readable): CdpPipe {
         waiting.delete(id)
       }
     },
+  }
+}
+
+/** Runs `work`; what it throws goes to the top without keeping the messages behind this one from being read. */
+function alone(work: () => void): void {
+  try {
+    work()
+  } catch (error) {
+    queueMicrotask(() => {
+      throw error
+    })
   }
 }

@@ -34,15 +34,10 @@ export function sockets(keeper: Browser, log: Log): Record<string, UpgradeHandle
       await splice(socket, upstream.socket, upstream.head, () => CRASHED)
     },
     '/session/bidi': async ({ request, socket, head }) => {
-      const { port, browserPath } = await keeper.run()
-      // The mapper is 2 MB of code that most sessions never use.
+      const run = await keeper.run()
+      // Most sessions never speak BiDi.
       const { connectBidi } = await import('../chromium/bidi.ts')
-      bidi.handleUpgrade(request, socket, head, (client) => {
-        connectBidi(client, `ws://127.0.0.1:${port}${browserPath}`, log).catch((err: unknown) => {
-          log.warn({ err }, 'a BiDi session broke')
-          client.close(1011)
-        })
-      })
+      bidi.handleUpgrade(request, socket, head, (client) => connectBidi(client, run, log))
     },
   }
 }

@@ -27,6 +27,32 @@ test('/status says without a key how every part is', async () => {
   })
 })
 
+describe('GET /', () => {
+  test('is a page for browsers: what this is, that a key is needed, where docs and status are', async () => {
+    const response = await fetch(`${cloud.url}/`, { headers: { accept: 'text/html,application/xhtml+xml;q=0.9,*/*;q=0.8' } })
+    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
+    expect(response.headers.get('content-security-policy')).toMatch(/default-src 'none'.*frame-ancestors 'none'/)
+    expect([response.headers.get('x-content-type-options'), response.headers.get('vary')]).toEqual(['nosniff', 'accept'])
+    const page = await response.text()
+    expect(page).toMatch(/browser cloud.*API key/s)
+    const links = [...page.matchAll(/<a href="([^"]+)"/g)].map(([, path]) => path!)
+    expect(links).toEqual(expect.arrayContaining(['/docs', '/status']))
+    for (const link of links) expect((await withoutKey(link)).status).toBe(200)
+  })
+
+  test.each(['*/*', 'application/json', ''])('is text for those who do not ask for a page: Accept "%s"', async (accept) => {
+    const response = await fetch(`${cloud.url}/`, { headers: { accept } })
+    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/plain; charset=utf-8'])
+    expect(await response.text()).toMatch(new RegExp(`^Cob .*API key.*${cloud.url}/docs.*${cloud.url}/status`, 's'))
+  })
+
+  test('answers HEAD with the head alone, and other methods with 405', async () => {
+    const response = await fetch(`${cloud.url}/`, { method: 'HEAD', headers: { accept: 'text/html' } })
+    expect([response.status, response.headers.get('content-type'), await response.text()]).toEqual([200, 'text/html; charset=utf-8', ''])
+    expect((await fetch(`${cloud.url}/`, { method: 'POST' })).status).toBe(405)
+  })
+})
+
 describe('/metrics', () => {
   const figures = async () => (await cloud.fetch('/metrics')).text()
 

@@ -1,0 +1,99 @@
+// chromium-bidi's mapper for one BiDi client: the program of a thread that bidi.ts starts. Its faults end with the thread.
+import { BidiMapper } from 'chromium-bidi'
+import { BidiParser } from 'chromium-bidi/out/Default/gen/src/bidiTab/BidiParser.js'
+import { MapperCdpConnection } from 'chromium-bidi/out/Default/gen/src/cdp/CdpConnection.js'
+import { once } from 'node:events'
+import { parentPort, workerData } from 'node:worker_threads'
+import { WebSocket } from 'ws'
+import { within } from '../../base/wait.ts'
+import { mendMapper } from './bidi-mends.ts'
+import { makeNewSession, type Command } from './bidi-session.ts'
+
+/** What the thread is started with. */
+export interface MapperTask {
+  /** Chromium's own WebSocket. */
+  browserUrl: string
+}
+
+/** What the thread tells the agent. */
+export type FromMapper = { kind: 'send'; text: string } | { kind: 'end'; why: 'ended' | 'crashed' | 'failed' } | { kind: 'fault'; text: string }
+
+const CDP_CONNECT_MS = 10_000
+
+const agent = parentPort
+// Also loaded by prepare.ts, which only wants the code compiled.
+if (agent && typeof workerData?.browserUrl === 'string') await serve(workerData as MapperTask)
+
+async function serve({ browserUrl }: MapperTask): Promise<void> {
+  const tell = (message: FromMapper) => agent!.postMessage(message)
+  const fault = (error: unknown) => tell({ kind: 'fault', text: (error as Error | undefined)?.stack ?? String(error) })
+  // The mapper is written for a page, where an exception in one event's listener leaves the next event alone. Chromedriver runs it so.
+  process.on('uncaughtException', fault)
+  process.on('unhandledRejection', fault)
+
+  // What is thrown inside a WebSocket's own reader would stop the reader for good.
+  const attempt = (work: () => void) => {
+    try {
+      work()
+    } catch (error) {
+      fault(error)
+    }
+  }
+  mendMapper(fault)
+
+  const early: string[] = []
+  let onCommand = (text: string): void => void early.push(text)
+  agent!.on('message', (text: string) => onCommand(text))
+  const cdp = new WebSocket(browserUrl, { perMessageDeflate: false, maxPayload: 0 })
+  cdp.on('error', fault)
+  try {
+    await within('CDP for BiDi', CDP_CONNECT_MS, once(cdp, 'open'))
+    cdp.on('close', () => tell({ kind: 'end', why: 'crashed' }))
+    const connection = new MapperCdpConnection({
+      setOnMessage: (handler) => void cdp.on('message', (data) => attempt(() => void handler((data as Buffer).toString()))),
+      sendMessage: (message) => cdp.send(message),
+      close: () => cdp.close(),
+    })
+    const browser = await connection.createBrowserSession()
+    const newSession = makeNewSession(await browser.sendCommand('Browser.getVersion'))
+    let handle: (command: Command) => unknown = () => {}
+    const answer = (message: object) => tell({ kind: 'send', text: JSON.stringify(message) })
+    await BidiMapper.BidiServer.createAndStart(
+      {
+        setOnMessage: (handler) => void (handle = handler as never),
+        sendMessage: (message) => answer(newSession.answered(message)),
+        close: () => tell({ kind: 'end', why: 'ended' }),
+      },
+      connection,
+      browser,
+      '',
+      new BidiParser(),
+    )
+    onCommand = (text) => {
+      const command = parse(text)
+      if (!command) return answer({ type: 'error', id: null, error: 'invalid argument', message: 'not a BiDi command: an object with id, method and params' })
+      // Ending a BiDi session leaves the browser to whoever else uses it; the mapper leaves this command to its host.
+      if (command.method === 'session.end') {
+        answer({ type: 'success', id: command.id, result: {} })
+        return tell({ kind: 'end', why: 'ended' })
+      }
+      const refusal = newSession.asked(command)
+      if (refusal) return answer({ type: 'error', id: command.id, ...refusal })
+      handle(command)
+    }
+    for (const text of early) onCommand(text)
+  } catch (error) {
+    fault(error)
+    tell({ kind: 'end', why: 'failed' })
+  }
+}
+
+function parse(text: string): Command | undefined {
+  try {
+    const command = JSON.parse(text) as Command
+    const isCommand = Number.isSafeInteger(command.id) && typeof command.method === 'string' && typeof command.params === 'object' && command.params !== null
+    return isCommand ? command : undefined
+  } catch {
+    return undefined
+  }
+}

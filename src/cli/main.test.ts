@@ -1,0 +1,75 @@
+// The command itself, run as people run it.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { expect, onTestFinished, test } from 'vitest'
+import { PACKAGE_DIR } from '../base/paths.ts'
+import { VERSION } from '../base/version.ts'
+
+/** Longer than any of these commands takes on a busy machine; a service that starts by mistake is ended by it. */
+const RUN_MS = 20_000
+
+async function cob(args: string[], env: Record<string, string> = {}): Promise<{ code: number | null; out: string; err: string }> {
+  const child = spawn(join(PACKAGE_DIR, 'bin/cob'), args, { env: { PATH: process.env.PATH, ...env }, stdio: ['ignore', 'pipe', 'pipe'], timeout: RUN_MS })
+  const [out, err] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'exit')])
+  return { code: child.exitCode, out, err }
+}
+
+/** A data directory that does not exist yet. */
+function newDataDir(): string {
+  const dir = mkdtempSync(join(tmpdir(), 'cob-cli-'))
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }))
+  return join(dir, 'data')
+}
+
+test('cob alone prints its help and starts nothing', async () => {
+  const data = newDataDir()
+  const { code, out, err } = await cob([], { COB_DATA_DIR: data, COB_DRIVER: 'fake', COB_PORT: '0' })
+  expect([code, err]).toEqual([0, ''])
+  expect(out).toMatch(/^Usage: cob .*serve .*doctor /s)
+  expect(existsSync(data)).toBe(false)
+})
+
+test('cob --version prints the version alone', async () => {
+  expect(await cob(['--version'])).toEqual({ code: 0, out: `${VERSION}\n`, err: '' })
+})
+
+test('a command that there is not is an error that names it', async () => {
+  const { code, err } = await cob(['sevre'])
+  expect([code, err]).toEqual([1, expect.stringContaining("unknown command 'sevre'")])
+})
+
+test('a port in use is told before a database is made, with the setting that changes it', async () => {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => void server.close())
+  const { port } = server.address() as AddressInfo
+  const data = newDataDir()
+  expect(await cob(['serve'], { COB_DATA_DIR: data, COB_DRIVER: 'fake', COB_PORT: String(port) })).toEqual({
+    code: 1,
+    out: '',
+    err: `cob: COB_PORT: port ${port} on 127.0.0.1 is in use by another program: stop that program, or set COB_PORT to another port\n`,
+  })
+  expect(existsSync(data)).toBe(false)
+})
+
+test('an address that is not of this machine is told by its setting', async () => {
+  const { code, err } = await cob(['serve'], { COB_DATA_DIR: newDataDir(), COB_DRIVER: 'fake', COB_HOST: '192.0.2.1' })
+  expect([code, err]).toEqual([1, expect.stringMatching(/^cob: COB_HOST: 192\.0\.2\.1 is not an address of this machine.*\n$/)])
+})
+
+test.each([
+  ['postgres://ann:hush%40hush@127.0.0.1:1/shop', 'Postgres at 127.0.0.1:1 does not accept connections'],
+  ['postgres://ann:hush%40hush@[::1]:1/shop', 'Postgres at [::1]:1 does not accept connections'],
+  ['postgres://ann:hush%40hush@/shop?host=/nowhere', 'Postgres at /nowhere/.s.PGSQL.5432 does not accept connections'],
+  ['postgres://ann:hush@hush@127.0.0.1:99999/shop', 'is not the address of a Postgres'],
+])('a DATABASE_URL that cannot be used is told in one line, without its password: %s', async (url, problem) => {
+  const { code, out, err } = await cob(['serve'], { COB_DATA_DIR: newDataDir(), COB_DRIVER: 'fake', COB_PORT: '0', DATABASE_URL: url })
+  expect([code, out]).toEqual([1, ''])
+  expect(err.split('\n')).toEqual([expect.stringContaining(`cob: DATABASE_URL: ${problem}`), ''])
+  expect(err).not.toContain('hush')
+})

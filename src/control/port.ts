@@ -1,0 +1,42 @@
+// The port of the service: whether it can be had, and what to say when it cannot.
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { ConfigError } from '../base/config.ts'
+
+interface Listen {
+  host: string
+  port: number
+}
+
+/**
+ * Takes the port for a moment. The service listens last, after its database has been made; a port in use is told before.
+ * @throws ConfigError naming the setting to change
+ */
+export async function checkPort({ host, port }: Listen): Promise<void> {
+  const server = createServer()
+  try {
+    server.listen({ host, port })
+    await once(server, 'listening')
+  } catch (error) {
+    throw listenProblem({ host, port }, error)
+  }
+  server.close()
+  await once(server, 'close')
+}
+
+/** Why the service cannot listen there, in the words of its settings. */
+export function listenProblem({ host, port }: Listen, error: unknown): Error {
+  switch ((error as NodeJS.ErrnoException).code) {
+    case 'EADDRINUSE':
+      return new ConfigError('COB_PORT', `port ${port} on ${host} is in use by another program: stop that program, or set COB_PORT to another port`)
+    case 'EACCES':
+      return new ConfigError('COB_PORT', `this user may not listen on port ${port}: set COB_PORT to a port from 1024 on`)
+    case 'EADDRNOTAVAIL':
+    case 'EAI_AGAIN':
+    case 'EINVAL':
+    case 'ENOTFOUND':
+      return new ConfigError('COB_HOST', `${host} is not an address of this machine: set COB_HOST to one, for example 127.0.0.1 or 0.0.0.0`)
+    default:
+      return error as Error
+  }
+}

@@ -1,0 +1,47 @@
+// DATABASE_URL: whether the Postgres that it names lets us in. Asked once, when the service starts.
+import pg from 'pg'
+import { ConfigError } from '../base/config.ts'
+import { within } from '../base/wait.ts'
+
+const CONNECT_MS = 10_000
+
+/**
+ * Connects once. Messages name the host and the port, never the password or the whole string.
+ * @throws ConfigError saying what is wrong with the address or with the Postgres at it
+ */
+export async function checkDatabaseUrl(connectionString: string, signal: AbortSignal): Promise<void> {
+  const client = clientFor(connectionString)
+  client.on('error', () => {}) // the connect below rejects as well
+  try {
+    await within('the database', CONNECT_MS + 1_000, client.connect(), signal)
+  } catch (error) {
+    signal.throwIfAborted()
+    throw new ConfigError('DATABASE_URL', `Postgres at ${place(client)} ${problem(error, client)}`)
+  } finally {
+    // Not awaited: the goodbye to a server that does not answer takes as long as it likes.
+    void client.end().catch(() => {})
+  }
+}
+
+function clientFor(connectionString: string): pg.Client {
+  try {
+    if (/^(postgres(ql)?:\/\/|socket:|\/)/.test(connectionString)) return new pg.Client({ connectionString, connectionTimeoutMillis: CONNECT_MS })
+  } catch {} // its error would quote the password
+  throw new ConfigError('DATABASE_URL', 'is not the address of a Postgres: it must look like postgres://user:password@host:5432/database')
+}
+
+function place({ host, port }: pg.Client): string {
+  if (host.startsWith('/')) return `${host}/.s.PGSQL.${port}`
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`
+}
+
+function problem(error: unknown, { user, database }: pg.Client): string {
+  // A host with several addresses fails with one error for each of them.
+  const { code = '', message } = (error instanceof AggregateError ? error.errors[0] : error) as { code?: string; message: string }
+  if (code === 'ECONNREFUSED' || code === 'ENOENT') return 'does not accept connections: is it running, and is this its address?'
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'has an unknown host name'
+  if (code.startsWith('28')) return `refuses the user "${user ?? ''}": ${message}`
+  if (code === '3D000') return `has no database "${database ?? ''}": create it, or name another`
+  if (/timeout|within/i.test(message)) return `did not answer within ${CONNECT_MS / 1000} s`
+  return `cannot be used: ${message}`
+}
