@@ -14,11 +14,26 @@ const DEVICE = 'eth0'
 /** The name under which the host's loopback is reachable when the operator allows it. */
 export const HOST_ALIAS = 'host.cob.internal'
 
+/**
+ * Shell lines that end duplicate address detection. The kernel checks each new IPv6 address for a second or two, and its end
+ * would come while Chromium runs, which then fails every request in flight with ERR_NETWORK_CHANGED. The network has no
+ * neighbour who could own the same address, so each address is set again without the check. One round is the rule.
+ */
+const SETTLE = [
+  'round=0',
+  `while tentative=$(ip -6 -oneline address show dev ${DEVICE} tentative) && [ -n "$tentative" ]; do`,
+  '  [ $((round += 1)) -le 20 ] || exit 72',
+  '  printf "%s\\n" "$tentative" | while read -r _ _ _ address _; do',
+  `    printf 'address del %s dev ${DEVICE}\naddress add %s dev ${DEVICE} nodad\n' "$address" "$address"`,
+  '  done | ip -6 -batch - || exit 72',
+  'done',
+].join('\n')
+
 export interface NetworkPlan {
   /** Command before bwrap; empty when the host has no network to share. */
   pasta: string[]
-  /** Shell lines inside the new network, before the sandbox closes. */
-  routes: string
+  /** Shell lines inside the new network, before the sandbox closes: what is closed, and nothing that changes by itself later. */
+  setup: string
   resolvConf: string
   hosts: string
 }
@@ -41,6 +56,8 @@ export function planNetwork(allowHostLoopback: boolean, ports: readonly number[]
     '--quiet',
     '--ns-ifname',
     DEVICE,
+    // The addresses are set by now; an advertisement would set others later.
+    '--no-ra',
     '-t',
     'none',
     '-u',
@@ -62,7 +79,7 @@ export function planNetwork(allowHostLoopback: boolean, ports: readonly number[]
   )
   return {
     pasta: v4 || v6 ? pasta : [],
-    routes: `printf '%s\\n' ${closed.map((range) => `'route replace local ${range} dev ${DEVICE}'`).join(' ')} | ip -batch - || exit 71`,
+    setup: `${SETTLE}\nprintf '%s\\n' ${closed.map((range) => `'route replace local ${range} dev ${DEVICE}'`).join(' ')} | ip -batch - || exit 71`,
     resolvConf: (nameservers.length > 0 ? nameservers : [DNS_FORWARD]).map((address) => `nameserver ${address}\n`).join(''),
     hosts: `${hosts.join('\n')}\n`,
   }

@@ -108,9 +108,15 @@ export const ownCode = (seen: Command['seen'], cacheIsWritable: boolean): string
   CACHE_DIR,
 ]
 
+/**
+ * pasta makes a process namespace and leaves the host's /proc in place. bwrap looks for its child there by the number that the
+ * child has in the new namespace, and fails when the host has no process of that number.
+ */
+const OWN_PROC = 'exec unshare --mount-proc -- "$@"'
+
 /** Enters the network, closes what is to be closed, does `before` (a shell line), and then closes the sandbox. */
 export function enclosed(network: NetworkPlan, before: string, bwrap: string[]): string[] {
-  const inside = ['ulimit -c 0', ...(network.pasta.length > 0 ? [network.routes] : []), before, 'exec "$@"'].join('\n')
+  const inside = ['ulimit -c 0', ...(network.pasta.length > 0 ? [network.setup, before, OWN_PROC] : [before, 'exec "$@"'])].join('\n')
   return [...network.pasta, '/bin/sh', '-c', inside, 'sh', ...bwrap]
 }
 

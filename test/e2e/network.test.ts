@@ -1,0 +1,48 @@
+// The network of a sandbox: it is complete before anything in the sandbox starts, and stays as it is.
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+import { asUser } from '../../src/base/unprivileged.ts'
+import { instanceUser } from '../../src/base/user.ts'
+import { planNetwork } from '../../src/instances/local/network.ts'
+import { enclosed } from '../../src/instances/local/sandbox.ts'
+import { startCloud } from '../support/cloud.ts'
+import { runInside } from '../support/inside.ts'
+import { servePages } from '../support/pages.ts'
+import { openSession } from '../support/session.ts'
+
+const run = promisify(execFile)
+
+/** Duplicate address detection ends 2 s after it began, and router advertisements come within 1 s. */
+const WATCHED_SECONDS = 4
+
+test('from the moment at which a sandbox is entered, no address, link or route of its network changes', async () => {
+  const watch = ['/bin/sh', '-c', `timeout ${WATCHED_SECONDS} ip -oneline monitor link address route; echo --; ip -oneline address show dev eth0`]
+  const { file, args } = asUser(instanceUser('watched'), {}, () => enclosed(planNetwork(false), ':', watch))
+  const { stdout } = await run(file, args, { timeout: 60_000 })
+  const [changes, addresses] = stdout.split('--\n')
+  expect(changes).toBe('')
+  expect(addresses).toMatch(/^\d+: eth0 +inet/m)
+  expect(addresses).not.toContain('tentative')
+})
+
+test('a sandbox starts whatever the numbers of its processes are on the host', async () => {
+  const isFree = (pid: number) => [1, 2, 3, 4, 5].every((after) => !existsSync(`/proc/${pid + after}`))
+  const last = Array.from({ length: 20_000 }, (_, index) => 10_000 + index).find(isFree)!
+  const before = `echo ${last} >/proc/sys/kernel/ns_last_pid || exit 73`
+  const bwrap = ['bwrap', '--unshare-user', '--unshare-pid', '--ro-bind', '/usr', '/usr', '--symlink', 'usr/lib', '/lib', '--symlink', 'usr/lib64', '/lib64']
+  const { file, args } = asUser(instanceUser('numbered'), {}, () => enclosed(planNetwork(false), before, [...bwrap, '/usr/bin/echo', 'started']))
+  expect((await run(file, args, { timeout: 60_000 })).stdout).toBe('started\n')
+})
+
+test('the first navigation of a browser that was not warm succeeds, and its network does not change', async () => {
+  await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  await using pages = await servePages()
+  for (let count = 0; count < 2; count++) {
+    await using session = await openSession(cloud, { timeout_seconds: 60, headless: true })
+    const changes = runInside(cloud, session.id, 'timeout 3 ip -oneline monitor link address route; true')
+    for (const page of ['first', 'second', 'third']) await session.page.goto(pages.url(page))
+    expect((await changes).output).toBe('')
+  }
+})
