@@ -5,7 +5,8 @@ import { DISPLAY_LOG, DISPLAY_SOCKET, FRAMEBUFFER_DIR, xvfbCommand, type AgentSp
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import { asUser, type Command } from '../../base/unprivileged.ts'
 import type { User } from '../../base/user.ts'
-import { SHARED_ETC } from './guest-etc.ts'
+import { FILTER, SHARED_ETC } from './guest-etc.ts'
+import { unreadableLoader } from './loader.ts'
 import type { NetworkPlan } from './network.ts'
 
 export interface SandboxPlan {
@@ -29,16 +30,24 @@ export const AGENT_ENTRY = 'agent/main.ts'
 /** Where the compiled code lies inside. */
 export const CACHE_DIR = '/opt/cob-cache'
 
-/** V8's young generation: the agent makes little garbage, and 16 MB of it for each session add up. */
+/** Node inside. */
+export const NODE_PATH = '/opt/node/node'
+
+/** V8's young generation: agents and runners make little garbage, and 16 MB of it for each session add up. */
 const SEMI_SPACE_MB = 1
 
 /** The uid and gid of user `kernel` inside; users of the original rely on the name and on /home/kernel. */
 const GUEST_ID = '1000'
 
+/** Files of /proc that tell of the machine and its keys, and that nothing inside needs. */
+const CLOSED_PROC = ['keys', 'key-users', 'cmdline', 'timer_list', 'sched_debug'].filter((name) => existsSync(`/proc/${name}`))
+
+/** The number of keyctl(2) by processor. */
+export const KEYCTL: Record<string, number> = { x64: 250, arm64: 219 }
+
 /** What every sandbox here begins with: users, processes, IPC and names of its own, no capability, a system that is read-only, an /etc of its own. */
 export function closedRoot(etc: string, etcFiles: readonly string[], network: NetworkPlan): string[] {
   return [
-    'bwrap',
     '--unshare-user',
     '--unshare-pid',
     '--unshare-ipc',
@@ -65,6 +74,7 @@ export function closedRoot(etc: string, etcFiles: readonly string[], network: Ne
     ...SHARED_ETC.flatMap((name) => ['--ro-bind-try', `/etc/${name}`, `/etc/${name}`]),
     '--proc',
     '/proc',
+    ...CLOSED_PROC.flatMap((name) => ['--ro-bind', '/dev/null', `/proc/${name}`]),
     '--dev',
     '/dev',
     '--perms',
@@ -108,10 +118,25 @@ export const ownCode = (seen: Command['seen'], cacheIsWritable: boolean): string
   CACHE_DIR,
 ]
 
-/** Enters the network, closes what is to be closed, does `before` (a shell line), and then closes the sandbox. */
-export function enclosed(network: NetworkPlan, before: string, bwrap: string[]): string[] {
+/**
+ * Enters the network, closes what is to be closed, does `before` (a shell line), leaves behind what is not to be inherited
+ * (enclose.pl), and then closes the sandbox around `program`: a line for a shell and its arguments, with the listening socket as
+ * standard input. `etc` is the folder of writeGuestEtc.
+ */
+export function enclosed({ code, etc }: Command['seen'], network: NetworkPlan, before: string, options: string[], program: string[]): string[] {
   const inside = ['ulimit -c 0', ...(network.pasta.length > 0 ? [network.routes] : []), before, 'exec "$@"'].join('\n')
-  return [...network.pasta, '/bin/sh', '-c', inside, 'sh', ...bwrap]
+  // The name stands here for those who look for what a killed service has started (processesUsing).
+  const enclose = ['perl', `${code}/src/instances/local/enclose.pl`, 'bwrap', String(KEYCTL[process.arch] ?? -1), `${etc}/${FILTER}`, String(options.length)]
+  return [...network.pasta, '/bin/sh', '-c', inside, 'sh', ...enclose, ...options, ...program]
+}
+
+/** Node inside, for a program of ours. It ignores SIGUSR1, by which every process of the same user could open its debugger. */
+const NODE = [NODE_PATH, '--disable-sigusr1', '--disable-warning=ExperimentalWarning', `--max-semi-space-size=${SEMI_SPACE_MB}`]
+
+/** The same, closed to other processes of its user (loader.ts). `cache` is the folder of the compiled code on the host. */
+export function closedNode(cache: string): string[] {
+  const loader = unreadableLoader(cache)
+  return loader === undefined ? NODE : [`${CACHE_DIR}/${loader}`, '--argv0', NODE_PATH, ...NODE]
 }
 
 export const setEnvironment = (variables: Record<string, string>): string[] => [
@@ -130,7 +155,7 @@ export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cac
     user,
     folders,
     (seen) => {
-      const bwrap = [
+      const options = [
         ...closedRoot(seen.etc!, etcFiles, network),
         '--tmpfs',
         '/etc/chromium/policies',
@@ -154,18 +179,14 @@ export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cac
         '--chdir',
         '/home/kernel',
         ...setEnvironment(environment(spec)),
-        // The display starts beside the agent and becomes its child, for the shell becomes the agent.
-        '--',
-        '/bin/sh',
-        '-c',
+      ]
+      // The display starts beside the agent and becomes its child, for the shell becomes the agent.
+      const program = [
         `${entry === AGENT_ENTRY ? `${xvfbCommand(spec.maxScreen).join(' ')} </dev/null >>${DISPLAY_LOG} 2>&1 & ` : ''}exec "$@"`,
-        'sh',
-        '/opt/node/node',
-        '--disable-warning=ExperimentalWarning',
-        `--max-semi-space-size=${SEMI_SPACE_MB}`,
+        ...(entry === AGENT_ENTRY ? closedNode(cache.dir) : NODE),
         `/opt/cob/src/${entry}`,
       ]
-      return enclosed(network, ':', bwrap)
+      return enclosed(seen, network, ':', options, program)
     },
     groups,
   )
