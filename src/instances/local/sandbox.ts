@@ -8,10 +8,11 @@ import type { User } from '../../base/user.ts'
 import { FILTER, SHARED_ETC } from './guest-etc.ts'
 import { unreadableLoader } from './loader.ts'
 import type { NetworkPlan } from './network.ts'
+import { HOST_LOCAL, placesInside } from './places.ts'
 
 export interface SandboxPlan {
   spec: AgentSpec
-  /** The instance's folder on the host, with `home` and `etc` inside. */
+  /** The instance's folder on the host, with `home`, `etc` and `places` (places.ts) inside. */
   dir: string
   etcFiles: string[]
   network: NetworkPlan
@@ -150,7 +151,9 @@ export const setEnvironment = (variables: Record<string, string>): string[] => [
  * User namespaces stay possible inside, because Chromium's own sandbox is made of them.
  */
 export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cache, entry }: SandboxPlan): Command {
-  const folders = { code: PACKAGE_DIR, node: dirname(process.execPath), home: join(dir, 'home'), etc: join(dir, 'etc'), cache: cache.dir }
+  // A run that only compiles the agent's code has no session's places.
+  const places: Record<string, string> = entry === AGENT_ENTRY ? { places: join(dir, 'places') } : {}
+  const folders = { code: PACKAGE_DIR, node: dirname(process.execPath), home: join(dir, 'home'), etc: join(dir, 'etc'), cache: cache.dir, ...places }
   return asUser(
     user,
     folders,
@@ -167,6 +170,7 @@ export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cac
         '1777',
         '--dir',
         dirname(DISPLAY_SOCKET),
+        ...(seen.places === undefined ? [] : placesInside(seen.places)),
         '--ro-bind-try',
         '/var/cache/fontconfig',
         '/var/cache/fontconfig',
@@ -196,7 +200,8 @@ const environment = (spec: AgentSpec): Record<string, string> => ({
   HOME: '/home/kernel',
   USER: 'kernel',
   LANG: 'C.UTF-8',
-  PATH: '/usr/local/bin:/usr/bin:/bin:/opt/node',
+  // The agent's own programs are the machine's: what a session puts into its /usr/local is for the programs that it runs (spec.ts).
+  PATH: `${HOST_LOCAL}/bin:/usr/bin:/bin:/opt/node`,
   TMPDIR: '/tmp',
   XDG_RUNTIME_DIR: '/run/cob',
   NODE_COMPILE_CACHE: CACHE_DIR,
