@@ -1,5 +1,6 @@
 // The process inside an instance: starts Chromium on the display, serves the tools, and ends everything when it ends.
 // Its listening socket is standard input: the driver made it outside the sandbox, where nothing in here can replace it.
+import '../base/own-program.ts'
 import { makeLog } from '../base/log.ts'
 import { displayReady, displaySaid } from './display/xvfb.ts'
 import { guard } from './guard.ts'

@@ -20,6 +20,9 @@ export interface MaxScreen {
   height: number
 }
 
+/** The PATH of programs that callers run: the agent's own, with the session's /usr/local in place of the machine's. */
+export const programPath = (own = ''): string => own.replace('/opt/local/bin', '/usr/local/bin')
+
 export const DISPLAY = ':0'
 export const DISPLAY_SOCKET = '/tmp/.X11-unix/X0'
 /** A folder in memory. */

@@ -4,7 +4,9 @@ import { delimiter, join } from 'node:path'
 import type { Config } from '../base/config.ts'
 import { isRoot, serviceUser } from '../base/user.ts'
 import { findLimits } from '../instances/local/limits.ts'
+import { interpreterOf } from '../instances/local/loader.ts'
 import { planNetwork } from '../instances/local/network.ts'
+import { systemCallFilter } from '../instances/local/system-calls.ts'
 
 interface Check {
   name: string
@@ -23,6 +25,7 @@ export function doctor(config: Config): number {
     program('xkbcomp', 'x11-xkb-utils'),
     program('ip', 'iproute2'),
     program('setpriv', 'util-linux'),
+    program('perl', 'perl-base'),
     {
       name: 'Chromium',
       problem: existsSync(config.chromium) ? undefined : `${config.chromium} is not there (apt-get install chromium, or set COB_CHROMIUM)`,
@@ -35,6 +38,8 @@ export function doctor(config: Config): number {
     program('python3', 'python3 python3-venv', 'apps in Python'),
     { name: '/dev/net/tun', problem: tun(), fatal: true },
     { name: 'user namespaces', problem: userNamespaces(), fatal: true },
+    { name: 'system call filter', problem: filter(), fatal: false },
+    { name: 'closed agents', problem: closedAgents(), fatal: false },
     { name: 'service user', problem: attempt(() => void serviceUser()), fatal: true },
     { name: 'network', problem: planNetwork(false).pasta.length > 0 ? undefined : 'this machine has no default route; browsers get no network', fatal: false },
     { name: 'limits', problem: findLimits('doctor').finding, fatal: false },
@@ -68,6 +73,18 @@ function userNamespaces(): string | undefined {
   if (read('/proc/sys/kernel/apparmor_restrict_unprivileged_userns') === '1')
     return 'AppArmor restricts them (sysctl kernel.apparmor_restrict_unprivileged_userns=0)'
   return undefined
+}
+
+const filter = (): string | undefined =>
+  systemCallFilter() ? undefined : `there is none for this processor (${process.arch}); sessions may make every system call that an ordinary user may`
+
+// With 1 every process can be looked into by its own user, whatever its program (proc_sys_fs(5)).
+function closedAgents(): string | undefined {
+  if (interpreterOf(process.execPath) === undefined) return 'this Node is linked statically, so programs of a session can take over its agent'
+  return attempt(() => {
+    if (readFileSync('/proc/sys/fs/suid_dumpable', 'utf8').trim() === '1')
+      throw new Error('programs of a session can take over its agent (sysctl fs.suid_dumpable=0)')
+  })
 }
 
 const attempt = (work: () => void): string | undefined => {

@@ -8,17 +8,15 @@ export const RUN_FDS = { output: 5, reports: 7, task: 8 } as const
 /** Where Node and our code are in the sandbox. */
 export interface RunnerPrograms {
   node: string
+  /** The command line of Node for the runner itself, without the script. */
+  own: readonly string[]
   /** The folder of this file. */
   runner: string
 }
-const PROGRAMS: RunnerPrograms = { node: '/opt/node/node', runner: '/opt/cob/src/runner' }
-
-/** V8's young generation, as for agents: the runner makes little garbage. */
-const NODE_OPTIONS = '--disable-warning=ExperimentalWarning --max-semi-space-size=1'
 
 /** The script for `/bin/sh -c`; its standard input is the listening socket. The folder of the spec must be writable. */
-export function runnerScript(kind: 'build' | 'run', paths: RunnerPaths = RUNNER_PATHS, programs: RunnerPrograms = PROGRAMS): string {
-  const supervisor = `exec ${programs.node} ${NODE_OPTIONS} ${programs.runner}/main.ts`
+export function runnerScript(kind: 'build' | 'run', programs: RunnerPrograms, paths: RunnerPaths = RUNNER_PATHS): string {
+  const supervisor = `exec ${programs.own.join(' ')} ${programs.runner}/main.ts`
   return kind === 'build' ? supervisor : `${startLoader(paths, programs)}\n${supervisor}`
 }
 

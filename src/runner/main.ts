@@ -1,5 +1,6 @@
 // The runner: the process in an app's sandbox that answers for it. It builds the app, or watches over one run of it.
 // For a run every import here is waited for; what only builds need is loaded by them.
+import '../base/own-program.ts'
 import { readFileSync } from 'node:fs'
 import type { RunnerSpec } from './contract.ts'
 import { Events } from './events.ts'

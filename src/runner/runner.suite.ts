@@ -99,7 +99,7 @@ async function startRunner(dir: string, cache: string, app: string, given: Parti
   const socketPath = join(dir, 'agent.sock')
   renameSync(join(dir, 'new.sock'), socketPath)
   const { fd } = (server as Server & { _handle: { fd: number } })._handle
-  const script = runnerScript(given.kind, paths, { node: process.execPath, runner: import.meta.dirname })
+  const script = runnerScript(given.kind, { node: process.execPath, own: [process.execPath], runner: import.meta.dirname }, paths)
   const child = spawn('/bin/sh', ['-c', script], {
     cwd: dir,
     detached: true,

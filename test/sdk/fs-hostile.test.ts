@@ -97,7 +97,7 @@ describe('paths', () => {
       cloud.dataDir,
       join(cloud.dataDir, 'secret'),
       join(cloud.dataDir, 'instances', other, 'home/secret'),
-      '/root',
+      '/srv',
       '/etc/shadow',
       '/proc/1/root/etc/shadow',
     ]

@@ -69,6 +69,22 @@ describe('exec', () => {
     expect(root.out).toBe('root\n')
   })
 
+  test('root may write where the image of a machine would let it, and its home is /root', async () => {
+    const places = ['/app', '/data', '/root', '/usr/local/bin', '/usr/local/lib', '/var/lib', '/var/log', '/var/tmp', '/var/www/html']
+    const made = await run(
+      `id -u; echo $HOME; for p in ${places.join(' ')}; do mkdir -p $p && echo x > $p/mine; done; touch /root/.rc; chown root:root /app/mine`,
+      {
+        as_root: true,
+      },
+    )
+    expect(made).toEqual({ code: 0, out: '0\n/root\n', err: '' })
+    expect((await run(`cat ${places.map((place) => `${place}/mine`).join(' ')} | wc -l; stat -c %U /app/mine`)).out).toBe(`${places.length}\nkernel\n`)
+    // A program that it installs is found like any other.
+    const tool = '#!/bin/sh\necho a tool'
+    await cloud.client.browsers.fs.writeFile(id, tool, { path: '/usr/local/bin/my-tool', mode: '755' })
+    expect((await run('my-tool')).out).toBe('a tool\n')
+  })
+
   test('more than 8 MiB is cut, counted, and said in the last line of stderr', async () => {
     const reply = await processes().exec(id, { command: 'head', args: ['-c', '10000000', '/dev/zero'] })
     expect(Buffer.byteLength(reply.stdout_b64!, 'base64')).toBe(8 * 1024 * 1024)

@@ -42,15 +42,16 @@ export const chromiumOf = (cloud: Cloud, id: string): number =>
 
 /** Runs a shell line as a process of the session, with its users, mounts, processes and network. */
 export function runInside(cloud: Cloud, id: string, line: string): Promise<{ code: number; output: string }> {
-  const agent = agentOf(cloud, id)
+  // The agent is closed to its own user; the display is in the same namespaces and is not.
+  const display = processesOf(cloud, id).find(({ command }) => command.startsWith('Xvfb '))!.pid
   const bwrap = processesOf(cloud, id)[1]!.pid
-  const inner = /^NSpid:.*\s(\d+)$/m.exec(readFileSync(`/proc/${agent}/status`, 'utf8'))![1]!
+  const inner = /^NSpid:.*\s(\d+)$/m.exec(readFileSync(`/proc/${display}/status`, 'utf8'))![1]!
   // In two steps, for who is not root: from the outer user namespace into the mounts, and from there into the agent's own.
-  const spaces = ['net', 'mnt', 'pid', 'ipc', 'uts'].map((space) => `--${space === 'mnt' ? 'mount' : space}=/proc/${agent}/ns/${space}`)
+  const spaces = ['net', 'mnt', 'pid', 'ipc', 'uts'].map((space) => `--${space === 'mnt' ? 'mount' : space}=/proc/${display}/ns/${space}`)
   const outer = [`--user=/proc/${bwrap}/ns/user`, '--preserve-credentials', ...spaces, '--']
   const own = ['/usr/bin/nsenter', `--user=/proc/${inner}/ns/user`, '--preserve-credentials', '--']
   const program = ['/usr/bin/env', '-i', '-C', '/home/kernel', 'PATH=/usr/bin:/bin:/opt/node', 'HOME=/home/kernel', 'timeout', '20', '/bin/bash', '-c', line]
-  const asOwner = isRoot() ? ['setpriv', `--reuid=${uidOf(agent)}`, `--regid=${uidOf(agent)}`, '--clear-groups'] : []
+  const asOwner = isRoot() ? ['setpriv', `--reuid=${uidOf(display)}`, `--regid=${uidOf(display)}`, '--clear-groups'] : []
   const [file, ...args] = [...asOwner, 'nsenter', ...outer, ...own, ...program]
   return new Promise((resolve) => {
     execFile(file!, args, { timeout: 30_000 }, (error, stdout, stderr) => resolve({ code: error ? Number(error.code ?? 1) : 0, output: stdout + stderr }))

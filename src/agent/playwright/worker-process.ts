@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto'
 import type { Duplex, Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { WaitTimeout, within } from '../../base/wait.ts'
+import { programPath } from '../spec.ts'
 import { readLines } from './lines.ts'
 import { Output } from './output.ts'
 import { MAX_RESULT_BYTES, type RunOrder, type WorkerMessage } from './protocol.ts'
@@ -63,7 +64,10 @@ export class WorkerProcess {
   #settled: Promise<boolean> = Promise.resolve(true)
 
   constructor() {
-    const env = Object.fromEntries(SEEN.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])))
+    const env: Record<string, string | undefined> = Object.fromEntries(
+      SEEN.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
+    )
+    env.PATH = programPath(process.env.PATH)
     const limited = [`--data=${MAX_DATA_MB * 1024 * 1024}`, '--', process.execPath]
     this.#child = spawn('/usr/bin/prlimit', [...limited, '--disable-warning=ExperimentalWarning', `--max-old-space-size=${MAX_HEAP_MB}`, WORKER], {
       env,

@@ -52,7 +52,7 @@ test('another user is a user namespace around the program; kernel is none', () =
   expect(of({ as_user: '1234:55' }).line.slice(2, 4)).toEqual(['--map-user=1234', '--map-group=55'])
   expect(of({ as_user: '1000' }).line).toEqual(['true'])
   expect(of({ as_user: '1000:1000' }).line).toEqual(['true'])
-  expect(of({ as_root: true }).env).toEqual({ USER: 'root', LOGNAME: 'root', A: '1', PATH: '/usr/bin:/bin:/usr/sbin:/sbin' })
+  expect(of({ as_root: true }).env).toEqual({ USER: 'root', LOGNAME: 'root', HOME: '/root', A: '1', PATH: '/usr/bin:/bin:/usr/sbin:/sbin' })
 })
 
 test('variables are those of the session with the caller’s on top', () => {

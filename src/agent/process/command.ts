@@ -38,20 +38,21 @@ export function commandOf(asked: Omit<Exec, 'timeout_sec'>, defaults: Defaults):
 
 /**
  * The command that makes its program another user: in a user namespace in which the wanted number stands for ours. To the
- * program it is that user; to everything outside, files included, it stays `kernel`. So root has every capability over what
- * the namespace owns, which is nothing: it writes no system files, installs no packages, binds no port below 1024, and cannot
- * change to a third user, for no other number stands for anybody.
+ * program it is that user; to everything outside, files included, it stays `kernel`. So root owns the session's files and may
+ * write the places that the session may (instances/local/places.ts). It has every capability over what the namespace owns, which is
+ * nothing else: it writes no other system files, binds no port below 1024, and cannot change to a third user or give files to one,
+ * for no other number stands for anybody.
  */
 function becoming(identity: Identity | undefined): string[] {
   if (!identity || (identity.uid === KERNEL && identity.gid === KERNEL)) return []
   return ['/usr/bin/unshare', '--user', `--map-user=${identity.uid}`, `--map-group=${identity.gid}`, '--']
 }
 
-// HOME stays: whoever the program takes itself for, /home/kernel is the folder that it can write to.
+// HOME stays for all but root, who has /root: /home/kernel is the folder that they can write to.
 function variablesOf(identity: Identity | undefined, path = ''): Record<string, string> {
   if (identity === undefined) return {}
   const name = identity.name ?? String(identity.uid)
-  return { USER: name, LOGNAME: name, ...(identity.uid === 0 && { PATH: `${path}:/usr/sbin:/sbin` }) }
+  return { USER: name, LOGNAME: name, ...(identity.uid === 0 && { HOME: '/root', PATH: `${path}:/usr/sbin:/sbin` }) }
 }
 
 function tooLong({ command, args, env }: Pick<Exec, 'command' | 'args' | 'env'>): FieldProblem[] {

@@ -38,7 +38,7 @@ const program = {
     .default({}),
   /** A name of /etc/passwd, a uid, or uid:gid: who the program takes itself for. What it may do stays what `kernel` may do. */
   as_user: z.string().min(1).max(64).nullish(),
-  /** The program takes itself for root, as in `as_user` 0. Not together with `as_user`. */
+  /** The program is root inside the session, as in `as_user` 0, and its HOME is /root. Not together with `as_user`. */
   as_root: z.boolean().default(false),
   /** Seconds after which the program is ended with all that it started; null and 0 set no limit. */
   timeout_sec: z.int().min(0).nullish(),

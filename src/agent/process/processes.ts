@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Log } from '../../base/log.ts'
 import { Fault, fault } from '../../http/fault.ts'
-import { DISPLAY } from '../spec.ts'
+import { DISPLAY, programPath } from '../spec.ts'
 import { Capture, type Captured } from './capture.ts'
 import { commandOf, type Command, type Defaults } from './command.ts'
 import type { Exec, ExecReply, OutputEvent, Spawn, Status } from './contract.ts'
@@ -20,7 +20,7 @@ export const MAX_ENDED = 256
 /** Where programs run, and with which variables: the agent's, without those that are for Node and for us. */
 export function openProcesses(pipeDir: string, log: Log): Processes {
   const { NODE_COMPILE_CACHE: _cache, COB_AGENT: _spec, ...env } = process.env
-  return new Processes({ env: { ...(env as Record<string, string>), DISPLAY }, cwd: process.cwd() }, pipeDir, log)
+  return new Processes({ env: { ...(env as Record<string, string>), PATH: programPath(env.PATH), DISPLAY }, cwd: process.cwd() }, pipeDir, log)
 }
 
 /** How long programs that are ended for their caller get between SIGTERM and SIGKILL. */

@@ -6,7 +6,7 @@ import type { User } from '../../base/user.ts'
 import { runnerScript } from '../../runner/command.ts'
 import { RUNNER_PATHS } from '../../runner/contract.ts'
 import type { NetworkPlan } from './network.ts'
-import { CACHE_DIR, closedRoot, enclosed, ownCode, setEnvironment } from './sandbox.ts'
+import { CACHE_DIR, closedNode, closedRoot, enclosed, NODE_PATH, ownCode, setEnvironment } from './sandbox.ts'
 
 export interface AppSandboxPlan {
   kind: 'build' | 'run'
@@ -33,29 +33,31 @@ export function appCommand({ kind, folders, etcFiles, network, user, groups }: A
     user,
     all,
     (seen) =>
-      enclosed(network, `read -r go <'${seen.spec}/${GO}'`, [
-        ...closedRoot(seen.etc!, etcFiles, network),
-        '--bind',
-        seen.home!,
-        '/home/kernel',
-        // Read and written by the runner: its spec, and the pipes between it and the app.
-        '--bind',
-        seen.spec!,
-        dirname(RUNNER_PATHS.spec),
-        ...(kind === 'build'
-          ? ['--bind', `${seen.spec}/${APP_LINK}`, RUNNER_PATHS.app, '--bind', seen.downloads!, RUNNER_PATHS.cache]
-          : ['--ro-bind', `${seen.spec}/${APP_LINK}`, RUNNER_PATHS.app]),
-        ...ownCode(seen, false),
-        '--remount-ro',
-        '/',
-        '--chdir',
-        '/home/kernel',
-        ...setEnvironment(ENVIRONMENT),
-        '--',
-        '/bin/sh',
-        '-c',
-        runnerScript(kind),
-      ]),
+      enclosed(
+        seen,
+        network,
+        `read -r go <'${seen.spec}/${GO}'`,
+        [
+          ...closedRoot(seen.etc!, etcFiles, network),
+          '--bind',
+          seen.home!,
+          '/home/kernel',
+          // Read and written by the runner: its spec, and the pipes between it and the app.
+          '--bind',
+          seen.spec!,
+          dirname(RUNNER_PATHS.spec),
+          ...(kind === 'build'
+            ? ['--bind', `${seen.spec}/${APP_LINK}`, RUNNER_PATHS.app, '--bind', seen.downloads!, RUNNER_PATHS.cache]
+            : ['--ro-bind', `${seen.spec}/${APP_LINK}`, RUNNER_PATHS.app]),
+          ...ownCode(seen, false),
+          '--remount-ro',
+          '/',
+          '--chdir',
+          '/home/kernel',
+          ...setEnvironment(ENVIRONMENT),
+        ],
+        [runnerScript(kind, { node: NODE_PATH, own: closedNode(folders.cache), runner: '/opt/cob/src/runner' })],
+      ),
     groups,
   )
 }

@@ -2,6 +2,7 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { NetworkPlan } from './network.ts'
+import { systemCallFilter } from './system-calls.ts'
 
 /** Parts of the host's /etc that programs need and that tell nothing: fonts, certificates, library paths. */
 export const SHARED_ETC = [
@@ -20,6 +21,10 @@ export const SHARED_ETC = [
   'os-release',
 ]
 
+/** Beside the files of /etc, for bwrap alone: the system call filter; empty where there is none for this processor. */
+export const FILTER = 'system-calls.bpf'
+const filter = systemCallFilter() ?? Buffer.alloc(0)
+
 /** Writes the instance's own files of /etc below `dir`; returns their names. */
 export function writeGuestEtc(dir: string, { resolvConf, hosts }: NetworkPlan): string[] {
   mkdirSync(dir, { recursive: true, mode: 0o755 })
@@ -34,6 +39,6 @@ export function writeGuestEtc(dir: string, { resolvConf, hosts }: NetworkPlan): 
     // All instances look alike; a machine's own id would tell one host from another.
     'machine-id': '00000000000000000000000000000000\n',
   }
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(dir, name), text, { mode: 0o644 })
+  for (const [name, text] of Object.entries({ ...files, [FILTER]: filter })) writeFileSync(join(dir, name), text, { mode: 0o644 })
   return Object.keys(files)
 }

@@ -13,6 +13,7 @@ import { writeGuestEtc } from './guest-etc.ts'
 import { listSandboxes, startSandbox, type SandboxKind } from './instance.ts'
 import { findLimits } from './limits.ts'
 import { planNetwork } from './network.ts'
+import { linksTo, makePlaces, type LocalLinks } from './places.ts'
 import { AGENT_ENTRY, sandboxCommand } from './sandbox.ts'
 
 /** Makes the local driver. `scope` tells this installation's instances from another's. */
@@ -21,6 +22,8 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
   if (limits.finding) log.warn({}, limits.finding)
   if (isRoot()) assertReadable()
   const browsers: SandboxKind = { root: paths.instances, limits, log }
+
+  const links = linksTo()
 
   let cache: Promise<string> | undefined
   const compiled = () =>
@@ -33,21 +36,28 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
     apps: localApps(config, paths, { root: paths.appSandboxes, limits: findLimits(`${scope}-apps`), log }, compiled),
     start(spec, signal) {
       const limited = { memoryBytes: config.instanceMemoryMb * 1024 * 1024, pids: config.instancePids }
-      const prepare = async (dir: string, groups: string[]) => command(config, spec, dir, groups, await compiled())
+      const prepare = async (dir: string, groups: string[]) => command(config, spec, dir, groups, await compiled(), links)
       return startSandbox(browsers, { id: spec.id, limits: limited, prepare }, signal)
     },
     list: () => listSandboxes(browsers),
   }
 }
 
-function command(config: Config, spec: InstanceSpec, dir: string, groups: string[], cache: string): Command {
+function command(config: Config, spec: InstanceSpec, dir: string, groups: string[], cache: string, links: LocalLinks): Command {
   const user = instanceUser(spec.id)
   const home = join(dir, 'home')
   mkdirSync(home, { mode: 0o700 })
   if (user) chownSync(home, user.uid, user.gid)
+  makePlaces(join(dir, 'places'), user, links)
   const network = planNetwork(config.allowHostLoopback)
   const etcFiles = writeGuestEtc(join(dir, 'etc'), network)
-  const agent = { id: spec.id, viewport: spec.viewport, maxScreen: spec.maxScreen, chromium: config.chromium, logLevel: config.logLevel }
+  const agent = {
+    id: spec.id,
+    viewport: spec.viewport,
+    maxScreen: spec.maxScreen,
+    chromium: config.chromium,
+    logLevel: config.logLevel,
+  }
   return sandboxCommand({ spec: agent, dir, etcFiles, network, user, groups, cache: { dir: cache, writable: false }, entry: AGENT_ENTRY })
 }
 

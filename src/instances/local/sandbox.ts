@@ -5,12 +5,14 @@ import { DISPLAY_LOG, DISPLAY_SOCKET, FRAMEBUFFER_DIR, xvfbCommand, type AgentSp
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import { asUser, type Command } from '../../base/unprivileged.ts'
 import type { User } from '../../base/user.ts'
-import { SHARED_ETC } from './guest-etc.ts'
+import { FILTER, SHARED_ETC } from './guest-etc.ts'
+import { unreadableLoader } from './loader.ts'
 import type { NetworkPlan } from './network.ts'
+import { HOST_LOCAL, placesInside } from './places.ts'
 
 export interface SandboxPlan {
   spec: AgentSpec
-  /** The instance's folder on the host, with `home` and `etc` inside. */
+  /** The instance's folder on the host, with `home`, `etc` and `places` (places.ts) inside. */
   dir: string
   etcFiles: string[]
   network: NetworkPlan
@@ -29,16 +31,24 @@ export const AGENT_ENTRY = 'agent/main.ts'
 /** Where the compiled code lies inside. */
 export const CACHE_DIR = '/opt/cob-cache'
 
-/** V8's young generation: the agent makes little garbage, and 16 MB of it for each session add up. */
+/** Node inside. */
+export const NODE_PATH = '/opt/node/node'
+
+/** V8's young generation: agents and runners make little garbage, and 16 MB of it for each session add up. */
 const SEMI_SPACE_MB = 1
 
 /** The uid and gid of user `kernel` inside; users of the original rely on the name and on /home/kernel. */
 const GUEST_ID = '1000'
 
+/** Files of /proc that tell of the machine and its keys, and that nothing inside needs. */
+const CLOSED_PROC = ['keys', 'key-users', 'cmdline', 'timer_list', 'sched_debug'].filter((name) => existsSync(`/proc/${name}`))
+
+/** The number of keyctl(2) by processor. */
+export const KEYCTL: Record<string, number> = { x64: 250, arm64: 219 }
+
 /** What every sandbox here begins with: users, processes, IPC and names of its own, no capability, a system that is read-only, an /etc of its own. */
 export function closedRoot(etc: string, etcFiles: readonly string[], network: NetworkPlan): string[] {
   return [
-    'bwrap',
     '--unshare-user',
     '--unshare-pid',
     '--unshare-ipc',
@@ -65,6 +75,7 @@ export function closedRoot(etc: string, etcFiles: readonly string[], network: Ne
     ...SHARED_ETC.flatMap((name) => ['--ro-bind-try', `/etc/${name}`, `/etc/${name}`]),
     '--proc',
     '/proc',
+    ...CLOSED_PROC.flatMap((name) => ['--ro-bind', '/dev/null', `/proc/${name}`]),
     '--dev',
     '/dev',
     '--perms',
@@ -114,10 +125,25 @@ export const ownCode = (seen: Command['seen'], cacheIsWritable: boolean): string
  */
 const OWN_PROC = 'exec unshare --mount-proc -- "$@"'
 
-/** Enters the network, closes what is to be closed, does `before` (a shell line), and then closes the sandbox. */
-export function enclosed(network: NetworkPlan, before: string, bwrap: string[]): string[] {
+/**
+ * Enters the network, closes what is to be closed, does `before` (a shell line), leaves behind what is not to be inherited
+ * (enclose.pl), and then closes the sandbox around `program`: a line for a shell and its arguments, with the listening socket as
+ * standard input. `etc` is the folder of writeGuestEtc.
+ */
+export function enclosed({ code, etc }: Command['seen'], network: NetworkPlan, before: string, options: string[], program: string[]): string[] {
   const inside = ['ulimit -c 0', ...(network.pasta.length > 0 ? [network.setup, before, OWN_PROC] : [before, 'exec "$@"'])].join('\n')
-  return [...network.pasta, '/bin/sh', '-c', inside, 'sh', ...bwrap]
+  // The name stands here for those who look for what a killed service has started (processesUsing).
+  const enclose = ['perl', `${code}/src/instances/local/enclose.pl`, 'bwrap', String(KEYCTL[process.arch] ?? -1), `${etc}/${FILTER}`, String(options.length)]
+  return [...network.pasta, '/bin/sh', '-c', inside, 'sh', ...enclose, ...options, ...program]
+}
+
+/** Node inside, for a program of ours. It ignores SIGUSR1, by which every process of the same user could open its debugger. */
+const NODE = [NODE_PATH, '--disable-sigusr1', '--disable-warning=ExperimentalWarning', `--max-semi-space-size=${SEMI_SPACE_MB}`]
+
+/** The same, closed to other processes of its user (loader.ts). `cache` is the folder of the compiled code on the host. */
+export function closedNode(cache: string): string[] {
+  const loader = unreadableLoader(cache)
+  return loader === undefined ? NODE : [`${CACHE_DIR}/${loader}`, '--argv0', NODE_PATH, ...NODE]
 }
 
 export const setEnvironment = (variables: Record<string, string>): string[] => [
@@ -131,12 +157,14 @@ export const setEnvironment = (variables: Record<string, string>): string[] => [
  * User namespaces stay possible inside, because Chromium's own sandbox is made of them.
  */
 export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cache, entry }: SandboxPlan): Command {
-  const folders = { code: PACKAGE_DIR, node: dirname(process.execPath), home: join(dir, 'home'), etc: join(dir, 'etc'), cache: cache.dir }
+  // A run that only compiles the agent's code has no session's places.
+  const places: Record<string, string> = entry === AGENT_ENTRY ? { places: join(dir, 'places') } : {}
+  const folders = { code: PACKAGE_DIR, node: dirname(process.execPath), home: join(dir, 'home'), etc: join(dir, 'etc'), cache: cache.dir, ...places }
   return asUser(
     user,
     folders,
     (seen) => {
-      const bwrap = [
+      const options = [
         ...closedRoot(seen.etc!, etcFiles, network),
         '--tmpfs',
         '/etc/chromium/policies',
@@ -148,6 +176,7 @@ export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cac
         '1777',
         '--dir',
         dirname(DISPLAY_SOCKET),
+        ...(seen.places === undefined ? [] : placesInside(seen.places)),
         '--ro-bind-try',
         '/var/cache/fontconfig',
         '/var/cache/fontconfig',
@@ -160,18 +189,14 @@ export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cac
         '--chdir',
         '/home/kernel',
         ...setEnvironment(environment(spec)),
-        // The display starts beside the agent and becomes its child, for the shell becomes the agent.
-        '--',
-        '/bin/sh',
-        '-c',
+      ]
+      // The display starts beside the agent and becomes its child, for the shell becomes the agent.
+      const program = [
         `${entry === AGENT_ENTRY ? `${xvfbCommand(spec.maxScreen).join(' ')} </dev/null >>${DISPLAY_LOG} 2>&1 & ` : ''}exec "$@"`,
-        'sh',
-        '/opt/node/node',
-        '--disable-warning=ExperimentalWarning',
-        `--max-semi-space-size=${SEMI_SPACE_MB}`,
+        ...(entry === AGENT_ENTRY ? closedNode(cache.dir) : NODE),
         `/opt/cob/src/${entry}`,
       ]
-      return enclosed(network, ':', bwrap)
+      return enclosed(seen, network, ':', options, program)
     },
     groups,
   )
@@ -181,7 +206,8 @@ const environment = (spec: AgentSpec): Record<string, string> => ({
   HOME: '/home/kernel',
   USER: 'kernel',
   LANG: 'C.UTF-8',
-  PATH: '/usr/local/bin:/usr/bin:/bin:/opt/node',
+  // The agent's own programs are the machine's: what a session puts into its /usr/local is for the programs that it runs (spec.ts).
+  PATH: `${HOST_LOCAL}/bin:/usr/bin:/bin:/opt/node`,
   TMPDIR: '/tmp',
   XDG_RUNTIME_DIR: '/run/cob',
   NODE_COMPILE_CACHE: CACHE_DIR,

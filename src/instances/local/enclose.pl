@@ -1,0 +1,48 @@
+# The last step before bwrap: what the sandbox must not inherit is left here. Perl, because neither Node nor a shell can make these
+# system calls, and it starts in 2 ms. Arguments: the name of bwrap, the number of keyctl(2) on this machine, the file of the system call filter (may
+# be an empty one), how many of the next arguments are bwrap's options, the options, a line for the shell inside, its arguments.
+use strict;
+use warnings;
+
+my ($name, $keyctl, $filter, $count, @rest) = @ARGV;
+my @options = splice(@rest, 0, $count);
+my $line = shift @rest;
+
+# A session key ring of its own, empty (KEYCTL_JOIN_SESSION_KEYRING); the service's may hold keys of whoever started it.
+my $none = 0;
+if (syscall($keyctl, 1, $none) < 0 && $! != 38) { die "keyctl: $!\n" }    # 38: a kernel without key rings
+
+# Every descriptor but the standard three (close_range(2), 436 everywhere): a shell or a service manager may have left any open.
+if (syscall(436, 3, 0x7fffffff, 0) < 0) {
+    opendir(my $open, '/proc/self/fd') or die "/proc/self/fd: $!\n";
+    my @numbers = grep { /^\d+$/ && $_ > 2 } readdir $open;
+    closedir $open;
+    require POSIX;
+    POSIX::close($_) for @numbers;
+}
+
+# The listening socket goes on as descriptor 3, which only the command for the inside gets. Bwrap keeps the standard three also as
+# process 1 of the sandbox, whose memory and descriptors are open to every program in there.
+$^F = 255;    # what is opened from here on is inherited
+open(my $listener, '<&', \*STDIN) or die "standard input: $!\n";
+die "the listening socket is not descriptor 3\n" unless fileno $listener == 3;
+open(STDIN, '<', '/dev/null') or die "/dev/null: $!\n";
+
+my ($bwrap) = grep { -x } map { "$_/$name" } split(/:/, $ENV{PATH} // '/usr/bin:/bin');
+die "$name: not found in PATH\n" unless defined $bwrap;
+
+# What bwrap reads from descriptors is not on its command line, and neither that nor its environment has a path of this machine:
+# inside, bwrap is process 1, which everybody there can look at.
+my (@hidden, @kept);
+if (-s $filter) {
+    open(my $program, '<', $filter) or die "$filter: $!\n";
+    push @hidden, '--seccomp', fileno $program;
+    push @kept, $program;
+}
+pipe(my $read, my $write) or die "pipe: $!\n";
+my $text = join('', map { "$_\0" } @options);
+die "bwrap's options are longer than a pipe takes\n" if length $text > 65536;
+syswrite($write, $text) == length $text or die "pipe: $!\n";
+close $write;
+%ENV = ();
+exec { $bwrap } $name, '--args', fileno $read, @hidden, '--', '/bin/sh', '-c', "exec <&3 3<&-\n$line", 'sh', @rest or die "$bwrap: $!\n";

@@ -1,0 +1,65 @@
+// What bwrap, and with it everything in a sandbox, inherits of the service. A program in bwrap's place tells what it finds.
+import { spawnSync } from 'node:child_process'
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { KEYCTL } from './sandbox.ts'
+
+/** add_key(2) by processor. */
+const ADD_KEY: Record<string, number> = { x64: 248, arm64: 217 }
+const ENCLOSE = join(import.meta.dirname, 'enclose.pl')
+
+let dir: string
+beforeAll(() => {
+  dir = mkdtempSync(join(tmpdir(), 'cob-enclose-'))
+  writeFileSync(join(dir, 'filter'), 'a filter')
+  writeFileSync(join(dir, 'secret'), 'a secret')
+  // -3 is the session's key ring (KEY_SPEC_SESSION_KEYRING); 10 searches in it (KEYCTL_SEARCH).
+  writeFileSync(
+    join(dir, 'bwrap'),
+    `#!/usr/bin/perl
+my ($type, $name) = ("user", "cob-test");
+print "key ", syscall(${KEYCTL[process.arch]}, 10, -3, $type, $name, 0) < 0 ? "none" : "found", "\\n";
+print "variable $_\\n" for sort keys %ENV;
+opendir my $open, "/proc/self/fd";
+my $own = fileno($open) // -1;
+print "open $_ ", readlink("/proc/self/fd/$_") // "", "\\n" for grep { /^\\d/ && readlink("/proc/self/fd/$_") !~ m{/proc/|/bwrap$} } sort { $a <=> $b } readdir $open;
+print "argument $_\\n" for @ARGV;
+open my $options, "<&=", $ARGV[1];
+print "option $_\\n" for split /\\0/, join "", <$options>;
+`,
+  )
+  chmodSync(join(dir, 'bwrap'), 0o755)
+})
+afterAll(() => rmSync(dir, { recursive: true, force: true }))
+
+test('a sandbox inherits no key, no descriptor and no variable, and bwrap has no path of the machine on its command line', () => {
+  // A service as a careless shell starts it: a key in its session key ring, descriptor 200 open.
+  const careless = `my ($type, $name, $secret) = ("user", "cob-test", "s"); my $none = 0;
+    syscall(${KEYCTL[process.arch]}, 1, $none) >= 0 or die; syscall(${ADD_KEY[process.arch]}, $type, $name, $secret, 1, -3) >= 0 or die;
+    exec "/bin/bash", "--norc", "-c", 'exec 200<"$0/secret"; exec "$@"', @ARGV`
+  const command = ['perl', ENCLOSE, 'bwrap', String(KEYCTL[process.arch]), join(dir, 'filter'), '2', '--bind', dir, 'echo "$@"', 'a']
+  const { stdout, stderr } = spawnSync('perl', ['-e', careless, dir, ...command], { env: { PATH: `${dir}:/usr/bin:/bin`, SECRET: '1' }, encoding: 'utf8' })
+  expect(stderr).toBe('')
+  const told = (what: string) => stdout.split('\n').flatMap((line) => (line.startsWith(`${what} `) ? [line.slice(what.length + 1)] : []))
+  expect(told('key')).toEqual(['none'])
+  expect(told('variable')).toEqual([])
+  // 3 is what was its standard input, then bwrap's own.
+  expect(told('open').map((line) => line.replace(/\[\d+\]/, ''))).toEqual([
+    '0 /dev/null',
+    '1 socket:',
+    '2 socket:',
+    '3 socket:',
+    `4 ${join(dir, 'filter')}`,
+    '5 pipe:',
+  ])
+  expect(told('option')).toEqual(['--bind', dir])
+  expect(
+    stdout
+      .split('\n')
+      .filter((line) => line.startsWith('argument '))
+      .join('\n'),
+  ).not.toContain(dir)
+  expect(told('argument').slice(-2)).toEqual(['sh', 'a'])
+})

@@ -1,0 +1,90 @@
+// The places outside its home that a session may write, as an unpacked image would let it: folders of its own on the host, beside
+// its home, where what bounds the one bounds the others. The machine's /usr/local is seen through links in the session's.
+import { lchownSync, mkdirSync, readdirSync, symlinkSync, type Dirent } from 'node:fs'
+import { join } from 'node:path'
+import type { User } from '../../base/user.ts'
+
+/** Folders below the session's folder of places, and where they are inside. */
+const INSIDE: Record<string, string> = { app: '/app', data: '/data', root: '/root', local: '/usr/local', var: '/var' }
+
+/** Where the machine's own /usr/local is inside, read-only. */
+export const HOST_LOCAL = '/opt/local'
+const LOCAL = '/usr/local'
+
+// The Filesystem Hierarchy Standard's, as Debian makes them.
+const FOLDERS = [
+  ...['bin', 'sbin', 'etc', 'games', 'include', 'lib', 'share', 'src'].map((name) => `local/${name}`),
+  ...['backups', 'cache', 'lib', 'local', 'log', 'mail', 'opt', 'spool'].map((name) => `var/${name}`),
+]
+
+/** Folders of /usr/local that programs expect to be able to write to; any other (`go`, `cuda`) is linked as it is. */
+const MERGED = new Set(['bin', 'sbin', 'etc', 'games', 'include', 'lib', 'share', 'src'])
+/** Deep enough for lib/python3/dist-packages. */
+const MAX_DEPTH = 3
+/** Making one takes some 10 µs of every start. */
+const MAX_LINKS = 400
+
+/** What of the machine's /usr/local a session gets: folders to make, links to set. Paths are relative to it. */
+export interface LocalLinks {
+  folders: string[]
+  links: string[]
+}
+
+/** Looks at a /usr/local. The folders are merged as deep as the number of links allows. */
+export function linksTo(root = LOCAL): LocalLinks {
+  for (let depth = MAX_DEPTH; depth > 0; depth--) {
+    const found: LocalLinks = { folders: [], links: [] }
+    collect(root, '', depth, found)
+    if (found.links.length <= MAX_LINKS) return found
+  }
+  return { folders: [], links: entriesOf(root).flatMap(({ name }) => (MERGED.has(name) ? [] : [name])) }
+}
+
+function collect(root: string, below: string, depth: number, found: LocalLinks): void {
+  for (const entry of entriesOf(join(root, below))) {
+    if (found.links.length > MAX_LINKS) return
+    const path = below === '' ? entry.name : `${below}/${entry.name}`
+    const isMerged = entry.isDirectory() && depth > 0 && (below !== '' || MERGED.has(entry.name))
+    if (!isMerged) found.links.push(path)
+    else {
+      found.folders.push(path)
+      collect(root, path, depth - 1, found)
+    }
+  }
+}
+
+function entriesOf(dir: string): Dirent[] {
+  try {
+    return readdirSync(dir, { withFileTypes: true })
+  } catch {
+    return [] // not there, or not for us to read: then not for a session either
+  }
+}
+
+/** Makes the places in `dir`, which must not be there yet. */
+export function makePlaces(dir: string, user: User | undefined, { folders, links }: LocalLinks): void {
+  const owned = (path: string) => (user ? lchownSync(join(dir, path), user.uid, user.gid) : undefined)
+  const folder = (path: string, mode = 0o755) => {
+    mkdirSync(join(dir, path), { mode, recursive: true })
+    owned(path)
+  }
+  const link = (path: string, target: string) => {
+    symlinkSync(target, join(dir, path))
+    owned(path)
+  }
+  mkdirSync(dir, { mode: 0o755 })
+  for (const name of Object.keys(INSIDE)) folder(name, name === 'root' ? 0o700 : 0o755)
+  for (const path of [...FOLDERS, ...folders.map((name) => `local/${name}`)]) folder(path)
+  folder('var/tmp')
+  link('var/run', '/run')
+  link('var/lock', '/run/lock')
+  for (const path of links) link(`local/${path}`, `${HOST_LOCAL}/${path}`)
+}
+
+/** What bwrap does with them. */
+export const placesInside = (dir: string): string[] => [
+  '--ro-bind-try',
+  LOCAL,
+  HOST_LOCAL,
+  ...Object.entries(INSIDE).flatMap(([name, path]) => ['--bind', `${dir}/${name}`, path]),
+]

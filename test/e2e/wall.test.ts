@@ -1,0 +1,126 @@
+// What programs of a session may do to what runs beside them, tried by programs as callers run them.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+import { agentOf } from '../support/inside.ts'
+import { run as runIn } from '../support/programs.ts'
+
+let cloud: Cloud
+let id: string
+beforeAll(async () => {
+  cloud = await startCloud({ COB_ALLOW_HOST_LOOPBACK: '0', COB_WARM_BROWSERS: '0' })
+  id = (await cloud.client.browsers.create({ timeout_seconds: 600 })).session_id
+})
+afterAll(async () => {
+  await cloud.client.browsers.deleteByID(id)
+  await cloud[Symbol.asyncDispose]()
+})
+
+const run = (line: string, more: object = {}) => runIn(cloud.client, id, line, more)
+
+/** Prints what each attempt came to: `done`, or why not. Numbers of system calls: x86-64 and arm64. */
+const attempts = (lines: Record<string, string>): string => `
+import ctypes, os, platform, signal, socket, sys, time, urllib.request
+arm = platform.machine() == 'aarch64'
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+def call(x64, arm64, *args):
+    result = libc.syscall(arm64 if arm else x64, *[ctypes.c_long(a) if isinstance(a, int) else a for a in args])
+    if result < 0: raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+agent = next(int(p) for p in os.listdir('/proc') if p.isdigit() and b'agent/main.ts' in open(f'/proc/{p}/cmdline', 'rb').read() and p != '1')
+def attempt(name, work):
+    try: print(name, 'done', work())
+    except Exception as e: print(name, 'refused', type(e).__name__, getattr(e, 'errno', ''))
+${Object.entries(lines)
+  .map(([name, work]) => `attempt('${name}', lambda: ${work})`)
+  .join('\n')}
+`
+const attempted = async (lines: Record<string, string>, more: object = {}): Promise<string[]> => {
+  const { out, err } = await run(`python3 - <<'END'\n${attempts(lines)}\nEND`, more)
+  expect(err).toBe('')
+  return out.trim().split('\n')
+}
+
+describe('the agent', () => {
+  const ways = {
+    memory: "open(f'/proc/{agent}/mem', 'r+b')",
+    descriptors: "os.listdir(f'/proc/{agent}/fd')",
+    environment: "open(f'/proc/{agent}/environ', 'rb').read()",
+    folder: "os.readlink(f'/proc/{agent}/cwd')",
+    threads: "open(f'/proc/{agent}/task/{agent}/mem', 'r+b')",
+    attach: 'call(101, 117, 16, agent, 0, 0)',
+    seize: 'call(101, 117, 0x4206, agent, 0, 0)',
+    socket: 'call(438, 438, call(434, 434, agent, 0), 0, 0)',
+    write: 'call(311, 271, agent, ctypes.create_string_buffer(16), 1, ctypes.create_string_buffer(16), 1, 0)',
+    read: 'call(310, 270, agent, ctypes.create_string_buffer(16), 1, ctypes.create_string_buffer(16), 1, 0)',
+    debugger: "(os.kill(agent, signal.SIGUSR1), time.sleep(1), urllib.request.urlopen('http://127.0.0.1:9229/json'))",
+  }
+
+  test.each([
+    ['kernel', {}],
+    ['root', { as_root: true }],
+  ])('is not taken over by a program of its session that runs as %s', async (_user, more) => {
+    const told = await attempted(ways, more)
+    expect(told).toHaveLength(Object.keys(ways).length)
+    expect(told.filter((line) => line.includes(' done'))).toEqual([])
+    // And it has heard nothing of it.
+    expect((await run('echo fine')).out).toBe('fine\n')
+  })
+
+  test('leaves its listening socket in no other process of the session', async () => {
+    const { out } = await run(`for p in /proc/[0-9]*; do ls -l $p/fd 2>/dev/null | sed "s,^,$p ,"; done`)
+    expect(out).toMatch(/^\/proc\/1 .* 0 -> \/dev\/null$/m)
+    // Xvfb and Chromium have sockets of their own; the kernel tells of each listening Unix socket whose it is.
+    const listening = (await run(`awk '$4 == "00010000" && $8 == "" { print $7 }' /proc/net/unix`)).out.trim().split('\n')
+    for (const inode of listening.filter(Boolean)) expect(out).not.toContain(`socket:[${inode}]`)
+    expect(agentOf(cloud, id)).toBeGreaterThan(0)
+  })
+})
+
+test('a session has no keys, no mounts, no io_uring, and no sockets but those of Unix, IP, routes and devices', async () => {
+  const socketOf = (family: number, kind: number, protocol: number) => `socket.socket(${family}, ${kind}, ${protocol})`
+  expect(
+    await attempted(
+      {
+        keys: 'call(250, 219, 0, -3, 0)',
+        key: "call(248, 217, b'user', b'x', b'y', 1, -3)",
+        keysFile: "open('/proc/keys').read()",
+        mount: "call(165, 40, b'x', b'/tmp', b'tmpfs', 0, 0)",
+        fsopen: "call(430, 430, b'tmpfs', 0)",
+        uring: 'call(425, 425, 1, ctypes.create_string_buffer(256))',
+        bpf: 'call(321, 280, 0, ctypes.create_string_buffer(256), 128)',
+        perf: 'call(298, 241, ctypes.create_string_buffer(256), 0, -1, -1, 0)',
+        vsock: socketOf(40, 1, 0),
+        packet: socketOf(17, 3, 0),
+        algorithms: socketOf(38, 5, 0),
+        audit: socketOf(16, 3, 9),
+        netfilter: socketOf(16, 3, 12),
+        sctp: socketOf(2, 1, 132),
+      },
+      { as_root: true },
+    ),
+  ).toEqual([
+    'keys refused OSError 38',
+    'key refused OSError 38',
+    'keysFile refused PermissionError 13',
+    'mount refused PermissionError 1',
+    'fsopen refused PermissionError 1',
+    'uring refused OSError 38',
+    'bpf refused OSError 38',
+    'perf refused OSError 38',
+    'vsock refused OSError 97',
+    'packet refused OSError 97',
+    'algorithms refused OSError 97',
+    'audit refused OSError 93',
+    'netfilter refused OSError 93',
+    'sctp refused OSError 93',
+  ])
+  const open = await attempted({ tcp: socketOf(2, 1, 0), udp: socketOf(10, 2, 17), unix: socketOf(1, 1, 0), route: socketOf(16, 3, 0) })
+  expect(open.filter((line) => !line.includes(' done'))).toEqual([])
+})
+
+test('process 1 tells no path, key or variable of the machine', async () => {
+  expect((await run('cat /proc/1/environ | wc -c')).out).toBe('0\n')
+  expect((await run('tr "\\0" "\\n" </proc/1/cmdline')).out).toMatch(/^bwrap\n--args\n\d+\n--seccomp\n\d+\n--\n\/bin\/sh\n/)
+  expect((await run('tr "\\0" "\\n" </proc/1/cmdline')).out).not.toContain(cloud.dataDir)
+})
