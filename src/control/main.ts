@@ -12,7 +12,7 @@ import { mountForward } from '../http/forward.ts'
 import { mount } from '../http/mount.ts'
 import { makeServer, sealPaths } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
-import type { Driver } from '../instances/driver.ts'
+import { letGo, type Driver } from '../instances/driver.ts'
 import { openDb, type Db, type DbAddress } from '../store/db.ts'
 import { startPostgres } from '../store/embedded.ts'
 import { listenForEvents } from '../store/events.ts'
@@ -68,7 +68,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const links = liveLinks(secretKey)
 
   const driver = await makeDriver(config, paths, host, log)
-  scope.use(driver.apps)
+  scope.use(driver)
   // Sockets need the sessions' rules, which need the fleet, which tells the sockets when a session ends.
   let onEnding: (id: string, reason: EndReason) => void = () => {}
   let endRecordings: (id: string) => Promise<void> | undefined = () => undefined
@@ -141,7 +141,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   scope.defer(() => runs.stop())
   const invocations = makeInvocations({ db, bells, host, runs, maxInvocations: config.maxInvocations })
   const sandboxes = await runs.adopt(await deployments.adopt(await driver.apps.list()))
-  await Promise.all(sandboxes.map((sandbox) => sandbox[Symbol.asyncDispose]()))
+  await Promise.all(sandboxes.map((sandbox) => letGo(sandbox, log)))
   const metrics = makeMetrics()
   const authenticate = keyChecker(db)
   const context = makeServer({ log, authenticate, origin: config.publicUrl, secretsBelow: [LIVE_PATH], onDone: metrics.request })
