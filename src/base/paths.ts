@@ -27,6 +27,8 @@ export interface DataPaths {
   buildCache: string
   /** Archives and other large things. */
   objects: string
+  /** What ended sandboxes have left, until it is removed. */
+  trash: string
 }
 
 /** Makes the data directory and names its parts. @throws when a socket inside would have too long a path. */
@@ -53,5 +55,6 @@ export function dataPaths(dir: string): DataPaths {
     apps: join(root, 'apps'),
     buildCache: join(root, 'build-cache'),
     objects: join(root, 'objects'),
+    trash: join(root, 'trash'),
   }
 }

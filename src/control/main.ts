@@ -12,7 +12,7 @@ import { mountForward } from '../http/forward.ts'
 import { mount } from '../http/mount.ts'
 import { makeServer, sealPaths } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
-import type { Driver } from '../instances/driver.ts'
+import { letGo, type Driver } from '../instances/driver.ts'
 import { checkDatabaseUrl } from '../store/database-url.ts'
 import { openDb, type Db, type DbAddress } from '../store/db.ts'
 import { startPostgres } from '../store/embedded.ts'
@@ -72,7 +72,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const links = liveLinks(secretKey)
 
   const driver = await drive(config, paths, host, log)
-  scope.use(driver.apps)
+  scope.use(driver)
   // Sockets need the sessions' rules, which need the fleet, which tells the sockets when a session ends.
   let onEnding: (id: string, reason: EndReason) => void = () => {}
   let endRecordings: (id: string) => Promise<void> | undefined = () => undefined
@@ -145,7 +145,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   scope.defer(() => runs.stop())
   const invocations = makeInvocations({ db, bells, host, runs, maxInvocations: config.maxInvocations })
   const sandboxes = await runs.adopt(await deployments.adopt(await driver.apps.list()))
-  await Promise.all(sandboxes.map((sandbox) => sandbox[Symbol.asyncDispose]()))
+  await Promise.all(sandboxes.map((sandbox) => letGo(sandbox, log)))
   const metrics = makeMetrics()
   const authenticate = keyChecker(db)
   const context = makeServer({

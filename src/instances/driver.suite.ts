@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '../base/ids.ts'
 import { dataPaths, type DataPaths } from '../base/paths.ts'
-import { within } from '../base/wait.ts'
+import { until, within } from '../base/wait.ts'
 import { fetchFrom, type Endpoint } from '../http/endpoint.ts'
 import { USUAL_MAX_SCREEN, type Driver, type Instance, type InstanceSpec } from './driver.ts'
 
@@ -49,13 +49,21 @@ export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driv
     const signal = new AbortController().signal
     let paths: DataPaths
     let driver: Driver
+    const drivers: Driver[] = []
+    const another = (): Driver => {
+      const made = makeDriver(paths)
+      drivers.push(made)
+      return made
+    }
 
     beforeAll(() => {
       paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-driver-')))
-      driver = makeDriver(paths)
+      driver = another()
     })
-    afterAll(() => {
+    afterAll(async () => {
       const left = readdirSync(paths.instances)
+      await Promise.all(drivers.map((made) => made[Symbol.asyncDispose]()))
+      await until('what was removed to be gone', ANSWER_MS, () => !existsSync(paths.trash) || readdirSync(paths.trash).length === 0)
       rmSync(paths.root, { recursive: true, force: true })
       expect(left).toEqual([])
     })
@@ -67,7 +75,7 @@ export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driv
 
     test('another control plane finds a running instance, and can use and end it', async () => {
       await using instance = await driver.start(spec(), signal)
-      const found = await makeDriver(paths).list()
+      const found = await another().list()
       expect(found.map(({ id }) => id)).toEqual([instance.id])
       expect((await picture(found[0]!)).status).toBe(200)
       await found[0]![Symbol.asyncDispose]()

@@ -1,4 +1,5 @@
 // THE SEAM. A driver starts instances and finds those that run; nothing above it asks which driver it has.
+import type { Log } from '../base/log.ts'
 import type { Endpoint } from '../http/endpoint.ts'
 import type { MaxScreen } from '../agent/spec.ts'
 import type { Viewport } from '../agent/session/contract.ts'
@@ -17,7 +18,11 @@ export interface Exit {
   reason: string
 }
 
-/** A running instance. Disposing ends it and removes all that it had: processes, sockets, directories, limits. */
+/**
+ * A running instance. Disposing ends it and removes all that it had: processes, sockets, limits, and its directory from its place (its
+ * files may be removed later, also after a restart). Disposing rejects when that does not work now; it may then be disposed
+ * again, and its driver tries again by itself until the service stops. The next `list` goes on.
+ */
 export interface Instance extends AsyncDisposable {
   readonly id: string
   /** Where its agent answers. */
@@ -38,7 +43,7 @@ export interface AppSandboxSpec {
   apiPort: number
 }
 
-/** Where code of apps is built and run. Disposing ends what is kept ready, and nothing that runs. A sandbox is an instance whose agent is a runner (runner/contract.ts). */
+/** Where code of apps is built and run. Disposing ends what is kept ready, and nothing that runs; the driver does it, too. A sandbox is an instance whose agent is a runner (runner/contract.ts). */
 export interface AppSandboxes extends AsyncDisposable {
   /** Starts one; resolves when its runner answers, which is before its app is loaded. */
   start(spec: AppSandboxSpec, signal: AbortSignal): Promise<Instance>
@@ -50,7 +55,8 @@ export interface AppSandboxes extends AsyncDisposable {
   removeCode(deployment: string): Promise<void>
 }
 
-export interface Driver {
+/** Disposing ends what is kept ready and removals under way, and no instance. */
+export interface Driver extends AsyncDisposable {
   apps: AppSandboxes
   /** Starts an instance; resolves when its browser answers. Whatever had been started is ended if it does not. */
   start(spec: InstanceSpec, signal: AbortSignal): Promise<Instance>
@@ -60,3 +66,12 @@ export interface Driver {
 
 /** A display of this size serves all of the usual viewports; a larger one is made for those that ask for it. */
 export const USUAL_MAX_SCREEN: MaxScreen = { width: 2560, height: 1600 }
+
+/** Ends an instance whose end nothing waits for. When that does not work now, it is logged, and the instance's driver goes on trying. */
+export async function letGo(instance: Instance, log: Log): Promise<void> {
+  try {
+    await instance[Symbol.asyncDispose]()
+  } catch (err) {
+    log.error({ err, instance: instance.id }, 'an instance could not be ended yet')
+  }
+}

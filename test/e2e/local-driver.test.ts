@@ -7,7 +7,7 @@ import { readConfig } from '../../src/base/config.ts'
 import { silentLog } from '../../src/base/log.ts'
 import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
 import { descendantsOf, isAlive, nameProcess, signalProcess, type ProcessName } from '../../src/base/processes.ts'
-import { within } from '../../src/base/wait.ts'
+import { until, within } from '../../src/base/wait.ts'
 import type { Driver } from '../../src/instances/driver.ts'
 import { driverSuite, spec } from '../../src/instances/driver.suite.ts'
 import { localDriver } from '../../src/instances/local/local.ts'
@@ -16,12 +16,15 @@ import { localDriver } from '../../src/instances/local/local.ts'
 const EXIT_MS = 10_000
 
 const scopes = new Set<string>()
+const drivers: Driver[] = []
 
 // The name of the data directory is as unique as the host id that a service would use.
 function makeDriver(paths: DataPaths): Driver {
   const scope = basename(paths.root)
   scopes.add(scope)
-  return localDriver(readConfig({}), paths, scope, silentLog)
+  const driver = localDriver(readConfig({}), paths, scope, silentLog)
+  drivers.push(driver)
+  return driver
 }
 
 /** Groups of instances that a driver made here has left. */
@@ -51,7 +54,11 @@ describe('an instance of the local driver', () => {
     paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-driver-')))
     driver = makeDriver(paths)
   })
-  afterAll(() => rmSync(paths.root, { recursive: true, force: true }))
+  afterAll(async () => {
+    await Promise.all(drivers.map((made) => made[Symbol.asyncDispose]()))
+    await until('what was removed to be gone', EXIT_MS, () => readdirSync(paths.trash).length === 0)
+    rmSync(paths.root, { recursive: true, force: true })
+  })
 
   /** Every process of the instance, the outermost first. */
   function processesOf(id: string): ProcessName[] {

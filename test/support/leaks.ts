@@ -5,7 +5,11 @@ import pg from 'pg'
 import { silentLog } from '../../src/base/log.ts'
 import { dataPaths } from '../../src/base/paths.ts'
 import { nameProcess, processesUsing, signalProcess, startTicks } from '../../src/base/processes.ts'
+import { sleep } from '../../src/base/wait.ts'
 import { startPostgres } from '../../src/store/embedded.ts'
+
+/** What ended sessions leave is removed at the lowest priority. */
+const TRASH_MS = 30_000
 
 interface Seen {
   pid: number
@@ -39,17 +43,22 @@ function commandOf(pid: number): string {
 /** What is left of a service that has ended. Empty when nothing is. */
 export async function leftovers(dataDir: string, before: ReadonlySet<string>): Promise<string[]> {
   const left: string[] = []
+  const paths = dataPaths(dataDir)
+  // Removers outlive the service that started them.
+  const trash = () => (existsSync(paths.trash) ? readdirSync(paths.trash) : [])
+  const emptied = performance.now() + TRASH_MS
+  while (trash().length > 0 && performance.now() < emptied) await sleep(50)
+  left.push(...trash().map((name) => `directory trash/${name}`))
   // The kernel takes a moment to clear away what was killed last.
   const end = performance.now() + 3_000
   const added = () => processesOf(dataDir, before)
-  while (added().length > 0 && performance.now() < end) await new Promise((resolve) => setTimeout(resolve, 50))
+  while (added().length > 0 && performance.now() < end) await sleep(50)
   for (const { pid, command } of added()) {
     left.push(`process ${pid}: ${command}`)
     // Found and told; it shall not disturb the tests that follow.
     const still = nameProcess(pid)
     if (still) signalProcess(still, 'SIGKILL')
   }
-  const paths = dataPaths(dataDir)
   left.push(...readdirSync(paths.instances).map((id) => `directory instances/${id}`))
   left.push(...readdirSync(paths.appSandboxes).map((id) => `directory runs/${id}`))
   left.push(

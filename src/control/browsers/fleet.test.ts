@@ -7,7 +7,7 @@ import { newId } from '../../base/ids.ts'
 import { silentLog } from '../../base/log.ts'
 import { dataPaths, type DataPaths } from '../../base/paths.ts'
 import { until } from '../../base/wait.ts'
-import { USUAL_MAX_SCREEN, type Driver } from '../../instances/driver.ts'
+import { USUAL_MAX_SCREEN, type Driver, type Instance } from '../../instances/driver.ts'
 import { fakeDriver } from '../../instances/fake/fake.ts'
 import { openDb, type Db } from '../../store/db.ts'
 import { startPostgres } from '../../store/embedded.ts'
@@ -50,11 +50,11 @@ afterEach(async () => {
 })
 
 /** A service's fleet, and what it has told the clients of browsers that ended. */
-function makeFleet(warmTarget = 0): { fleet: Fleet; told: [string, EndReason][] } {
+function makeFleet(warmTarget = 0, over = driver): { fleet: Fleet; told: [string, EndReason][] } {
   const told: [string, EndReason][] = []
   const fleet = new Fleet({
     db,
-    driver,
+    driver: over,
     host: HOST,
     warmTarget,
     log: silentLog,
@@ -133,10 +133,106 @@ describe('a browser', () => {
       .where('id', '=', used)
       .execute()
     await fleet.sweep()
+    await until('the end of the idle one', NOTICE_MS, async () => (await row(idle)).state === 'deleted')
     expect([await row(idle), await row(used)]).toMatchObject([{ state: 'deleted', end_reason: 'timeout' }, { state: 'running' }])
     expect(told).toEqual([[idle, 'timeout']])
   })
 })
+
+describe('an end that does not work at once', () => {
+  test('leaves the browser out of use and not deleted, and is tried again by the sweep until nothing is left', async () => {
+    const stubborn = failing(3)
+    const { fleet, told } = makeFleet(0, stubborn)
+    const id = await fleet.start(owner('mine'), signal)
+    expect(await fleet.end(id, 'timeout')).toBe(true)
+    expect([await row(id), await runningIds(), fleet.endpointOf(id), fleet.sessions]).toMatchObject([
+      { state: 'stopping', end_reason: 'timeout', deleted_at: null },
+      [id],
+      undefined,
+      1,
+    ])
+    // A caller who asks again is one more attempt, and no error.
+    expect(await fleet.end(id, 'deleted')).toBe(true)
+    await until(
+      'the end',
+      NOTICE_MS,
+      async () => {
+        await fleet.sweep()
+        return (await row(id)).state === 'deleted'
+      },
+      { everyMs: 50 },
+    )
+    expect([(await row(id)).end_reason, await way(id), await runningIds(), fleet.sessions]).toEqual([
+      'timeout',
+      ['starting', 'running', 'stopping', 'deleted'],
+      [],
+      0,
+    ])
+    expect(told.every(([ended, reason]) => ended === id && reason === 'timeout')).toBe(true)
+  })
+
+  test('does not keep the sweep from ending others', async () => {
+    const hang = Promise.withResolvers<void>()
+    const { fleet } = makeFleet(0, failing(1, hang.promise))
+    const ids = [await fleet.start(owner(), signal), await fleet.start(owner(), signal)]
+    await db
+      .updateTable('browsers')
+      .set({ last_active_at: new Date(Date.now() - 61_000) })
+      .execute()
+    await fleet.sweep()
+    const states = async () => (await Promise.all(ids.map(row))).map(({ state }) => state).toSorted()
+    await until('the end of one', NOTICE_MS, async () => (await states())[0] === 'deleted').finally(() => hang.resolve())
+    expect(await states()).toEqual(['deleted', 'stopping'])
+  })
+
+  test('is finished by the next service, with the reason that it began with', async () => {
+    const { fleet } = makeFleet(0, failing(1))
+    const id = await fleet.start(owner(), signal)
+    await fleet.end(id, 'timeout')
+    expect((await row(id)).state).toBe('stopping')
+    await makeFleet().fleet.reconcile()
+    expect([await row(id), await runningIds()]).toMatchObject([{ state: 'deleted', end_reason: 'timeout' }, []])
+  })
+
+  test('at a start does not keep the next service from starting, and goes on afterwards', async () => {
+    const id = await makeFleet().fleet.start(owner(), signal)
+    await moveBrowser(db, id, 'stopping', 'deleted', { end_reason: 'deleted' })
+    const { fleet } = makeFleet(0, failing(1))
+    await fleet.reconcile()
+    expect([(await row(id)).state, await runningIds()]).toEqual(['stopping', [id]])
+    await until(
+      'the end',
+      NOTICE_MS,
+      async () => {
+        await fleet.sweep()
+        return (await row(id)).state === 'deleted'
+      },
+      { everyMs: 50 },
+    )
+    expect(await runningIds()).toEqual([])
+  })
+})
+
+/** The driver, whose instances cannot be ended the first `times`, in all; `wait` is waited for before that is told. */
+function failing(times: number, wait = Promise.resolve()): Driver {
+  let left = times
+  const stubborn = (instance: Instance): Instance => ({
+    ...instance,
+    async [Symbol.asyncDispose]() {
+      if (left-- > 0) {
+        await wait
+        throw new Error('a cgroup is busy')
+      }
+      await instance[Symbol.asyncDispose]()
+    },
+  })
+  return {
+    apps: driver.apps,
+    start: async (...args) => stubborn(await driver.start(...args)),
+    list: async () => (await driver.list()).map(stubborn),
+    [Symbol.asyncDispose]: async () => {},
+  }
+}
 
 describe('after a crash, the next service', () => {
   test('adopts what runs, sessions and warm browsers alike, and can end them', async () => {

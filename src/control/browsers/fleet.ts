@@ -3,10 +3,10 @@ import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { sleep } from '../../base/wait.ts'
 import type { Viewport } from '../../agent/session/contract.ts'
-import { USUAL_MAX_SCREEN, type Driver, type Instance } from '../../instances/driver.ts'
+import { letGo, USUAL_MAX_SCREEN, type Driver, type Instance } from '../../instances/driver.ts'
 import type { Db } from '../../store/db.ts'
 import { moveBrowser } from './lifecycle.ts'
-import { insertStarting, liveOnHost, timedOut, type Ownership } from './rows.ts'
+import { insertStarting, liveOnHost, timedOut, type BrowserRow, type Ownership } from './rows.ts'
 
 /** What warm browsers are booted as; a session that wants something else is fitted live. */
 export const WARM_VIEWPORT: Viewport = { width: 1920, height: 1080, refresh_rate: 60 }
@@ -14,12 +14,22 @@ export const WARM_KIND = 'usual'
 
 /** A boot takes a CPU second; it waits until the caller that emptied the shelf has most likely got under way. */
 const REFILL_AFTER_MS = 250
-/** After a failed boot: first wait, doubled up to the last. */
+/** After a failed boot or end: first wait, doubled up to the last. */
 const RETRY_FIRST_MS = 1_000
 const RETRY_LAST_MS = 30_000
 
 /** Why a session ended; also told to clients whose sockets are closed by it. */
 export type EndReason = 'deleted' | 'timeout' | 'crashed' | 'abandoned' | 'shutdown' | 'lost'
+
+/** An end under way. What is to be done is in the row: it is `stopping` or `failed` until nothing is left, also over a restart. */
+interface Ending {
+  reason: EndReason
+  /** The attempt under way: resolves with whether nothing is left. */
+  attempt: Promise<boolean> | undefined
+  /** When the sweep tries again, by performance.now(). */
+  retryAt: number
+  retryMs: number
+}
 
 interface FleetSettings {
   db: Db
@@ -38,7 +48,7 @@ export class Fleet {
   readonly #instances = new Map<string, Instance>()
   /** Those of them that nobody owns. */
   readonly #warm = new Set<string>()
-  readonly #ending = new Map<string, Promise<void>>()
+  readonly #ending = new Map<string, Ending>()
   readonly #stop = new AbortController()
   #refilling: Promise<void> | undefined
   /** Seats given out for sessions that have no instance yet. */
@@ -99,13 +109,20 @@ export class Fleet {
         log.info({ browser: row.id, state: row.state }, 'adopted a browser that outlived the last service')
         this.#adopt(instance, row.state === 'warm')
         running.delete(row.id)
+      } else if (instance) {
+        // It was being ended, or had not come up: it is ended now, or later by the sweep.
+        this.#instances.set(row.id, instance)
+        running.delete(row.id)
       }
     }
     await db.updateTable('browsers').set({ last_active_at: new Date() }).where('host', '=', host).where('state', '=', 'running').execute()
-    await Promise.all([...running.values()].map((instance) => instance[Symbol.asyncDispose]()))
-    for (const row of rows.filter(({ id }) => !this.#instances.has(id))) {
+    await Promise.all([...running.values()].map((instance) => letGo(instance, log)))
+    const adopted = (row: BrowserRow) => this.#instances.has(row.id) && (row.state === 'running' || row.state === 'warm')
+    for (const row of rows.filter((one) => !adopted(one))) {
       log.warn({ browser: row.id, state: row.state }, 'a browser was lost with the last service')
-      await this.#close(row.id, row.state === 'stopping' ? 'deleted' : 'lost')
+      const reason = reasonOf(row, 'lost')
+      if (row.state !== 'stopping') await moveBrowser(db, row.id, 'failed', reason, { end_reason: reason })
+      await this.#finish(row.id, reason)
     }
   }
 
@@ -120,28 +137,34 @@ export class Fleet {
     return id
   }
 
-  /** Ends a browser: clients are told, the instance is removed, the row is closed. Twice is once. */
+  /**
+   * Ends a browser: clients are told, the instance is removed, the row is closed. Twice is once; false when there is no such browser, or it
+   * has ended. When the instance cannot be removed now, this resolves after the first attempt: the browser is out of use, its row stays
+   * `stopping`, and the sweep (or the next start) tries until nothing is left.
+   */
   async end(id: string, reason: EndReason): Promise<boolean> {
-    const under = this.#ending.get(id)
-    if (under) {
-      await under
-      return true
-    }
-    if ((await moveBrowser(this.#settings.db, id, 'stopping', reason)) !== undefined) await this.#finish(id, reason)
-    else if (this.#ending.has(id)) await this.#ending.get(id)
-    else return false
+    const isUnderWay = () => this.#ending.has(id)
+    if (!isUnderWay() && (await moveBrowser(this.#settings.db, id, 'stopping', reason, { end_reason: reason })) === undefined && !isUnderWay()) return false
+    await this.#finish(id, reason)
     return true
   }
 
-  /** Ends sessions whose timeout has passed, and finishes what an error (the database was away) had interrupted. */
+  /** Begins to end sessions whose timeout has passed, and goes on with ends that did not work or were interrupted. Does not wait for any end. */
   async sweep(): Promise<void> {
-    const { db, host } = this.#settings
-    for (const id of await timedOut(db, host)) await this.end(id, 'timeout')
-    const rows = (await liveOnHost(db, host)).filter(({ id }) => !this.#ending.has(id))
-    for (const { id, state } of rows) if (state === 'stopping' || state === 'failed') await this.#finish(id, state === 'failed' ? 'crashed' : 'deleted')
+    const { db, host, log } = this.#settings
+    const begin = (id: string, work: Promise<unknown>) =>
+      void work.catch((err: unknown) => log.error({ err, browser: id }, 'a browser could not be ended yet; the next sweep tries again'))
+    for (const id of await timedOut(db, host)) begin(id, this.end(id, 'timeout'))
+    const rows = await liveOnHost(db, host)
+    const now = performance.now()
+    for (const row of rows) {
+      if (row.state !== 'stopping' && row.state !== 'failed') continue
+      const known = this.#ending.get(row.id)
+      if (!known || (!known.attempt && known.retryAt <= now)) begin(row.id, this.#finish(row.id, reasonOf(row, 'crashed')))
+    }
     const missing = rows.filter(({ id, state }) => (state === 'running' || state === 'warm') && !this.#instances.has(id)).map(({ id }) => id)
     // Once may be a row that is just being moved; twice is one whose instance has ended unheard.
-    for (const id of missing.filter((row) => this.#missing.has(row))) if (await moveBrowser(db, id, 'failed', 'crashed')) await this.#finish(id, 'crashed')
+    for (const id of missing.filter((row) => this.#missing.has(row))) begin(id, this.#crashed(id, 'crashed'))
     this.#missing = new Set(missing)
   }
 
@@ -159,11 +182,11 @@ export class Fleet {
     try {
       const ids = (await liveOnHost(db, host)).map(({ id }) => id)
       await Promise.all(ids.map((id) => this.end(id, 'shutdown')))
-      await Promise.all(this.#ending.values())
+      await Promise.all([...this.#ending.values()].map(async ({ attempt }) => attempt))
     } catch (err) {
       log.error({ err }, 'the end of the sessions could not be written down')
     }
-    await Promise.all([...this.#instances.values()].map((instance) => instance[Symbol.asyncDispose]()))
+    await Promise.all([...this.#instances.values()].map((instance) => letGo(instance, log)))
   }
 
   async #fill(): Promise<void> {
@@ -212,7 +235,7 @@ export class Fleet {
     const giveUp = () => {
       this.#instances.delete(instance.id)
       this.#warm.delete(instance.id)
-      return instance[Symbol.asyncDispose]()
+      return letGo(instance, this.#settings.log)
     }
     const moved = await moveBrowser(this.#settings.db, instance.id, to, null, columns).catch(async (error: unknown) => {
       await giveUp()
@@ -225,37 +248,59 @@ export class Fleet {
   }
 
   #adopt(instance: Instance, isWarm: boolean): void {
-    const { log, db } = this.#settings
+    const { log } = this.#settings
     this.#instances.set(instance.id, instance)
     if (isWarm) this.#warm.add(instance.id)
     const onExit = async ({ reason }: { reason: string }) => {
       if (this.#ending.has(instance.id) || !this.#instances.has(instance.id)) return
       log.error({ browser: instance.id, reason }, 'a browser ended by itself')
-      if (await moveBrowser(db, instance.id, 'failed', reason)) await this.#finish(instance.id, 'crashed')
+      await this.#crashed(instance.id, reason)
       this.refill()
     }
     void instance.exited.then(onExit).catch((err: unknown) => log.error({ err, browser: instance.id }, 'cleaning up after a browser failed'))
   }
 
-  #finish(id: string, reason: EndReason): Promise<void> {
-    const finishing = (async () => {
-      this.#settings.onEnding(id, reason)
-      await this.#settings.endRecordings(id)
+  async #crashed(id: string, why: string): Promise<void> {
+    if (await moveBrowser(this.#settings.db, id, 'failed', why, { end_reason: 'crashed' })) await this.#finish(id, 'crashed')
+  }
+
+  /** One attempt to end a browser whose row says so; resolves with whether nothing is left. The sweep makes the next one. */
+  #finish(id: string, reason: EndReason): Promise<boolean> {
+    const ending = this.#ending.get(id) ?? { reason, attempt: undefined, retryAt: 0, retryMs: RETRY_FIRST_MS }
+    this.#ending.set(id, ending)
+    return (ending.attempt ??= this.#tryToEnd(id, ending).finally(() => (ending.attempt = undefined)))
+  }
+
+  /** Every step may be done twice: it may have been done by an attempt that failed at a later one. */
+  async #tryToEnd(id: string, ending: Ending): Promise<boolean> {
+    const { db, log, onEnding, endRecordings } = this.#settings
+    const { reason } = ending
+    try {
+      onEnding(id, reason)
+      // What could not be recorded to its end must not keep the instance.
+      await endRecordings(id)?.catch((err: unknown) => log.error({ err, browser: id }, 'the recordings of a session did not end well'))
       await this.#instances.get(id)?.[Symbol.asyncDispose]()
-      await moveBrowser(this.#settings.db, id, 'deleted', reason, { deleted_at: new Date(), end_reason: reason })
-    })()
-    this.#ending.set(id, finishing)
-    return finishing.finally(() => {
-      this.#instances.delete(id)
-      this.#warm.delete(id)
-      this.#ending.delete(id)
-    })
+      await moveBrowser(db, id, 'deleted', reason, { deleted_at: new Date(), end_reason: reason })
+    } catch (err) {
+      log.error({ err, browser: id, retryMs: ending.retryMs }, 'a browser could not be ended yet')
+      ending.retryAt = performance.now() + ending.retryMs
+      ending.retryMs = Math.min(RETRY_LAST_MS, ending.retryMs * 2)
+      return false
+    }
+    this.#instances.delete(id)
+    this.#warm.delete(id)
+    this.#ending.delete(id)
+    return true
   }
 
   /** Closes the row of a browser that has no instance (any more). */
   async #close(id: string, reason: EndReason): Promise<void> {
     const { db } = this.#settings
-    await moveBrowser(db, id, 'failed', reason)
+    await moveBrowser(db, id, 'failed', reason, { end_reason: reason })
     await moveBrowser(db, id, 'deleted', reason, { deleted_at: new Date(), end_reason: reason })
   }
 }
+
+/** Why a browser ends, as its row says; `otherwise` for one that ended by itself. */
+const reasonOf = ({ state, end_reason }: BrowserRow, otherwise: EndReason): EndReason =>
+  (end_reason as EndReason | null) ?? (state === 'stopping' ? 'deleted' : otherwise)

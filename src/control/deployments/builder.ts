@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import type { Log } from '../../base/log.ts'
 import { Bell } from '../../base/bell.ts'
 import { sleep, within } from '../../base/wait.ts'
-import type { AppSandboxes, Instance } from '../../instances/driver.ts'
+import { letGo, type AppSandboxes, type Instance } from '../../instances/driver.ts'
 import type { RunnerEvent, Source } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
 import { appendEvents, lockEvents } from '../../store/events.ts'
@@ -88,14 +88,14 @@ export class Builder {
     }
     const adopted = this.#adopted.get(id)
     this.#adopted.delete(id)
-    await adopted?.[Symbol.asyncDispose]()
+    if (adopted) await letGo(adopted, this.#settings.log)
   }
 
   /** Ends the build that is under way; the next start begins it again. */
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the service stops'))
     await this.#running
-    await Promise.all([...this.#adopted.values()].map((instance) => instance[Symbol.asyncDispose]()))
+    await Promise.all([...this.#adopted.values()].map((instance) => letGo(instance, this.#settings.log)))
   }
 
   async #run(): Promise<void> {
@@ -142,13 +142,13 @@ export class Builder {
       await using scope = new AsyncDisposableStack()
       const adopted = await this.#begin(row)
       if (adopted === false) return undefined
-      const instance = scope.use(adopted ?? (await this.#startSandbox(row, signal)))
+      const instance = adopted ?? (await this.#startSandbox(row, signal))
+      scope.defer(() => letGo(instance, log))
       const client = runnerClient(instance.agent)
       if (!adopted) await this.#sendArchive(row, client, instance, signal)
       outcome = await this.#watch(row.id, adopted ? row.runner_seq : 0, client, instance, signal)
     } catch (error) {
-      if (outcome !== undefined) log.error({ err: error, deployment: row.id }, "a build's sandbox could not be removed")
-      else if (tooLong.aborted) return { failed: `the build took longer than ${Math.round(buildMs / 60_000)} minutes` }
+      if (tooLong.aborted) return { failed: `the build took longer than ${Math.round(buildMs / 60_000)} minutes` }
       else if (signal.aborted) return undefined
       else if (error instanceof BuildFailed) return { failed: error.message }
       else throw error
@@ -170,7 +170,7 @@ export class Builder {
       this.#adopted.delete(row.id)
       return adopted
     }
-    await adopted?.[Symbol.asyncDispose]()
+    if (adopted) await letGo(adopted, log)
     this.#adopted.delete(row.id)
     if (row.attempts >= MAX_ATTEMPTS) throw new BuildFailed('the build was interrupted twice by a restart of the service')
     return db.transaction().execute(async (tx) => {

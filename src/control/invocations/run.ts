@@ -42,7 +42,7 @@ export class Run {
   async hold(instance: Instance): Promise<void> {
     const before = this.#instance
     this.#instance = instance
-    await before?.[Symbol.asyncDispose]()
+    if (before) await this.#dispose(before).catch(() => {}) // its driver logs that, and tries again
     if (!this.signal.aborted) return
     await this.release()
     throw this.signal.reason
@@ -56,6 +56,10 @@ export class Run {
 
   /** Removes its sandbox, if it has one. */
   async release(): Promise<void> {
-    await this.#instance?.[Symbol.asyncDispose]()
+    if (this.#instance) await this.#dispose(this.#instance)
+  }
+
+  async #dispose(instance: Instance): Promise<void> {
+    await instance[Symbol.asyncDispose]()
   }
 }

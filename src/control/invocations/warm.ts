@@ -2,7 +2,7 @@
 // the service they belong to nobody and are ended.
 import type { Log } from '../../base/log.ts'
 import { within } from '../../base/wait.ts'
-import type { Instance } from '../../instances/driver.ts'
+import { letGo, type Instance } from '../../instances/driver.ts'
 import { runnerClient } from '../apps/runner-client.ts'
 
 /** How long one is kept after the last use of its deployment. */
@@ -170,11 +170,7 @@ export class WarmRunners {
   }
 
   async #end(instance: Instance | undefined): Promise<void> {
-    try {
-      await instance?.[Symbol.asyncDispose]()
-    } catch (err) {
-      this.#settings.log.error({ err, sandbox: instance?.id }, 'a sandbox could not be removed')
-    }
+    if (instance) await letGo(instance, this.#settings.log)
   }
 
   #follow<T>(work: Promise<T>): Promise<T> {

@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import type { Command } from '../../base/unprivileged.ts'
@@ -11,6 +11,7 @@ import { instanceUser } from '../../base/user.ts'
 import { within } from '../../base/wait.ts'
 import { writeGuestEtc } from './guest-etc.ts'
 import { sandboxCommand } from './sandbox.ts'
+import type { Trash } from './trash.ts'
 
 /** Loading everything takes 0.3 s. */
 const PREPARE_MS = 60_000
@@ -23,12 +24,12 @@ const PREPARE_ENTRIES = ['agent/prepare.ts', 'runner/prepare.ts']
  * V8 checks each entry against the file it was made of, so an old folder could cost time but never run old code.
  * It is made in a sandbox like an instance's (same paths, same uid), where nothing of a session has ever been.
  */
-export async function agentCache(root: string): Promise<string> {
+export async function agentCache(root: string, trash: Trash, signal: AbortSignal): Promise<string> {
   const name = `agent-cache-${fingerprint()}`
   const dir = join(root, name)
   if (existsSync(dir)) return dir
   const work = join(root, `${name}.new`)
-  rmSync(work, { recursive: true, force: true })
+  await trash.discard(work)
   const [home, cache] = [join(work, 'home'), join(work, 'cache')]
   const user = instanceUser(name)
   for (const folder of [work, home, cache]) mkdirSync(folder, { mode: 0o700 })
@@ -39,25 +40,24 @@ export async function agentCache(root: string): Promise<string> {
   try {
     for (const entry of PREPARE_ENTRIES) {
       const command = sandboxCommand({ spec, dir: work, etcFiles, network, user, groups: [], cache: { dir: cache, writable: true }, entry })
-      await finished(command)
+      await finished(command, signal)
     }
     open(cache)
-    for (const old of readdirSync(root).filter((entry) => entry.startsWith('agent-cache-') && !entry.endsWith('.new')))
-      rmSync(join(root, old), { recursive: true, force: true })
+    for (const old of readdirSync(root).filter((entry) => entry.startsWith('agent-cache-') && !entry.endsWith('.new'))) await trash.discard(join(root, old))
     renameSync(cache, dir)
     return dir
   } finally {
-    rmSync(work, { recursive: true, force: true })
+    await trash.discard(work)
   }
 }
 
 /** Runs a program of ours in a sandbox to its end. */
-async function finished({ file, args }: Command): Promise<void> {
+async function finished({ file, args }: Command, signal: AbortSignal): Promise<void> {
   const child = spawn(file, args, { cwd: '/', env: { PATH: process.env.PATH }, stdio: ['ignore', 'ignore', 'pipe'] })
   let said = ''
   child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
   try {
-    const [code] = await within("the agent's code to be compiled", PREPARE_MS, once(child, 'close'))
+    const [code] = await within("the agent's code to be compiled", PREPARE_MS, once(child, 'close'), signal)
     if (code !== 0) throw new Error(`the sandbox does not work on this machine (cob doctor says more): ended with ${code}\n${said.slice(-2000)}`)
   } finally {
     child.kill('SIGKILL')

@@ -11,12 +11,11 @@ import type { Command } from '../../base/unprivileged.ts'
 import { instanceUser, type User } from '../../base/user.ts'
 import { until } from '../../base/wait.ts'
 import { environmentFile } from '../../runner/command.ts'
-import type { AppSandboxes, AppSandboxSpec } from '../driver.ts'
+import { letGo, type AppSandboxes, type AppSandboxSpec } from '../driver.ts'
 import { APP_LINK, appCommand, GO } from './app-command.ts'
 import { writeGuestEtc } from './guest-etc.ts'
 import { listSandboxes, openSandbox, type LocalInstance, type SandboxKind } from './instance.ts'
 import { planNetwork } from './network.ts'
-import { removeTree } from './remove-tree.ts'
 
 /** All builds are one user, who owns the downloads that they share and the code that they make. Runs are each their own. */
 const BUILDER = 'cob-builder'
@@ -74,7 +73,7 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
       const told = until('a sandbox to have its network', NETWORK_MS, () => tell(join(spec, GO)), { everyMs: 1, signal })
       await Promise.race([told, gone])
     } catch (error) {
-      await instance[Symbol.asyncDispose]()
+      await letGo(instance, kind.log)
       throw error
     }
     return instance.up(signal)
@@ -82,12 +81,12 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
 
   let next: { made: Promise<Prepared>; apiPort: number; timer: NodeJS.Timeout } | undefined
   let stopped = false
-  const letGo = async (): Promise<void> => {
+  const letNextGo = async (): Promise<void> => {
     const kept = next
     next = undefined
     clearTimeout(kept?.timer)
     await kept?.made.then(
-      ({ instance }) => instance[Symbol.asyncDispose](),
+      ({ instance }) => letGo(instance, kind.log),
       () => {},
     )
   }
@@ -99,7 +98,7 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
     next = {
       made,
       apiPort,
-      timer: setTimeout(() => void letGo().catch((err: unknown) => kind.log.error({ err }, 'a prepared sandbox did not end')), KEPT_MS).unref(),
+      timer: setTimeout(() => void letNextGo(), KEPT_MS).unref(),
     }
   }
   const take = async (apiPort: number): Promise<Prepared> => {
@@ -108,7 +107,7 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
     clearTimeout(kept?.timer)
     const prepared = await kept?.made.catch(() => undefined)
     if (prepared && kept?.apiPort === apiPort && (await isThere(prepared.instance))) return prepared
-    await prepared?.instance[Symbol.asyncDispose]()
+    if (prepared) await letGo(prepared.instance, kind.log)
     return prepare('run', newId(), apiPort)
   }
 
@@ -123,16 +122,16 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
       }
       // What an interrupted build has left is in the way of the next.
       const code = join(paths.apps, spec.deployment)
-      await removeTree(code)
+      await kind.trash.discard(code)
       ownedBy(instanceUser(BUILDER))(code, 0o755)
       return begin(await prepare('build', spec.id, spec.apiPort), spec, signal)
     },
     list: () => listSandboxes(kind),
     codes: () => readdir(paths.apps),
-    removeCode: (deployment) => removeTree(join(paths.apps, deployment)),
+    removeCode: (deployment) => kind.trash.discard(join(paths.apps, deployment)),
     async [Symbol.asyncDispose]() {
       stopped = true
-      await letGo()
+      await letNextGo()
     },
   }
 }

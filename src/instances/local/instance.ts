@@ -7,17 +7,20 @@ import { join } from 'node:path'
 import type { Log } from '../../base/log.ts'
 import { descendantsOf, isAlive, killAll, nameProcess, processesUsing, type ProcessName } from '../../base/processes.ts'
 import type { Command } from '../../base/unprivileged.ts'
-import { until, within } from '../../base/wait.ts'
+import { sleep, until, within } from '../../base/wait.ts'
 import type { Exit, Instance } from '../driver.ts'
 import { watchAgent, type Lifeline } from '../lifeline.ts'
 import type { InstanceLimits, Limits } from './limits.ts'
-import { removeTree } from './remove-tree.ts'
+import type { Trash } from './trash.ts'
 
 /** From nothing to a browser that answers: 0.6 s alone, 12 s when ten start at once on two cores. */
 const START_MS = 90_000
 
 /** Killing all of an instance takes 30-60 ms. */
 const END_MS = 20_000
+/** After an end that did not work: first wait, doubled up to the last. */
+const RETRY_FIRST_MS = 1_000
+const RETRY_LAST_MS = 60_000
 
 /** What is remembered of an instance in its directory, for the next control plane. */
 interface Remembered {
@@ -32,7 +35,11 @@ export interface SandboxKind {
   /** The folder that holds their directories. */
   root: string
   limits: Limits
+  /** Takes their directories when they have ended. */
+  trash: Trash
   log: Log
+  /** Aborts when the service stops: ends that did not work are then left to the next start. */
+  signal: AbortSignal
 }
 
 /** How a sandbox is made: its limits, and what fills its directory and gives its command. */
@@ -55,10 +62,10 @@ export async function startSandbox(kind: SandboxKind, plan: SandboxPlan, signal:
 export async function openSandbox(kind: SandboxKind, { id, limits, prepare }: SandboxPlan): Promise<LocalInstance> {
   const dir = join(kind.root, id)
   await using scope = new AsyncDisposableStack()
+  // Ended like one that was found at a start: whatever there is of it by then. A failed attempt is logged and tried again.
+  scope.defer(() => new LocalInstance(kind, id, processesUsing(dir, 'bwrap'))[Symbol.asyncDispose]().catch(() => {}))
   mkdirSync(dir, { mode: 0o700 })
-  scope.defer(() => removeTree(dir))
   const groups = kind.limits.make(id, limits)
-  scope.defer(() => kind.limits.remove(id))
   const child = await launch(dir, await prepare(dir, groups))
   const main = nameProcess(child.pid ?? 0)
   if (!main) throw new Error(`instance ${id} could not be started; is everything installed? (cob doctor)`)
@@ -68,19 +75,18 @@ export async function openSandbox(kind: SandboxKind, { id, limits, prepare }: Sa
   return instance
 }
 
-/** Every sandbox of a kind that still runs; removes what is left of those that do not. */
+/** Every sandbox of a kind that still runs. What is left of others is removed; an end that does not work at once is tried again. */
 export async function listSandboxes(kind: SandboxKind): Promise<Instance[]> {
-  const found = readdirSync(kind.root).map(async (id) => {
+  const found = [...new Set([...readdirSync(kind.root), ...kind.limits.list()])].map(async (id) => {
     const dir = join(kind.root, id)
     const remembered = recall(dir)
     if (remembered?.isReady && remembered.processes.every(isAlive)) return new LocalInstance(kind, id, remembered.processes).watch()
     // Killed between starting an instance and writing it down, a service leaves processes that only /proc knows of.
-    await new LocalInstance(kind, id, [...(remembered?.processes ?? []), ...processesUsing(dir, 'bwrap')])[Symbol.asyncDispose]()
+    const rest = new LocalInstance(kind, id, [...(remembered?.processes ?? []), ...processesUsing(dir, 'bwrap')])
+    await rest[Symbol.asyncDispose]().catch(() => {}) // it logs that, and tries again
     return undefined
   })
-  const live = (await Promise.all(found)).filter((instance) => instance !== undefined)
-  for (const id of kind.limits.list()) if (!live.some((instance) => instance.id === id)) await kind.limits.remove(id)
-  return live
+  return (await Promise.all(found)).filter((instance) => instance !== undefined)
 }
 
 /** Starts the sandbox with the agent's listening socket as its standard input. */
@@ -117,19 +123,22 @@ export class LocalInstance implements Instance {
   readonly agent: { socketPath: string }
   readonly exited: Promise<Exit>
   readonly #exit = Promise.withResolvers<Exit>()
-  readonly #limits: Limits
+  readonly #kind: SandboxKind
   readonly #log: Log
   readonly #watching = new AbortController()
   #processes: ProcessName[]
+  /** Set from the first attempt to end it; removed when that has failed. */
   #ended: Promise<void> | undefined
+  #retryMs = RETRY_FIRST_MS
+  #isRetrying = false
 
-  constructor({ root, limits, log }: SandboxKind, id: string, processes: ProcessName[], child?: ChildProcess) {
+  constructor(kind: SandboxKind, id: string, processes: ProcessName[], child?: ChildProcess) {
     this.id = id
-    this.dir = join(root, id)
+    this.dir = join(kind.root, id)
     this.agent = { socketPath: join(this.dir, 'agent.sock') }
     this.exited = this.#exit.promise
-    this.#limits = limits
-    this.#log = log.child({ instance: id })
+    this.#kind = kind
+    this.#log = kind.log.child({ instance: id })
     this.#processes = processes
     child?.once('exit', (code, signal) => this.#exit.resolve({ reason: `the sandbox ended with ${String(signal ?? code)}` }))
   }
@@ -149,7 +158,7 @@ export class LocalInstance implements Instance {
       return this
     } catch (error) {
       const tail = readTail(join(this.dir, 'agent.log'))
-      await this[Symbol.asyncDispose]()
+      await this[Symbol.asyncDispose]().catch(() => {}) // it logs that, and tries again
       throw signal.aborted ? signal.reason : new Error(`instance ${this.id} did not start: ${(error as Error).message}${tail && `\n${tail}`}`, { cause: error })
     }
   }
@@ -168,8 +177,27 @@ export class LocalInstance implements Instance {
     renameSync(`${file}.new`, file)
   }
 
+  /** Ends it. @throws when that does not work now; it is then tried again until it does, also without another call */
   [Symbol.asyncDispose](): Promise<void> {
-    return (this.#ended ??= this.#end())
+    return (this.#ended ??= this.#end().catch((error: unknown) => {
+      this.#ended = undefined
+      this.#endLater(error)
+      throw error
+    }))
+  }
+
+  #endLater(err: unknown): void {
+    const { signal } = this.#kind
+    this.#log.error({ err, retryMs: this.#retryMs }, 'an instance could not be ended yet')
+    if (signal.aborted || this.#isRetrying) return
+    this.#isRetrying = true
+    const again = async () => {
+      await sleep(this.#retryMs, signal)
+      this.#retryMs = Math.min(RETRY_LAST_MS, this.#retryMs * 2)
+      this.#isRetrying = false
+      await this[Symbol.asyncDispose]()
+    }
+    again().catch(() => {}) // the service stops, or that attempt has failed as well and is followed by another
   }
 
   // Nothing inside is worth asking politely: what shall outlive the session is saved before it is ended.
@@ -186,13 +214,13 @@ export class LocalInstance implements Instance {
       { everyMs: 1 },
     )
     this.#watching.abort(new Error('the instance was ended'))
-    await this.#limits.remove(this.id)
-    await removeTree(this.dir)
+    await this.#kind.limits.remove(this.id)
+    await this.#kind.trash.discard(this.dir)
   }
 
   #live(): ProcessName[] {
     const known = this.#processes.filter(isAlive)
-    const below = [...known.flatMap(({ pid }) => descendantsOf(pid)), ...this.#limits.members(this.id)]
+    const below = [...known.flatMap(({ pid }) => descendantsOf(pid)), ...this.#kind.limits.members(this.id)]
     return [...new Map([...known, ...below.map(nameProcess).filter((name) => name !== undefined)].map((name) => [name.pid, name])).values()]
   }
 }

@@ -12,7 +12,7 @@ export interface InstanceLimits {
 export interface Limits {
   /** Makes the groups of an instance; the files are those that a process enters them by. */
   make(id: string, limits: InstanceLimits): string[]
-  /** Processes in the groups of an instance. */
+  /** Processes in the groups of an instance, and in groups that it has made below them. */
   members(id: string): number[]
   /** Removes the groups of an instance; every process in them must be gone. */
   remove(id: string): Promise<void>
@@ -76,25 +76,41 @@ function v1(scope: string): Limits {
   )
 }
 
+/** Does `work` on a group; true when that worked or the group is gone, false when it is in use. */
 function attempt(work: () => void): boolean {
   try {
     work()
     return true
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EBUSY' && (error as NodeJS.ErrnoException).code !== 'ENOTEMPTY') throw error
-    return false
+    const { code } = error as NodeJS.ErrnoException
+    if (code !== 'EBUSY' && code !== 'ENOTEMPTY' && code !== 'ENOENT') throw error
+    return code === 'ENOENT'
+  }
+}
+
+const subgroups = (dir: string): string[] =>
+  existsSync(dir)
+    ? readdirSync(dir, { withFileTypes: true })
+        .filter((entry) => entry.isDirectory())
+        .map(({ name }) => name)
+    : []
+
+/** A group and those below it, parents first. Where groups are delegated to the service's user, programs in a session can make such. */
+const treeOf = (dir: string): string[] => (existsSync(dir) ? [dir, ...subgroups(dir).flatMap((name) => treeOf(join(dir, name)))] : [])
+
+function processesIn(dir: string): number[] {
+  try {
+    return readFileSync(join(dir, 'cgroup.procs'), 'utf8').split('\n').filter(Boolean).map(Number)
+  } catch (error) {
+    // The group was removed in between (ENODEV when it was open already).
+    if (!['ENOENT', 'ENODEV'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+    return []
   }
 }
 
 /** Groups below `bases`, one a controller. A base is there as long as it has instances. */
 function groups(bases: string[], prepare: () => void, limit: (dirs: string[], limits: InstanceLimits) => void): Limits {
   const dirs = (id: string) => bases.map((base) => join(base, id))
-  const instancesIn = (base: string): string[] =>
-    existsSync(base)
-      ? readdirSync(base, { withFileTypes: true })
-          .filter((entry) => entry.isDirectory())
-          .map(({ name }) => name)
-      : []
   return {
     make(id, limits) {
       for (const base of bases) mkdirSync(base, { recursive: true })
@@ -103,14 +119,14 @@ function groups(bases: string[], prepare: () => void, limit: (dirs: string[], li
       limit(dirs(id), limits)
       return dirs(id).map((dir) => join(dir, 'cgroup.procs'))
     },
-    members: (id) =>
-      dirs(id).flatMap((dir) => (existsSync(dir) ? readFileSync(join(dir, 'cgroup.procs'), 'utf8').split('\n').filter(Boolean).map(Number) : [])),
+    members: (id) => [...new Set(dirs(id).flatMap(treeOf).flatMap(processesIn))],
     async remove(id) {
       // The kernel lets go of a group a moment after its last process has gone.
-      for (const dir of dirs(id)) await until('a cgroup to be free', FREE_MS, () => !existsSync(dir) || attempt(() => rmdirSync(dir)), { everyMs: 5 })
-      for (const base of bases) if (existsSync(base) && instancesIn(base).length === 0) attempt(() => rmdirSync(base))
+      for (const dir of dirs(id).flatMap((group) => treeOf(group).reverse()))
+        await until('a cgroup to be free', FREE_MS, () => attempt(() => rmdirSync(dir)), { everyMs: 5 })
+      for (const base of bases) if (existsSync(base) && subgroups(base).length === 0) attempt(() => rmdirSync(base))
     },
-    list: () => [...new Set(bases.flatMap(instancesIn))],
+    list: () => [...new Set(bases.flatMap(subgroups))],
     finding: undefined,
   }
 }

@@ -15,31 +15,43 @@ import { findLimits } from './limits.ts'
 import { planNetwork } from './network.ts'
 import { linksTo, makePlaces, type LocalLinks } from './places.ts'
 import { AGENT_ENTRY, sandboxCommand } from './sandbox.ts'
+import { Trash } from './trash.ts'
 
 /** Makes the local driver. `scope` tells this installation's instances from another's. */
 export function localDriver(config: Config, paths: DataPaths, scope: string, log: Log): Driver {
   const limits = findLimits(scope)
   if (limits.finding) log.warn({}, limits.finding)
   if (isRoot()) assertReadable()
-  const browsers: SandboxKind = { root: paths.instances, limits, log }
+  const stop = new AbortController()
+  const trash = new Trash(paths.trash, log)
+  // What a service before us has not removed to the end.
+  trash.empty()
+  const shared = { trash, log, signal: stop.signal }
+  const browsers: SandboxKind = { root: paths.instances, limits, ...shared }
+  const apps = localApps(config, paths, { root: paths.appSandboxes, limits: findLimits(`${scope}-apps`), ...shared }, () => compiled())
 
   const links = linksTo()
 
   let cache: Promise<string> | undefined
   const compiled = () =>
-    (cache ??= agentCache(paths.root).catch((error: unknown) => {
+    (cache ??= agentCache(paths.root, trash, stop.signal).catch((error: unknown) => {
       cache = undefined // the next start tries again
       throw error
     }))
 
   return {
-    apps: localApps(config, paths, { root: paths.appSandboxes, limits: findLimits(`${scope}-apps`), log }, compiled),
+    apps,
     start(spec, signal) {
       const limited = { memoryBytes: config.instanceMemoryMb * 1024 * 1024, pids: config.instancePids }
       const prepare = async (dir: string, groups: string[]) => command(config, spec, dir, groups, await compiled(), links)
       return startSandbox(browsers, { id: spec.id, limits: limited, prepare }, signal)
     },
     list: () => listSandboxes(browsers),
+    async [Symbol.asyncDispose]() {
+      await apps[Symbol.asyncDispose]()
+      stop.abort(new Error('the service stops'))
+      await trash[Symbol.asyncDispose]()
+    },
   }
 }
 

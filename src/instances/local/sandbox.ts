@@ -125,16 +125,20 @@ export const ownCode = (seen: Command['seen'], cacheIsWritable: boolean): string
  */
 const OWN_PROC = 'exec unshare --mount-proc -- "$@"'
 
+/** Enters the network, closes what is to be closed there, does `before` (a shell line), and becomes `command`. */
+export function networked(network: NetworkPlan, before: string, command: string[]): string[] {
+  const inside = ['ulimit -c 0', ...(network.pasta.length > 0 ? [network.setup, before, OWN_PROC] : [before, 'exec "$@"'])].join('\n')
+  return [...network.pasta, '/bin/sh', '-c', inside, 'sh', ...command]
+}
+
 /**
- * Enters the network, closes what is to be closed, does `before` (a shell line), leaves behind what is not to be inherited
- * (enclose.pl), and then closes the sandbox around `program`: a line for a shell and its arguments, with the listening socket as
- * standard input. `etc` is the folder of writeGuestEtc.
+ * Enters the network ({@link networked}), leaves behind what is not to be inherited (enclose.pl), and then closes the sandbox around
+ * `program`: a line for a shell and its arguments, with the listening socket as standard input. `etc` is the folder of writeGuestEtc.
  */
 export function enclosed({ code, etc }: Command['seen'], network: NetworkPlan, before: string, options: string[], program: string[]): string[] {
-  const inside = ['ulimit -c 0', ...(network.pasta.length > 0 ? [network.setup, before, OWN_PROC] : [before, 'exec "$@"'])].join('\n')
   // The name stands here for those who look for what a killed service has started (processesUsing).
   const enclose = ['perl', `${code}/src/instances/local/enclose.pl`, 'bwrap', String(KEYCTL[process.arch] ?? -1), `${etc}/${FILTER}`, String(options.length)]
-  return [...network.pasta, '/bin/sh', '-c', inside, 'sh', ...enclose, ...options, ...program]
+  return networked(network, before, [...enclose, ...options, ...program])
 }
 
 /** Node inside, for a program of ours. It ignores SIGUSR1, by which every process of the same user could open its debugger. */

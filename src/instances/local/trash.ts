@@ -1,0 +1,142 @@
+// What ended sandboxes leave on disk, removed by other processes. Files of strangers: any number, nested without end, in closed folders.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync } from 'node:fs'
+import type { Socket } from 'node:net'
+import { basename, join } from 'node:path'
+import { newId } from '../../base/ids.ts'
+import type { Log } from '../../base/log.ts'
+import { within } from '../../base/wait.ts'
+
+/** Trees that one remover takes. More wait for the next, so that a command line stays short. */
+const BATCH = 100
+/** The same for the remover that outlives us; 100 bytes a tree, of the 2 MB that a command line may have. */
+const LAST_BATCH = 5_000
+/** After a remover that has left something: first wait, doubled up to the last. */
+const RETRY_FIRST_MS = 1_000
+const RETRY_LAST_MS = 60_000
+/** A service that stops waits this long for its remover. After that the remover goes on alone. */
+const STOP_MS = 1_000
+/** Bytes kept of what a remover complains about. A hostile tree can make it complain once a file. */
+const MAX_COMPLAINT = 2_000
+
+/**
+ * Removes the trees that follow, and makes closed folders accessible when that did not work. GNU rm and chmod walk by open folders, so no
+ * path is too long for them. They read nothing from us and outlive us: the next service finds what is left.
+ */
+const SCRIPT = `{ rm -rf -- "$@" || { chmod -R u+rwX -- "$@"; rm -rf -- "$@"; }; } 2>&1 | { head -c ${MAX_COMPLAINT}; cat >/dev/null; }`
+
+/**
+ * A folder of trees to be removed. What is in it is what remains to be done, so a restart forgets nothing. One remover runs at a time,
+ * also beside one that a killed service has left (a lock on the folder), at the lowest priority for CPU and disk.
+ */
+export class Trash implements AsyncDisposable {
+  readonly #dir: string
+  readonly #log: Log
+  #isEmptying = false
+  #timer: NodeJS.Timeout | undefined
+  #retryMs = RETRY_FIRST_MS
+  #stopped = false
+
+  constructor(dir: string, log: Log) {
+    this.#dir = dir
+    this.#log = log
+  }
+
+  /**
+   * Takes a tree out of its place at once; it is removed later. A tree that is not there is fine. One that lies on another disk cannot be
+   * moved here: then this resolves when it is gone. @throws when it can be neither moved nor removed; it is in its place then
+   */
+  async discard(path: string): Promise<void> {
+    try {
+      this.#take(path)
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException
+      if (code === 'ENOENT' && !existsSync(path)) return
+      if (code !== 'EXDEV') throw error
+      const complaint = await this.#remove([path])
+      if (existsSync(path)) throw new Error(`${path} could not be removed: ${complaint}`, { cause: error })
+      return
+    }
+    this.empty()
+  }
+
+  /** Begins to remove what is there, and goes on until nothing is. */
+  empty(): void {
+    if (this.#stopped || this.#isEmptying) return
+    clearTimeout(this.#timer)
+    this.#isEmptying = true
+    void this.#emptyAll()
+      .then(
+        (isEmpty) => isEmpty,
+        (err: unknown) => (this.#log.error({ err, retryMs: this.#retryMs }, 'the trash could not be emptied yet'), false),
+      )
+      .then((isEmpty) => {
+        this.#isEmptying = false
+        if (isEmpty || this.#stopped) return
+        this.#timer = setTimeout(() => this.empty(), this.#retryMs).unref()
+        this.#retryMs = Math.min(RETRY_LAST_MS, this.#retryMs * 2)
+      })
+  }
+
+  /** Waits a moment for the remover; leaves the rest to one that outlives us, and to the next start. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#stopped = true
+    clearTimeout(this.#timer)
+    try {
+      const left = this.#left()
+      if (left.length === 0) return
+      // The remover that runs now holds the lock. This one starts after it, for the trees that came later.
+      await within('the trash to be emptied', STOP_MS, this.#remove(left.slice(0, LAST_BATCH)))
+    } catch (err) {
+      this.#log.info({ err }, 'files of ended sandboxes are left; the remover goes on, and then the next start')
+    }
+  }
+
+  #take(path: string): void {
+    mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
+    const into = join(this.#dir, `${newId()}-${basename(path)}`)
+    try {
+      renameSync(path, into)
+    } catch (error) {
+      // Moving a folder changes its "..", so it has to be writable for us. Its folder is ours: nobody can put a link in its place.
+      if ((error as NodeJS.ErrnoException).code !== 'EACCES') throw error
+      chmodSync(path, 0o700)
+      renameSync(path, into)
+    }
+  }
+
+  #left(): string[] {
+    return existsSync(this.#dir) ? readdirSync(this.#dir).map((name) => join(this.#dir, name)) : []
+  }
+
+  /** Resolves with whether nothing is left. */
+  async #emptyAll(): Promise<boolean> {
+    for (let trees = this.#left(); trees.length > 0 && !this.#stopped; trees = this.#left()) {
+      const batch = trees.slice(0, BATCH)
+      const complaint = await this.#remove(batch)
+      const stuck = batch.filter((path) => existsSync(path))
+      if (stuck.length > 0) {
+        this.#log.warn({ trees: stuck.length, complaint, retryMs: this.#retryMs }, 'files of ended sandboxes could not be removed yet')
+        return false
+      }
+      this.#retryMs = RETRY_FIRST_MS
+    }
+    return true
+  }
+
+  /** Runs a remover to its end; resolves with what it complained about. */
+  async #remove(trees: readonly string[]): Promise<string> {
+    const args = ['-n', '19', 'ionice', '-t', '-c', '3', 'flock', '--no-fork', this.#dir, '/bin/sh', '-c', SCRIPT, 'sh', ...trees]
+    mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
+    const child = spawn('nice', args, { cwd: '/', detached: true, stdio: ['ignore', 'pipe', 'ignore'], env: { PATH: process.env.PATH, LC_ALL: 'C' } })
+    const ended = once(child, 'close')
+    // A service that stops does not wait for it. There is no pipe when it could not be started.
+    child.unref()
+    const output = child.stdout as Socket | undefined
+    let said = ''
+    output?.on('data', (chunk: Buffer) => (said += chunk.toString())).unref()
+    await ended
+    return said
+  }
+}

@@ -1,0 +1,96 @@
+// What is left when a session ends: removed by other processes, whatever it is, until nothing is left.
+import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import { dataPaths } from '../../src/base/paths.ts'
+import { isAlive, processesUsing, signalProcess } from '../../src/base/processes.ts'
+import { until } from '../../src/base/wait.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+import { processesOf } from '../support/inside.ts'
+import { openSession } from '../support/session.ts'
+
+/** Many enough that removing them takes seconds, whoever does it. Hard links are as much work to remove as files, and quicker to make. */
+const FOLDERS = 60
+/** Until removers at the lowest priority are done, on a machine that others use. */
+const REMOVED_MS = 60_000
+
+const trashOf = (cloud: Cloud): string[] => {
+  const { trash } = dataPaths(cloud.dataDir)
+  return existsSync(trash) ? readdirSync(trash) : []
+}
+const emptied = (cloud: Cloud) => until('the trash to be empty', REMOVED_MS, () => trashOf(cloud).length === 0, { everyMs: 20 })
+
+const runInside = async (cloud: Cloud, id: string, script: string): Promise<void> => {
+  const { exit_code, stderr_b64 } = await cloud.client.browsers.process.exec(id, { command: 'perl', args: ['-e', script], timeout_sec: 60 })
+  expect([exit_code, Buffer.from(stderr_b64 ?? '', 'base64').toString()]).toEqual([0, ''])
+}
+const MANY_FILES = `chdir "/home/kernel" or die; mkdir "many";
+for my $dir (1..${FOLDERS}) { mkdir "many/$dir"; open(F, ">", "many/$dir/0") or die $!; for (1..999) { link("many/$dir/0", "many/$dir/$_") or die $! } }`
+
+test('a session that made very many files is deleted before they are removed, the service does not remove them, and a crash stops nothing', async () => {
+  await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  await using other = await openSession(cloud, { timeout_seconds: 300 })
+  const { session_id: id } = await cloud.client.browsers.create({ timeout_seconds: 300 })
+  await runInside(cloud, id, MANY_FILES)
+  await cloud.client.browsers.deleteByID(id)
+  expect(trashOf(cloud)).toEqual([expect.stringContaining(id)])
+  expect(existsSync(dataPaths(cloud.dataDir).instance(id))).toBe(false)
+  expect(await other.page.evaluate('6 * 7')).toBe(42)
+  // It is another process that removes them. That and the service are killed in the middle of it.
+  const removers = await until('a remover', REMOVED_MS, () => {
+    const found = processesUsing(dataPaths(cloud.dataDir).trash, 'rm')
+    return found.length > 0 && found
+  })
+  expect(removers.map(({ pid }) => pid)).not.toContain(cloud.pid())
+  await cloud.kill()
+  for (const remover of removers) signalProcess(remover, 'SIGKILL')
+  expect(trashOf(cloud)).toEqual([expect.stringContaining(id)])
+  await cloud.start()
+  await emptied(cloud)
+})
+
+test('closed folders, names of any bytes and folders nested deeper than a path can be long are removed', async () => {
+  await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  const { session_id: id } = await cloud.client.browsers.create()
+  await runInside(
+    cloud,
+    id,
+    `chdir "/home/kernel" or die; mkdir "closed"; mkdir "closed/in"; open(F, ">", "closed/in/file") or die; chmod 0, "closed/in", "closed";
+     mkdir "\\xff\\n\\x01-rf *"; symlink "/", "root"; for (1..2000) { mkdir "deep" or die $!; chdir "deep" or die $! }`,
+  )
+  await cloud.client.browsers.deleteByID(id)
+  await emptied(cloud)
+})
+
+test('a session that cannot be removed is out of use and not deleted, and is removed as soon as that works', async () => {
+  await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ timeout_seconds: 300 })
+  const processes = processesOf(cloud, id)
+  const { trash, instance } = dataPaths(cloud.dataDir)
+  if (existsSync(trash)) rmSync(trash, { recursive: true })
+  writeFileSync(trash, 'in the way')
+  await cloud.client.browsers.deleteByID(id)
+  expect(processes.filter(({ pid, ticks }) => isAlive({ pid, ticks }))).toEqual([])
+  expect(existsSync(instance(id))).toBe(true)
+  expect(await cloud.query('select state, deleted_at from browsers where id = $1', [id])).toEqual([{ state: 'stopping', deleted_at: null }])
+  expect((await fetch(cdp_ws_url.replace('ws', 'http'))).status).toBe(404)
+  // Asking again is no error.
+  await cloud.client.browsers.deleteByID(id)
+  rmSync(trash)
+  await until('the end', REMOVED_MS, async () => (await cloud.query(`select 1 from browsers where id = $1 and state = 'deleted'`, [id])).length === 1)
+  expect(existsSync(instance(id))).toBe(false)
+})
+
+test('an end that was interrupted by a crash, and does not work at the next start either, is tried again until nothing is left', async () => {
+  await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  const { session_id: id } = await cloud.client.browsers.create({ timeout_seconds: 300 })
+  const { trash, instance } = dataPaths(cloud.dataDir)
+  if (existsSync(trash)) rmSync(trash, { recursive: true })
+  writeFileSync(trash, 'in the way')
+  await cloud.client.browsers.deleteByID(id)
+  await cloud.kill()
+  await cloud.start()
+  expect(existsSync(instance(id))).toBe(true)
+  rmSync(trash)
+  await until('the end', REMOVED_MS, () => !existsSync(instance(id)))
+  expect(await cloud.query('select state from browsers where id = $1', [id])).toEqual([{ state: 'deleted' }])
+})
