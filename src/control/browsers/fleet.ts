@@ -3,7 +3,7 @@ import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { sleep } from '../../base/wait.ts'
 import type { Viewport } from '../../agent/session/contract.ts'
-import { USUAL_MAX_SCREEN, type Driver, type Instance } from '../../instances/driver.ts'
+import { USUAL_MAX_SCREEN, type Driver, type Exit, type Instance } from '../../instances/driver.ts'
 import type { Db } from '../../store/db.ts'
 import { moveBrowser } from './lifecycle.ts'
 import { insertStarting, liveOnHost, timedOut, type Ownership } from './rows.ts'
@@ -19,7 +19,7 @@ const RETRY_FIRST_MS = 1_000
 const RETRY_LAST_MS = 30_000
 
 /** Why a session ended; also told to clients whose sockets are closed by it. */
-export type EndReason = 'deleted' | 'timeout' | 'crashed' | 'abandoned' | 'shutdown' | 'lost'
+export type EndReason = 'deleted' | 'timeout' | 'crashed' | 'abandoned' | 'shutdown' | 'lost' | 'disk_limit' | 'memory_limit'
 
 interface FleetSettings {
   db: Db
@@ -228,10 +228,10 @@ export class Fleet {
     const { log, db } = this.#settings
     this.#instances.set(instance.id, instance)
     if (isWarm) this.#warm.add(instance.id)
-    const onExit = async ({ reason }: { reason: string }) => {
+    const onExit = async ({ reason, limit }: Exit) => {
       if (this.#ending.has(instance.id) || !this.#instances.has(instance.id)) return
       log.error({ browser: instance.id, reason }, 'a browser ended by itself')
-      if (await moveBrowser(db, instance.id, 'failed', reason)) await this.#finish(instance.id, 'crashed')
+      if (await moveBrowser(db, instance.id, 'failed', reason)) await this.#finish(instance.id, limit ? `${limit}_limit` : 'crashed')
       this.refill()
     }
     void instance.exited.then(onExit).catch((err: unknown) => log.error({ err, browser: instance.id }, 'cleaning up after a browser failed'))

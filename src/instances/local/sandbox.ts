@@ -7,11 +7,26 @@ import { asUser, type Command } from '../../base/unprivileged.ts'
 import type { User } from '../../base/user.ts'
 import { SHARED_ETC } from './guest-etc.ts'
 import type { NetworkPlan } from './network.ts'
+import { diskOf, memoryLines, memoryOf } from './storage.ts'
+
+/** What the sandbox bounds by itself, with or without cgroups. */
+export interface Bounds {
+  memoryBytes: number
+  /** Processes and threads. */
+  pids: number
+  /** The longest file, where the disk is not an image of that size. */
+  fileBytes: number | undefined
+  /** How far it stands back behind other programs, where it has no CPU group: 0 to 19. */
+  nice: number
+}
 
 export interface SandboxPlan {
   spec: AgentSpec
-  /** The instance's folder on the host, with `home` and `etc` inside. */
+  /** The instance's folder on the host, with its disk, its folders in memory and `etc` inside (storage.ts). */
   dir: string
+  bounds: Bounds
+  /** Shell lines that the start begins with (storage.ts). */
+  before: string
   etcFiles: string[]
   network: NetworkPlan
   user: User | undefined
@@ -36,7 +51,7 @@ const SEMI_SPACE_MB = 1
 const GUEST_ID = '1000'
 
 /** What every sandbox here begins with: users, processes, IPC and names of its own, no capability, a system that is read-only, an /etc of its own. */
-export function closedRoot(etc: string, etcFiles: readonly string[], network: NetworkPlan): string[] {
+export function closedRoot(etc: string, memory: string, etcFiles: readonly string[], network: NetworkPlan): string[] {
   return [
     'bwrap',
     '--unshare-user',
@@ -67,13 +82,17 @@ export function closedRoot(etc: string, etcFiles: readonly string[], network: Ne
     '/proc',
     '--dev',
     '/dev',
-    '--perms',
-    '1777',
-    '--tmpfs',
+    '--bind',
+    `${memory}/shm`,
+    '/dev/shm',
+    // Its owner could write there otherwise, without a bound of its own.
+    '--remount-ro',
+    '/dev',
+    '--bind',
+    `${memory}/tmp`,
     '/tmp',
-    '--perms',
-    '0755',
-    '--tmpfs',
+    '--bind',
+    `${memory}/run`,
     '/run',
     '--perms',
     '0700',
@@ -108,10 +127,28 @@ export const ownCode = (seen: Command['seen'], cacheIsWritable: boolean): string
   CACHE_DIR,
 ]
 
-/** Enters the network, closes what is to be closed, does `before` (a shell line), and then closes the sandbox. */
-export function enclosed(network: NetworkPlan, before: string, bwrap: string[]): string[] {
-  const inside = ['ulimit -c 0', ...(network.pasta.length > 0 ? [network.routes] : []), before, 'exec "$@"'].join('\n')
-  return [...network.pasta, '/bin/sh', '-c', inside, 'sh', ...bwrap]
+/** When memory runs out on the machine, the kernel ends a process of a sandbox before it ends the service or its database. */
+const OOM_SCORE = 100
+
+/**
+ * Enters the network, closes what is to be closed, makes the folders in `memory`, does `before` (a shell line), and then closes the sandbox.
+ *
+ * The limit of processes is set inside a user namespace of the sandbox's own (pasta's, or one made for it): there the kernel
+ * (5.14 or newer) counts what is below it and not all that the user runs, so that one sandbox cannot use up another's share.
+ */
+export function enclosed(network: NetworkPlan, memory: string, bounds: Bounds, before: string, bwrap: string[]): string[] {
+  const { pids, fileBytes, nice, memoryBytes } = bounds
+  const limits = ['--core=0', `--nproc=${pids}:${pids}`, ...(fileBytes === undefined ? [] : [`--fsize=${fileBytes}:${fileBytes}`])]
+  const inside = [
+    'set -e',
+    `echo ${OOM_SCORE} >/proc/self/oom_score_adj`,
+    ...(network.pasta.length > 0 ? [network.routes] : []),
+    memoryLines(memory, memoryBytes),
+    before,
+    `exec nice -n ${nice} prlimit ${limits.join(' ')} "$@"`,
+  ].join('\n')
+  const namespace = network.pasta.length > 0 ? network.pasta : ['unshare', '--user', '--map-root-user']
+  return [...namespace, 'unshare', '--mount', '--propagation', 'private', '/bin/sh', '-c', inside, 'sh', ...bwrap]
 }
 
 export const setEnvironment = (variables: Record<string, string>): string[] => [
@@ -124,15 +161,23 @@ export const setEnvironment = (variables: Record<string, string>): string[] => [
  * no capability, users and processes and network of its own, and all of it dies when any of pasta, bwrap or agent does.
  * User namespaces stay possible inside, because Chromium's own sandbox is made of them.
  */
-export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cache, entry }: SandboxPlan): Command {
-  const folders = { code: PACKAGE_DIR, node: dirname(process.execPath), home: join(dir, 'home'), etc: join(dir, 'etc'), cache: cache.dir }
+export function sandboxCommand({ spec, dir, bounds, before, etcFiles, network, user, groups, cache, entry }: SandboxPlan): Command {
+  const folders = {
+    code: PACKAGE_DIR,
+    node: dirname(process.execPath),
+    home: join(diskOf(dir), 'home'),
+    memory: memoryOf(dir),
+    etc: join(dir, 'etc'),
+    cache: cache.dir,
+  }
   return asUser(
     user,
     folders,
     (seen) => {
       const bwrap = [
-        ...closedRoot(seen.etc!, etcFiles, network),
-        '--tmpfs',
+        ...closedRoot(seen.etc!, seen.memory!, etcFiles, network),
+        '--bind',
+        `${seen.memory}/policies`,
         '/etc/chromium/policies',
         '--perms',
         '0700',
@@ -165,9 +210,10 @@ export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cac
         `--max-semi-space-size=${SEMI_SPACE_MB}`,
         `/opt/cob/src/${entry}`,
       ]
-      return enclosed(network, ':', bwrap)
+      return enclosed(network, seen.memory!, bounds, ':', bwrap)
     },
     groups,
+    before,
   )
 }
 
