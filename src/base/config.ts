@@ -28,10 +28,24 @@ export interface Config {
   instanceMemoryMb: number
   /** Processes and threads one instance may have. */
   instancePids: number
+  /** What one instance may write on disk, in MiB. */
+  instanceDiskMb: number
+  /** CPU time one instance may use at most, in percent of one core, where cgroups allow a limit; 0: no limit. */
+  instanceCpuPercent: number
   /** Memory that one build or run of an app may use, in MiB, where cgroups allow a limit. */
   appMemoryMb: number
   /** Processes and threads of one build or run. */
   appPids: number
+  /** What one build or run may write on disk, in MiB. */
+  appDiskMb: number
+  /** CPU time of one build or run, as {@link instanceCpuPercent}. */
+  appCpuPercent: number
+  /** What one run's log may hold, in MiB. */
+  runLogMb: number
+  /** What the log of a deployment and all its runs may hold, in MiB. */
+  appLogMb: number
+  /** Room on the disk of the data directory that is left to the database and to others, in MiB. */
+  diskReserveMb: number
   /** Runs of all apps at once; over it callers are told to come back. */
   maxInvocations: number
   /** Where `source` of type github is cloned from. */
@@ -71,8 +85,15 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     maxAnonymousConnections: integer(env, 'COB_MAX_ANONYMOUS_CONNECTIONS', 1024, 1, 100_000),
     instanceMemoryMb: integer(env, 'COB_INSTANCE_MEMORY_MB', 4096, 256, 1_048_576),
     instancePids: integer(env, 'COB_INSTANCE_PIDS', 4096, 64, 1_000_000),
+    instanceDiskMb: integer(env, 'COB_INSTANCE_DISK_MB', 10_240, 64, 16_777_216),
+    instanceCpuPercent: integer(env, 'COB_INSTANCE_CPU_PERCENT', 0, 0, 100_000),
     appMemoryMb: integer(env, 'COB_APP_MEMORY_MB', 2048, 256, 1_048_576),
     appPids: integer(env, 'COB_APP_PIDS', 1024, 64, 1_000_000),
+    appDiskMb: integer(env, 'COB_APP_DISK_MB', 4096, 64, 16_777_216),
+    appCpuPercent: integer(env, 'COB_APP_CPU_PERCENT', 0, 0, 100_000),
+    runLogMb: integer(env, 'COB_RUN_LOG_MB', 32, 1, 16_384),
+    appLogMb: integer(env, 'COB_APP_LOG_MB', 256, 1, 1_048_576),
+    diskReserveMb: integer(env, 'COB_DISK_RESERVE_MB', 1024, 0, 16_777_216),
     maxInvocations: integer(env, 'COB_MAX_INVOCATIONS', 20, 1, 10_000),
     gitBase: origin(env, 'COB_GIT_BASE') ?? 'https://github.com',
     replayRetentionDays: integer(env, 'COB_REPLAY_RETENTION_DAYS', 30, 1, 36_500),

@@ -17,7 +17,8 @@ export interface Command {
  *
  * The checkout or the data may lie below a folder that only root may enter (/root, a mktemp -d). The program then could
  * not even be executed by another user; so the folders are bound to a stage in a mount namespace of the program's own.
- * `groups` are cgroup.procs files that the program is entered into before it starts.
+ * `groups` are cgroup.procs files that the program is entered into before it starts. `before` are shell lines that come first: as
+ * ourselves, outside of the groups, in the mount namespace (if there is one) and before the folders are bound.
  * Without a user nothing changes: the program runs as it is.
  */
 export function asUser(
@@ -25,16 +26,18 @@ export function asUser(
   folders: Record<string, string>,
   program: (seen: Record<string, string>) => string[],
   groups: readonly string[] = [],
+  before = '',
 ): Command {
   if (user === undefined) {
     const [file, ...args] = program(folders)
-    if (groups.length === 0) return { file: file!, args, seen: folders }
-    return { file: '/bin/sh', args: ['-c', `${enter(groups)}exec "$@"`, 'sh', file!, ...args], seen: folders }
+    if (groups.length === 0 && before === '') return { file: file!, args, seen: folders }
+    return { file: '/bin/sh', args: ['-c', `${before}\n${enter(groups)}exec "$@"`, 'sh', file!, ...args], seen: folders }
   }
   const names = Object.keys(folders)
   const seen = Object.fromEntries(names.map((name) => [name, `${STAGE}/${name}`]))
   const script = [
     'set -e',
+    before,
     enter(groups),
     `mount -t tmpfs -o mode=755,size=64k cob ${STAGE}`,
     ...names.flatMap((name) => [`mkdir ${seen[name]}`, `mount --bind "$1" ${seen[name]}`, 'shift']),

@@ -1,11 +1,14 @@
 // `cob doctor`: what is missing on this machine, each with what to do about it.
-import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { release, tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import type { Config } from '../base/config.ts'
+import { roomOn } from '../base/disk.ts'
 import { isRoot, serviceUser } from '../base/user.ts'
 import { findLimits } from '../instances/local/limits.ts'
 import { interpreterOf } from '../instances/local/loader.ts'
 import { planNetwork } from '../instances/local/network.ts'
+import { findStorage } from '../instances/local/storage.ts'
 import { systemCallFilter } from '../instances/local/system-calls.ts'
 
 interface Check {
@@ -17,7 +20,7 @@ interface Check {
 }
 
 /** Prints every check; returns the exit code: 1 when browsers cannot start. */
-export function doctor(config: Config): number {
+export async function doctor(config: Config): Promise<number> {
   const checks: Check[] = [
     program('pasta', 'passt'),
     program('bwrap', 'bubblewrap'),
@@ -42,7 +45,9 @@ export function doctor(config: Config): number {
     { name: 'closed agents', problem: closedAgents(), fatal: false },
     { name: 'service user', problem: attempt(() => void serviceUser()), fatal: true },
     { name: 'network', problem: planNetwork(false).pasta.length > 0 ? undefined : 'this machine has no default route; browsers get no network', fatal: false },
-    { name: 'limits', problem: findLimits('doctor').finding, fatal: false },
+    { name: 'limits', problem: limits(config), fatal: false },
+    { name: 'disk quotas', problem: await diskQuotas(), fatal: false },
+    { name: 'disk', problem: disk(config), fatal: false },
   ]
   for (const { name, problem, fatal } of checks)
     process.stdout.write(`${problem === undefined ? 'ok     ' : fatal ? 'MISSING' : 'note   '} ${name}${problem === undefined ? '' : `: ${problem}`}\n`)
@@ -85,6 +90,36 @@ function closedAgents(): string | undefined {
     if (readFileSync('/proc/sys/fs/suid_dumpable', 'utf8').trim() === '1')
       throw new Error('programs of a session can take over its agent (sysctl fs.suid_dumpable=0)')
   })
+}
+
+/** The first kernel that counts processes by user namespace. */
+const NPROC_KERNEL = [5, 14]
+
+function limits(config: Config): string | undefined {
+  const { findings, sharesCpu } = findLimits('doctor')
+  const [major = 0, minor = 0] = release().split('.').map(Number)
+  const isOld = major < NPROC_KERNEL[0]! || (major === NPROC_KERNEL[0] && minor < NPROC_KERNEL[1]!)
+  const problems = [
+    ...findings,
+    ...(isOld && findings.length > 0 ? ['before Linux 5.14 the processes of all instances count together against COB_INSTANCE_PIDS'] : []),
+    ...(!sharesCpu && config.instanceCpuPercent + config.appCpuPercent > 0 ? ['COB_INSTANCE_CPU_PERCENT and COB_APP_CPU_PERCENT are not enforced'] : []),
+  ]
+  return problems.length > 0 ? problems.join('; ') : undefined
+}
+
+async function diskQuotas(): Promise<string | undefined> {
+  const dir = mkdtempSync(join(tmpdir(), 'cob-doctor-'))
+  try {
+    return (await findStorage(dir)).finding
+  } finally {
+    rmSync(dir, { recursive: true, force: true })
+  }
+}
+
+function disk(config: Config): string | undefined {
+  if (!existsSync(config.dataDir)) return undefined
+  const { problem } = roomOn(config.dataDir, config.diskReserveMb)
+  return problem
 }
 
 const attempt = (work: () => void): string | undefined => {

@@ -19,7 +19,7 @@ program
   .description('say what this machine lacks, and what is not enforced on it')
   .action(async () => {
     const { doctor } = await import('./doctor.ts')
-    process.exitCode = doctor(readConfig(process.env))
+    process.exitCode = await doctor(readConfig(process.env))
   })
 
 program

@@ -16,6 +16,8 @@ export interface InstanceSpec {
 /** Why an instance is no more. */
 export interface Exit {
   reason: string
+  /** It was ended because it used more of this than it may. */
+  limit?: 'disk' | 'memory'
 }
 
 /**
@@ -62,6 +64,8 @@ export interface Driver extends AsyncDisposable {
   start(spec: InstanceSpec, signal: AbortSignal): Promise<Instance>
   /** Every instance of this host that still runs, ours again after a crash of the control plane; removes what is left of those that do not. */
   list(): Promise<Instance[]>
+  /** The machine's disk runs out: ends the instance or app sandbox that holds most of it, and gives its id; undefined when none holds much. */
+  relieve(): Promise<string | undefined>
 }
 
 /** A display of this size serves all of the usual viewports; a larger one is made for those that ask for it. */

@@ -37,7 +37,7 @@ const groupsLeft = (): string[] =>
     ),
   )
 const groupDirs = (scope: string): string[] =>
-  ['memory', 'pids', '.'].map((controller) => join('/sys/fs/cgroup', controller, `cob-${scope}`)).filter(existsSync)
+  ['memory', 'pids', 'cpu', '.'].map((controller) => join('/sys/fs/cgroup', controller, `cob-${scope}`)).filter(existsSync)
 
 afterAll(() => {
   expect(groupsLeft()).toEqual([])

@@ -19,7 +19,7 @@ const WATCHED_SECONDS = 4
 
 test('from the moment at which a sandbox is entered, no address, link or route of its network changes', async () => {
   const watch = ['/bin/sh', '-c', `timeout ${WATCHED_SECONDS} ip -oneline monitor link address route; echo --; ip -oneline address show dev eth0`]
-  const { file, args } = asUser(instanceUser('watched'), {}, () => networked(planNetwork(false), ':', watch))
+  const { file, args } = asUser(instanceUser('watched'), {}, () => networked(planNetwork(false), [], watch))
   const { stdout } = await run(file, args, { timeout: 60_000 })
   const [changes, addresses] = stdout.split('--\n')
   expect(changes).toBe('')
@@ -32,7 +32,7 @@ test('a sandbox starts whatever the numbers of its processes are on the host', a
   const last = Array.from({ length: 20_000 }, (_, index) => 10_000 + index).find(isFree)!
   const before = `echo ${last} >/proc/sys/kernel/ns_last_pid || exit 73`
   const bwrap = ['bwrap', '--unshare-user', '--unshare-pid', '--ro-bind', '/usr', '/usr', '--symlink', 'usr/lib', '/lib', '--symlink', 'usr/lib64', '/lib64']
-  const { file, args } = asUser(instanceUser('numbered'), {}, () => networked(planNetwork(false), before, [...bwrap, '/usr/bin/echo', 'started']))
+  const { file, args } = asUser(instanceUser('numbered'), {}, () => networked(planNetwork(false), [before], [...bwrap, '/usr/bin/echo', 'started']))
   expect((await run(file, args, { timeout: 60_000 })).stdout).toBe('started\n')
 })
 

@@ -69,7 +69,7 @@ export async function leftovers(dataDir: string, before: ReadonlySet<string>): P
   )
   if (existsSync(paths.hostId)) {
     const host = readFileSync(paths.hostId, 'utf8').trim()
-    for (const controller of ['memory', 'pids', '.'])
+    for (const controller of ['memory', 'pids', 'cpu', '.'])
       for (const kind of ['', '-apps']) {
         const base = join('/sys/fs/cgroup', controller, `cob-${host}${kind}`)
         if (existsSync(base)) left.push(`limits ${base}`)

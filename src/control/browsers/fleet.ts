@@ -3,7 +3,7 @@ import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { sleep } from '../../base/wait.ts'
 import type { Viewport } from '../../agent/session/contract.ts'
-import { letGo, USUAL_MAX_SCREEN, type Driver, type Instance } from '../../instances/driver.ts'
+import { letGo, USUAL_MAX_SCREEN, type Driver, type Exit, type Instance } from '../../instances/driver.ts'
 import type { Db } from '../../store/db.ts'
 import { moveBrowser } from './lifecycle.ts'
 import { insertStarting, liveOnHost, timedOut, type BrowserRow, type Ownership } from './rows.ts'
@@ -19,7 +19,7 @@ const RETRY_FIRST_MS = 1_000
 const RETRY_LAST_MS = 30_000
 
 /** Why a session ended; also told to clients whose sockets are closed by it. */
-export type EndReason = 'deleted' | 'timeout' | 'crashed' | 'abandoned' | 'shutdown' | 'lost'
+export type EndReason = 'deleted' | 'timeout' | 'crashed' | 'abandoned' | 'shutdown' | 'lost' | 'disk_limit' | 'memory_limit'
 
 /** An end under way. What is to be done is in the row: it is `stopping` or `failed` until nothing is left, also over a restart. */
 interface Ending {
@@ -251,17 +251,17 @@ export class Fleet {
     const { log } = this.#settings
     this.#instances.set(instance.id, instance)
     if (isWarm) this.#warm.add(instance.id)
-    const onExit = async ({ reason }: { reason: string }) => {
+    const onExit = async ({ reason, limit }: Exit) => {
       if (this.#ending.has(instance.id) || !this.#instances.has(instance.id)) return
       log.error({ browser: instance.id, reason }, 'a browser ended by itself')
-      await this.#crashed(instance.id, reason)
+      await this.#crashed(instance.id, reason, limit ? `${limit}_limit` : 'crashed')
       this.refill()
     }
     void instance.exited.then(onExit).catch((err: unknown) => log.error({ err, browser: instance.id }, 'cleaning up after a browser failed'))
   }
 
-  async #crashed(id: string, why: string): Promise<void> {
-    if (await moveBrowser(this.#settings.db, id, 'failed', why, { end_reason: 'crashed' })) await this.#finish(id, 'crashed')
+  async #crashed(id: string, why: string, reason: EndReason = 'crashed'): Promise<void> {
+    if (await moveBrowser(this.#settings.db, id, 'failed', why, { end_reason: reason })) await this.#finish(id, reason)
   }
 
   /** One attempt to end a browser whose row says so; resolves with whether nothing is left. The sweep makes the next one. */

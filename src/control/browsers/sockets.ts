@@ -9,7 +9,16 @@ import type { EndReason } from './fleet.ts'
 import type { SessionTokens } from './tokens.ts'
 
 /** WebSocket close codes by reason; 4000-4999 are free for applications, 1001 means the server goes away. */
-const CODES: Record<EndReason, number> = { deleted: 4001, timeout: 4002, crashed: 4003, abandoned: 4001, lost: 4003, shutdown: 1001 }
+const CODES: Record<EndReason, number> = {
+  deleted: 4001,
+  timeout: 4002,
+  crashed: 4003,
+  abandoned: 4001,
+  lost: 4003,
+  shutdown: 1001,
+  disk_limit: 4003,
+  memory_limit: 4003,
+}
 
 /** WebSockets of one session at once: CDP, BiDi and live view. Each costs the service two descriptors. */
 const MAX_SOCKETS = 64

@@ -44,6 +44,7 @@ export function fakeDriver(paths: DataPaths): Driver {
       for (const id of readdirSync(paths.instances)) if (!mine.has(id)) await rm(paths.instance(id), { recursive: true, force: true })
       return [...mine.values()]
     },
+    relieve: async () => undefined,
     async [Symbol.asyncDispose]() {},
   }
 }

@@ -11,10 +11,14 @@ import { instanceUser } from '../../base/user.ts'
 import { within } from '../../base/wait.ts'
 import { writeGuestEtc } from './guest-etc.ts'
 import { sandboxCommand } from './sandbox.ts'
+import { diskOf, diskQuota, makeDisk, makeMemoryFolders } from './storage.ts'
 import type { Trash } from './trash.ts'
 
 /** Loading everything takes 0.3 s. */
 const PREPARE_MS = 60_000
+
+/** Only code of ours runs. */
+const COMPILING = diskQuota(1024)
 
 /** Programs that load all of the agent's code, and all of a runner's. */
 const PREPARE_ENTRIES = ['agent/prepare.ts', 'runner/prepare.ts']
@@ -30,16 +34,21 @@ export async function agentCache(root: string, trash: Trash, signal: AbortSignal
   if (existsSync(dir)) return dir
   const work = join(root, `${name}.new`)
   await trash.discard(work)
-  const [home, cache] = [join(work, 'home'), join(work, 'cache')]
+  const [home, cache] = [join(diskOf(work), 'home'), join(work, 'cache')]
   const user = instanceUser(name)
-  for (const folder of [work, home, cache]) mkdirSync(folder, { mode: 0o700 })
+  mkdirSync(work, { mode: 0o700 })
+  makeDisk(work, COMPILING, false)
+  makeMemoryFolders(work)
+  for (const folder of [home, cache]) mkdirSync(folder, { mode: 0o700 })
   if (user) for (const folder of [home, cache]) chownSync(folder, user.uid, user.gid)
   const network = { pasta: [], setup: '', resolvConf: '', hosts: '127.0.0.1 localhost\n' }
   const spec = { id: name, viewport: { width: 1, height: 1, refresh_rate: 1 }, maxScreen: { width: 1, height: 1 }, chromium: '', logLevel: 'silent' }
   const etcFiles = writeGuestEtc(join(work, 'etc'), network)
   try {
     for (const entry of PREPARE_ENTRIES) {
-      const command = sandboxCommand({ spec, dir: work, etcFiles, network, user, groups: [], cache: { dir: cache, writable: true }, entry })
+      const bounds = { memoryBytes: COMPILING.bytes, pids: 1000, fileBytes: undefined, nice: 0 }
+      const plan = { spec, dir: work, bounds, before: '', etcFiles, network, user, groups: [], cache: { dir: cache, writable: true }, entry }
+      const command = sandboxCommand(plan)
       await finished(command, signal)
     }
     open(cache)

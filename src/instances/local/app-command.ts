@@ -1,12 +1,12 @@
 // The command line of an app's sandbox: closed like an instance's, without a display; its code is read-only, but for its build.
-import { dirname } from 'node:path'
+import { basename, dirname } from 'node:path'
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import { asUser, type Command } from '../../base/unprivileged.ts'
 import type { User } from '../../base/user.ts'
 import { runnerScript } from '../../runner/command.ts'
 import { RUNNER_PATHS } from '../../runner/contract.ts'
 import type { NetworkPlan } from './network.ts'
-import { CACHE_DIR, closedNode, closedRoot, enclosed, NODE_PATH, ownCode, setEnvironment } from './sandbox.ts'
+import { CACHE_DIR, closedNode, closedRoot, enclosed, NODE_PATH, ownCode, setEnvironment, type Bounds } from './sandbox.ts'
 
 export interface AppSandboxPlan {
   kind: 'build' | 'run'
@@ -14,7 +14,10 @@ export interface AppSandboxPlan {
    * Folders on the host. `spec` is what the runner finds in /run/cob; `apps` holds all deployments' code, of which only the one
    * that the link `app` in `spec` leads to gets in; `downloads` is for builds.
    */
-  folders: { home: string; etc: string; spec: string; apps: string; cache: string; downloads: string | undefined }
+  folders: { home: string; memory: string; etc: string; spec: string; apps: string; cache: string; downloads: string | undefined }
+  bounds: Bounds
+  /** Shell lines that the start begins with (storage.ts). */
+  before: string
   etcFiles: string[]
   network: NetworkPlan
   user: User | undefined
@@ -26,7 +29,7 @@ export interface AppSandboxPlan {
  * The command that starts the sandbox; what is certain of an instance's (sandbox.ts) is certain of this. No secret is in it.
  * It makes the network and then waits at the pipe `go`: half of a start is done before anybody asks for a run.
  */
-export function appCommand({ kind, folders, etcFiles, network, user, groups }: AppSandboxPlan): Command {
+export function appCommand({ kind, folders, bounds, before, etcFiles, network, user, groups }: AppSandboxPlan): Command {
   const { downloads, ...always } = folders
   const all = { code: PACKAGE_DIR, node: dirname(process.execPath), ...always, ...(downloads !== undefined && { downloads }) }
   return asUser(
@@ -36,16 +39,15 @@ export function appCommand({ kind, folders, etcFiles, network, user, groups }: A
       enclosed(
         seen,
         network,
+        bounds,
         `read -r go <'${seen.spec}/${GO}'`,
         [
-          ...closedRoot(seen.etc!, etcFiles, network),
+          ...closedRoot(seen.etc!, seen.memory!, etcFiles, network),
           '--bind',
           seen.home!,
           '/home/kernel',
-          // Read and written by the runner: its spec, and the pipes between it and the app.
-          '--bind',
-          seen.spec!,
-          dirname(RUNNER_PATHS.spec),
+          // Read by the runner. The pipes between it and the app are made beside it, in memory.
+          ...SPEC_FILES.flatMap((name) => ['--ro-bind-try', `${seen.spec}/${name}`, `${dirname(RUNNER_PATHS.spec)}/${name}`]),
           ...(kind === 'build'
             ? ['--bind', `${seen.spec}/${APP_LINK}`, RUNNER_PATHS.app, '--bind', seen.downloads!, RUNNER_PATHS.cache]
             : ['--ro-bind', `${seen.spec}/${APP_LINK}`, RUNNER_PATHS.app]),
@@ -59,8 +61,12 @@ export function appCommand({ kind, folders, etcFiles, network, user, groups }: A
         [runnerScript(kind, { node: NODE_PATH, own: closedNode(folders.cache), runner: '/opt/cob/src/runner' })],
       ),
     groups,
+    before,
   )
 }
+
+/** What a sandbox is told: in its folder of the spec on the host, and in that of the runner inside. */
+export const SPEC_FILES = [basename(RUNNER_PATHS.spec), 'environment'] as const
 
 /** In the folder of the spec: the link to the deployment's code, and the pipe that a sandbox waits at until it is told which. */
 export const APP_LINK = 'app'

@@ -14,8 +14,9 @@ import { environmentFile } from '../../runner/command.ts'
 import { letGo, type AppSandboxes, type AppSandboxSpec } from '../driver.ts'
 import { APP_LINK, appCommand, GO } from './app-command.ts'
 import { writeGuestEtc } from './guest-etc.ts'
-import { listSandboxes, openSandbox, type LocalInstance, type SandboxKind } from './instance.ts'
+import { listSandboxes, openSandbox, type LocalInstance, type Place, type SandboxKind } from './instance.ts'
 import { planNetwork } from './network.ts'
+import { diskOf, diskQuota, memoryOf } from './storage.ts'
 
 /** All builds are one user, who owns the downloads that they share and the code that they make. Runs are each their own. */
 const BUILDER = 'cob-builder'
@@ -38,24 +39,26 @@ interface Prepared {
 export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, compiled: () => Promise<string>): AppSandboxes {
   // Each sandbox's user goes through it to the one folder that it is shown; nobody else gets this far.
   chmodSync(paths.apps, 0o711)
-  const limits = { memoryBytes: config.appMemoryMb * 1024 * 1024, pids: config.appPids }
+  const limits = { memoryBytes: config.appMemoryMb * 1024 * 1024, pids: config.appPids, cpuPercent: config.appCpuPercent }
 
-  async function prepare(what: 'build' | 'run', id: string, apiPort: number): Promise<Prepared> {
+  async function prepare(what: 'build' | 'run', id: string, apiPort: number, code?: string): Promise<Prepared> {
     const user = instanceUser(what === 'build' ? BUILDER : id)
     let apps = ''
-    const fill = async (dir: string, groups: string[]): Promise<Command> => {
+    const fill = async ({ dir, groups, bounds, before }: Place): Promise<Command> => {
       const own = ownedBy(user)
       const [spec, etc] = [own(join(dir, 'spec'), 0o700), join(dir, 'etc')]
       await run('mkfifo', ['-m', '600', join(spec, GO)], { timeout: MKFIFO_MS })
       if (user) chownSync(join(spec, GO), user.uid, user.gid)
       const network = planNetwork(config.allowHostLoopback, [apiPort])
       const downloads = what === 'build' ? own(paths.buildCache, 0o700) : undefined
-      const folders = { home: own(join(dir, 'home'), 0o700), etc, spec, apps: paths.apps, cache: await compiled(), downloads }
-      const command = appCommand({ kind: what, folders, etcFiles: writeGuestEtc(etc, network), network, user, groups })
+      const folders = { home: own(join(diskOf(dir), 'home'), 0o700), memory: memoryOf(dir), etc, spec, apps: paths.apps, cache: await compiled(), downloads }
+      const command = appCommand({ kind: what, folders, bounds, before, etcFiles: writeGuestEtc(etc, network), network, user, groups })
       apps = command.seen.apps!
       return command
     }
-    return { instance: await openSandbox(kind, { id, limits, prepare: fill }), user, apps }
+    // What a build makes outlives it, and lies outside of its disk.
+    const shared = code === undefined ? [] : [code, paths.buildCache]
+    return { instance: await openSandbox(kind, { id, limits, disk: diskQuota(config.appDiskMb), shared, prepare: fill }), user, apps }
   }
 
   /** Tells a prepared sandbox what it is for. */
@@ -124,7 +127,7 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
       const code = join(paths.apps, spec.deployment)
       await kind.trash.discard(code)
       ownedBy(instanceUser(BUILDER))(code, 0o755)
-      return begin(await prepare('build', spec.id, spec.apiPort), spec, signal)
+      return begin(await prepare('build', spec.id, spec.apiPort, code), spec, signal)
     },
     list: () => listSandboxes(kind),
     codes: () => readdir(paths.apps),

@@ -11,7 +11,10 @@ import { sleep, until, within } from '../../base/wait.ts'
 import type { Exit, Instance } from '../driver.ts'
 import { watchAgent, type Lifeline } from '../lifeline.ts'
 import type { InstanceLimits, Limits } from './limits.ts'
+import type { Bounds } from './sandbox.ts'
+import { keeperOf, makeDisk, makeMemoryFolders, storageLines, type Quota, type Storage } from './storage.ts'
 import type { Trash } from './trash.ts'
+import type { Counted, Usage } from './usage.ts'
 
 /** From nothing to a browser that answers: 0.6 s alone, 12 s when ten start at once on two cores. */
 const START_MS = 90_000
@@ -22,12 +25,20 @@ const END_MS = 20_000
 const RETRY_FIRST_MS = 1_000
 const RETRY_LAST_MS = 60_000
 
+/** Letting go of a disk takes 0.1 s. */
+const KEEPER_MS = 10_000
+
+/** Where there is no CPU group, sandboxes stand back behind the service and its database. */
+const NICE = 5
+
 /** What is remembered of an instance in its directory, for the next control plane. */
 interface Remembered {
   /** The outermost processes: pasta, and bwrap below it. */
   processes: ProcessName[]
   /** Whether its browser has been up; one that a killed service was still starting is of no use to the next. */
   isReady: boolean
+  /** What it may use, for who counts it. */
+  counted?: Counted
 }
 
 /** A kind of sandboxes: where their directories lie, and how they are limited. */
@@ -37,16 +48,31 @@ export interface SandboxKind {
   limits: Limits
   /** Takes their directories when they have ended. */
   trash: Trash
+  storage: () => Promise<Storage>
+  usage: Usage
   log: Log
   /** Aborts when the service stops: ends that did not work are then left to the next start. */
   signal: AbortSignal
+}
+
+/** A sandbox as far as it is there before its program is. */
+export interface Place {
+  dir: string
+  /** cgroup.procs files to enter. */
+  groups: string[]
+  bounds: Bounds
+  /** Shell lines that its start begins with. */
+  before: string
 }
 
 /** How a sandbox is made: its limits, and what fills its directory and gives its command. */
 export interface SandboxPlan {
   id: string
   limits: InstanceLimits
-  prepare: (dir: string, groups: string[]) => Promise<Command>
+  disk: Quota
+  /** Folders outside of its own that it fills. */
+  shared?: string[]
+  prepare: (place: Place) => Promise<Command>
 }
 
 /**
@@ -59,17 +85,27 @@ export async function startSandbox(kind: SandboxKind, plan: SandboxPlan, signal:
 }
 
 /** Starts a sandbox without waiting for what runs in it. The next service does not adopt it before it was {@link LocalInstance.up}. */
-export async function openSandbox(kind: SandboxKind, { id, limits, prepare }: SandboxPlan): Promise<LocalInstance> {
+export async function openSandbox(kind: SandboxKind, { id, limits, disk, shared = [], prepare }: SandboxPlan): Promise<LocalInstance> {
   const dir = join(kind.root, id)
+  const { images } = await kind.storage()
   await using scope = new AsyncDisposableStack()
   // Ended like one that was found at a start: whatever there is of it by then. A failed attempt is logged and tried again.
-  scope.defer(() => new LocalInstance(kind, id, processesUsing(dir, 'bwrap'))[Symbol.asyncDispose]().catch(() => {}))
+  scope.defer(() => new LocalInstance(kind, id, { processes: processesUsing(dir, 'bwrap'), isReady: false })[Symbol.asyncDispose]().catch(() => {}))
   mkdirSync(dir, { mode: 0o700 })
   const groups = kind.limits.make(id, limits)
-  const child = await launch(dir, await prepare(dir, groups))
+  makeDisk(dir, disk, images)
+  makeMemoryFolders(dir)
+  const bounds = {
+    memoryBytes: limits.memoryBytes,
+    pids: limits.pids,
+    fileBytes: images ? undefined : disk.bytes,
+    nice: kind.limits.sharesCpu ? 0 : NICE,
+  }
+  const child = await launch(dir, await prepare({ dir, groups, bounds, before: storageLines(dir, disk) }))
   const main = nameProcess(child.pid ?? 0)
   if (!main) throw new Error(`instance ${id} could not be started; is everything installed? (cob doctor)`)
-  const instance = new LocalInstance(kind, id, [main], child)
+  const counted = { disk, image: images, shared, memoryBytes: kind.limits.boundsMemory ? undefined : limits.memoryBytes }
+  const instance = new LocalInstance(kind, id, { processes: [main], isReady: false, counted }, child)
   instance.remember(false)
   scope.move() // the instance is the owner of all this now
   return instance
@@ -80,9 +116,10 @@ export async function listSandboxes(kind: SandboxKind): Promise<Instance[]> {
   const found = [...new Set([...readdirSync(kind.root), ...kind.limits.list()])].map(async (id) => {
     const dir = join(kind.root, id)
     const remembered = recall(dir)
-    if (remembered?.isReady && remembered.processes.every(isAlive)) return new LocalInstance(kind, id, remembered.processes).watch()
+    if (remembered?.isReady && remembered.processes.every(isAlive)) return new LocalInstance(kind, id, remembered).watch()
     // Killed between starting an instance and writing it down, a service leaves processes that only /proc knows of.
-    const rest = new LocalInstance(kind, id, [...(remembered?.processes ?? []), ...processesUsing(dir, 'bwrap')])
+    const processes = [...(remembered?.processes ?? []), ...processesUsing(dir, 'bwrap')]
+    const rest = new LocalInstance(kind, id, { processes, isReady: false })
     await rest[Symbol.asyncDispose]().catch(() => {}) // it logs that, and tries again
     return undefined
   })
@@ -126,13 +163,14 @@ export class LocalInstance implements Instance {
   readonly #kind: SandboxKind
   readonly #log: Log
   readonly #watching = new AbortController()
+  readonly #counted: Counted | undefined
   #processes: ProcessName[]
   /** Set from the first attempt to end it; removed when that has failed. */
   #ended: Promise<void> | undefined
   #retryMs = RETRY_FIRST_MS
   #isRetrying = false
 
-  constructor(kind: SandboxKind, id: string, processes: ProcessName[], child?: ChildProcess) {
+  constructor(kind: SandboxKind, id: string, { processes, counted }: Remembered, child?: ChildProcess) {
     this.id = id
     this.dir = join(kind.root, id)
     this.agent = { socketPath: join(this.dir, 'agent.sock') }
@@ -140,6 +178,8 @@ export class LocalInstance implements Instance {
     this.#kind = kind
     this.#log = kind.log.child({ instance: id })
     this.#processes = processes
+    this.#counted = counted
+    if (counted) kind.usage.count(this, counted)
     child?.once('exit', (code, signal) => this.#exit.resolve({ reason: `the sandbox ended with ${String(signal ?? code)}` }))
   }
 
@@ -171,10 +211,19 @@ export class LocalInstance implements Instance {
 
   /** Writes down what runs, so that another control plane can adopt it. */
   remember(isReady: boolean): void {
-    this.#processes = this.#live()
+    this.#processes = this.live()
     const file = join(this.dir, 'instance.json')
-    writeFileSync(`${file}.new`, JSON.stringify({ processes: this.#processes.slice(0, 2), isReady } satisfies Remembered), { mode: 0o600 })
+    writeFileSync(`${file}.new`, JSON.stringify({ processes: this.#processes.slice(0, 2), isReady, counted: this.#counted } satisfies Remembered), {
+      mode: 0o600,
+    })
     renameSync(`${file}.new`, file)
+  }
+
+  /** Ends what runs in it, at once and whoever owns it: it uses more than it may. What is left is its owner's to remove. */
+  async stopFor(exit: Exit): Promise<void> {
+    this.#log.error({ reason: exit.reason }, 'a sandbox is ended')
+    this.#exit.resolve(exit)
+    await killAll(this.live())
   }
 
   /** Ends it. @throws when that does not work now; it is then tried again until it does, also without another call */
@@ -207,18 +256,28 @@ export class LocalInstance implements Instance {
       'an instance to end',
       END_MS,
       async () => {
-        const found = this.#live()
+        const found = this.live()
         await killAll(found)
         return found.length === 0
       },
       { everyMs: 1 },
     )
     this.#watching.abort(new Error('the instance was ended'))
+    await this.#keeperGone()
     await this.#kind.limits.remove(this.id)
     await this.#kind.trash.discard(this.dir)
   }
 
-  #live(): ProcessName[] {
+  /** The keeper leaves when the last process has left; until then the disk is in use. */
+  async #keeperGone(): Promise<void> {
+    const keeper = keeperOf(this.dir)
+    if (keeper === undefined) return
+    const gone = until('the keeper of a sandbox to leave', KEEPER_MS, () => !isAlive(keeper), { everyMs: 2 })
+    await gone.catch(() => killAll([keeper]))
+  }
+
+  /** The processes that it has at the moment. */
+  live(): ProcessName[] {
     const known = this.#processes.filter(isAlive)
     const below = [...known.flatMap(({ pid }) => descendantsOf(pid)), ...this.#kind.limits.members(this.id)]
     return [...new Map([...known, ...below.map(nameProcess).filter((name) => name !== undefined)].map((name) => [name.pid, name])).values()]

@@ -1,5 +1,6 @@
-// Memory and process limits of instances by cgroups: version 2 where delegated, version 1 where not, said plainly where neither.
+// Memory, process and CPU limits of instances by cgroups: version 2 where delegated, version 1 where not, said plainly where neither.
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, readdirSync, rmdirSync, statfsSync, writeFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { isRoot } from '../../base/user.ts'
 import { until } from '../../base/wait.ts'
@@ -7,6 +8,8 @@ import { until } from '../../base/wait.ts'
 export interface InstanceLimits {
   memoryBytes: number
   pids: number
+  /** CPU time at most, in percent of one core; 0 for no limit. */
+  cpuPercent: number
 }
 
 export interface Limits {
@@ -18,14 +21,22 @@ export interface Limits {
   remove(id: string): Promise<void>
   /** Ids of instances that have groups. */
   list(): string[]
-  /** What is not enforced here, for `cob doctor`; undefined when all is. */
-  finding: string | undefined
+  /** Whether the kernel bounds the memory of instances. */
+  boundsMemory: boolean
+  /** Whether instances get equal shares of the CPUs, and can be held to a part of them. */
+  sharesCpu: boolean
+  /** What is not enforced here, for `cob doctor`. */
+  findings: string[]
 }
 
 const ROOT = '/sys/fs/cgroup'
 const FREE_MS = 5_000
 /** statfs magic of a cgroup 2 mount (linux/magic.h). */
 const CGROUP2_MAGIC = 0x63677270
+/** In which a CPU limit is kept, in microseconds: the kernel's own default. */
+const CPU_PERIOD_US = 100_000
+/** cpu.weight of an unprivileged service beside that of all its instances, which is 100. */
+const SERVICE_WEIGHT = 300
 
 /** Finds out what this machine offers. `scope` keeps the groups of two services on one machine apart. */
 export function findLimits(scope: string): Limits {
@@ -37,10 +48,16 @@ export function findLimits(scope: string): Limits {
       members: () => [],
       remove: async () => {},
       list: () => [],
-      finding: `memory and process limits of instances are not enforced: ${(error as Error).message}`,
+      boundsMemory: false,
+      sharesCpu: false,
+      findings: [
+        `cgroups cannot be used (${(error as Error).message}): the memory of instances is counted every few seconds instead of bounded, and one instance may slow the others`,
+      ],
     }
   }
 }
+
+const NO_CPU = 'the cpu controller of cgroups cannot be used: one instance may slow the others'
 
 function v2(scope: string): Limits {
   const own = join(ROOT, /^0::(.*)$/m.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1] ?? '/')
@@ -49,29 +66,43 @@ function v2(scope: string): Limits {
   if (!/memory.*pids|pids.*memory/.test(readFileSync(join(parent, 'cgroup.controllers'), 'utf8')))
     throw new Error('the memory and pids controllers are not delegated to this user')
   const base = join(parent, `cob-${scope}`)
+  const hasCpu = /\bcpu\b/.test(readFileSync(join(parent, 'cgroup.controllers'), 'utf8'))
   const prepare = () => {
     if (!isRoot()) {
       // A delegated group may not hold processes and enabled controllers at once, so the service moves aside first.
       mkdirSync(join(own, 'cob-service'), { recursive: true })
       writeFileSync(join(own, 'cob-service', 'cgroup.procs'), String(process.pid))
     }
-    for (const dir of [parent, base]) writeFileSync(join(dir, 'cgroup.subtree_control'), '+memory +pids')
+    for (const dir of [parent, base]) writeFileSync(join(dir, 'cgroup.subtree_control'), `+memory +pids${hasCpu ? ' +cpu' : ''}`)
+    if (!isRoot() && hasCpu) writeFileSync(join(own, 'cob-service', 'cpu.weight'), String(SERVICE_WEIGHT))
   }
-  return groups([base], prepare, ([dir], { memoryBytes, pids }) => {
+  return groups([base], hasCpu, prepare, ([dir], { memoryBytes, pids, cpuPercent }) => {
     writeFileSync(join(dir!, 'memory.max'), String(memoryBytes))
     writeFileSync(join(dir!, 'pids.max'), String(pids))
+    if (hasCpu && cpuPercent > 0) writeFileSync(join(dir!, 'cpu.max'), `${cpuTime(cpuPercent)} ${CPU_PERIOD_US}`)
   })
 }
 
+const cpuTime = (percent: number): number => (percent * CPU_PERIOD_US) / 100
+
 function v1(scope: string): Limits {
-  const bases = ['memory', 'pids'].map((controller) => join(ROOT, controller, `cob-${scope}`))
+  const hasCpu = existsSync(join(ROOT, 'cpu', 'cpu.cfs_quota_us')) || existsSync(join(ROOT, 'cpu', 'cpu.shares'))
+  const bases = ['memory', 'pids', ...(hasCpu ? ['cpu'] : [])].map((controller) => join(ROOT, controller, `cob-${scope}`))
   for (const base of bases) accessSync(dirname(base), constants.W_OK)
   return groups(
     bases,
-    () => {},
-    ([memory, pids], limits) => {
+    hasCpu,
+    () => {
+      // The service and its database are not in a group, and each of their threads has 1024. All instances together get as much
+      // for each CPU: alone they have all of it, and they never keep the service from its half.
+      if (hasCpu) writeFileSync(join(bases[2]!, 'cpu.shares'), String(1024 * availableParallelism()))
+    },
+    ([memory, pids, cpu], limits) => {
       writeFileSync(join(memory!, 'memory.limit_in_bytes'), String(limits.memoryBytes))
       writeFileSync(join(pids!, 'pids.max'), String(limits.pids))
+      if (cpu === undefined || limits.cpuPercent === 0) return
+      writeFileSync(join(cpu, 'cpu.cfs_period_us'), String(CPU_PERIOD_US))
+      writeFileSync(join(cpu, 'cpu.cfs_quota_us'), String(cpuTime(limits.cpuPercent)))
     },
   )
 }
@@ -109,7 +140,7 @@ function processesIn(dir: string): number[] {
 }
 
 /** Groups below `bases`, one a controller. A base is there as long as it has instances. */
-function groups(bases: string[], prepare: () => void, limit: (dirs: string[], limits: InstanceLimits) => void): Limits {
+function groups(bases: string[], hasCpu: boolean, prepare: () => void, limit: (dirs: string[], limits: InstanceLimits) => void): Limits {
   const dirs = (id: string) => bases.map((base) => join(base, id))
   return {
     make(id, limits) {
@@ -127,6 +158,8 @@ function groups(bases: string[], prepare: () => void, limit: (dirs: string[], li
       for (const base of bases) if (existsSync(base) && subgroups(base).length === 0) attempt(() => rmdirSync(base))
     },
     list: () => [...new Set(bases.flatMap(subgroups))],
-    finding: undefined,
+    boundsMemory: true,
+    sharesCpu: hasCpu,
+    findings: hasCpu ? [] : [NO_CPU],
   }
 }

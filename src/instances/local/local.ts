@@ -10,25 +10,33 @@ import type { Driver, InstanceSpec } from '../driver.ts'
 import { agentCache } from './agent-cache.ts'
 import { localApps } from './apps.ts'
 import { writeGuestEtc } from './guest-etc.ts'
-import { listSandboxes, startSandbox, type SandboxKind } from './instance.ts'
+import { listSandboxes, startSandbox, type Place, type SandboxKind } from './instance.ts'
 import { findLimits } from './limits.ts'
 import { planNetwork } from './network.ts'
 import { linksTo, makePlaces, type LocalLinks } from './places.ts'
 import { AGENT_ENTRY, sandboxCommand } from './sandbox.ts'
+import { diskOf, diskQuota, findStorage, type Storage } from './storage.ts'
 import { Trash } from './trash.ts'
+import { Usage } from './usage.ts'
 
 /** Makes the local driver. `scope` tells this installation's instances from another's. */
 export function localDriver(config: Config, paths: DataPaths, scope: string, log: Log): Driver {
   const limits = findLimits(scope)
-  if (limits.finding) log.warn({}, limits.finding)
+  for (const finding of limits.findings) log.warn({}, finding)
   if (isRoot()) assertReadable()
   const stop = new AbortController()
   const trash = new Trash(paths.trash, log)
   // What a service before us has not removed to the end.
   trash.empty()
-  const shared = { trash, log, signal: stop.signal }
-  const browsers: SandboxKind = { root: paths.instances, limits, ...shared }
-  const apps = localApps(config, paths, { root: paths.appSandboxes, limits: findLimits(`${scope}-apps`), ...shared }, () => compiled())
+  const usage = new Usage(log)
+  let found: Promise<Storage> | undefined
+  const storage = () =>
+    (found ??= findStorage(paths.root).then((it) => {
+      if (it.finding) log.warn({}, it.finding)
+      return it
+    }))
+  const browsers: SandboxKind = { root: paths.instances, limits, storage, usage, trash, log, signal: stop.signal }
+  const apps = localApps(config, paths, { ...browsers, root: paths.appSandboxes, limits: findLimits(`${scope}-apps`) }, () => compiled())
 
   const links = linksTo()
 
@@ -42,11 +50,12 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
   return {
     apps,
     start(spec, signal) {
-      const limited = { memoryBytes: config.instanceMemoryMb * 1024 * 1024, pids: config.instancePids }
-      const prepare = async (dir: string, groups: string[]) => command(config, spec, dir, groups, await compiled(), links)
-      return startSandbox(browsers, { id: spec.id, limits: limited, prepare }, signal)
+      const limited = { memoryBytes: config.instanceMemoryMb * MIB, pids: config.instancePids, cpuPercent: config.instanceCpuPercent }
+      const prepare = async (place: Place) => command(config, spec, place, await compiled(), links)
+      return startSandbox(browsers, { id: spec.id, limits: limited, disk: diskQuota(config.instanceDiskMb), prepare }, signal)
     },
     list: () => listSandboxes(browsers),
+    relieve: () => usage.endLargest(),
     async [Symbol.asyncDispose]() {
       await apps[Symbol.asyncDispose]()
       stop.abort(new Error('the service stops'))
@@ -55,22 +64,18 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
   }
 }
 
-function command(config: Config, spec: InstanceSpec, dir: string, groups: string[], cache: string, links: LocalLinks): Command {
+const MIB = 1024 * 1024
+
+function command(config: Config, spec: InstanceSpec, { dir, groups, bounds, before }: Place, cache: string, links: LocalLinks): Command {
   const user = instanceUser(spec.id)
-  const home = join(dir, 'home')
+  const home = join(diskOf(dir), 'home')
   mkdirSync(home, { mode: 0o700 })
   if (user) chownSync(home, user.uid, user.gid)
-  makePlaces(join(dir, 'places'), user, links)
+  makePlaces(join(diskOf(dir), 'places'), user, links)
   const network = planNetwork(config.allowHostLoopback)
   const etcFiles = writeGuestEtc(join(dir, 'etc'), network)
-  const agent = {
-    id: spec.id,
-    viewport: spec.viewport,
-    maxScreen: spec.maxScreen,
-    chromium: config.chromium,
-    logLevel: config.logLevel,
-  }
-  return sandboxCommand({ spec: agent, dir, etcFiles, network, user, groups, cache: { dir: cache, writable: false }, entry: AGENT_ENTRY })
+  const agent = { id: spec.id, viewport: spec.viewport, maxScreen: spec.maxScreen, chromium: config.chromium, logLevel: config.logLevel }
+  return sandboxCommand({ spec: agent, dir, bounds, before, etcFiles, network, user, groups, cache: { dir: cache, writable: false }, entry: AGENT_ENTRY })
 }
 
 /** Started by root, instances run as other users, who must be able to read the code. */

@@ -9,11 +9,26 @@ import { FILTER, SHARED_ETC } from './guest-etc.ts'
 import { unreadableLoader } from './loader.ts'
 import type { NetworkPlan } from './network.ts'
 import { HOST_LOCAL, placesInside } from './places.ts'
+import { diskOf, memoryLines, memoryOf } from './storage.ts'
+
+/** What the sandbox bounds by itself, with or without cgroups. */
+export interface Bounds {
+  memoryBytes: number
+  /** Processes and threads. */
+  pids: number
+  /** The longest file, where the disk is not an image of that size. */
+  fileBytes: number | undefined
+  /** How far it stands back behind other programs, where it has no CPU group: 0 to 19. */
+  nice: number
+}
 
 export interface SandboxPlan {
   spec: AgentSpec
-  /** The instance's folder on the host, with `home`, `etc` and `places` (places.ts) inside. */
+  /** The instance's folder on the host, with its disk (`home`, and `places` of places.ts), its folders in memory and `etc` inside (storage.ts). */
   dir: string
+  bounds: Bounds
+  /** Shell lines that the start begins with (storage.ts). */
+  before: string
   etcFiles: string[]
   network: NetworkPlan
   user: User | undefined
@@ -47,7 +62,7 @@ const CLOSED_PROC = ['keys', 'key-users', 'cmdline', 'timer_list', 'sched_debug'
 export const KEYCTL: Record<string, number> = { x64: 250, arm64: 219 }
 
 /** What every sandbox here begins with: users, processes, IPC and names of its own, no capability, a system that is read-only, an /etc of its own. */
-export function closedRoot(etc: string, etcFiles: readonly string[], network: NetworkPlan): string[] {
+export function closedRoot(etc: string, memory: string, etcFiles: readonly string[], network: NetworkPlan): string[] {
   return [
     '--unshare-user',
     '--unshare-pid',
@@ -78,13 +93,17 @@ export function closedRoot(etc: string, etcFiles: readonly string[], network: Ne
     ...CLOSED_PROC.flatMap((name) => ['--ro-bind', '/dev/null', `/proc/${name}`]),
     '--dev',
     '/dev',
-    '--perms',
-    '1777',
-    '--tmpfs',
+    '--bind',
+    `${memory}/shm`,
+    '/dev/shm',
+    // Its owner could write there otherwise, without a bound of its own.
+    '--remount-ro',
+    '/dev',
+    '--bind',
+    `${memory}/tmp`,
     '/tmp',
-    '--perms',
-    '0755',
-    '--tmpfs',
+    '--bind',
+    `${memory}/run`,
     '/run',
     '--perms',
     '0700',
@@ -119,26 +138,44 @@ export const ownCode = (seen: Command['seen'], cacheIsWritable: boolean): string
   CACHE_DIR,
 ]
 
-/**
- * pasta makes a process namespace and leaves the host's /proc in place. bwrap looks for its child there by the number that the
- * child has in the new namespace, and fails when the host has no process of that number.
- */
-const OWN_PROC = 'exec unshare --mount-proc -- "$@"'
+/** When memory runs out on the machine, the kernel ends a process of a sandbox before it ends the service or its database. */
+const OOM_SCORE = 100
 
-/** Enters the network, closes what is to be closed there, does `before` (a shell line), and becomes `command`. */
-export function networked(network: NetworkPlan, before: string, command: string[]): string[] {
-  const inside = ['ulimit -c 0', ...(network.pasta.length > 0 ? [network.setup, before, OWN_PROC] : [before, 'exec "$@"'])].join('\n')
-  return [...network.pasta, '/bin/sh', '-c', inside, 'sh', ...command]
+/**
+ * A mount namespace, with a /proc where the processes are pasta's. pasta makes a process namespace and leaves the host's /proc in place:
+ * bwrap looks for its child there by the number that the child has in the new namespace, and fails when the host has no such process.
+ */
+const WITH_PASTA = ['unshare', '--mount-proc', '--']
+const WITHOUT_PASTA = ['unshare', '--user', '--map-root-user', '--mount', '--propagation', 'private', '--']
+
+/** Enters the network in namespaces of its own, closes what is to be closed there, does `before` (shell lines), and becomes `command`. */
+export function networked(network: NetworkPlan, before: readonly string[], command: readonly string[]): string[] {
+  const hasNetwork = network.pasta.length > 0
+  const inside = ['set -e', ...(hasNetwork ? [network.setup] : []), ...before, 'exec "$@"'].join('\n')
+  return [...network.pasta, ...(hasNetwork ? WITH_PASTA : WITHOUT_PASTA), '/bin/sh', '-c', inside, 'sh', ...command]
 }
 
 /**
- * Enters the network ({@link networked}), leaves behind what is not to be inherited (enclose.pl), and then closes the sandbox around
- * `program`: a line for a shell and its arguments, with the listening socket as standard input. `etc` is the folder of writeGuestEtc.
+ * Enters the network ({@link networked}), makes the folders in memory, does `before` (a shell line), leaves behind what is not to be inherited
+ * (enclose.pl), and then closes the sandbox around `program`: a line for a shell and its arguments, with the listening socket as
+ * standard input. `seen` has the folders `etc` (of writeGuestEtc) and `memory`.
+ *
+ * The limit of processes is set inside a user namespace of the sandbox's own (pasta's, or one made for it): there the kernel
+ * (5.14 or newer) counts what is below it and not all that the user runs, so that one sandbox cannot use up another's share.
  */
-export function enclosed({ code, etc }: Command['seen'], network: NetworkPlan, before: string, options: string[], program: string[]): string[] {
+export function enclosed(
+  { code, etc, memory }: Command['seen'],
+  network: NetworkPlan,
+  { pids, fileBytes, nice, memoryBytes }: Bounds,
+  before: string,
+  options: string[],
+  program: string[],
+): string[] {
+  const lines = [`echo ${OOM_SCORE} >/proc/self/oom_score_adj`, memoryLines(memory!, memoryBytes), before]
+  const limits = ['--core=0', `--nproc=${pids}:${pids}`, ...(fileBytes === undefined ? [] : [`--fsize=${fileBytes}:${fileBytes}`])]
   // The name stands here for those who look for what a killed service has started (processesUsing).
   const enclose = ['perl', `${code}/src/instances/local/enclose.pl`, 'bwrap', String(KEYCTL[process.arch] ?? -1), `${etc}/${FILTER}`, String(options.length)]
-  return networked(network, before, [...enclose, ...options, ...program])
+  return networked(network, lines, ['nice', '-n', String(nice), 'prlimit', ...limits, ...enclose, ...options, ...program])
 }
 
 /** Node inside, for a program of ours. It ignores SIGUSR1, by which every process of the same user could open its debugger. */
@@ -160,17 +197,26 @@ export const setEnvironment = (variables: Record<string, string>): string[] => [
  * no capability, users and processes and network of its own, and all of it dies when any of pasta, bwrap or agent does.
  * User namespaces stay possible inside, because Chromium's own sandbox is made of them.
  */
-export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cache, entry }: SandboxPlan): Command {
+export function sandboxCommand({ spec, dir, bounds, before, etcFiles, network, user, groups, cache, entry }: SandboxPlan): Command {
   // A run that only compiles the agent's code has no session's places.
-  const places: Record<string, string> = entry === AGENT_ENTRY ? { places: join(dir, 'places') } : {}
-  const folders = { code: PACKAGE_DIR, node: dirname(process.execPath), home: join(dir, 'home'), etc: join(dir, 'etc'), cache: cache.dir, ...places }
+  const places: Record<string, string> = entry === AGENT_ENTRY ? { places: join(diskOf(dir), 'places') } : {}
+  const folders = {
+    code: PACKAGE_DIR,
+    node: dirname(process.execPath),
+    home: join(diskOf(dir), 'home'),
+    memory: memoryOf(dir),
+    etc: join(dir, 'etc'),
+    cache: cache.dir,
+    ...places,
+  }
   return asUser(
     user,
     folders,
     (seen) => {
       const options = [
-        ...closedRoot(seen.etc!, etcFiles, network),
-        '--tmpfs',
+        ...closedRoot(seen.etc!, seen.memory!, etcFiles, network),
+        '--bind',
+        `${seen.memory}/policies`,
         '/etc/chromium/policies',
         '--perms',
         '0700',
@@ -200,9 +246,10 @@ export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cac
         ...(entry === AGENT_ENTRY ? closedNode(cache.dir) : NODE),
         `/opt/cob/src/${entry}`,
       ]
-      return enclosed(seen, network, ':', options, program)
+      return enclosed(seen, network, bounds, ':', options, program)
     },
     groups,
+    before,
   )
 }
 

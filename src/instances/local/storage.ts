@@ -1,0 +1,148 @@
+// What a sandbox may write: its disk (an image with a file system of its own where root can mount one, else a folder that is
+// counted by usage.ts), its folders in memory, and its log. Each is bounded in bytes and in files.
+import { execFile } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { nameProcess, type ProcessName } from '../../base/processes.ts'
+import { isRoot } from '../../base/user.ts'
+
+/** How much may be written. */
+export interface Quota {
+  bytes: number
+  /** Files, folders and links. */
+  inodes: number
+}
+
+/** How disks are bounded on this machine. */
+export interface Storage {
+  /** Whether a disk is an image that the kernel bounds; else it is counted, and the sandbox is ended when it has too much. */
+  images: boolean
+  /** Why they are no images, for `cob doctor`; undefined when they are. */
+  finding: string | undefined
+}
+
+/** ext4's own ratio: a disk of 10 GiB has 655,360 inodes. */
+const BYTES_PER_INODE = 16 * 1024
+/** A browser's profile has some hundred files, an app with its packages some ten thousand. */
+const MIN_INODES = 16 * 1024
+
+export const diskQuota = (megabytes: number): Quota => {
+  const bytes = megabytes * 1024 * 1024
+  return { bytes, inodes: Math.max(MIN_INODES, Math.ceil(bytes / BYTES_PER_INODE)) }
+}
+
+/** What is kept of what the programs of a sandbox say on their standard output and error, in bytes. */
+export const MAX_LOG_BYTES = 1024 * 1024
+
+/** Writing an empty file system takes 10 ms; mounting it, as much. */
+const PROBE_MS = 20_000
+
+const KEEPER = fileURLToPath(new URL('keeper.pl', import.meta.url))
+const KEEPER_NAME = 'cob-keeper'
+
+const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
+
+/** Finds out whether images can be mounted, by mounting one below `root`. */
+export async function findStorage(root: string): Promise<Storage> {
+  const counted = (why: string): Storage => ({ images: false, finding: `disk quotas of sessions and apps are counted, not enforced by the kernel: ${why}` })
+  if (!isRoot()) return counted('only root can mount disk images')
+  const dir = mkdtempSync(join(root, 'probe-'))
+  try {
+    makeDisk(dir, diskQuota(16), true)
+    await promisify(execFile)('unshare', ['--mount', '--propagation', 'private', '/bin/sh', '-c', `set -e\n${mountImage(dir, diskQuota(16))}`], {
+      timeout: PROBE_MS,
+    })
+    return { images: true, finding: undefined }
+  } catch (error) {
+    return counted(((error as { stderr?: string }).stderr || (error as Error).message).trim().slice(-300))
+  } finally {
+    await rm(dir, { recursive: true, force: true })
+  }
+}
+
+/** The folder of a sandbox that holds all that it may write on disk. What the driver puts in there before the start is there inside. */
+export const diskOf = (dir: string): string => join(dir, 'disk')
+export const imageOf = (dir: string): string => join(dir, 'disk.img')
+const mountOf = (dir: string): string => join(dir, 'mount')
+
+/** Makes the disk of a sandbox. */
+export function makeDisk(dir: string, quota: Quota, image: boolean): void {
+  mkdirSync(diskOf(dir), { mode: 0o711 })
+  if (!image) return
+  mkdirSync(mountOf(dir), { mode: 0o700 })
+  // A hole as large as the quota: it takes the space that is written, and gives back what is deleted (`discard`).
+  writeFileSync(imageOf(dir), '', { mode: 0o600 })
+  truncateSync(imageOf(dir), quota.bytes)
+}
+
+// No journal, because an image is never used again after its session. Mounted in the sandbox's own mount namespace only, it
+// goes with the last of its processes, however they end.
+const mountImage = (dir: string, { inodes }: Quota): string =>
+  [
+    `PATH=$PATH:/usr/sbin:/sbin`,
+    `mke2fs -q -F -t ext4 -O ^has_journal,^resize_inode -m 0 -N ${inodes} -E lazy_itable_init=1,nodiscard ${quote(imageOf(dir))}`,
+    `mount -t ext4 -o loop,nosuid,nodev,noatime,discard,noinit_itable ${quote(imageOf(dir))} ${quote(mountOf(dir))}`,
+    `chmod 711 ${quote(mountOf(dir))}`,
+    `cp -a ${quote(`${diskOf(dir)}/.`)} ${quote(`${mountOf(dir)}/`)}`,
+    `mount --bind ${quote(mountOf(dir))} ${quote(diskOf(dir))}`,
+  ].join('\n')
+
+/**
+ * Shell lines that a sandbox's start begins with, as the service's user and before anything of a stranger's runs: its disk is
+ * mounted if it is an image, and what it says goes through its keeper (keeper.pl) from here on.
+ */
+export const storageLines = (dir: string, quota: Quota): string =>
+  [
+    'set -e',
+    ...(existsSync(imageOf(dir)) ? [mountImage(dir, quota)] : []),
+    `mkfifo -m 600 ${quote(join(dir, 'said'))}`,
+    // In a session of its own: what is killed with the sandbox's process group does not include it.
+    `setsid --fork perl ${quote(KEEPER)} ${quote(dir)} ${MAX_LOG_BYTES}${existsSync(imageOf(dir)) ? ` ${quote(mountOf(dir))}` : ''} </dev/null`,
+    `exec >${quote(join(dir, 'said'))} 2>&1`,
+    `rm ${quote(join(dir, 'said'))}`,
+  ].join('\n')
+
+/** The keeper of a sandbox, if it still runs. */
+export function keeperOf(dir: string): ProcessName | undefined {
+  try {
+    const name = nameProcess(Number(readFileSync(join(dir, 'keeper'), 'utf8')))
+    // The number may be another process's by now.
+    return name && readFileSync(`/proc/${name.pid}/cmdline`, 'utf8').startsWith(`${KEEPER_NAME} ${dir}`) ? name : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Folders in memory that a sandbox is given: where they are inside, their size, their number of files. */
+interface MemoryFolder {
+  name: string
+  mode: string
+  bytes: number
+  inodes: number
+}
+
+/** Where the folders in memory are made, below a sandbox's folder. */
+export const memoryOf = (dir: string): string => join(dir, 'memory')
+
+/** A file in memory takes a kilobyte of the kernel's, also when it is empty. */
+const memoryFolders = (memoryBytes: number): MemoryFolder[] => [
+  { name: 'tmp', mode: '1777', bytes: Math.ceil(memoryBytes / 2), inodes: 200_000 },
+  { name: 'shm', mode: '1777', bytes: Math.ceil(memoryBytes / 2), inodes: 20_000 },
+  { name: 'run', mode: '0755', bytes: 256 * 1024 * 1024, inodes: 20_000 },
+  { name: 'policies', mode: '0755', bytes: 1024 * 1024, inodes: 100 },
+]
+
+/** The mount points; they stay empty on the host. */
+export function makeMemoryFolders(dir: string): string {
+  for (const folder of [memoryOf(dir), ...memoryFolders(0).map(({ name }) => join(memoryOf(dir), name))]) mkdirSync(folder, { mode: 0o755 })
+  return memoryOf(dir)
+}
+
+/** Shell lines that mount them, in a mount namespace of the sandbox's own; bwrap can bound the size of a tmpfs, and not its files. */
+export const memoryLines = (seen: string, memoryBytes: number): string =>
+  memoryFolders(memoryBytes)
+    .map(({ name, mode, bytes, inodes }) => `mount -t tmpfs -o nosuid,nodev,mode=${mode},size=${bytes},nr_inodes=${inodes} cob ${quote(join(seen, name))}`)
+    .join('\n')

@@ -1,0 +1,151 @@
+// Counts what sandboxes use where the kernel does not bound it, and ends those that use more than they may. Also knows which
+// holds most of the disk.
+import { execFile } from 'node:child_process'
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Log } from '../../base/log.ts'
+import type { ProcessName } from '../../base/processes.ts'
+import { isRoot } from '../../base/user.ts'
+import { sleep } from '../../base/wait.ts'
+import type { Exit, Instance } from '../driver.ts'
+import { diskOf, imageOf, type Quota } from './storage.ts'
+
+/** How a sandbox is counted. */
+export interface Counted {
+  disk: Quota
+  /** Whether the kernel bounds its disk. */
+  image: boolean
+  /** Folders outside of its own that it fills; always counted. */
+  shared: string[]
+  /** Undefined where the kernel bounds its memory. */
+  memoryBytes: number | undefined
+}
+
+interface Sandbox extends Pick<Instance, 'id' | 'exited'> {
+  readonly dir: string
+  live(): ProcessName[]
+  stopFor(exit: Exit): Promise<void>
+}
+
+/** Between two looks at the same sandbox: at least this, and so long that looking takes a twentieth of the time. */
+const LOOK_MS = 2_000
+const IDLE_FACTOR = 20
+/** A million files take some seconds. A folder that takes longer is too full. */
+const WALK_MS = 30_000
+/** Files that were deleted and are still open; a sandbox may have many more, which are not looked at. */
+const MAX_DESCRIPTORS = 5_000
+/** What is not worth ending: a browser's own profile has 20 MB. */
+const HOG_BYTES = 64 * 1024 * 1024
+const PAGE_BYTES = 4096
+
+const MIB = 1024 * 1024
+const run = promisify(execFile)
+
+export class Usage {
+  readonly #log: Log
+  readonly #counted = new Map<string, { sandbox: Sandbox; counted: Counted }>()
+
+  constructor(log: Log) {
+    this.#log = log
+  }
+
+  /** Counts a sandbox until it has ended. */
+  count(sandbox: Sandbox, counted: Counted): void {
+    const entry = { sandbox, counted }
+    this.#counted.set(sandbox.id, entry)
+    const ended = new AbortController()
+    void sandbox.exited.then(() => {
+      ended.abort(new Error('the sandbox has ended'))
+      if (this.#counted.get(sandbox.id) === entry) this.#counted.delete(sandbox.id)
+    })
+    const folders = [...(counted.image ? [] : [diskOf(sandbox.dir)]), ...counted.shared]
+    if (folders.length > 0) void this.#watch(sandbox, ended.signal, () => tooMuchDisk(sandbox, folders, counted.disk))
+    const { memoryBytes } = counted
+    if (memoryBytes !== undefined) void this.#watch(sandbox, ended.signal, () => tooMuchMemory(sandbox, memoryBytes))
+  }
+
+  /** Ends the sandbox that holds most of the disk; undefined when none holds much. */
+  async endLargest(): Promise<string | undefined> {
+    const sizes = await Promise.all([...this.#counted.values()].map(async ({ sandbox, counted }) => ({ sandbox, bytes: await held(sandbox, counted) })))
+    const largest = sizes.toSorted((a, b) => b.bytes - a.bytes)[0]
+    if (largest === undefined || largest.bytes < HOG_BYTES) return undefined
+    const reason = `the disk of the machine is full, and it held the most of it (${Math.round(largest.bytes / MIB)} MiB)`
+    await largest.sandbox.stopFor({ reason, limit: 'disk' })
+    return largest.sandbox.id
+  }
+
+  async #watch(sandbox: Sandbox, signal: AbortSignal, look: () => Promise<Exit | undefined>): Promise<void> {
+    while (!signal.aborted) {
+      const began = performance.now()
+      try {
+        const exit = await look()
+        if (exit && !signal.aborted) return await sandbox.stopFor(exit)
+      } catch (err) {
+        if (!signal.aborted) this.#log.warn({ err, instance: sandbox.id }, 'what a sandbox uses could not be counted')
+      }
+      await sleep(Math.max(LOOK_MS, IDLE_FACTOR * (performance.now() - began)), signal).catch(() => {})
+    }
+  }
+}
+
+async function tooMuchDisk(sandbox: Sandbox, folders: string[], quota: Quota): Promise<Exit | undefined> {
+  const { bytes, inodes } = await walk(folders)
+  if (inodes > quota.inodes) return { limit: 'disk', reason: `it has ${inodes} files on disk; ${quota.inodes} are allowed` }
+  const all = bytes + (bytes > quota.bytes ? 0 : await deleted(sandbox))
+  if (all > quota.bytes) return { limit: 'disk', reason: `it has ${Math.round(all / MIB)} MiB on disk; ${quota.bytes / MIB} are allowed` }
+  return undefined
+}
+
+async function tooMuchMemory(sandbox: Sandbox, memoryBytes: number): Promise<Exit | undefined> {
+  let bytes = 0
+  for (const { pid } of sandbox.live()) {
+    // Resident pages without those of files and of shared memory: close to what the processes have for themselves.
+    const [, resident = 0, shared = 0] = (await readFile(`/proc/${pid}/statm`, 'utf8').catch(() => '')).split(' ').map(Number)
+    bytes += (resident - shared) * PAGE_BYTES
+  }
+  if (bytes <= memoryBytes) return undefined
+  return { limit: 'memory', reason: `it uses ${Math.round(bytes / MIB)} MiB of memory; ${memoryBytes / MIB} are allowed` }
+}
+
+/** What a sandbox holds of the machine's disk. */
+async function held(sandbox: Sandbox, { image, shared }: Counted): Promise<number> {
+  const own = image ? stat(imageOf(sandbox.dir)).then(({ blocks }) => blocks * 512) : walk([diskOf(sandbox.dir)]).then(({ bytes }) => bytes)
+  const parts = [own, walk(shared).then(({ bytes }) => bytes), image ? 0 : deleted(sandbox)]
+  return (await Promise.all(parts.map((part) => Promise.resolve(part).catch(() => 0)))).reduce((sum, bytes) => sum + bytes, 0)
+}
+
+/** Counts what lies in folders. One that cannot be counted in time has files without end. */
+async function walk(folders: string[]): Promise<{ bytes: number; inodes: number }> {
+  const [bytes, inodes] = await Promise.all([du(folders, '--block-size=1'), du(folders, '--inodes')])
+  return { bytes, inodes }
+}
+
+async function du(folders: string[], what: string): Promise<number> {
+  if (folders.length === 0) return 0
+  // Root of a namespace of our own may read what a sandbox has closed to its own user, which is us.
+  const asOwner = isRoot() ? [] : ['unshare', '--user', '--map-root-user']
+  const [file, ...args] = [...asOwner, 'nice', '-n', '19', 'du', '-s', '-x', what, '--', ...folders]
+  // It also ends with 1 when a file has gone while it looked; what it says is good nevertheless.
+  const said = await run(file!, args, { timeout: WALK_MS, killSignal: 'SIGKILL' }).catch((error: { killed?: boolean; stdout?: string }) => {
+    if (error.killed) return { stdout: 'Infinity\t' }
+    return { stdout: error.stdout ?? '' }
+  })
+  return said.stdout.split('\n').reduce((sum, line) => sum + (line === '' ? 0 : Number(line.split('\t')[0])), 0)
+}
+
+/** Bytes of files that were deleted from its disk and that a process still has open. */
+async function deleted(sandbox: Sandbox): Promise<number> {
+  const { dev } = await stat(diskOf(sandbox.dir))
+  const sizes = new Map<number, number>()
+  let left = MAX_DESCRIPTORS
+  for (const { pid } of sandbox.live()) {
+    const dir = `/proc/${pid}/fd`
+    for (const fd of await readdir(dir).catch(() => [])) {
+      if (left-- <= 0) break
+      const file = await stat(join(dir, fd)).catch(() => undefined)
+      if (file?.isFile() && file.nlink === 0 && file.dev === dev) sizes.set(file.ino, file.blocks * 512)
+    }
+  }
+  return [...sizes.values()].reduce((sum, bytes) => sum + bytes, 0)
+}
