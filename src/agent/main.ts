@@ -34,6 +34,7 @@ const keeper = new Keeper(spec.chromium, screen, windows, { ...process.env, DISP
 const up = keeper.run()
 
 const [
+  { pagesHandled },
   { openKeyboard },
   { openInput },
   { openClipboard },
@@ -47,6 +48,7 @@ const [
   { openRecordings },
   { serveAgent },
 ] = await Promise.all([
+  import('./chromium/handled.ts'),
   import('./computer/keyboard.ts'),
   import('./computer/grip.ts'),
   import('./display/clipboard.ts'),
@@ -60,12 +62,19 @@ const [
   import('./recording/recordings.ts'),
   import('./serve.ts'),
 ])
+const handled = pagesHandled(keeper, log)
 const desk = {
   screen,
   input: openInput(connection),
   keyboard: await openKeyboard(connection, windows.caughtUp),
   clipboard: await openClipboard(connection),
   caughtUp: windows.caughtUp,
+  async settled() {
+    // Sent to the page; handled by it; and what that did to Chromium's own windows.
+    await windows.caughtUp()
+    await handled()
+    await windows.caughtUp()
+  },
 }
 keepSmall(DISPLAY_LOG, log)
 makeDownloads()

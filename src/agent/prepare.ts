@@ -9,6 +9,7 @@ await Promise.all([
   import('./chromium/keeper.ts'),
   import('./chromium/bidi.ts'),
   import('./chromium/bidi-mapper.ts'),
+  import('./chromium/handled.ts'),
   import('./computer/keyboard.ts'),
   import('./computer/grip.ts'),
   import('./display/clipboard.ts'),

@@ -103,6 +103,26 @@ describe("the browser's own controls", () => {
     await arrive(session.page, 'clicked')
   })
 
+  test('shortcuts of one batch find the keyboard where the one before has put it: ctrl+l, ctrl+a, ctrl+c copy the address, each time', async () => {
+    const { page } = session
+    await page.goto(pages.url('writing.html'))
+    const address = page.url()
+    const copied: string[] = []
+    for (let round = 0; round < 15; round++) {
+      await computer.writeClipboard(id, { text: 'nothing yet' })
+      await computer.batch(id, {
+        actions: [
+          { type: 'click_mouse', click_mouse: { x: 700, y: 500 } },
+          { type: 'press_key', press_key: { keys: ['ctrl+l'] } },
+          { type: 'press_key', press_key: { keys: ['ctrl+a'] } },
+          { type: 'press_key', press_key: { keys: ['ctrl+c'] } },
+        ],
+      })
+      copied.push((await computer.readClipboard(id)).text!)
+    }
+    expect(new Set(copied)).toEqual(new Set([address]))
+  })
+
   test('entries of the context menu are chosen by arrow keys and by letter', async () => {
     const { page } = session
     await page.goto(pages.url('before'))

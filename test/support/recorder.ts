@@ -95,7 +95,7 @@ export function makeBench(caughtUp: () => Promise<void> = async () => {}): Bench
   const recorder = makeRecorder()
   const screen = { viewport: BIG }
   const cursor = { hidden: false, hide: (hidden: boolean) => void recorder.log.push(`cursor ${hidden ? 'hidden' : 'shown'}`) }
-  const actions = makeActions({ screen, keyboard: recorder.keyboard, caughtUp, cursor, random: seeded(1) })
+  const actions = makeActions({ screen, keyboard: recorder.keyboard, caughtUp, settled: caughtUp, cursor, random: seeded(1) })
   return Object.assign(recorder, {
     hands: makeHands(recorder.input, recorder.keyboard),
     screen,

@@ -17,6 +17,8 @@ export interface Computer {
   clipboard: Clipboard
   /** Resolves when the program in front has handled what was sent to it. */
   caughtUp: () => Promise<void>
+  /** Resolves when what the last keys asked of the browser is done. */
+  settled: () => Promise<void>
 }
 
 /** A page that was just told to copy has done so within this time, in milliseconds; 3-20 were seen, 170 for a text of 1 MiB. */
@@ -24,11 +26,11 @@ const COPY_MS = 250
 
 /** `random` makes the ways and rhythms of a hand; a seeded one makes them repeatable. */
 export function computerHandlers(
-  { screen, input, keyboard, clipboard, caughtUp }: Computer,
+  { screen, input, keyboard, clipboard, caughtUp, settled }: Computer,
   random: () => number = Math.random,
   hands: Hands = makeHands(input, keyboard),
 ): Handlers<typeof computer> {
-  const actions = makeActions({ screen, keyboard, caughtUp, cursor: screen.cursor, random })
+  const actions = makeActions({ screen, keyboard, caughtUp, settled, cursor: screen.cursor, random })
   const screenshots = new Screenshots(screen)
   return {
     batchActions: ({ body, signal }) => hands.performAll(actions.batch(body.actions), signal),

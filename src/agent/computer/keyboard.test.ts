@@ -350,7 +350,7 @@ describe('typed text', () => {
 function hands({ connection, caughtUp, keyboard }: Display & { keyboard: Keyboard }) {
   const input = openInput(connection)
   const screen = { viewport: { width: 1000, height: 700, refresh_rate: 60 } }
-  const actions = makeActions({ screen, keyboard, caughtUp, cursor: { hidden: false, hide() {} }, random: seeded(1) })
+  const actions = makeActions({ screen, keyboard, caughtUp, settled: caughtUp, cursor: { hidden: false, hide() {} }, random: seeded(1) })
   const turns = makeHands(input, keyboard)
   const act = (kind: string, body: object) => turns.performAll(actions.batch(BatchBody.parse({ actions: [{ type: kind, [kind]: body }] }).actions), never)
   return { act }

@@ -1,27 +1,32 @@
 // What the keyboard does: keys pressed by name, and text.
-import { sleep } from '../../base/wait.ts'
+import { sleep, within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import type { PressKey, TypeText } from './contract.ts'
 import type { Grip } from './grip.ts'
 import type { Planned } from './hands.ts'
 import type { Keyboard } from './keyboard.ts'
-import { asCommands, BACKSPACE, combination, keysymOfCharacter, SHIFT } from './names.ts'
+import { asCommands, BACKSPACE, combination, isShortcut, keysymOfCharacter, SHIFT } from './names.ts'
 import { fitTogether, heldKeys } from './pointer.ts'
 import { evenTyping, humanTyping, type Keypress } from './typing.ts'
 
 /** Keys sent before we let the program in front catch up, and look whether the caller is still there. */
 const KEYS_AT_ONCE = 100
 
+/** Opening a window takes Chromium 0.2 s, on a machine that starts browsers seconds. */
+const SETTLED_MS = 15_000
+
 /** What keyboard actions need. */
 export interface KeyTools {
   keyboard: Keyboard
   /** Resolves when the program in front has handled what was sent to it. */
   caughtUp: () => Promise<void>
+  /** As {@link KeyTools.caughtUp}, and what it left to others is done too: a shortcut that a page let pass has done its work. */
+  settled: () => Promise<void>
   random: () => number
 }
 
 /** Plans for each keyboard action. `at` stands before the names of fields in errors. */
-export function keyPlans({ keyboard, caughtUp, random }: KeyTools) {
+export function keyPlans({ keyboard, caughtUp, settled, random }: KeyTools) {
   function press(wanted: PressKey, at = ''): Planned {
     const held = heldKeys(wanted.hold_keys, keyboard, at)
     const named = wanted.keys.map((key, index) => combination(key, `${at}keys.${index}`))
@@ -36,6 +41,8 @@ export function keyPlans({ keyboard, caughtUp, random }: KeyTools) {
           const up = await grip.hold(chord)
           if (wanted.duration > 0) await sleep(wanted.duration, signal)
           up()
+          // A shortcut may move the keyboard to another part of the browser, or to another window; what comes next is meant for that.
+          if (isShortcut([...held, ...chord])) await within('the browser to do a shortcut', SETTLED_MS, settled(), signal)
         }
         release()
       },

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import keysyms from 'x11/lib/keysyms.js'
 import { describe, expect, test } from 'vitest'
 import { Fault } from '../../http/fault.ts'
-import { combination, keysymOf, keysymOfCharacter } from './names.ts'
+import { combination, isShortcut, keysymOf, keysymOfCharacter } from './names.ts'
 
 test.each([
   ['Return', 0xff0d],
@@ -229,4 +229,12 @@ describe('a combination', () => {
       { numRuns: 1_000 },
     )
   })
+})
+
+test('keys that may mean something to the browser itself are shortcuts; keys that write or move are not', () => {
+  const is = (name: string) => isShortcut(combination(name, 'keys'))
+  expect(['ctrl+l', 'alt+Left', 'cmd+a', 'ctrl+shift+t', 'F6', 'F11', 'Escape', 'XF86Back', 'shift+F10', 'alt+F4'].filter((name) => !is(name))).toEqual([])
+  expect(['a', 'A', 'shift+a', 'Return', 'Tab', 'Down', 'shift+Left', 'ctrl', 'ctrl+alt', 'é', 'altgr+q', 'Page_Down', 'Delete', 'space'].filter(is)).toEqual(
+    [],
+  )
 })

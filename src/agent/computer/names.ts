@@ -141,3 +141,13 @@ export function asCommands(keys: readonly number[], held: readonly number[]): nu
 
 /** `A` to `a`, for the letters of ASCII. */
 const small = (keysym: number): number => (keysym >= 0x41 && keysym <= 0x5a ? keysym + 0x20 : keysym)
+
+/** Modifiers that make a shortcut: Ctrl, Alt, Meta, Super, Hyper; not Shift or AltGr, which write. */
+const isCommandKey = (keysym: number): boolean => (keysym >= 0xffe3 && keysym <= 0xffe4) || (keysym >= 0xffe7 && keysym <= 0xffee)
+const isFunctionKey = (keysym: number): boolean => keysym >= 0xffbe && keysym <= 0xffe0
+const isBrowserKey = (keysym: number): boolean => keysym >= 0x1008_ff00 && keysym <= 0x1008_ffff
+const ESCAPE = 0xff1b
+
+/** Whether keys held together may mean something to the browser itself, and not only to what has the keyboard. */
+export const isShortcut = (keysyms: readonly number[]): boolean =>
+  keysyms.some((keysym) => isFunctionKey(keysym) || isBrowserKey(keysym) || keysym === ESCAPE) || (keysyms.some(isCommandKey) && !keysyms.every(isCommandKey))

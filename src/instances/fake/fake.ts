@@ -144,6 +144,7 @@ function pretendDesk(spec: InstanceSpec): Computer {
     },
     clipboard: { read: async () => copied, write: async (text) => void (copied = text), changed: async () => true },
     caughtUp: async () => {},
+    settled: async () => {},
   }
 }
 
