@@ -57,6 +57,7 @@ function command(config: Config, spec: InstanceSpec, dir: string, groups: string
     maxScreen: spec.maxScreen,
     chromium: config.chromium,
     logLevel: config.logLevel,
+    apiPorts: [...spec.apiPorts],
   }
   return sandboxCommand({ spec: agent, dir, etcFiles, network, user, groups, cache: { dir: cache, writable: false }, entry: AGENT_ENTRY })
 }

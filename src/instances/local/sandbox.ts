@@ -190,10 +190,16 @@ export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cac
         ...(entry === AGENT_ENTRY ? closedNode(cache.dir) : NODE),
         `/opt/cob/src/${entry}`,
       ]
-      return enclosed(seen, network, ':', options, program)
+      return enclosed(seen, network, lowPorts(spec.apiPorts), options, program)
     },
     groups,
   )
+}
+
+/** A shell line by which the agent may listen where the API does, when that is below 1024. It is about this network alone. */
+const lowPorts = (ports: readonly number[]): string => {
+  const lowest = Math.min(1024, ...ports)
+  return lowest < 1024 ? `echo ${lowest} >/proc/sys/net/ipv4/ip_unprivileged_port_start` : ':'
 }
 
 const environment = (spec: AgentSpec): Record<string, string> => ({
