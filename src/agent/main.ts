@@ -47,6 +47,8 @@ const [
   { keepSmall },
   { openRecordings },
   { serveAgent },
+  { sockets },
+  { listenInside },
 ] = await Promise.all([
   import('./chromium/handled.ts'),
   import('./computer/keyboard.ts'),
@@ -61,6 +63,8 @@ const [
   import('./logs/small.ts'),
   import('./recording/recordings.ts'),
   import('./serve.ts'),
+  import('./session/sockets.ts'),
+  import('./session/inside.ts'),
 ])
 const handled = pagesHandled(keeper, log)
 const desk = {
@@ -99,6 +103,8 @@ const server = await serveAgent(
   log,
 )
 server.listen({ fd: 0 })
+const own = sockets(keeper, log)
+listenInside(spec.id, spec.apiPorts, { cdp: own['/session/cdp']!, bidi: own['/session/bidi']! }, log)
 
 async function end(why: string, code: number): Promise<never> {
   log.info({ why }, 'the agent ends')

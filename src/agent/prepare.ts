@@ -26,5 +26,6 @@ await Promise.all([
   import('./logs/small.ts'),
   import('./recording/recordings.ts'),
   import('./serve.ts'),
+  import('./session/inside.ts'),
 ])
 flushCompileCache()

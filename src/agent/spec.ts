@@ -9,6 +9,8 @@ export const AgentSpec = z.object({
   maxScreen: z.object({ width: z.number(), height: z.number() }),
   chromium: z.string(),
   logLevel: z.string(),
+  /** Ports of the API on the host's addresses, at which the session's own URLs are answered inside. */
+  apiPorts: z.array(z.number()),
   /** For drivers that reach the agent over TCP. */
   token: z.string().optional(),
 })

@@ -1,4 +1,5 @@
 // The control plane, wired: opens things in order into a scope, passes them as arguments, listens.
+import type { FastifyInstance } from 'fastify'
 import { randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import { setInterval } from 'node:timers/promises'
@@ -84,6 +85,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     log,
     onEnding: (id, reason) => onEnding(id, reason),
     endRecordings: (id) => endRecordings(id),
+    apiPorts: () => portsOf(app, config.publicUrl),
   })
   await fleet.reconcile()
   const background = new AbortController()
@@ -192,6 +194,13 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     key,
     [Symbol.asyncDispose]: () => owner.disposeAsync(),
   }
+}
+
+/** Where we listen, and where a proxy before us does without TLS: sessions answer their own URLs on both. */
+function portsOf({ server }: FastifyInstance, publicUrl: string | undefined): number[] {
+  const url = publicUrl === undefined ? undefined : new URL(publicUrl)
+  const { port } = server.address() as AddressInfo
+  return [...new Set([port, ...(url?.protocol === 'http:' ? [Number(url.port || 80)] : [])])]
 }
 
 /** How often the embedded Postgres and the host's lock are looked after. */

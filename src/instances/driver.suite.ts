@@ -15,7 +15,7 @@ const ANSWER_MS = 30_000
 /** From the end of an instance until its driver has noticed. */
 const EXIT_MS = 10_000
 
-export const spec = (): InstanceSpec => ({ id: newId(), viewport: { width: 1024, height: 768, refresh_rate: 60 }, maxScreen: USUAL_MAX_SCREEN })
+export const spec = (): InstanceSpec => ({ id: newId(), viewport: { width: 1024, height: 768, refresh_rate: 60 }, maxScreen: USUAL_MAX_SCREEN, apiPorts: [] })
 
 /** A picture of the instance's screen: the answer's status, and width and height of the PNG. @throws when it is no PNG. */
 export async function picture({ agent }: Instance): Promise<{ status: number | undefined; width: number; height: number }> {

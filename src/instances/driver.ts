@@ -11,6 +11,8 @@ export interface InstanceSpec {
   viewport: Viewport
   /** The largest viewport it can be given later. */
   maxScreen: MaxScreen
+  /** Our ports on this host's addresses; at these the session's own URLs work inside it, and nothing else of the API does. */
+  apiPorts: readonly number[]
 }
 
 /** Why an instance is no more. */

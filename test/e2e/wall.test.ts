@@ -1,4 +1,5 @@
 // What programs of a session may do to what runs beside them, tried by programs as callers run them.
+import { networkInterfaces } from 'node:os'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { agentOf } from '../support/inside.ts'
@@ -6,9 +7,12 @@ import { run as runIn } from '../support/programs.ts'
 
 let cloud: Cloud
 let id: string
+let made: Awaited<ReturnType<Cloud['client']['browsers']['create']>>
 beforeAll(async () => {
-  cloud = await startCloud({ COB_ALLOW_HOST_LOOPBACK: '0', COB_WARM_BROWSERS: '0' })
-  id = (await cloud.client.browsers.create({ timeout_seconds: 600 })).session_id
+  // A public address without TLS, at a port that programs may usually not listen at.
+  cloud = await startCloud({ COB_ALLOW_HOST_LOOPBACK: '0', COB_WARM_BROWSERS: '0', COB_PUBLIC_URL: 'http://localhost' })
+  made = await cloud.client.browsers.create({ timeout_seconds: 600 })
+  id = made.session_id
 })
 afterAll(async () => {
   await cloud.client.browsers.deleteByID(id)
@@ -117,6 +121,62 @@ test('a session has no keys, no mounts, no io_uring, and no sockets but those of
   ])
   const open = await attempted({ tcp: socketOf(2, 1, 0), udp: socketOf(10, 2, 17), unix: socketOf(1, 1, 0), route: socketOf(16, 3, 0) })
   expect(open.filter((line) => !line.includes(' done'))).toEqual([])
+})
+
+describe('a session reaches its own browser from inside', () => {
+  const direct = () => made.cdp_ws_url.replace('localhost', `127.0.0.1:${new URL(cloud.url).port}`)
+
+  /** What a program inside gets at a WebSocket's address: the browser's name, or the status of the refusal. */
+  const version = async (url: string, headers: Record<string, string> = {}): Promise<string> => {
+    const script = `const { WebSocket } = require('/opt/cob/node_modules/ws')
+      const socket = new WebSocket(${JSON.stringify(url)}, { headers: ${JSON.stringify(headers)}, handshakeTimeout: 5000 })
+      socket.on('open', () => socket.send(JSON.stringify({ id: 1, method: 'Browser.getVersion' })))
+      socket.on('message', (data) => { console.log(JSON.parse(data).result.product.split('/')[0]); process.exit() })
+      socket.on('unexpected-response', (_, response) => { console.log(response.statusCode); process.exit() })
+      socket.on('error', (error) => { console.log(error.code ?? error.message); process.exit() })`
+    return (await run(`/opt/node/node -e '${script.replaceAll("'", `'\\''`)}'`)).out.trim()
+  }
+
+  test('by its cdp_ws_url, at the address that clients use and at the one where the service listens', async () => {
+    expect(await version(made.cdp_ws_url)).toBe('Chrome')
+    expect(await version(direct())).toBe('Chrome')
+    const own = Object.values(networkInterfaces())
+      .flat()
+      .find((each) => each && !each.internal && each.family === 'IPv4')
+    if (own) expect(await version(made.cdp_ws_url.replace('localhost', `${own.address}:${new URL(cloud.url).port}`))).toBe('Chrome')
+    // An extension of the session says where it comes from.
+    expect(await version(direct(), { origin: 'chrome-extension://abcdefghijklmnopabcdefghijklmnop' })).toBe('Chrome')
+  })
+
+  test('by its webdriver_ws_url', async () => {
+    const script = `const socket = new WebSocket('${made.webdriver_ws_url}'); socket.onopen = () => socket.send(JSON.stringify({ id: 1, method: 'session.status', params: {} })); socket.onmessage = ({ data }) => { console.log(JSON.parse(data).type); process.exit() }; socket.onerror = () => process.exit(1)`
+    expect((await run(`/opt/node/node -e "${script.replaceAll('"', '\\"')}"`)).out).toBe('success\n')
+  })
+
+  test('and nothing else: not another session, not the rest of the API', async () => {
+    const other = await cloud.client.browsers.create()
+    expect(await version(other.cdp_ws_url)).toBe('404')
+    expect(await version(other.cdp_ws_url.replace(other.session_id, id).replace('/cdp', '/other'))).toBe('404')
+    await cloud.client.browsers.deleteByID(other.session_id)
+    for (const path of ['/health', '/browsers', `/browsers/${id}`, `/browsers/${id}/process/exec`, '/session/fit', '/', '/metrics']) {
+      const { out } = await run(
+        `/opt/node/node -e "fetch('http://localhost${path}', { headers: { authorization: 'Bearer ${cloud.key}' } }).then(async (r) => console.log(r.status, await r.text()))"`,
+      )
+      expect(out).toMatch(/^404 \{"code":"not_found","message":"inside a session/)
+    }
+  })
+
+  test('but no page of it does', async () => {
+    const code = `return page.evaluate((urls) => Promise.all(urls.map((url) => new Promise((told) => {
+      const socket = new WebSocket(url)
+      socket.onopen = () => told('open')
+      socket.onerror = () => told('refused')
+    }))), ${JSON.stringify([made.cdp_ws_url, direct()])})`
+    const reply = await cloud.client.browsers.playwright.execute(id, { code: `await page.goto('data:text/html,x'); ${code}` })
+    expect(reply).toMatchObject({ success: true, result: ['refused', 'refused'] })
+    expect(await version(direct(), { origin: 'https://example.org' })).toBe('404')
+    expect(await version(direct(), { origin: 'null' })).toBe('404')
+  })
 })
 
 test('process 1 tells no path, key or variable of the machine', async () => {

@@ -60,6 +60,7 @@ function makeFleet(warmTarget = 0, over = driver): { fleet: Fleet; told: [string
     log: silentLog,
     onEnding: (id, reason) => void told.push([id, reason]),
     endRecordings: () => undefined,
+    apiPorts: () => [],
   })
   fleets.push(fleet)
   return { fleet, told }
@@ -229,7 +230,8 @@ function failing(times: number, wait = Promise.resolve()): Driver {
   return {
     apps: driver.apps,
     start: async (...args) => stubborn(await driver.start(...args)),
-    relieve: async () => undefined, list: async () => (await driver.list()).map(stubborn),
+    relieve: async () => undefined,
+    list: async () => (await driver.list()).map(stubborn),
     [Symbol.asyncDispose]: async () => {},
   }
 }
@@ -275,9 +277,9 @@ describe('after a crash, the next service', () => {
   })
 
   test('ends an instance that no row knows, and one that was still starting', async () => {
-    const stray = await driver.start({ id: newId(), viewport: WARM_VIEWPORT, maxScreen: WARM_VIEWPORT }, signal)
+    const stray = await driver.start({ id: newId(), viewport: WARM_VIEWPORT, maxScreen: WARM_VIEWPORT, apiPorts: [] }, signal)
     const starting = await leftRow('starting')
-    await driver.start({ id: starting, viewport: WARM_VIEWPORT, maxScreen: WARM_VIEWPORT }, signal)
+    await driver.start({ id: starting, viewport: WARM_VIEWPORT, maxScreen: WARM_VIEWPORT, apiPorts: [] }, signal)
     await makeFleet().fleet.reconcile()
     expect([await runningIds(), existsSync(paths.instance(stray.id)), (await row(starting)).state]).toEqual([[], false, 'deleted'])
   })

@@ -3,7 +3,7 @@ import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { sleep } from '../../base/wait.ts'
 import type { Viewport } from '../../agent/session/contract.ts'
-import { letGo, USUAL_MAX_SCREEN, type Driver, type Exit, type Instance } from '../../instances/driver.ts'
+import { letGo, USUAL_MAX_SCREEN, type Driver, type Exit, type Instance, type InstanceSpec } from '../../instances/driver.ts'
 import type { Db } from '../../store/db.ts'
 import { moveBrowser } from './lifecycle.ts'
 import { insertStarting, liveOnHost, timedOut, type BrowserRow, type Ownership } from './rows.ts'
@@ -41,6 +41,8 @@ interface FleetSettings {
   onEnding: (id: string, reason: EndReason) => void
   /** Ends what records a session, within a short time of its own; undefined when nothing does. */
   endRecordings: (id: string) => Promise<void> | undefined
+  /** Where clients on this host reach the API; known once it listens. */
+  apiPorts: () => number[]
 }
 
 export class Fleet {
@@ -218,9 +220,9 @@ export class Fleet {
     }
   }
 
-  async #boot(id: string, spec: Parameters<Driver['start']>[0], signal: AbortSignal): Promise<Instance> {
+  async #boot(id: string, spec: Omit<InstanceSpec, 'apiPorts'>, signal: AbortSignal): Promise<Instance> {
     try {
-      return await this.#settings.driver.start(spec, signal)
+      return await this.#settings.driver.start({ ...spec, apiPorts: this.#settings.apiPorts() }, signal)
     } catch (error) {
       await this.#close(id, signal.aborted ? 'abandoned' : 'crashed')
       throw error

@@ -74,7 +74,14 @@ function command(config: Config, spec: InstanceSpec, { dir, groups, bounds, befo
   makePlaces(join(diskOf(dir), 'places'), user, links)
   const network = planNetwork(config.allowHostLoopback)
   const etcFiles = writeGuestEtc(join(dir, 'etc'), network)
-  const agent = { id: spec.id, viewport: spec.viewport, maxScreen: spec.maxScreen, chromium: config.chromium, logLevel: config.logLevel }
+  const agent = {
+    id: spec.id,
+    viewport: spec.viewport,
+    maxScreen: spec.maxScreen,
+    chromium: config.chromium,
+    logLevel: config.logLevel,
+    apiPorts: [...spec.apiPorts],
+  }
   return sandboxCommand({ spec: agent, dir, bounds, before, etcFiles, network, user, groups, cache: { dir: cache, writable: false }, entry: AGENT_ENTRY })
 }
 

@@ -246,11 +246,17 @@ export function sandboxCommand({ spec, dir, bounds, before, etcFiles, network, u
         ...(entry === AGENT_ENTRY ? closedNode(cache.dir) : NODE),
         `/opt/cob/src/${entry}`,
       ]
-      return enclosed(seen, network, bounds, ':', options, program)
+      return enclosed(seen, network, bounds, lowPorts(spec.apiPorts), options, program)
     },
     groups,
     before,
   )
+}
+
+/** A shell line by which the agent may listen where the API does, when that is below 1024. It is about this network alone. */
+const lowPorts = (ports: readonly number[]): string => {
+  const lowest = Math.min(1024, ...ports)
+  return lowest < 1024 ? `echo ${lowest} >/proc/sys/net/ipv4/ip_unprivileged_port_start` : ':'
 }
 
 const environment = (spec: AgentSpec): Record<string, string> => ({
