@@ -3,6 +3,7 @@ import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:
 import { delimiter, join } from 'node:path'
 import type { Config } from '../base/config.ts'
 import { isRoot, serviceUser } from '../base/user.ts'
+import { descriptorLimit, descriptorProblem } from '../http/connections.ts'
 import { findLimits } from '../instances/local/limits.ts'
 import { planNetwork } from '../instances/local/network.ts'
 
@@ -37,6 +38,7 @@ export function doctor(config: Config): number {
     { name: 'user namespaces', problem: userNamespaces(), fatal: true },
     { name: 'service user', problem: attempt(() => void serviceUser()), fatal: true },
     { name: 'network', problem: planNetwork(false).pasta.length > 0 ? undefined : 'this machine has no default route; browsers get no network', fatal: false },
+    { name: 'open files', problem: descriptorProblem(descriptorLimit(), config.maxBrowsers + config.maxInvocations), fatal: false },
     { name: 'limits', problem: findLimits('doctor').finding, fatal: false },
   ]
   for (const { name, problem, fatal } of checks)

@@ -8,6 +8,7 @@ import type { Log } from '../base/log.ts'
 import { dataPaths, type DataPaths } from '../base/paths.ts'
 import { makeSealer } from '../base/sealed.ts'
 import { secretFile } from '../base/secret-file.ts'
+import { limitConnections } from '../http/connections.ts'
 import { mountForward } from '../http/forward.ts'
 import { mount } from '../http/mount.ts'
 import { makeServer, sealPaths } from '../http/server.ts'
@@ -146,6 +147,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const authenticate = keyChecker(db)
   const context = makeServer({ log, authenticate, origin: config.publicUrl, secretsBelow: [LIVE_PATH], onDone: metrics.request })
   const { app } = context
+  limitConnections(app.server, config.maxBrowsers + config.maxInvocations, log)
   mount(context, browsersContract, browserHandlers(browsers))
   mount(context, replaysContract, replayHandlers(replays))
   mountForward(context, instanceApis, reacher(browsers, tokens, authenticate), innerPath)
