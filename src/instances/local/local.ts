@@ -59,7 +59,14 @@ function command(config: Config, spec: InstanceSpec, dir: string, groups: string
   if (user) chownSync(home, user.uid, user.gid)
   const network = planNetwork(config.allowHostLoopback)
   const etcFiles = writeGuestEtc(join(dir, 'etc'), network)
-  const agent = { id: spec.id, viewport: spec.viewport, maxScreen: spec.maxScreen, chromium: config.chromium, logLevel: config.logLevel }
+  const agent = {
+    id: spec.id,
+    viewport: spec.viewport,
+    maxScreen: spec.maxScreen,
+    chromium: config.chromium,
+    logLevel: config.logLevel,
+    graceSeconds: config.abandonedGraceSeconds,
+  }
   return sandboxCommand({ spec: agent, dir, etcFiles, network, user, groups, cache: { dir: cache, writable: false }, entry: AGENT_ENTRY })
 }
 
