@@ -68,6 +68,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const tokens = sessionTokens(secretKey)
   const links = liveLinks(secretKey)
 
+  signal.throwIfAborted()
   const driver = await makeDriver(config, paths, host, log)
   scope.use(driver)
   // Sockets need the sessions' rules, which need the fleet, which tells the sockets when a session ends.
@@ -83,6 +84,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     endRecordings: (id) => endRecordings(id),
   })
   await fleet.reconcile()
+  signal.throwIfAborted()
   const background = new AbortController()
   const activity = watchActivity(db, fleet, log, background.signal)
   scope.defer(() => background.abort())
