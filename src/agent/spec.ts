@@ -11,6 +11,8 @@ export const AgentSpec = z.object({
   logLevel: z.string(),
   /** Ports of the API on the host's addresses, at which the session's own URLs are answered inside. */
   apiPorts: z.array(z.number()),
+  /** Beyond its session's timeout, it ends itself when no service has watched it for this long. */
+  graceSeconds: z.number(),
   /** For drivers that reach the agent over TCP. */
   token: z.string().optional(),
 })

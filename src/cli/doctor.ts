@@ -5,6 +5,7 @@ import { delimiter, join } from 'node:path'
 import type { Config } from '../base/config.ts'
 import { roomOn } from '../base/disk.ts'
 import { isRoot, serviceUser } from '../base/user.ts'
+import { descriptorLimit, descriptorProblem } from '../http/connections.ts'
 import { findLimits } from '../instances/local/limits.ts'
 import { interpreterOf } from '../instances/local/loader.ts'
 import { planNetwork } from '../instances/local/network.ts'
@@ -45,6 +46,7 @@ export async function doctor(config: Config): Promise<number> {
     { name: 'closed agents', problem: closedAgents(), fatal: false },
     { name: 'service user', problem: attempt(() => void serviceUser()), fatal: true },
     { name: 'network', problem: planNetwork(false).pasta.length > 0 ? undefined : 'this machine has no default route; browsers get no network', fatal: false },
+    { name: 'open files', problem: descriptorProblem(descriptorLimit(), config.maxBrowsers + config.maxInvocations), fatal: false },
     { name: 'limits', problem: limits(config), fatal: false },
     { name: 'disk quotas', problem: await diskQuotas(), fatal: false },
     { name: 'disk', problem: disk(config), fatal: false },

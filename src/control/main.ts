@@ -9,6 +9,8 @@ import type { Log } from '../base/log.ts'
 import { dataPaths, type DataPaths } from '../base/paths.ts'
 import { makeSealer } from '../base/sealed.ts'
 import { secretFile } from '../base/secret-file.ts'
+import { connectionsFor, descriptorLimit, limitConnections } from '../http/connections.ts'
+import type { AnonymousLimits } from '../http/anonymous.ts'
 import { mountForward } from '../http/forward.ts'
 import { mount } from '../http/mount.ts'
 import { makeServer, sealPaths } from '../http/server.ts'
@@ -72,6 +74,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const tokens = sessionTokens(secretKey)
   const links = liveLinks(secretKey)
 
+  signal.throwIfAborted()
   const driver = await drive(config, paths, host, log)
   scope.use(driver)
   // Sockets need the sessions' rules, which need the fleet, which tells the sockets when a session ends.
@@ -88,6 +91,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     apiPorts: () => portsOf(app, config.publicUrl),
   })
   await fleet.reconcile()
+  signal.throwIfAborted()
   const background = new AbortController()
   const activity = watchActivity(db, fleet, log, background.signal)
   scope.defer(() => background.abort())
@@ -159,6 +163,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     onDone: metrics.request,
   })
   const { app } = context
+  limitConnections(app.server, config.maxBrowsers + config.maxInvocations, log)
   mount(context, browsersContract, browserHandlers(browsers))
   mount(context, replaysContract, replayHandlers(replays))
   mountForward(context, instanceApis, reacher(browsers, tokens, authenticate), innerPath)
@@ -245,8 +250,11 @@ async function openStore(
   return { db, address }
 }
 
-/** Several addresses may be full at once before the whole is; a reverse proxy makes all callers one address. */
-const anonymousLimits = ({ maxAnonymousConnections }: Config) => ({ perAddress: maxAnonymousConnections, total: 4 * maxAnonymousConnections })
+/** Several addresses may be full at once before the whole is; a reverse proxy makes all callers one address. Half of all connections are left to callers with a credential. */
+function anonymousLimits({ maxAnonymousConnections: wanted, maxBrowsers, maxInvocations }: Config): AnonymousLimits {
+  const room = connectionsFor(descriptorLimit(), maxBrowsers + maxInvocations)
+  return { perAddress: Math.max(1, Math.min(wanted, Math.floor(room / 4))), total: Math.max(1, Math.min(4 * wanted, Math.floor(room / 2))) }
+}
 
 async function makeDriver(config: Config, paths: DataPaths, host: string, log: Log): Promise<Driver> {
   switch (config.driver) {

@@ -7,7 +7,7 @@ import { basename, dirname, join } from 'node:path'
 import pg from 'pg'
 import type { Log } from '../base/log.ts'
 import type { DataPaths } from '../base/paths.ts'
-import { isAlive, nameProcess, terminate, type ProcessName } from '../base/processes.ts'
+import { isAlive, nameProcess, readProcessFile, terminate, type ProcessName } from '../base/processes.ts'
 import { asUser, type Command } from '../base/unprivileged.ts'
 import { serviceUser, type User } from '../base/user.ts'
 import { WaitTimeout, sleep, until, within } from '../base/wait.ts'
@@ -124,23 +124,26 @@ function launch({ file, args }: Command, logFile: string): ChildProcess {
 
 // The first line of postmaster.pid is the server's pid. It is stale after a power cut, and then may be anybody's.
 function runningServer(paths: DataPaths): ProcessName | undefined {
+  let text: string
   try {
-    const pid = Number(readFileSync(join(paths.postgres, 'postmaster.pid'), 'utf8').split('\n')[0])
-    const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8')
-    const server = nameProcess(pid)
-    return command.includes('postgres') && server && isAlive(server) ? server : undefined
-  } catch {
-    return undefined
+    text = readFileSync(join(paths.postgres, 'postmaster.pid'), 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
   }
+  const pid = Number(text.split('\n')[0])
+  return readProcessFile(pid, 'cmdline')?.includes('postgres') ? nameProcess(pid) : undefined
 }
 
+/** Whether the server takes a connection. @throws when we cannot make one: that says nothing about the server */
 async function answers(address: Address): Promise<boolean> {
   const client = new pg.Client({ ...address, connectionTimeoutMillis: 2_000 })
   client.on('error', () => {})
   try {
     await client.connect()
     return true
-  } catch {
+  } catch (error) {
+    if (['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
     return false
   } finally {
     await client.end().catch(() => {})

@@ -36,8 +36,8 @@ export interface Cloud extends AsyncDisposable {
   warm(count?: number): Promise<void>
 }
 
-/** Starts a service. Disposing ends it and fails when anything is left. */
-export async function startCloud(env: Record<string, string> = {}): Promise<Cloud> {
+/** Starts a service, with `files` descriptors at most. Disposing ends it and fails when anything is left. */
+export async function startCloud(env: Record<string, string> = {}, { files }: { files?: number } = {}): Promise<Cloud> {
   const before = processesNow()
   const dataDir = mkdtempSync(join(tmpdir(), 'cob-test-'))
   const port = await freePort()
@@ -46,7 +46,9 @@ export async function startCloud(env: Record<string, string> = {}): Promise<Clou
   let output = ''
 
   async function start(): Promise<void> {
-    child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, 'src/cli/main.ts'), 'serve'], {
+    const command = [process.execPath, '--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, 'src/cli/main.ts'), 'serve']
+    const [program, ...args] = files === undefined ? command : ['prlimit', `--nofile=${files}:${files}`, ...command]
+    child = spawn(program!, args, {
       env: {
         ...process.env,
         COB_DATA_DIR: dataDir,

@@ -1,6 +1,6 @@
 // Everything that a program has started, however far it went to get away: found, signalled, ended, weighed.
 import { readFileSync, readdirSync } from 'node:fs'
-import { descendantsOf, isAlive, KILLED_GONE_MS, killAll, nameProcess, signalProcess, type ProcessName } from '../../base/processes.ts'
+import { descendantsOf, isAlive, KILLED_GONE_MS, killAll, nameProcess, readProcessFile, signalProcess, type ProcessName } from '../../base/processes.ts'
 import { until, WaitTimeout } from '../../base/wait.ts'
 
 /** How often it is looked whether processes that were asked to end have done so; a look reads all of /proc (some milliseconds). */
@@ -102,10 +102,6 @@ const TICKS_PER_SECOND = 100
 
 /** The hard limit of bytes in message queues of a process; undefined when it is gone. */
 function messageQueueLimit(pid: string): number | undefined {
-  try {
-    const hard = /^Max msgqueue size\s+\S+\s+(\S+)/m.exec(readFileSync(`/proc/${pid}/limits`, 'utf8'))?.[1]
-    return hard === 'unlimited' ? Infinity : hard === undefined ? undefined : Number(hard)
-  } catch {
-    return undefined
-  }
+  const hard = /^Max msgqueue size\s+\S+\s+(\S+)/m.exec(readProcessFile(pid, 'limits') ?? '')?.[1]
+  return hard === 'unlimited' ? Infinity : hard === undefined ? undefined : Number(hard)
 }

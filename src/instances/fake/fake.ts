@@ -67,6 +67,7 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, onEnd: () => void
       logs: noLogs,
       live: pretendLive,
       recordings,
+      lease: { watch: () => () => {}, allow() {} },
       ready: Promise.resolve(),
     },
     undefined,

@@ -49,6 +49,7 @@ export async function agentCache(root: string, trash: Trash, signal: AbortSignal
     chromium: '',
     logLevel: 'silent',
     apiPorts: [],
+    graceSeconds: 0,
   }
   const etcFiles = writeGuestEtc(join(work, 'etc'), network)
   try {

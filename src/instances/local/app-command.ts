@@ -40,7 +40,7 @@ export function appCommand({ kind, folders, bounds, before, etcFiles, network, u
         seen,
         network,
         bounds,
-        `read -r go <'${seen.spec}/${GO}'`,
+        `timeout ${UNUSED_S} head -c 3 '${seen.spec}/${GO}' >/dev/null || exit 1`,
         [
           ...closedRoot(seen.etc!, seen.memory!, etcFiles, network),
           '--bind',
@@ -67,6 +67,9 @@ export function appCommand({ kind, folders, bounds, before, etcFiles, network, u
 
 /** What a sandbox is told: in its folder of the spec on the host, and in that of the runner inside. */
 export const SPEC_FILES = [basename(RUNNER_PATHS.spec), 'environment'] as const
+
+/** A sandbox that is told nothing for this long ends: its service has died, or it would have let it go (apps.ts). */
+const UNUSED_S = 20 * 60
 
 /** In the folder of the spec: the link to the deployment's code, and the pipe that a sandbox waits at until it is told which. */
 export const APP_LINK = 'app'

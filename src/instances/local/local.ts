@@ -6,6 +6,7 @@ import type { Log } from '../../base/log.ts'
 import { PACKAGE_DIR, type DataPaths } from '../../base/paths.ts'
 import type { Command } from '../../base/unprivileged.ts'
 import { instanceUser, isRoot } from '../../base/user.ts'
+import { within } from '../../base/wait.ts'
 import type { Driver, InstanceSpec } from '../driver.ts'
 import { agentCache } from './agent-cache.ts'
 import { localApps } from './apps.ts'
@@ -18,6 +19,9 @@ import { AGENT_ENTRY, sandboxCommand } from './sandbox.ts'
 import { diskOf, diskQuota, findStorage, type Storage } from './storage.ts'
 import { Trash } from './trash.ts'
 import { Usage } from './usage.ts'
+
+/** Compiling has limits of its own (agent-cache.ts). */
+const COMPILE_MS = 150_000
 
 /** Makes the local driver. `scope` tells this installation's instances from another's. */
 export function localDriver(config: Config, paths: DataPaths, scope: string, log: Log): Driver {
@@ -51,14 +55,16 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
     apps,
     start(spec, signal) {
       const limited = { memoryBytes: config.instanceMemoryMb * MIB, pids: config.instancePids, cpuPercent: config.instanceCpuPercent }
-      const prepare = async (place: Place) => command(config, spec, place, await compiled(), links)
+      const prepare = async (place: Place) => command(config, spec, place, await within('the compiled code', COMPILE_MS, compiled(), signal), links)
       return startSandbox(browsers, { id: spec.id, limits: limited, disk: diskQuota(config.instanceDiskMb), prepare }, signal)
     },
     list: () => listSandboxes(browsers),
     relieve: () => usage.endLargest(),
     async [Symbol.asyncDispose]() {
-      await apps[Symbol.asyncDispose]()
+      // First of all, so that nothing waits for code that is being compiled.
       stop.abort(new Error('the service stops'))
+      await apps[Symbol.asyncDispose]()
+      await cache?.catch(() => {})
       await trash[Symbol.asyncDispose]()
     },
   }
@@ -81,6 +87,7 @@ function command(config: Config, spec: InstanceSpec, { dir, groups, bounds, befo
     chromium: config.chromium,
     logLevel: config.logLevel,
     apiPorts: [...spec.apiPorts],
+    graceSeconds: config.abandonedGraceSeconds,
   }
   return sandboxCommand({ spec: agent, dir, bounds, before, etcFiles, network, user, groups, cache: { dir: cache, writable: false }, entry: AGENT_ENTRY })
 }

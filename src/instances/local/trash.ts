@@ -88,8 +88,8 @@ export class Trash implements AsyncDisposable {
       if (left.length === 0) return
       // The remover that runs now holds the lock. This one starts after it, for the trees that came later.
       await within('the trash to be emptied', STOP_MS, this.#remove(left.slice(0, LAST_BATCH)))
-    } catch (err) {
-      this.#log.info({ err }, 'files of ended sandboxes are left; the remover goes on, and then the next start')
+    } catch (error) {
+      this.#log.info({ why: (error as Error).message }, 'files of ended sandboxes are left; the remover goes on, and then the next start')
     }
   }
 

@@ -1,0 +1,39 @@
+// What is said of processes when the kernel cannot be asked.
+import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { PACKAGE_DIR } from './paths.ts'
+import { isAlive, nameProcess } from './processes.ts'
+
+/** Runs lines of code in a process that may have few descriptors, and has none left; gives what they make of `found`. */
+function withoutDescriptors(lines: string): unknown {
+  const script = `
+    import { openSync, closeSync } from 'node:fs'
+    import * as processes from ${JSON.stringify(join(PACKAGE_DIR, 'src/base/processes.ts'))}
+    const self = processes.nameProcess(process.pid)
+    const told = (work) => { try { return work() ?? 'nothing' } catch (error) { return error.code } }
+    const held = []
+    try { for (;;) held.push(openSync('/dev/null')) } catch {}
+    const found = ${lines}
+    held.forEach((fd) => closeSync(fd))
+    console.log(JSON.stringify(found))`
+  const args = ['--nofile=64:64', process.execPath, '--disable-warning=ExperimentalWarning', '--input-type=module', '-e', script]
+  return JSON.parse(execFileSync('prlimit', args, { encoding: 'utf8' }))
+}
+
+test('a process that cannot be looked at, for want of a descriptor, is not taken for gone', () => {
+  expect(
+    withoutDescriptors(`[processes.isAlive(self), processes.isAlive({ pid: 999999999, ticks: '1' }), told(() => processes.nameProcess(process.pid)),
+      told(() => processes.childrenOf(process.pid)), told(() => processes.processesUsing('/', '')), told(() => processes.signalProcess(self, 'SIGKILL'))]`),
+  ).toEqual([true, true, 'EMFILE', 'EMFILE', 'EMFILE', 'EMFILE'])
+})
+
+test('a process that has ended is gone, and one whose number was given to another as well', () => {
+  const self = nameProcess(process.pid)!
+  expect([isAlive(self), isAlive({ ...self, ticks: '1' }), nameProcess(999_999_999), isAlive({ pid: 999_999_999, ticks: '1' })]).toEqual([
+    true,
+    false,
+    undefined,
+    false,
+  ])
+})
