@@ -3,13 +3,16 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../base/paths.ts'
+import { MAX_INTEGER } from '../http/route.ts'
 import { contracts, openapiText } from './api.ts'
+import { instanceApis } from './browsers/instance-apis.ts'
 
 interface Operation {
   operationId: string
   summary: string
   security?: unknown[]
   parameters: { name: string; in: string; required: boolean }[]
+  requestBody?: object
   responses: Record<string, { description: string; content?: Record<string, { schema: object }> }>
 }
 const document = JSON.parse(openapiText()) as { paths: Record<string, Record<string, Operation>>; components: { schemas: Record<string, object> } }
@@ -22,6 +25,9 @@ const OWN_GROUPS = ['System']
 
 /** A path that the SDK's `browsers.fetch` calls by itself; it is no operation of its own in the published list. */
 const UNLISTED = '/browsers/{id}/curl/raw'
+
+/** Operations with more than one successful answer. */
+const SEVERAL: Record<string, string[]> = { createInvocation: ['200', '202'], downloadReplay: ['200', '202', '206'], readFile: ['200', '206'] }
 
 test('openapi.json is what the code says (npm run openapi writes it)', () => {
   expect(readFileSync(join(PACKAGE_DIR, 'openapi.json'), 'utf8')).toBe(openapiText())
@@ -49,6 +55,28 @@ test('every route is one of the published interface, or of a group of our own', 
   expect(routes.map(({ method, path }) => `${method} ${path}`).filter((name) => !published.includes(name))).toEqual([])
 })
 
+test('both answers to a new invocation are described', () => {
+  const { responses } = operations.find(({ operation }) => operation.operationId === 'createInvocation')!.operation
+  for (const status of ['200', '202'])
+    expect(responses[status]!.content).toMatchObject({
+      'application/json': { schema: { type: 'object', properties: { status: { enum: expect.any(Array) as string[] } } } },
+    })
+})
+
+test('every whole number that callers send to the control plane is bounded to what a column holds', () => {
+  const forwarded = new Set(Object.values(instanceApis).map(({ id }) => id))
+  const unbounded: string[] = []
+  const look = (name: string, schema: unknown): void => {
+    if (typeof schema !== 'object' || schema === null) return
+    const { type, maximum } = schema as { type?: unknown; maximum?: number }
+    if (type === 'integer' && !(Number(maximum) <= MAX_INTEGER)) unbounded.push(name)
+    for (const [key, value] of Object.entries(schema)) look(`${name}.${key}`, value)
+  }
+  for (const { operation } of operations.filter((one) => !forwarded.has(one.operation.operationId)))
+    for (const part of ['parameters', 'requestBody'] as const) look(`${operation.operationId}.${part}`, operation[part])
+  expect(unbounded).toEqual([])
+})
+
 describe.each(operations)('$name', ({ path, operation }) => {
   test('declares exactly the parameters that its path has', () => {
     const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!)
@@ -59,7 +87,8 @@ describe.each(operations)('$name', ({ path, operation }) => {
 
   test('says what it answers when all is well, and that errors have the one shape', () => {
     const statuses = Object.keys(operation.responses)
-    expect(statuses.filter((status) => status.startsWith('2'))).toHaveLength(1)
+    const several = SEVERAL[operation.operationId]
+    expect(statuses.filter((status) => status.startsWith('2'))).toEqual(several ?? [expect.any(String)])
     for (const status of statuses.filter((code) => Number(code) >= 400))
       expect(operation.responses[status]!.content).toEqual({ 'application/json': { schema: { $ref: '#/components/schemas/Error' } } })
     expect(statuses.includes('401')).toBe(operation.security === undefined)

@@ -50,6 +50,7 @@ function operation(route: Route): object {
     ...(hasBody && { requestBody: { required: !route.bodyOptional, content: { [BODY_TYPE[route.bodyKind]]: { schema: body } } } }),
     responses: {
       [route.reply.status]: response(route.reply),
+      ...otherResponses(route.reply),
       ...Object.fromEntries(
         [...new Set(statuses)]
           .sort()
@@ -83,13 +84,25 @@ function response(reply: Reply): object {
         content: { 'application/json': { schema: { type: 'array', items: schemaOf(reply.item, 'output') } } },
       }
     case 'bytes':
-      return { description: 'OK', content: { [reply.type]: { schema: { type: 'string', format: 'binary' } } } }
+      return { description: 'OK', content: content(reply) }
     case 'events':
       return { description: 'Server-sent events, one JSON object each.', content: { 'text/event-stream': { schema: schemaOf(reply.event, 'output') } } }
     case 'text':
       return { description: 'OK', content: { [reply.type]: { schema: { type: 'string' } } } }
   }
 }
+
+const content = ({ type, schema }: Extract<Reply, { kind: 'bytes' }>): object => ({
+  [type.split(';')[0]!]: { schema: schema ? schemaOf(schema, 'output') : { type: 'string', format: 'binary' } },
+})
+
+const otherResponses = (reply: Reply): object =>
+  Object.fromEntries(
+    Object.entries((reply.kind === 'bytes' && reply.others) || {}).map(([status, { description, hasBody }]) => [
+      status,
+      { description, ...(hasBody && { content: content(reply as Extract<Reply, { kind: 'bytes' }>) }) },
+    ]),
+  )
 
 function schemaOf(schema: z.ZodType, io: 'input' | 'output'): object {
   const { $schema: _, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'any', reused: 'inline' }) as { $schema?: string }

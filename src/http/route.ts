@@ -6,12 +6,16 @@ import type { Log } from '../base/log.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
+/** Further successful statuses of a route: what each means, and whether its body is like that of the first. */
+export type OtherReplies = Record<number, { description: string; hasBody: boolean }>
+export const PARTIAL: OtherReplies = { 206: { description: 'The part that the Range header asks for.', hasBody: true } }
+
 /** What a route answers. */
 export type Reply =
   | { kind: 'json'; status: number; schema: z.ZodType }
   | { kind: 'page'; status: number; item: z.ZodType }
   | { kind: 'none'; status: number }
-  | { kind: 'bytes'; status: number; type: string }
+  | { kind: 'bytes'; status: number; type: string; schema?: z.ZodType; others?: OtherReplies }
   | { kind: 'text'; status: number; type: string }
   | { kind: 'events'; status: number; event: z.ZodType }
 
@@ -103,7 +107,9 @@ export const json = <S extends z.ZodType>(schema: S, status = 200) => ({ kind: '
 /** A bare array with paging headers; the handler returns a {@link Page}. */
 export const page = <S extends z.ZodType>(item: S) => ({ kind: 'page', status: 200, item }) as const
 export const none = (status = 204) => ({ kind: 'none', status }) as const
-export const bytes = (type: string) => ({ kind: 'bytes', status: 200, type }) as const
+/** The handler gives the bytes and their status. `schema` is what they are when they are JSON; `others` are the statuses besides 200. */
+export const bytes = (type: string, { schema, others }: { schema?: z.ZodType; others?: OtherReplies } = {}) =>
+  ({ kind: 'bytes', status: 200, type, ...(schema && { schema }), ...(others && { others }) }) as const
 export const text = (type: string) => ({ kind: 'text', status: 200, type }) as const
 /** Server-sent events, each a JSON object; the handler returns what yields them, and the stream ends when that does. */
 export const events = <S extends z.ZodType>(event: S) => ({ kind: 'events', status: 200, event }) as const
@@ -140,6 +146,9 @@ export const pagingQuery = {
     .default(20)
     .transform((limit) => Math.min(limit, 100)),
 }
+
+/** The largest number that a column of type integer holds. Every whole number that callers send to be stored has this bound or a smaller one. */
+export const MAX_INTEGER = 2_147_483_647
 
 /** Query booleans arrive as text. */
 export const queryBoolean = z.enum(['true', 'false']).transform((text) => text === 'true')

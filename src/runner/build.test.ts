@@ -1,11 +1,13 @@
 // Builds: what people deploy becomes an app that runs, or fails with a reason that they can act on. Without any network.
 import { execFileSync, spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { makeZip } from '../../test/support/zips.ts'
 import { logsOf, openLab, type Built, type Lab } from './runner.suite.ts'
 
 let lab: Lab
@@ -25,6 +27,48 @@ const loaded = (...apps: [string, string[]][]) => ({
 })
 const failed = (reason: RegExp) => ({ type: 'failed', reason: expect.stringMatching(reason) })
 const manifestOf = ({ app }: Built) => JSON.parse(readFileSync(join(app, 'manifest.json'), 'utf8')) as { registries: { cjs: boolean }[]; entrypoint: string }
+
+/** A package index of Python's, as the simplest are: no word about caching, no validators. */
+async function packageIndex(): Promise<
+  AsyncDisposable & { env: Record<string, string>; downloads: string[]; add(name: string, files: Record<string, string>): void }
+> {
+  const wheels = new Map<string, Buffer>()
+  const downloads: string[] = []
+  const nameOf = (file: string) => file.split('-')[0]!
+  const server = createServer((request, response) => {
+    const file = request.url!.split('/').at(-1)!
+    const wheel = wheels.get(file)
+    if (wheel) {
+      downloads.push(file)
+      return void response.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': wheel.length }).end(wheel)
+    }
+    const links = [...wheels].filter(([name]) => request.url === `/simple/${nameOf(name)}/`)
+    const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
+    const page = links.map(([name, bytes]) => `<a href="/files/${name}#sha256=${sha256(bytes)}">${name}</a>`).join('')
+    response.writeHead(links.length > 0 ? 200 : 404, { 'content-type': 'text/html' }).end(`<!doctype html><html><body>${page}</body></html>`)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    // pip keeps nothing that came by plain HTTP, but from hosts it is told to trust.
+    env: { PIP_INDEX_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}/simple/`, PIP_TRUSTED_HOST: '127.0.0.1' },
+    downloads,
+    add(name, files) {
+      const info = {
+        [`${name}-1.dist-info/METADATA`]: `Metadata-Version: 2.1\nName: ${name}\nVersion: 1\n`,
+        [`${name}-1.dist-info/WHEEL`]: 'Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n',
+      }
+      const record = [...Object.keys(files), ...Object.keys(info)].map((path) => `${path},,\n`).join('') + `${name}-1.dist-info/RECORD,,\n`
+      const all = Object.entries({ ...files, ...info, [`${name}-1.dist-info/RECORD`]: record })
+      wheels.set(`${name}-1-py3-none-any.whl`, makeZip(all.map(([path, content]) => ({ name: path, content, mode: 0o100755 }))))
+    },
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
 
 const TYPESCRIPT = {
   'tsconfig.json': '{"compilerOptions":{"module":"nodenext","paths":{"~lib/*":["./src/lib/*"]}}}',
@@ -139,11 +183,55 @@ describe('a build of Python', () => {
     expect(logs.join('\n')).toMatch(/File ".*main\.py", line 1/)
   })
 
-  test('whose lockfile lacks a dependency fails', async () => {
-    const project = (wanted: string) => `[project]\nname = "x"\nversion = "1"\ndependencies = [${wanted}]\n`
-    const lock = 'version = 1\n[[package]]\nname = "x"\nversion = "1"\n[package.metadata]\nrequires-dist = [{ name = "kernel" }]\n'
-    const { last } = await lab.build({ 'main.py': '', 'pyproject.toml': project('"kernel", "Left_Pad>=1"'), 'uv.lock': lock }, 'main.py')
-    expect(last).toMatchObject(failed(/uv\.lock does not match pyproject\.toml: it lacks left-pad/))
+  test('whose lockfile lacks a dependency is installed without it, with a warning', async () => {
+    await using index = await packageIndex()
+    // In the place of uv: it says what it was asked for, and makes the environment.
+    index.add('uv', { 'uv-1.data/scripts/uv': '#!/bin/sh\necho "asked: $*"\nexec python3 -m venv --without-pip "$UV_PROJECT_ENVIRONMENT"\n' })
+    const project = `[project]\nname = "x"\nversion = "1"\ndependencies = ["kernel", "Left_Pad>=1"]\n`
+    const lock = (...names: string[]) =>
+      `version = 1\n[[package]]\nname = "x"\nversion = "1"\n[package.metadata]\nrequires-dist = [${names.map((name) => `{ name = "${name}" }`).join(', ')}]\n`
+    const logsWith = async (...names: string[]) =>
+      (await lab.build({ 'main.py': '', 'pyproject.toml': project, 'uv.lock': lock(...names) }, 'main.py', index.env)).logs.join('\n')
+    const matched = await logsWith('kernel', 'left-pad')
+    expect(matched).toMatch(/asked: sync --frozen /)
+    expect(matched).not.toContain('WARNING')
+    const mismatched = await logsWith('kernel')
+    expect(mismatched).toContain('cob: WARNING: uv.lock does not match pyproject.toml, it lacks left-pad; installing by pyproject.toml')
+    expect(mismatched).toMatch(/asked: sync --no-install-project/)
+  }, 120_000)
+
+  const requiring = (name: string) => ({
+    'requirements.txt': `${name}\n`,
+    'main.py': `import kernel, ${name}\napp = kernel.App(${name}.NAME)\n@app.action("a")\ndef a(ctx): return 1\n`,
+    'kernel.py': readFileSync(join(import.meta.dirname, '../../test/data/apps/python/kernel.py'), 'utf8'),
+  })
+
+  test('takes packages from what earlier builds downloaded, also of an index that says nothing about keeping, but never another file than the index names', async () => {
+    await using index = await packageIndex()
+    index.add('tiny', { 'tiny.py': 'NAME = "first"' })
+    const first = await lab.build(requiring('tiny'), 'main.py', index.env)
+    expect(first.last).toMatchObject(loaded(['first', ['a']]))
+    expect(index.downloads).toHaveLength(1)
+    index.add('tiny', { 'tiny.py': 'NAME = "second"' })
+    const { last, logs } = await lab.build(requiring('tiny'), 'main.py', index.env)
+    expect(logs.join('\n')).toMatch(/Using cached .*tiny-1-py3-none-any\.whl.*cob: a kept download does not match the index any more/s)
+    expect(last).toMatchObject(loaded(['second', ['a']]))
+    expect(index.downloads).toHaveLength(2)
+  }, 120_000)
+})
+
+describe('a build whose lockfile does not match package.json', () => {
+  test('is installed by package.json, with a warning', async () => {
+    const files = {
+      'app.mjs': `import { Kernel } from '@onkernel/sdk'\nimport name from 'near'\nnew Kernel().app(name).action('a', async (ctx) => 1)`,
+      'near/package.json': '{"name":"near","version":"1.0.0","main":"index.js"}',
+      'near/index.js': 'module.exports = "near"',
+      'package.json': '{"name":"x","version":"1.0.0","dependencies":{"near":"file:./near"}}',
+      'package-lock.json': '{"name":"x","version":"1.0.0","lockfileVersion":3,"packages":{"":{"name":"x","version":"1.0.0"}}}',
+    }
+    const { last, logs } = await lab.build(files, 'app.mjs')
+    expect(last).toMatchObject(loaded(['near', ['a']]))
+    expect(logs.join('\n')).toMatch(/cob: npm ci\n.*cob: WARNING: package-lock\.json does not match package\.json; .*\n.*cob: npm install\n/s)
   })
 })
 
@@ -172,14 +260,10 @@ describe('a build fails with a reason', () => {
     ],
     ['a package.json that is none', { 'a.ts': '', 'package.json': '{' }, 'a.ts', /"npm install" failed.*JSON/is],
     [
-      'a lockfile of something else',
-      {
-        'a.mjs': '',
-        'package.json': '{"name":"x","dependencies":{"left-pad":"1.3.0"}}',
-        'package-lock.json': '{"name":"x","lockfileVersion":3,"packages":{"":{"name":"x"}}}',
-      },
+      'a lockfile that is none',
+      { 'a.mjs': '', 'package.json': '{"name":"x"}', 'package-lock.json': '{' },
       'a.mjs',
-      /"npm ci" failed with exit code 1: .*(in sync|Missing: left-pad)/s,
+      /"npm ci" failed with exit code 1: .*can only install with an existing package-lock\.json/s,
     ],
   ])('%s', async (_what, files, entrypoint, reason) => {
     const { logs, last } = await lab.build(files, entrypoint)

@@ -30,37 +30,58 @@ export async function installNode(code: string, folder: string, tools: Tools): P
   const packageManager = await readPackageManager(at)
   const named = managers.filter(({ name }) => packageManager?.startsWith(`${name}@`))
   const [first, ...others] = named.length > 0 ? named : managers
-  try {
-    await installBy(first!, at, packageManager, tools)
-  } catch (error) {
-    // People change their manager and leave the old lockfile where it is; official templates did.
-    const other = others.find(({ name }) => name !== first!.name)
-    if (!(error instanceof BuildFailed) || !other) throw error
-    tools.say(`${first!.lockfile} does not work; there is ${other.lockfile}, too`)
-    await rm(join(at, 'node_modules'), { recursive: true, force: true })
-    await installBy(other, at, packageManager, tools).catch(() => {
-      throw error
-    })
+  // People change their manager and leave the old lockfile where it is; official templates did.
+  const other = others.find(({ name }) => name !== first!.name)
+  let mismatched: Manager | undefined
+  let failure: unknown
+  for (const manager of other ? [first!, other] : [first!]) {
+    if (failure !== undefined) {
+      tools.say(`${first!.lockfile} does not work; there is ${other!.lockfile}, too`)
+      await rm(join(at, 'node_modules'), { recursive: true, force: true })
+    }
+    try {
+      return await installBy(manager, at, packageManager, 'locked', tools)
+    } catch (error) {
+      if (!(error instanceof BuildFailed)) throw error
+      if (MISMATCH.test(error.message)) mismatched ??= manager
+      failure ??= error
+    }
   }
+  if (!mismatched) throw failure
+  tools.say(`WARNING: ${mismatched.lockfile} does not match package.json; installing by package.json. Run "${mismatched.name} install" and deploy again`)
+  await rm(join(at, 'node_modules'), { recursive: true, force: true })
+  await installBy(mismatched, at, packageManager, 'loose', tools)
 }
 
-async function installBy({ name, lockfile }: Manager, at: string, packageManager: string | undefined, tools: Tools): Promise<void> {
+/** What npm, pnpm, yarn 1, yarn 2 and later, and bun say when package.json asks for what the lockfile does not have. */
+const MISMATCH =
+  /can only install packages when your package\.json and .* are in sync|ERR_PNPM_OUTDATED_LOCKFILE|lockfile needs to be updated|lockfile would have been modified|lockfile had changes, but lockfile is frozen/i
+
+/** `locked` installs exactly what the lockfile says or fails; `loose` keeps what of it still fits package.json. */
+type Strictness = 'locked' | 'loose'
+
+async function installBy({ name, lockfile }: Manager, at: string, packageManager: string | undefined, strictness: Strictness, tools: Tools): Promise<void> {
+  const isLocked = strictness === 'locked'
   const text = await readFile(join(at, lockfile), 'utf8')
   // It becomes a part of a command line.
   const wanted = new RegExp(`^${name}@(\\d+\\.\\d+\\.\\d+[\\w.-]*)`).exec(packageManager ?? '')?.[1]
   switch (name) {
     case 'npm':
-      return npm(['ci'], at, tools)
+      return npm(isLocked ? ['ci'] : ['install'], at, tools)
     case 'bun':
-      return through(`bun@${wanted ?? '1'}`, ['bun', 'install', '--frozen-lockfile'], at, tools)
+      return through(`bun@${wanted ?? '1'}`, ['bun', 'install', ...(isLocked ? ['--frozen-lockfile'] : [])], at, tools)
     case 'pnpm': {
+      // Said either way: with CI set, as it is here, pnpm takes a frozen lockfile for granted.
+      const frozen = isLocked ? '--frozen-lockfile' : '--no-frozen-lockfile'
       const store = ['--store-dir', join(tools.cache, 'pnpm'), '--package-import-method', 'copy']
-      return through(`pnpm@${wanted ?? pnpmFor(text)}`, ['pnpm', 'install', '--frozen-lockfile', '--reporter=append-only', ...store], at, tools)
+      return through(`pnpm@${wanted ?? pnpmFor(text)}`, ['pnpm', 'install', frozen, '--reporter=append-only', ...store], at, tools)
     }
     case 'yarn': {
       if (text.includes('# yarn lockfile v1'))
-        return through(`yarn@${classic(wanted)}`, ['yarn', 'install', '--frozen-lockfile', '--non-interactive'], at, tools)
-      return through(`@yarnpkg/cli-dist@${wanted ?? berryFor(text)}`, ['yarn', 'install', '--immutable'], at, tools, { YARN_NODE_LINKER: 'node-modules' })
+        return through(`yarn@${classic(wanted)}`, ['yarn', 'install', ...(isLocked ? ['--frozen-lockfile'] : []), '--non-interactive'], at, tools)
+      return through(`@yarnpkg/cli-dist@${wanted ?? berryFor(text)}`, ['yarn', 'install', isLocked ? '--immutable' : '--no-immutable'], at, tools, {
+        YARN_NODE_LINKER: 'node-modules',
+      })
     }
   }
 }

@@ -8,6 +8,31 @@ const VENV_MS = 120_000
 const INSTALL_MS = 10 * 60_000
 const COMPILE_MS = 5 * 60_000
 
+/**
+ * pip, keeping what it downloads also where the index does not say how long that may be done (company mirrors, proxies): such
+ * a file is taken from the cache for a day. What an index says itself (pypi.org: for ever) goes first, and its pages are
+ * always asked for anew. pip has no option for this, so its session is given the rule.
+ */
+const PIP = `
+import runpy
+try:
+    from pip._vendor.cachecontrol import CacheControlAdapter
+    from pip._vendor.cachecontrol.heuristics import BaseHeuristic
+except ImportError: # another pip than those we know: it keeps what it keeps by itself
+    pass
+else:
+    class FilesForADay(BaseHeuristic):
+        def update_headers(self, response):
+            kind = response.headers.get("content-type", "")
+            told = any(name in response.headers for name in ("cache-control", "expires", "etag"))
+            return {} if told or "html" in kind or "json" in kind else {"cache-control": "max-age=86400"}
+        def warning(self, response): return None
+    init = CacheControlAdapter.__init__
+    def with_rule(self, *args, **options): init(self, *args, **{"heuristic": FilesForADay(), **options})
+    CacheControlAdapter.__init__ = with_rule
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+`
+
 /** Prints what [project] asks for, and what of that the lockfile has not. */
 const READ_PROJECT = `
 import json, os, re, sys, tomllib
@@ -28,7 +53,7 @@ export async function installPython(root: string, paths: RunnerPaths, tools: Too
   const venv = join(paths.app, VENV)
   const has = (name: string) => existsSync(join(root, name))
   if (has('uv.lock')) return withUv(root, venv, paths, tools)
-  const wanted = has('pyproject.toml') ? await dependencies(root, tools) : []
+  const wanted = has('pyproject.toml') ? (await readProject(root, tools)).wanted : []
   const args = has('pyproject.toml') ? wanted : has('requirements.txt') ? ['-r', 'requirements.txt'] : []
   if (args.length === 0) {
     tools.say('no dependencies in pyproject.toml or requirements.txt: nothing to install')
@@ -36,10 +61,17 @@ export async function installPython(root: string, paths: RunnerPaths, tools: Too
   }
   await makeVenv(venv, [], root, tools)
   const what = `pip install ${args.join(' ')}`
-  await tools.must(join(venv, 'bin/python'), ['-m', 'pip', 'install', '--no-compile', '--progress-bar=off', ...options(args)], {
-    what,
-    cwd: root,
-    ms: INSTALL_MS,
+  const install = (flags: string[]) =>
+    tools.must(join(venv, 'bin/python'), ['-c', PIP, 'install', '--no-compile', '--progress-bar=off', ...flags, ...options(args)], {
+      what,
+      cwd: root,
+      ms: INSTALL_MS,
+    })
+  await install([]).catch((error: unknown) => {
+    // A file of the index was replaced by another of the same name after it had been kept.
+    if (!(error instanceof BuildFailed) || !/DO NOT MATCH THE HASHES/.test(error.message)) throw error
+    tools.say('a kept download does not match the index any more; downloading everything again')
+    return install(['--no-cache-dir'])
   })
 }
 
@@ -48,22 +80,31 @@ function options(args: readonly string[]): readonly string[] {
   return args[0] === '-r' ? args : ['--', ...args]
 }
 
-async function dependencies(root: string, tools: Tools): Promise<string[]> {
+interface Project {
+  /** Requirements, as pyproject.toml has them. */
+  wanted: string[]
+  /** Names of those that uv.lock does not have. */
+  missing: string[]
+}
+
+async function readProject(root: string, tools: Tools): Promise<Project> {
   let report = ''
   const take = (line: string) => (report = line)
   const { code, said } = await tools.run('python3', ['-c', READ_PROJECT], { what: 'reading pyproject.toml', cwd: root, ms: 30_000, take })
   if (code !== 0) throw new BuildFailed(`pyproject.toml could not be read: ${said.last}`)
-  const { wanted, missing } = JSON.parse(report) as { wanted: string[]; missing: string[] }
-  if (missing.length > 0) throw new BuildFailed(`uv.lock does not match pyproject.toml: it lacks ${missing.join(', ')}; run "uv lock"`)
-  return wanted
+  return JSON.parse(report) as Project
 }
 
 async function withUv(root: string, venv: string, { app }: RunnerPaths, tools: Tools): Promise<void> {
   if (!existsSync(join(root, 'pyproject.toml'))) throw new BuildFailed('there is a uv.lock, but no pyproject.toml beside it')
-  await dependencies(root, tools)
+  const { missing } = await readProject(root, tools)
   const uv = join(await kept('uv', tools), 'bin/uv')
-  await tools.must(uv, ['sync', '--frozen', '--no-install-project', '--no-dev', '--no-progress'], {
-    what: 'uv sync --frozen',
+  if (missing.length > 0)
+    tools.say(`WARNING: uv.lock does not match pyproject.toml, it lacks ${missing.join(', ')}; installing by pyproject.toml. Run "uv lock" and deploy again`)
+  // Without --frozen, uv looks for what is missing and keeps the rest of the lockfile.
+  const frozen = missing.length > 0 ? [] : ['--frozen']
+  await tools.must(uv, ['sync', ...frozen, '--no-install-project', '--no-dev', '--no-progress'], {
+    what: ['uv sync', ...frozen].join(' '),
     cwd: root,
     ms: INSTALL_MS,
     // A Python that the app asks for and the system has not comes with the app.

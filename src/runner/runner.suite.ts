@@ -12,7 +12,7 @@ import { callJson, fetchFrom } from '../http/endpoint.ts'
 import { environmentFile, runnerScript } from './command.ts'
 import { RunnerEvent, type Ready, type RunnerSpec, type Source } from './contract.ts'
 
-const EVENTS_MS = 20_000
+const EVENTS_MS = 60_000
 
 /** The folder of a test file, and what it must leave behind: nothing. */
 export interface Lab extends AsyncDisposable {

@@ -185,6 +185,7 @@ describe('a recording', () => {
       [{ framerate: 0 }, 'framerate'],
       [{ framerate: 21 }, 'GPU'],
       [{ max_duration_in_seconds: 0 }, 'max_duration_in_seconds'],
+      [{ max_duration_in_seconds: 2_147_483_648 }, 'max_duration_in_seconds'],
       [{ record_audio: 'yes' }, 'record_audio'],
       [{ quality: 1 }, 'quality'],
     ] as const)

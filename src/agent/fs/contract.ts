@@ -1,6 +1,6 @@
 // The files of a session, as callers see them. Paths are the agent's; the control plane offers them under a browser.
 import { z } from 'zod'
-import { byteStream, bytes, events, formParts, json, none, route } from '../../http/route.ts'
+import { PARTIAL, byteStream, bytes, events, formParts, json, none, route } from '../../http/route.ts'
 
 const group = 'Browser Filesystem'
 
@@ -117,7 +117,7 @@ export const filesystem = {
     id: 'readFile',
     summary: 'Read a file, or the part that a Range header asks for',
     deadlineMs: SEND_MS,
-    reply: bytes('application/octet-stream'),
+    reply: bytes('application/octet-stream', { others: PARTIAL }),
   }),
   setFilePermissions: change(
     'set_file_permissions',

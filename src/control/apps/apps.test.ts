@@ -22,6 +22,33 @@ const list = async (query: string): Promise<App[]> => {
   return rows
 }
 
+describe('a name that lists are filtered by', () => {
+  let deployment: string
+  beforeAll(async () => {
+    deployment = (await deployed(cloud, { env: fakeApps({ 'Café-Ж': ['Öffne'], 'Zweite-Ä': ['x'] }) })).id
+    await cloud.send('POST', '/invocations', { app_name: 'Café-Ж', action_name: 'Öffne', version: 'latest' })
+  })
+  const found = async (path: string) => ((await (await cloud.fetch(encodeURI(path))).json()) as unknown[]).length
+
+  test.each(['Café-Ж', 'CAFÉ-ж', 'cafe-ж', 'cafe\u0301-Ж'])('is the same in another case, and without accents: %s', async (name) => {
+    expect(await Promise.all([`/apps?app_name=${name}`, `/deployments?app_name=${name}`, `/invocations?app_name=${name}`].map(found))).toEqual([1, 1, 1])
+  })
+
+  test('is another one when more than that is different, or less of it is asked for', async () => {
+    expect(await Promise.all(['/apps?app_name=cafe', '/deployments?app_name=cafe', '/invocations?app_name=cafe-г'].map(found))).toEqual([0, 0, 0])
+    expect(await Promise.all(['/invocations?action_name=offne', '/invocations?action_name=offn'].map(found))).toEqual([1, 0])
+  })
+
+  test('and a part of one finds every app, also one that is not the first of its deployment, whatever its case', async () => {
+    const paths = (part: string) => [`/apps?query=${part}`, `/deployments?query=${part}`, `/invocations?query=${part}`]
+    expect(await Promise.all(paths('FÉ-ж').map(found))).toEqual([1, 1, 1])
+    expect(await Promise.all(paths('öFF').map(found))).toEqual([0, 0, 1])
+    expect(await Promise.all(paths('weite-ä').map(found))).toEqual([1, 1, 0])
+    const [row] = (await (await cloud.fetch('/deployments?query=WEITE-')).json()) as { id: string }[]
+    expect(row?.id).toBe(deployment)
+  })
+})
+
 describe('the list of apps', () => {
   test('has each app of a deployment with its actions, and names of variables without values', async () => {
     const { id } = await deployed(cloud, { env: { SECRET: 'value', ...fakeApps({ shop: ['buy', 'look'], till: ['open'] }) }, version: '1.0' })

@@ -1,7 +1,7 @@
 // The Apps contract, answered from the versions and the deployments they point at.
-import { sql } from 'kysely'
 import type { Handlers } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
+import { holds, isNamed } from '../../store/names.ts'
 import type { apps } from './contract.ts'
 
 export const appHandlers = (db: Db): Handlers<typeof apps> => ({
@@ -11,10 +11,9 @@ export const appHandlers = (db: Db): Handlers<typeof apps> => ({
       .innerJoin('deployments as d', 'd.id', 'v.deployment_id')
       .select(['v.id', 'v.app_name', 'v.version', 'v.deployment_id', 'v.actions', 'd.region', 'd.env_keys'])
       .where('d.deleted_at', 'is', null)
-    if (app_name) select = select.where('v.app_name', '=', app_name)
+    if (app_name) select = select.where(isNamed('v.app_name', app_name))
     if (version) select = select.where('v.version', '=', version)
-    if (query)
-      select = select.where((eb) => eb.or([eb('v.id', '=', query), eb('d.id', '=', query), eb(sql`strpos(lower(v.app_name), lower(${query}))`, '>', 0)]))
+    if (query) select = select.where((eb) => eb.or([eb('v.id', '=', query), eb('d.id', '=', query), holds('v.app_name', query)]))
     const rows = await select
       .orderBy('v.created_at', 'desc')
       .orderBy('v.app_name')

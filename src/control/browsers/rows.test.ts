@@ -155,6 +155,8 @@ describe('a query', () => {
     expect((await list('query=LPHA')).ids).toEqual([live[0]!.session_id])
     expect((await list('query=et')).ids).toEqual([live[1]!.session_id])
     expect((await list('query=nothing-like-it')).ids).toEqual([])
+    await cloud.send('PATCH', `/browsers/${live[2]!.session_id}`, { name: 'Éclair-Ж' })
+    expect((await list(`query=${encodeURIComponent('éCLAIR-ж')}`)).ids).toEqual([live[2]!.session_id])
   })
 
   test('finds a session by its id', async () => {

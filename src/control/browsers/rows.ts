@@ -3,6 +3,7 @@ import { sql, type Selectable, type SqlBool } from 'kysely'
 import type { Viewport } from '../../agent/session/contract.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import type { Db } from '../../store/db.ts'
+import { holds } from '../../store/names.ts'
 import type { Tables } from '../../store/tables.ts'
 import type { BrowserState } from './lifecycle.ts'
 
@@ -103,7 +104,7 @@ export interface ListFilter {
 export async function listBrowsers(db: Db, host: string, { status, query, tags, offset, limit }: ListFilter): Promise<BrowserRow[]> {
   let select = db.selectFrom('browsers').selectAll().where('host', '=', host).where('created_at', 'is not', null)
   if (status !== 'all') select = select.where('deleted_at', status === 'active' ? 'is' : 'is not', null)
-  if (query) select = select.where((eb) => eb.or([eb('id', '=', query), eb(sql`strpos(lower(name), lower(${query}))`, '>', 0)]))
+  if (query) select = select.where((eb) => eb.or([eb('id', '=', query), holds('name', query)]))
   if (Object.keys(tags).length > 0) select = select.where(sql<SqlBool>`tags @> ${JSON.stringify(tags)}::jsonb`)
   return (await select
     .orderBy('created_at', 'desc')

@@ -1,6 +1,7 @@
 // The deployments' rows: what is kept of one, what callers see of it, and the queries.
-import { sql, type Selectable, type SqlBool } from 'kysely'
+import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import type { Db } from '../../store/db.ts'
+import { holds, isNamed } from '../../store/names.ts'
 import type { Tables } from '../../store/tables.ts'
 import type { Deployment } from './contract.ts'
 import type { DeploymentState } from './lifecycle.ts'
@@ -52,16 +53,16 @@ export interface DeploymentFilter {
   limit: number
 }
 
+/** One deployment may hold several apps: its row names the first, its log all of them. */
+const hasApp = (matches: (name: string) => RawBuilder<SqlBool>): RawBuilder<SqlBool> => sql`(${matches('d.app_name')} or exists (
+  select from (select data->>'app_name' as app_name from app_events where deployment_id = d.id and kind = 'app') found where ${matches('found.app_name')}))`
+
 /** One page of deployments, the newest first, with one row more than `limit` when there are more. */
 export async function listDeployments(db: Db, { app_name, app_version, query, offset, limit }: DeploymentFilter): Promise<DeploymentRow[]> {
   let select = db.selectFrom('deployments as d').selectAll('d').where('d.deleted_at', 'is', null)
-  // One deployment may hold several apps; the row names the first, the log all.
-  if (app_name)
-    select = select.where(
-      sql<SqlBool>`(d.app_name = ${app_name} or exists (select from app_events e where e.deployment_id = d.id and e.kind = 'app' and e.data->>'app_name' = ${app_name}))`,
-    )
+  if (app_name) select = select.where(hasApp((name) => isNamed(name, app_name)))
   if (app_version) select = select.where('d.app_version', '=', app_version)
-  if (query) select = select.where((eb) => eb.or([eb('d.id', '=', query), eb(sql`strpos(lower(d.app_name), lower(${query}))`, '>', 0)]))
+  if (query) select = select.where((eb) => eb.or([eb('d.id', '=', query), hasApp((name) => holds(name, query))]))
   return (await select
     .orderBy('d.created_at', 'desc')
     .orderBy('d.id')

@@ -73,7 +73,6 @@ export const StateEvent = z.object({ event: z.literal('invocation_state'), invoc
 const params = z.strictObject({ id: z.string().min(1) })
 
 export const invocations = {
-  // Answers 200 with the end of a run, and 202 with an async one that has begun, both as {@link Started}.
   createInvocation: route({
     method: 'POST',
     path: '/invocations',
@@ -82,7 +81,7 @@ export const invocations = {
     summary: 'Run an action of an app: answers with its end, or 202 at once when it is async',
     body: CreateInvocation,
     maxBodyBytes: MAX_BODY_BYTES,
-    reply: bytes('application/json; charset=utf-8'),
+    reply: bytes('application/json; charset=utf-8', { schema: Started, others: { 202: { description: 'It is async, and has begun.', hasBody: true } } }),
     faults: ['not_found', 'too_many_requests', 'unavailable'],
     deadlineMs: SYNC_DEADLINE_MS,
   }),

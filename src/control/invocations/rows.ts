@@ -1,6 +1,7 @@
 // The runs' rows: every query on them, and nothing else.
 import { sql, type Selectable } from 'kysely'
 import type { Db } from '../../store/db.ts'
+import { holds, isNamed } from '../../store/names.ts'
 import type { Tables } from '../../store/tables.ts'
 import { invocationLifecycle, type EndState, type InvocationState } from './lifecycle.ts'
 
@@ -103,20 +104,14 @@ export async function listInvocations(db: Db, filter: ListFilter): Promise<Invoc
   const rows = await db
     .selectFrom('invocations')
     .select(['id', 'state', 'status_reason', 'app_name', 'version', 'action_name', 'started_at', 'finished_at', listed('payload'), listed('output')])
-    .$if(filter.app_name !== undefined, (select) => select.where('app_name', '=', filter.app_name!))
-    .$if(filter.action_name !== undefined, (select) => select.where('action_name', '=', filter.action_name!))
+    .$if(filter.app_name !== undefined, (select) => select.where(isNamed('app_name', filter.app_name!)))
+    .$if(filter.action_name !== undefined, (select) => select.where(isNamed('action_name', filter.action_name!)))
     .$if(filter.version !== undefined, (select) => select.where('version', '=', filter.version!))
     .$if(filter.deployment_id !== undefined, (select) => select.where('deployment_id', '=', filter.deployment_id!))
     .$if(filter.status !== undefined, (select) => select.where('state', '=', filter.status!))
     .$if(filter.since !== undefined, (select) => select.where('started_at', '>=', filter.since!))
     .$if(Boolean(query), (select) =>
-      select.where((eb) =>
-        eb.or([
-          sql<boolean>`starts_with(id, ${query})`,
-          sql<boolean>`strpos(lower(app_name), lower(${query})) > 0`,
-          sql<boolean>`strpos(lower(action_name), lower(${query})) > 0`,
-        ]),
-      ),
+      select.where((eb) => eb.or([sql<boolean>`starts_with(id, ${query})`, holds('app_name', query!), holds('action_name', query!)])),
     )
     .orderBy('started_at', 'desc')
     .orderBy('id')

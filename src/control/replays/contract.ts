@@ -1,7 +1,7 @@
 // The Replays group as callers see it: films of a session's screen.
 import { z } from 'zod'
 import { MAX_FRAMERATE } from '../../agent/recording/contract.ts'
-import { bytes, json, none, route } from '../../http/route.ts'
+import { MAX_INTEGER, PARTIAL, bytes, json, none, route } from '../../http/route.ts'
 
 const group = 'Browser Replays'
 const Time = z.iso.datetime()
@@ -16,7 +16,7 @@ export const StartReplay = z.strictObject({
     .min(1)
     .max(MAX_FRAMERATE, { error: `must be at most ${MAX_FRAMERATE}; more needs a GPU, and GPU browsers are not built yet in this version of Cob` })
     .default(DEFAULT_FRAMERATE),
-  max_duration_in_seconds: z.int().min(1).optional(),
+  max_duration_in_seconds: z.int().min(1).max(MAX_INTEGER).optional(),
   record_audio: z.boolean().default(false),
 })
 export type StartReplay = z.output<typeof StartReplay>
@@ -75,7 +75,12 @@ export const replays = {
     params: ofReplay,
     // A film of gigabytes takes what its reader takes.
     deadlineMs: Infinity,
-    reply: bytes('video/mp4'),
+    reply: bytes('video/mp4', {
+      others: {
+        202: { description: 'It is not ready yet; Retry-After says when to ask again.', hasBody: false },
+        ...PARTIAL,
+      },
+    }),
     faults: ['not_found'],
   }),
 }
