@@ -81,6 +81,8 @@ export const fault = {
   notFound: (kind: string, id: string): Fault => new Fault('not_found', `there is no ${kind} "${shorten(id)}"`),
   noRoute: (method: string, path: string): Fault =>
     new Fault('not_found', `there is no ${method} ${shorten(path)} here; GET /openapi.json lists what there is`),
+  /** `what` with its verb: `profiles are`. */
+  notBuilt: (what: string): Fault => new Fault('not_found', `${what} not built yet in this version of Cob`),
   methodNotAllowed: (method: string, allowed: readonly string[]): Fault =>
     new Fault('method_not_allowed', `${method} is not possible here, only ${allowed.join(', ')}`, { headers: { allow: allowed.join(', ') } }),
   conflict: (message: string): Fault => new Fault('conflict', message, { headers: NO_RETRY }),

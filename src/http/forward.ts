@@ -33,7 +33,8 @@ export function mountForward(
       if (reply.raw.closed) target.release()
       else reply.raw.once('close', target.release)
       signal.throwIfAborted()
-      const address = pathOf(request.url)
+      // Not the path that was asked for: the same name may be another session's later.
+      const address = JSON.stringify(target.endpoint) + pathOf(innerPath(request.url))
       const offered = route.revalidates ? kept.of(address) : undefined
       const answered = new AbortController()
       reply.raw.once('close', () => {

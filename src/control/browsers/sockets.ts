@@ -14,7 +14,7 @@ const CODES: Record<EndReason, number> = { deleted: 4001, timeout: 4002, crashed
 export interface SessionSockets {
   handlers: Record<string, UpgradeHandler>
   /** Joins a client who has shown its token to a WebSocket of the session's agent, holds the session in use, and tells the client of its end. */
-  join(id: string, path: string, call: UpgradeCall): Promise<void>
+  join(idOrName: string, path: string, call: UpgradeCall): Promise<void>
   /** Closes the sockets of a session that is about to end. */
   close(id: string, reason: EndReason): void
 }
@@ -22,8 +22,9 @@ export interface SessionSockets {
 export function sessionSockets(browsers: Browsers, tokens: SessionTokens, log: Log): SessionSockets {
   const open = new Map<string, Set<(reason: EndReason) => void>>()
 
-  async function join(id: string, path: string, { request, socket, head, signal }: UpgradeCall): Promise<void> {
-    const target = await browsers.reach(id)
+  async function join(idOrName: string, path: string, { request, socket, head, signal }: UpgradeCall): Promise<void> {
+    const target = await browsers.reach(idOrName)
+    const { id } = target
     const ending = new AbortController()
     let why: CloseReason = { code: CODES.crashed, reason: { reason: 'crashed' } }
     const close = (reason: EndReason) => {
@@ -51,7 +52,7 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, log: L
     (path: string): UpgradeHandler =>
     async (call) => {
       const id = call.params.id!
-      await tokens.check(call.query.jwt, id)
+      await tokens.check(call.query.jwt, id, browsers.idOf)
       await join(id, path, call)
     }
 
