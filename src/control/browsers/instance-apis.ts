@@ -11,6 +11,7 @@ import { fault } from '../../http/fault.ts'
 import { under, type Target } from '../../http/forward.ts'
 import { bearer, type Authenticate } from '../../http/mount.ts'
 import { none, route, type Caller, type Contract, type Handlers } from '../../http/route.ts'
+import { checkProject } from '../org/projects.ts'
 import type { Browsers } from './browsers.ts'
 import type { SessionTokens } from './tokens.ts'
 
@@ -70,14 +71,16 @@ export const reacher =
   (request: FastifyRequest): Promise<Target> =>
     browsers.reach((request.params as { id: string }).id)
 
-/** Who may call: a key opens every session, a session's token (`?jwt=`) only what lies below its own, called by id or by name. */
+/** Who may call: a key opens every session, a session's token (`?jwt=`) only what lies below its own, called by id or by name. The project that a header names must be there. */
 export function admission(checkKey: (token: string | undefined) => Promise<Caller>, tokens: SessionTokens, browsers: Pick<Browsers, 'idOf'>): Authenticate {
+  const checkToken = async (token: unknown, idOrName: string): Promise<undefined> => {
+    await tokens.check(token, idOrName, browsers.idOf)
+    if ((await browsers.idOf(idOrName)) === undefined) throw fault.notFound('browser', idOrName)
+  }
   return async (request, access) => {
     const { jwt } = request.query as { jwt?: unknown }
-    if (access === 'key' || jwt === undefined) return checkKey(bearer(request))
-    const { id } = request.params as { id: string }
-    await tokens.check(jwt, id, browsers.idOf)
-    if ((await browsers.idOf(id)) === undefined) throw fault.notFound('browser', id)
-    return undefined
+    const caller = access === 'key' || jwt === undefined ? await checkKey(bearer(request)) : await checkToken(jwt, (request.params as { id: string }).id)
+    checkProject(request.headers)
+    return caller
   }
 }
