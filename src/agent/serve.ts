@@ -4,7 +4,7 @@ import type { Server } from 'node:http'
 import type { Lease } from '../base/lease.ts'
 import type { Log } from '../base/log.ts'
 import { fault } from '../http/fault.ts'
-import { mount } from '../http/mount.ts'
+import { bearer, mount } from '../http/mount.ts'
 import { makeServer, sealPaths } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
 import type { Browser } from './chromium/keeper.ts'
@@ -58,8 +58,8 @@ export async function serveAgent(
 ): Promise<Server> {
   const context = makeServer({
     log,
-    authenticate: async (given) => {
-      if (token !== undefined && !same(given ?? '', token)) throw fault.unauthorized('the token is missing or wrong')
+    authenticate: async (request) => {
+      if (token !== undefined && !same(bearer(request) ?? '', token)) throw fault.unauthorized('the token is missing or wrong')
       return undefined
     },
   })

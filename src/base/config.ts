@@ -58,10 +58,15 @@ export interface Config {
   allowHostLoopback: boolean
   /** The browser's program inside the instance. */
   chromium: string
+  /** The region that sessions say they are in; a name only, for clients that ask. */
+  region: (typeof REGIONS)[number]
   logLevel: string
   /** Address, key and three lines to copy, on standard error after the start. */
   greeting: boolean
 }
+
+/** The regions that the interface knows. */
+const REGIONS = ['us-east', 'us-west', 'eu-west', 'ap-southeast'] as const
 
 /** A setting that cannot be used; the message names it. */
 export class ConfigError extends Error {
@@ -102,6 +107,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     replayRetentionDays: integer(env, 'COB_REPLAY_RETENTION_DAYS', 30, 1, 36_500),
     allowHostLoopback: flag(env, 'COB_ALLOW_HOST_LOOPBACK'),
     chromium: env.COB_CHROMIUM || '/usr/lib/chromium/chromium',
+    region: oneOf(env, 'COB_REGION', 'us-east', REGIONS),
     logLevel: oneOf(env, 'COB_LOG_LEVEL', 'info', ['trace', 'debug', 'info', 'warn', 'error', 'silent']),
     greeting: flag(env, 'COB_GREETING', '1'),
   }

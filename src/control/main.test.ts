@@ -89,7 +89,7 @@ describe('a caller', () => {
     const response = await fetch(`http://localhost:${port}/browsers`, { method: 'POST', headers: { authorization: `Bearer ${cloud.key}` } })
     const session = (await response.json()) as { base_url: string; cdp_ws_url: string; session_id: string }
     expect([session.base_url, session.cdp_ws_url.split('?')[0]]).toEqual([
-      `http://localhost:${port}/browsers/${session.session_id}`,
+      `http://localhost:${port}/browser/session/${session.session_id}`,
       `ws://localhost:${port}/browsers/${session.session_id}/cdp`,
     ])
   })

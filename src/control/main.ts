@@ -30,7 +30,8 @@ import { makeBrowsers } from './browsers/browsers.ts'
 import { browsers as browsersContract } from './browsers/contract.ts'
 import { Fleet, type EndReason } from './browsers/fleet.ts'
 import { browserHandlers } from './browsers/handlers.ts'
-import { innerPath, instanceApis, reacher } from './browsers/instance-apis.ts'
+import { admission, atSession, innerPath, instanceApis, notBuilt, notBuiltHandlers, reacher } from './browsers/instance-apis.ts'
+import { placeOf } from './browsers/place.ts'
 import { sessionSockets } from './browsers/sockets.ts'
 import { sessionTokens } from './browsers/tokens.ts'
 import { deployments as deploymentsContract } from './deployments/contract.ts'
@@ -96,7 +97,16 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const activity = watchActivity(db, fleet, log, background.signal)
   scope.defer(() => background.abort())
 
-  const browsers = makeBrowsers({ db, fleet, tokens, live: links, activity, host, maxBrowsers: config.maxBrowsers })
+  const browsers = makeBrowsers({
+    db,
+    fleet,
+    tokens,
+    live: links,
+    activity,
+    host,
+    place: placeOf(config.region, config.instanceMemoryMb),
+    maxBrowsers: config.maxBrowsers,
+  })
   const sockets = sessionSockets(browsers, tokens, log)
   onEnding = sockets.close
   const replays = makeReplays({
@@ -153,7 +163,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const sandboxes = await runs.adopt(await deployments.adopt(await driver.apps.list()))
   await Promise.all(sandboxes.map((sandbox) => letGo(sandbox, log)))
   const metrics = makeMetrics()
-  const authenticate = keyChecker(db)
+  const authenticate = admission(keyChecker(db), tokens, browsers)
   const context = makeServer({
     log,
     authenticate,
@@ -165,8 +175,10 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const { app } = context
   limitConnections(app.server, config.maxBrowsers + config.maxInvocations, log)
   mount(context, browsersContract, browserHandlers(browsers))
-  mount(context, replaysContract, replayHandlers(replays))
-  mountForward(context, instanceApis, reacher(browsers, tokens, authenticate), innerPath)
+  mountForward(context, instanceApis, reacher(browsers), innerPath)
+  mountForward(context, atSession(instanceApis), reacher(browsers), innerPath)
+  for (const replaysBelow of [replaysContract, atSession(replaysContract)]) mount(context, replaysBelow, replayHandlers(replays))
+  for (const unbuilt of [notBuilt, atSession(notBuilt)]) mount(context, unbuilt, notBuiltHandlers)
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))

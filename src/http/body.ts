@@ -59,7 +59,7 @@ export async function tooLarge(request: IncomingMessage, limitBytes: number): Pr
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Parses a JSON body. With `optional`, nothing at all counts as `{}`: the SDK sends a JSON header and no body for `null`.
+ * Parses a JSON body. With `optional`, nothing at all and `null` count as `{}`: the SDK sends a JSON header and no body for `null`.
  * @throws 400 naming `content-type` or `body`.
  */
 export function parseJson(raw: Buffer, contentType: string | undefined, optional: boolean): unknown {
@@ -74,6 +74,7 @@ export function parseJson(raw: Buffer, contentType: string | undefined, optional
   } catch (error) {
     throw fault.field('body', `is not valid JSON (${(error as Error).message})`)
   }
+  if (value === null && optional) return {}
   const problem = unstorable(value, [])
   if (problem) throw fault.invalid([problem])
   return value

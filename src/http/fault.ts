@@ -14,6 +14,7 @@ const STATUS = {
   bad_request: 400,
   unauthorized: 401,
   not_found: 404,
+  project_not_found: 404,
   method_not_allowed: 405,
   request_timeout: 408,
   conflict: 409,
@@ -79,8 +80,11 @@ export const fault = {
   field: (field: string, problem: string): Fault => fault.invalid([{ field, problem }]),
   unauthorized: (message: string): Fault => new Fault('unauthorized', message, { headers: { 'www-authenticate': 'Bearer' } }),
   notFound: (kind: string, id: string): Fault => new Fault('not_found', `there is no ${kind} "${shorten(id)}"`),
+  projectNotFound: (named: string): Fault => new Fault('project_not_found', `there is no project "${shorten(named)}"; leave the header out`),
   noRoute: (method: string, path: string): Fault =>
     new Fault('not_found', `there is no ${method} ${shorten(path)} here; GET /openapi.json lists what there is`),
+  /** `what` with its verb: `profiles are`. */
+  notBuilt: (what: string): Fault => new Fault('not_found', `${what} not built yet in this version of Cob`),
   methodNotAllowed: (method: string, allowed: readonly string[]): Fault =>
     new Fault('method_not_allowed', `${method} is not possible here, only ${allowed.join(', ')}`, { headers: { allow: allowed.join(', ') } }),
   conflict: (message: string): Fault => new Fault('conflict', message, { headers: NO_RETRY }),

@@ -30,12 +30,12 @@ export function mountForward(
   for (const route of Object.values(contract)) {
     register(context, route, async (request, reply, signal) => {
       const target = await reach(request, route, signal)
-      context.known(request.raw.socket)
       // A caller who left while the target was looked for has closed already.
       if (reply.raw.closed) target.release()
       else reply.raw.once('close', target.release)
       signal.throwIfAborted()
-      const address = pathOf(request.url)
+      // Not the path that was asked for: the same name may be another session's later.
+      const address = JSON.stringify(target.endpoint) + pathOf(innerPath(request.url))
       const offered = route.revalidates ? kept.of(address) : undefined
       const answered = new AbortController()
       reply.raw.once('close', () => {

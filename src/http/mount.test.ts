@@ -9,7 +9,7 @@ import { z } from 'zod'
 import type { Log } from '../base/log.ts'
 import { sleep, within } from '../base/wait.ts'
 import { fault } from './fault.ts'
-import { mount } from './mount.ts'
+import { bearer, mount } from './mount.ts'
 import { json, none, page, pagingQuery, queryBoolean, route, text } from './route.ts'
 import { makeServer, sealPaths } from './server.ts'
 
@@ -69,8 +69,8 @@ const log: Log = { debug() {}, info() {}, warn() {}, error: (fields, message) =>
 const held = Promise.withResolvers<AbortSignal>()
 const context = makeServer({
   log,
-  authenticate: async (token) => {
-    if (token !== KEY) throw fault.unauthorized('no')
+  authenticate: async (request) => {
+    if (bearer(request) !== KEY) throw fault.unauthorized('no')
   },
 })
 mount(context, contract, {

@@ -6,17 +6,18 @@ import type { Log } from '../base/log.ts'
 import { checkText, parseJson, readBody } from './body.ts'
 import { Fault, asFault, fault, problemsOf, type FieldProblem } from './fault.ts'
 import { readForm } from './form.ts'
+import { withoutNulls } from './not-given.ts'
 import type { Bytes, Call, Caller, Contract, Handlers, Route } from './route.ts'
 import { eventStream, SSE_TYPE } from './sse.ts'
 
-/** Finds out whose key a token is. @throws fault.unauthorized */
-export type Authenticate = (token: string | undefined, signal: AbortSignal) => Promise<Caller | undefined>
+/** Lets a request to a route in, or not: by its key, or by a session's own token where `access` is `session`. @throws fault.unauthorized */
+export type Authenticate = (request: FastifyRequest, access: 'key' | 'session', signal: AbortSignal) => Promise<Caller | undefined>
 
 /** What a mounted route needs from its server. */
 export interface MountContext {
   app: FastifyInstance
   log: Log
-  /** Checks the bearer token of a request. @throws fault.unauthorized */
+  /** Called before every route that is not public. @throws fault.unauthorized */
   authenticate: Authenticate
   /** Origin for URLs in answers. */
   origin: (request: FastifyRequest, caller: Caller | undefined) => string
@@ -47,8 +48,8 @@ export function register(
       reply.raw.on('close', onClose)
       const timer = Number.isFinite(route.deadlineMs) ? setTimeout(() => controller.abort(fault.deadline(route.deadlineMs)), route.deadlineMs) : undefined
       try {
-        const caller = route.access === 'key' ? await context.authenticate(bearer(request), controller.signal) : undefined
-        if (route.access === 'key') context.known(request.raw.socket)
+        const caller = route.access === 'public' ? undefined : await context.authenticate(request, route.access, controller.signal)
+        if (route.access !== 'public') context.known(request.raw.socket)
         checkText({ ...(request.params as object), ...(request.query as object) })
         return await answer(request, reply, controller.signal, caller)
       } catch (error) {
@@ -87,16 +88,22 @@ async function parse(route: Route, request: FastifyRequest, signal: AbortSignal)
     return result.data
   }
   const params = check(route.params, request.params)
-  const query = check(route.query, request.query)
+  const query = check(route.query, route.access === 'session' ? withoutToken(request.query) : request.query)
   const body =
     takesBody(route) && route.bodyKind === 'json'
-      ? check(route.body, parseJson(await readBody(request.raw, route.maxBodyBytes), request.headers['content-type'], route.bodyOptional))
+      ? check(
+          route.body,
+          withoutNulls(route.body, parseJson(await readBody(request.raw, route.maxBodyBytes), request.headers['content-type'], route.bodyOptional)),
+        )
       : undefined
   if (problems.length > 0) throw fault.invalid(problems)
   if (route.bodyKind === 'bytes') return { params, query, body: request.raw }
   if (route.bodyKind === 'form') return { params, query, body: readForm(request.raw, signal) }
   return { params, query, body }
 }
+
+/** The query as the route knows it: the session's token (`jwt`) has been checked already. */
+const withoutToken = (query: unknown): unknown => Object.fromEntries(Object.entries(query as object).filter(([name]) => name !== 'jwt'))
 
 const takesBody = (route: Route): boolean => route.body.def.type !== 'undefined'
 

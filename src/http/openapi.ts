@@ -12,7 +12,7 @@ interface Info {
 const GENERAL: Record<string, string> = {
   '400': 'The input is wrong; every wrong field is named.',
   '401': 'The key is missing or wrong.',
-  '404': 'There is no such thing.',
+  '404': 'There is no such thing, or no such project.',
   '409': 'It conflicts with what is there.',
   '413': 'The body is too large.',
   '429': 'Too many at once; Retry-After says when to ask again.',
@@ -40,7 +40,13 @@ export function openapi(info: Info, contracts: readonly Contract[]): object {
 function operation(route: Route): object {
   const body = route.bodyKind === 'bytes' ? { type: 'string', format: 'binary' } : schemaOf(route.body, 'input')
   const hasBody = route.body.def.type !== 'undefined'
-  const statuses = ['400', ...(route.access === 'public' ? [] : ['401']), ...(hasBody ? ['413'] : []), ...route.faults.map((name) => FAULT_STATUS[name]), '500']
+  const statuses = [
+    '400',
+    ...(route.access === 'public' ? [] : ['401', '404']),
+    ...(hasBody ? ['413'] : []),
+    ...route.faults.map((name) => FAULT_STATUS[name]),
+    '500',
+  ]
   return {
     operationId: route.id,
     tags: [route.group],

@@ -22,7 +22,7 @@ export type Reply =
 /** How a body is taken: parsed as JSON, or handed to the handler as it comes, whole or by the parts of a form. */
 export type BodyKind = 'json' | 'bytes' | 'form'
 
-/** Who may call: `key` needs a bearer key, `public` nothing; `session` a key or the session's own token, which whoever reaches the session checks. */
+/** Who may call: `key` needs a bearer key, `public` nothing; `session` a key, or the token (`?jwt=`) of the session that the path names. */
 export type Access = 'key' | 'public' | 'session'
 
 export interface Route<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.ZodType, B extends z.ZodType = z.ZodType, R extends Reply = Reply> {

@@ -121,12 +121,15 @@ const wrongKeys: [keys: unknown, entry: string][] = [
   [[`${LONGEST_KEY}e`], '.0'],
 ]
 const wrongKeysOf = (name: string): Refusal[] => wrongKeys.map(([keys, entry]) => [{ [name]: keys }, name + entry])
-const wrongHolds: Refusal[] = [...wrongKeysOf('hold_keys'), [{ hold_keys: times(17, 'a') }, 'hold_keys']]
+const wrongHolds: Refusal[] = [
+  ...wrongKeysOf('hold_keys').filter(([change]) => !Object.values(change).includes(null)),
+  [{ hold_keys: times(17, 'a') }, 'hold_keys'],
+]
 const rightHolds = [[], ['ctrl'], ['Control_L', 'shift', 'alt+cmd'], ['A', 'é', '+'], times(16, 'a'), [LONGEST_KEY]].map((keys) => ({ hold_keys: keys }))
 
 /** What a number of milliseconds, steps or notches cannot be. */
-const wrongCount = (name: string): Refusal[] => [-1, 0.5, '5', null, true, 2 ** 53].map((value) => [{ [name]: value }, name])
-const wrongSwitch = (name: string): Refusal[] => ['true', 1, 0, null].map((value) => [{ [name]: value }, name])
+const wrongCount = (name: string): Refusal[] => [-1, 0.5, '5', true, 2 ** 53].map((value) => [{ [name]: value }, name])
+const wrongSwitch = (name: string): Refusal[] => ['true', 1, 0].map((value) => [{ [name]: value }, name])
 
 export const ACTIONS: Action[] = [
   {
@@ -152,7 +155,6 @@ export const ACTIONS: Action[] = [
       [{ num_clicks: 30, click_type: 'up' }, 'num_clicks'],
       [{ button: 'Left' }, 'button'],
       [{ button: 1 }, 'button'],
-      [{ button: null }, 'button'],
       [{ click_type: 'double' }, 'click_type'],
       [{ click_type: ['click'] }, 'click_type'],
       [{ smooth: true }, 'smooth'],
@@ -288,7 +290,6 @@ export const ACTIONS: Action[] = [
       [{ typo_chance: 0.11 }, 'typo_chance'],
       [{ typo_chance: 1 }, 'typo_chance'],
       [{ typo_chance: '0.1' }, 'typo_chance'],
-      [{ typo_chance: null }, 'typo_chance'],
       [{ typo_chance: 0.1, smooth: false }, 'typo_chance'],
       [{ typo_chance: 0.0001, smooth: false, delay: 5 }, 'typo_chance'],
       [{ hold_keys: ['ctrl'] }, 'hold_keys'],
@@ -303,7 +304,7 @@ export const ACTIONS: Action[] = [
     refused: [
       ...wrongPoint,
       ...wrongHolds,
-      ...['delta_x', 'delta_y'].flatMap((name) => [0.5, '5', null, 20_001, -20_001].map((value): Refusal => [{ [name]: value }, name])),
+      ...['delta_x', 'delta_y'].flatMap((name) => [0.5, '5', 20_001, -20_001].map((value): Refusal => [{ [name]: value }, name])),
       [{ delta: 1 }, 'delta'],
     ],
   },

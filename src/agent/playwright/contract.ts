@@ -30,6 +30,8 @@ export const playwright = {
         .refine((code) => code.trim() !== '', 'must not be empty'),
       /** Seconds after which the run is ended. */
       timeout_sec: z.int().min(1).max(MAX_TIMEOUT_S).default(60),
+      /** The executor of calls that name none is called `default`, and there is no other. */
+      executor: z.literal(['default', ''], { error: 'named executors are not built yet in this version of Cob; only "default"' }).optional(),
     }),
     maxBodyBytes: MAX_BODY,
     deadlineMs: QUEUE_MS + START_MS + 2 * MAX_TIMEOUT_S * 1000 + 10_000,

@@ -75,7 +75,7 @@ describe('a created session', () => {
     const [one, other] = [await cloud.create(), await cloud.create()]
     const token = (session: Session) => new URL(session.cdp_ws_url).searchParams.get('jwt')!
     expect(new URL(one.cdp_ws_url).host).toBe(new URL(cloud.url).host)
-    expect([one.base_url, new URL(one.cdp_ws_url).protocol]).toEqual([`${cloud.url}/browsers/${one.session_id}`, 'ws:'])
+    expect([one.base_url, new URL(one.cdp_ws_url).protocol]).toEqual([`${cloud.url}/browser/session/${one.session_id}`, 'ws:'])
     expect(token(one)).not.toBe(token(other))
     // Clients read the session's host from the token.
     expect(JSON.parse(Buffer.from(token(one).split('.')[1]!, 'base64url').toString())).toMatchObject({ session: { fqdn: '127.0.0.1' } })
@@ -96,13 +96,10 @@ describe('a created session', () => {
 
 describe('a create is refused, naming the field, for', () => {
   test.each([
-    ['timeout_seconds', [9, 259_201, 60.5, '60', null, -1, 1e21]],
-    ['name', ['', 'x'.repeat(256), 1, null, 'a\0b', newId()]],
-    [
-      'tags',
-      [[], 'a=b', null, { a: 1 }, { '': 'x' }, { a: 'x'.repeat(1025) }, Object.fromEntries(Array.from({ length: 51 }, (_, index) => [`k${index}`, 'v']))],
-    ],
-    ['headless', ['true', 1, null]],
+    ['timeout_seconds', [9, 259_201, 60.5, '60', -1, 1e21]],
+    ['name', ['', 'x'.repeat(256), 1, 'a\0b', newId()]],
+    ['tags', [[], 'a=b', { a: 1 }, { '': 'x' }, { a: 'x'.repeat(1025) }, Object.fromEntries(Array.from({ length: 51 }, (_, index) => [`k${index}`, 'v']))]],
+    ['headless', ['true', 1]],
     [
       'viewport',
       [
@@ -114,11 +111,12 @@ describe('a create is refused, naming the field, for', () => {
         { width: 800, height: 600, refresh_rate: 0 },
         { width: 800, height: 600, depth: 24 },
         [800, 600],
-        null,
       ],
     ],
     ['start_url', ['', 'example.com', 'javascript:alert(1)', 'JaVaScRiPt:alert(1)', '/relative', `https://example.com/${'x'.repeat(2048)}`]],
-    ['invocation_id', ['', 1, null, 'abc', newId()]],
+    ['invocation_id', ['', 1, 'abc', newId()]],
+    ['region', ['us-west', 'moon']],
+    ['memory', ['8GiB', '16GiB', '3GiB', 4]],
     ['unknown_option', [true]],
   ] as [string, unknown[]][])('%s', async (field, values) => {
     for (const value of values) {
@@ -133,6 +131,14 @@ describe('a create is refused, naming the field, for', () => {
     ['proxy_id', 'abc'],
     ['extensions', [{ name: 'ublock' }]],
     ['telemetry', { enabled: true }],
+    ['telemetry', { browser: { console: { enabled: true } } }],
+    ['proxy', { id: 'abc' }],
+    ['proxy', { mode: 'direct', name: 'mine' }],
+    ['location', { timezone: 'Europe/Berlin' }],
+    ['network', { allowed_hosts: ['example.com'] }],
+    ['vaults', [{ name: 'mine' }]],
+    ['video_memory', '4GiB'],
+    ['profile_save_changes', true],
   ])('%s, which is not built yet: it is never silently ignored', async (field, value) => {
     const { status, named, message } = await refused(create({ [field]: value }))
     expect([status, named]).toEqual([400, [field]])
@@ -243,6 +249,22 @@ describe('a change', () => {
     await cloud.create({ name: session.name })
   })
 
+  test.each([{ telemetry: {} }, { proxy: { mode: 'direct' } }, { disable_default_proxy: true }, { location: null }, { proxy_id: '' }, { start_url: '' }, null])(
+    'of what is not built, to what a session has anyway, changes nothing: %j',
+    async (changes) => {
+      expect((await patch(await cloud.create(), changes)).status).toBe(200)
+    },
+  )
+
+  test.each([
+    ['location', { timezone: 'UTC' }],
+    ['proxy', { id: 'x' }],
+    ['network', { allowed_hosts: ['a.com'] }],
+    ['start_url', 'javascript:alert(1)'],
+  ])('of %s is refused by name', async (field, value) => {
+    expect((await refused(patch(await cloud.create(), { [field]: value }))).named).toEqual([field])
+  })
+
   test('of the tags replaces all of them, and {} or null takes them away', async () => {
     const session = await cloud.create({ tags: { a: '1', b: '2' } })
     const tags = async (wanted: unknown) => ((await (await patch(session, { tags: wanted })).json()) as Session).tags
@@ -273,7 +295,6 @@ describe('a change', () => {
   test.each([
     ['profile', { name: 'mine' }],
     ['proxy_id', 'abc'],
-    ['disable_default_proxy', true],
     ['telemetry', { enabled: true }],
     ['timeout_seconds', 100],
     ['headless', true],

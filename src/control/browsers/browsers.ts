@@ -7,7 +7,7 @@ import { USUAL_MAX_SCREEN } from '../../instances/driver.ts'
 import { isDuplicate, type Db } from '../../store/db.ts'
 import type { LiveLinks } from '../live/links.ts'
 import type { Activity } from './activity.ts'
-import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
+import type { Browser, CreateBrowser, Region, UpdateBrowser } from './contract.ts'
 import { WARM_KIND, WARM_VIEWPORT, type Fleet } from './fleet.ts'
 import {
   claimWarm,
@@ -22,6 +22,8 @@ import {
   type ListFilter,
   type Ownership,
 } from './rows.ts'
+import { SESSION_PATH } from './instance-apis.ts'
+import { checkPlace, type Place } from './place.ts'
 import type { SessionTokens } from './tokens.ts'
 
 /** A policy restarts Chromium; everything else of a fit takes milliseconds. */
@@ -42,12 +44,13 @@ interface BrowsersSettings {
   live: LiveLinks
   activity: Activity
   host: string
+  place: Place
   maxBrowsers: number
 }
 
 export interface Browsers {
   create(wanted: CreateBrowser, origin: string, signal: AbortSignal): Promise<Browser>
-  list(filter: ListFilter, origin: string): Promise<Page<Browser>>
+  list(filter: ListFilter & { region: Region | undefined }, origin: string): Promise<Page<Browser>>
   get(idOrName: string, includeDeleted: boolean, origin: string): Promise<Browser>
   update(idOrName: string, changes: UpdateBrowser, origin: string, signal: AbortSignal): Promise<Browser>
   delete(idOrName: string): Promise<void>
@@ -57,11 +60,13 @@ export interface Browsers {
   endOfInvocation(invocationId: string): Promise<void>
   /** Ends the sessions of all runs that have ended. */
   endLeftByInvocations(): Promise<void>
-  /** The agent of a running session, held in use until released. @throws 404; 429 when too many hold it */
-  reach(id: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
+  /** The id of the live session of that id or name; undefined when there is none. */
+  idOf(idOrName: string): Promise<string | undefined>
+  /** The agent of a running session, by id or name, held in use until released. @throws 404; 429 when too many hold it */
+  reach(idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
 }
 
-export function makeBrowsers({ db, fleet, tokens, live, activity, host, maxBrowsers }: BrowsersSettings): Browsers {
+export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, maxBrowsers }: BrowsersSettings): Browsers {
   async function present(row: BrowserRow, origin: string): Promise<Browser> {
     const { options } = row
     const ws = origin.replace(/^http/, 'ws')
@@ -71,12 +76,14 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, maxBrows
       created_at: row.created_at!.toISOString(),
       cdp_ws_url: `${ws}/browsers/${row.id}/cdp?jwt=${token}`,
       webdriver_ws_url: `${ws}/browsers/${row.id}/bidi?jwt=${token}`,
-      base_url: `${origin}/browsers/${row.id}`,
+      base_url: `${origin}${SESSION_PATH}/${row.id}`,
       browser_live_view_url: origin + live.path(row.id, 'control'),
       headless: options.headless,
       stealth: options.stealth,
       kiosk_mode: options.kiosk_mode,
       timeout_seconds: row.timeout_seconds,
+      region: place.region,
+      memory: options.memory ?? place.memory,
       viewport: options.viewport,
       tags: row.tags,
       usage: { uptime_ms: Math.max(0, (row.deleted_at ?? new Date()).getTime() - row.created_at!.getTime()) },
@@ -133,6 +140,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, maxBrows
 
   return {
     async create(wanted, origin, signal) {
+      checkPlace(wanted, place)
       await checkUnfinished(wanted.invocation_id)
       const leaveSeat = fleet.seat(maxBrowsers)
       if (!leaveSeat) throw fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
@@ -161,6 +169,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, maxBrows
       return present(row, origin)
     },
     async list(filter, origin) {
+      if (filter.region !== undefined && filter.region !== place.region) return { items: [], nextOffset: undefined }
       const rows = await listBrowsers(db, host, filter)
       return {
         items: await Promise.all(rows.slice(0, filter.limit).map((row) => present(row, origin))),
@@ -195,6 +204,12 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, maxBrows
           await updateRunning(db, before.id, { options: before.options })
           throw signal.aborted ? error : fault.unavailable('the browser did not take the viewport', error)
         })
+      // Navigating is best effort, as at a create: a page that does not open fails no update.
+      if (changes.start_url) {
+        await fit(row, { start_url: changes.start_url }, signal).catch((error: unknown) => {
+          throw signal.aborted ? error : fault.unavailable('the browser did not take the start_url', error)
+        })
+      }
       return present(row, origin)
     },
     async delete(idOrName) {
@@ -204,6 +219,8 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, maxBrows
     ofInvocation: async (invocationId, origin) => Promise.all((await liveOfInvocation(db, host, invocationId)).map((row) => present(row, origin))),
     endOfInvocation: async (invocationId) => endAll((await liveOfInvocation(db, host, invocationId)).map(({ id }) => id)),
     endLeftByInvocations: async () => endAll(await leftByInvocations(db, host)),
+    // No query for what runs: every call by a token asks.
+    idOf: async (idOrName) => (fleet.endpointOf(idOrName) ? idOrName : (await findBrowser(db, host, idOrName, false))?.id),
     async reach(id) {
       // Every call to a session passes here; a query would be half of what a click costs.
       const known = fleet.endpointOf(id)
@@ -215,7 +232,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, maxBrows
   }
 }
 
-function optionsOf({ headless, stealth, kiosk_mode, viewport, start_url, chrome_policy }: CreateBrowser): BrowserOptions {
+function optionsOf({ headless, stealth, kiosk_mode, viewport, start_url, chrome_policy, memory }: CreateBrowser): BrowserOptions {
   const size = viewport ? { ...viewport, refresh_rate: viewport.refresh_rate ?? DEFAULT_REFRESH_RATE } : WARM_VIEWPORT
   return {
     headless,
@@ -226,6 +243,7 @@ function optionsOf({ headless, stealth, kiosk_mode, viewport, start_url, chrome_
     maxScreen: { width: Math.max(size.width, USUAL_MAX_SCREEN.width), height: Math.max(size.height, USUAL_MAX_SCREEN.height) },
     ...(start_url !== undefined && { start_url }),
     ...(chrome_policy && { chrome_policy }),
+    ...(memory !== undefined && { memory }),
   }
 }
 

@@ -5,8 +5,42 @@ import { json, none, page, pagingQuery, queryBoolean, route } from '../../http/r
 
 const group = 'Browsers'
 
-/** An option of the interface whose group is not built: refused by name, never ignored. */
-const notBuilt = (what: string) => z.undefined({ error: `${what} not built yet in this version of Cob` }).optional()
+/** Whether a value asks for nothing, as clients write "none": `null`, `""`, `[]`, `{}`, `{enabled: false}`. */
+const isOff = (value: unknown): boolean => {
+  if (typeof value !== 'object' || value === null) return value === undefined || value === null || value === false || value === ''
+  return Array.isArray(value) ? value.length === 0 : Object.values(value).every(isOff)
+}
+
+/** An option of the interface that is not built: refused by name unless it {@link isOff asks for nothing}, never ignored. */
+const notBuilt = (what: string, isGiven: (value: unknown) => boolean = () => false) =>
+  z
+    .unknown()
+    .refine((value) => isOff(value) || isGiven(value), `${what} not built yet in this version of Cob`)
+    .transform(() => undefined)
+    .optional()
+
+/** `{mode: default | direct}`: sessions reach the network directly, stealth or not, for there is no proxy of ours. */
+const isDirect = (value: unknown): boolean => {
+  const { mode, ...rest } = value as { mode?: unknown }
+  return (mode === 'direct' || mode === 'default') && isOff(rest)
+}
+const Proxy = notBuilt('proxies are', isDirect)
+
+/** The regions that the interface knows. A service is in one of them (COB_REGION). */
+export const Region = z.enum(['us-east', 'us-west', 'eu-west', 'ap-southeast'])
+export type Region = z.output<typeof Region>
+
+/** The sizes of memory that the interface knows, the smallest first. */
+export const Memory = z.enum(['1GiB', '2GiB', '4GiB', '6GiB', '8GiB', '12GiB', '16GiB'])
+export type Memory = z.output<typeof Memory>
+
+/** Options of newer clients, of a new session and of one that runs. */
+const newer = {
+  proxy: Proxy,
+  location: notBuilt('a location is'),
+  network: notBuilt('rules for the network are'),
+  profile_save_changes: notBuilt('profiles are'),
+}
 
 const Name = z
   .string()
@@ -52,13 +86,20 @@ export const CreateBrowser = z.strictObject({
   kiosk_mode: z.boolean().default(false),
   stealth: z.boolean().default(false),
   chrome_policy: ChromePolicy.optional(),
-  gpu: z.literal(false, { error: 'GPU browsers are not built yet in this version of Cob' }).optional(),
+  gpu: notBuilt('GPU browsers are'),
   profile: notBuilt('profiles are'),
   proxy_id: notBuilt('proxies are'),
   extensions: notBuilt('extensions are'),
   /** A run of an app that has not ended: the session ends with it. */
   invocation_id: z.string().min(1).max(255).optional(),
   telemetry: notBuilt('telemetry is'),
+  ...newer,
+  vaults: notBuilt('vaults are'),
+  video_memory: notBuilt('GPU browsers are'),
+  /** Where the session runs; refused where this service is not. */
+  region: Region.optional(),
+  /** At least this much; refused when sessions of this service have less. */
+  memory: Memory.optional(),
 })
 export type CreateBrowser = z.output<typeof CreateBrowser>
 
@@ -70,8 +111,12 @@ export const UpdateBrowser = z.strictObject({
   viewport: z.strictObject({ ...viewport, force: z.boolean().default(false) }).optional(),
   profile: notBuilt('profiles are'),
   proxy_id: notBuilt('proxies are'),
-  disable_default_proxy: notBuilt('proxies are'),
+  /** There is no default proxy, so both values are what a session has. */
+  disable_default_proxy: z.boolean().optional(),
   telemetry: notBuilt('telemetry is'),
+  ...newer,
+  /** Opened after everything else has been applied; empty opens nothing. */
+  start_url: z.union([StartUrl, z.literal('')]).optional(),
 })
 export type UpdateBrowser = z.output<typeof UpdateBrowser>
 
@@ -89,6 +134,8 @@ export const Browser = z.object({
   stealth: z.boolean(),
   kiosk_mode: z.boolean(),
   timeout_seconds: z.int(),
+  region: Region,
+  memory: Memory,
   viewport: z.object({ width: z.int(), height: z.int(), refresh_rate: z.int() }),
   name: z.string().optional(),
   tags: z.record(z.string(), z.string()).optional(),
@@ -129,6 +176,7 @@ export const browsers = {
       query: z.string().max(255).optional(),
       /** `tags[k]=v`: all must match. */
       tags: z.record(z.string(), z.string()).optional(),
+      region: Region.optional(),
     }),
     reply: page(Browser),
   }),

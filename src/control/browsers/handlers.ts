@@ -11,6 +11,7 @@ export const browserHandlers = (browsers: Browsers): Handlers<typeof contract> =
         status: query.status ?? (query.include_deleted ? 'all' : 'active'),
         query: query.query,
         tags: query.tags ?? {},
+        region: query.region,
         offset: query.offset,
         limit: query.limit,
       },

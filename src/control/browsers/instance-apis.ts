@@ -7,28 +7,51 @@ import { filesystem } from '../../agent/fs/contract.ts'
 import { logs } from '../../agent/logs/contract.ts'
 import { playwright } from '../../agent/playwright/contract.ts'
 import { processes } from '../../agent/process/contract.ts'
+import { fault } from '../../http/fault.ts'
 import { under, type Target } from '../../http/forward.ts'
 import { splitUrl } from '../../http/body.ts'
 import { bearer, type Authenticate } from '../../http/mount.ts'
-import type { Contract } from '../../http/route.ts'
+import { none, route, type Caller, type Contract, type Handlers } from '../../http/route.ts'
+import { checkProject } from '../org/projects.ts'
 import type { Browsers } from './browsers.ts'
 import type { SessionTokens } from './tokens.ts'
 
 /** Time the hop to the agent may add to a call's own limit. */
 const HOP_MS = 5_000
 
-/** Every agent tool that callers may use, below the browser it belongs to. A new tool is one word here. */
+/** Below this and a session's id is what its `base_url` serves. Nothing of the API itself lies there: clients send no key to whatever begins with it. */
+export const SESSION_PATH = '/browser/session'
+
+/** Every agent tool that callers may use, below the browser it belongs to, by id or name. A new tool is one word here. */
 export const instanceApis: Contract = Object.assign(
   {},
   ...[computer, curl, playwright, filesystem, processes, logs].map((tool) =>
-    under('/browsers/{id}', tool, (route) => ({
-      params: z.strictObject({ id: z.string(), ...(route.params as z.ZodObject).shape }),
-      faults: ['not_found', 'unavailable', ...route.faults],
+    under('/browsers/{id}', tool, (call) => ({
+      params: z.strictObject({ id: z.string(), ...(call.params as z.ZodObject).shape }),
+      faults: ['not_found', 'unavailable', ...call.faults],
       access: 'session',
-      deadlineMs: route.deadlineMs + HOP_MS,
+      deadlineMs: call.deadlineMs + HOP_MS,
     })),
   ),
 ) as Contract
+
+const session = z.strictObject({ id: z.string() })
+const unbuilt = { method: 'GET', group: 'Browsers', params: session, query: z.looseObject({}), access: 'session', reply: none() } as const
+
+/** What clients ask of a session by themselves and Cob has not: answered by name. Not part of the documented interface. */
+export const notBuilt = {
+  streamTelemetry: route({ ...unbuilt, path: '/browsers/{id}/telemetry/stream', id: 'streamTelemetry', summary: 'Not built' }),
+  listTelemetry: route({ ...unbuilt, path: '/browsers/{id}/telemetry/events', id: 'listTelemetry', summary: 'Not built' }),
+}
+
+const noTelemetry = () => {
+  throw fault.notBuilt('telemetry is')
+}
+export const notBuiltHandlers: Handlers<typeof notBuilt> = { streamTelemetry: noTelemetry, listTelemetry: noTelemetry }
+
+/** A contract of calls below `/browsers/{id}`, once more below {@link SESSION_PATH}. */
+export const atSession = <C extends Contract>(contract: C): C =>
+  Object.fromEntries(Object.entries(contract).map(([name, call]) => [name, { ...call, path: call.path.replace(/^\/browsers/, SESSION_PATH) }])) as C
 
 /** `/browsers/x/computer/screenshot?jwt=t&a=1` to `/computer/screenshot?a=1`. */
 export function innerPath(url: string): string {
@@ -39,17 +62,26 @@ export function innerPath(url: string): string {
     path
       .replace(/^https?:\/\/[^/]*/i, '')
       .replaceAll(/\/+/g, '/')
-      .replace(/^\/browsers\/[^/]+/, '') + (rest.size > 0 ? `?${rest.toString()}` : '')
+      .replace(/^\/(browsers|browser\/session)\/[^/]+/, '') + (rest.size > 0 ? `?${rest.toString()}` : '')
   )
 }
 
-/** Finds the agent of a forwarded call: a key opens every session, a session's token (`?jwt=`) only its own. */
-export function reacher(browsers: Browsers, tokens: SessionTokens, authenticate: Authenticate) {
-  return async (request: FastifyRequest, _route: unknown, signal: AbortSignal): Promise<Target> => {
-    const { id } = request.params as { id: string }
+/** Finds the agent of a forwarded call. */
+export const reacher =
+  (browsers: Browsers) =>
+  (request: FastifyRequest): Promise<Target> =>
+    browsers.reach((request.params as { id: string }).id)
+
+/** Who may call: a key opens every session, a session's token (`?jwt=`) only what lies below its own, called by id or by name. The project that a header names must be there. */
+export function admission(checkKey: (token: string | undefined) => Promise<Caller>, tokens: SessionTokens, browsers: Pick<Browsers, 'idOf'>): Authenticate {
+  const checkToken = async (token: unknown, idOrName: string): Promise<undefined> => {
+    await tokens.check(token, idOrName, browsers.idOf)
+    if ((await browsers.idOf(idOrName)) === undefined) throw fault.notFound('browser', idOrName)
+  }
+  return async (request, access) => {
     const { jwt } = request.query as { jwt?: unknown }
-    if (jwt === undefined) await authenticate(bearer(request), signal)
-    else await tokens.check(jwt, id)
-    return browsers.reach(id)
+    const caller = access === 'key' || jwt === undefined ? await checkKey(bearer(request)) : await checkToken(jwt, (request.params as { id: string }).id)
+    checkProject(request.headers)
+    return caller
   }
 }

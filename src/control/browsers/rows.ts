@@ -5,6 +5,7 @@ import type { Endpoint } from '../../http/endpoint.ts'
 import type { Db } from '../../store/db.ts'
 import { holds } from '../../store/names.ts'
 import type { Tables } from '../../store/tables.ts'
+import type { Memory } from './contract.ts'
 import type { BrowserState } from './lifecycle.ts'
 
 /** What a caller asked for, as it is kept. */
@@ -17,6 +18,8 @@ export interface BrowserOptions {
   maxScreen: { width: number; height: number }
   start_url?: string
   chrome_policy?: Record<string, unknown>
+  /** The size that the caller asked for. */
+  memory?: Memory
 }
 
 /** What a new session gets of its caller. */

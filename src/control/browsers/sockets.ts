@@ -27,7 +27,7 @@ const FULL_RETRY_SECONDS = 1
 export interface SessionSockets {
   handlers: Record<string, UpgradeHandler>
   /** Joins a client who has shown its token to a WebSocket of the session's agent, holds the session in use, and tells the client of its end. */
-  join(id: string, path: string, call: UpgradeCall): Promise<void>
+  join(idOrName: string, path: string, call: UpgradeCall): Promise<void>
   /** Closes the sockets of a session that is about to end. */
   close(id: string, reason: EndReason): void
 }
@@ -35,10 +35,14 @@ export interface SessionSockets {
 export function sessionSockets(browsers: Browsers, tokens: SessionTokens, log: Log): SessionSockets {
   const open = new Map<string, Set<(reason: EndReason) => void>>()
 
-  async function join(id: string, path: string, { request, socket, head, signal, known }: UpgradeCall): Promise<void> {
+  async function join(idOrName: string, path: string, { request, socket, head, signal, known }: UpgradeCall): Promise<void> {
     known()
-    if ((open.get(id)?.size ?? 0) >= MAX_SOCKETS) throw fault.tooMany(`this browser has ${MAX_SOCKETS} WebSockets already, its limit`, FULL_RETRY_SECONDS)
-    const target = await browsers.reach(id)
+    const target = await browsers.reach(idOrName)
+    const { id } = target
+    if ((open.get(id)?.size ?? 0) >= MAX_SOCKETS) {
+      target.release()
+      throw fault.tooMany(`this browser has ${MAX_SOCKETS} WebSockets already, its limit`, FULL_RETRY_SECONDS)
+    }
     const ending = new AbortController()
     let why: CloseReason = { code: CODES.crashed, reason: { reason: 'crashed' } }
     const close = (reason: EndReason) => {
@@ -66,7 +70,7 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, log: L
     (path: string): UpgradeHandler =>
     async (call) => {
       const id = call.params.id!
-      await tokens.check(call.query.jwt, id)
+      await tokens.check(call.query.jwt, id, browsers.idOf)
       await join(id, path, call)
     }
 

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
 import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
+import { contracts } from '../api.ts'
 import { sessionTokens } from './tokens.ts'
 
 let cloud: FastCloud
@@ -37,6 +38,36 @@ describe("the token in a session's URLs", () => {
   test('is the same whenever the session is looked up', async () => {
     const again = (await (await cloud.fetch(`/browsers/${mine.session_id}`)).json()) as Session
     expect(tokenOf(again)).toBe(tokenOf(mine))
+  })
+
+  test('opens them under the name of its session too, and under the name of no other', async () => {
+    const [named, namesake] = [await cloud.create({ name: 'By Name' }), await cloud.create({ name: 'another' })]
+    const shot = (name: string, session: Session) => fetch(`${cloud.url}/browsers/${name}/computer/screenshot?jwt=${tokenOf(session)}`, { method: 'POST' })
+    expect((await shot('By%20Name', named)).status).toBe(200)
+    expect((await shot('another', named)).status).toBe(401)
+    expect((await shot('nothing', named)).status).toBe(401)
+    for (const { session_id } of [named, namesake]) await cloud.fetch(`/browsers/${session_id}`, { method: 'DELETE' })
+    expect((await shot('By%20Name', named)).status).toBe(401)
+  })
+
+  test('opens below base_url what it opens below /browsers/{id}, replays among it, and what is not built is named', async () => {
+    const below = [`${cloud.url}/browsers/${mine.session_id}`, mine.base_url]
+    for (const base of below) {
+      const get = (path: string, token = tokenOf(mine)) => fetch(`${base}${path}?jwt=${token}`)
+      expect((await fetch(`${base}/computer/screenshot?jwt=${tokenOf(mine)}`, { method: 'POST' })).status).toBe(200)
+      expect((await get('/fs/list_files')).status).toBe(400) // its path is missing: it has reached the agent
+      expect([(await get('/replays')).status, (await get('/replays', tokenOf(other))).status]).toEqual([200, 401])
+      expect((await fetch(`${base}/replays`)).status).toBe(401)
+      const telemetry = await get('/telemetry/stream')
+      expect([telemetry.status, await telemetry.json()]).toEqual([404, expect.objectContaining({ message: expect.stringContaining('telemetry is not built') })])
+    }
+  })
+
+  test('is one of URLs below which nothing of the API lies, for clients send no key to whatever begins with base_url', async () => {
+    const [path] = [new URL(mine.base_url).pathname]
+    expect(contracts.flatMap((contract) => Object.values(contract)).filter((call) => call.path.startsWith(path.replace(mine.session_id, '')))).toEqual([])
+    expect(path).not.toMatch(/\/browsers|\/$/)
+    expect((await fetch(mine.base_url + '?jwt=' + tokenOf(mine))).status).toBe(404)
   })
 
   test('does not open another session', async () => {
@@ -95,11 +126,12 @@ describe('what is no token of the session', () => {
   })
 
   test('is refused when it is made for another purpose', async () => {
+    const nobody = async () => undefined
     const tokens = sessionTokens(Buffer.from(readFileSync(cloud.paths.secretKey, 'utf8').trim(), 'hex'))
     expect(await tokens.sign(mine.session_id, '127.0.0.1')).toBe(tokenOf(mine))
-    await expect(tokens.check(tokenOf(mine), other.session_id)).rejects.toMatchObject({ status: 401 })
+    await expect(tokens.check(tokenOf(mine), other.session_id, nobody)).rejects.toMatchObject({ status: 401 })
     for (const wrong of [undefined, null, 1, [tokenOf(mine)], { 0: tokenOf(mine) }])
-      await expect(tokens.check(wrong, mine.session_id)).rejects.toMatchObject({ status: 401 })
+      await expect(tokens.check(wrong, mine.session_id, nobody)).rejects.toMatchObject({ status: 401 })
   })
 
   test('given twice is refused rather than guessed at', async () => {

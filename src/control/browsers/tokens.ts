@@ -1,6 +1,7 @@
 // Tokens in session URLs: each opens one session, and is worth nothing once that session has ended.
 import { SignJWT, jwtVerify } from 'jose'
 import { hkdfSync } from 'node:crypto'
+import { isId } from '../../base/ids.ts'
 import { fault } from '../../http/fault.ts'
 
 const AUDIENCE = 'cob-session'
@@ -8,8 +9,11 @@ const AUDIENCE = 'cob-session'
 export interface SessionTokens {
   /** The token of a session; the same each time, so that its URLs never change. */
   sign(sessionId: string, host: string): Promise<string>
-  /** @throws 401 unless `token` opens `sessionId`. That the session still lives is the caller's to check. */
-  check(token: unknown, sessionId: string): Promise<void>
+  /**
+   * @throws 401 unless `token` opens the session that `idOrName` names. That the session still lives is the caller's to check.
+   * `idOf` finds the live session of a name.
+   */
+  check(token: unknown, idOrName: string, idOf: (name: string) => Promise<string | undefined>): Promise<void>
 }
 
 /** Tokens signed with a key derived from the service's secret. They carry no expiry: they live as long as their session. */
@@ -19,7 +23,7 @@ export function sessionTokens(secretKey: Buffer): SessionTokens {
     // Clients read `session.fqdn` from the payload to find the session's host.
     sign: (sessionId, host) =>
       new SignJWT({ session: { id: sessionId, fqdn: host } }).setProtectedHeader({ alg: 'HS256' }).setAudience(AUDIENCE).setSubject(sessionId).sign(key),
-    async check(token, sessionId) {
+    async check(token, idOrName, idOf) {
       const payload =
         typeof token === 'string'
           ? await jwtVerify(token, key, { audience: AUDIENCE, algorithms: ['HS256'] }).then(
@@ -27,7 +31,9 @@ export function sessionTokens(secretKey: Buffer): SessionTokens {
               () => undefined,
             )
           : undefined
-      if (payload?.sub !== sessionId) throw fault.unauthorized("the URL's token (jwt) is missing or is not this session's")
+      // A name is only looked up for a token that is ours.
+      if (payload?.sub === undefined || (payload.sub !== idOrName && (isId(idOrName) || payload.sub !== (await idOf(idOrName)))))
+        throw fault.unauthorized("the URL's token (jwt) is missing or is not this session's")
     },
   }
 }

@@ -51,8 +51,12 @@ const FORM = {
   properties: {
     file: { type: 'string', format: 'binary', description: 'A zip with the code at its root. Either this or source.' },
     entrypoint_rel_path: { ...text, description: 'The file in the zip that makes the apps.' },
-    source: { ...text, description: 'JSON: {"type":"github","url","ref","entrypoint","path"?,"auth"?:{"method":"github_token","token"}}' },
-    'env_vars[KEY]': { ...text, description: 'A variable of the code, a part each; or one part env_vars with a JSON object.' },
+    source: {
+      ...text,
+      description:
+        'JSON: {"type":"github","url","ref","entrypoint","path"?,"auth"?:{"method":"github_token","token"}}; or a part for each field: source[type], source[auth][token], or source.type.',
+    },
+    'env_vars[KEY]': { ...text, description: 'A variable of the code, a part each; env_vars.KEY means the same; or one part env_vars with a JSON object.' },
     version: { ...text, default: 'latest' },
     force: { ...text, enum: ['true', 'false'], default: 'false', description: 'Replaces a version that exists; "latest" is always replaced.' },
     region: { ...text, enum: ['aws.us-east-1a'] },

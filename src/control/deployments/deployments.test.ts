@@ -139,6 +139,22 @@ describe('a deploy', () => {
     }
   })
 
+  test('accepts its variables under the names that Go gives them, and takes an empty text for what was not given', async () => {
+    const parts = {
+      file: await archive(),
+      'env_vars.A': '1',
+      'env_vars.B': '',
+      entrypoint_rel_path: 'index.ts',
+      region: '',
+      version: newId(),
+      force: '',
+      source: '',
+    }
+    const { status, body } = await post(parts)
+    expect([status, (body as unknown as Deployed).env_vars]).toEqual([201, { A: '', B: '' }])
+    expect((await post({ ...parts, version: '' })).status).toBe(201)
+  })
+
   test('twenty in a row are built in their order, and one of them is left running', async () => {
     const env = fakeApps({ twenty: ['go'] })
     const ids: string[] = []
@@ -158,14 +174,13 @@ describe('a deploy', () => {
 
 const FILE_LINE: [string, Record<string, string>, RegExp][] = [
   ['no entrypoint', { entrypoint_rel_path: '-' }, /^entrypoint_rel_path: must not begin/],
-  ['an empty entrypoint', { entrypoint_rel_path: '' }, /^entrypoint_rel_path: must not be empty$/],
+  ['an empty entrypoint', { entrypoint_rel_path: '' }, /^entrypoint_rel_path: is required with file$/],
   ['an absolute entrypoint', { entrypoint_rel_path: '/etc/passwd' }, /^entrypoint_rel_path: must be a relative path/],
   ['an entrypoint that leads upwards', { entrypoint_rel_path: 'a/../../b.ts' }, /^entrypoint_rel_path: must not lead upwards/],
   ['an entrypoint with backslashes', { entrypoint_rel_path: 'a\\b.ts' }, /^entrypoint_rel_path: must be a relative path/],
   ['a folder for an entrypoint', { entrypoint_rel_path: 'src/' }, /^entrypoint_rel_path: must name a file$/],
   ['another region', { region: 'eu-west-1' }, /^region: must be aws.us-east-1a$/],
   ['a force that is no boolean', { force: 'yes' }, /^force: must be true or false$/],
-  ['an empty version', { version: '' }, /^version: must have 1 to 255 characters$/],
   ['a version that is too long', { version: 'v'.repeat(256) }, /^version: must have 1 to 255 characters$/],
   ['a part that there is not', { colour: 'red' }, /^colour: there is no such part$/],
   ['a variable with a bad name', { 'env_vars[A-B]': 'x' }, /^env_vars\[A-B\]: must be named/],
@@ -173,6 +188,7 @@ const FILE_LINE: [string, Record<string, string>, RegExp][] = [
   ['a variable with U+0000', { 'env_vars[A]': 'a\0b' }, /^env_vars\[A\]: must not hold U\+0000/],
   ['a variable that is too long', { 'env_vars[A]': 'x'.repeat(65_537) }, /^env_vars\[A\]: is longer than 65536 bytes$/],
   ['variables twice', { 'env_vars[A]': 'x', env_vars: '{"A":"y"}' }, /^env_vars\[A\]: is given twice$/],
+  ['variables twice, each in its own way', { 'env_vars[A]': 'x', 'env_vars.A': 'y' }, /^env_vars\[A\]: is given twice$/],
   ['variables that are no JSON object', { env_vars: '["A"]' }, /^env_vars: must be a JSON object/],
   ['a variable that is no text', { env_vars: '{"A":1}' }, /^env_vars\[A\]: must be text$/],
   ['a source as well', { source: '{}' }, /source/],

@@ -61,6 +61,29 @@ describe('from a repository', () => {
     expect([response.status, made.env_vars, made.source_path]).toEqual([201, { FAKE_FAIL: '' }, undefined])
   })
 
+  test.each([
+    ['Python', ([first = '', ...rest]: string[]) => `source[${[first, ...rest].join('][')}]`],
+    ['Go', (path: string[]) => `source.${path.join('.')}`],
+  ])('sent field by field, as the SDK for %s does', async (_, named) => {
+    const fields = { ...Object.fromEntries(Object.entries({ ...GIT, path: 'apps/one' }).map(([name, value]) => [named([name]), value])), version: newId() }
+    const auth = { [named(['auth', 'method'])]: 'github_token', [named(['auth', 'token'])]: 'ghp_secret' }
+    const { status, body } = await post({ ...fields, ...auth })
+    expect([status, body]).toEqual([
+      201,
+      expect.objectContaining({ source_type: 'github', source_ref: 'main', source_path: 'apps/one', entrypoint_rel_path: 'index.ts' }),
+    ])
+    expect(JSON.stringify(body)).not.toContain('ghp_secret')
+    expect((await post({ ...fields, ...auth, [named(['auth', 'method'])]: 'ssh' })).body.message).toMatch(/^source\.auth\.method: /)
+    expect((await post({ ...fields, [named(['branch'])]: 'x' })).body.message).toBe('source.branch: there is no such property')
+    expect((await post({ ...fields, [named(['__proto__', 'polluted'])]: 'x' })).body.message).toMatch(/^source\.__proto__: /)
+    expect((await post({ ...fields, source: JSON.stringify(GIT) })).body.message).toMatch(/^source: is given twice/)
+    expect((await post({ ...fields, [named(['auth'])]: 'x', ...auth })).body.message).toMatch(/^source\.auth\.method: is given twice/)
+  })
+
+  test('may have null for what it does not give', async () => {
+    expect((await post({ source: JSON.stringify({ ...GIT, path: null, auth: null }), version: newId() })).status).toBe(201)
+  })
+
   test('may name its entrypoint a second time, but no other one', async () => {
     const source = JSON.stringify(GIT)
     expect((await post({ source, version: newId(), entrypoint_rel_path: GIT.entrypoint })).status).toBe(201)

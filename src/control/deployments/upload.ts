@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Readable } from 'node:stream'
 import { badText } from '../../http/body.ts'
 import { fault, problemsOf, type FieldProblem } from '../../http/fault.ts'
+import { withoutNulls } from '../../http/not-given.ts'
 import type { FormPart } from '../../http/route.ts'
 import { TooLarge, type Objects, type Stored } from '../../store/objects.ts'
 import { entrypointProblem, gitSource, type GitSource } from './source.ts'
@@ -44,10 +45,12 @@ export async function readUpload(parts: AsyncIterable<FormPart>, settings: Uploa
   const variables = new Variables((name, problem) => complain(name === '' ? 'env_vars' : `env_vars[${name}]`, problem))
   let archive: Upload['archive']
   let hasFile = false
+  let fields: Fields | undefined
 
   for await (const part of parts) {
     const { name } = part
-    const variable = /^env_vars\[(.*)\]$/s.exec(name)?.[1]
+    const variable = variableOf(name)
+    const sourceField = sourceFieldOf(name)
     if (name === 'file') {
       if (hasFile) complain(name, 'is given twice')
       else if (!('content' in part)) complain(name, 'must be a file: a part with a filename')
@@ -55,16 +58,19 @@ export async function readUpload(parts: AsyncIterable<FormPart>, settings: Uploa
       // Nothing more is stored of what is refused anyway.
       if ('content' in part && problems.length > 0) part.content.resume()
       else if ('content' in part) archive = { key: settings.key, ...(await store(part.content, settings, signal)) }
-    } else if (variable === undefined && !SCALARS.includes(name)) {
+    } else if (variable === undefined && sourceField === undefined && !SCALARS.includes(name)) {
       complain(shorten(name), 'there is no such part')
       if ('content' in part) part.content.resume()
     } else if ('content' in part) {
       complain(name, 'must be text, not a file')
       part.content.resume()
     } else if (variable !== undefined) variables.add(variable, part.value)
-    else if (texts.has(name)) complain(name, 'is given twice')
     else if (badText(part.value)) complain(name, 'must not hold U+0000')
-    else texts.set(name, part.value)
+    else if (sourceField !== undefined) {
+      if (!put((fields ??= emptyFields()), sourceField, part.value)) complain(`source.${sourceField.join('.')}`, 'is given twice')
+    } else if (texts.has(name)) complain(name, 'is given twice')
+    // A form has no null: clients send nothing for what they do not set.
+    else if (part.value !== '') texts.set(name, part.value)
   }
   if (archive?.bytes === 0) complain('file', 'is empty')
   const json = texts.get('env_vars')
@@ -73,13 +79,16 @@ export async function readUpload(parts: AsyncIterable<FormPart>, settings: Uploa
   const force = texts.get('force') ?? 'false'
   if (force !== 'true' && force !== 'false') complain('force', 'must be true or false')
   const version = texts.get('version') ?? 'latest'
-  if (version === '' || version.length > MAX_VERSION) complain('version', `must have 1 to ${MAX_VERSION} characters`)
+  if (version.length > MAX_VERSION) complain('version', `must have 1 to ${MAX_VERSION} characters`)
   if ((texts.get('region') ?? REGION) !== REGION) complain('region', `must be ${REGION}`)
   const sourceText = texts.get('source')
-  if (hasFile === (sourceText !== undefined)) complain('file', hasFile ? 'cannot be given together with source' : 'either file or source is required')
+  if (sourceText !== undefined && fields) complain('source', 'is given twice: as JSON and by its fields')
+  const sent = sourceText === undefined ? fields : parse(sourceText)
+  const hasSource = sourceText !== undefined || fields !== undefined
+  if (hasFile === hasSource) complain('file', hasFile ? 'cannot be given together with source' : 'either file or source is required')
   const entrypoint = texts.get('entrypoint_rel_path')
-  const source = sourceText === undefined ? undefined : readSource(sourceText, settings.gitBase, problems)
-  if (sourceText === undefined) {
+  const source = hasSource ? readSource(sent, settings.gitBase, problems) : undefined
+  if (!hasSource) {
     const problem = entrypoint === undefined ? 'is required with file' : entrypointProblem(entrypoint)
     if (problem !== undefined) complain('entrypoint_rel_path', problem)
   } else if (source && entrypoint !== undefined && entrypoint !== source.entrypoint)
@@ -88,10 +97,40 @@ export async function readUpload(parts: AsyncIterable<FormPart>, settings: Uploa
   return { archive, source, entrypoint: source?.entrypoint ?? entrypoint!, version, force: force === 'true', variables: variables.values }
 }
 
-function readSource(text: string, gitBase: string, problems: FieldProblem[]): GitSource | undefined {
-  const value = parse(text)
+/** A variable's name: `env_vars[A]` as the TypeScript and Python SDKs and the CLI write it, `env_vars.A` as Go's does. */
+function variableOf(name: string): string | undefined {
+  const found = /^env_vars(?:\[(.*)\]|\.(.*))$/s.exec(name)
+  return found?.[1] ?? found?.[2]
+}
+
+/** A field of `source`: `source[auth][token]` as the Python SDK writes it, `source.auth.token` as Go's does. The others send it whole, as JSON. */
+function sourceFieldOf(name: string): string[] | undefined {
+  const found = /^source(?:\[(\w+)\](?:\[(\w+)\])?|\.(\w+)(?:\.(\w+))?)$/.exec(name)
+  return found?.slice(1).filter((part) => part !== undefined)
+}
+
+interface Fields {
+  [name: string]: string | Fields
+}
+/** Without a prototype: callers name the fields. */
+const emptyFields = (): Fields => Object.create(null) as Fields
+
+/** Puts a value to its place; false when something is there already. */
+function put(fields: Fields, path: readonly string[], value: string): boolean {
+  const [name = '', ...rest] = path
+  if (rest.length === 0) {
+    if (fields[name] !== undefined) return false
+    fields[name] = value
+    return true
+  }
+  const inner = (fields[name] ??= emptyFields())
+  return typeof inner === 'object' && put(inner, rest, value)
+}
+
+function readSource(value: unknown, gitBase: string, problems: FieldProblem[]): GitSource | undefined {
   if (value === undefined) return void problems.push({ field: 'source', problem: 'must be a JSON object' })
-  const result = gitSource(gitBase).safeParse(value)
+  const schema = gitSource(gitBase)
+  const result = schema.safeParse(withoutNulls(schema, value))
   if (!result.success) problems.push(...problemsOf(result.error, 'source'))
   return result.data
 }

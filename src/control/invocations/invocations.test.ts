@@ -133,12 +133,16 @@ describe('an async run', () => {
   })
 })
 
+test('a run may have null for what it does not give', async () => {
+  const nothing = { payload: null, async: null, async_timeout_seconds: null }
+  expect(await callers.run('echo', nothing)).toMatchObject({ status: 'succeeded' })
+})
+
 describe('a run is refused', () => {
   test.each([
     ['payload', { payload: '{"a":' }],
     ['payload', { payload: 'hello' }],
     ['payload', { payload: 7 }],
-    ['payload', { payload: null }],
     ['app_name', { app_name: '' }],
     ['action_name', { action_name: 3 }],
     ['version', { version: undefined }],

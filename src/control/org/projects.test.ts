@@ -1,0 +1,52 @@
+// The project that a caller names in a header.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { conforms } from '../../../test/support/contract.ts'
+import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
+
+let cloud: FastCloud
+let session: Session
+beforeAll(async () => {
+  cloud = await startFastCloud()
+  session = await cloud.create()
+})
+afterAll(() => cloud[Symbol.asyncDispose]())
+
+const HEADERS = ['X-Kernel-Project', 'X-Kernel-Project-Id']
+const ask = (method: string, path: string, headers: Record<string, string>) => cloud.fetch(path.replace('{id}', session.session_id), { method, headers })
+
+describe.each(HEADERS)('%s', (header) => {
+  test.each([
+    ['GET', '/browsers'],
+    ['POST', '/browsers'],
+    ['GET', '/browsers/{id}'],
+    ['POST', '/browsers/{id}/computer/screenshot'],
+    ['GET', '/browsers/{id}/replays'],
+    ['GET', '/deployments'],
+    ['GET', '/apps'],
+    ['POST', '/invocations'],
+    ['GET', '/metrics'],
+  ])('of a project that there is not answers 404 to %s %s, and nothing is done', async (method, path) => {
+    const count = async () => (await cloud.query('select id from browsers where created_at is not null')).length
+    const before = await count()
+    const response = await ask(method, path, { [header]: 'nonesuch' })
+    const body = await response.json()
+    conforms('ErrorModel', body)
+    expect([response.status, body]).toEqual([404, expect.objectContaining({ code: 'project_not_found', message: expect.stringContaining('"nonesuch"') })])
+    expect(await count()).toBe(before)
+  })
+
+  test.each(['default', 'Default', 'DEFAULT', ''])('of the default project is as none: %j', async (name) => {
+    expect((await ask('GET', '/browsers/{id}', { [header]: name })).status).toBe(200)
+  })
+
+  test('is looked at after the key, also where a token is the key, and not by what is public', async () => {
+    expect((await fetch(`${cloud.url}/browsers`, { headers: { [header]: 'nonesuch' } })).status).toBe(401)
+    const jwt = new URL(session.cdp_ws_url).searchParams.get('jwt')
+    expect((await fetch(`${session.base_url}/computer/screenshot?jwt=${jwt}`, { method: 'POST', headers: { [header]: 'nonesuch' } })).status).toBe(404)
+    expect((await fetch(`${cloud.url}/health`, { headers: { [header]: 'nonesuch' } })).status).toBe(200)
+  })
+})
+
+test('one header of the two is enough to be refused', async () => {
+  expect((await ask('GET', '/browsers', { 'X-Kernel-Project': 'default', 'X-Kernel-Project-Id': 'proj_1' })).status).toBe(404)
+})

@@ -1,0 +1,15 @@
+// Projects: there is one, called "Default", until they are built. A caller who names another one must hear that it is not there.
+import type { IncomingHttpHeaders } from 'node:http'
+import { fault } from '../../http/fault.ts'
+
+/** As clients name a project: `Project` by id or name, `Project-Id` by id in older ones. */
+const HEADERS = ['x-kernel-project', 'x-kernel-project-id'] as const
+const DEFAULT = 'default'
+
+/** @throws 404 `project_not_found` when a header names a project other than the default one. An empty header names none. */
+export function checkProject(headers: IncomingHttpHeaders): void {
+  for (const header of HEADERS) {
+    const named = headers[header]
+    if (typeof named === 'string' && named !== '' && named.toLowerCase() !== DEFAULT) throw fault.projectNotFound(named)
+  }
+}

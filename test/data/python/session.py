@@ -1,0 +1,121 @@
+"""Everything a session has, by one release of the published Python SDK, as its users would write it.
+
+usage: session.py <sync|async> <a web page the browser can reach>
+Two sessions with the tag `kept` are there already.
+The SDK checks every answer against its own models (strict). Ends with 0 when all went well.
+"""
+
+import asyncio
+import inspect
+import io
+import sys
+import zipfile
+
+import kernel
+
+MODE, PAGE = sys.argv[1:]
+
+
+async def result(value):
+    """What a call gave, from either kind of client."""
+    return await value if inspect.isawaitable(value) else value
+
+
+async def items(stream):
+    """All items of a list or stream, from either kind of client."""
+    stream = await result(stream)
+    return [item async for item in stream] if hasattr(stream, "__aiter__") else list(stream)
+
+
+def named(call, **wanted):
+    """Arguments under the names this release gives them: `id` became `id_or_name`."""
+    if "id" in wanted and "id" not in inspect.signature(call).parameters:
+        wanted["id_or_name"] = wanted.pop("id")
+    return wanted
+
+
+async def raises(kind, call):
+    try:
+        await result(call())
+    except kind as error:
+        return error
+    raise AssertionError(f"expected {kind.__name__}")
+
+
+async def inside(browsers, id):
+    """What lies below a session, called by `id`: its id or its name."""
+    ran = await result(browsers.process.exec(id, command="sh", args=["-c", "echo hello; exit 3"]))
+    assert ran.exit_code == 3, ran
+
+    await result(browsers.fs.write_file(id, b"line 1\nline 2\n", path="/tmp/a.txt", mode="600"))
+    read = await result(browsers.fs.read_file(id, path="/tmp/a.txt"))
+    assert await result(read.read()) == b"line 1\nline 2\n"
+    await result(browsers.fs.upload(id, files=[{"dest_path": f"/tmp/up/{n}", "file": f"file {n}".encode()} for n in (1, 2)]))
+    listed = await result(browsers.fs.list_files(id, path="/tmp/up"))
+    assert sorted(file.name for file in listed) == ["1", "2"], listed
+    archive = await result((await result(browsers.fs.download_dir_zip(id, path="/tmp/up"))).read())
+    assert zipfile.ZipFile(io.BytesIO(archive)).namelist()
+
+    lines = await items(browsers.logs.stream(id, source="path", path="/tmp/a.txt", follow=False))
+    assert [line.message for line in lines] == ["line 1", "line 2"], lines
+
+    picture = await result(browsers.computer.capture_screenshot(id))
+    assert (await result(picture.read()))[1:4] == b"PNG"
+    await result(browsers.computer.move_mouse(id, x=10, y=20))
+    at = await result(browsers.computer.get_mouse_position(id))
+    assert (at.x, at.y) == (10, 20), at
+
+    played = await result(browsers.playwright.execute(id, code="return 6 * 7"))
+    assert played.success and played.result == 42, played
+
+    answer = await result(browsers.curl(id, url=PAGE))
+    assert answer.status == 200 and "ok" in answer.body, answer
+
+
+async def whole(client):
+    browsers = client.browsers
+    name = f"python {kernel.__version__} {MODE}"
+    # Templates send null for what they do not set.
+    off = {"invocation_id": None, "telemetry": None, "profile": None, "extensions": [], "proxy_id": ""}
+    made = await result(browsers.create(name=name, tags={"release": kernel.__version__, "mode": MODE}, headless=True, viewport={"width": 800, "height": 600}, extra_body=off))
+    id = made.session_id
+    assert (await result(browsers.retrieve(id))).name == name
+    recording = await result(browsers.replays.start(id, framerate=5))
+
+    await inside(browsers, id)
+
+    raw = await result(browsers.request(id, "GET", PAGE))
+    assert raw.status_code == 200 and raw.json() == {"status": "ok"}, raw
+
+    spawned = await result(browsers.process.spawn(id, command="echo", args=["spawned"]))
+    out = await items(browsers.process.stdout_stream(spawned.process_id, **named(browsers.process.stdout_stream, id=id)))
+    assert any(event.event == "exit" for event in out), out
+
+    error = await raises(kernel.NotFoundError, lambda: browsers.telemetry.stream(id))
+    assert "telemetry is not built" in str(error), error
+
+    await result(browsers.replays.stop(recording.replay_id, **named(browsers.replays.stop, id=id)))
+    films = await result(browsers.replays.list(id))
+    assert [film.replay_id for film in films] == [recording.replay_id], films
+    film = await result(browsers.replays.download(recording.replay_id, **named(browsers.replays.download, id=id)))
+    assert (await result(film.read()))[4:8] == b"ftyp"
+
+    # A call with the key after all of those: none of them may have cost the client its key.
+    changed = await result(browsers.update(id, tags={"release": kernel.__version__, "mode": MODE, "changed": "yes"}))
+    assert changed.tags["changed"] == "yes"
+    kept = await items(browsers.list(limit=1, extra_query={"tags[kept]": "yes"}))
+    assert len({browser.session_id for browser in kept}) == 2, kept
+    await result(browsers.delete_by_id(id))
+    await raises(kernel.NotFoundError, lambda: browsers.retrieve(id))
+
+
+async def main():
+    if MODE == "sync":
+        with kernel.Kernel(max_retries=0, _strict_response_validation=True) as client:
+            await whole(client)
+    else:
+        async with kernel.AsyncKernel(max_retries=0, _strict_response_validation=True) as client:
+            await whole(client)
+
+
+asyncio.run(main())
