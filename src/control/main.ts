@@ -14,7 +14,7 @@ import { makeServer, sealPaths } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
 import type { Driver } from '../instances/driver.ts'
 import { openDb, type Db, type DbAddress } from '../store/db.ts'
-import { startPostgres } from '../store/embedded.ts'
+import { postgresRuns, startPostgres } from '../store/embedded.ts'
 import { listenForEvents } from '../store/events.ts'
 import { holdHost } from '../store/host-lock.ts'
 import { fileObjects } from '../store/objects.ts'
@@ -45,6 +45,7 @@ import { servePlayer } from './replays/player.ts'
 import { makeReplays } from './replays/replays.ts'
 import { replayTokens } from './replays/tokens.ts'
 import { system } from './system/contract.ts'
+import { makeDisk } from './system/disk.ts'
 import { serveDocs } from './system/docs.ts'
 import { systemHandlers } from './system/handlers.ts'
 import { makeMetrics } from './system/metrics.ts'
@@ -61,13 +62,20 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   await using scope = new AsyncDisposableStack()
   const paths = dataPaths(config.dataDir)
   const host = secretFile(paths.hostId, newId).value
+  const driver = await makeDriver(config, paths, host, log)
+  const disk = scope.use(makeDisk({ dir: paths.root, reserveMb: config.diskReserveMb, log, relieve: () => driver.relieve() }))
+  // Where Postgres runs, another service may; this one waits for the lock of its data directory.
+  if (config.databaseUrl === undefined && !postgresRuns(paths)) {
+    await disk.makeRoomToStart()
+    disk.watch()
+  }
   const { db, address } = await openStore(config, paths, host, log, signal, scope)
+  disk.watch()
   const key = await firstKey(config, paths, db)
   const secretKey = Buffer.from(config.secretKey ?? secretFile(paths.secretKey, () => randomBytes(32).toString('hex')).value, 'hex')
   const tokens = sessionTokens(secretKey)
   const links = liveLinks(secretKey)
 
-  const driver = await makeDriver(config, paths, host, log)
   scope.use(driver.apps)
   // Sockets need the sessions' rules, which need the fleet, which tells the sockets when a session ends.
   let onEnding: (id: string, reason: EndReason) => void = () => {}
@@ -77,6 +85,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     driver,
     host,
     warmTarget: config.warmBrowsers,
+    hasRoom: () => disk.room.problem === undefined,
     log,
     onEnding: (id, reason) => onEnding(id, reason),
     endRecordings: (id) => endRecordings(id),
@@ -95,6 +104,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     tokens: replayTokens(secretKey),
     host,
     retentionDays: config.replayRetentionDays,
+    fullDisk: () => disk.room.problem,
     log,
     reach: browsers.reach,
     endpointOf: (id) => fleet.endpointOf(id),
@@ -144,7 +154,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   await Promise.all(sandboxes.map((sandbox) => sandbox[Symbol.asyncDispose]()))
   const metrics = makeMetrics()
   const authenticate = keyChecker(db)
-  const context = makeServer({ log, authenticate, origin: config.publicUrl, secretsBelow: [LIVE_PATH], onDone: metrics.request })
+  const context = makeServer({ log, authenticate, origin: config.publicUrl, secretsBelow: [LIVE_PATH], assertRoom: disk.assertRoom, onDone: metrics.request })
   const { app } = context
   mount(context, browsersContract, browserHandlers(browsers))
   mount(context, replaysContract, replayHandlers(replays))
@@ -153,7 +163,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
   const upgrades = mountUpgrades(app.server, log, { ...sockets.handlers, ...live.handlers })
-  mount(context, system, systemHandlers({ db, metrics, openSockets: upgrades.open, browsersWork: () => fleet.isWell, openapiText: openapiText() }))
+  mount(context, system, systemHandlers({ db, metrics, disk, openSockets: upgrades.open, browsersWork: () => fleet.isWell, openapiText: openapiText() }))
   serveDocs(app)
   servePlayer(app, replays)
   live.mount(app)

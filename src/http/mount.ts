@@ -22,6 +22,8 @@ export interface MountContext {
   origin: (request: FastifyRequest, caller: Caller | undefined) => string
   /** Methods by path pattern; whatever is not listed answers 405. */
   paths: Map<string, Set<string>>
+  /** Refuses what would take room on a disk that is full. @throws fault.diskFull */
+  assertRoom: () => void
 }
 
 /** Registers one route with its own way to answer; {@link mount} and forwarding both stand on this. */
@@ -46,6 +48,7 @@ export function register(
       const timer = Number.isFinite(route.deadlineMs) ? setTimeout(() => controller.abort(fault.deadline(route.deadlineMs)), route.deadlineMs) : undefined
       try {
         const caller = route.access === 'key' ? await context.authenticate(bearer(request), controller.signal) : undefined
+        if (route.needsRoom) context.assertRoom()
         checkText({ ...(request.params as object), ...(request.query as object) })
         return await answer(request, reply, controller.signal, caller)
       } catch (error) {

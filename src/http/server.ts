@@ -15,6 +15,8 @@ export interface ServerSettings {
   origin?: string
   /** Paths below these bear a secret as their next part; logs do not get it. */
   secretsBelow?: readonly string[]
+  /** Refuses what would take room on a disk that is full; nothing is refused without it. */
+  assertRoom?: MountContext['assertRoom']
   /** Told of every finished request. */
   onDone?: (done: { id: string; method: string; status: number; ms: number }) => void
 }
@@ -82,6 +84,7 @@ export function makeServer(settings: ServerSettings): MountContext {
     // An app's code reaches us on the loopback of its sandbox, whatever the world calls us.
     origin: (request, caller) => (caller?.deploymentId === undefined && settings.origin ? settings.origin : originOf(request)),
     paths: new Map(),
+    assertRoom: settings.assertRoom ?? (() => {}),
   }
   return context
 }

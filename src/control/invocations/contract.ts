@@ -83,6 +83,7 @@ export const invocations = {
     body: CreateInvocation,
     maxBodyBytes: MAX_BODY_BYTES,
     reply: bytes('application/json; charset=utf-8'),
+    needsRoom: true,
     faults: ['not_found', 'too_many_requests', 'unavailable'],
     deadlineMs: SYNC_DEADLINE_MS,
   }),

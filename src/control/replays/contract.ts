@@ -49,6 +49,7 @@ export const replays = {
     path: '/browsers/{id}/replays',
     id: 'startReplay',
     group,
+    needsRoom: true,
     summary: 'Begin to record a browser session',
     params: ofBrowser,
     body: StartReplay,

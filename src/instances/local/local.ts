@@ -10,7 +10,7 @@ import type { Driver, InstanceSpec } from '../driver.ts'
 import { agentCache } from './agent-cache.ts'
 import { localApps } from './apps.ts'
 import { writeGuestEtc } from './guest-etc.ts'
-import { listSandboxes, startSandbox, type Place, type SandboxKind } from './instance.ts'
+import { listSandboxes, startSandbox, unlisted, type Place, type SandboxKind } from './instance.ts'
 import { findLimits } from './limits.ts'
 import { planNetwork } from './network.ts'
 import { AGENT_ENTRY, sandboxCommand } from './sandbox.ts'
@@ -38,15 +38,16 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
       throw error
     }))
 
+  const apps: SandboxKind = { ...browsers, root: paths.appSandboxes, limits: findLimits(`${scope}-apps`) }
   return {
-    apps: localApps(config, paths, { ...browsers, root: paths.appSandboxes, limits: findLimits(`${scope}-apps`) }, compiled),
+    apps: localApps(config, paths, apps, compiled),
     start(spec, signal) {
       const limited = { memoryBytes: config.instanceMemoryMb * MIB, pids: config.instancePids, cpuPercent: config.instanceCpuPercent }
       const prepare = async (place: Place) => command(config, spec, place, await compiled())
       return startSandbox(browsers, { id: spec.id, limits: limited, disk: diskQuota(config.instanceDiskMb), prepare }, signal)
     },
     list: () => listSandboxes(browsers),
-    relieve: () => usage.endLargest(),
+    relieve: () => usage.endLargest([browsers, apps].flatMap(unlisted)),
   }
 }
 
