@@ -1,5 +1,10 @@
 // Room on the disk of the data directory: how much is left, whether that is enough, and a reserve for the database.
-import { statfsSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { renameSync, rmSync, statfsSync, statSync } from 'node:fs'
+import { appendFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
 
 const MIB = 1024 * 1024
 /** Kept free as well, on file systems that count them. */
@@ -28,4 +33,35 @@ export function roomOn(dir: string, reserveMb: number): Room {
     ? `the disk of the data directory is full: ${left} are left, and COB_DISK_RESERVE_MB keeps ${reserveMb} MiB and ${Math.floor(reservedInodes)} files free; delete sessions, deployments or replays, or make room otherwise`
     : undefined
   return { freeBytes, freeInodes, problem, isCritical: isBelow(0.5) }
+}
+
+/** How much the ballast takes, in bytes: a quarter of the reserve, and no more than a database needs to start and to clean up. */
+const ballastBytes = (reserveMb: number): number => Math.min(MAX_BALLAST, (reserveMb * MIB) / 4)
+const MAX_BALLAST = 64 * MIB
+const TAKE_MS = 60_000
+
+const ballastOf = (dir: string): string => join(dir, 'ballast')
+
+/** Lays by some room that nobody else can use, unless that has been done. */
+export async function takeBallast(dir: string, reserveMb: number, signal: AbortSignal): Promise<void> {
+  const bytes = ballastBytes(reserveMb)
+  const size = statSync(ballastOf(dir), { throwIfNoEntry: false })?.size ?? 0
+  if (size === bytes || roomOn(dir, reserveMb).freeBytes < reserveMb * MIB + bytes) return
+  const fresh = `${ballastOf(dir)}.new`
+  rmSync(fresh, { force: true })
+  try {
+    await promisify(execFile)('fallocate', ['--length', String(bytes), fresh], { timeout: TAKE_MS, signal })
+  } catch {
+    signal.throwIfAborted()
+    // Some file systems cannot; there its bytes are written. Random, because others would press zeros into nothing.
+    rmSync(fresh, { force: true })
+    for (let at = 0; at < bytes; at += MIB) await appendFile(fresh, randomBytes(Math.min(MIB, bytes - at)), { mode: 0o600 })
+  }
+  renameSync(fresh, ballastOf(dir))
+}
+
+/** Gives that room to who needs it most. */
+export function releaseBallast(dir: string): void {
+  rmSync(ballastOf(dir), { force: true })
+  rmSync(`${ballastOf(dir)}.new`, { force: true })
 }

@@ -18,7 +18,7 @@ import { mountUpgrades } from '../http/upgrade.ts'
 import { letGo, type Driver } from '../instances/driver.ts'
 import { checkDatabaseUrl } from '../store/database-url.ts'
 import { openDb, type Db, type DbAddress } from '../store/db.ts'
-import { startPostgres } from '../store/embedded.ts'
+import { postgresRuns, startPostgres } from '../store/embedded.ts'
 import { listenForEvents } from '../store/events.ts'
 import { holdHost } from '../store/host-lock.ts'
 import { fileObjects } from '../store/objects.ts'
@@ -51,6 +51,7 @@ import { servePlayer } from './replays/player.ts'
 import { makeReplays } from './replays/replays.ts'
 import { replayTokens } from './replays/tokens.ts'
 import { system } from './system/contract.ts'
+import { makeDisk } from './system/disk.ts'
 import { serveDocs } from './system/docs.ts'
 import { systemHandlers } from './system/handlers.ts'
 import { serveHome } from './system/home.ts'
@@ -69,15 +70,21 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   await checkPort(config)
   const paths = dataPaths(config.dataDir)
   const host = secretFile(paths.hostId, newId).value
+  const driver = scope.use(await drive(config, paths, host, log))
+  const disk = scope.use(makeDisk({ dir: paths.root, reserveMb: config.diskReserveMb, log, relieve: () => driver.relieve() }))
+  // Where Postgres runs, another service may; this one waits for the lock of its data directory.
+  if (config.databaseUrl === undefined && !postgresRuns(paths)) {
+    await disk.makeRoomToStart()
+    disk.watch()
+  }
   const { db, address } = await openStore(config, paths, host, log, signal, scope)
+  disk.watch()
   const key = await firstKey(config, paths, db)
   const secretKey = Buffer.from(config.secretKey ?? secretFile(paths.secretKey, () => randomBytes(32).toString('hex')).value, 'hex')
   const tokens = sessionTokens(secretKey)
   const links = liveLinks(secretKey)
-
   signal.throwIfAborted()
-  const driver = await drive(config, paths, host, log)
-  scope.use(driver)
+
   // Sockets need the sessions' rules, which need the fleet, which tells the sockets when a session ends.
   let onEnding: (id: string, reason: EndReason) => void = () => {}
   let endRecordings: (id: string) => Promise<void> | undefined = () => undefined
@@ -86,6 +93,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     driver,
     host,
     warmTarget: config.warmBrowsers,
+    hasRoom: () => disk.room.problem === undefined,
     log,
     onEnding: (id, reason) => onEnding(id, reason),
     endRecordings: (id) => endRecordings(id),
@@ -115,6 +123,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     tokens: replayTokens(secretKey),
     host,
     retentionDays: config.replayRetentionDays,
+    fullDisk: () => disk.room.problem,
     log,
     reach: browsers.reach,
     endpointOf: (id) => fleet.endpointOf(id),
@@ -170,6 +179,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     origin: config.publicUrl,
     secretsBelow: [LIVE_PATH],
     anonymous: anonymousLimits(config),
+    assertRoom: disk.assertRoom,
     onDone: metrics.request,
   })
   const { app } = context
@@ -183,7 +193,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
   const upgrades = mountUpgrades(app.server, log, { ...sockets.handlers, ...live.handlers }, context.known)
-  mount(context, system, systemHandlers({ db, metrics, openSockets: upgrades.open, browsersWork: () => fleet.isWell, openapiText: openapiText() }))
+  mount(context, system, systemHandlers({ db, metrics, disk, openSockets: upgrades.open, browsersWork: () => fleet.isWell, openapiText: openapiText() }))
   serveHome(context)
   serveDocs(app)
   servePlayer(app, replays)

@@ -97,6 +97,13 @@ export const fault = {
   /** What was asked for on a caller's behalf did not answer, or not in a way that can be passed on. It may have been done all the same. */
   badGateway: (message: string): Fault => new Fault('bad_gateway', message, { headers: NO_RETRY }),
   unavailable: (message: string, cause?: unknown): Fault => new Fault('unavailable', message, { headers: NO_RETRY, cause }),
+  /** There is too little room on the disk to begin anything new. */
+  diskFull: (message: string): Fault =>
+    new Fault('unavailable', message, {
+      headers: { ...NO_RETRY, 'retry-after': '30' },
+      details: [{ code: 'disk_full', message }],
+      inner: { code: 'disk_full', message },
+    }),
   deadline: (ms: number): Fault => new Fault('deadline_exceeded', `not done within ${ms} ms`, { headers: NO_RETRY }),
   clientClosed: (): Fault => new Fault('client_closed_request', 'the caller went away'),
   internal: (cause: unknown): Fault =>

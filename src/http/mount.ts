@@ -25,6 +25,8 @@ export interface MountContext {
   known: (socket: object) => void
   /** Methods by path pattern; whatever is not listed answers 405. */
   paths: Map<string, Set<string>>
+  /** Refuses what would take room on a disk that is full. @throws fault.diskFull */
+  assertRoom: () => void
 }
 
 /** Registers one route with its own way to answer; {@link mount} and forwarding both stand on this. */
@@ -50,6 +52,7 @@ export function register(
       try {
         const caller = route.access === 'public' ? undefined : await context.authenticate(request, route.access, controller.signal)
         if (route.access !== 'public') context.known(request.raw.socket)
+        if (route.needsRoom) context.assertRoom()
         checkText({ ...(request.params as object), ...(request.query as object) })
         return await answer(request, reply, controller.signal, caller)
       } catch (error) {

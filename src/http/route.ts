@@ -52,6 +52,8 @@ export interface Route<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.
    * their `authorization` unless it holds the key that opens this service; and most of that site's headers come back.
    */
   relays: boolean
+  /** It makes something that takes room on the disk: refused with 503 while there is too little of that. */
+  needsRoom: boolean
   /** Longest time until the answer has been sent, its whole body included; before it has begun the caller gets 504. Infinity for streams. */
   deadlineMs: number
   /** Codes a caller may meet besides the general ones. */
@@ -79,6 +81,7 @@ interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodTyp
   reply: R
   revalidates?: boolean
   relays?: boolean
+  needsRoom?: boolean
   deadlineMs?: number
   faults?: Route['faults']
 }
@@ -94,6 +97,7 @@ export function route<R extends Reply, P extends z.ZodType = typeof NO_FIELDS, Q
     maxBodyBytes: DEFAULT_MAX_BODY,
     revalidates: false,
     relays: false,
+    needsRoom: false,
     deadlineMs: DEFAULT_DEADLINE_MS,
     faults: [],
     ...spec,

@@ -18,6 +18,8 @@ export interface ServerSettings {
   secretsBelow?: readonly string[]
   /** Bounds for connections without a credential; none for servers that only we reach. */
   anonymous?: AnonymousLimits
+  /** Refuses what would take room on a disk that is full; nothing is refused without it. */
+  assertRoom?: MountContext['assertRoom']
   /** Told of every finished request. */
   onDone?: (done: { id: string; method: string; status: number; ms: number }) => void
 }
@@ -88,6 +90,7 @@ export function makeServer(settings: ServerSettings): MountContext {
     origin: (request, caller) => (caller?.deploymentId === undefined && settings.origin ? settings.origin : originOf(request)),
     known: settings.anonymous ? limitAnonymous(app.server, settings.anonymous).known : () => {},
     paths: new Map(),
+    assertRoom: settings.assertRoom ?? (() => {}),
   }
   return context
 }

@@ -49,6 +49,9 @@ export async function startPostgres(paths: DataPaths, log: Log, signal: AbortSig
   }
 }
 
+/** Whether a Postgres of this data directory runs, whoever started it. */
+export const postgresRuns = (paths: DataPaths): boolean => runningServer(paths) !== undefined
+
 interface Address {
   host: string
   user: string

@@ -130,6 +130,7 @@ export const filesystem = {
     path: '/fs/upload',
     id: 'uploadFiles',
     group,
+    needsRoom: true,
     summary: 'Write several files, all or none',
     body: formParts.meta(FILES_FORM),
     bodyKind: 'form',
@@ -143,6 +144,7 @@ export const filesystem = {
     path: '/fs/upload_zip',
     id: 'uploadZip',
     group,
+    needsRoom: true,
     summary: 'Unpack a zip into a directory, all of it or nothing',
     body: formParts.meta(ZIP_FORM),
     bodyKind: 'form',
@@ -156,6 +158,7 @@ export const filesystem = {
     path: '/fs/write_file',
     id: 'writeFile',
     group,
+    needsRoom: true,
     summary: 'Write a file at once; missing directories above it are made',
     // Without a mode an existing file keeps its own, and a new one gets 644.
     query: z.strictObject({ path: Path, mode: Mode.optional() }),

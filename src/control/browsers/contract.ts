@@ -159,6 +159,7 @@ export const browsers = {
     bodyOptional: true,
     maxBodyBytes: MAX_POLICY_BYTES + 1024 * 1024,
     reply: json(Browser),
+    needsRoom: true,
     faults: ['conflict', 'too_many_requests', 'unavailable'],
     deadlineMs: 120_000,
   }),

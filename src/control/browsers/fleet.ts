@@ -18,6 +18,9 @@ const REFILL_AFTER_MS = 250
 const RETRY_FIRST_MS = 1_000
 const RETRY_LAST_MS = 30_000
 
+/** On a full disk no browser is started in reserve; whether it still is full is looked at this often. */
+const NO_ROOM_MS = 2_000
+
 /** Why a session ended; also told to clients whose sockets are closed by it. */
 export type EndReason = 'deleted' | 'timeout' | 'crashed' | 'abandoned' | 'shutdown' | 'lost' | 'disk_limit' | 'memory_limit'
 
@@ -36,6 +39,8 @@ interface FleetSettings {
   driver: Driver
   host: string
   warmTarget: number
+  /** Whether the disk has room for another browser in reserve. */
+  hasRoom?: () => boolean
   log: Log
   /** Told before an instance is killed, so that its clients can be told why. */
   onEnding: (id: string, reason: EndReason) => void
@@ -204,6 +209,10 @@ export class Fleet {
       try {
         const warm = await db.selectFrom('browsers').select('id').where('host', '=', host).where('state', '=', 'warm').execute()
         if (warm.length >= warmTarget) return
+        if (this.#settings.hasRoom?.() === false) {
+          await sleep(NO_ROOM_MS, signal).catch(() => {})
+          continue
+        }
         const id = newId()
         await insertStarting(db, id, host, WARM_KIND)
         const instance = await this.#boot(id, { id, viewport: WARM_VIEWPORT, maxScreen: USUAL_MAX_SCREEN }, signal)

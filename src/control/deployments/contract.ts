@@ -74,6 +74,7 @@ export const deployments = {
     path: '/deployments',
     id: 'createDeployment',
     group,
+    needsRoom: true,
     summary: 'Deploy code: it is built, and its apps can then be invoked',
     body: formParts.meta(FORM),
     bodyKind: 'form',
@@ -81,6 +82,7 @@ export const deployments = {
     // It is there and can be followed; that its build has yet to come is its status.
     reply: json(Deployment, 201),
     deadlineMs: UPLOAD_MS,
+    faults: ['unavailable'],
   }),
   listDeployments: route({
     method: 'GET',

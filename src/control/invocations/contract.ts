@@ -82,6 +82,7 @@ export const invocations = {
     body: CreateInvocation,
     maxBodyBytes: MAX_BODY_BYTES,
     reply: bytes('application/json; charset=utf-8', { schema: Started, others: { 202: { description: 'It is async, and has begun.', hasBody: true } } }),
+    needsRoom: true,
     faults: ['not_found', 'too_many_requests', 'unavailable'],
     deadlineMs: SYNC_DEADLINE_MS,
   }),

@@ -50,6 +50,7 @@ export const replays = {
     path: '/browsers/{id}/replays',
     id: 'startReplay',
     group,
+    needsRoom: true,
     summary: 'Begin to record a browser session',
     access: 'session',
     params: ofBrowser,

@@ -33,6 +33,8 @@ interface ReplaysSettings {
   tokens: ReplayTokens
   host: string
   retentionDays: number
+  /** Why no recording may grow, if so. */
+  fullDisk?: () => string | undefined
   log: Log
   /** The agent of a running session, held in use until released. @throws 404 */
   reach(idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
@@ -56,12 +58,12 @@ export interface Replays extends AsyncDisposable {
   sweep(): Promise<void>
 }
 
-export function makeReplays({ db, objects, tokens, host, retentionDays, log, reach, endpointOf }: ReplaysSettings): Replays {
+export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk, log, reach, endpointOf }: ReplaysSettings): Replays {
   const uploads = new Map<string, Upload>()
   const stop = new AbortController()
 
   const upload = (row: ReplayRow, endpoint: Endpoint | undefined) => {
-    const made = new Upload({ db, objects, log, row, endpoint })
+    const made = new Upload({ db, objects, log, row, endpoint, fullDisk })
     uploads.set(row.id, made)
     void made.done.then(() => uploads.delete(row.id))
   }

@@ -36,6 +36,8 @@ interface UploadSettings {
   row: ReplayRow
   /** Undefined when the session is gone and there is nothing to bring. */
   endpoint: Endpoint | undefined
+  /** Why no recording may grow, if so. */
+  fullDisk?: (() => string | undefined) | undefined
 }
 
 export class Upload {
@@ -219,6 +221,8 @@ export class Upload {
   async #store(chunk: Buffer): Promise<void> {
     const { objects, row } = this.#settings
     if (this.#length + chunk.length > MAX_BYTES) throw new StoreFailure(new Error(`a recording has more than ${MAX_BYTES} bytes`))
+    const problem = this.#settings.fullDisk?.()
+    if (problem !== undefined) throw new StoreFailure(new Error(problem))
     try {
       await objects.append(row.object, this.#length, chunk)
     } catch (error) {

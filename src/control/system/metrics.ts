@@ -1,11 +1,12 @@
 // Figures for Prometheus.
+import type { Room } from '../../base/disk.ts'
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 
 export interface Metrics {
   /** One finished HTTP request. */
   request(done: { id: string; method: string; status: number; ms: number }): void
   /** The figures as text; `browsers` by state. */
-  render(browsers: Record<string, number>, sockets: number): Promise<string>
+  render(browsers: Record<string, number>, sockets: number, room: Room): Promise<string>
 }
 
 export function makeMetrics(): Metrics {
@@ -21,15 +22,21 @@ export function makeMetrics(): Metrics {
   const failures = new Counter({ name: 'cob_http_failures_total', help: 'Answers of 500 and above', labelNames: ['route'], registers })
   const browsers = new Gauge({ name: 'cob_browsers', help: 'Browsers by state', labelNames: ['state'], registers })
   const sockets = new Gauge({ name: 'cob_websockets', help: 'Open WebSockets', registers })
+  const diskFree = new Gauge({ name: 'cob_disk_free_bytes', help: 'Room on the disk of the data directory', registers })
+  const diskFiles = new Gauge({ name: 'cob_disk_free_files', help: 'Files that may still be made on the disk of the data directory', registers })
+  const diskFull = new Gauge({ name: 'cob_disk_full', help: '1 while nothing new is begun because the disk is full', registers })
   return {
     request({ id, status, ms }) {
       duration.observe({ route: id, status: `${Math.floor(status / 100)}xx` }, ms / 1000)
       if (status >= 500) failures.inc({ route: id })
     },
-    render(byState, open) {
+    render(byState, open, { freeBytes, freeInodes, problem }) {
       browsers.reset()
       for (const [state, count] of Object.entries(byState)) browsers.set({ state }, count)
       sockets.set(open)
+      diskFree.set(freeBytes)
+      if (freeInodes !== undefined) diskFiles.set(freeInodes)
+      diskFull.set(problem === undefined ? 0 : 1)
       return registers[0]!.metrics()
     },
   }

@@ -23,7 +23,7 @@ test('/status says without a key how every part is', async () => {
   expect(response.status).toBe(200)
   expect(await response.json()).toEqual({
     status: 'operational',
-    groups: [{ name: 'cob', status: 'operational', components: ['api', 'database', 'browsers'].map((name) => ({ name, status: 'operational' })) }],
+    groups: [{ name: 'cob', status: 'operational', components: ['api', 'database', 'browsers', 'disk'].map((name) => ({ name, status: 'operational' })) }],
   })
 })
 

@@ -12,7 +12,7 @@ import type { Exit, Instance } from '../driver.ts'
 import { watchAgent, type Lifeline } from '../lifeline.ts'
 import type { InstanceLimits, Limits } from './limits.ts'
 import type { Bounds } from './sandbox.ts'
-import { keeperOf, makeDisk, makeMemoryFolders, storageLines, type Quota, type Storage } from './storage.ts'
+import { emptyDisk, keeperOf, makeDisk, makeMemoryFolders, storageLines, type Quota, type Storage } from './storage.ts'
 import type { Trash } from './trash.ts'
 import type { Counted, Usage } from './usage.ts'
 
@@ -38,7 +38,7 @@ interface Remembered {
   /** Whether its browser has been up; one that a killed service was still starting is of no use to the next. */
   isReady: boolean
   /** What it may use, for who counts it. */
-  counted?: Counted
+  counted?: Counted | undefined
 }
 
 /** A kind of sandboxes: where their directories lie, and how they are limited. */
@@ -124,6 +124,15 @@ export async function listSandboxes(kind: SandboxKind): Promise<Instance[]> {
     return undefined
   })
   return (await Promise.all(found)).filter((instance) => instance !== undefined)
+}
+
+/** Sandboxes of a kind that a former service has left and that nobody has asked for yet. */
+export function unlisted(kind: SandboxKind): { sandbox: LocalInstance; counted: Counted }[] {
+  return readdirSync(kind.root).flatMap((id) => {
+    const remembered = recall(join(kind.root, id))
+    if (kind.usage.has(id) || remembered?.counted === undefined) return []
+    return [{ sandbox: new LocalInstance(kind, id, { ...remembered, counted: undefined }), counted: remembered.counted }]
+  })
 }
 
 /** Starts the sandbox with the agent's listening socket as its standard input. */
@@ -219,11 +228,16 @@ export class LocalInstance implements Instance {
     renameSync(`${file}.new`, file)
   }
 
-  /** Ends what runs in it, at once and whoever owns it: it uses more than it may. What is left is its owner's to remove. */
+  /**
+   * Ends what runs in it, at once and whoever owns it: it uses more than it may. With the limit `disk` its files are removed, too, for
+   * its owner may wait for a database that waits for room. What is left is its owner's to remove.
+   */
   async stopFor(exit: Exit): Promise<void> {
     this.#log.error({ reason: exit.reason }, 'a sandbox is ended')
     this.#exit.resolve(exit)
     await killAll(this.live())
+    await this.#keeperGone()
+    if (exit.limit === 'disk') await emptyDisk(this.dir, this.#kind.trash)
   }
 
   /** Ends it. @throws when that does not work now; it is then tried again until it does, also without another call */

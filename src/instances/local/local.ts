@@ -11,7 +11,7 @@ import type { Driver, InstanceSpec } from '../driver.ts'
 import { agentCache } from './agent-cache.ts'
 import { localApps } from './apps.ts'
 import { writeGuestEtc } from './guest-etc.ts'
-import { listSandboxes, startSandbox, type Place, type SandboxKind } from './instance.ts'
+import { listSandboxes, startSandbox, unlisted, type Place, type SandboxKind } from './instance.ts'
 import { findLimits } from './limits.ts'
 import { planNetwork } from './network.ts'
 import { linksTo, makePlaces, type LocalLinks } from './places.ts'
@@ -40,7 +40,8 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
       return it
     }))
   const browsers: SandboxKind = { root: paths.instances, limits, storage, usage, trash, log, signal: stop.signal }
-  const apps = localApps(config, paths, { ...browsers, root: paths.appSandboxes, limits: findLimits(`${scope}-apps`) }, () => compiled())
+  const runs: SandboxKind = { ...browsers, root: paths.appSandboxes, limits: findLimits(`${scope}-apps`) }
+  const apps = localApps(config, paths, runs, () => compiled())
 
   const links = linksTo()
 
@@ -59,7 +60,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
       return startSandbox(browsers, { id: spec.id, limits: limited, disk: diskQuota(config.instanceDiskMb), prepare }, signal)
     },
     list: () => listSandboxes(browsers),
-    relieve: () => usage.endLargest(),
+    relieve: () => usage.endLargest([browsers, runs].flatMap(unlisted)),
     async [Symbol.asyncDispose]() {
       // First of all, so that nothing waits for code that is being compiled.
       stop.abort(new Error('the service stops'))

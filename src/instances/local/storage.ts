@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { nameProcess, type ProcessName } from '../../base/processes.ts'
 import { isRoot } from '../../base/user.ts'
+import type { Trash } from './trash.ts'
 
 /** How much may be written. */
 export interface Quota {
@@ -76,6 +77,12 @@ export function makeDisk(dir: string, quota: Quota, image: boolean): void {
   // A hole as large as the quota: it takes the space that is written, and gives back what is deleted (`discard`).
   writeFileSync(imageOf(dir), '', { mode: 0o600 })
   truncateSync(imageOf(dir), quota.bytes)
+}
+
+/** Removes what is on the disk of a sandbox whose processes have ended; resolves when its room is free. */
+export async function emptyDisk(dir: string, trash: Trash): Promise<void> {
+  if (existsSync(imageOf(dir))) truncateSync(imageOf(dir), 0)
+  else await trash.remove(diskOf(dir))
 }
 
 // No journal, because an image is never used again after its session. Mounted in the sandbox's own mount namespace only, it

@@ -54,11 +54,15 @@ export class Trash implements AsyncDisposable {
       const { code } = error as NodeJS.ErrnoException
       if (code === 'ENOENT' && !existsSync(path)) return
       if (code !== 'EXDEV') throw error
-      const complaint = await this.#remove([path])
-      if (existsSync(path)) throw new Error(`${path} could not be removed: ${complaint}`, { cause: error })
-      return
+      return this.remove(path)
     }
     this.empty()
+  }
+
+  /** Removes a tree in its place; resolves when it is gone, for a caller that needs its room. @throws when it could not be removed */
+  async remove(path: string): Promise<void> {
+    const complaint = await this.#remove([path])
+    if (existsSync(path)) throw new Error(`${path} could not be removed: ${complaint}`)
   }
 
   /** Begins to remove what is there, and goes on until nothing is. */

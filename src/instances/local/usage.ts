@@ -65,9 +65,16 @@ export class Usage {
     if (memoryBytes !== undefined) void this.#watch(sandbox, ended.signal, () => tooMuchMemory(sandbox, memoryBytes))
   }
 
-  /** Ends the sandbox that holds most of the disk; undefined when none holds much. */
-  async endLargest(): Promise<string | undefined> {
-    const sizes = await Promise.all([...this.#counted.values()].map(async ({ sandbox, counted }) => ({ sandbox, bytes: await held(sandbox, counted) })))
+  /** Whether a sandbox is counted. */
+  has(id: string): boolean {
+    return this.#counted.has(id)
+  }
+
+  /** Ends the sandbox that holds most of the disk, of those that are counted and `others`; undefined when none holds much. */
+  async endLargest(others: readonly { sandbox: Sandbox; counted: Counted }[] = []): Promise<string | undefined> {
+    const sizes = await Promise.all(
+      [...this.#counted.values(), ...others].map(async ({ sandbox, counted }) => ({ sandbox, bytes: await held(sandbox, counted) })),
+    )
     const largest = sizes.toSorted((a, b) => b.bytes - a.bytes)[0]
     if (largest === undefined || largest.bytes < HOG_BYTES) return undefined
     const reason = `the disk of the machine is full, and it held the most of it (${Math.round(largest.bytes / MIB)} MiB)`

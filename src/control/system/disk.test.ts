@@ -1,0 +1,80 @@
+// What a disk without room means for callers, and when something is ended. The disk is this machine's; its reserve is larger than it.
+import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
+import { releaseBallast, roomOn, takeBallast } from '../../base/disk.ts'
+import { silentLog } from '../../base/log.ts'
+import { until } from '../../base/wait.ts'
+import { makeDisk } from './disk.ts'
+
+const FULL_MB = 16_777_216
+const LOOK_MS = 10_000
+
+describe('while the disk has less room than its reserve', () => {
+  let cloud: FastCloud
+  beforeAll(async () => {
+    cloud = await startFastCloud({ COB_DISK_RESERVE_MB: String(FULL_MB) })
+  })
+  afterAll(() => cloud[Symbol.asyncDispose]())
+
+  test.each(['/browsers', '/invocations', '/deployments', '/browsers/x/replays', '/browsers/x/fs/upload', '/browsers/x/fs/upload_zip'])(
+    'POST %s is refused with 503, the reason, and when to come again',
+    async (path) => {
+      const response = await cloud.send('POST', path, {})
+      const { code, message, inner_error } = (await response.json()) as { code: string; message: string; inner_error: { code: string } }
+      expect([response.status, code, inner_error.code, response.headers.get('retry-after')]).toEqual([503, 'unavailable', 'disk_full', '30'])
+      expect(message).toMatch(/the disk of the data directory is full: \d+ MiB.* are left, and COB_DISK_RESERVE_MB keeps 16777216 MiB/)
+    },
+  )
+
+  test('so is a file that is written into a session', async () => {
+    expect((await cloud.fetch('/browsers/x/fs/write_file?path=/tmp/x', { method: 'PUT', body: 'x' })).status).toBe(503)
+  })
+
+  test('what takes no room is answered as ever', async () => {
+    expect([(await cloud.fetch('/browsers')).status, (await cloud.fetch('/health')).status]).toEqual([200, 200])
+  })
+
+  test('/status and /metrics say so', async () => {
+    const { status, groups } = (await (await cloud.fetch('/status')).json()) as { status: string; groups: { components: object[] }[] }
+    expect([status, groups[0]!.components]).toEqual(['partial_outage', expect.arrayContaining([{ name: 'disk', status: 'partial_outage' }])])
+    const figures = await (await cloud.fetch('/metrics')).text()
+    expect(figures).toMatch(/^cob_disk_full 1$/m)
+    expect(figures).toMatch(/^cob_disk_free_bytes \d+$/m)
+  })
+})
+
+test('what holds most of the disk is ended while there is less than half of the reserve, and only then', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'cob-disk-'))
+  try {
+    const freeMb = Math.floor(roomOn(dir, 0).freeBytes / 1024 / 1024)
+    for (const [reserveMb, isEnded] of [
+      [Math.floor(freeMb * 1.5), false],
+      [freeMb * 3, true],
+    ] as const) {
+      let ended = 0
+      await using disk = makeDisk({ dir, reserveMb, log: silentLog, relieve: async () => `x${++ended}` })
+      disk.watch()
+      if (isEnded) await until('something to be ended, and then more', LOOK_MS, () => ended > 1)
+      else await new Promise((resolve) => setTimeout(resolve, 300))
+      expect([ended > 0, disk.room.problem !== undefined]).toEqual([isEnded, true])
+    }
+  } finally {
+    rmSync(dir, { recursive: true, force: true })
+  }
+})
+
+test('the reserve of the database takes its room for real, and gives it back', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'cob-disk-'))
+  try {
+    await takeBallast(dir, 16, new AbortController().signal)
+    const { size, blocks } = statSync(join(dir, 'ballast'))
+    expect([size, blocks * 512 >= size]).toEqual([4 * 1024 * 1024, true])
+    releaseBallast(dir)
+    expect(existsSync(join(dir, 'ballast'))).toBe(false)
+  } finally {
+    rmSync(dir, { recursive: true, force: true })
+  }
+})

@@ -1,0 +1,91 @@
+// Looks after the disk of the data directory: says when there is too little room to begin anything new, has the largest hog ended when
+// it is nearly full, and keeps a reserve for the database in a file of its own.
+import type { Log } from '../../base/log.ts'
+import { releaseBallast, roomOn, takeBallast, type Room } from '../../base/disk.ts'
+import { sleep } from '../../base/wait.ts'
+import { fault } from '../../http/fault.ts'
+
+/** The longest and the shortest time between two looks. A look is one system call. */
+const LOOK_MS = 1_000
+const LOOK_OFTEN_MS = 50
+/** As fast as a disk may fill, in bytes a millisecond: what is left must last until the next look. */
+const FILL_RATE = 2 * 1024 * 1024
+/** What a Postgres that starts writes at most: some files, and a part of its log. */
+const START_BYTES = 48 * 1024 * 1024
+/** Sessions ended for one start, at most. */
+const MAX_ENDED = 1_000
+
+interface DiskSettings {
+  dir: string
+  reserveMb: number
+  log: Log
+  /** Ends what holds most of the disk, at once; undefined when nothing holds much. */
+  relieve: () => Promise<string | undefined>
+}
+
+export interface Disk extends AsyncDisposable {
+  readonly room: Room
+  /** @throws fault.diskFull when there is too little room to begin anything new */
+  assertRoom(): void
+  /** Makes room for the database to start. Only for a service that has its data directory to itself. */
+  makeRoomToStart(): Promise<void>
+  /** Begins to look after it. */
+  watch(): void
+}
+
+export function makeDisk({ dir, reserveMb, log, relieve }: DiskSettings): Disk {
+  const stop = new AbortController()
+  let room = roomOn(dir, reserveMb)
+  let told: string | undefined
+  let running: Promise<void> | undefined
+
+  async function endLargest(): Promise<boolean> {
+    const id = await relieve()
+    if (id !== undefined) log.error({ ended: id, ...figures(roomOn(dir, reserveMb)) }, 'the disk was nearly full; what held most of it has been ended')
+    return id !== undefined
+  }
+
+  async function look(): Promise<void> {
+    room = roomOn(dir, reserveMb)
+    if (room.problem !== undefined && told === undefined) log.error(figures(room), room.problem)
+    if (room.problem === undefined && told !== undefined) log.info(figures(room), 'there is room on the disk again')
+    told = room.problem
+    if (room.isCritical) await endLargest()
+    if (room.freeBytes < START_BYTES && reserveMb > 0) releaseBallast(dir)
+    else if (room.problem === undefined) await takeBallast(dir, reserveMb, stop.signal)
+  }
+
+  async function run(): Promise<void> {
+    while (!stop.signal.aborted) {
+      await look().catch((err: unknown) => log.error({ err }, 'the disk cannot be looked after'))
+      const lasts = (room.freeBytes - (reserveMb * 1024 * 1024) / 2) / FILL_RATE
+      await sleep(Math.max(LOOK_OFTEN_MS, Math.min(LOOK_MS, lasts)), stop.signal).catch(() => {})
+    }
+  }
+
+  return {
+    get room() {
+      return room
+    },
+    assertRoom() {
+      // As it is now: what has been freed may be used at once.
+      if (room.problem !== undefined) room = roomOn(dir, reserveMb)
+      if (room.problem !== undefined) throw fault.diskFull(room.problem)
+    },
+    async makeRoomToStart() {
+      if (roomOn(dir, reserveMb).freeBytes >= START_BYTES) return
+      log.error(figures(room), 'the disk is full; room is made for the database to start')
+      for (let ended = 0; ended < MAX_ENDED && roomOn(dir, reserveMb).freeBytes < START_BYTES; ended++) if (!(await endLargest())) break
+      releaseBallast(dir)
+    },
+    watch() {
+      running ??= run()
+    },
+    async [Symbol.asyncDispose]() {
+      stop.abort(new Error('the service stops'))
+      await running
+    },
+  }
+}
+
+const figures = ({ freeBytes, freeInodes }: Room) => ({ freeBytes, freeInodes })

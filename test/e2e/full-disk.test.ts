@@ -1,0 +1,97 @@
+// A disk that fills, on a small file system of the test's own: what is refused, who is ended, and that the service starts on it.
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { roomOn } from '../../src/base/disk.ts'
+import { isRoot } from '../../src/base/user.ts'
+import { until } from '../../src/base/wait.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+
+const DISK_MB = 800
+const RESERVE_MB = 200
+const ENDED_MS = 60_000
+
+// Only root can mount a file system; what is refused on a full disk is shown without one in src/control/system/disk.test.ts.
+describe.skipIf(!isRoot())('a disk that fills', () => {
+  const outer = process.env.TMPDIR
+  let root: string
+  let cloud: Cloud
+  beforeAll(async () => {
+    root = mkdtempSync(join(tmpdir(), 'cob-small-'))
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_MB}m`, 'cob', root])
+    process.env.TMPDIR = root
+    cloud = await startCloud({ COB_DISK_RESERVE_MB: String(RESERVE_MB), COB_INSTANCE_DISK_MB: '4096', COB_WARM_BROWSERS: '0' })
+  })
+  afterAll(async () => {
+    try {
+      await cloud?.[Symbol.asyncDispose]()
+    } finally {
+      if (outer === undefined) delete process.env.TMPDIR
+      else process.env.TMPDIR = outer
+      execFileSync('umount', ['--lazy', root])
+      rmSync(root, { recursive: true, force: true })
+    }
+  })
+
+  const filler = () => join(root, 'filler')
+  const fill = () => {
+    try {
+      execFileSync('dd', ['if=/dev/zero', `of=${filler()}`, 'bs=1M', `count=${DISK_MB}`], { stdio: 'ignore' })
+    } catch {} // until no space is left
+  }
+  const create = async () => (await cloud.client.browsers.create({})).session_id
+  const sh = async (id: string, line: string): Promise<string> => {
+    const { stdout_b64 } = await cloud.client.browsers.process.exec(id, { command: 'bash', args: ['-c', line], timeout_sec: 60 })
+    return Buffer.from(stdout_b64 ?? '', 'base64').toString()
+  }
+  const endOf = async (id: string): Promise<string | undefined> =>
+    (await cloud.query<{ end_reason: string }>('select end_reason from browsers where id = $1 and deleted_at is not null', [id]))[0]?.end_reason
+  const hasRoom = () => until('room on the disk', ENDED_MS, () => roomOn(root, RESERVE_MB).problem === undefined, { everyMs: 50 })
+  const kill = async () => {
+    await cloud.kill()
+    const postgres = Number(readFileSync(join(cloud.dataDir, 'postgres/postmaster.pid'), 'utf8').split('\n')[0])
+    process.kill(postgres, 'SIGKILL')
+    await until('Postgres to be gone', ENDED_MS, () => !existsSync(`/proc/${postgres}`))
+  }
+
+  test('costs the session that fills it its life; the database and the other session go on', async () => {
+    const [hog, other] = [await create(), await create()]
+    void sh(hog, `dd if=/dev/zero of=/home/kernel/big bs=1M count=${DISK_MB} conv=fsync`).catch(() => {})
+    expect(await until('the hog to be ended', ENDED_MS, () => endOf(hog), { everyMs: 50 })).toBe('disk_limit')
+    await hasRoom()
+    expect(await sh(other, 'echo works > /home/kernel/file && cat /home/kernel/file')).toBe('works\n')
+    expect(cloud.log()).toContain('what held most of it has been ended')
+    expect(cloud.log()).not.toContain('Postgres ended by itself')
+    await cloud.client.browsers.deleteByID(other)
+  })
+
+  test('does not keep the service from starting, when something else has filled it: nothing new is begun until there is room', async () => {
+    await until('the reserve for the database', ENDED_MS, () => existsSync(join(cloud.dataDir, 'ballast')), { everyMs: 50 })
+    const kept = await create()
+    await kill()
+    fill()
+    expect(roomOn(root, RESERVE_MB).freeBytes).toBeLessThan(1024 * 1024)
+    await cloud.start()
+    expect((await cloud.client.browsers.retrieve(kept)).session_id).toBe(kept)
+    const refused = await cloud.fetch('/browsers', { method: 'POST' })
+    expect([refused.status, ((await refused.json()) as { message: string }).message]).toEqual([503, expect.stringMatching(/disk .* is full/)])
+    rmSync(filler())
+    await cloud.client.browsers.deleteByID(kept)
+    await cloud.client.browsers.deleteByID(await create())
+  })
+
+  test('does not keep the service from starting, when a session has filled it while the service was away', async () => {
+    await until('the reserve for the database', ENDED_MS, () => existsSync(join(cloud.dataDir, 'ballast')), { everyMs: 50 })
+    const hog = await create()
+    const line = `sleep 1; dd if=/dev/zero of=/home/kernel/big bs=1M count=${DISK_MB}; sync`
+    await cloud.client.browsers.process.spawn(hog, { command: 'bash', args: ['-c', line] })
+    await kill()
+    await until('the disk to be full', ENDED_MS, () => roomOn(root, RESERVE_MB).freeBytes < 40 * 1024 * 1024, { everyMs: 50 })
+    await cloud.start()
+    await hasRoom()
+    expect(['lost', 'disk_limit']).toContain(await until('the hog to be ended', ENDED_MS, () => endOf(hog), { everyMs: 50 }))
+    await cloud.client.browsers.deleteByID(await create())
+  })
+})
