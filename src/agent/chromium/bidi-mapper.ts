@@ -8,6 +8,7 @@ import { WebSocket } from 'ws'
 import { within } from '../../base/wait.ts'
 import { mendMapper } from './bidi-mends.ts'
 import { makeNewSession, type Command } from './bidi-session.ts'
+import { windowsInOrder } from './bidi-windows.ts'
 
 /** What the thread is started with. */
 export interface MapperTask {
@@ -55,6 +56,7 @@ async function serve({ browserUrl }: MapperTask): Promise<void> {
       close: () => cdp.close(),
     })
     const browser = await connection.createBrowserSession()
+    browser.sendCommand = windowsInOrder(browser.sendCommand.bind(browser) as never) as never
     const newSession = makeNewSession(await browser.sendCommand('Browser.getVersion'))
     let handle: (command: Command) => unknown = () => {}
     const answer = (message: object) => tell({ kind: 'send', text: JSON.stringify(message) })

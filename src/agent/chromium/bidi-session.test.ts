@@ -23,6 +23,7 @@ test('session.new tells the name, version and platform of the browser and a sess
     browserName: 'chrome',
     browserVersion: '156.0.8078.79',
     platformName: 'linux',
+    setWindowRect: true,
     userAgent: 'Mozilla',
   })
   expect(first!.result.sessionId).toMatch(/^[\da-f]{8}-[\da-f-]{27}$/)

@@ -66,7 +66,8 @@ export function makeNewSession({ product }: BrowserVersion): NewSession {
       created = true
       // No URL of its own: this connection is the session's only one.
       const { webSocketUrl: _, ...capabilities } = result.capabilities
-      return { ...message, result: { ...result, sessionId, capabilities: { ...capabilities, browserName: 'chrome', browserVersion, platformName: PLATFORM } } }
+      const known = { browserName: 'chrome', browserVersion, platformName: PLATFORM, setWindowRect: true }
+      return { ...message, result: { ...result, sessionId, capabilities: { ...capabilities, ...known } } }
     },
   }
 }

@@ -28,6 +28,8 @@ const BASE_POLICY = {
   // pages of such addresses only; what a page with TLS may load stays as it is.)
   InsecureContentAllowedForUrls: ['http://*'],
   DefaultAutomaticDownloadsSetting: 1,
+  // Pages open windows without a click of somebody, as they may in every browser that programs drive.
+  DefaultPopupsSetting: 1,
 }
 
 /** More crashes than this within the time, and the session is given up: it would only burn the machine. */
@@ -117,7 +119,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     const { pipe, firstPage } = await this.run()
     if (fullscreen) this.#windows.expectNotice()
     const { windowId } = await pipe.send<{ windowId: number }>('Browser.getWindowForTarget', { targetId: firstPage })
-    await pipe.send('Browser.setWindowBounds', { windowId, bounds: { windowState: fullscreen ? 'fullscreen' : 'normal' } })
+    await pipe.send('Browser.setWindowBounds', { windowId, bounds: { windowState: fullscreen ? 'fullscreen' : 'maximized' } })
   }
 
   /** Ends Chromium for good. */

@@ -1,4 +1,4 @@
-// A window manager of one screen's worth: browser windows fill it, dialogs stand in its middle, one window has the focus.
+// A window manager of one screen's worth: browser windows fill it until a client says otherwise, dialogs stand in its middle, one window has the focus.
 // Without one Chromium never believes itself focused, and a page's request for full screen has nobody to grant it.
 import type { Log } from '../../base/log.ts'
 import { openPing } from './ping.ts'
@@ -30,11 +30,13 @@ const ATOMS = [
   '_NET_WM_STATE_FULLSCREEN',
   '_NET_WM_STATE_MAXIMIZED_VERT',
   '_NET_WM_STATE_MAXIMIZED_HORZ',
+  '_NET_WM_STATE_HIDDEN',
   '_NET_WM_STATE_FOCUSED',
   '_NET_FRAME_EXTENTS',
   '_NET_WM_WINDOW_TYPE',
   '_NET_WM_WINDOW_TYPE_DIALOG',
   'WM_STATE',
+  'WM_CHANGE_STATE',
   '_NET_WORKAREA',
   '_NET_CLOSE_WINDOW',
   'WM_PROTOCOLS',
@@ -45,15 +47,25 @@ type Atom = (typeof ATOMS)[number]
 
 const REPLACE = 0
 const REVERT_TO_POINTER_ROOT = 1
+/** WM_STATE and WM_CHANGE_STATE (ICCCM 4.1.3.1). */
 const NORMAL_STATE = 1
+const ICONIC_STATE = 3
+/** Which values a ConfigureRequest asks for. */
+const CONFIGURE = { x: 1, y: 2, width: 4, height: 8 } as const
 
 interface Managed {
   id: Xid
   dialog: boolean
   fullscreen: boolean
-  /** Dialogs keep the size they ask for. */
+  maximized: boolean
+  minimized: boolean
+  /** Where a window is that is neither full screen nor maximized. Of dialogs only the size counts. */
+  x: number
+  y: number
   width: number
   height: number
+  /** UnmapNotify events to come that are our own doing. */
+  unmaps: number
 }
 
 export interface WindowManager {
@@ -90,27 +102,40 @@ export async function manageWindows(connection: XConnection, screen: Screen, log
     return Array.from({ length: data.length >> 2 }, (_, index) => data.readUInt32LE(index * 4))
   }
 
-  function place(window: Managed): void {
+  function boundsOf(window: Managed): { x: number; y: number; width: number; height: number } {
     const { width, height } = screen.viewport
     if (window.dialog) {
       const [w, h] = [Math.min(window.width, width), Math.min(window.height, height)]
-      x.ConfigureWindow(window.id, { x: (width - w) >> 1, y: (height - h) >> 1, width: w, height: h })
-    } else {
-      x.ConfigureWindow(window.id, { x: 0, y: 0, width, height })
-      // A window that asked for another size and keeps its own must be told so (ICCCM 4.1.5).
-      x.SendEvent(window.id, false, eventMask.StructureNotify!, { name: 'ConfigureNotify', wid: window.id, wid1: window.id, x: 0, y: 0, width, height })
+      return { x: (width - w) >> 1, y: (height - h) >> 1, width: w, height: h }
     }
+    return window.fullscreen || window.maximized ? { x: 0, y: 0, width, height } : { x: window.x, y: window.y, width: window.width, height: window.height }
+  }
+
+  function place(window: Managed): void {
+    const bounds = boundsOf(window)
+    x.ConfigureWindow(window.id, bounds)
+    // A window that asked for another size and keeps its own must be told so (ICCCM 4.1.5).
+    if (!window.dialog) x.SendEvent(window.id, false, eventMask.StructureNotify!, { name: 'ConfigureNotify', wid: window.id, wid1: window.id, ...bounds })
   }
 
   function tellState(window: Managed): void {
-    const state = window.dialog ? [] : [atoms._NET_WM_STATE_MAXIMIZED_VERT, atoms._NET_WM_STATE_MAXIMIZED_HORZ]
+    const state = window.maximized ? [atoms._NET_WM_STATE_MAXIMIZED_VERT, atoms._NET_WM_STATE_MAXIMIZED_HORZ] : []
     if (window.fullscreen) state.push(atoms._NET_WM_STATE_FULLSCREEN)
-    if (windows.at(-1) === window) state.push(atoms._NET_WM_STATE_FOCUSED)
+    if (window.minimized) state.push(atoms._NET_WM_STATE_HIDDEN)
+    else if (windows.at(-1) === window) state.push(atoms._NET_WM_STATE_FOCUSED)
     cardinals(window.id, atoms._NET_WM_STATE, x.atoms.ATOM!, state)
+    cardinals(window.id, atoms.WM_STATE, atoms.WM_STATE, [window.minimized ? ICONIC_STATE : NORMAL_STATE, 0])
   }
 
   function focus(window: Managed | undefined): void {
-    if (!window) return x.SetInputFocus(root, REVERT_TO_POINTER_ROOT)
+    if (!window) {
+      cardinals(root, atoms._NET_ACTIVE_WINDOW, x.atoms.WINDOW!, [0])
+      return x.SetInputFocus(root, REVERT_TO_POINTER_ROOT)
+    }
+    if (window.minimized) {
+      window.minimized = false
+      x.MapWindow(window.id)
+    }
     const before = windows.at(-1)
     windows.splice(windows.indexOf(window), 1)
     windows.push(window)
@@ -121,19 +146,36 @@ export async function manageWindows(connection: XConnection, screen: Screen, log
     tellState(window)
   }
 
+  /** The window that is in front: minimized ones are behind all others. */
+  const front = (): Managed | undefined => windows.findLast(({ minimized }) => !minimized)
+
+  /** Takes a window off the screen; a request to map or activate it brings it back. */
+  function minimize(window: Managed): void {
+    if (window.minimized) return
+    window.minimized = true
+    window.unmaps++
+    x.UnmapWindow(window.id)
+    windows.splice(windows.indexOf(window), 1)
+    windows.unshift(window)
+    tellState(window)
+    focus(front())
+  }
+
   async function adopt(id: Xid): Promise<void> {
-    if (windows.some((window) => window.id === id)) return x.MapWindow(id)
+    const known = windows.find((window) => window.id === id)
+    if (known) return known.minimized ? focus(known) : x.MapWindow(id)
     const [transientFor, types, state, geometry] = await Promise.all([
       values(id, x.atoms.WM_TRANSIENT_FOR!),
       values(id, atoms._NET_WM_WINDOW_TYPE),
       values(id, atoms._NET_WM_STATE),
-      ask<{ width: number; height: number }>((done) => x.GetGeometry(id, done)),
+      ask<{ xPos: number; yPos: number; width: number; height: number }>((done) => x.GetGeometry(id, done)),
     ])
     const dialog = transientFor.some((owner) => owner !== 0 && owner !== root) || types.includes(atoms._NET_WM_WINDOW_TYPE_DIALOG)
-    const window = { id, dialog, fullscreen: state.includes(atoms._NET_WM_STATE_FULLSCREEN), width: geometry.width, height: geometry.height }
+    const { xPos, yPos, width, height } = geometry
+    const fullscreen = state.includes(atoms._NET_WM_STATE_FULLSCREEN)
+    const window: Managed = { id, dialog, fullscreen, maximized: !dialog, minimized: false, x: xPos, y: yPos, width, height, unmaps: 0 }
     windows.push(window)
     cardinals(id, atoms._NET_FRAME_EXTENTS, x.atoms.CARDINAL!, [0, 0, 0, 0])
-    cardinals(id, atoms.WM_STATE, atoms.WM_STATE, [NORMAL_STATE, 0])
     place(window)
     x.MapWindow(id)
     focus(window)
@@ -145,14 +187,24 @@ export async function manageWindows(connection: XConnection, screen: Screen, log
     if (index < 0) return
     windows.splice(index, 1)
     list()
-    focus(windows.at(-1))
+    focus(front())
   }
 
   // Data of a _NET_WM_STATE message: [0 remove, 1 add, 2 toggle; first property; second property].
   function changeState(window: Managed, [action, ...properties]: number[]): void {
-    if (!properties.includes(atoms._NET_WM_STATE_FULLSCREEN)) return tellState(window)
-    window.fullscreen = action === 2 ? !window.fullscreen : action === 1
+    const changed = (before: boolean) => (action === 2 ? !before : action === 1)
+    if (properties.includes(atoms._NET_WM_STATE_FULLSCREEN)) window.fullscreen = changed(window.fullscreen)
+    // Either direction stands for both: a window is maximized or it is not.
+    if (!window.dialog && (properties.includes(atoms._NET_WM_STATE_MAXIMIZED_VERT) || properties.includes(atoms._NET_WM_STATE_MAXIMIZED_HORZ)))
+      window.maximized = changed(window.maximized)
     tellState(window)
+    place(window)
+  }
+
+  /** What a window asks for itself. A dialog stays in the middle; one that fills the screen does so, and gets what it asked for when it is maximized no longer. */
+  function configure(window: Managed, event: XEvent): void {
+    const asked = (Object.keys(CONFIGURE) as (keyof typeof CONFIGURE)[]).filter((name) => event.mask & CONFIGURE[name])
+    if (!window.fullscreen) for (const name of asked) window[name] = event[name]
     place(window)
   }
 
@@ -172,19 +224,21 @@ export async function manageWindows(connection: XConnection, screen: Screen, log
       case 'MapRequest':
         return await adopt(event.wid)
       case 'ConfigureRequest':
-        if (window?.dialog) Object.assign(window, { width: event.width, height: event.height })
-        if (window) return place(window)
+        if (window) return configure(window, event)
         return x.ConfigureWindow(event.wid, { x: event.x, y: event.y, width: event.width, height: event.height })
       case 'MapNotify':
         if (event.overrideRedirect) await dropNotice(event.wid)
         return
       case 'UnmapNotify':
+        if (window && window.unmaps > 0) return void window.unmaps--
+        return forget(event.wid)
       case 'DestroyNotify':
         return forget(event.wid)
       case 'ClientMessage':
         if (!window) return
         if (event.message_type === atoms._NET_WM_STATE) return changeState(window, event.data)
         if (event.message_type === atoms._NET_ACTIVE_WINDOW) return focus(window)
+        if (event.message_type === atoms.WM_CHANGE_STATE && event.data[0] === ICONIC_STATE) return minimize(window)
     }
   }
   // A window may be gone before its event is handled; the next event says so.
@@ -207,6 +261,6 @@ export async function manageWindows(connection: XConnection, screen: Screen, log
   await sync()
   return {
     expectNotice: () => void (noticeUntil = performance.now() + NOTICE_MS),
-    caughtUp: () => ping(windows.at(-1)?.id),
+    caughtUp: () => ping(front()?.id),
   }
 }

@@ -1,0 +1,136 @@
+// Windows of the browser, sized and put into states by real clients: Puppeteer over CDP, Selenium over BiDi.
+import puppeteer, { type Browser, type Page } from 'puppeteer-core'
+import BIDI from 'selenium-webdriver/bidi/index.js'
+import sharp from 'sharp'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { until } from '../../src/base/wait.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+import { servePages, type Pages } from '../support/pages.ts'
+
+/** A window changes, and its page hears of it. */
+const CHANGE_MS = 10_000
+
+let cloud: Cloud
+let pages: Pages
+let id: string
+let bidiUrl: string
+let browser: Browser
+let page: Page
+beforeAll(async () => {
+  pages = await servePages()
+  cloud = await startCloud()
+  const made = await cloud.client.browsers.create({ timeout_seconds: 300, viewport: { width: 1280, height: 800 } })
+  id = made.session_id
+  bidiUrl = made.webdriver_ws_url
+  browser = await puppeteer.connect({ browserWSEndpoint: made.cdp_ws_url, defaultViewport: null })
+  page = (await browser.pages())[0]!
+})
+afterAll(async () => {
+  await browser.disconnect()
+  await cloud.client.browsers.deleteByID(id)
+  await cloud[Symbol.asyncDispose]()
+  await pages[Symbol.asyncDispose]()
+})
+
+type Bounds = Partial<Record<'left' | 'top' | 'width' | 'height', number>> & { windowState?: 'normal' | 'minimized' | 'maximized' | 'fullscreen' }
+
+async function bounds(): Promise<Bounds> {
+  const cdp = await page.createCDPSession()
+  const { windowId } = await cdp.send('Browser.getWindowForTarget')
+  const found = await cdp.send('Browser.getWindowBounds', { windowId })
+  await cdp.detach()
+  return found.bounds
+}
+
+/** Sets bounds, and waits until the browser says that they are so, or those that they lead to. */
+async function become(wanted: Bounds, found = wanted): Promise<void> {
+  const cdp = await page.createCDPSession()
+  const { windowId } = await cdp.send('Browser.getWindowForTarget')
+  await cdp.send('Browser.setWindowBounds', { windowId, bounds: wanted })
+  await cdp.detach()
+  await expect.poll(bounds, { timeout: CHANGE_MS }).toMatchObject(found)
+}
+const seen = (): Promise<unknown> =>
+  page.evaluate('({ left: screenX, top: screenY, width: outerWidth, height: outerHeight, visible: document.visibilityState })')
+
+test('a window takes the bounds and states that a CDP client gives it, its page knows, and the mouse finds the page where it is', async () => {
+  await page.goto(pages.url('copying.html'))
+  await become({ windowState: 'normal' })
+  await become({ left: 100, top: 50, width: 800, height: 600 })
+  await expect.poll(seen, { timeout: CHANGE_MS }).toEqual({ left: 100, top: 50, width: 800, height: 600, visible: 'visible' })
+  await page.evaluate(`document.body.innerHTML = '<button style="position:fixed;inset:0;width:100%;height:100%;border:0;background:#0f0">0</button>'
+    document.querySelector('button').onclick = ({ target }) => target.textContent++
+    new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))`)
+  await cloud.client.browsers.computer.clickMouse(id, { x: 500, y: 400 })
+  // Beside the window there is nothing to be clicked.
+  await cloud.client.browsers.computer.clickMouse(id, { x: 1000, y: 750 })
+  await expect.poll(() => page.evaluate(`document.querySelector('button').textContent`)).toBe('1')
+  const screenshot = Buffer.from(await (await cloud.client.browsers.computer.captureScreenshot(id)).arrayBuffer())
+  const { data, info } = await sharp(screenshot).removeAlpha().raw().toBuffer({ resolveWithObject: true })
+  const green = ([x, y]: number[]) => data.subarray((y! * info.width + x!) * 3, (y! * info.width + x!) * 3 + 3).equals(Buffer.from([0, 255, 0]))
+  expect(
+    [
+      [150, 600],
+      [850, 600],
+      [950, 600],
+      [150, 700],
+    ].map(green),
+  ).toEqual([true, true, false, false])
+
+  await become({ windowState: 'maximized' })
+  await expect.poll(seen, { timeout: CHANGE_MS }).toEqual({ left: 0, top: 0, width: 1280, height: 800, visible: 'visible' })
+  await become({ windowState: 'minimized' })
+  await expect.poll(seen, { timeout: CHANGE_MS }).toMatchObject({ visible: 'hidden' })
+  await page.bringToFront()
+  await expect.poll(bounds, { timeout: CHANGE_MS }).toMatchObject({ windowState: 'maximized' })
+  await become({ windowState: 'fullscreen' })
+  await expect.poll(() => page.evaluate('innerHeight'), { timeout: CHANGE_MS }).toBe(800)
+  // Chromium leads a window from full screen back to where it was.
+  await become({ windowState: 'normal' }, { windowState: 'maximized' })
+  await become({ windowState: 'normal' })
+  await expect.poll(seen, { timeout: CHANGE_MS }).toEqual({ left: 100, top: 50, width: 800, height: 600, visible: 'visible' })
+})
+
+test('a page gets the size that a client resizes it to, as resize_page of chrome-devtools-mcp does', async () => {
+  await become({ windowState: 'normal' })
+  await page.resize({ contentWidth: 640, contentHeight: 480 })
+  await expect.poll(() => page.evaluate('[innerWidth, innerHeight]'), { timeout: CHANGE_MS }).toEqual([640, 480])
+})
+
+test('a BiDi client puts windows into states and sizes, and is answered when they are so', async () => {
+  await become({ windowState: 'maximized' })
+  const bidi = new BIDI(bidiUrl)
+  await bidi.waitForConnection()
+  const { result: started } = await bidi.send({ method: 'session.new', params: { capabilities: {} } })
+  expect(started.capabilities.setWindowRect).toBe(true)
+  const { result: windows } = await bidi.send({ method: 'browser.getClientWindows', params: {} })
+  const { clientWindow } = windows.clientWindows[0]
+  for (const state of [
+    { state: 'normal', x: 20, y: 30, width: 700, height: 500 },
+    { state: 'fullscreen' },
+    { state: 'minimized' },
+    { state: 'maximized' },
+    { state: 'fullscreen' },
+    { state: 'normal', width: 720, height: 520 },
+  ]) {
+    const { result } = await bidi.send({ method: 'browser.setClientWindowState', params: { clientWindow, ...state } })
+    expect(result).toMatchObject(state)
+  }
+  bidi.close()
+})
+
+test('a viewport that changes is filled by windows that fill the screen; one with a size of its own keeps it', async () => {
+  await become({ windowState: 'normal' })
+  await become({ left: 10, top: 10, width: 600, height: 500 })
+  await cloud.client.browsers.update(id, { viewport: { width: 1024, height: 768 } })
+  expect(await seen()).toMatchObject({ left: 10, top: 10, width: 600, height: 500 })
+  await become({ windowState: 'maximized' })
+  await expect.poll(seen, { timeout: CHANGE_MS }).toMatchObject({ left: 0, top: 0, width: 1024, height: 768 })
+})
+
+test('a page opens windows without a click of somebody', async () => {
+  await page.goto(pages.url('opener'))
+  const before = (await browser.pages()).length
+  expect(await page.evaluate(`Boolean(window.open(${JSON.stringify(pages.url('opened'))}))`)).toBe(true)
+  await until('the window', CHANGE_MS, async () => (await browser.pages()).length === before + 1)
+})
