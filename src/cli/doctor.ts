@@ -1,10 +1,14 @@
 // `cob doctor`: what is missing on this machine, each with what to do about it.
+import { spawnSync } from 'node:child_process'
 import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import type { Config } from '../base/config.ts'
 import { isRoot, serviceUser } from '../base/user.ts'
 import { findLimits } from '../instances/local/limits.ts'
-import { planNetwork } from '../instances/local/network.ts'
+import { planNetwork, REFUSAL_CHECK } from '../instances/local/network.ts'
+
+/** Making a network and its rules takes some milliseconds. */
+const REFUSAL_MS = 10_000
 
 interface Check {
   name: string
@@ -23,6 +27,7 @@ export function doctor(config: Config): number {
     program('xkbcomp', 'x11-xkb-utils'),
     program('ip', 'iproute2'),
     program('setpriv', 'util-linux'),
+    program('nsenter', 'util-linux'),
     {
       name: 'Chromium',
       problem: existsSync(config.chromium) ? undefined : `${config.chromium} is not there (apt-get install chromium, or set COB_CHROMIUM)`,
@@ -37,6 +42,7 @@ export function doctor(config: Config): number {
     { name: 'user namespaces', problem: userNamespaces(), fatal: true },
     { name: 'service user', problem: attempt(() => void serviceUser()), fatal: true },
     { name: 'network', problem: planNetwork(false).pasta.length > 0 ? undefined : 'this machine has no default route; browsers get no network', fatal: false },
+    { name: 'multicast', problem: refusal(), fatal: false },
     { name: 'limits', problem: findLimits('doctor').finding, fatal: false },
   ]
   for (const { name, problem, fatal } of checks)
@@ -59,6 +65,14 @@ function tun(): string | undefined {
       (statSync('/dev/net/tun').mode & 0o006 ? undefined : 'only root may open it (chmod 666 /dev/net/tun, as Debian has it)')
     )
   return attempt(() => accessSync('/dev/net/tun', constants.R_OK | constants.W_OK))
+}
+
+function refusal(): string | undefined {
+  const [file, ...args] = REFUSAL_CHECK
+  const { status, stderr, error } = spawnSync(file, args, { encoding: 'utf8', timeout: REFUSAL_MS })
+  if (status === 0) return undefined
+  const why = error?.message ?? stderr.trim()
+  return `the kernel cannot refuse 224.0.0.0/24 (it needs CONFIG_XFRM_USER), so a program in a session can send to services on this machine that listen there: ${why}`
 }
 
 function userNamespaces(): string | undefined {

@@ -33,7 +33,7 @@ export async function agentCache(root: string): Promise<string> {
   const user = instanceUser(name)
   for (const folder of [work, home, cache]) mkdirSync(folder, { mode: 0o700 })
   if (user) for (const folder of [home, cache]) chownSync(folder, user.uid, user.gid)
-  const network = { pasta: [], setup: '', resolvConf: '', hosts: '127.0.0.1 localhost\n' }
+  const network = { pasta: [], setup: () => '', batch: '', resolvConf: '', hosts: '127.0.0.1 localhost\n' }
   const spec = { id: name, viewport: { width: 1, height: 1, refresh_rate: 1 }, maxScreen: { width: 1, height: 1 }, chromium: '', logLevel: 'silent' }
   const etcFiles = writeGuestEtc(join(work, 'etc'), network)
   try {

@@ -33,7 +33,7 @@ export function appCommand({ kind, folders, etcFiles, network, user, groups }: A
     user,
     all,
     (seen) =>
-      enclosed(network, `read -r go <'${seen.spec}/${GO}'`, [
+      enclosed(network, seen.etc!, `read -r go <'${seen.spec}/${GO}'`, [
         ...closedRoot(seen.etc!, etcFiles, network),
         '--bind',
         seen.home!,

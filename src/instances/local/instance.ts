@@ -10,6 +10,8 @@ import type { Command } from '../../base/unprivileged.ts'
 import { until, within } from '../../base/wait.ts'
 import type { Exit, Instance } from '../driver.ts'
 import { watchAgent, type Lifeline } from '../lifeline.ts'
+import type { LaterAddresses } from './close-later.ts'
+import { hostRanges } from './host-addresses.ts'
 import type { InstanceLimits, Limits } from './limits.ts'
 import { removeTree } from './remove-tree.ts'
 
@@ -32,6 +34,8 @@ export interface SandboxKind {
   /** The folder that holds their directories. */
   root: string
   limits: Limits
+  /** Closes to them what the machine gains later. */
+  addresses: LaterAddresses
   log: Log
 }
 
@@ -59,11 +63,13 @@ export async function openSandbox(kind: SandboxKind, { id, limits, prepare }: Sa
   scope.defer(() => removeTree(dir))
   const groups = kind.limits.make(id, limits)
   scope.defer(() => kind.limits.remove(id))
+  const closed = hostRanges()
   const child = await launch(dir, await prepare(dir, groups))
   const main = nameProcess(child.pid ?? 0)
   if (!main) throw new Error(`instance ${id} could not be started; is everything installed? (cob doctor)`)
   const instance = new LocalInstance(kind, id, [main], child)
   instance.remember(false)
+  kind.addresses.follow(instance, closed)
   scope.move() // the instance is the owner of all this now
   return instance
 }
@@ -73,7 +79,11 @@ export async function listSandboxes(kind: SandboxKind): Promise<Instance[]> {
   const found = readdirSync(kind.root).map(async (id) => {
     const dir = join(kind.root, id)
     const remembered = recall(dir)
-    if (remembered?.isReady && remembered.processes.every(isAlive)) return new LocalInstance(kind, id, remembered.processes).watch()
+    if (remembered?.isReady && remembered.processes.every(isAlive)) {
+      const instance = new LocalInstance(kind, id, remembered.processes).watch()
+      kind.addresses.follow(instance, []) // the machine may have gained some while no service ran
+      return instance
+    }
     // Killed between starting an instance and writing it down, a service leaves processes that only /proc knows of.
     await new LocalInstance(kind, id, [...(remembered?.processes ?? []), ...processesUsing(dir, 'bwrap')])[Symbol.asyncDispose]()
     return undefined
@@ -118,17 +128,19 @@ export class LocalInstance implements Instance {
   readonly exited: Promise<Exit>
   readonly #exit = Promise.withResolvers<Exit>()
   readonly #limits: Limits
+  readonly #addresses: LaterAddresses
   readonly #log: Log
   readonly #watching = new AbortController()
   #processes: ProcessName[]
   #ended: Promise<void> | undefined
 
-  constructor({ root, limits, log }: SandboxKind, id: string, processes: ProcessName[], child?: ChildProcess) {
+  constructor({ root, limits, addresses, log }: SandboxKind, id: string, processes: ProcessName[], child?: ChildProcess) {
     this.id = id
     this.dir = join(root, id)
     this.agent = { socketPath: join(this.dir, 'agent.sock') }
     this.exited = this.#exit.promise
     this.#limits = limits
+    this.#addresses = addresses
     this.#log = log.child({ instance: id })
     this.#processes = processes
     child?.once('exit', (code, signal) => this.#exit.resolve({ reason: `the sandbox ended with ${String(signal ?? code)}` }))
@@ -145,6 +157,7 @@ export class LocalInstance implements Instance {
     const { ready } = this.#watch()
     try {
       await within('an instance', START_MS, Promise.race([ready, this.exited.then(({ reason }) => Promise.reject(new Error(reason)))]), signal)
+      await within('its network', START_MS, this.#addresses.settled(this), signal)
       this.remember(true)
       return this
     } catch (error) {
@@ -162,7 +175,7 @@ export class LocalInstance implements Instance {
 
   /** Writes down what runs, so that another control plane can adopt it. */
   remember(isReady: boolean): void {
-    this.#processes = this.#live()
+    this.#processes = this.live()
     const file = join(this.dir, 'instance.json')
     writeFileSync(`${file}.new`, JSON.stringify({ processes: this.#processes.slice(0, 2), isReady } satisfies Remembered), { mode: 0o600 })
     renameSync(`${file}.new`, file)
@@ -179,18 +192,24 @@ export class LocalInstance implements Instance {
       'an instance to end',
       END_MS,
       async () => {
-        const found = this.#live()
+        const found = this.live()
         await killAll(found)
         return found.length === 0
       },
       { everyMs: 1 },
     )
+    this.#addresses.forget(this)
     this.#watching.abort(new Error('the instance was ended'))
     await this.#limits.remove(this.id)
     await removeTree(this.dir)
   }
 
-  #live(): ProcessName[] {
+  /** Whether its end has begun. */
+  isEnded(): boolean {
+    return this.#ended !== undefined
+  }
+
+  live(): ProcessName[] {
     const known = this.#processes.filter(isAlive)
     const below = [...known.flatMap(({ pid }) => descendantsOf(pid)), ...this.#limits.members(this.id)]
     return [...new Map([...known, ...below.map(nameProcess).filter((name) => name !== undefined)].map((name) => [name.pid, name])).values()]

@@ -9,6 +9,7 @@ import { instanceUser, isRoot } from '../../base/user.ts'
 import type { Driver, InstanceSpec } from '../driver.ts'
 import { agentCache } from './agent-cache.ts'
 import { localApps } from './apps.ts'
+import { LaterAddresses } from './close-later.ts'
 import { writeGuestEtc } from './guest-etc.ts'
 import { listSandboxes, startSandbox, type SandboxKind } from './instance.ts'
 import { findLimits } from './limits.ts'
@@ -20,7 +21,8 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
   const limits = findLimits(scope)
   if (limits.finding) log.warn({}, limits.finding)
   if (isRoot()) assertReadable()
-  const browsers: SandboxKind = { root: paths.instances, limits, log }
+  const addresses = new LaterAddresses(log)
+  const browsers: SandboxKind = { root: paths.instances, limits, addresses, log }
 
   let cache: Promise<string> | undefined
   const compiled = () =>
@@ -30,7 +32,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
     }))
 
   return {
-    apps: localApps(config, paths, { root: paths.appSandboxes, limits: findLimits(`${scope}-apps`), log }, compiled),
+    apps: localApps(config, paths, { root: paths.appSandboxes, limits: findLimits(`${scope}-apps`), addresses, log }, compiled),
     start(spec, signal) {
       const limited = { memoryBytes: config.instanceMemoryMb * 1024 * 1024, pids: config.instancePids }
       const prepare = async (dir: string, groups: string[]) => command(config, spec, dir, groups, await compiled())

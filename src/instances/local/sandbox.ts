@@ -5,7 +5,7 @@ import { DISPLAY_LOG, DISPLAY_SOCKET, FRAMEBUFFER_DIR, xvfbCommand, type AgentSp
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import { asUser, type Command } from '../../base/unprivileged.ts'
 import type { User } from '../../base/user.ts'
-import { SHARED_ETC } from './guest-etc.ts'
+import { NETWORK_BATCH, SHARED_ETC } from './guest-etc.ts'
 import type { NetworkPlan } from './network.ts'
 
 export interface SandboxPlan {
@@ -114,9 +114,11 @@ export const ownCode = (seen: Command['seen'], cacheIsWritable: boolean): string
  */
 const OWN_PROC = 'exec unshare --mount-proc -- "$@"'
 
-/** Enters the network, closes what is to be closed, does `before` (a shell line), and then closes the sandbox. */
-export function enclosed(network: NetworkPlan, before: string, bwrap: string[]): string[] {
-  const inside = ['ulimit -c 0', ...(network.pasta.length > 0 ? [network.setup, before, OWN_PROC] : [before, 'exec "$@"'])].join('\n')
+/** Enters the network, closes what the instance's `etc` says, does `before` (a shell line), and then closes the sandbox. */
+export function enclosed(network: NetworkPlan, etc: string, before: string, bwrap: string[]): string[] {
+  const inside = ['ulimit -c 0', ...(network.pasta.length > 0 ? [network.setup(`${etc}/${NETWORK_BATCH}`), before, OWN_PROC] : [before, 'exec "$@"'])].join(
+    '\n',
+  )
   return [...network.pasta, '/bin/sh', '-c', inside, 'sh', ...bwrap]
 }
 
@@ -171,7 +173,7 @@ export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cac
         `--max-semi-space-size=${SEMI_SPACE_MB}`,
         `/opt/cob/src/${entry}`,
       ]
-      return enclosed(network, ':', bwrap)
+      return enclosed(network, seen.etc!, ':', bwrap)
     },
     groups,
   )
