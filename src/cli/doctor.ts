@@ -1,4 +1,5 @@
 // `cob doctor`: what is missing on this machine, each with what to do about it.
+import { spawnSync } from 'node:child_process'
 import { accessSync, constants, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { release, tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
@@ -8,9 +9,12 @@ import { isRoot, serviceUser } from '../base/user.ts'
 import { descriptorLimit, descriptorProblem } from '../http/connections.ts'
 import { findLimits } from '../instances/local/limits.ts'
 import { interpreterOf } from '../instances/local/loader.ts'
-import { planNetwork } from '../instances/local/network.ts'
+import { planNetwork, REFUSAL_CHECK } from '../instances/local/network.ts'
 import { findStorage } from '../instances/local/storage.ts'
 import { systemCallFilter } from '../instances/local/system-calls.ts'
+
+/** Making a network and its rules takes some milliseconds. */
+const REFUSAL_MS = 10_000
 
 interface Check {
   name: string
@@ -30,6 +34,7 @@ export async function doctor(config: Config): Promise<number> {
     program('ip', 'iproute2'),
     program('setpriv', 'util-linux'),
     program('perl', 'perl-base'),
+    program('nsenter', 'util-linux'),
     {
       name: 'Chromium',
       problem: existsSync(config.chromium) ? undefined : `${config.chromium} is not there (apt-get install chromium, or set COB_CHROMIUM)`,
@@ -46,6 +51,7 @@ export async function doctor(config: Config): Promise<number> {
     { name: 'closed agents', problem: closedAgents(), fatal: false },
     { name: 'service user', problem: attempt(() => void serviceUser()), fatal: true },
     { name: 'network', problem: planNetwork(false).pasta.length > 0 ? undefined : 'this machine has no default route; browsers get no network', fatal: false },
+    { name: 'multicast', problem: refusal(), fatal: false },
     { name: 'open files', problem: descriptorProblem(descriptorLimit(), config.maxBrowsers + config.maxInvocations), fatal: false },
     { name: 'limits', problem: limits(config), fatal: false },
     { name: 'disk quotas', problem: await diskQuotas(), fatal: false },
@@ -71,6 +77,14 @@ function tun(): string | undefined {
       (statSync('/dev/net/tun').mode & 0o006 ? undefined : 'only root may open it (chmod 666 /dev/net/tun, as Debian has it)')
     )
   return attempt(() => accessSync('/dev/net/tun', constants.R_OK | constants.W_OK))
+}
+
+function refusal(): string | undefined {
+  const [file, ...args] = REFUSAL_CHECK
+  const { status, stderr, error } = spawnSync(file, args, { encoding: 'utf8', timeout: REFUSAL_MS })
+  if (status === 0) return undefined
+  const why = error?.message ?? stderr.trim()
+  return `the kernel cannot refuse 224.0.0.0/24 (it needs CONFIG_XFRM_USER), so a program in a session can send to services on this machine that listen there: ${why}`
 }
 
 function userNamespaces(): string | undefined {

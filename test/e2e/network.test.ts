@@ -1,10 +1,13 @@
 // The network of a sandbox: it is complete before anything in the sandbox starts, and stays as it is.
 import { execFile } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { asUser } from '../../src/base/unprivileged.ts'
 import { instanceUser } from '../../src/base/user.ts'
+import { writeGuestEtc } from '../../src/instances/local/guest-etc.ts'
 import { planNetwork } from '../../src/instances/local/network.ts'
 import { networked } from '../../src/instances/local/sandbox.ts'
 import { startCloud } from '../support/cloud.ts'
@@ -17,9 +20,17 @@ const run = promisify(execFile)
 /** Duplicate address detection ends 2 s after it began, and router advertisements come within 1 s. */
 const WATCHED_SECONDS = 4
 
+let etc: string
+const network = planNetwork(false)
+beforeAll(() => {
+  etc = mkdtempSync(join(tmpdir(), 'cob-network-'))
+  writeGuestEtc(etc, network)
+})
+afterAll(() => rmSync(etc, { recursive: true }))
+
 test('from the moment at which a sandbox is entered, no address, link or route of its network changes', async () => {
   const watch = ['/bin/sh', '-c', `timeout ${WATCHED_SECONDS} ip -oneline monitor link address route; echo --; ip -oneline address show dev eth0`]
-  const { file, args } = asUser(instanceUser('watched'), {}, () => networked(planNetwork(false), [], watch))
+  const { file, args } = asUser(instanceUser('watched'), { etc }, (seen) => networked(network, seen.etc!, [], watch))
   const { stdout } = await run(file, args, { timeout: 60_000 })
   const [changes, addresses] = stdout.split('--\n')
   expect(changes).toBe('')
@@ -32,7 +43,7 @@ test('a sandbox starts whatever the numbers of its processes are on the host', a
   const last = Array.from({ length: 20_000 }, (_, index) => 10_000 + index).find(isFree)!
   const before = `echo ${last} >/proc/sys/kernel/ns_last_pid || exit 73`
   const bwrap = ['bwrap', '--unshare-user', '--unshare-pid', '--ro-bind', '/usr', '/usr', '--symlink', 'usr/lib', '/lib', '--symlink', 'usr/lib64', '/lib64']
-  const { file, args } = asUser(instanceUser('numbered'), {}, () => networked(planNetwork(false), [before], [...bwrap, '/usr/bin/echo', 'started']))
+  const { file, args } = asUser(instanceUser('numbered'), { etc }, (seen) => networked(network, seen.etc!, [before], [...bwrap, '/usr/bin/echo', 'started']))
   expect((await run(file, args, { timeout: 60_000 })).stdout).toBe('started\n')
 })
 

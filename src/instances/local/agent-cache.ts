@@ -41,7 +41,7 @@ export async function agentCache(root: string, trash: Trash, signal: AbortSignal
   makeMemoryFolders(work)
   for (const folder of [home, cache]) mkdirSync(folder, { mode: 0o700 })
   if (user) for (const folder of [home, cache]) chownSync(folder, user.uid, user.gid)
-  const network = { pasta: [], setup: '', resolvConf: '', hosts: '127.0.0.1 localhost\n' }
+  const network = { pasta: [], setup: () => '', batch: '', resolvConf: '', hosts: '127.0.0.1 localhost\n' }
   const spec = {
     id: name,
     viewport: { width: 1, height: 1, refresh_rate: 1 },

@@ -25,8 +25,11 @@ export const SHARED_ETC = [
 export const FILTER = 'system-calls.bpf'
 const filter = systemCallFilter() ?? Buffer.alloc(0)
 
-/** Writes the instance's own files of /etc below `dir`; returns their names. */
-export function writeGuestEtc(dir: string, { resolvConf, hosts }: NetworkPlan): string[] {
+/** Beside the files of /etc, for what enters the network; not seen inside. */
+export const NETWORK_BATCH = '.network'
+
+/** Writes the instance's own files of /etc below `dir`, {@link FILTER} and {@link NETWORK_BATCH}; returns the names of the first. */
+export function writeGuestEtc(dir: string, { resolvConf, hosts, batch }: NetworkPlan): string[] {
   mkdirSync(dir, { recursive: true, mode: 0o755 })
   chmodSync(dir, 0o755)
   const files: Record<string, string> = {
@@ -40,5 +43,6 @@ export function writeGuestEtc(dir: string, { resolvConf, hosts }: NetworkPlan): 
     'machine-id': '00000000000000000000000000000000\n',
   }
   for (const [name, text] of Object.entries({ ...files, [FILTER]: filter })) writeFileSync(join(dir, name), text, { mode: 0o644 })
+  writeFileSync(join(dir, NETWORK_BATCH), batch, { mode: 0o644 })
   return Object.keys(files)
 }

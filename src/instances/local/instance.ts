@@ -10,6 +10,8 @@ import type { Command } from '../../base/unprivileged.ts'
 import { sleep, until, within } from '../../base/wait.ts'
 import type { Exit, Instance } from '../driver.ts'
 import { watchAgent, type Lifeline } from '../lifeline.ts'
+import type { LaterAddresses } from './close-later.ts'
+import { hostRanges } from './host-addresses.ts'
 import type { InstanceLimits, Limits } from './limits.ts'
 import type { Bounds } from './sandbox.ts'
 import { emptyDisk, keeperOf, makeDisk, makeMemoryFolders, storageLines, type Quota, type Storage } from './storage.ts'
@@ -50,6 +52,8 @@ export interface SandboxKind {
   trash: Trash
   storage: () => Promise<Storage>
   usage: Usage
+  /** Closes to them what the machine gains later. */
+  addresses: LaterAddresses
   log: Log
   /** Aborts when the service stops: ends that did not work are then left to the next start. */
   signal: AbortSignal
@@ -93,6 +97,7 @@ export async function openSandbox(kind: SandboxKind, { id, limits, disk, shared 
   scope.defer(() => new LocalInstance(kind, id, { processes: processesUsing(dir, 'bwrap'), isReady: false })[Symbol.asyncDispose]().catch(() => {}))
   mkdirSync(dir, { mode: 0o700 })
   const groups = kind.limits.make(id, limits)
+  const closed = hostRanges()
   makeDisk(dir, disk, images)
   makeMemoryFolders(dir)
   const bounds = {
@@ -107,6 +112,7 @@ export async function openSandbox(kind: SandboxKind, { id, limits, disk, shared 
   const counted = { disk, image: images, shared, memoryBytes: kind.limits.boundsMemory ? undefined : limits.memoryBytes }
   const instance = new LocalInstance(kind, id, { processes: [main], isReady: false, counted }, child)
   instance.remember(false)
+  kind.addresses.follow(instance, closed)
   scope.move() // the instance is the owner of all this now
   return instance
 }
@@ -116,7 +122,11 @@ export async function listSandboxes(kind: SandboxKind): Promise<Instance[]> {
   const found = [...new Set([...readdirSync(kind.root), ...kind.limits.list()])].map(async (id) => {
     const dir = join(kind.root, id)
     const remembered = recall(dir)
-    if (remembered?.isReady && remembered.processes.every(isAlive)) return new LocalInstance(kind, id, remembered).watch()
+    if (remembered?.isReady && remembered.processes.every(isAlive)) {
+      const instance = new LocalInstance(kind, id, remembered).watch()
+      kind.addresses.follow(instance, []) // the machine may have gained some while no service ran
+      return instance
+    }
     // Killed between starting an instance and writing it down, a service leaves processes that only /proc knows of.
     const processes = [...(remembered?.processes ?? []), ...processesUsing(dir, 'bwrap')]
     const rest = new LocalInstance(kind, id, { processes, isReady: false })
@@ -203,6 +213,7 @@ export class LocalInstance implements Instance {
     const { ready } = this.#watch()
     try {
       await within('an instance', START_MS, Promise.race([ready, this.exited.then(({ reason }) => Promise.reject(new Error(reason)))]), signal)
+      await within('its network', START_MS, this.#kind.addresses.settled(this), signal)
       this.remember(true)
       return this
     } catch (error) {
@@ -276,10 +287,16 @@ export class LocalInstance implements Instance {
       },
       { everyMs: 1 },
     )
+    this.#kind.addresses.forget(this)
     this.#watching.abort(new Error('the instance was ended'))
     await this.#keeperGone()
     await this.#kind.limits.remove(this.id)
     await this.#kind.trash.discard(this.dir)
+  }
+
+  /** Whether its end has begun. */
+  isEnded(): boolean {
+    return this.#ended !== undefined
   }
 
   /** The keeper leaves when the last process has left; until then the disk is in use. */

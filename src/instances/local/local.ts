@@ -10,6 +10,7 @@ import { within } from '../../base/wait.ts'
 import type { Driver, InstanceSpec } from '../driver.ts'
 import { agentCache } from './agent-cache.ts'
 import { localApps } from './apps.ts'
+import { LaterAddresses } from './close-later.ts'
 import { writeGuestEtc } from './guest-etc.ts'
 import { listSandboxes, startSandbox, unlisted, type Place, type SandboxKind } from './instance.ts'
 import { findLimits } from './limits.ts'
@@ -32,6 +33,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
   const trash = new Trash(paths.trash, log)
   // What a service before us has not removed to the end.
   trash.empty()
+  const addresses = new LaterAddresses(log)
   const usage = new Usage(log)
   let found: Promise<Storage> | undefined
   const storage = () =>
@@ -39,7 +41,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
       if (it.finding) log.warn({}, it.finding)
       return it
     }))
-  const browsers: SandboxKind = { root: paths.instances, limits, storage, usage, trash, log, signal: stop.signal }
+  const browsers: SandboxKind = { root: paths.instances, limits, addresses, storage, usage, trash, log, signal: stop.signal }
   const runs: SandboxKind = { ...browsers, root: paths.appSandboxes, limits: findLimits(`${scope}-apps`) }
   const apps = localApps(config, paths, runs, () => compiled())
 

@@ -1,15 +1,19 @@
 // What an instance may reach: the internet, and nothing of this machine. pasta gives it a network of its own.
 import { readFileSync } from 'node:fs'
-import { networkInterfaces } from 'node:os'
+import { BlockList } from 'node:net'
+import { hostRanges, isRange4 } from './host-addresses.ts'
 
 /** Cloud metadata and link-local, the addresses that hand out a machine's credentials. */
 const NEVER = ['169.254.0.0/16', 'fd00:ec2::254/128', 'fd20:ce::254/128']
+
+/** Multicast, and broadcast to every network. pasta would pass them on, and services of the machine that listen on all addresses answer. */
+const TO_MANY = ['224.0.0.0/4', '255.255.255.255/32', 'ff00::/8']
 
 /** A documentation address (RFC 5737) at which pasta answers DNS for hosts whose own resolver is on loopback. */
 const DNS_FORWARD = '198.51.100.53'
 
 /** The instance's network device. */
-const DEVICE = 'eth0'
+export const DEVICE = 'eth0'
 
 /** The name under which the host's loopback is reachable when the operator allows it. */
 export const HOST_ALIAS = 'host.cob.internal'
@@ -32,11 +36,28 @@ const SETTLE = [
 export interface NetworkPlan {
   /** Command before bwrap; empty when the host has no network to share. */
   pasta: string[]
-  /** Shell lines inside the new network, before the sandbox closes: what is closed, and nothing that changes by itself later. */
-  setup: string
+  /** Shell line inside the new network, before the sandbox closes: what is closed, and nothing that changes by itself later. */
+  setup: (batch: string) => string
+  /** The ranges that are closed, as lines for `ip -batch`; thousands where a cluster keeps its service addresses local. */
+  batch: string
   resolvConf: string
   hosts: string
 }
+
+/**
+ * Closes ranges, as lines for `ip -batch`: they are declared local to the instance, where nobody listens. Unlike an unreachable
+ * route, that holds for sockets bound to a device too. The address that pasta gives to the instance is one of the host's own and
+ * is local already. The metric puts the route before the kernel's own one for IPv6 multicast; neighbour discovery needs no route.
+ */
+export const closing = (ranges: readonly string[]): string =>
+  ranges.map((range) => `route replace local ${range} dev ${DEVICE}${isRange4(range) ? '' : ' metric 1'}\n`).join('')
+
+// The kernel sends to 224.0.0.0/24 and 255.255.255.255 without asking for a route when the socket is bound to the device. This
+// rule holds there as well. A kernel without it is a line of `cob doctor`.
+const REFUSE_TO_MANY = `printf 'xfrm policy add dst %s dir out action block\\n' 224.0.0.0/4 255.255.255.255/32 | ip -batch -`
+
+/** A program, with its arguments, that succeeds when the kernel can refuse multicast of sockets that are bound to a device. */
+export const REFUSAL_CHECK = ['unshare', '--user', '--map-root-user', '--net', '/bin/sh', '-c', REFUSE_TO_MANY] as const
 
 /**
  * Plans the network from what the host has at this moment: addresses change, so each instance gets a fresh plan. Of the host's
@@ -44,11 +65,14 @@ export interface NetworkPlan {
  */
 export function planNetwork(allowHostLoopback: boolean, ports: readonly number[] = []): NetworkPlan {
   const [v4, v6] = [gateway4(), hasDefaultRoute6()]
-  const own = Object.values(networkInterfaces())
-    .flatMap((list) => list ?? [])
-    .filter(({ internal }) => !internal)
+  const ranges = hostRanges()
+  const own = new BlockList()
+  for (const range of ranges) {
+    const [address, length] = range.split('/') as [string, string]
+    own.addSubnet(address, Number(length), family(address))
+  }
   // A resolver on one of the host's own addresses is as far away as one on its loopback: both are asked through pasta.
-  const nameservers = hostNameservers().filter((address) => !own.some((mine) => mine.address === address))
+  const nameservers = hostNameservers().filter((address) => !own.check(address, family(address)))
   const pasta = [
     'pasta',
     '--config-net',
@@ -72,14 +96,11 @@ export function planNetwork(allowHostLoopback: boolean, ports: readonly number[]
     '--',
   ]
   const hosts = ['127.0.0.1 localhost cob', '::1 localhost', ...(allowHostLoopback && v4 ? [`${v4} ${HOST_ALIAS}`] : [])]
-  // Declared local to the instance, where nobody listens: unlike an unreachable route, that holds for sockets bound to a
-  // device too. The address that pasta gives to the instance is one of the host's own and is local already.
-  const closed = [...NEVER, ...own.map(({ address, family }) => `${address}/${family === 'IPv4' ? 32 : 128}`)].filter((range) =>
-    range.includes(':') ? v6 : v4,
-  )
+  const closed = [...NEVER, ...TO_MANY, ...ranges].filter((range) => (isRange4(range) ? v4 : v6))
   return {
     pasta: v4 || v6 ? pasta : [],
-    setup: `${SETTLE}\nprintf '%s\\n' ${closed.map((range) => `'route replace local ${range} dev ${DEVICE}'`).join(' ')} | ip -batch - || exit 71`,
+    setup: (batch) => `${SETTLE}\nip -batch '${batch}' || exit 71${v4 ? `\n${REFUSE_TO_MANY}` : ''}`,
+    batch: closing(closed),
     resolvConf: (nameservers.length > 0 ? nameservers : [DNS_FORWARD]).map((address) => `nameserver ${address}\n`).join(''),
     hosts: `${hosts.join('\n')}\n`,
   }
@@ -107,6 +128,8 @@ const hostNameservers = (): string[] =>
     const address = /^nameserver\s+(\S+)/.exec(line)?.[1]
     return address && !/^(127\.|169\.254\.|::1$|fe80:)/.test(address) ? [address] : []
   })
+
+const family = (address: string) => (address.includes(':') ? 'ipv6' : 'ipv4')
 
 function lines(file: string): string[] {
   try {

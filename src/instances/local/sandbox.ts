@@ -5,7 +5,7 @@ import { DISPLAY_LOG, DISPLAY_SOCKET, FRAMEBUFFER_DIR, xvfbCommand, type AgentSp
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import { asUser, type Command } from '../../base/unprivileged.ts'
 import type { User } from '../../base/user.ts'
-import { FILTER, SHARED_ETC } from './guest-etc.ts'
+import { FILTER, NETWORK_BATCH, SHARED_ETC } from './guest-etc.ts'
 import { unreadableLoader } from './loader.ts'
 import type { NetworkPlan } from './network.ts'
 import { HOST_LOCAL, placesInside } from './places.ts'
@@ -148,10 +148,10 @@ const OOM_SCORE = 100
 const WITH_PASTA = ['unshare', '--mount-proc', '--']
 const WITHOUT_PASTA = ['unshare', '--user', '--map-root-user', '--mount', '--propagation', 'private', '--']
 
-/** Enters the network in namespaces of its own, closes what is to be closed there, does `before` (shell lines), and becomes `command`. */
-export function networked(network: NetworkPlan, before: readonly string[], command: readonly string[]): string[] {
+/** Enters the network in namespaces of its own, closes there what `etc` says (writeGuestEtc), does `before` (shell lines), and becomes `command`. */
+export function networked(network: NetworkPlan, etc: string, before: readonly string[], command: readonly string[]): string[] {
   const hasNetwork = network.pasta.length > 0
-  const inside = ['set -e', ...(hasNetwork ? [network.setup] : []), ...before, 'exec "$@"'].join('\n')
+  const inside = ['set -e', ...(hasNetwork ? [network.setup(`${etc}/${NETWORK_BATCH}`)] : []), ...before, 'exec "$@"'].join('\n')
   return [...network.pasta, ...(hasNetwork ? WITH_PASTA : WITHOUT_PASTA), '/bin/sh', '-c', inside, 'sh', ...command]
 }
 
@@ -175,7 +175,7 @@ export function enclosed(
   const limits = ['--core=0', `--nproc=${pids}:${pids}`, ...(fileBytes === undefined ? [] : [`--fsize=${fileBytes}:${fileBytes}`])]
   // The name stands here for those who look for what a killed service has started (processesUsing).
   const enclose = ['perl', `${code}/src/instances/local/enclose.pl`, 'bwrap', String(KEYCTL[process.arch] ?? -1), `${etc}/${FILTER}`, String(options.length)]
-  return networked(network, lines, ['nice', '-n', String(nice), 'prlimit', ...limits, ...enclose, ...options, ...program])
+  return networked(network, etc!, lines, ['nice', '-n', String(nice), 'prlimit', ...limits, ...enclose, ...options, ...program])
 }
 
 /** Node inside, for a program of ours. It ignores SIGUSR1, by which every process of the same user could open its debugger. */

@@ -1,0 +1,181 @@
+// No address of this machine answers a session: not hidden ones, not ones that come later, not multicast and broadcast.
+import { execFile } from 'node:child_process'
+import { createSocket, type Socket } from 'node:dgram'
+import { once } from 'node:events'
+import { createServer, type AddressInfo, type Server } from 'node:net'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { isRoot } from '../../src/base/user.ts'
+import { until } from '../../src/base/wait.ts'
+import { hostRanges } from '../../src/instances/local/host-addresses.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+import { runInside } from '../support/inside.ts'
+import { openSession, type Session } from '../support/session.ts'
+
+const run = promisify(execFile)
+
+/** From an address of the machine until it is closed in an instance that runs. */
+const CLOSED_MS = 20_000
+
+/** Tries each address by TCP and by UDP, with a plain socket and with one that is bound to the device, and sends what it tries. */
+const TRY_ALL = `
+import json, socket, sys
+port, addresses = int(sys.argv[1]), sys.argv[2:]
+answers = []
+for address in addresses:
+    family = socket.AF_INET6 if ':' in address else socket.AF_INET
+    for bound in (False, True):
+        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+            name = '%s %s%s' % (address, 'tcp' if kind == socket.SOCK_STREAM else 'udp', ' bound' if bound else '')
+            with socket.socket(family, kind) as s:
+                s.settimeout(0.5)
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+                if bound:
+                    s.setsockopt(socket.SOL_SOCKET, 25, b'eth0\\0')
+                try:
+                    # Unbound sockets need the device for link-local addresses, 2 in the sandbox.
+                    where = (address, port, 0, 2 if address.startswith(('ff', 'fe')) else 0) if ':' in address else (address, port)
+                    if kind == socket.SOCK_STREAM:
+                        s.connect(where)
+                        s.send(name.encode())
+                    else:
+                        s.sendto(name.encode(), where)
+                    if s.recvfrom(100)[0]:
+                        answers.append(name)
+                except OSError:
+                    pass
+print(json.dumps(answers))
+`
+
+/** Addresses of documentation and benchmark networks, which no machine has. */
+const device = `cob${process.pid}`
+const BEFORE = {
+  'an address on loopback': { args: ['addr', 'add', '198.18.77.1/32', 'dev', 'lo'], address: '198.18.77.1' },
+  'an IPv6 address on loopback': { args: ['-6', 'addr', 'add', '2001:db8:77::1/128', 'dev', 'lo'], address: '2001:db8:77::1' },
+  'a range that is local': { args: ['route', 'add', 'local', '198.18.78.0/24', 'dev', 'lo'], address: '198.18.78.9' },
+  'an IPv6 range that is local': { args: ['-6', 'route', 'add', 'local', '2001:db8:78::/64', 'dev', 'lo'], address: '2001:db8:78::9' },
+  'an idle bridge': { args: ['addr', 'add', '198.18.79.1/24', 'dev', device], address: '198.18.79.1' },
+} as const
+const LATER = {
+  'an address on loopback': { args: ['addr', 'add', '198.18.87.1/32', 'dev', 'lo'], address: '198.18.87.1' },
+  'an IPv6 address on loopback': { args: ['-6', 'addr', 'add', '2001:db8:87::1/128', 'dev', 'lo'], address: '2001:db8:87::1' },
+  'a range that is local': { args: ['route', 'add', 'local', '198.18.88.0/24', 'dev', 'lo'], address: '198.18.88.9' },
+  'an address of an idle bridge': { args: ['addr', 'add', '198.18.89.1/24', 'dev', device], address: '198.18.89.1' },
+} as const
+type Change = { args: readonly string[]; address: string }
+const addressesOf = (changes: Record<string, Change>) => Object.values(changes).map(({ address }) => address)
+
+const make = async (changes: Record<string, Change>): Promise<void> => {
+  for (const { args } of Object.values(changes)) await run('ip', [...args])
+}
+const undo = async (changes: Record<string, Change>): Promise<void> => {
+  for (const { args } of Object.values(changes))
+    await run(
+      'ip',
+      args.map((word) => (word === 'add' ? 'del' : word)),
+    ).catch(() => {}) // it was not made
+}
+
+let cloud: Cloud
+let session: Session
+let tcp: Server
+let udp: Socket[]
+let port: number
+/** What reached a server of this machine that listens on all addresses. */
+let reached: string[] = []
+
+beforeAll(async () => {
+  tcp = createServer((socket) => {
+    socket.on('error', () => {})
+    socket.on('data', (data) => {
+      reached.push(data.toString())
+      socket.end('here')
+    })
+  }).listen(0, '::')
+  await once(tcp, 'listening')
+  ;({ port } = tcp.address() as AddressInfo)
+  udp = await Promise.all(
+    (['udp4', 'udp6'] as const).map(async (type) => {
+      const socket = createSocket({ type, ipv6Only: type === 'udp6' })
+      socket.on('message', (data, from) => {
+        reached.push(data.toString())
+        socket.send('here', from.port, from.address, () => {}) // an answer that finds nobody is no news
+      })
+      socket.bind(port)
+      await once(socket, 'listening')
+      return socket
+    }),
+  )
+  if (isRoot()) {
+    await run('ip', ['link', 'add', device, 'type', 'bridge'])
+    await make(BEFORE)
+  }
+  cloud = await startCloud({ COB_ALLOW_HOST_LOOPBACK: '0' })
+  session = await openSession(cloud, { timeout_seconds: 600, headless: true })
+})
+afterAll(async () => {
+  if (isRoot()) {
+    await undo(BEFORE)
+    await undo(LATER)
+    await run('ip', ['link', 'del', device]).catch(() => {})
+  }
+  await session[Symbol.asyncDispose]()
+  await cloud[Symbol.asyncDispose]()
+  tcp.close()
+  for (const socket of udp) socket.close()
+})
+
+async function tryAll(addresses: string[]): Promise<void> {
+  reached = []
+  const { code, output } = await runInside(cloud, session.id, `python3 - ${port} ${addresses.join(' ')} <<'PYTHON'\n${TRY_ALL}\nPYTHON`)
+  expect({ code, output: output.trim() }).toEqual({ code: 0, output: '[]' })
+  expect(reached).toEqual([])
+}
+
+const ROOT_ONLY = 'only root can give addresses to the machine'
+
+test('a program in a session reaches nothing of the machine by any entry of its local routing tables', async () => {
+  const addresses = hostRanges().map((range) => range.split('/')[0]!)
+  expect(addresses).not.toEqual([])
+  await tryAll(addresses.slice(0, 20))
+})
+
+test('a program in a session reaches nothing of the machine by multicast and broadcast', async () => {
+  await tryAll(['224.0.0.1', '239.255.255.250', '255.255.255.255', 'ff02::1', 'ff05::1', 'ff0e::1'])
+})
+
+test('closed multicast leaves the gateway of IPv6 to be found', async () => {
+  // Asked anew, by the gateway's multicast address, as a session that begins does.
+  const line = `gateway=$(ip -6 route show default | sed -n 's/.* via \\([^ ]*\\) .*/\\1/p'); [ -z "$gateway" ] && echo none && exit
+    echo x >/dev/udp/$gateway/9; for i in $(seq 50); do ip -6 neigh show $gateway | grep -q lladdr && echo found && exit; sleep 0.1; done`
+  expect((await runInside(cloud, session.id, line)).output.trim()).toMatch(/^(found|none)$/)
+})
+
+describe.skipIf(!isRoot())(`addresses that were hidden (${ROOT_ONLY})`, () => {
+  test.each(Object.entries(BEFORE))('%s does not answer', async (_name, { address }) => {
+    await tryAll([address])
+  })
+})
+
+describe.skipIf(!isRoot())(`addresses that come later (${ROOT_ONLY})`, () => {
+  test('they are closed in sessions that run, also in one whose service was killed and came back', async () => {
+    const isClosed = async (changes: Record<string, Change>) => {
+      const { output } = await runInside(cloud, session.id, 'ip route show table local; ip -6 route show table local')
+      return Object.values(changes).every(({ args, address }) => output.includes(args.includes('route') ? address.replace(/9$/, '0/24') : address))
+    }
+    await make(LATER)
+    await until('they to be closed', CLOSED_MS, () => isClosed(LATER), { everyMs: 50 })
+    await tryAll(addressesOf(LATER))
+
+    const missed = { 'one that nobody saw': { args: ['addr', 'add', '198.18.90.1/32', 'dev', 'lo'], address: '198.18.90.1' } }
+    await cloud.kill()
+    try {
+      await make(missed)
+      await cloud.start()
+      await until('it to be closed', CLOSED_MS, () => isClosed(missed), { everyMs: 50 })
+      await tryAll(addressesOf(missed))
+    } finally {
+      await undo(missed)
+    }
+  })
+})
