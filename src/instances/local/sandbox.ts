@@ -186,7 +186,7 @@ export function sandboxCommand({ spec, dir, etcFiles, network, user, groups, cac
       ]
       // The display starts beside the agent and becomes its child, for the shell becomes the agent.
       const program = [
-        `${entry === AGENT_ENTRY ? `${xvfbCommand(spec.maxScreen).join(' ')} </dev/null >>${DISPLAY_LOG} 2>&1 & ` : ''}exec "$@"`,
+        `${entry === AGENT_ENTRY ? `(unset COB_AGENT; exec ${xvfbCommand(spec.maxScreen).join(' ')} </dev/null >>${DISPLAY_LOG} 2>&1) & ` : ''}exec "$@"`,
         ...(entry === AGENT_ENTRY ? closedNode(cache.dir) : NODE),
         `/opt/cob/src/${entry}`,
       ]
