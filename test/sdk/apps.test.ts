@@ -148,7 +148,7 @@ describe('an app in TypeScript', () => {
 
 const TRIALS = `
 import Kernel from '@onkernel/sdk'
-import { writeFileSync, readdirSync, readFileSync } from 'node:fs'
+import { closeSync, openSync, writeFileSync, readdirSync, readFileSync } from 'node:fs'
 import { spawn } from 'node:child_process'
 const app = new Kernel().app('trials')
 const act = (name, work) => app.action(name, async (ctx, payload) => work(payload, ctx))
@@ -164,6 +164,10 @@ act('env', () => process.env)
 act('reach', (url) => fetch(url, { signal: AbortSignal.timeout(3000) }).then((response) => response.text(), (error) => 'error ' + (error.cause?.code ?? error.name)))
 act('look', () => ({ root: readdirSync('/'), home: readdirSync('/home'), data: readdirSync('/app'), processes: readdirSync('/proc').filter((name) => /^\\d+$/.test(name)).length }))
 act('write', () => { try { writeFileSync('/app/code/mine', 'x'); return 'written' } catch (error) { return error.code } })
+act('runner', () => {
+  const [pid] = readdirSync('/proc').filter((name) => /^\\d+$/.test(name) && readFileSync('/proc/' + name + '/cmdline', 'utf8').endsWith('runner/main.ts\\0'))
+  return ['mem', 'environ', 'fd/0'].map((file) => { try { closeSync(openSync('/proc/' + pid + '/' + file, 'r')); return 'open' } catch (error) { return error.code } })
+})
 act('version', () => readFileSync(new URL('./version.txt', import.meta.url), 'utf8'))
 `
 const trials = (version: string, more: Partial<Deploy> = {}): Deploy => ({
@@ -198,6 +202,10 @@ describe('a run', () => {
     const { states, reason } = await followed(slow.id)
     expect([states.at(-1), reason]).toEqual(['failed', 'timed out after 10 s'])
     await until('only what is in reserve to be left', 20_000, () => sandboxes() <= 4)
+  })
+
+  test('does not get at the process that watches over it', async () => {
+    expect(JSON.parse((await call('trials', 'runner', 1)).output!)).toEqual(['EACCES', 'EACCES', 'EACCES'])
   })
 
   test('prints to its own events and its deployment’s, every line in order, long ones cut', async () => {

@@ -2,13 +2,13 @@
 import type Kernel from '@onkernel/sdk'
 import { toFile } from '@onkernel/sdk'
 import { execFileSync } from 'node:child_process'
-import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
-import { agentOf, processesOf, runInside } from '../support/inside.ts'
+import { agentOf, openFilesOf, processesOf, runInside } from '../support/inside.ts'
 import { tempDir } from '../support/trees.ts'
 import { makeZip } from '../support/zips.ts'
 
@@ -36,7 +36,7 @@ afterAll(async () => {
 })
 
 const rss = (): number => Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${agent}/status`, 'utf8'))![1]) * 1024
-const filesOpen = (): number => readdirSync(`/proc/${agent}/fd`).length
+const filesOpen = (): number => openFilesOf(cloud, id)?.length ?? 0
 const inside = async (line: string): Promise<string> => (await runInside(cloud, id, line)).output.trim()
 /** Unfinished uploads that are left anywhere; they are hidden from the calls. */
 const unfinished = (): Promise<string> => inside(`find ${HOME} /tmp /dev/shm -name '.cob-part-*' 2>/dev/null`)

@@ -1,12 +1,13 @@
 // The published SDK against the running service: logs of a session, read and followed.
 import type { LogStreamParams } from '@onkernel/sdk/resources/browsers/logs'
-import { readdirSync, readlinkSync } from 'node:fs'
 import { get, type IncomingMessage } from 'node:http'
+import { setTimeout as sleepFor } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { isRoot } from '../../src/base/user.ts'
 import { until, WaitTimeout, within } from '../../src/base/wait.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
-import { agentOf, chromiumOf } from '../support/inside.ts'
+import { chromiumOf, openFilesOf } from '../support/inside.ts'
 import { run as runIn } from '../support/programs.ts'
 
 let cloud: Cloud
@@ -32,22 +33,16 @@ async function whole(query: LogStreamParams): Promise<string[]> {
   return lines
 }
 
-/** What an agent has open, by the names that it has inside. */
-const openFiles = (agent: number): string[] =>
-  readdirSync(`/proc/${agent}/fd`).map((fd) => {
-    try {
-      return readlinkSync(`/proc/${agent}/fd/${fd}`)
-    } catch {
-      return '' // it was closed in between
-    }
-  })
+/** What an agent has open is closed to its own user; a follower is there long before this. */
+const UNSEEN_MS = 500
 
 /** Follows a log; `next` gives line after line. */
 async function follow(query: LogStreamParams) {
   const stream = await cloud.client.browsers.logs.stream(id, query)
   const events = stream[Symbol.asyncIterator]()
   // The stream is open before the file in the session is; what is written in between would be before the end.
-  if (query.path !== undefined) await until('the follower', 5_000, () => openFiles(agentOf(cloud, id)).includes(query.path!))
+  if (query.path !== undefined && !isRoot()) await sleepFor(UNSEEN_MS)
+  else if (query.path !== undefined) await until('the follower', 5_000, () => openFilesOf(cloud, id)!.includes(query.path!))
   return {
     async next(): Promise<string> {
       const { value } = await within('a line', 10_000, events.next())

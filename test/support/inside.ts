@@ -1,6 +1,6 @@
 // The processes of a session, found from outside, and programs run inside its sandbox.
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { descendantsOf, startTicks } from '../../src/base/processes.ts'
 import { isRoot } from '../../src/base/user.ts'
@@ -35,6 +35,19 @@ export function processesOf(cloud: Cloud, id: string): Found[] {
 
 export const agentOf = (cloud: Cloud, id: string): number =>
   processesOf(cloud, id).find(({ command }) => /node .*agent\/main\.ts/.test(command) && !command.includes('bwrap'))!.pid
+
+/** What an agent has open, by the names that it has inside. Undefined unless we are root: it is closed to its own user. */
+export function openFilesOf(cloud: Cloud, id: string): string[] | undefined {
+  if (!isRoot()) return undefined
+  const dir = `/proc/${agentOf(cloud, id)}/fd`
+  return readdirSync(dir).map((fd) => {
+    try {
+      return readlinkSync(join(dir, fd))
+    } catch {
+      return '' // it was closed in between
+    }
+  })
+}
 
 /** Chromium's main process. */
 export const chromiumOf = (cloud: Cloud, id: string): number =>

@@ -242,7 +242,7 @@ export function sandboxCommand({ spec, dir, bounds, before, etcFiles, network, u
       ]
       // The display starts beside the agent and becomes its child, for the shell becomes the agent.
       const program = [
-        `${entry === AGENT_ENTRY ? `${xvfbCommand(spec.maxScreen).join(' ')} </dev/null >>${DISPLAY_LOG} 2>&1 & ` : ''}exec "$@"`,
+        `${entry === AGENT_ENTRY ? `(unset COB_AGENT; exec ${xvfbCommand(spec.maxScreen).join(' ')} </dev/null >>${DISPLAY_LOG} 2>&1) & ` : ''}exec "$@"`,
         ...(entry === AGENT_ENTRY ? closedNode(cache.dir) : NODE),
         `/opt/cob/src/${entry}`,
       ]
