@@ -18,7 +18,7 @@ const GENERAL: Record<string, string> = {
   '429': 'Too many at once; Retry-After says when to ask again.',
   '500': 'Something went wrong on our side.',
   '502': 'The target of the request did not answer, or not in a way that can be passed on.',
-  '503': 'The browser does not answer.',
+  '503': 'The browser or the database does not answer, or has no space left; Retry-After, if it is there, says when to ask again.',
 }
 const FAULT_STATUS = { not_found: '404', conflict: '409', too_many_requests: '429', bad_gateway: '502', unavailable: '503' }
 
@@ -40,7 +40,14 @@ export function openapi(info: Info, contracts: readonly Contract[]): object {
 function operation(route: Route): object {
   const body = route.bodyKind === 'bytes' ? { type: 'string', format: 'binary' } : schemaOf(route.body, 'input')
   const hasBody = route.body.def.type !== 'undefined'
-  const statuses = ['400', ...(route.access === 'public' ? [] : ['401']), ...(hasBody ? ['413'] : []), ...route.faults.map((name) => FAULT_STATUS[name]), '500']
+  const statuses = [
+    '400',
+    ...(route.access === 'public' ? [] : ['401']),
+    ...(hasBody ? ['413'] : []),
+    ...route.faults.map((name) => FAULT_STATUS[name]),
+    '500',
+    ...(route.access === 'public' ? [] : ['503']),
+  ]
   return {
     operationId: route.id,
     tags: [route.group],
