@@ -1,5 +1,6 @@
 // The only place that knows which errors callers may see: code, status, words. Everything else becomes `internal_error`.
 import { z } from 'zod'
+import { Unavailable } from '../base/unavailable.ts'
 
 /** Body of every error answer (the SDK's ErrorModel). */
 export const ErrorModel = z.object({
@@ -114,7 +115,10 @@ const shorten = (text: string): string => (text.length > 100 ? `${text.slice(0, 
 
 /** Turns whatever was thrown into a {@link Fault}. */
 export function asFault(error: unknown): Fault {
-  return error instanceof Fault ? error : fault.internal(error)
+  if (error instanceof Fault) return error
+  if (!(error instanceof Unavailable)) return fault.internal(error)
+  const headers = { ...NO_RETRY, 'retry-after': String(error.retryAfterSeconds) }
+  return new Fault('unavailable', error.message, { headers, cause: error.cause ?? error })
 }
 
 /** The problems of a failed parse, fields in dotted form below `prefix`. */

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Readable } from 'node:stream'
 import type { z } from 'zod'
 import type { Log } from '../base/log.ts'
+import { Unavailable } from '../base/unavailable.ts'
 import { checkText, parseJson, readBody } from './body.ts'
 import { Fault, asFault, fault, problemsOf, type FieldProblem } from './fault.ts'
 import { readForm } from './form.ts'
@@ -160,13 +161,19 @@ export function bearer(request: FastifyRequest): string | undefined {
   return /^Bearer ([^\s]+)$/i.exec(request.headers.authorization ?? '')?.[1]
 }
 
+/** Methods whose second request does no more than the first (RFC 9110). */
+const REPEATABLE = new Set(['GET', 'HEAD', 'PUT', 'DELETE'])
+
 /** Sends an error in the one shape, and logs what the caller is not told. */
 export function sendFault(log: Log, request: FastifyRequest, reply: FastifyReply, error: unknown): void {
   const known = asFault(translate(error))
   if (known.status >= 500) log.error({ request: request.id, route: routeId(request), err: known.cause ?? known }, known.message)
   // What is left of a refused body must not be taken for the next request.
   if (known.code === 'payload_too_large') reply.header('connection', 'close')
-  void reply.code(known.status).headers(known.headers).type('application/json; charset=utf-8').send(JSON.stringify(known.body()))
+  void reply.code(known.status).headers(known.headers)
+  // Whatever had been done before the database went away: these may be sent again by clients that do so by themselves.
+  if (error instanceof Unavailable && REPEATABLE.has(request.method)) reply.removeHeader('x-should-retry')
+  void reply.type('application/json; charset=utf-8').send(JSON.stringify(known.body()))
 }
 
 export const routeId = (request: FastifyRequest): string => (request.routeOptions.config as { id?: string } | undefined)?.id ?? 'unknown'

@@ -18,7 +18,7 @@ const GENERAL: Record<string, string> = {
   '429': 'Too many at once; Retry-After says when to ask again.',
   '500': 'Something went wrong on our side.',
   '502': 'The target of the request did not answer, or not in a way that can be passed on.',
-  '503': 'The browser does not answer.',
+  '503': 'The browser or the database does not answer, or has no space left; Retry-After, if it is there, says when to ask again.',
 }
 const FAULT_STATUS = { not_found: '404', conflict: '409', too_many_requests: '429', bad_gateway: '502', unavailable: '503' }
 
@@ -46,6 +46,7 @@ function operation(route: Route): object {
     ...(hasBody ? ['413'] : []),
     ...route.faults.map((name) => FAULT_STATUS[name]),
     '500',
+    ...(route.access === 'public' ? [] : ['503']),
   ]
   return {
     operationId: route.id,

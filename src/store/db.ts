@@ -5,6 +5,8 @@ import { Kysely, PostgresDialect, sql } from 'kysely'
 import { Migrator, type Migration } from 'kysely/migration'
 import pg from 'pg'
 import type { Log } from '../base/log.ts'
+import { within } from '../base/wait.ts'
+import { Pool, type StoreState } from './pool.ts'
 import type { Tables } from './tables.ts'
 
 export type Db = Kysely<Tables>
@@ -12,30 +14,20 @@ export type Db = Kysely<Tables>
 // int8 comes back as text by default; none of ours passes 2^53.
 pg.types.setTypeParser(pg.types.builtins.INT8, Number)
 
-/** Connections a control plane holds at most; queries are short, so few serve many. */
-const POOL_SIZE = 10
-const CONNECT_MS = 10_000
-const STATEMENT_MS = 15_000
+/** The longest that the database may take to be taken for well. */
+const REACH_MS = 3_000
+
+/** The pools behind what {@link openDb} has opened. */
+const pools = new WeakMap<Db, Pool>()
 
 /** Where Postgres is: a connection string, or a socket's folder. */
 export type DbAddress = { connectionString: string } | { host: string; user: string; database: string }
 
 /** Connects and brings the schema up to date. The caller ends it with `db.destroy()`. */
 export async function openDb(address: DbAddress, log: Log): Promise<Db> {
-  const pool = new pg.Pool({
-    ...address,
-    max: POOL_SIZE,
-    connectionTimeoutMillis: CONNECT_MS,
-    statement_timeout: STATEMENT_MS,
-    idleTimeoutMillis: 0,
-    application_name: 'cob',
-  })
-  // A connection in use tells its user, too; without a listener its error would end the process.
-  // The pool does not wait for its connections to be closed, so the last of them may hear of the server's end: that is no news.
-  const broke = (err: unknown) => pool.ending || log.warn({ err }, 'a database connection broke')
-  pool.on('connect', (client) => client.on('error', broke))
-  pool.on('error', broke)
+  const pool = new Pool(address, log)
   const db: Db = new Kysely({ dialect: new PostgresDialect({ pool }) })
+  pools.set(db, pool)
   try {
     await migrate(db)
   } catch (error) {
@@ -59,12 +51,14 @@ async function migrate(db: Db): Promise<void> {
   if (error) throw error
 }
 
-/** Whether the database answers. */
-export async function isReachable(db: Db): Promise<boolean> {
-  return sql`select 1`.execute(db).then(
-    () => true,
-    () => false,
-  )
+/** How the database is now. */
+export async function stateOf(db: Db): Promise<StoreState> {
+  try {
+    await within('the database', REACH_MS, sql`select 1`.execute(db))
+    return pools.get(db)?.isFull ? 'full' : 'ok'
+  } catch {
+    return 'away'
+  }
 }
 
 /** Whether an error is Postgres refusing a duplicate under the named constraint. */

@@ -13,6 +13,7 @@ const BATCH = 500
 /** A wake-up that got lost (the listening connection broke) delays a follower by this much at most. */
 const LOOK_AGAIN_MS = 5_000
 const RECONNECT_MS = 1_000
+const CONNECT_MS = 10_000
 
 export type AppEvent = Selectable<Tables['app_events']>
 
@@ -86,7 +87,7 @@ export function listenForEvents(address: DbAddress, log: Log): EventBells {
   const stop = new AbortController()
   const ringAll = () => bells.forEach(({ bell }) => bell.ring())
   const listen = async () => {
-    const client = new pg.Client({ ...address, application_name: 'cob events' })
+    const client = new pg.Client({ ...address, connectionTimeoutMillis: CONNECT_MS, application_name: 'cob events' })
     const broken = new Promise<void>((resolve) => client.on('error', () => resolve()).on('end', () => resolve()))
     try {
       await client.connect()

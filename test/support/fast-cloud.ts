@@ -54,6 +54,7 @@ export async function startFastCloud(env: Record<string, string> = {}, drive?: (
   const pool = new pg.Pool({ host: paths.postgresSocket, user: 'cob', database: 'postgres' })
   // Postgres may be gone before the last connection has said its goodbye.
   pool.on('connect', (client) => client.on('error', () => {}))
+  pool.on('error', () => {})
   scope.defer(() => pool.end())
 
   const cloud = {

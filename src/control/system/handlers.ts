@@ -1,11 +1,16 @@
 // The System contract.
-import { fault } from '../../http/fault.ts'
+import { Unavailable } from '../../base/unavailable.ts'
 import type { Handlers } from '../../http/route.ts'
-import { isReachable, type Db } from '../../store/db.ts'
+import { stateOf, type Db } from '../../store/db.ts'
 import { countByState } from '../browsers/rows.ts'
 import type { system } from './contract.ts'
 import type { Disk } from './disk.ts'
 import type { Metrics } from './metrics.ts'
+
+/** For who asks after our health. */
+const RETRY_SECONDS = 2
+
+const DATABASE = { ok: 'operational', full: 'partial_outage', away: 'full_outage' } as const
 
 interface SystemParts {
   db: Db
@@ -19,13 +24,14 @@ interface SystemParts {
 
 export const systemHandlers = ({ db, metrics, disk, openSockets, browsersWork, openapiText }: SystemParts): Handlers<typeof system> => ({
   async getHealth() {
-    if (!(await isReachable(db))) throw fault.unavailable('the database does not answer')
+    const state = await stateOf(db)
+    if (state !== 'ok') throw new Unavailable(state === 'full' ? 'the database has no space left on its disk' : 'the database does not answer', RETRY_SECONDS)
     return { status: 'ok' }
   },
   async getStatus() {
     const components = [
       { name: 'api', status: 'operational' as const },
-      { name: 'database', status: (await isReachable(db)) ? ('operational' as const) : ('full_outage' as const) },
+      { name: 'database', status: DATABASE[await stateOf(db)] },
       { name: 'browsers', status: browsersWork() ? ('operational' as const) : ('degraded_performance' as const) },
       // Nothing new is begun while it is full.
       { name: 'disk', status: disk.room.problem === undefined ? ('operational' as const) : ('partial_outage' as const) },

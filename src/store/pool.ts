@@ -1,0 +1,189 @@
+// The connections to Postgres. Every wait for it ends, and its being away, full or busy becomes one kind of error: Unavailable.
+import type { PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely'
+import pg from 'pg'
+import type { Log } from '../base/log.ts'
+import { Unavailable } from '../base/unavailable.ts'
+import { within } from '../base/wait.ts'
+import type { DbAddress } from './db.ts'
+
+/** Connections a control plane holds at most; queries are short, so few serve many. */
+const POOL_SIZE = 10
+/** The longest wait for a connection, free or new. */
+const CONNECT_MS = 5_000
+/** Postgres itself ends a statement that takes longer. */
+const STATEMENT_MS = 15_000
+/** When a statement has had no answer for so long, Postgres is asked whether it is there at all. */
+const SILENT_MS = 2_000
+/** It must answer that within this time; else every statement that waits is given up. */
+const PROBE_MS = 2_000
+/** A statement without an answer after this is given up although Postgres is there: its connection is dead. */
+const GIVE_UP_MS = STATEMENT_MS + 5_000
+
+/** A crashed server is started again within a second; a full disk takes longer to be emptied. */
+const RETRY_SECONDS = 2
+const RETRY_FULL_SECONDS = 30
+/** After a statement failed for lack of space, the store counts as full for so long, unless one that writes succeeds. */
+const FULL_MS = 60_000
+
+/** How the database is: `full` can be read, but takes nothing new. */
+export type StoreState = 'ok' | 'full' | 'away'
+
+/** A pool for Kysely. */
+export class Pool implements PostgresPool {
+  readonly options = {}
+  readonly #pool: pg.Pool
+  readonly #address: DbAddress
+  #probe: Promise<boolean> | undefined
+  #fullSince: number | undefined
+
+  constructor(address: DbAddress, log: Log) {
+    this.#address = address
+    this.#pool = new pg.Pool({
+      ...address,
+      max: POOL_SIZE,
+      connectionTimeoutMillis: CONNECT_MS,
+      statement_timeout: STATEMENT_MS,
+      idleTimeoutMillis: 0,
+      keepAlive: true,
+      application_name: 'cob',
+    })
+    // A connection in use tells its user, too; without a listener its error would end the process.
+    // The pool does not wait for its connections to be closed, so the last of them may hear of the server's end: that is no news.
+    const broke = (err: unknown) => this.#pool.ending || log.warn({ err }, 'a database connection broke')
+    this.#pool.on('connect', (client) => client.on('error', broke))
+    this.#pool.on('error', broke)
+  }
+
+  /** @throws Unavailable when there is no connection within {@link CONNECT_MS} */
+  async connect(): Promise<PostgresPoolClient> {
+    const waiting = this.#pool.connect()
+    let late = false
+    // One that comes after we gave up goes back to the pool.
+    waiting.then(
+      (client) => late && client.release(),
+      () => {},
+    )
+    try {
+      return new Connection(await within('a database connection', CONNECT_MS, waiting), this)
+    } catch (error) {
+      late = true
+      throw away(error)
+    }
+  }
+
+  end(): Promise<void> {
+    return this.#pool.end()
+  }
+
+  get isFull(): boolean {
+    return this.#fullSince !== undefined && performance.now() - this.#fullSince < FULL_MS
+  }
+
+  noteFull(isFull: boolean): void {
+    this.#fullSince = isFull ? performance.now() : undefined
+  }
+
+  /** Whether Postgres answers a connection of its own; asked once for all that want to know. */
+  isThere(): Promise<boolean> {
+    return (this.#probe ??= this.#ask().finally(() => (this.#probe = undefined)))
+  }
+
+  async #ask(): Promise<boolean> {
+    const client = new pg.Client({ ...this.#address, connectionTimeoutMillis: PROBE_MS, application_name: 'cob probe' })
+    client.on('error', () => {}) // the wait below rejects as well
+    try {
+      await within(
+        'an answer of the database',
+        PROBE_MS,
+        client.connect().then(() => client.query('select 1')),
+      )
+      return true
+    } catch {
+      return false
+    } finally {
+      // Not awaited: a server that does not answer does not answer to a goodbye.
+      void client.end().catch(() => {})
+    }
+  }
+}
+
+class Connection implements PostgresPoolClient {
+  readonly #client: pg.PoolClient
+  readonly #pool: Pool
+  /** Why it must not be used any more. */
+  #broken: Unavailable | undefined
+
+  constructor(client: pg.PoolClient, pool: Pool) {
+    this.#client = client
+    this.#pool = pool
+  }
+
+  // Kysely's other form, with a cursor, is for streams of rows, which nothing here asks for.
+  query(cursor: never): never
+  query<R>(text: string, parameters: readonly unknown[]): Promise<PostgresQueryResult<R>>
+  async query<R>(text: string, parameters: readonly unknown[] = []): Promise<PostgresQueryResult<R>> {
+    if (this.#broken) throw this.#broken
+    try {
+      const result = await this.#answered(this.#client.query<R & pg.QueryResultRow>(text, [...parameters]))
+      if (this.#pool.isFull && WRITES.has(result.command) && result.rowCount) this.#pool.noteFull(false)
+      return result as PostgresQueryResult<R>
+    } catch (error) {
+      const known = unavailable(error)
+      if (!known) throw error
+      if (isFull(error)) this.#pool.noteFull(true)
+      // A server that is busy keeps the connection. Every other cause needs a new one, after a failover to another server.
+      else if (!isBusy(error)) this.#broken = known
+      throw known
+    }
+  }
+
+  release(destroy?: boolean): void {
+    this.#client.release(this.#broken ?? destroy)
+  }
+
+  /** Waits for an answer as long as Postgres is there. @throws Unavailable */
+  async #answered<T>(answer: Promise<T>): Promise<T> {
+    answer.catch(() => {}) // it may come after we gave up
+    const { promise: gaveUp, reject } = Promise.withResolvers<never>()
+    const began = performance.now()
+    const look = async () => {
+      if (performance.now() - began < GIVE_UP_MS && (await this.#pool.isThere())) timer = setTimeout(look, SILENT_MS)
+      else reject(away(new Error(`no answer to a statement within ${Math.round(performance.now() - began)} ms`)))
+    }
+    let timer = setTimeout(look, SILENT_MS)
+    try {
+      return await Promise.race([answer, gaveUp])
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}
+
+const WRITES = new Set(['INSERT', 'UPDATE', 'DELETE'])
+
+const away = (cause: unknown): Unavailable => unavailable(cause) ?? new Unavailable(AWAY, RETRY_SECONDS, cause)
+
+const codeOf = (error: unknown): string => (error as { code?: string }).code ?? ''
+
+/** No space on its disk, or an error of its disk. */
+const isFull = (error: unknown): boolean => error instanceof pg.DatabaseError && /^(53100|58030)$/.test(codeOf(error))
+
+/** Class 53: out of memory, too many connections. 57014: a statement over its time. */
+const isBusy = (error: unknown): boolean => error instanceof pg.DatabaseError && /^53|^57014$/.test(codeOf(error))
+
+/** What of an error is the database's being away, full or busy (SQLSTATE of Postgres, appendix A; the words of `pg`); undefined for all else. */
+function unavailable(error: unknown): Unavailable | undefined {
+  if (error instanceof Unavailable) return error
+  const code = codeOf(error)
+  if (isFull(error)) return new Unavailable('the database has no space left on its disk', RETRY_FULL_SECONDS, error)
+  if (isBusy(error)) return new Unavailable('the database has too much to do at the moment; try again', RETRY_SECONDS, error)
+  const isAway =
+    error instanceof pg.DatabaseError
+      ? // Class 08: the connection. 57P: it stops, has crashed, or starts. 25006: a standby that takes no writes.
+        /^08|^57P|^25006$/.test(code)
+      : // Errors of sockets, and those of pg itself about a connection that has ended.
+        /^E[A-Z]+$/.test(code) || /^(Connection terminated|Client (was closed|has encountered a connection error))/.test(String((error as Error).message))
+  return isAway ? new Unavailable(AWAY, RETRY_SECONDS, error) : undefined
+}
+
+const AWAY = 'the database cannot be reached at the moment; try again'
