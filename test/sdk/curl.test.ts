@@ -274,7 +274,7 @@ describe('browsers.fetch', () => {
       body: Buffer.from('hällo'),
       headers: { 'X-Mine': 'x' },
     } as never)) as Response
-    expect(urls[1]).toMatch(/\/browsers\/\w+\/curl\/raw\?.*jwt=/)
+    expect(urls[1]).toMatch(/\/browser\/session\/\w+\/curl\/raw\?.*jwt=/)
     expect(response.headers.get('x-twice')).toBe('1, 2')
     const seen = (await response.json()) as Echo
     expect(seen).toMatchObject({ method: 'POST', text: 'hällo', headers: { 'x-mine': 'x' } })

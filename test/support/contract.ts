@@ -1,4 +1,5 @@
-// The published contract as test data: schemas of every answer (test/data/schemas.json) and the list of operations.
+// The published contract as test data: schemas of every answer as the TypeScript SDK 0.84 has them (test/data/schemas.json) and as the newest
+// Python SDK has them (test/data/newest.json, made by test/data/python/schemas.py), and the list of operations.
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { readFileSync } from 'node:fs'
@@ -10,10 +11,14 @@ const data = (name: string): never => JSON.parse(readFileSync(join(PACKAGE_DIR, 
 const ajv = new Ajv2020({ strict: false, allErrors: true })
 ;(addFormats as unknown as (target: Ajv2020) => void)(ajv)
 ajv.addSchema(data('schemas.json'))
+const newest: { $defs: Record<string, object> } = data('newest.json')
+ajv.addSchema(newest)
 
-/** Throws unless `value` is a `name` of the contract (or a list of them). */
+/** Throws unless `value` is a `name` of the contract (or a list of them): in 0.84, and in the newest release where that has a model of this name. */
 export function conforms(name: string, value: unknown, isArray = false): void {
-  const schema = { $ref: `contract#/$defs/${name}` }
-  const validate = ajv.compile(isArray ? { type: 'array', items: schema } : schema)
-  if (!validate(value)) throw new Error(`not a ${name}: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(value, null, 1).slice(0, 1500)}`)
+  for (const release of ['contract', ...(name in newest.$defs ? ['newest'] : [])]) {
+    const schema = { $ref: `${release}#/$defs/${name}` }
+    const validate = ajv.compile(isArray ? { type: 'array', items: schema } : schema)
+    if (!validate(value)) throw new Error(`not a ${name} (${release}): ${ajv.errorsText(validate.errors)}\n${JSON.stringify(value, null, 1).slice(0, 1500)}`)
+  }
 }
