@@ -32,8 +32,14 @@ export const lockEvents = (deployment: RawBuilder<string>) => sql`pg_advisory_xa
 /** Wakes the followers of a deployment when the transaction commits. */
 export const announceEvents = (deployment: RawBuilder<string>) => sql`pg_notify(${CHANNEL}, ${deployment})`
 
-/** Appends events in their order; call it in the transaction that changes what they tell of. */
-export async function appendEvents(db: Db, deployment: string, invocation: string | null, events: readonly NewEvent[]): Promise<void> {
+/** What a line costs beside its text, in bytes: its row, and its place in the indexes. */
+export const LINE_BYTES = 100
+
+/**
+ * Appends events in their order; call it in the transaction that changes what they tell of. Where the deployment's log has more than
+ * `maxLogBytes` then, its oldest lines are removed.
+ */
+export async function appendEvents(db: Db, deployment: string, invocation: string | null, events: readonly NewEvent[], maxLogBytes = Infinity): Promise<void> {
   if (events.length === 0) return
   await sql`select ${lockEvents(sql`${deployment}`)}`.execute(db)
   for (let at = 0; at < events.length; at += BATCH) {
@@ -50,7 +56,40 @@ export async function appendEvents(db: Db, deployment: string, invocation: strin
     }))
     await db.insertInto('app_events').values(rows).execute()
   }
+  await boundLog(db, deployment, events, maxLogBytes)
   await sql`select ${announceEvents(sql`${deployment}`)}`.execute(db)
+}
+
+async function boundLog(db: Db, deployment: string, events: readonly NewEvent[], maxLogBytes: number): Promise<void> {
+  const added = events.reduce((sum, event) => sum + (event.kind === 'log' ? LINE_BYTES + Buffer.byteLength(event.line) : 0), 0)
+  if (added === 0) return
+  const { log_bytes: bytes } = (await db
+    .updateTable('deployments')
+    .set((eb) => ({ log_bytes: eb('log_bytes', '+', added) }))
+    .where('id', '=', deployment)
+    .returning('log_bytes')
+    .executeTakeFirst()) ?? { log_bytes: 0 }
+  for (let over = bytes - maxLogBytes; over > 0;) {
+    const { rows } = await sql<{ bytes: number }>`
+      with gone as (
+        delete from app_events where id in (
+          select id from app_events where deployment_id = ${deployment} and kind = 'log' order by id limit ${BATCH}
+        ) returning octet_length(line) + ${LINE_BYTES}::int as bytes
+      ), freed as (select coalesce(sum(bytes), 0)::bigint as bytes from gone)
+      update deployments set log_bytes = greatest(0, log_bytes - freed.bytes) from freed where id = ${deployment} returning freed.bytes`.execute(db)
+    const freed = rows[0]?.bytes ?? 0
+    if (freed === 0) return
+    over -= freed
+  }
+}
+
+/** What the kept lines of a run take. */
+export async function logBytesOf(db: Db, invocation: string): Promise<number> {
+  const { rows } = await sql<{ bytes: number }>`
+    select coalesce(sum(octet_length(line) + ${LINE_BYTES}::int), 0)::bigint as bytes from app_events where invocation_id = ${invocation} and kind = 'log'`.execute(
+    db,
+  )
+  return rows[0]!.bytes
 }
 
 /** The end of the log as it is now: an id behind which everything is new. */

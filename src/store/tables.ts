@@ -58,6 +58,7 @@ export interface Tables {
     source_path: string | null
     source_checksum: string | null
     attempts: Generated<number>
+    log_bytes: Generated<number>
     runner_seq: Generated<number>
     created_at: DefaultTime
     updated_at: DefaultTime

@@ -21,6 +21,9 @@ const RETRY_LAST_MS = 30_000
 /** On a full disk no browser is started in reserve; whether it still is full is looked at this often. */
 const NO_ROOM_MS = 2_000
 
+/** Of the words in which an instance's end is told, in the log and in the database: an agent may have put them. */
+const MAX_REASON = 500
+
 /** Why a session ended; also told to clients whose sockets are closed by it. */
 export type EndReason = 'deleted' | 'timeout' | 'crashed' | 'abandoned' | 'shutdown' | 'lost' | 'disk_limit' | 'memory_limit'
 
@@ -262,7 +265,8 @@ export class Fleet {
     const { log } = this.#settings
     this.#instances.set(instance.id, instance)
     if (isWarm) this.#warm.add(instance.id)
-    const onExit = async ({ reason, limit }: Exit) => {
+    const onExit = async ({ reason: whole, limit }: Exit) => {
+      const reason = whole.slice(0, MAX_REASON)
       if (this.#ending.has(instance.id) || !this.#instances.has(instance.id)) return
       log.error({ browser: instance.id, reason }, 'a browser ended by itself')
       await this.#crashed(instance.id, reason, limit ? `${limit}_limit` : 'crashed')

@@ -6,7 +6,7 @@ import { sleep, within } from '../../base/wait.ts'
 import { letGo, type AppSandboxes, type Instance } from '../../instances/driver.ts'
 import type { RunnerEvent, Source } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
-import { appendEvents, lockEvents } from '../../store/events.ts'
+import { appendEvents, LINE_BYTES, lockEvents } from '../../store/events.ts'
 import type { Objects } from '../../store/objects.ts'
 import { ArchiveRefused, runnerClient, type RunnerClient } from '../apps/runner-client.ts'
 import { moveDeployment } from './lifecycle.ts'
@@ -35,6 +35,10 @@ export interface BuilderSettings {
   apiPort: () => number
   gitBase: string
   memoryMb: number
+  /** What the log of a deployment and all its runs may hold, in bytes. */
+  maxLogBytes?: number
+  /** Whether the disk has room for another build. */
+  hasRoom?: () => boolean
   logLevel: string
   log: Log
   secrets: (row: DeploymentRow) => Secrets
@@ -105,7 +109,7 @@ export class Builder {
       // Heard from before the look on, so that nothing falls between.
       const rung = this.#bell.heard(AbortSignal.any([signal, AbortSignal.timeout(LOOK_AGAIN_MS)])).catch(() => {})
       try {
-        const row = await nextToBuild(db, host)
+        const row = this.#settings.hasRoom?.() === false ? undefined : await nextToBuild(db, host)
         if (!row) await rung
         else if (!signal.aborted) await this.#take(row)
       } catch (err) {
@@ -259,7 +263,8 @@ export class Builder {
     let left = MAX_BUILD_LOG_BYTES
     const lineOf = (event: RunnerEvent) => {
       if (event.type !== 'log' || left < 0) return []
-      left -= event.line.length
+      // An empty line takes room as well.
+      left -= LINE_BYTES + event.line.length
       const line = left < 0 ? 'More of what the build prints is not kept.' : event.line
       return [{ kind: 'log' as const, line, at: event.at }]
     }
@@ -273,7 +278,7 @@ export class Builder {
           if (row?.state !== 'in_progress') return false
           // What was written and then not acknowledged is told again.
           const fresh = logs.filter(({ seq }) => seq > row.runner_seq)
-          await appendEvents(tx, id, null, fresh.flatMap(lineOf))
+          await appendEvents(tx, id, null, fresh.flatMap(lineOf), this.#settings.maxLogBytes)
           await tx
             .updateTable('deployments')
             .set({ runner_seq: logs.at(-1)!.seq })

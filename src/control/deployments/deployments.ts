@@ -37,6 +37,10 @@ export interface DeploymentsSettings {
   unreachable?: () => string | undefined
   gitBase: string
   memoryMb: number
+  /** What the log of a deployment and all its runs may hold, in bytes. */
+  maxLogBytes?: number
+  /** Whether the disk has room for another build. */
+  hasRoom?: () => boolean
   logLevel: string
   log: Log
   /** Ends every run of a deployment and returns when none runs any more. */

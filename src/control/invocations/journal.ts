@@ -1,8 +1,9 @@
 // What a runner says, written down: lines and where they end, and the end of the run with its last lines, in one transaction.
 import { MAX_LOG_LINE, MAX_OUTPUT_BYTES, type RunnerEvent } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
-import { appendEvents, type NewEvent } from '../../store/events.ts'
+import { appendEvents, logBytesOf, type NewEvent } from '../../store/events.ts'
 import { moveInvocation } from './lifecycle.ts'
+import { LogBudget } from './log-budget.ts'
 import type { Outcome } from './rows.ts'
 import type { Run } from './run.ts'
 
@@ -16,7 +17,7 @@ export class Overtaken extends Error {}
  * Writes down what came together. Resolves with how the run ended when that was among it. Lines are told before the end that
  * they lead to, and none behind an end: all is undone when the row has moved on. @throws Overtaken
  */
-export async function writeDown(db: Db, run: Run, events: readonly RunnerEvent[], now = Date.now()): Promise<Outcome | undefined> {
+export async function writeDown(db: Db, run: Run, events: readonly RunnerEvent[], limits: LogLimits, now = Date.now()): Promise<Outcome | undefined> {
   const last = events.at(-1)!
   const outcome = outcomeOf(last)
   const lines = events.filter((event) => event.type === 'log').map((event): NewEvent => ({ kind: 'log', line: cut(event.line), at: timeOf(event.at, now) }))
@@ -26,9 +27,12 @@ export async function writeDown(db: Db, run: Run, events: readonly RunnerEvent[]
     return outcome
   }
   if (lines.length === 0) return close(db)
-  return db.transaction().execute(async (trx) => {
+  const isFirst = events[0]!.seq === 1
+  const budget = (run.logBudget ??= new LogBudget(limits.runBytes, isFirst ? 0 : await logBytesOf(db, run.id), now))
+  const { kept, commit } = budget.take(lines, now)
+  const written = await db.transaction().execute(async (trx) => {
     // It takes the log's lock, which every writer takes before it touches the row.
-    await appendEvents(trx, run.deployment, run.id, lines)
+    if (kept.length > 0) await appendEvents(trx, run.deployment, run.id, kept, limits.deploymentBytes)
     if (outcome) return close(trx)
     const { numUpdatedRows } = await trx
       .updateTable('invocations')
@@ -40,6 +44,16 @@ export async function writeDown(db: Db, run: Run, events: readonly RunnerEvent[]
     if (numUpdatedRows === 0n) throw new Overtaken()
     return undefined
   })
+  commit()
+  return written
+}
+
+/** What may be kept of what runs print, in bytes. */
+export interface LogLimits {
+  /** Of one run. */
+  runBytes: number
+  /** Of a deployment and all its runs. */
+  deploymentBytes: number
 }
 
 /** What an end sets in the row. */

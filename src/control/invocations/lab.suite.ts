@@ -68,6 +68,7 @@ export async function startLab(): Promise<Lab> {
         apiPort: Promise.resolve(1),
         maxInvocations: 100,
         appMemoryMb: 256,
+        logLimits: { runBytes: 32 * 1024 * 1024, deploymentBytes: 256 * 1024 * 1024 },
         logLevel: 'silent',
         log: silentLog,
         environment: async () => lab.env,

@@ -1,5 +1,6 @@
 // One run that has not ended, as this process holds it.
 import type { Instance } from '../../instances/driver.ts'
+import type { LogBudget } from './log-budget.ts'
 import type { InvocationRow, Outcome } from './rows.ts'
 
 /** Why a run's work stopped: it has ended, by itself or otherwise. */
@@ -19,6 +20,8 @@ export class Run {
   readonly #ended = Promise.withResolvers<Outcome>()
   readonly #over = new AbortController()
   #instance: Instance | undefined
+  /** What may still be kept of what it prints; made with its first lines. */
+  logBudget: LogBudget | undefined
 
   constructor(row: InvocationRow) {
     this.id = row.id

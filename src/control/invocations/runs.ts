@@ -9,7 +9,7 @@ import type { Db } from '../../store/db.ts'
 import { followEvents, type EventBells } from '../../store/events.ts'
 import { runnerClient } from '../apps/runner-client.ts'
 import { hear } from './hear.ts'
-import { endColumns, failure, Overtaken, writeDown } from './journal.ts'
+import { endColumns, failure, Overtaken, writeDown, type LogLimits } from './journal.ts'
 import { invocationLifecycle, moveInvocation, type InvocationState } from './lifecycle.ts'
 import { findInvocation, outcomeOf, pointedAt, unfinishedIds, unfinishedOf, unfinishedOnHost, type InvocationRow, type Outcome } from './rows.ts'
 import { BrokenOff, Run } from './run.ts'
@@ -36,6 +36,7 @@ export interface RunsSettings {
   apiPort: Promise<number>
   maxInvocations: number
   appMemoryMb: number
+  logLimits: LogLimits
   logLevel: string
   log: Log
   /** Variables of a deployment's code. */
@@ -193,7 +194,7 @@ export class Runs {
     const { instance, said } = adopted ? await this.#resume(run, seq, adopted) : await this.#obtain(run)
     const runner = runnerClient(instance.agent)
     for await (const events of said) {
-      const outcome = await this.#whileInTrouble(run, () => writeDown(this.#settings.db, run, events))
+      const outcome = await this.#whileInTrouble(run, () => writeDown(this.#settings.db, run, events, this.#settings.logLimits))
       if (outcome) return this.#close(run, outcome)
       // One that has ended in the meantime may have said more before; its events tell.
       await runner.acknowledge(events.at(-1)!.seq, run.signal).catch(() => {})
