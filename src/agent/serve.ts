@@ -60,7 +60,7 @@ export async function serveAgent(
       return undefined
     },
   })
-  mount(context, session, sessionHandlers(keeper, desk.screen, ready, log))
+  mount(context, session, sessionHandlers(keeper, desk.screen, ready))
   const hands = makeHands(desk.input, desk.keyboard)
   mount(context, computer, computerHandlers(desk, Math.random, hands))
   mount(context, curlContract, curlHandlers(curl))

@@ -23,7 +23,8 @@ import { apps } from './apps/contract.ts'
 import { appHandlers } from './apps/handlers.ts'
 import { watchActivity } from './browsers/activity.ts'
 import { makeBrowsers } from './browsers/browsers.ts'
-import { browsers as browsersContract } from './browsers/contract.ts'
+import { cdpHttpHandlers, cdpHttpSlashed } from './browsers/cdp-http.ts'
+import { browsers as browsersContract, cdpHttp } from './browsers/contract.ts'
 import { Fleet, type EndReason } from './browsers/fleet.ts'
 import { browserHandlers } from './browsers/handlers.ts'
 import { innerPath, instanceApis, reacher } from './browsers/instance-apis.ts'
@@ -147,6 +148,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const context = makeServer({ log, authenticate, origin: config.publicUrl, secretsBelow: [LIVE_PATH], onDone: metrics.request })
   const { app } = context
   mount(context, browsersContract, browserHandlers(browsers))
+  for (const contract of [cdpHttp, cdpHttpSlashed]) mount(context, contract, cdpHttpHandlers(browsers, tokens, authenticate))
   mount(context, replaysContract, replayHandlers(replays))
   mountForward(context, instanceApis, reacher(browsers, tokens, authenticate), innerPath)
   mount(context, deploymentsContract, deploymentHandlers(deployments))

@@ -143,9 +143,10 @@ export const setStatus = (reply: FastifyReply, status: number): void => void (re
 const sendJson = (reply: FastifyReply, value: unknown): FastifyReply => reply.type('application/json; charset=utf-8').send(Buffer.from(JSON.stringify(value)))
 
 /** The token of `Authorization: Bearer …`. */
-export function bearer(request: FastifyRequest): string | undefined {
-  return /^Bearer ([^\s]+)$/i.exec(request.headers.authorization ?? '')?.[1]
-}
+export const bearer = (request: FastifyRequest): string | undefined => bearerOf(request.headers.authorization)
+
+/** The key in an `authorization` header. */
+export const bearerOf = (authorization: string | undefined): string | undefined => /^Bearer ([^\s]+)$/i.exec(authorization ?? '')?.[1]
 
 /** Sends an error in the one shape, and logs what the caller is not told. */
 export function sendFault(log: Log, request: FastifyRequest, reply: FastifyReply, error: unknown): void {
