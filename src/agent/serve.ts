@@ -63,7 +63,7 @@ export async function serveAgent(
       return undefined
     },
   })
-  mount(context, session, sessionHandlers(keeper, desk.screen, ready, lease, log))
+  mount(context, session, sessionHandlers(keeper, desk.screen, ready, lease))
   const hands = makeHands(desk.input, desk.keyboard)
   mount(context, computer, computerHandlers(desk, Math.random, hands))
   mount(context, curlContract, curlHandlers(curl))

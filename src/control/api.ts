@@ -3,14 +3,14 @@ import { VERSION } from '../base/version.ts'
 import { openapi } from '../http/openapi.ts'
 import type { Contract } from '../http/route.ts'
 import { apps } from './apps/contract.ts'
-import { browsers } from './browsers/contract.ts'
+import { browsers, cdpHttp } from './browsers/contract.ts'
 import { instanceApis } from './browsers/instance-apis.ts'
 import { deployments } from './deployments/contract.ts'
 import { invocations } from './invocations/contract.ts'
 import { replays } from './replays/contract.ts'
 import { system } from './system/contract.ts'
 
-export const contracts: Contract[] = [browsers, replays, instanceApis, deployments, apps, invocations, system]
+export const contracts: Contract[] = [browsers, cdpHttp, replays, instanceApis, deployments, apps, invocations, system]
 
 /** The OpenAPI document as text; the committed openapi.json is exactly this. */
 export function openapiText(): string {

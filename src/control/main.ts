@@ -27,7 +27,8 @@ import { apps } from './apps/contract.ts'
 import { appHandlers } from './apps/handlers.ts'
 import { watchActivity } from './browsers/activity.ts'
 import { makeBrowsers } from './browsers/browsers.ts'
-import { browsers as browsersContract } from './browsers/contract.ts'
+import { cdpHttpHandlers, cdpHttpSlashed } from './browsers/cdp-http.ts'
+import { browsers as browsersContract, cdpHttp } from './browsers/contract.ts'
 import { Fleet, type EndReason } from './browsers/fleet.ts'
 import { browserHandlers } from './browsers/handlers.ts'
 import { admission, atSession, innerPath, instanceApis, notBuilt, notBuiltHandlers, reacher } from './browsers/instance-apis.ts'
@@ -188,6 +189,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const { app } = context
   limitConnections(app.server, config.maxBrowsers + config.maxInvocations, log)
   mount(context, browsersContract, browserHandlers(browsers))
+  for (const contract of [cdpHttp, cdpHttpSlashed]) mount(context, contract, cdpHttpHandlers(browsers))
   mountForward(context, instanceApis, reacher(browsers), innerPath)
   mountForward(context, atSession(instanceApis), reacher(browsers), innerPath)
   for (const replaysBelow of [replaysContract, atSession(replaysContract)]) mount(context, replaysBelow, replayHandlers(replays))

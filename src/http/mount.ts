@@ -157,9 +157,7 @@ export const setStatus = (reply: FastifyReply, status: number): void => void (re
 const sendJson = (reply: FastifyReply, value: unknown): FastifyReply => reply.type('application/json; charset=utf-8').send(Buffer.from(JSON.stringify(value)))
 
 /** The token of `Authorization: Bearer …`. */
-export function bearer(request: FastifyRequest): string | undefined {
-  return /^Bearer ([^\s]+)$/i.exec(request.headers.authorization ?? '')?.[1]
-}
+export const bearer = (request: FastifyRequest): string | undefined => /^Bearer ([^\s]+)$/i.exec(request.headers.authorization ?? '')?.[1]
 
 /** Methods whose second request does no more than the first (RFC 9110). */
 const REPEATABLE = new Set(['GET', 'HEAD', 'PUT', 'DELETE'])

@@ -76,6 +76,33 @@ test('a real BiDi client opens a page over webdriver_ws_url and reads it', async
   expect(await session.page.title()).toBe('bidi')
 })
 
+test('clients that begin with an http address find the session below its CDP address, with its token or with a key', async () => {
+  await using session = await openSession(cloud, { timeout_seconds: 300 })
+  await session.page.goto(pages.url('found'))
+  const address = session.made.cdp_ws_url.replace(/^ws/, 'http')
+  const playwright = await chromium.connectOverCDP(address)
+  expect(playwright.contexts()[0]!.pages()[0]!.url()).toBe(pages.url('found'))
+  await playwright.close()
+  const found = await puppeteer.connect({ browserURL: address, defaultViewport: null })
+  expect((await found.pages())[0]!.url()).toBe(pages.url('found'))
+  await found.disconnect()
+
+  const version = (await (await cloud.fetch(`/browsers/${session.id}/cdp/json/version`)).json()) as Record<string, string>
+  expect(version).toMatchObject({ Browser: `Chrome/${session.browser.version()}`, 'Protocol-Version': '1.3', webSocketDebuggerUrl: session.made.cdp_ws_url })
+  const [bare, token] = address.split('?')
+  for (const path of ['json/list', 'json', 'json/']) {
+    const list = (await (await fetch(`${bare}/${path}?${token}`)).json()) as Record<string, string>[]
+    expect(list).toMatchObject([{ type: 'page', title: 'found', url: pages.url('found') }])
+    const line = new WebSocket(list[0]!.webSocketDebuggerUrl!)
+    await opening(line)
+    const answer = new Promise((resolve) => line.on('message', (data) => resolve(JSON.parse((data as Buffer).toString()))))
+    line.send(JSON.stringify({ id: 1, method: 'Runtime.evaluate', params: { expression: 'document.title' } }))
+    expect(await answer).toMatchObject({ result: { result: { value: 'found' } } })
+    line.terminate()
+  }
+  for (const query of ['', '?jwt=wrong']) expect((await fetch(`${bare}/json/version${query}`)).status).toBe(401)
+})
+
 test('a token opens its own session only, and no session without one', async () => {
   await using first = await openSession(cloud)
   await using second = await openSession(cloud)

@@ -134,3 +134,28 @@ test('a page opens windows without a click of somebody', async () => {
   expect(await page.evaluate(`Boolean(window.open(${JSON.stringify(pages.url('opened'))}))`)).toBe(true)
   await until('the window', CHANGE_MS, async () => (await browser.pages()).length === before + 1)
 })
+
+test('six kiosk sessions that are made at once all fill their screens, each with its start page', async () => {
+  const made = await Promise.all(
+    Array.from({ length: 6 }, (_, index) =>
+      cloud.client.browsers.create({
+        kiosk_mode: true,
+        headless: false,
+        viewport: { width: 1000 + index, height: 700 },
+        start_url: pages.url(`kiosk-${index}`),
+      }),
+    ),
+  )
+  const looks = await Promise.all(
+    made.map(async (one) => {
+      const own = await puppeteer.connect({ browserWSEndpoint: one.cdp_ws_url, defaultViewport: null })
+      const first = (await own.pages())[0]!
+      await until('the start page', CHANGE_MS, () => first.url() !== 'about:blank')
+      const look = [first.url(), await first.evaluate('innerWidth'), await first.evaluate('innerHeight')]
+      await own.disconnect()
+      await cloud.client.browsers.deleteByID(one.session_id)
+      return look
+    }),
+  )
+  expect(looks).toEqual(made.map((_, index) => [pages.url(`kiosk-${index}`), 1000 + index, 700]))
+})

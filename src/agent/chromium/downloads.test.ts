@@ -30,7 +30,13 @@ test('what went under a number to another folder is copied; what has its name, o
   for (const folder of [elsewhere, to]) mkdirSync(folder)
   const listeners: ((event: CdpEvent) => void)[] = []
   const sent: string[] = []
-  const pipe: CdpPipe = { send: async (method) => void sent.push(method) as never, on: (listener) => void listeners.push(listener) }
+  const pipe: CdpPipe = {
+    send: async (method) => void sent.push(method) as never,
+    on(listener) {
+      listeners.push(listener)
+      return () => {}
+    },
+  }
   await mirrorDownloads(pipe, to, silentLog)
   expect(sent).toEqual(['Browser.setDownloadBehavior'])
   const download = (guid: string, suggestedFilename: string, filePath: string, state = 'completed') => {

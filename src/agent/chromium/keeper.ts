@@ -4,6 +4,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Log } from '../../base/log.ts'
 import { Mutex } from '../../base/mutex.ts'
+import { until, within } from '../../base/wait.ts'
 import type { Screen } from '../display/screen.ts'
 import type { WindowManager } from '../display/windows.ts'
 import { mirrorDownloads } from './downloads.ts'
@@ -36,6 +37,13 @@ const BASE_POLICY = {
 const MAX_CRASHES = 5
 const CRASH_WINDOW_MS = 60_000
 
+/** A window changes within some frames; while six browsers started at once on two cores it took 2 s. */
+const WINDOW_MS = 5_000
+const WINDOW_TRIES = 3
+/** Chromium says within milliseconds that it has begun to open an address. */
+const START_PAGE_MS = 5_000
+const START_TRIES = 2
+
 /** After a crash the tabs come back. */
 const RESTORE = ['--restore-last-session']
 
@@ -46,13 +54,13 @@ export interface KeeperEvents {
 }
 
 /** What tools may do with Chromium; the fake driver has one of its own. */
-export type Browser = Pick<Keeper, 'run' | 'setPolicy' | 'setFullscreen' | 'focusPage' | 'withFirstPage' | 'restarts' | 'on' | 'off'>
+export type Browser = Pick<Keeper, 'run' | 'setPolicy' | 'setFullscreen' | 'fillScreen' | 'open' | 'focusPage' | 'withFirstPage' | 'restarts' | 'on' | 'off'>
 
 /** Owns Chromium. {@link Keeper.run} is the one that runs now. */
 export class Keeper extends EventEmitter<KeeperEvents> {
   readonly #program: string
   readonly #screen: Pick<Screen, 'viewport'>
-  readonly #windows: Pick<WindowManager, 'expectNotice'>
+  readonly #windows: Pick<WindowManager, 'expectNotice' | 'front' | 'caughtUp'>
   readonly #log: Log
   readonly #env: NodeJS.ProcessEnv
   readonly #signal: AbortSignal
@@ -67,7 +75,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   constructor(
     program: string,
     screen: Pick<Screen, 'viewport'>,
-    windows: Pick<WindowManager, 'expectNotice'>,
+    windows: Pick<WindowManager, 'expectNotice' | 'front' | 'caughtUp'>,
     env: NodeJS.ProcessEnv,
     log: Log,
     signal: AbortSignal,
@@ -113,13 +121,81 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     }
   }
 
-  /** Whether windows fill the screen without tabs and address bar; kept over restarts. */
+  /** Whether windows fill the screen without tabs and address bar; kept over restarts. @throws when the first page's window does not become so */
   async setFullscreen(fullscreen: boolean): Promise<void> {
     this.#fullscreen = fullscreen
     const { pipe, firstPage } = await this.run()
-    if (fullscreen) this.#windows.expectNotice()
     const { windowId } = await pipe.send<{ windowId: number }>('Browser.getWindowForTarget', { targetId: firstPage })
-    await pipe.send('Browser.setWindowBounds', { windowId, bounds: { windowState: fullscreen ? 'fullscreen' : 'maximized' } })
+    const windowState = fullscreen ? 'fullscreen' : 'maximized'
+    const attempt = async () => {
+      // A window that is just coming up is told its state by the window manager; hearing of an earlier one it would leave full screen again.
+      await until('the window to come up', WINDOW_MS, () => this.#windows.front() !== undefined, { everyMs: 3 })
+      await this.#windows.caughtUp()
+      if (fullscreen) this.#windows.expectNotice()
+      await pipe.send('Browser.setWindowBounds', { windowId, bounds: { windowState } })
+      await this.#filled(pipe, windowId, windowState)
+      await this.#windows.caughtUp()
+      await this.#filled(pipe, windowId, windowState)
+      if (this.#windows.front()?.fullscreen !== fullscreen) throw new Error(`the window manager does not have the window ${windowState}`)
+    }
+    await repeated(WINDOW_TRIES, attempt, (err) => this.#log.warn({ err, windowState }, 'the window did not change; trying again'))
+  }
+
+  /** Resolves when the first page's window, unless its user gave it another size, fills the viewport. @throws when it does not */
+  async fillScreen(): Promise<void> {
+    const { pipe, firstPage } = await this.run()
+    const { targetInfos } = await pipe.send<{ targetInfos: { targetId: string }[] }>('Target.getTargets')
+    // Its user may have closed it.
+    if (!targetInfos.some(({ targetId }) => targetId === firstPage)) return
+    const { windowId } = await pipe.send<{ windowId: number }>('Browser.getWindowForTarget', { targetId: firstPage })
+    await this.#filled(pipe, windowId)
+  }
+
+  async #filled(pipe: CdpPipe, windowId: number, windowState?: string): Promise<void> {
+    let found: { width?: number; height?: number; windowState?: string } = {}
+    const fills = async () => {
+      found = (await pipe.send<{ bounds: typeof found }>('Browser.getWindowBounds', { windowId })).bounds
+      const { width, height } = this.#screen.viewport
+      // A window that its user has given another size has nothing to fill.
+      if (windowState === undefined && found.windowState !== 'fullscreen' && found.windowState !== 'maximized') return true
+      return found.width === width && found.height === height && (windowState === undefined || found.windowState === windowState)
+    }
+    await until('the window to fill the screen', WINDOW_MS, fills, { everyMs: 3 }).catch((error: unknown) => {
+      throw new Error(`the window did not fill the screen: it is ${JSON.stringify(found)}`, { cause: error })
+    })
+  }
+
+  /** Opens an address in the first page as a user does who typed it, and resolves when Chromium has begun to. @throws when it does not begin */
+  async open(url: string): Promise<void> {
+    await repeated(
+      START_TRIES,
+      () => this.#begin(url),
+      (err) => this.#log.warn({ err }, 'the start page was not begun; trying again'),
+    )
+  }
+
+  async #begin(url: string): Promise<void> {
+    await this.focusPage()
+    const begun = Promise.withResolvers<void>()
+    const work = this.withFirstPage(async (pipe, sessionId) => {
+      const leave = pipe.on((event) => {
+        if (event.sessionId === sessionId && event.method === 'Page.frameStartedNavigating') begun.resolve()
+      })
+      try {
+        await pipe.send('Page.enable', {}, sessionId)
+        // Answered when the page is there, or is known not to come: then it says why, which is the page's affair.
+        const { errorText } = await pipe.send<{ errorText?: string }>('Page.navigate', { url }, sessionId).catch((error: Error) => {
+          if (error.message.startsWith('Cannot navigate')) return { errorText: error.message }
+          throw error
+        })
+        if (errorText) this.#log.info({ errorText }, 'start_url did not open')
+        begun.resolve()
+      } finally {
+        leave()
+      }
+    })
+    work.catch((error: unknown) => begun.reject(error))
+    await within('the start page to begin', START_PAGE_MS, begun.promise)
   }
 
   /** Ends Chromium for good. */
@@ -180,4 +256,16 @@ export class Keeper extends EventEmitter<KeeperEvents> {
 function writePolicy(name: string, policy: object): void {
   mkdirSync(POLICY_DIR, { recursive: true })
   writeFileSync(join(POLICY_DIR, name), JSON.stringify(policy))
+}
+
+/** Does something up to `times` times until it works; `onFailure` hears of each failure but the last, which is thrown. */
+async function repeated(times: number, work: () => Promise<void>, onFailure: (error: unknown) => void): Promise<void> {
+  for (let left = times - 1; ; left--) {
+    try {
+      return await work()
+    } catch (error) {
+      if (left === 0) throw error
+      onFailure(error)
+    }
+  }
 }

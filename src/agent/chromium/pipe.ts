@@ -14,7 +14,8 @@ export interface CdpEvent {
 export interface CdpPipe {
   /** Sends a command; rejects with Chromium's message, when the pipe ends, or after a named limit. */
   send<T = Record<string, unknown>>(method: string, params?: object, sessionId?: string): Promise<T>
-  on(listener: (event: CdpEvent) => void): void
+  /** Returns what ends the listening. */
+  on(listener: (event: CdpEvent) => void): () => void
 }
 
 interface Answer {
@@ -26,7 +27,7 @@ interface Answer {
 /** Speaks CDP (JSON messages, each ended by a NUL) over Chromium's file descriptors 3 and 4. */
 export function cdpPipe(input: Writable, output: Readable): CdpPipe {
   const waiting = new Map<number, PromiseWithResolvers<unknown>>()
-  const listeners: ((event: CdpEvent) => void)[] = []
+  const listeners = new Set<(event: CdpEvent) => void>()
   let lastId = 0
   let parts: Buffer[] = []
   let ended = false
@@ -63,7 +64,10 @@ export function cdpPipe(input: Writable, output: Readable): CdpPipe {
   input.on('error', onEnd)
 
   return {
-    on: (listener) => void listeners.push(listener),
+    on(listener) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
     async send(method, params = {}, sessionId) {
       if (ended) throw new Error('Chromium closed its pipe')
       const answer = Promise.withResolvers<unknown>()

@@ -71,6 +71,8 @@ interface Managed {
 export interface WindowManager {
   /** Tells that a window is about to be put into full screen for the session's sake: Chromium's notice of it is taken down. */
   expectNotice(): void
+  /** The state of the window in front; undefined while there is none. */
+  front(): { fullscreen: boolean } | undefined
   /** Resolves when the program in front has handled every event sent to it so far. @throws WaitTimeout when it does not answer */
   caughtUp(): Promise<void>
 }
@@ -79,6 +81,9 @@ export interface WindowManager {
 const NOTICE_MS = 3_000
 /** The notice is a low strip in the upper middle; menus and tooltips hang elsewhere or are higher. */
 const NOTICE_MAX_HEIGHT = 120
+
+/** Events that a window manager acts on. The connection brings many others. */
+const HANDLED = new Set(['MapRequest', 'ConfigureRequest', 'MapNotify', 'UnmapNotify', 'DestroyNotify', 'ClientMessage'])
 
 /** Becomes the window manager of the screen, for as long as the connection lives. */
 export async function manageWindows(connection: XConnection, screen: Screen, log: Log): Promise<WindowManager> {
@@ -241,8 +246,12 @@ export async function manageWindows(connection: XConnection, screen: Screen, log
         if (event.message_type === atoms.WM_CHANGE_STATE && event.data[0] === ICONIC_STATE) return minimize(window)
     }
   }
+  // One after the other: taking a window in asks the server, and what the window says meanwhile would find nobody.
+  let turn = Promise.resolve()
   // A window may be gone before its event is handled; the next event says so.
-  x.on('event', (event: XEvent) => void onEvent(event).catch((err: unknown) => log.debug({ err, event: event.name }, 'a window went away')))
+  x.on('event', (event: XEvent) => {
+    if (HANDLED.has(event.name)) turn = turn.then(() => onEvent(event)).catch((err: unknown) => log.debug({ err, event: event.name }, 'a window went away'))
+  })
 
   const check = x.AllocID()
   x.CreateWindow(check, root, -1, -1, 1, 1)
@@ -261,6 +270,7 @@ export async function manageWindows(connection: XConnection, screen: Screen, log
   await sync()
   return {
     expectNotice: () => void (noticeUntil = performance.now() + NOTICE_MS),
+    front,
     caughtUp: () => ping(front()?.id),
   }
 }

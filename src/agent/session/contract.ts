@@ -30,7 +30,30 @@ export type AgentStatus = z.infer<typeof AgentStatus>
 export const AgentEvent = z.object({ event: z.enum(['ready', 'chromium_crashed', 'chromium_restarted', 'heartbeat']), detail: z.string().optional() })
 export type AgentEvent = z.infer<typeof AgentEvent>
 
+/** What clients of DevTools' HTTP interface are told; the texts are the pages' own, cut to these lengths. */
+export const DevTools = z.object({
+  version: z.object({
+    product: z.string().max(256),
+    protocolVersion: z.string().max(256),
+    revision: z.string().max(256),
+    userAgent: z.string().max(1024),
+    jsVersion: z.string().max(256),
+  }),
+  targets: z
+    .array(z.object({ id: z.string().regex(/^[\w-]{1,64}$/), type: z.string().max(64), title: z.string().max(1024), url: z.string().max(8192) }))
+    .max(1000),
+})
+export type DevTools = z.infer<typeof DevTools>
+
 export const session = {
+  devTools: route({
+    method: 'GET',
+    path: '/session/devtools',
+    id: 'devTools',
+    group: 'Agent',
+    summary: 'The version and pages of Chromium',
+    reply: json(DevTools),
+  }),
   agentStatus: route({ method: 'GET', path: '/session/status', id: 'agentStatus', group: 'Agent', summary: 'How the browser is', reply: json(AgentStatus) }),
   fitSession: route({
     method: 'POST',

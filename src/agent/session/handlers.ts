@@ -1,25 +1,25 @@
 // The agent's own contract: fitting the browser to a session, and telling what happens to it.
 import { PassThrough } from 'node:stream'
 import type { Lease } from '../../base/lease.ts'
-import type { Log } from '../../base/log.ts'
 import type { Handlers } from '../../http/route.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import type { Screen } from '../display/screen.ts'
-import type { AgentEvent, Fit, session } from './contract.ts'
+import type { AgentEvent, DevTools, Fit, session } from './contract.ts'
 
 /** A watcher that hears nothing for three of these may take the agent for dead. */
 export const HEARTBEAT_MS = 5_000
 
 /** `ready` settles when the browser is up for the first time. */
-export function sessionHandlers(keeper: Browser, screen: Screen, ready: Promise<void>, lease: Lease, log: Log): Handlers<typeof session> {
+export function sessionHandlers(keeper: Browser, screen: Screen, ready: Promise<void>, lease: Lease): Handlers<typeof session> {
   return {
     async agentStatus() {
       const { version, pid } = await keeper.run()
       return { chromium: { version, pid, restarts: keeper.restarts }, viewport: screen.viewport, uptime_ms: Math.round(process.uptime() * 1000) }
     },
+    devTools: () => devTools(keeper),
     fitSession({ body }) {
       if (body.timeout_seconds !== undefined) lease.allow(body.timeout_seconds * 1000)
-      return fit(keeper, screen, body, log)
+      return fit(keeper, screen, body)
     },
     watchSession({ signal }) {
       const out = new PassThrough()
@@ -46,18 +46,32 @@ export function sessionHandlers(keeper: Browser, screen: Screen, ready: Promise<
   }
 }
 
-/** Fits the running browser: policy first, for it restarts the browser; then screen, window and page. */
-async function fit(keeper: Browser, screen: Screen, wanted: Fit, log: Log): Promise<void> {
-  if (wanted.chrome_policy) await keeper.setPolicy(wanted.chrome_policy)
-  if (wanted.viewport) await screen.resize(wanted.viewport)
-  if (wanted.fullscreen !== undefined) await keeper.setFullscreen(wanted.fullscreen)
-  // Best effort by contract: a page that does not load is the page's affair.
-  if (wanted.start_url !== undefined) void navigate(keeper, wanted.start_url).catch((err: unknown) => log.info({ err }, 'start_url did not open'))
-  else if (wanted.fullscreen) await keeper.focusPage()
+interface TargetInfo {
+  targetId: string
+  type: string
+  title: string
+  url: string
 }
 
-/** Opens an address as a user does who typed it: the page has the keyboard then. */
-async function navigate(keeper: Browser, url: string): Promise<void> {
-  await keeper.focusPage()
-  await keeper.withFirstPage((pipe, sessionId) => pipe.send('Page.navigate', { url }, sessionId))
+async function devTools(keeper: Browser): Promise<DevTools> {
+  const { pipe } = await keeper.run()
+  const [version, { targetInfos }] = await Promise.all([
+    pipe.send<DevTools['version']>('Browser.getVersion'),
+    pipe.send<{ targetInfos: TargetInfo[] }>('Target.getTargets'),
+  ])
+  const targets = targetInfos.filter(({ type }) => type === 'page').slice(0, 1000)
+  return { version, targets: targets.map(({ targetId, type, title, url }) => ({ id: targetId, type, title: title.slice(0, 1024), url: url.slice(0, 8192) })) }
+}
+
+/** Fits the running browser: policy first, for it restarts the browser; then screen, window and page. Every step resolves when it has taken effect, or throws. */
+async function fit(keeper: Browser, screen: Screen, wanted: Fit): Promise<void> {
+  if (wanted.chrome_policy) await keeper.setPolicy(wanted.chrome_policy)
+  if (wanted.viewport) {
+    await screen.resize(wanted.viewport)
+    await keeper.fillScreen()
+  }
+  if (wanted.fullscreen !== undefined) await keeper.setFullscreen(wanted.fullscreen)
+  // Whether the page loads is the page's affair.
+  if (wanted.start_url !== undefined) await keeper.open(wanted.start_url)
+  else if (wanted.fullscreen) await keeper.focusPage()
 }

@@ -5,17 +5,17 @@ import type { Log } from '../../base/log.ts'
 import { upgradeTo, type Upgraded } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
 import { splice } from '../../http/splice.ts'
-import { completeHandshake, handshakeHeaders, type UpgradeHandler } from '../../http/upgrade.ts'
+import { completeHandshake, handshakeHeaders, type UpgradeCall, type UpgradeHandler } from '../../http/upgrade.ts'
 import { CRASHED } from '../chromium/crashed.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import { reachBrowser } from '../chromium/reach.ts'
 
 /** A WebSocket to the browser; when the browser is just ending, to the one that is started after it. */
-async function toBrowser(keeper: Browser, headers: OutgoingHttpHeaders, signal: AbortSignal): Promise<Upgraded> {
+async function toBrowser(keeper: Browser, headers: OutgoingHttpHeaders, signal: AbortSignal, path?: string): Promise<Upgraded> {
   try {
     return await reachBrowser(
       keeper,
-      ({ port, browserPath }) => upgradeTo({ host: '127.0.0.1', port }, browserPath, { host: `127.0.0.1:${port}`, ...headers }, signal),
+      ({ port, browserPath }) => upgradeTo({ host: '127.0.0.1', port }, path ?? browserPath, { host: `127.0.0.1:${port}`, ...headers }, signal),
       signal,
     )
   } catch (error) {
@@ -26,13 +26,16 @@ async function toBrowser(keeper: Browser, headers: OutgoingHttpHeaders, signal: 
 /** Paths of the agent's WebSockets and what they open. */
 export function sockets(keeper: Browser, log: Log): Record<string, UpgradeHandler> {
   const bidi = new WebSocketServer({ noServer: true, maxPayload: 64 * 1024 * 1024 })
+  const spliced = async ({ request, socket, head, signal }: UpgradeCall, path?: string): Promise<void> => {
+    const upstream = await toBrowser(keeper, handshakeHeaders(request), signal, path)
+    completeHandshake(socket, upstream)
+    if (head.length > 0) upstream.socket.write(head)
+    await splice(socket, upstream.socket, upstream.head, () => CRASHED)
+  }
   return {
-    '/session/cdp': async ({ request, socket, head, signal }) => {
-      const upstream = await toBrowser(keeper, handshakeHeaders(request), signal)
-      completeHandshake(socket, upstream)
-      if (head.length > 0) upstream.socket.write(head)
-      await splice(socket, upstream.socket, upstream.head, () => CRASHED)
-    },
+    '/session/cdp': (call) => spliced(call),
+    // A line to one page, as DevTools' list of pages offers it.
+    '/session/cdp/{target}': (call) => spliced(call, `/devtools/page/${encodeURIComponent(call.params.target!)}`),
     '/session/bidi': async ({ request, socket, head }) => {
       const run = await keeper.run()
       // Most sessions never speak BiDi.

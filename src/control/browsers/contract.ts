@@ -215,3 +215,53 @@ export const browsers = {
     faults: ['not_found'],
   }),
 }
+
+const cdpRoute = { params: z.strictObject({ id: z.string().min(1) }), query: z.strictObject({ jwt: z.string().optional() }), group, access: 'session' } as const
+const CdpPage = z.object({
+  id: z.string(),
+  type: z.string(),
+  title: z.string(),
+  url: z.string(),
+  description: z.string(),
+  webSocketDebuggerUrl: z.string(),
+})
+
+/** DevTools' HTTP interface below the session's CDP address, for clients that begin with `http://`. */
+export const cdpHttp = {
+  cdpVersion: route({
+    ...cdpRoute,
+    method: 'GET',
+    path: '/browsers/{id}/cdp/json/version',
+    id: 'cdpVersion',
+    summary: 'The version of the browser and its CDP address, as Chromium tells them',
+    reply: json(
+      z.object({
+        Browser: z.string(),
+        'Protocol-Version': z.string(),
+        'User-Agent': z.string(),
+        'V8-Version': z.string(),
+        'WebKit-Version': z.string(),
+        webSocketDebuggerUrl: z.string(),
+      }),
+    ),
+    faults: ['not_found', 'unavailable'],
+  }),
+  cdpList: route({
+    ...cdpRoute,
+    method: 'GET',
+    path: '/browsers/{id}/cdp/json/list',
+    id: 'cdpList',
+    summary: 'The pages of the browser and their CDP addresses, as Chromium lists them',
+    reply: json(z.array(CdpPage)),
+    faults: ['not_found', 'unavailable'],
+  }),
+  cdpPages: route({
+    ...cdpRoute,
+    method: 'GET',
+    path: '/browsers/{id}/cdp/json',
+    id: 'cdpPages',
+    summary: 'The same as /json/list',
+    reply: json(z.array(CdpPage)),
+    faults: ['not_found', 'unavailable'],
+  }),
+}

@@ -28,7 +28,7 @@ export const instanceApis: Contract = Object.assign(
   ...[computer, curl, playwright, filesystem, processes, logs].map((tool) =>
     under('/browsers/{id}', tool, (call) => ({
       params: z.strictObject({ id: z.string(), ...(call.params as z.ZodObject).shape }),
-      faults: ['not_found', 'unavailable', ...call.faults],
+      faults: [...new Set(['not_found', 'bad_gateway', 'unavailable', ...call.faults] as const)],
       access: 'session',
       deadlineMs: call.deadlineMs + HOP_MS,
     })),

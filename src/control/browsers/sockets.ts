@@ -67,15 +67,19 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, log: L
   }
 
   const handler =
-    (path: string): UpgradeHandler =>
+    (path: (params: Record<string, string>) => string): UpgradeHandler =>
     async (call) => {
       const id = call.params.id!
       await tokens.check(call.query.jwt, id, browsers.idOf)
-      await join(id, path, call)
+      await join(id, path(call.params), call)
     }
 
   return {
-    handlers: { '/browsers/{id}/cdp': handler('/session/cdp'), '/browsers/{id}/bidi': handler('/session/bidi') },
+    handlers: {
+      '/browsers/{id}/cdp': handler(() => '/session/cdp'),
+      '/browsers/{id}/cdp/devtools/page/{target}': handler(({ target }) => `/session/cdp/${encodeURIComponent(target!)}`),
+      '/browsers/{id}/bidi': handler(() => '/session/bidi'),
+    },
     join,
     close: (id, reason) => open.get(id)?.forEach((end) => end(reason)),
   }

@@ -206,6 +206,8 @@ async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
     run: async () => run,
     setPolicy: async () => {},
     setFullscreen: async () => {},
+    fillScreen: async () => {},
+    open: async () => {},
     focusPage: async () => {},
     withFirstPage: async () => {},
     restarts: 0,

@@ -1,0 +1,60 @@
+// DevTools' HTTP interface of a session: what clients ask that are given an http:// address and look for the WebSocket themselves.
+import { DevTools } from '../../agent/session/contract.ts'
+import { callJson } from '../../http/endpoint.ts'
+import { fault } from '../../http/fault.ts'
+import type { Handlers } from '../../http/route.ts'
+import type { Browsers } from './browsers.ts'
+import { cdpHttp } from './contract.ts'
+
+/** Chromium answers in milliseconds, and after a restart within seconds. */
+const ASK_MS = 20_000
+
+/** Playwright asks with a slash at the end; the routes are the same. */
+export const cdpHttpSlashed = Object.fromEntries(Object.entries(cdpHttp).map(([name, route]) => [name, { ...route, path: `${route.path}/` }])) as typeof cdpHttp
+
+export function cdpHttpHandlers(browsers: Browsers): Handlers<typeof cdpHttp> {
+  interface Asked {
+    params: { id: string }
+    origin: string
+    signal: AbortSignal
+  }
+
+  /** What the browser says of itself, and the session's own CDP address. */
+  async function ask({ params: { id }, origin, signal }: Asked): Promise<DevTools & { address: string }> {
+    const { endpoint, release } = await browsers.reach(id)
+    try {
+      const { cdp_ws_url: address } = await browsers.get(id, false, origin)
+      const answer = await callJson(endpoint, 'GET', '/session/devtools', undefined, AbortSignal.any([signal, AbortSignal.timeout(ASK_MS)]))
+      return { ...DevTools.parse(answer), address }
+    } catch (error) {
+      throw signal.aborted ? error : fault.unavailable('the browser does not say which pages it has', error)
+    } finally {
+      release()
+    }
+  }
+
+  async function list(asked: Asked) {
+    const { targets, address } = await ask(asked)
+    return targets.map((target) => {
+      const url = new URL(address)
+      url.pathname += `/devtools/page/${target.id}`
+      return { ...target, description: '', webSocketDebuggerUrl: url.toString() }
+    })
+  }
+
+  return {
+    async cdpVersion(asked) {
+      const { version, address } = await ask(asked)
+      return {
+        Browser: version.product,
+        'Protocol-Version': version.protocolVersion,
+        'User-Agent': version.userAgent,
+        'V8-Version': version.jsVersion,
+        'WebKit-Version': `${/AppleWebKit\/([\d.]+)/.exec(version.userAgent)?.[1] ?? ''} (${version.revision})`,
+        webSocketDebuggerUrl: address,
+      }
+    },
+    cdpList: list,
+    cdpPages: list,
+  }
+}
