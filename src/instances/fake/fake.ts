@@ -202,6 +202,7 @@ async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
     setPolicy: async () => {},
     setFullscreen: async () => {},
     focusPage: async () => {},
+    painted: async () => {},
     withFirstPage: async () => {},
     restarts: 0,
   }) as unknown as Browser
