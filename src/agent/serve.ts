@@ -64,7 +64,7 @@ export async function serveAgent(
     },
   })
   mount(context, session, sessionHandlers(keeper, desk.screen, ready, lease))
-  const hands = makeHands(desk.input, desk.keyboard)
+  const hands = makeHands(desk.input, desk.keyboard, (signal) => keeper.painted(signal))
   mount(context, computer, computerHandlers(desk, Math.random, hands))
   mount(context, curlContract, curlHandlers(curl))
   mount(context, playwrightContract, playwrightHandlers(playwright))

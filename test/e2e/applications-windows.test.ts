@@ -149,6 +149,17 @@ describe("the browser's own controls", () => {
     expect(pages.hits('before')).toBe(hits + 1)
   })
 
+  test('a click and a key that come before the first frame of a page reach it', async () => {
+    const { page } = session
+    for (let count = 0; count < 5; count++) {
+      await page.goto(pages.url('before'))
+      await page.goto(pages.url('unpainted.html'), { waitUntil: 'commit' })
+      await computer.clickMouse(id, { x: 700, y: 500 })
+      await computer.pressKey(id, { keys: ['j'] })
+      await become(page, 'presses', [0, 'j'])
+    }
+  })
+
   test("the mouse's buttons and alt with arrows walk through the history", async () => {
     const { page } = session
     await page.goto(pages.url('one'))

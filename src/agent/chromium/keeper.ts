@@ -9,6 +9,7 @@ import type { Screen } from '../display/screen.ts'
 import type { WindowManager } from '../display/windows.ts'
 import { mirrorDownloads } from './downloads.ts'
 import { chromiumFlags, DOWNLOADS_DIR, USER_DATA_DIR } from './flags.ts'
+import { watchPaints } from './painted.ts'
 import type { CdpPipe } from './pipe.ts'
 import { startChromium, type ChromiumRun } from './process.ts'
 
@@ -54,7 +55,10 @@ export interface KeeperEvents {
 }
 
 /** What tools may do with Chromium; the fake driver has one of its own. */
-export type Browser = Pick<Keeper, 'run' | 'setPolicy' | 'setFullscreen' | 'fillScreen' | 'open' | 'focusPage' | 'withFirstPage' | 'restarts' | 'on' | 'off'>
+export type Browser = Pick<
+  Keeper,
+  'run' | 'setPolicy' | 'setFullscreen' | 'fillScreen' | 'open' | 'focusPage' | 'painted' | 'withFirstPage' | 'restarts' | 'on' | 'off'
+>
 
 /** Owns Chromium. {@link Keeper.run} is the one that runs now. */
 export class Keeper extends EventEmitter<KeeperEvents> {
@@ -70,6 +74,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   #closing = false
   #crashes: number[] = []
   #fullscreen = false
+  #painted: Promise<((signal: AbortSignal) => Promise<void>) | undefined> = Promise.resolve(undefined)
   restarts = 0
 
   constructor(
@@ -108,6 +113,13 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   /** Gives the keyboard to the first page: a new window's belongs to its address bar, also where nobody sees that. */
   async focusPage(): Promise<void> {
     await this.withFirstPage((pipe, sessionId) => pipe.send('Page.bringToFront', {}, sessionId))
+  }
+
+  /** Resolves when pages take input: those that were navigated lately have been painted. Bounded; a browser that is away is not waited for. */
+  async painted(signal: AbortSignal): Promise<void> {
+    await (
+      await this.#painted
+    )?.(signal)
   }
 
   /** Does something with the first page over a session of its own. */
@@ -218,6 +230,10 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     const run = await startChromium(this.#program, chromiumFlags(this.#screen.viewport, extra), this.#env, this.#log, this.#signal, this.#said)
     this.#run = run
     mirrorDownloads(run.pipe, DOWNLOADS_DIR, this.#log).catch((err: unknown) => this.#log.warn({ err }, 'Chromium does not tell of downloads'))
+    this.#painted = watchPaints(run.pipe, this.#log).catch((err: unknown) => {
+      this.#log.warn({ err }, 'Chromium does not tell of navigations; input does not wait for first frames')
+      return undefined
+    })
     void run.exited.then((exit) => this.#onExit(run, exit))
     return run
   }

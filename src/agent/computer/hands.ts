@@ -34,14 +34,15 @@ function bounded(ms: number, field: string): void {
   if (ms > MAX_ACTION_MS) throw fault.field(field, `would take longer than ${MAX_ACTION_MS} ms`)
 }
 
-/** The hands on a display's input. */
-export function makeHands(input: Input, keyboard: Keyboard): Hands {
+/** The hands on a display's input. `ready` resolves when what is in front takes input; it is asked before each action. */
+export function makeHands(input: Input, keyboard: Keyboard, ready: (signal: AbortSignal) => Promise<void> = async () => {}): Hands {
   const turns = new Mutex()
   let lastAct = -Infinity
 
   /** One turn. What it pressed is released when it fails or its caller leaves; what a finished one leaves down is meant to be. */
   function act(work: (grip: Grip) => Promise<void>, signal: AbortSignal): Promise<void> {
     return turns.run(async () => {
+      await ready(signal)
       const grip = new Grip(input, keyboard)
       try {
         await work(grip)

@@ -209,6 +209,7 @@ async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
     fillScreen: async () => {},
     open: async () => {},
     focusPage: async () => {},
+    painted: async () => {},
     withFirstPage: async () => {},
     restarts: 0,
   }) as unknown as Browser

@@ -1,0 +1,54 @@
+// Pages that have just been navigated: until such a page has its first frame, Chromium drops the clicks and keys that are meant for it.
+import type { Log } from '../../base/log.ts'
+import { WaitTimeout, within } from '../../base/wait.ts'
+import type { CdpPipe } from './pipe.ts'
+
+/** A page that was navigated longer ago has its first frame, or waits for something that may never come. */
+const FRESH_MS = 2_000
+
+/** What input waits for first frames at most. They came within 16 ms on an idle machine, and within 0.5 s on one with ten times its load. */
+const PAINTED_MS = 1_000
+
+/** Resolves with the second frame after this, when the first one is on the screen. A page that nobody sees has no frames. */
+const NEXT_FRAMES = `document.visibilityState === 'visible' && new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`
+
+/** Listens for navigations on the pipe. The result resolves when the pages that were navigated lately have been painted, or after {@link PAINTED_MS}. */
+export async function watchPaints(pipe: CdpPipe, log: Log): Promise<(signal: AbortSignal) => Promise<void>> {
+  /** When each page was navigated, in milliseconds of `performance.now()`. */
+  const fresh = new Map<string, number>()
+  pipe.on(({ method, params }) => {
+    if (method === 'Target.targetDestroyed') return void fresh.delete(String(params.targetId))
+    if (method !== 'Target.targetCreated' && method !== 'Target.targetInfoChanged') return
+    const { type, targetId } = params.targetInfo as { type: string; targetId: string }
+    if (type === 'page') fresh.set(targetId, performance.now())
+  })
+  await pipe.send('Target.setDiscoverTargets', { discover: true, filter: [{ type: 'page' }] })
+
+  async function painted(targetId: string): Promise<void> {
+    const { sessionId } = await pipe.send<{ sessionId: string }>('Target.attachToTarget', { targetId, flatten: true })
+    try {
+      await within('a first frame', PAINTED_MS, pipe.send('Runtime.evaluate', { expression: NEXT_FRAMES, awaitPromise: true }, sessionId))
+    } finally {
+      // Not waited for: a page that is stuck answers late.
+      pipe.send('Target.detachFromTarget', { sessionId }).catch((err: unknown) => log.debug({ err }, 'a page was gone'))
+    }
+  }
+
+  return async (signal) => {
+    const now = performance.now()
+    const pages = [...fresh].filter(([, at]) => now - at < FRESH_MS).map(([targetId]) => targetId)
+    fresh.clear()
+    if (pages.length === 0) return
+    const all = Promise.all(
+      pages.map((targetId) =>
+        painted(targetId).catch((err: unknown) => {
+          // The page went away, or shows nothing: what is done now goes to what is there.
+          if (!(err instanceof WaitTimeout)) log.debug({ err }, 'a page was gone')
+        }),
+      ),
+    )
+    await within('first frames', PAINTED_MS, all, signal).catch((error: unknown) => {
+      if (!(error instanceof WaitTimeout)) throw error
+    })
+  }
+}
