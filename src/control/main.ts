@@ -7,6 +7,7 @@ import type { Config } from '../base/config.ts'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
 import { dataPaths, type DataPaths } from '../base/paths.ts'
+import { announce } from '../base/presence.ts'
 import { makeSealer } from '../base/sealed.ts'
 import { secretFile } from '../base/secret-file.ts'
 import { connectionsFor, descriptorLimit, limitConnections } from '../http/connections.ts'
@@ -259,10 +260,12 @@ async function openStore(
   scope.defer(() => db.destroy())
   const lock = await holdHost(db, host)
   isOurs = true
+  const presence = scope.use(await announce(paths.root))
   const ended = new AbortController()
   const check = async () => {
     await postgres?.ensure(ended.signal)
     await lock.ensure()
+    presence.seen()
   }
   const run = async () => {
     for await (const _ of setInterval(STORE_CHECK_MS, undefined, { signal: ended.signal }))

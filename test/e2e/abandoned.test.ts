@@ -1,12 +1,17 @@
 // Sessions whose service does not come back.
+import { execFile } from 'node:child_process'
+import { renameSync, utimesSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import { isAlive } from '../../src/base/processes.ts'
 import { sleep, until } from '../../src/base/wait.ts'
 import { startCloud } from '../support/cloud.ts'
 import { processesOf } from '../support/inside.ts'
 
 const GRACE_SECONDS = 4
-const TIMEOUT_SECONDS = 20
+const TIMEOUT_SECONDS = 10
 /** Until what is due has been done, on a machine that others use. */
 const LATE_MS = 30_000
 
@@ -32,3 +37,35 @@ test('a session without a service ends itself after its timeout and its grace, a
   // What is left on disk goes with the next start.
   await cloud.start()
 })
+
+test('cob doctor names sandboxes that belong to no service, ends them on request, and none of a service that runs', async () => {
+  await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  const { session_id: id } = await cloud.client.browsers.create({ timeout_seconds: 300 })
+  const processes = processesOf(cloud, id)
+  const line = async (...options: string[]) => (await doctor(...options)).split('\n').find((text) => text.includes(id))
+  const longAgo = new Date(Date.now() - 3_600_000)
+  const presence = join(cloud.dataDir, 'service.sock')
+  utimesSync(presence, longAgo, longAgo)
+  expect(await line('--end-orphans')).toBeUndefined()
+  await cloud.kill()
+  utimesSync(presence, new Date(), new Date())
+  expect(await line('--end-orphans')).toBeUndefined()
+  renameSync(cloud.dataDir, `${cloud.dataDir}.away`)
+  try {
+    expect(await line()).toContain('its data directory is gone (cob doctor --end-orphans ends it)')
+  } finally {
+    renameSync(`${cloud.dataDir}.away`, cloud.dataDir)
+  }
+  utimesSync(presence, longAgo, longAgo)
+  expect(await line()).toMatch(/processes of user id \d+: no service has worked with its data directory for 36\d\d s \(cob/)
+  expect(processes.slice(0, 2).every(isAlive)).toBe(true)
+  expect(await line('--end-orphans')).toMatch(/; ended$/)
+  expect(processes.filter(isAlive)).toEqual([])
+  expect(await line()).toBeUndefined()
+  await cloud.start()
+})
+
+async function doctor(...options: string[]): Promise<string> {
+  const args = ['--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, 'src/cli/main.ts'), 'doctor', ...options]
+  return (await promisify(execFile)(process.execPath, args, { timeout: LATE_MS })).stdout
+}
