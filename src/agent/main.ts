@@ -1,5 +1,6 @@
 // The process inside an instance: starts Chromium on the display, serves the tools, and ends everything when it ends.
 // Its listening socket is standard input: the driver made it outside the sandbox, where nothing in here can replace it.
+import { openLease } from '../base/lease.ts'
 import { makeLog } from '../base/log.ts'
 import { displayReady, displaySaid } from './display/xvfb.ts'
 import { LogRing } from './logs/ring.ts'
@@ -82,6 +83,7 @@ const server = await serveAgent(
     logs,
     live: (hands) => openLive(desk, hands, log),
     recordings,
+    lease: openLease(spec.graceSeconds * 1000, () => void end('no service has come back', 0)),
     ready: up.then(() => {}),
   },
   spec.token,

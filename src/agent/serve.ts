@@ -1,6 +1,7 @@
 // The agent's HTTP server: which tools it has and how they are reached.
 import { timingSafeEqual } from 'node:crypto'
 import type { Server } from 'node:http'
+import type { Lease } from '../base/lease.ts'
 import type { Log } from '../base/log.ts'
 import { fault } from '../http/fault.ts'
 import { mount } from '../http/mount.ts'
@@ -43,13 +44,15 @@ export interface Workplace {
   /** The live view; who acts in it takes turns at the hands that callers' actions use. */
   live: (hands: Hands) => Live
   recordings: Recordings
+  /** Ends the instance when no service watches it any more. */
+  lease: Lease
   /** Settles when the browser is up for the first time. */
   ready: Promise<void>
 }
 
 /** Makes the agent's server, not yet listening. A new tool is one line here and one in the control plane's list of what is public. */
 export async function serveAgent(
-  { keeper, desk, curl, playwright, files, processes, logs, live, recordings, ready }: Workplace,
+  { keeper, desk, curl, playwright, files, processes, logs, live, recordings, lease, ready }: Workplace,
   token: string | undefined,
   log: Log,
 ): Promise<Server> {
@@ -60,7 +63,7 @@ export async function serveAgent(
       return undefined
     },
   })
-  mount(context, session, sessionHandlers(keeper, desk.screen, ready, log))
+  mount(context, session, sessionHandlers(keeper, desk.screen, ready, lease, log))
   const hands = makeHands(desk.input, desk.keyboard)
   mount(context, computer, computerHandlers(desk, Math.random, hands))
   mount(context, curlContract, curlHandlers(curl))

@@ -9,6 +9,8 @@ export const AgentSpec = z.object({
   maxScreen: z.object({ width: z.number(), height: z.number() }),
   chromium: z.string(),
   logLevel: z.string(),
+  /** Beyond its session's timeout, it ends itself when no service has watched it for this long. */
+  graceSeconds: z.number(),
   /** For drivers that reach the agent over TCP. */
   token: z.string().optional(),
 })

@@ -32,6 +32,8 @@ export interface Config {
   appPids: number
   /** Runs of all apps at once; over it callers are told to come back. */
   maxInvocations: number
+  /** Sessions and runs that no service watches end themselves after their timeout and this long. */
+  abandonedGraceSeconds: number
   /** Where `source` of type github is cloned from. */
   gitBase: string
   /** Days that replays are kept. */
@@ -71,6 +73,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     appMemoryMb: integer(env, 'COB_APP_MEMORY_MB', 2048, 256, 1_048_576),
     appPids: integer(env, 'COB_APP_PIDS', 1024, 64, 1_000_000),
     maxInvocations: integer(env, 'COB_MAX_INVOCATIONS', 20, 1, 10_000),
+    abandonedGraceSeconds: integer(env, 'COB_ABANDONED_GRACE_SECONDS', 900, 1, 1_000_000),
     gitBase: origin(env, 'COB_GIT_BASE') ?? 'https://github.com',
     replayRetentionDays: integer(env, 'COB_REPLAY_RETENTION_DAYS', 30, 1, 36_500),
     allowHostLoopback: flag(env, 'COB_ALLOW_HOST_LOOPBACK'),

@@ -5,6 +5,7 @@ import type { Config } from '../base/config.ts'
 import { isRoot, serviceUser } from '../base/user.ts'
 import { descriptorLimit, descriptorProblem } from '../http/connections.ts'
 import { findLimits } from '../instances/local/limits.ts'
+import { findOrphans, type Orphan } from '../instances/local/orphans.ts'
 import { planNetwork } from '../instances/local/network.ts'
 
 interface Check {
@@ -15,8 +16,8 @@ interface Check {
   fatal: boolean
 }
 
-/** Prints every check; returns the exit code: 1 when browsers cannot start. */
-export function doctor(config: Config): number {
+/** Prints every check, and ends what belongs to no service if asked to; returns the exit code: 1 when browsers cannot start. */
+export async function doctor(config: Config, { endOrphans }: { endOrphans: boolean }): Promise<number> {
   const checks: Check[] = [
     program('pasta', 'passt'),
     program('bwrap', 'bubblewrap'),
@@ -43,7 +44,18 @@ export function doctor(config: Config): number {
   ]
   for (const { name, problem, fatal } of checks)
     process.stdout.write(`${problem === undefined ? 'ok     ' : fatal ? 'MISSING' : 'note   '} ${name}${problem === undefined ? '' : `: ${problem}`}\n`)
+  for (const orphan of findOrphans(config.abandonedGraceSeconds)) process.stdout.write(`note    ${await told(orphan, endOrphans)}\n`)
   return checks.some(({ problem, fatal }) => fatal && problem !== undefined) ? 1 : 0
+}
+
+/** What there is to say of a sandbox that belongs to no service, after it has been ended if that was wanted. */
+async function told({ id, dataDir, why, users, end }: Orphan, isToEnd: boolean): Promise<string> {
+  const what = `sandbox ${id} of ${dataDir}${users.length > 0 ? `, processes of user id ${users.join(', ')}` : ', processes of another user'}: ${why}`
+  if (!isToEnd) return `${what} (cob doctor --end-orphans ends it)`
+  return end().then(
+    () => `${what}; ended`,
+    (error: unknown) => `${what}; could not be ended: ${(error as Error).message}`,
+  )
 }
 
 /** A program that nothing works without, or only what `without` names. */

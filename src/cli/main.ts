@@ -16,9 +16,10 @@ program
 program
   .command('doctor')
   .description('say what this machine lacks, and what is not enforced on it')
-  .action(async () => {
+  .option('--end-orphans', 'end sandboxes that belong to no service: those of data directories that are gone, or whose service has been away for long')
+  .action(async ({ endOrphans = false }: { endOrphans?: boolean }) => {
     const { doctor } = await import('./doctor.ts')
-    process.exitCode = doctor(readConfig(process.env))
+    process.exitCode = await doctor(readConfig(process.env), { endOrphans })
   })
 
 program

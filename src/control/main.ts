@@ -6,6 +6,7 @@ import { ConfigError, type Config } from '../base/config.ts'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
 import { dataPaths, type DataPaths } from '../base/paths.ts'
+import { announce } from '../base/presence.ts'
 import { makeSealer } from '../base/sealed.ts'
 import { secretFile } from '../base/secret-file.ts'
 import { limitConnections } from '../http/connections.ts'
@@ -68,6 +69,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const tokens = sessionTokens(secretKey)
   const links = liveLinks(secretKey)
 
+  signal.throwIfAborted()
   const driver = await makeDriver(config, paths, host, log)
   scope.use(driver)
   // Sockets need the sessions' rules, which need the fleet, which tells the sockets when a session ends.
@@ -83,6 +85,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     endRecordings: (id) => endRecordings(id),
   })
   await fleet.reconcile()
+  signal.throwIfAborted()
   const background = new AbortController()
   const activity = watchActivity(db, fleet, log, background.signal)
   scope.defer(() => background.abort())
@@ -207,10 +210,12 @@ async function openStore(
   scope.defer(() => db.destroy())
   const lock = await holdHost(db, host)
   isOurs = true
+  const presence = scope.use(await announce(paths.root))
   const ended = new AbortController()
   const check = async () => {
     await postgres?.ensure(ended.signal)
     await lock.ensure()
+    presence.seen()
   }
   const run = async () => {
     for await (const _ of setInterval(STORE_CHECK_MS, undefined, { signal: ended.signal }))

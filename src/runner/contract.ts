@@ -38,6 +38,8 @@ export const RunnerSpec = z.object({
   /** For messages that explain a death. */
   memoryMb: z.number(),
   logLevel: z.string(),
+  /** Beyond its run's time, it ends itself when no service has watched it for this long. Added by the driver; without it, it never does. */
+  graceSeconds: z.number().optional(),
 })
 export type RunnerSpec = z.infer<typeof RunnerSpec>
 
@@ -54,6 +56,8 @@ export const Run = z.object({
   action: z.string(),
   /** JSON text; null when there is no payload. */
   payload: z.string().nullable(),
+  /** The run's time: how long it may go on without a service that watches it, besides its grace. */
+  timeoutSeconds: z.number(),
 })
 export type Run = z.infer<typeof Run>
 

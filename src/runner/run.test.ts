@@ -2,6 +2,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { until } from '../base/wait.ts'
 import { openLab, processesOf, type Lab } from './runner.suite.ts'
 
 const APP = `
@@ -196,4 +197,18 @@ describe('Python', () => {
     expect(set.last).toMatchObject(failed('what the action returned cannot be written as JSON: it has a set in it'))
     expect(nan.last).toMatchObject({ ok: false, reason: expect.stringContaining('cannot be written as JSON') })
   })
+})
+
+test('a runner that no service watches ends after its grace', async () => {
+  await using runner = await lab.start({ kind: 'run', graceSeconds: 1 }, app)
+  await until(
+    'its end',
+    20_000,
+    () =>
+      runner.ready().then(
+        () => false,
+        () => true,
+      ),
+    { everyMs: 100 },
+  )
 })

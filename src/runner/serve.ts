@@ -1,5 +1,6 @@
 // The runner's side of its contract: plain HTTP on the socket that is standard input.
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Lease } from '../base/lease.ts'
 import type { Ready, Run } from './contract.ts'
 import type { Events } from './events.ts'
 import { MAX_OUTPUT_BYTES } from './limits.ts'
@@ -31,9 +32,9 @@ export class Refused extends Error {
 }
 
 /** Serves `work` on the listening socket `fd`. */
-export function serve(work: Work, events: Events, fd: number): void {
+export function serve(work: Work, events: Events, fd: number, lease: Lease): void {
   const server = createServer((request, response) => {
-    answer(work, events, request, response).catch((error: unknown) => {
+    answer(work, events, lease, request, response).catch((error: unknown) => {
       if (response.headersSent) return response.destroy()
       const [status, message] = error instanceof Refused ? [error.status, error.message] : [500, String((error as Error).message)]
       // What is left of a refused body is not read.
@@ -45,11 +46,11 @@ export function serve(work: Work, events: Events, fd: number): void {
   server.listen({ fd })
 }
 
-async function answer(work: Work, events: Events, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function answer(work: Work, events: Events, lease: Lease, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const url = new URL(request.url ?? '/', 'http://runner')
   switch (`${request.method} ${url.pathname}`) {
     case 'GET /session/watch':
-      return watch(response)
+      return watch(response, lease)
     case 'GET /ready':
       return json(response, 200, await work.ready)
     case 'GET /events':
@@ -59,7 +60,11 @@ async function answer(work: Work, events: Events, request: IncomingMessage, resp
       return nothing(response, 204)
     case 'POST /runs':
       if (!work.run) throw new Refused(409, 'this runner builds')
-      await work.run(JSON.parse(await read(request)) as Run)
+      {
+        const run = JSON.parse(await read(request)) as Run
+        await work.run(run)
+        lease.allow(run.timeoutSeconds * 1000)
+      }
       return nothing(response, 202)
     case 'PUT /archive':
       if (!work.receive) throw new Refused(400, 'this runner takes no archive')
@@ -70,10 +75,14 @@ async function answer(work: Work, events: Events, request: IncomingMessage, resp
   }
 }
 
-function watch(response: ServerResponse): void {
+function watch(response: ServerResponse, lease: Lease): void {
+  const leave = lease.watch()
   response.writeHead(200, { 'content-type': 'application/x-ndjson' }).write('{"event":"ready"}\n')
   const timer = setInterval(() => response.write('{"event":"heartbeat"}\n'), HEARTBEAT_MS)
-  response.on('close', () => clearInterval(timer))
+  response.on('close', () => {
+    clearInterval(timer)
+    leave()
+  })
 }
 
 async function stream(response: ServerResponse, events: Events, after: number): Promise<void> {

@@ -12,6 +12,8 @@ export const Fit = z.strictObject({
   /** The page fills the screen: no tabs, no address bar. */
   fullscreen: z.boolean().optional(),
   start_url: z.string().optional(),
+  /** The session's timeout: how long the instance may go on without a service that watches it, besides its grace. */
+  timeout_seconds: z.number().min(0).max(1_000_000).optional(),
   /** Managed policies; a change restarts Chromium, because many of them are read only at its start. */
   chrome_policy: z.record(z.string(), z.unknown()).optional(),
 })

@@ -1,5 +1,6 @@
 // The agent's own contract: fitting the browser to a session, and telling what happens to it.
 import { PassThrough } from 'node:stream'
+import type { Lease } from '../../base/lease.ts'
 import type { Log } from '../../base/log.ts'
 import type { Handlers } from '../../http/route.ts'
 import type { Browser } from '../chromium/keeper.ts'
@@ -10,15 +11,19 @@ import type { AgentEvent, Fit, session } from './contract.ts'
 export const HEARTBEAT_MS = 5_000
 
 /** `ready` settles when the browser is up for the first time. */
-export function sessionHandlers(keeper: Browser, screen: Screen, ready: Promise<void>, log: Log): Handlers<typeof session> {
+export function sessionHandlers(keeper: Browser, screen: Screen, ready: Promise<void>, lease: Lease, log: Log): Handlers<typeof session> {
   return {
     async agentStatus() {
       const { version, pid } = await keeper.run()
       return { chromium: { version, pid, restarts: keeper.restarts }, viewport: screen.viewport, uptime_ms: Math.round(process.uptime() * 1000) }
     },
-    fitSession: ({ body }) => fit(keeper, screen, body, log),
+    fitSession({ body }) {
+      if (body.timeout_seconds !== undefined) lease.allow(body.timeout_seconds * 1000)
+      return fit(keeper, screen, body, log)
+    },
     watchSession({ signal }) {
       const out = new PassThrough()
+      const leave = lease.watch()
       const tell = (event: AgentEvent) => out.write(`${JSON.stringify(event)}\n`)
       const crashed = (detail: string) => tell({ event: 'chromium_crashed', detail })
       const restarted = (detail: string) => tell({ event: 'chromium_restarted', detail })
@@ -29,6 +34,7 @@ export function sessionHandlers(keeper: Browser, screen: Screen, ready: Promise<
         keeper.off('chromium_crashed', crashed)
         keeper.off('chromium_restarted', restarted)
         clearInterval(beat)
+        leave()
         out.destroy()
       })
       ready.then(

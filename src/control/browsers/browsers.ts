@@ -137,7 +137,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, maxBrows
       ).finally(leaveSeat)
       const release = activity.hold(row.id)
       try {
-        await fit(row, fitOf(options, warm), signal)
+        await fit(row, { ...fitOf(options, warm), timeout_seconds: wanted.timeout_seconds }, signal)
         // Nobody would ever end a session whose caller went away before hearing of it.
         signal.throwIfAborted()
         // A run that ended before this browser was its own has not ended this browser.

@@ -15,7 +15,7 @@ export class Run {
   /** When its time is over, on this process's clock. */
   readonly due: number
   /** What its runner is told. */
-  readonly job: { invocation: string; app: string; action: string; payload: string | null }
+  readonly job: { invocation: string; app: string; action: string; payload: string | null; timeoutSeconds: number }
   readonly #ended = Promise.withResolvers<Outcome>()
   readonly #over = new AbortController()
   #instance: Instance | undefined
@@ -25,7 +25,7 @@ export class Run {
     this.deployment = row.deployment_id
     this.timeoutSeconds = row.timeout_seconds
     this.due = row.started_at.getTime() + row.timeout_seconds * 1000
-    this.job = { invocation: row.id, app: row.app_name, action: row.action_name, payload: row.payload }
+    this.job = { invocation: row.id, app: row.app_name, action: row.action_name, payload: row.payload, timeoutSeconds: row.timeout_seconds }
   }
 
   /** Resolves when it has ended. */

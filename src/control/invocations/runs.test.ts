@@ -24,7 +24,7 @@ const runs = (id: string) => until(`run ${id} to run`, NOTICE_MS, async () => (a
 const reserved = (count: number) => until(`${count} in reserve`, NOTICE_MS, () => lab.sandboxes().length === count)
 /** Gives a sandbox its run, as the service before has done. */
 const give = (instance: Instance, row: { id: string; app_name: string; action_name: string; payload: string | null }) =>
-  runnerClient(instance.agent).run({ invocation: row.id, app: row.app_name, action: row.action_name, payload: row.payload }, signal)
+  runnerClient(instance.agent).run({ invocation: row.id, app: row.app_name, action: row.action_name, payload: row.payload, timeoutSeconds: 60 }, signal)
 /** The driver with other sandboxes. */
 const withApps = (apps: Partial<AppSandboxes>) => ({ ...lab.driver, apps: { ...lab.driver.apps, ...apps } })
 

@@ -65,6 +65,7 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, onEnd: () => void
       logs: noLogs,
       live: pretendLive,
       recordings: pretendRecordings(dir),
+      lease: { watch: () => () => {}, allow() {} },
       ready: Promise.resolve(),
     },
     undefined,

@@ -35,7 +35,14 @@ export async function agentCache(root: string, trash: Trash, signal: AbortSignal
   for (const folder of [work, home, cache]) mkdirSync(folder, { mode: 0o700 })
   if (user) for (const folder of [home, cache]) chownSync(folder, user.uid, user.gid)
   const network = { pasta: [], routes: '', resolvConf: '', hosts: '127.0.0.1 localhost\n' }
-  const spec = { id: name, viewport: { width: 1, height: 1, refresh_rate: 1 }, maxScreen: { width: 1, height: 1 }, chromium: '', logLevel: 'silent' }
+  const spec = {
+    id: name,
+    viewport: { width: 1, height: 1, refresh_rate: 1 },
+    maxScreen: { width: 1, height: 1 },
+    chromium: '',
+    logLevel: 'silent',
+    graceSeconds: 0,
+  }
   const etcFiles = writeGuestEtc(join(work, 'etc'), network)
   try {
     for (const entry of PREPARE_ENTRIES) {

@@ -33,7 +33,7 @@ export function appCommand({ kind, folders, etcFiles, network, user, groups }: A
     user,
     all,
     (seen) =>
-      enclosed(network, `read -r go <'${seen.spec}/${GO}'`, [
+      enclosed(network, `timeout ${UNUSED_S} head -c 3 '${seen.spec}/${GO}' >/dev/null || exit 1`, [
         ...closedRoot(seen.etc!, etcFiles, network),
         '--bind',
         seen.home!,
@@ -59,6 +59,9 @@ export function appCommand({ kind, folders, etcFiles, network, user, groups }: A
     groups,
   )
 }
+
+/** A sandbox that is told nothing for this long ends: its service has died, or it would have let it go (apps.ts). */
+const UNUSED_S = 20 * 60
 
 /** In the folder of the spec: the link to the deployment's code, and the pipe that a sandbox waits at until it is told which. */
 export const APP_LINK = 'app'

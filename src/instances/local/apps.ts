@@ -11,6 +11,7 @@ import type { Command } from '../../base/unprivileged.ts'
 import { instanceUser, type User } from '../../base/user.ts'
 import { until } from '../../base/wait.ts'
 import { environmentFile } from '../../runner/command.ts'
+import type { RunnerSpec } from '../../runner/contract.ts'
 import { letGo, type AppSandboxes, type AppSandboxSpec } from '../driver.ts'
 import { APP_LINK, appCommand, GO } from './app-command.ts'
 import { writeGuestEtc } from './guest-etc.ts'
@@ -62,7 +63,10 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
   async function begin({ instance, user, apps }: Prepared, { deployment, runner }: AppSandboxSpec, signal: AbortSignal): Promise<LocalInstance> {
     try {
       const spec = join(instance.dir, 'spec')
-      const files = { 'runner.json': JSON.stringify(runner), ...(runner.kind === 'run' && { environment: environmentFile(runner.env) }) }
+      const files = {
+        'runner.json': JSON.stringify({ ...runner, graceSeconds: config.abandonedGraceSeconds } satisfies RunnerSpec),
+        ...(runner.kind === 'run' && { environment: environmentFile(runner.env) }),
+      }
       for (const [name, text] of Object.entries(files)) {
         writeFileSync(join(spec, name), text, { mode: 0o400 })
         if (user) chownSync(join(spec, name), user.uid, user.gid)

@@ -108,6 +108,21 @@ function processesIn(dir: string): number[] {
   }
 }
 
+/** Removes the groups of a sandbox whose service is not known. @throws when a process is left in one */
+export async function removeGroupsOf(id: string): Promise<void> {
+  const parents = [ROOT, join(ROOT, 'memory'), join(ROOT, 'pids')].filter(existsSync)
+  for (const base of parents.flatMap((parent) => subgroups(parent).flatMap((name) => (name.startsWith('cob-') ? [join(parent, name)] : [])))) {
+    if (!existsSync(join(base, id))) continue
+    await free(join(base, id))
+    if (subgroups(base).length === 0) attempt(() => rmdirSync(base))
+  }
+}
+
+/** Removes a group and those below it. The kernel lets go of one a moment after its last process has gone. */
+async function free(group: string): Promise<void> {
+  for (const dir of treeOf(group).toReversed()) await until('a cgroup to be free', FREE_MS, () => attempt(() => rmdirSync(dir)), { everyMs: 5 })
+}
+
 /** Groups below `bases`, one a controller. A base is there as long as it has instances. */
 function groups(bases: string[], prepare: () => void, limit: (dirs: string[], limits: InstanceLimits) => void): Limits {
   const dirs = (id: string) => bases.map((base) => join(base, id))
@@ -121,9 +136,7 @@ function groups(bases: string[], prepare: () => void, limit: (dirs: string[], li
     },
     members: (id) => [...new Set(dirs(id).flatMap(treeOf).flatMap(processesIn))],
     async remove(id) {
-      // The kernel lets go of a group a moment after its last process has gone.
-      for (const dir of dirs(id).flatMap((group) => treeOf(group).reverse()))
-        await until('a cgroup to be free', FREE_MS, () => attempt(() => rmdirSync(dir)), { everyMs: 5 })
+      for (const dir of dirs(id)) await free(dir)
       for (const base of bases) if (existsSync(base) && subgroups(base).length === 0) attempt(() => rmdirSync(base))
     },
     list: () => [...new Set(bases.flatMap(subgroups))],

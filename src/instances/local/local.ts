@@ -6,6 +6,7 @@ import type { Log } from '../../base/log.ts'
 import { PACKAGE_DIR, type DataPaths } from '../../base/paths.ts'
 import type { Command } from '../../base/unprivileged.ts'
 import { instanceUser, isRoot } from '../../base/user.ts'
+import { within } from '../../base/wait.ts'
 import type { Driver, InstanceSpec } from '../driver.ts'
 import { agentCache } from './agent-cache.ts'
 import { localApps } from './apps.ts'
@@ -15,6 +16,9 @@ import { findLimits } from './limits.ts'
 import { planNetwork } from './network.ts'
 import { AGENT_ENTRY, sandboxCommand } from './sandbox.ts'
 import { Trash } from './trash.ts'
+
+/** Compiling has limits of its own (agent-cache.ts). */
+const COMPILE_MS = 150_000
 
 /** Makes the local driver. `scope` tells this installation's instances from another's. */
 export function localDriver(config: Config, paths: DataPaths, scope: string, log: Log): Driver {
@@ -40,13 +44,16 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
     apps,
     start(spec, signal) {
       const limited = { memoryBytes: config.instanceMemoryMb * 1024 * 1024, pids: config.instancePids }
-      const prepare = async (dir: string, groups: string[]) => command(config, spec, dir, groups, await compiled())
+      const prepare = async (dir: string, groups: string[]) =>
+        command(config, spec, dir, groups, await within('the compiled code', COMPILE_MS, compiled(), signal))
       return startSandbox(browsers, { id: spec.id, limits: limited, prepare }, signal)
     },
     list: () => listSandboxes(browsers),
     async [Symbol.asyncDispose]() {
-      await apps[Symbol.asyncDispose]()
+      // First of all, so that nothing waits for code that is being compiled.
       stop.abort(new Error('the service stops'))
+      await apps[Symbol.asyncDispose]()
+      await cache?.catch(() => {})
       await trash[Symbol.asyncDispose]()
     },
   }
@@ -59,7 +66,14 @@ function command(config: Config, spec: InstanceSpec, dir: string, groups: string
   if (user) chownSync(home, user.uid, user.gid)
   const network = planNetwork(config.allowHostLoopback)
   const etcFiles = writeGuestEtc(join(dir, 'etc'), network)
-  const agent = { id: spec.id, viewport: spec.viewport, maxScreen: spec.maxScreen, chromium: config.chromium, logLevel: config.logLevel }
+  const agent = {
+    id: spec.id,
+    viewport: spec.viewport,
+    maxScreen: spec.maxScreen,
+    chromium: config.chromium,
+    logLevel: config.logLevel,
+    graceSeconds: config.abandonedGraceSeconds,
+  }
   return sandboxCommand({ spec: agent, dir, etcFiles, network, user, groups, cache: { dir: cache, writable: false }, entry: AGENT_ENTRY })
 }
 

@@ -1,0 +1,43 @@
+// When something has been without a watcher for too long.
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { openLease } from './lease.ts'
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] }))
+afterEach(() => void vi.useRealTimers())
+
+const MINUTE = 60_000
+
+test('what nobody has ever watched ends after its grace', () => {
+  const onEnd = vi.fn<() => void>()
+  openLease(15 * MINUTE, onEnd)
+  vi.advanceTimersByTime(15 * MINUTE - 1)
+  expect(onEnd).not.toHaveBeenCalled()
+  vi.advanceTimersByTime(1)
+  expect(onEnd).toHaveBeenCalledOnce()
+})
+
+test('what is watched does not end; when the last watcher has left, it has the time that it was allowed, and its grace', () => {
+  const onEnd = vi.fn<() => void>()
+  const lease = openLease(15 * MINUTE, onEnd)
+  const [leave, leaveLast] = [lease.watch(), lease.watch()]
+  lease.allow(60 * MINUTE)
+  leave()
+  vi.advanceTimersByTime(1000 * MINUTE)
+  leaveLast()
+  vi.advanceTimersByTime(75 * MINUTE - 1)
+  expect(onEnd).not.toHaveBeenCalled()
+  lease.watch()()
+  vi.advanceTimersByTime(75 * MINUTE - 1)
+  expect(onEnd).not.toHaveBeenCalled()
+  vi.advanceTimersByTime(1)
+  expect(onEnd).toHaveBeenCalledOnce()
+})
+
+test('time that is allowed while nobody watches counts from when the last watcher left', () => {
+  const onEnd = vi.fn<() => void>()
+  const lease = openLease(MINUTE, onEnd)
+  vi.advanceTimersByTime(MINUTE / 2)
+  lease.allow(MINUTE)
+  vi.advanceTimersByTime((3 * MINUTE) / 2)
+  expect(onEnd).toHaveBeenCalledOnce()
+})

@@ -1,0 +1,47 @@
+// That a service works with a data directory, for others on this machine to see: a Unix socket that it holds, and its file's time.
+import { once } from 'node:events'
+import { readFileSync, rmSync, statSync, utimesSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+
+/** Nobody connects to it. The kernel lists it in /proc/net/unix for as long as its process lives, also when the directory is deleted. */
+const SOCKET = 'service.sock'
+
+/** Shows that a service works with `dataDir`, until it is disposed or the process ends. `seen` notes the present time in the file. */
+export async function announce(dataDir: string): Promise<AsyncDisposable & { seen(): void }> {
+  const file = join(dataDir, SOCKET)
+  rmSync(file, { force: true })
+  const server = createServer((socket) => socket.destroy())
+  server.listen(file).unref()
+  await once(server, 'listening')
+  return {
+    seen: () => utimesSync(file, new Date(), new Date()),
+    async [Symbol.asyncDispose]() {
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+/** A Unix socket that some process holds: the path that it was made under, and its inode. */
+export interface HeldSocket {
+  path: string
+  inode: string
+}
+
+/** Every Unix socket with a path that was made in our network namespace. */
+export function heldSockets(): HeldSocket[] {
+  return readFileSync('/proc/net/unix', 'utf8')
+    .split('\n')
+    .flatMap((line) => {
+      const [, inode, path] = /^\S+: (?:\S+ ){5}\s*(\d+) (\/.*)$/.exec(line) ?? []
+      return inode === undefined || path === undefined ? [] : [{ inode, path }]
+    })
+}
+
+/** Whether a service works with `dataDir`: `running`, when one was last `seen` (ms since 1970), or `unknown`: none has ever shown itself. */
+export function presenceIn(dataDir: string, held: readonly HeldSocket[]): 'running' | 'unknown' | { seen: number } {
+  const file = join(dataDir, SOCKET)
+  if (held.some(({ path }) => path === file)) return 'running'
+  const stat = statSync(file, { throwIfNoEntry: false })
+  return stat ? { seen: stat.mtimeMs } : 'unknown'
+}
