@@ -18,7 +18,12 @@ export async function serve(config: Config): Promise<void> {
         resolve(name)
       })
   })
-  const plane = await startControlPlane(config, log, stop.signal)
+  const plane = await startControlPlane(config, log, stop.signal).catch((error: unknown) => {
+    if (!stop.signal.aborted) throw error
+    log.info({ why: (error as Error).message }, 'stopped before the start was done')
+    return undefined
+  })
+  if (!plane) return
   log.info({ url: plane.url, ms: Math.round(performance.now() - began) }, 'listening')
   if (config.greeting) greet(plane.url, plane.key)
   const name = await signalled

@@ -31,8 +31,10 @@ export async function openDb(address: DbAddress, log: Log): Promise<Db> {
     application_name: 'cob',
   })
   // A connection in use tells its user, too; without a listener its error would end the process.
-  pool.on('connect', (client) => client.on('error', (err) => log.warn({ err }, 'a database connection broke')))
-  pool.on('error', (err) => log.warn({ err }, 'a database connection broke'))
+  // The pool does not wait for its connections to be closed, so the last of them may hear of the server's end: that is no news.
+  const broke = (err: unknown) => pool.ending || log.warn({ err }, 'a database connection broke')
+  pool.on('connect', (client) => client.on('error', broke))
+  pool.on('error', broke)
   const db: Db = new Kysely({ dialect: new PostgresDialect({ pool }) })
   try {
     await migrate(db)

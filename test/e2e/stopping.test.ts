@@ -1,0 +1,42 @@
+// Ctrl-C soon after the start: the service ends as it does at any other time.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { PACKAGE_DIR } from '../../src/base/paths.ts'
+import { leftovers, processesNow } from '../support/leaks.ts'
+
+/** Ends a service that does not stop. */
+const STUCK_MS = 60_000
+
+test.each([
+  ['the database is being made', 'making the database'],
+  ['Postgres has just started', 'Postgres started'],
+  ['the first warm browser waits for compiled code', '"listening"'],
+])('a service that is stopped while %s ends well, waits for none of that, and logs no stack trace', async (_when, text) => {
+  const before = processesNow()
+  const dataDir = mkdtempSync(join(tmpdir(), 'cob-stop-'))
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, 'src/cli/main.ts'), 'serve'], {
+    env: { ...process.env, COB_DATA_DIR: dataDir, COB_PORT: '0', COB_GREETING: '0', COB_LOG_LEVEL: 'info' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  const hear = (chunk: Buffer) => {
+    const heard = output.includes(text)
+    output += chunk.toString()
+    if (!heard && output.includes(text)) child.kill('SIGINT')
+  }
+  child.stdout.on('data', hear)
+  child.stderr.on('data', hear)
+  const stuck = setTimeout(() => child.kill('SIGKILL'), STUCK_MS)
+  const [code] = (await once(child, 'close')) as [number | null]
+  clearTimeout(stuck)
+  expect(output).toContain(text)
+  expect([code, output.match(/"stack"|^ {4}at /gm)]).toEqual([0, null])
+  // It would be there if the stop had waited for it.
+  expect(readdirSync(dataDir).filter((name) => name.startsWith('agent-cache'))).toEqual([])
+  expect(await leftovers(dataDir, before)).toEqual([])
+  rmSync(dataDir, { recursive: true, force: true })
+})
