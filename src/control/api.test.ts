@@ -21,7 +21,7 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
 )
 
 /** Groups that Cob has besides the published interface. */
-const OWN_GROUPS = ['System']
+const OWN_GROUPS = ['CDP', 'System']
 
 /** A path that the SDK's `browsers.fetch` calls by itself; it is no operation of its own in the published list. */
 const UNLISTED = '/browsers/{id}/curl/raw'

@@ -41,7 +41,8 @@ test('a BiDi client that goes back and forth over a page with a frame gets its a
     ]
     expect([round, answers.map(({ type, message }) => message ?? type)]).toEqual([round, ['success', 'success', 'success', 'success']])
   }
-  expect(browser.contexts()[0]!.pages()[0]!.url()).toBe(pages.url('plain'))
+  // Playwright learns of it by its own events, a moment later.
+  await expect.poll(() => browser.contexts()[0]!.pages()[0]!.url()).toBe(pages.url('plain'))
   expect(await cloud.client.browsers.process.status(process_id!, { id: made.session_id })).toMatchObject({ state: 'running' })
   bidi.close()
   await browser.close()

@@ -216,7 +216,12 @@ export const browsers = {
   }),
 }
 
-const cdpRoute = { params: z.strictObject({ id: z.string().min(1) }), query: z.strictObject({ jwt: z.string().optional() }), group, access: 'session' } as const
+const cdpRoute = {
+  params: z.strictObject({ id: z.string().min(1) }),
+  query: z.strictObject({ jwt: z.string().optional() }),
+  group: 'CDP',
+  access: 'session',
+} as const
 const CdpPage = z.object({
   id: z.string(),
   type: z.string(),

@@ -3,6 +3,7 @@ import RFB from 'novnc-core/rfb.js'
 import { initLogging } from 'novnc-core/util/logging.js'
 import { takeKeys } from './keys.js'
 import { keepLine } from './line.js'
+import { Notches } from './wheel.js'
 
 const TOAST_MS = 4000
 /** A tab that is left for a moment only keeps its picture. */
@@ -60,10 +61,34 @@ const focusKeys = () => {
   if (control) keys.focus({ preventScroll: true })
 }
 
+/** noVNC with a wheel that loses nothing: its own forgets what is left over at each notch, and makes at most one of each event. */
+class Picture extends RFB {
+  #across = new Notches()
+  #down = new Notches()
+
+  _handleWheel(event) {
+    if (this._rfbConnectionState !== 'connected' || this._viewOnly) return
+    event.stopPropagation()
+    event.preventDefault()
+    const { left, top } = this._canvas.getBoundingClientRect()
+    const [x, y] = [event.clientX - left, event.clientY - top]
+    const held = RFB._convertButtonMask(event.buttons)
+    // Buttons 4 to 7 are the wheel: up, down, left, right.
+    const turn = (notches, back, ahead) => {
+      for (let count = Math.abs(notches); count > 0; count--) {
+        this._handleMouseButton(x, y, held | (notches < 0 ? back : ahead))
+        this._handleMouseButton(x, y, held)
+      }
+    }
+    turn(this.#across.add(event.deltaX, event.deltaMode, event.timeStamp), 1 << 5, 1 << 6)
+    turn(this.#down.add(event.deltaY, event.deltaMode, event.timeStamp), 1 << 3, 1 << 4)
+  }
+}
+
 const line = keepLine(base, {
   open(opened) {
     channel = opened
-    rfb = new RFB(screen, opened, { shared: true })
+    rfb = new Picture(screen, opened, { shared: true })
     rfb.viewOnly = !control
     rfb.background = 'transparent'
     rfb.focusOnClick = false
