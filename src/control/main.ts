@@ -116,6 +116,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     host,
     place: placeOf(config.region, config.instanceMemoryMb),
     maxBrowsers: config.maxBrowsers,
+    log,
   })
   const sockets = sessionSockets(browsers, tokens, log)
   onEnding = sockets.close

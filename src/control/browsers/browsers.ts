@@ -1,5 +1,6 @@
 // The rules of sessions: create, find, change, end, reach.
 import type { Fit } from '../../agent/session/contract.ts'
+import type { Log } from '../../base/log.ts'
 import { callJson, type Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import type { Page } from '../../http/route.ts'
@@ -46,6 +47,7 @@ interface BrowsersSettings {
   host: string
   place: Place
   maxBrowsers: number
+  log: Log
 }
 
 export interface Browsers {
@@ -66,7 +68,7 @@ export interface Browsers {
   reach(idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
 }
 
-export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, maxBrowsers }: BrowsersSettings): Browsers {
+export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, maxBrowsers, log }: BrowsersSettings): Browsers {
   async function present(row: BrowserRow, origin: string): Promise<Browser> {
     const { options } = row
     const ws = origin.replace(/^http/, 'ws')
@@ -115,6 +117,14 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
     if (Object.keys(wanted).length > 0) await callJson(row.endpoint!, 'POST', '/session/fit', wanted, AbortSignal.any([signal, AbortSignal.timeout(FIT_MS)]))
   }
 
+  /** Fits a browser that has just become a session, and tells its agent the timeout, which counts when no service is left. */
+  const fitNew = async (row: BrowserRow, wanted: Fit, signal: AbortSignal): Promise<void> => {
+    const timeout = { timeout_seconds: row.timeout_seconds }
+    if (Object.keys(wanted).length > 0) return fit(row, { ...wanted, ...timeout }, signal)
+    // A caller who wants a browser as it is does not wait for that. Should it fail, the browser has the grace of one that nobody owns.
+    void fit(row, timeout, AbortSignal.timeout(FIT_MS)).catch((err: unknown) => log.debug({ err, browser: row.id }, 'a session was not told its timeout'))
+  }
+
   /** @throws 400 unless `invocationId` is a run that has not ended. */
   const checkUnfinished = async (invocationId: string | undefined): Promise<void> => {
     if (invocationId !== undefined && !(await isUnfinished(db, invocationId)))
@@ -155,14 +165,17 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
       ).finally(leaveSeat)
       const release = activity.hold(row.id)
       try {
-        await fit(row, { ...fitOf(options, warm), timeout_seconds: wanted.timeout_seconds }, signal)
+        await fitNew(row, fitOf(options, warm), signal)
         // Nobody would ever end a session whose caller went away before hearing of it.
         signal.throwIfAborted()
         // A run that ended before this browser was its own has not ended this browser.
         await checkUnfinished(wanted.invocation_id)
       } catch (error) {
         await fleet.end(row.id, 'abandoned')
-        throw signal.aborted || error instanceof Fault ? error : fault.unavailable('the browser did not take its settings', error)
+        if (signal.aborted || error instanceof Fault) throw error
+        // The end of its run ends a browser in the middle of this.
+        await checkUnfinished(wanted.invocation_id)
+        throw fault.unavailable('the browser did not take its settings', error)
       } finally {
         release()
       }

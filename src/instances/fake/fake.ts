@@ -191,7 +191,12 @@ async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
     await new Promise((resolve) => http.close(resolve))
   })
   const events = new EventEmitter<KeeperEvents>()
-  const pipe = { send: async () => ({ sessionId: 'fake', windowId: 1 }) as never, on() {} }
+  const version = { product: 'Pretended/1', protocolVersion: '1.3', userAgent: 'Pretended', jsVersion: '1', revision: '1' }
+  const pipe = {
+    send: async () =>
+      ({ ...version, sessionId: 'fake', windowId: 1, targetInfos: [{ targetId: 'page', type: 'page', title: '', url: 'about:blank' }] }) as never,
+    on() {},
+  }
   const run = {
     pid: 0,
     version: 'Pretended/1',
