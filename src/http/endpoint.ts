@@ -72,7 +72,7 @@ export function fetchFrom(endpoint: Endpoint, outgoing: Outgoing, signal: AbortS
 }
 
 /** The parser's errors carry the bytes that it could not read, which are nobody's to log. */
-const badIfUnreadable = (error: NodeJS.ErrnoException): Error => (/^HPE_/.test(String(error.code)) ? new BadAnswer(error.code) : error)
+const badIfUnreadable = (error: NodeJS.ErrnoException): Error => (String(error.code).startsWith('HPE_') ? new BadAnswer(error.code) : error)
 
 /** Nobody here asks for interim answers. A server that sends them could send them for ever, and no limit on the answer would hold. */
 function refuseInterim(request: ClientRequest, upgrades = false): void {
