@@ -54,14 +54,10 @@ export function afterRedirect(given: readonly Header[], { sameOrigin, bodyDroppe
 /** Encodings that Chromium takes off a body; with any other it leaves the body as it is. */
 const DECODED = ['gzip', 'x-gzip', 'deflate', 'br', 'zstd']
 
-/** Of one hop, or of this origin rather than the target's: what a browser or a proxy on the way would apply to us. */
-const NOT_PASSED_ON =
-  /^(connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|alt-svc|strict-transport-security|clear-site-data|service-worker-allowed|x-accel-.*|x-sendfile|x-request-id)$/
+/** Headers of one hop, and those that a proxy before the service would act on. What acts on the service's origin, the service itself leaves out (http/untrusted.ts). */
+const NOT_PASSED_ON = /^(connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|x-accel-.*|x-sendfile|x-request-id)$/
 
-/**
- * The headers of a target's answer, as they are passed on with its decoded body. A document is shut into a sandbox: it
- * comes from this service's address and must not act in its name.
- */
+/** The headers of a target's answer, as they are passed on with its decoded body. */
 export function passedOn(headers: readonly Header[]): Record<string, string | string[]> {
   const byName = Map.groupBy(headers, ([name]) => name.toLowerCase())
   const named = (byName.get('connection') ?? []).flatMap(([, value]) => value.toLowerCase().split(/\s*,\s*/))
@@ -74,7 +70,7 @@ export function passedOn(headers: readonly Header[]): Record<string, string | st
     if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name) || values.length === 0) continue
     result[name] = name === 'set-cookie' ? values : values.join(name === 'content-length' ? '' : ', ')
   }
-  return { ...result, 'content-security-policy': [result['content-security-policy'], 'sandbox'].filter(Boolean).join(', ') }
+  return result
 }
 
 // HTTP/1 headers are bytes; what is not Latin-1 goes as UTF-8, as it came.
