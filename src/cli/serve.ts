@@ -4,7 +4,7 @@ import { surviveExceptions } from '../base/guard.ts'
 import { makeLog } from '../base/log.ts'
 import { startControlPlane, type ControlPlane } from '../control/main.ts'
 
-/** A second Ctrl-C, or this long after the first, ends the process at once; instances and Postgres are found again at the next start. */
+/** A second Ctrl-C, or this time after the first, ends the process at once. Instances and Postgres are found again at the next start. */
 const STOP_MS = 30_000
 
 export async function serve(config: Config): Promise<void> {
