@@ -65,8 +65,8 @@ export class Fault extends Error {
   }
 }
 
-// Clients retry 408, 409, 429 and every 5xx by themselves (2 retries). These faults use other statuses: a retry does not resolve a conflict, and
-// an action that may have happened must not happen twice.
+// Clients retry 408, 409, 429 and every 5xx by themselves (2 retries). This header stops them: a retry does not resolve a conflict, and an action
+// that may have happened must not happen twice.
 const NO_RETRY = { 'x-should-retry': 'false' }
 
 export const fault = {

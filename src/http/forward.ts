@@ -31,7 +31,7 @@ export function mountForward(
       if (reply.raw.closed) target.release()
       else reply.raw.once('close', target.release)
       signal.throwIfAborted()
-      // The path is built from the id that was found, not from the name that was asked for: another session may get the same name later.
+      // The key has the target's endpoint and not the path that was asked for: another session may get the same name later.
       const address = JSON.stringify(target.endpoint) + pathOf(innerPath(request.url))
       const offered = route.revalidates ? kept.of(address) : undefined
       const answered = new AbortController()
