@@ -1,4 +1,4 @@
-// The live view's addresses over the pretended browser: who gets in, with which rights, what is kept out of logs, what ends.
+// The live view's addresses over the fake browser: authentication, rights, what is kept out of logs, and what ends a view.
 import { once } from 'node:events'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
@@ -11,12 +11,12 @@ beforeAll(async () => {
 })
 afterAll(() => cloud[Symbol.asyncDispose]())
 
-/** As a person's browser: without a key. */
+/** Requests like a person's browser: without a key. */
 const open = (url: string) => fetch(url, { redirect: 'manual' })
 const viewOf = (session: Session) => session.browser_live_view_url as string
 const watchOf = async (session: Session): Promise<string> => new URL((await open(`${viewOf(session)}?readOnly=true`)).headers.get('location')!, cloud.url).href
 
-/** The rights that a socket has, or the status that it is refused with. */
+/** The rights of a socket, or the status of its refusal. */
 async function rights(url: string): Promise<unknown> {
   const socket = new WebSocket(url.replace('http', 'ws'))
   socket.on('error', () => {})

@@ -74,7 +74,7 @@ export function planNetwork(allowHostLoopback: boolean, ports: readonly number[]
     const [address, length] = range.split('/') as [string, string]
     own.addSubnet(address, Number(length), family(address))
   }
-  // The instance reaches a resolver on one of the host's own addresses no more than one on its loopback: both are asked through pasta.
+  // An instance cannot reach a resolver on the host's own addresses or on its loopback. Both are asked through pasta.
   const nameservers = hostNameservers().filter((address) => !own.check(address, family(address)))
   const pasta = [
     'pasta',
