@@ -21,7 +21,7 @@ export async function serve(config: Config): Promise<void> {
   })
   const plane = await startControlPlane(config, log, stop.signal).catch((error: unknown) => {
     if (!stop.signal.aborted) throw error
-    log.info({ why: (error as Error).message }, 'stopped before the start was done')
+    log.info({ why: (error as Error).message }, 'stopped before the start was complete')
     return undefined
   })
   if (!plane) return

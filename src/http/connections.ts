@@ -45,6 +45,6 @@ export function limitConnections(server: Server, instances: number, log: Log): v
   server.on('drop', () => {
     if (performance.now() - loggedAt < LOG_MS) return
     loggedAt = performance.now()
-    log.warn({ connections: server.maxConnections }, 'connections are refused: as many are open as descriptors allow')
+    log.warn({ connections: server.maxConnections }, 'connections are refused: the limit that the free descriptors allow is reached')
   })
 }

@@ -48,7 +48,7 @@ export async function* readForm(request: IncomingMessage, signal: AbortSignal): 
     .on('partsLimit', () => end(fault.field('body', `has more than ${LIMITS.parts} parts`)))
     .on('filesLimit', () => end(fault.field('body', `has more than ${LIMITS.files} files`)))
     .on('fieldsLimit', () => end(fault.field('body', `has more than ${LIMITS.fields} fields`)))
-    .on('error', (error: unknown) => end(fault.field('body', `is not a form that can be read (${(error as Error).message})`)))
+    .on('error', (error: unknown) => end(fault.field('body', `is not a valid form (${(error as Error).message})`)))
     .on('finish', () => end())
   request.on('error', onAbort).on('aborted', onAbort)
   request.pipe(parser)
@@ -76,6 +76,6 @@ function open(headers: BusboyHeaders) {
   try {
     return new Busboy({ headers, limits: LIMITS, preservePath: true })
   } catch (error) {
-    throw fault.field('content-type', `is not that of a form that can be read (${(error as Error).message})`)
+    throw fault.field('content-type', `is not valid for a form (${(error as Error).message})`)
   }
 }

@@ -56,7 +56,7 @@ export function makeServer(settings: ServerSettings): MountContext {
       sendFault(log, request, reply, error)
     },
     clientErrorHandler: (_error, socket) => {
-      const body = JSON.stringify(fault.field('request', 'is not HTTP that can be read').body())
+      const body = JSON.stringify(fault.field('request', 'is not valid HTTP').body())
       if (socket.writable)
         socket.end(
           `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json; charset=utf-8\r\nx-request-id: ${newId()}\r\nconnection: close\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
@@ -76,7 +76,7 @@ export function makeServer(settings: ServerSettings): MountContext {
   })
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('x-request-id', request.id)
-    if (request.raw.httpVersion === '1.1' && request.headers.host === undefined) throw fault.field('host', 'a request of HTTP/1.1 must have one')
+    if (request.raw.httpVersion === '1.1' && request.headers.host === undefined) throw fault.field('host', 'is required in HTTP/1.1')
     // A router would cut the path there. A request's target has no fragment (RFC 9112, 3.2).
     if (path(request).includes('#')) throw fault.field('path', 'must not hold "#"; write it as %23')
   })

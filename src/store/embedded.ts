@@ -184,7 +184,7 @@ async function init(paths: DataPaths, native: string, user: User | undefined, lo
     throw error
   }
   renameSync(fresh, paths.postgres)
-  log.info({}, 'the database is made')
+  log.info({}, 'the database has been made')
 }
 
 // Local trust authentication is safe because no other user can reach the socket: its folder belongs to the server's user, 0700.

@@ -179,7 +179,7 @@ function unavailable(error: unknown): Unavailable | undefined {
   if (error instanceof Unavailable) return error
   const code = codeOf(error)
   if (isFull(error)) return new Unavailable('the database has no space left on its disk', RETRY_FULL_SECONDS, error)
-  if (isBusy(error)) return new Unavailable('the database has too much to do at the moment; try again', RETRY_SECONDS, error)
+  if (isBusy(error)) return new Unavailable('the database is too busy at the moment; try again', RETRY_SECONDS, error)
   const isAway =
     error instanceof pg.DatabaseError
       ? // Class 08: connection failed. 57P: the server stops, has crashed, or starts. 25006: a standby that accepts no writes.

@@ -46,7 +46,7 @@ export async function* follow<E extends object>(what: Followed<E>): AsyncGenerat
       }
     }
   } finally {
-    stop.abort(new Error('nobody follows any more'))
+    stop.abort(new Error('the follower has left'))
   }
 }
 

@@ -68,7 +68,7 @@ export function runnerClient(endpoint: Endpoint): RunnerClient {
         }
         if (length > MAX_EVENT_BYTES) throw new Error(`an event of the runner is longer than ${MAX_EVENT_BYTES} bytes`)
       }
-      throw new Error('the runner ended before it had told all')
+      throw new Error('the runner ended before its last event')
     },
   }
 }

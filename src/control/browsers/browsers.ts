@@ -178,7 +178,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
         if (signal.aborted || error instanceof Fault) throw error
         // The end of its run may end a browser during this call.
         await checkUnfinished(wanted.invocation_id)
-        throw fault.unavailable('the browser did not take its settings', error)
+        throw fault.unavailable('the browser did not accept its settings', error)
       } finally {
         release()
       }
@@ -218,12 +218,12 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
       if (viewport)
         await fit(row, { viewport }, signal).catch(async (error: unknown) => {
           await updateRunning(db, before.id, { options: before.options })
-          throw signal.aborted ? error : fault.unavailable('the browser did not take the viewport', error)
+          throw signal.aborted ? error : fault.unavailable('the browser did not accept the viewport', error)
         })
       // Navigation is best effort, as in a create: a page that does not open does not fail the update.
       if (changes.start_url) {
         await fit(row, { start_url: changes.start_url }, signal).catch((error: unknown) => {
-          throw signal.aborted ? error : fault.unavailable('the browser did not take the start_url', error)
+          throw signal.aborted ? error : fault.unavailable('the browser did not accept the start_url', error)
         })
       }
       return present(row, origin)

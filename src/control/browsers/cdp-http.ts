@@ -27,7 +27,7 @@ export function cdpHttpHandlers(browsers: Browsers): Handlers<typeof cdpHttp> {
       const answer = await callJson(endpoint, 'GET', '/session/devtools', undefined, AbortSignal.any([signal, AbortSignal.timeout(ASK_MS)]))
       return { ...DevTools.parse(answer), address }
     } catch (error) {
-      throw signal.aborted ? error : fault.unavailable('the browser does not say which pages it has', error)
+      throw signal.aborted ? error : fault.unavailable('the browser did not list its pages', error)
     } finally {
       release()
     }

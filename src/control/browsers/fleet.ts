@@ -194,7 +194,7 @@ export class Fleet {
       await Promise.all(ids.map((id) => this.end(id, 'shutdown')))
       await Promise.all([...this.#ending.values()].map(async ({ attempt }) => attempt))
     } catch (err) {
-      log.error({ err }, 'the end of the sessions could not be written down')
+      log.error({ err }, 'the end of the sessions could not be recorded')
     }
     await Promise.all([...this.#instances.values()].map((instance) => letGo(instance, log)))
   }
@@ -293,7 +293,7 @@ export class Fleet {
     try {
       onEnding(id, reason)
       // A recording that could not be finished must not keep the instance alive.
-      await endRecordings(id)?.catch((err: unknown) => log.error({ err, browser: id }, 'the recordings of a session did not end well'))
+      await endRecordings(id)?.catch((err: unknown) => log.error({ err, browser: id }, 'the recordings of a session could not be finished'))
       await this.#instances.get(id)?.[Symbol.asyncDispose]()
       await moveBrowser(db, id, 'deleted', reason, { deleted_at: new Date(), end_reason: reason })
     } catch (err) {

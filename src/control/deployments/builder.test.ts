@@ -169,7 +169,7 @@ describe('a build', () => {
     const sandboxes = { ...host.driver.apps, start: () => Promise.reject(new Error('no room')) }
     const { deployments } = await restarted({ sandboxes })
     const id = await create(deployments)
-    expect((await reaches(id, 'failed')).status_reason).toBe('the build could not be started: the service has no place for it to run')
+    expect((await reaches(id, 'failed')).status_reason).toBe('the build could not be started: the service could not make a sandbox for it')
     expect(host.logged.at(-1)).toMatchObject({ level: 'error', fields: { deployment: id } })
   })
 

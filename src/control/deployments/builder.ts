@@ -113,7 +113,7 @@ export class Builder {
         if (!row) await rung
         else if (!signal.aborted) await this.#take(row)
       } catch (err) {
-        log.error({ err }, 'a build could not be written down; it is tried again')
+        log.error({ err }, 'a build could not be recorded; it will be retried')
         await sleep(RETRY_MS, signal).catch(() => {})
       }
     }
@@ -134,7 +134,7 @@ export class Builder {
     }
     if (outcome === undefined) return
     const told = 'failed' in outcome ? onFailed(row.id) : onRunning(row.id, outcome.superseded)
-    await told.catch((err: unknown) => log.error({ err, deployment: row.id }, 'what a build leaves could not be put in order yet'))
+    await told.catch((err: unknown) => log.error({ err, deployment: row.id }, 'the cleanup after a build failed; it will be retried'))
   }
 
   async #build(row: DeploymentRow, ended: AbortSignal): Promise<Outcome> {
@@ -201,7 +201,7 @@ export class Builder {
     } catch (err) {
       signal.throwIfAborted()
       log.error({ err, deployment: row.id }, 'a build did not start')
-      throw new BuildFailed('the build could not be started: the service has no place for it to run')
+      throw new BuildFailed('the build could not be started: the service could not make a sandbox for it')
     }
   }
 
@@ -238,7 +238,7 @@ export class Builder {
       try {
         for await (const events of client.events(seq, signal)) {
           const kept = await keep(events).catch((err: unknown) => {
-            throw new NotKept('events of a build could not be written down', { cause: err })
+            throw new NotKept('events of a build could not be stored', { cause: err })
           })
           if (kept !== 'goes on') return kept
           seq = events.at(-1)?.seq ?? seq
@@ -268,7 +268,7 @@ export class Builder {
       if (event.type !== 'log' || left < 0) return []
       // An empty line takes room as well.
       left -= LINE_BYTES + event.line.length
-      const line = left < 0 ? 'More of what the build prints is not kept.' : event.line
+      const line = left < 0 ? 'Further output of the build is not kept.' : event.line
       return [{ kind: 'log' as const, line, at: event.at }]
     }
     return async (events) => {
@@ -309,7 +309,7 @@ export class Builder {
         case 'failed':
           return { failed: last.reason }
         default:
-          return { failed: 'the runner of the build told of a run' }
+          return { failed: 'the runner of the build reported a run' }
       }
     }
   }

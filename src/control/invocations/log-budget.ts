@@ -42,7 +42,7 @@ export class LogBudget {
   }
 
   #full(): string {
-    return `[cob] This run has printed ${this.#maxBytes / MIB} MiB (COB_RUN_LOG_MB). More of what it prints is not kept.`
+    return `[cob] This run has printed ${this.#maxBytes / MIB} MiB (COB_RUN_LOG_MB). Further output is not kept.`
   }
 }
 

@@ -135,7 +135,7 @@ export class Runs {
   prepare(deployment: string): void {
     this.#warm.fill(deployment)
     // The deployments that it replaces no longer need one.
-    void this.#warm.sweep().catch((err: unknown) => this.#settings.log.warn({ err }, 'looking at the sandboxes in reserve failed'))
+    void this.#warm.sweep().catch((err: unknown) => this.#settings.log.warn({ err }, 'checking the warm sandboxes failed'))
   }
 
   /** The number of warm sandboxes. */
@@ -171,7 +171,7 @@ export class Runs {
     await Promise.all(
       [...this.#runs.values()].map((run) =>
         this.end(run.id, failure(STOPPED)).catch((err: unknown) => {
-          this.#settings.log.error({ err, invocation: run.id }, 'the end of a run could not be written down')
+          this.#settings.log.error({ err, invocation: run.id }, 'the end of a run could not be recorded')
           this.#close(run, failure(STOPPED))
         }),
       ),
@@ -282,7 +282,7 @@ export class Runs {
 
   async #fail(run: Run, error: unknown): Promise<void> {
     if (run.signal.aborted || error instanceof Overtaken) return
-    this.#settings.log.warn({ err: error, invocation: run.id }, 'a run broke off')
+    this.#settings.log.warn({ err: error, invocation: run.id }, 'a run was interrupted')
     const reason = this.isStopping ? STOPPED : error instanceof BrokenOff ? error.message : 'something went wrong on our side'
     await this.end(run.id, failure(reason)).catch((err: unknown) => this.#complain(run.id, err))
   }
@@ -321,7 +321,7 @@ export class Runs {
       () => this.#toRetire.delete(deployment),
       (err: unknown) => {
         this.#toRetire.add(deployment)
-        this.#settings.log.warn({ err, deployment }, 'a deployment could not be looked at after a run')
+        this.#settings.log.warn({ err, deployment }, 'a deployment could not be checked after a run')
       },
     )
   }

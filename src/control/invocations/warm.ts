@@ -93,7 +93,7 @@ export class WarmRunners {
     const place = this.#places.get(deployment)
     if (!place) return
     this.#places.delete(deployment)
-    place.stop.abort(new Error('no reserve is wanted any more'))
+    place.stop.abort(new Error('the warm sandbox is not needed any more'))
     const { instance, starting } = place
     place.instance = undefined
     await this.#follow(Promise.all([instance, starting?.isTaken ? undefined : starting?.instance].map(async (held) => this.#end(await held))))

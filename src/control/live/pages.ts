@@ -7,10 +7,10 @@ const TEMPLATE = readFileSync(join(import.meta.dirname, 'page/view.html'), 'utf8
 
 /** Why a session ended, for viewers. The page contains all of these texts for the case that the session ends while it is open. */
 const ENDINGS: Record<string, string> = {
-  deleted: 'It was ended by whoever runs it.',
-  timeout: 'It ended by itself after a time in which nobody used it.',
+  deleted: 'Its owner ended it.',
+  timeout: 'It timed out because nobody used it.',
   crashed: 'Its browser broke down.',
-  lost: 'It was lost when the service broke down.',
+  lost: 'It was lost in a crash of the service.',
   shutdown: 'The service was stopped.',
 }
 

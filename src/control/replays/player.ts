@@ -36,9 +36,7 @@ export function servePlayer(app: FastifyInstance, replays: Pick<Replays, 'viewed
     void reply.headers({ ...HEADERS, 'cache-control': 'no-store' }).type('text/html; charset=utf-8')
     const row = await replays.viewed(request.params.id, request.query.jwt).catch(() => undefined)
     if (!row)
-      return reply
-        .code(404)
-        .send(page('No such replay', note('This replay is not here (any more).', 'It may have been removed, or the address is not complete.')))
+      return reply.code(404).send(page('No such replay', note('This replay does not exist.', 'It may have been removed, or the address is not complete.')))
     return reply.send(row.ready_at ? player(row) : unfinished(row))
   })
   app.get('/replays/:id/video', { config }, async (request: ViewRequest, reply) => {

@@ -112,7 +112,7 @@ export class Upload {
     const finishedAt = new Date(Math.min(Date.now(), row.started_at!.getTime() + film.durationMs))
     await this.#persist(() => markFinished(db, this.id, finishedAt, reason))
     const head = film.problem ? undefined : headOf(film)
-    if (film.problem) log.error({ err: film.problem, replay: this.id }, 'a recording has an unknown form; it is kept as it came')
+    if (film.problem) log.error({ err: film.problem, replay: this.id }, 'a recording has an unknown format; it is kept unchanged')
     const headKey = `${row.object}.head`
     await this.#persist(async () => {
       if (head) await objects.put(headKey, Readable.from([head]), { maxBytes: MAX_HEAD_BYTES }, this.#quit.signal)

@@ -41,7 +41,8 @@ export function makeDisk({ dir, reserveMb, log, relieve }: DiskSettings): Disk {
 
   async function endLargest(): Promise<boolean> {
     const id = await relieve()
-    if (id !== undefined) log.error({ ended: id, ...figures(roomOn(dir, reserveMb)) }, 'the disk was nearly full; what held most of it has been ended')
+    if (id !== undefined)
+      log.error({ ended: id, ...figures(roomOn(dir, reserveMb)) }, 'the disk was nearly full; the session or app sandbox that used most of it has been ended')
     return id !== undefined
   }
 
@@ -57,7 +58,7 @@ export function makeDisk({ dir, reserveMb, log, relieve }: DiskSettings): Disk {
 
   async function run(): Promise<void> {
     while (!stop.signal.aborted) {
-      await look().catch((err: unknown) => log.error({ err }, 'the disk cannot be looked after'))
+      await look().catch((err: unknown) => log.error({ err }, 'the disk cannot be checked'))
       const lasts = (room.freeBytes - (reserveMb * 1024 * 1024) / 2) / FILL_RATE
       await sleep(Math.max(LOOK_OFTEN_MS, Math.min(LOOK_MS, lasts)), stop.signal).catch(() => {})
     }
@@ -74,7 +75,7 @@ export function makeDisk({ dir, reserveMb, log, relieve }: DiskSettings): Disk {
     },
     async makeRoomToStart() {
       if (roomOn(dir, reserveMb).freeBytes >= START_BYTES) return
-      log.error(figures(room), 'the disk is full; room is made for the database to start')
+      log.error(figures(room), 'the disk is full; making room for the database to start')
       for (let ended = 0; ended < MAX_ENDED && roomOn(dir, reserveMb).freeBytes < START_BYTES; ended++) if (!(await endLargest())) break
       releaseBallast(dir)
     },

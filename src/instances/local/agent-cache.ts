@@ -75,7 +75,7 @@ async function finished({ file, args }: Command, signal: AbortSignal): Promise<v
   child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
   try {
     const [code] = await within("the agent's code to be compiled", PREPARE_MS, once(child, 'close'), signal)
-    if (code !== 0) throw new Error(`the sandbox does not work on this machine (cob doctor says more): ended with ${code}\n${said.slice(-2000)}`)
+    if (code !== 0) throw new Error(`the sandbox does not work on this machine (run cob doctor for details): ended with ${code}\n${said.slice(-2000)}`)
   } finally {
     child.kill('SIGKILL')
   }

@@ -72,7 +72,8 @@ export class LaterAddresses implements Disposable {
       .then(() => closeIn(sandbox, missing))
       .catch((err: unknown) => {
         for (const range of missing) entry.closed.delete(range) // tried again with the next change
-        if (!sandbox.isEnded()) this.#log.error({ err, instance: sandbox.id, missing }, 'addresses that the machine has gained stay open to an instance')
+        if (!sandbox.isEnded())
+          this.#log.error({ err, instance: sandbox.id, missing }, 'new addresses of the machine could not be blocked for an instance; it can still reach them')
       })
   }
 

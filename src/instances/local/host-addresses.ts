@@ -80,7 +80,7 @@ export function watchHostRanges(changed: (added: string[]) => void, log: Log): D
       known = new Set(now)
       if (added.length > 0) changed(added)
     } catch (err) {
-      log.error({ err }, "the machine's addresses cannot be read; new ones stay open to running instances")
+      log.error({ err }, "the machine's addresses cannot be read; running instances can reach new ones")
     }
   }
   const soon = () => void (timer ??= setTimeout(look, GATHER_MS).unref())

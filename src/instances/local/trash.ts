@@ -94,7 +94,7 @@ export class Trash implements AsyncDisposable {
       // The remover that runs now holds the lock. This one starts after it, for trees that were added later.
       await within('the trash to be emptied', STOP_MS, this.#remove(left.slice(0, LAST_BATCH)))
     } catch (error) {
-      this.#log.info({ why: (error as Error).message }, 'files of ended sandboxes are left; the remover goes on, and then the next start')
+      this.#log.info({ why: (error as Error).message }, 'files of ended sandboxes are left; the remover continues, and the next start removes the rest')
     }
   }
 

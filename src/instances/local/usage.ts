@@ -77,7 +77,7 @@ export class Usage {
     )
     const largest = sizes.toSorted((a, b) => b.bytes - a.bytes)[0]
     if (largest === undefined || largest.bytes < HOG_BYTES) return undefined
-    const reason = `the disk of the machine is full, and it held the most of it (${Math.round(largest.bytes / MIB)} MiB)`
+    const reason = `the disk of the machine is full, and it used most of it (${Math.round(largest.bytes / MIB)} MiB)`
     await largest.sandbox.stopFor({ reason, limit: 'disk' })
     return largest.sandbox.id
   }
@@ -89,7 +89,7 @@ export class Usage {
         const exit = await look()
         if (exit && !signal.aborted) return await sandbox.stopFor(exit)
       } catch (err) {
-        if (!signal.aborted) this.#log.warn({ err, instance: sandbox.id }, 'what a sandbox uses could not be counted')
+        if (!signal.aborted) this.#log.warn({ err, instance: sandbox.id }, 'the use of a sandbox could not be counted')
       }
       await sleep(Math.max(LOOK_MS, IDLE_FACTOR * (performance.now() - began)), signal).catch(() => {})
     }
