@@ -18,7 +18,7 @@ export interface Config {
   /** 32 bytes as 64 hex digits; undefined keeps one in `<data>/secret-key`. */
   secretKey: string | undefined
   driver: 'local' | 'fake'
-  /** Booted browsers kept in reserve; 0 keeps none. */
+  /** Warm browsers: booted before a caller asks for one; 0 keeps none. */
   warmBrowsers: number
   /** Most sessions at the same time on this machine. */
   maxBrowsers: number

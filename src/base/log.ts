@@ -1,4 +1,4 @@
-// One logger a program: JSON lines on standard output. Secrets never reach it: URLs are logged without their query.
+// One logger per program: JSON lines on standard output. Secrets never reach it: URLs are logged without their query.
 import { pino } from 'pino'
 
 export interface Log {

@@ -14,6 +14,7 @@ export interface Command {
 
 /**
  * The command that runs `program` as `user` with access to `folders`.
+ *
  * The checkout or the data may lie below a folder that only root may enter (/root, a mktemp -d). Another user could not even execute the program
  * there. So the folders are bound to a stage in a mount namespace of the program's own.
  * `groups` are cgroup.procs files that the program is entered into before it starts. `before` are shell lines that run first: as our own user,

@@ -18,8 +18,8 @@ export interface AnonymousConnections {
 }
 
 /**
- * Called for a new connection that exceeds a limit. Closes the oldest idle connection, or the new one when all others have a request under way.
- * The client sees a closed keep-alive connection. HTTP clients retry their request after that.
+ * Limits the connections without a credential. A new connection over a limit closes the oldest idle one, or is closed itself when all others have
+ * a request under way. The client of the idle one sees a closed keep-alive connection, and clients retry their request after that.
  */
 export function limitAnonymous(server: Server, limits: AnonymousLimits): AnonymousConnections {
   /** In the order of arrival. */

@@ -18,7 +18,7 @@ export function descriptorLimit(): number {
   return soft === undefined || soft === 'unlimited' ? Infinity : Number(soft)
 }
 
-/** Connections that leave enough of `descriptors` for `instances`. At least a quarter of the descriptors goes to callers. */
+/** How many connections leave enough of `descriptors` for `instances`; never less than a quarter of `descriptors`. */
 export function connectionsFor(descriptors: number, instances: number): number {
   const kept = Math.min(descriptors / 2, OWN + EACH_INSTANCE * instances)
   return Math.floor((descriptors - kept) / EACH_CONNECTION)

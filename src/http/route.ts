@@ -171,11 +171,11 @@ type ReplyValue<R extends Reply> = R extends { kind: 'json'; schema: infer S ext
           ? string
           : void
 
-/** Who calls, as far as their key tells. */
+/** The caller, as identified by its key. */
 export interface Caller {
   /** The key's id. */
   keyId: string
-  /** The deployment whose own key it is: code of an app, calling from its sandbox. */
+  /** The deployment that the key belongs to: the caller is an app's code in its sandbox. */
   deploymentId: string | undefined
 }
 
@@ -189,9 +189,9 @@ export interface Call<P, Q, B> {
   /** Aborts when the caller leaves or the deadline passes. */
   signal: AbortSignal
   log: Log
-  /** Undefined where no key is asked for. */
+  /** Undefined for routes that need no key. */
   caller?: Caller | undefined
-  /** Origin the caller reached us at, for URLs in answers. */
+  /** The origin by which the caller reached the service, for URLs in answers. */
   origin: string
 }
 

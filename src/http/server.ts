@@ -1,4 +1,4 @@
-// One HTTP server in the manner of this house, for the control plane and for the agent alike.
+// The HTTP server of the control plane and of the agent.
 import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import type { IncomingMessage, ServerOptions, ServerResponse } from 'node:http'
 import { newId } from '../base/ids.ts'

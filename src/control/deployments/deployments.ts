@@ -33,7 +33,7 @@ export interface DeploymentsSettings {
   host: string
   /** Our port on loopback, known once we listen. */
   apiPort: () => number
-  /** Why code of apps could not reach the API; undefined when it can. */
+  /** Why code of apps cannot reach the API; undefined when it can. */
   unreachable?: () => string | undefined
   gitBase: string
   memoryMb: number

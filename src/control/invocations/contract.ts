@@ -36,7 +36,7 @@ export const CreateInvocation = z
   .transform(({ async: isAsync, async_timeout_seconds, payload, ...names }) => ({
     ...names,
     isAsync,
-    /** Undefined for none: then the limit of runs that a caller waits for applies. */
+    /** Undefined for a run that a caller waits for: {@link SYNC_LIMIT_SECONDS} applies. */
     timeoutSeconds: isAsync ? (async_timeout_seconds ?? ASYNC_TIMEOUT_SECONDS) : undefined,
     payload: payload || null,
   }))

@@ -40,7 +40,7 @@ interface InvocationsSettings {
   syncLimitSeconds?: number
 }
 
-/** Who calls, and whether this is a retry. */
+/** The caller, and whether this is a retry. */
 export interface Asking {
   caller: string
   isRepeated: boolean

@@ -52,7 +52,7 @@ export const NODE_PATH = '/opt/node/node'
 /** The size of V8's young generation. Agents and runners make little garbage, and the default of 16 MB would add up over sessions. */
 const SEMI_SPACE_MB = 1
 
-/** The uid and gid of user `kernel` inside; users of the original rely on the name and on /home/kernel. */
+/** The uid and gid of user `kernel` inside; programs written for the original service rely on the name and on /home/kernel. */
 const GUEST_ID = '1000'
 
 /** Files of /proc that describe the machine and its keys, and that no program inside needs. */
@@ -162,6 +162,7 @@ export function networked(network: NetworkPlan, etc: string, before: readonly st
  * Enters the network ({@link networked}), makes the folders in memory, runs `before` (a shell line), drops what must not be inherited
  * (enclose.pl), and then starts `program` in the sandbox: a line for a shell and its arguments, with the listening socket as standard input.
  * `seen` has the folders `etc` (of writeGuestEtc) and `memory`.
+ *
  * The process limit is set in a user namespace of the sandbox's own (pasta's, or one made for it). There the kernel (5.14 or newer) counts the
  * processes of that namespace and not all of the user's, so that one sandbox cannot use up another's share.
  */

@@ -2,7 +2,7 @@
 import { sql, type Kysely } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {
-  // Nothing has ever been deployed before this migration.
+  // No deployment can exist before this migration.
   await sql`drop table deployment_events`.execute(db)
   await sql`
     alter table deployments
