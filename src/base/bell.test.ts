@@ -1,4 +1,4 @@
-// Everybody who waits is woken, and who has left is not waited for.
+// Every waiter is woken, and a waiter that has left is not waited for.
 import { expect, test } from 'vitest'
 import { Bell } from './bell.ts'
 

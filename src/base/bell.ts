@@ -1,9 +1,9 @@
-// Waiting for the next change of something: many may wait, and whoever changes it rings once for all.
+// Waits for the next change of something. Many callers may wait; the one that makes a change rings once for all of them.
 
 export class Bell {
   #next = Promise.withResolvers<void>()
 
-  /** Wakes everybody who waits now. */
+  /** Wakes every present waiter. */
   ring(): void {
     const { resolve } = this.#next
     this.#next = Promise.withResolvers()
@@ -11,8 +11,8 @@ export class Bell {
   }
 
   /**
-   * Resolves at the next ring, or rejects with the signal's reason. Between looking whether to wait and this call nothing
-   * may be awaited, or a ring in between is missed.
+   * Resolves at the next ring, or rejects with the signal's reason. Do not await anything between the check and this call: a ring in between
+   * would be missed.
    */
   async heard(signal: AbortSignal): Promise<void> {
     const next = this.#next.promise

@@ -1,8 +1,8 @@
-// Boxes, the pieces that MP4 files are made of (ISO/IEC 14496-12, 4.2): a length, a name of four letters, a content.
+// Boxes, the pieces of MP4 files (ISO/IEC 14496-12, 4.2): a length, a four-letter name, a content.
 
 type Part = Buffer | number
 
-/** A box of parts; numbers are 32 bits each. */
+/** A box with parts; numbers are 32 bits each. */
 export const box = (name: string, ...parts: (Part | Part[])[]): Buffer => {
   const content = parts.flat().map((part) => (typeof part === 'number' ? u32(part) : part))
   const length = content.reduce((sum, part) => sum + part.length, 8)
@@ -27,7 +27,7 @@ export const u32 = (value: number): Buffer => {
 
 export const u64 = (value: number): Buffer => {
   const bytes = Buffer.allocUnsafe(8)
-  // A time in another scale may be no whole number.
+  // A time that is converted to another scale may not be a whole number.
   bytes.writeBigUInt64BE(BigInt(Math.max(0, Math.round(value))))
   return bytes
 }
@@ -39,10 +39,10 @@ export const u32s = (values: readonly number[]): Buffer => {
   return bytes
 }
 
-/** A video is shown as it is: neither turned nor stretched. */
+/** The unity matrix: the video is neither rotated nor scaled. */
 const UNITY = u32s([0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000])
 
-/** One track of a film: what it is made of, and its tables or none of them (they then follow in fragments). */
+/** One track of a film: its description, and its sample tables, or none (the samples then follow in fragments). */
 export interface BoxTrack {
   id: number
   kind: 'video' | 'audio'
@@ -53,9 +53,9 @@ export interface BoxTrack {
   height: number
   /** The stsd box. */
   description: Buffer
-  /** Boxes of stbl behind stsd. */
+  /** Boxes of stbl that follow stsd. */
   tables: Buffer[]
-  /** Time of the film, in milliseconds, before the track begins. */
+  /** Time of the film before the track begins, in milliseconds. */
   startsAtMs?: number
 }
 
@@ -63,7 +63,7 @@ export const FILM_TIMESCALE = 1000
 
 const LANGUAGE_UNDETERMINED = 0x55c4
 
-/** The moov box. `more` are boxes behind the tracks. */
+/** The moov box. `more` are boxes that follow the tracks. */
 export function moov(durationMs: number, tracks: readonly BoxTrack[], ...more: Buffer[]): Buffer {
   const mvhd = fullBox(
     'mvhd',
@@ -106,7 +106,7 @@ function trak({ id, kind, timescale, duration, width, height, description, table
     width * 0x10000,
     height * 0x10000,
   )
-  // A pause (time -1), then the track from its beginning on.
+  // A pause (media time -1), then the track from its beginning.
   const edits = fullBox('elst', 1, 0, 2, u64(startsAtMs), Buffer.alloc(8, 0xff), 0x10000, u64(durationMs), u64(0), 0x10000)
   const mdhd = fullBox('mdhd', 1, 0, u64(0), u64(0), timescale, u64(duration), u16(LANGUAGE_UNDETERMINED), u16(0))
   const hdlr = fullBox('hdlr', 0, 0, 0, Buffer.from(isVideo ? 'vide' : 'soun', 'latin1'), 0, 0, 0, Buffer.from('Cob\0', 'latin1'))

@@ -1,28 +1,28 @@
-// Every setting, read once from the environment. docs/settings.md lists them for people.
+// Every setting, read once from the environment. docs/settings.md describes them for users.
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { isRoot } from './user.ts'
 
 export interface Config {
-  /** Address to listen on. Loopback unless someone says otherwise. */
+  /** Address to listen on. Loopback by default. */
   host: string
   /** Port; 0 takes a free one (tests). */
   port: number
-  /** Origin that clients use, when a proxy stands before us: scheme and host, no path. */
+  /** Origin that clients use when a proxy stands in front of the service: scheme and host, no path. */
   publicUrl: string | undefined
   dataDir: string
   /** The user's own Postgres; undefined starts the embedded one. */
   databaseUrl: string | undefined
-  /** A key that must work, besides those in the database. */
+  /** A key that is always valid, besides those in the database. */
   apiKey: string | undefined
   /** 32 bytes as 64 hex digits; undefined keeps one in `<data>/secret-key`. */
   secretKey: string | undefined
   driver: 'local' | 'fake'
-  /** Booted browsers kept in reserve; 0 keeps none. */
+  /** Warm browsers: booted before a caller asks for one; 0 keeps none. */
   warmBrowsers: number
-  /** Sessions at once on this machine. */
+  /** Most sessions at the same time on this machine. */
   maxBrowsers: number
-  /** Connections at once of one address on which nobody has shown a key or a token yet; four times that of all addresses. */
+  /** Most connections of one address that have not yet shown a key or a token; four times that for all addresses together. */
   maxAnonymousConnections: number
   /** Memory one instance may use, in MiB, where cgroups allow a limit. */
   instanceMemoryMb: number
@@ -44,13 +44,13 @@ export interface Config {
   runLogMb: number
   /** What the log of a deployment and all its runs may hold, in MiB. */
   appLogMb: number
-  /** Room on the disk of the data directory that is left to the database and to others, in MiB. */
+  /** Room on the disk of the data directory that is left free for the database and other programs, in MiB. */
   diskReserveMb: number
-  /** Runs of all apps at once; over it callers are told to come back. */
+  /** Most runs of all apps at the same time. Callers over it are told to retry later. */
   maxInvocations: number
-  /** Sessions and runs that no service watches end themselves after their timeout and this long. */
+  /** Sessions and runs without a service end themselves after their timeout plus this time. */
   abandonedGraceSeconds: number
-  /** Where `source` of type github is cloned from. */
+  /** Base URL of repositories for a `source` of type github. */
   gitBase: string
   /** Days that replays are kept. */
   replayRetentionDays: number
@@ -58,17 +58,17 @@ export interface Config {
   allowHostLoopback: boolean
   /** The browser's program inside the instance. */
   chromium: string
-  /** The region that sessions say they are in; a name only, for clients that ask. */
+  /** The region that sessions report: only a name, for clients that ask. */
   region: (typeof REGIONS)[number]
   logLevel: string
-  /** Address, key and three lines to copy, on standard error after the start. */
+  /** Prints the address, the key and three lines to copy on standard error after the start. */
   greeting: boolean
 }
 
-/** The regions that the interface knows. */
+/** The regions that the API knows. */
 const REGIONS = ['us-east', 'us-west', 'eu-west', 'ap-southeast'] as const
 
-/** A setting that cannot be used; the message names it. */
+/** A setting with an invalid value; the message names it. */
 export class ConfigError extends Error {
   constructor(name: string, problem: string) {
     super(`${name}: ${problem}`)
@@ -113,7 +113,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   }
 }
 
-// Root's home is closed to the users that Postgres and the instances run as, and a system service keeps its data in /var/lib.
+// Other users cannot enter root's home, and Postgres and the instances run as such users. System services keep their data in /var/lib.
 function defaultDataDir(env: NodeJS.ProcessEnv): string {
   if (env.XDG_DATA_HOME) return join(env.XDG_DATA_HOME, 'cob')
   return isRoot() ? '/var/lib/cob' : join(env.HOME || homedir(), '.local', 'share', 'cob')
@@ -145,7 +145,7 @@ function origin(env: NodeJS.ProcessEnv, name: string): string | undefined {
   return url.origin
 }
 
-// A key with two dots would be taken for a JWT by clients that tell keys from tokens that way.
+// A key with two dots looks like a JWT to clients that tell keys from tokens that way.
 function apiKey(env: NodeJS.ProcessEnv): string | undefined {
   const key = env.COB_API_KEY
   if (!key) return undefined

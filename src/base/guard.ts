@@ -1,21 +1,21 @@
-// The last guard: an exception that no request, socket or timer has caught is a bug, and ends none of the others.
+// The last guard. An exception that no request, socket or timer has caught is a bug, and must not end the others.
 import type { Log } from './log.ts'
 
-/** Exceptions that are logged within the time. A caller who has found a way to raise one must not fill the log with it. */
+/** Limit on exceptions that are logged within the time. A caller that can raise one at will must not fill the log. */
 export const MAX_EXCEPTIONS = 50
 export const EXCEPTIONS_WINDOW_MS = 60_000
-/** Deep enough to show the caller: 10, Node's own default, ends inside a parser. */
+/** Enough stack frames to show the caller. Node's default of 10 ends inside a parser. */
 const STACK_LINES = 30
 
-/** An exception that nothing caught, or a promise that failed and that nothing waits for. */
+/** An exception that nothing caught, or a rejected promise that nothing handled. */
 export interface Uncaught {
   error: Error
   kind: 'uncaughtException' | 'unhandledRejection'
-  /** How many there were within {@link EXCEPTIONS_WINDOW_MS}, this one included. */
+  /** The number of exceptions within {@link EXCEPTIONS_WINDOW_MS}, this one included. */
   recent: number
 }
 
-/** What is watched: `process`, or a pretended one. */
+/** The emitter to watch: `process`, or a fake one. */
 export interface Top {
   on(event: Uncaught['kind'], listener: (error: unknown) => void): unknown
 }
@@ -26,8 +26,8 @@ const WORDS: Record<Uncaught['kind'], string> = {
 }
 
 /**
- * Logs exceptions that reach the top of the program, and goes on: the request, socket or timer they came from is lost, and nothing else. Node would
- * end the process, and with it everybody's connections. `then` may end it where going on is not safe.
+ * Logs uncaught exceptions and lets the process continue. Only the request, socket or timer that raised one is lost. Node would end the process,
+ * and with it all connections. `then` may end it where it is not safe to continue.
  */
 export function surviveExceptions(log: Log, then: (uncaught: Uncaught) => void = () => {}, top: Top = process): void {
   Error.stackTraceLimit = STACK_LINES
@@ -39,7 +39,7 @@ export function surviveExceptions(log: Log, then: (uncaught: Uncaught) => void =
       const error = thrown instanceof Error ? thrown : new Error(String(thrown))
       try {
         if (times.length <= MAX_EXCEPTIONS) log.error({ err: error }, WORDS[kind])
-      } catch {} // standard output is gone, so there is no place left to say it
+      } catch {} // standard output has been closed, so the exception cannot be logged
       then({ error, kind, recent: times.length })
     })
   listen('uncaughtException')

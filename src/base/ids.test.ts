@@ -1,4 +1,4 @@
-// The form of ids. That no name may have it is tested with the browsers.
+// The form of ids. The tests of browsers check that no name may have it.
 import { expect, test } from 'vitest'
 import { isId, newId } from './ids.ts'
 

@@ -8,7 +8,7 @@ const LENGTH = 24
 /** A new random id (about 124 bits): unguessable, safe in paths, host names and SQL. */
 export function newId(): string {
   let id = ''
-  // Rejection keeps every character equally likely: 252 = 7 * 36, 234 = 9 * 26.
+  // Rejection sampling keeps every character equally likely: 252 = 7 * 36, 234 = 9 * 26.
   while (id.length < LENGTH) {
     for (const byte of randomBytes(LENGTH * 2)) {
       if (id.length === LENGTH) break

@@ -1,4 +1,4 @@
-// When something has been without a watcher for too long.
+// When a lease without a watcher ends.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { openLease } from './lease.ts'
 

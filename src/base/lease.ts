@@ -1,17 +1,17 @@
-// How long something goes on without the service that it works for.
+// A lease: how long something continues without the service that watches it.
 
-/** Counts those who watch; tells once when nobody has watched for too long. */
+/** Counts the watchers. Calls back once when there has been no watcher for too long. */
 export interface Lease {
-  /** Notes a watcher; the returned function, called once, notes that it has left. */
+  /** Adds a watcher. Call the returned function once, when the watcher has left. */
   watch(): () => void
-  /** Allows `ms` without a watcher, besides the grace. */
+  /** Allows `ms` without a watcher, in addition to the grace. */
   allow(ms: number): void
 }
 
-/** Timers take 31 bits: 24 days. What may go on for longer is not ended. */
+/** Timers take 31 bits: 24 days. A longer lease never ends. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
-/** Makes a lease that allows `graceMs` without a watcher, from now on, before `onEnd` is called. */
+/** Makes a lease: `onEnd` is called after `graceMs` without a watcher, counted from now. */
 export function openLease(graceMs: number, onEnd: () => void): Lease {
   let watchers = 0
   let allowedMs = 0

@@ -1,4 +1,4 @@
-// A lifecycle is its table: what the questions answer is what the table says.
+// A lifecycle answers exactly what its table says.
 import { expect, test } from 'vitest'
 import { lifecycle } from './lifecycle.ts'
 

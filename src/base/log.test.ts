@@ -1,4 +1,4 @@
-// What gets into the log of an error.
+// Which parts of an error are logged.
 import { expect, test } from 'vitest'
 import { described } from './log.ts'
 

@@ -1,4 +1,4 @@
-// One logger a program: JSON lines on standard output. Secrets never reach it: URLs are logged without their query.
+// One logger per program: JSON lines on standard output. Secrets never reach it: URLs are logged without their query.
 import { pino } from 'pino'
 
 export interface Log {
@@ -9,7 +9,7 @@ export interface Log {
   child(fields: object): Log
 }
 
-/** A logger for the program `name`. `level` is one of pino's; `silent` writes nothing. `also` is told every line. */
+/** A logger for the program `name`. `level` is one of pino's; `silent` writes nothing. `also` gets every line. */
 export function makeLog(name: string, level: string, also?: (line: string) => void): Log {
   const output = pino.destination({ fd: 1, sync: true })
   const write = (line: string): void => {
@@ -19,12 +19,12 @@ export function makeLog(name: string, level: string, also?: (line: string) => vo
   return pino({ name, level, base: { name }, serializers: { err: described } }, also ? { write } : output)
 }
 
-/** Characters of an error's message and stack that are logged. Its text may come from a sandbox. */
+/** Characters of an error's message and stack that are logged. The text may come from a sandbox. */
 const MAX_MESSAGE = 2_000
 const MAX_STACK = 4_000
 const MAX_CAUSES = 4
 
-/** What of an error is logged: never its other properties, which hold what the failed library had in hand (raw bytes, queries with their values). */
+/** The part of an error that is logged. Other properties are left out: they hold data of the failed library (raw bytes, queries with their values). */
 export function described(error: unknown, depth = 0): object {
   if (!(error instanceof Error)) return { message: String(error).slice(0, MAX_MESSAGE) }
   const { code } = error as NodeJS.ErrnoException

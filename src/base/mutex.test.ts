@@ -1,4 +1,4 @@
-// The lock serves in order, one at a time, and lets go of callers who have left.
+// The lock serves in order, one at a time, and drops callers that have left.
 import fc from 'fast-check'
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'

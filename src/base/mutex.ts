@@ -1,4 +1,4 @@
-// A lock that serves its callers in the order in which they came.
+// A lock that serves its callers in their order of arrival.
 
 export class Mutex {
   #tail: Promise<void> = Promise.resolve()

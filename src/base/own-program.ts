@@ -1,5 +1,5 @@
-// Node takes the file that the kernel was told to run for its own program. For our processes in sandboxes that is a copy of the
-// dynamic loader (instances/local/loader.ts); what they start by `process.execPath` is to be Node. Imported for this alone.
+// Corrects `process.execPath` in sandboxes. Node takes it from the file that the kernel executed, and there that is a copy of the dynamic loader
+// (instances/local/loader.ts). Child processes that are started by `process.execPath` must run Node. Import this module for its side effect.
 import { isAbsolute } from 'node:path'
 
 if (isAbsolute(process.argv0)) process.execPath = process.argv0

@@ -1,4 +1,4 @@
-// Where things lie: the data directory's layout and the checkout's own folders.
+// Where files are: the layout of the data directory, and the folders of the checkout.
 import { chmodSync, mkdirSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 /** The checkout (or installed package) that this program runs from. */
 export const PACKAGE_DIR = resolve(dirname(fileURLToPath(import.meta.url)), '../..')
 
-// A Unix socket's path holds 107 bytes; ours add at most "/instances/<24>/agent.sock.new".
+// The path of a Unix socket holds 107 bytes; ours add at most "/instances/<24>/agent.sock.new".
 const MAX_DATA_DIR = 107 - '/instances/'.length - 24 - '/agent.sock.new'.length
 
 export interface DataPaths {
@@ -18,20 +18,20 @@ export interface DataPaths {
   secretKey: string
   hostId: string
   instance(id: string): string
-  /** Sandboxes of apps, builds and runs: like instances, a directory each. */
+  /** Sandboxes of apps, builds and runs: one directory each, like instances. */
   appSandboxes: string
   appSandbox(id: string): string
-  /** Built code, a directory a deployment. */
+  /** Built code, one directory per deployment. */
   apps: string
-  /** Downloads of package managers. */
+  /** Download caches of package managers. */
   buildCache: string
-  /** Archives and other large things. */
+  /** Archives and other large objects. */
   objects: string
-  /** What ended sandboxes have left, until it is removed. */
+  /** Files of ended sandboxes, until they are removed. */
   trash: string
 }
 
-/** Makes the data directory and names its parts. @throws when a socket inside would have too long a path. */
+/** Makes the data directory and names its parts. @throws when the path of a socket inside would be too long. */
 export function dataPaths(dir: string): DataPaths {
   const root = resolve(dir)
   if (Buffer.byteLength(root) > MAX_DATA_DIR)

@@ -1,13 +1,14 @@
-// That a service works with a data directory, for others on this machine to see: a Unix socket that it holds, and its file's time.
+// Shows other processes on this machine that a service works with a data directory: by a Unix socket that the service holds, and by a file's
+// time.
 import { once } from 'node:events'
 import { readFileSync, rmSync, statSync, utimesSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 
-/** Nobody connects to it. The kernel lists it in /proc/net/unix for as long as its process lives, also when the directory is deleted. */
+/** Nothing connects to it. The kernel lists it in /proc/net/unix while its process lives, even after the directory was deleted. */
 const SOCKET = 'service.sock'
 
-/** Shows that a service works with `dataDir`, until it is disposed or the process ends. `seen` notes the present time in the file. */
+/** Shows that a service works with `dataDir`, until it is disposed or the process ends. `seen` updates the file's time. */
 export async function announce(dataDir: string): Promise<AsyncDisposable & { seen(): void }> {
   const file = join(dataDir, SOCKET)
   rmSync(file, { force: true })
@@ -22,13 +23,13 @@ export async function announce(dataDir: string): Promise<AsyncDisposable & { see
   }
 }
 
-/** A Unix socket that some process holds: the path that it was made under, and its inode. */
+/** A Unix socket that some process holds: the path that it was bound to, and its inode. */
 export interface HeldSocket {
   path: string
   inode: string
 }
 
-/** Every Unix socket with a path that was made in our network namespace. */
+/** Every Unix socket with a path in our network namespace. */
 export function heldSockets(): HeldSocket[] {
   return readFileSync('/proc/net/unix', 'utf8')
     .split('\n')
@@ -38,7 +39,10 @@ export function heldSockets(): HeldSocket[] {
     })
 }
 
-/** Whether a service works with `dataDir`: `running`, when one was last `seen` (ms since 1970), or `unknown`: none has ever shown itself. */
+/**
+ * Whether a service works with `dataDir`: `running`, the time when one was last `seen` (ms since 1970), or `unknown` when the directory has no
+ * trace of a service.
+ */
 export function presenceIn(dataDir: string, held: readonly HeldSocket[]): 'running' | 'unknown' | { seen: number } {
   const file = join(dataDir, SOCKET)
   if (held.some(({ path }) => path === file)) return 'running'

@@ -1,11 +1,11 @@
-// What is said of processes when the kernel cannot be asked.
+// Errors when the kernel cannot be asked about processes.
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { PACKAGE_DIR } from './paths.ts'
 import { isAlive, nameProcess } from './processes.ts'
 
-/** Runs lines of code in a process that may have few descriptors, and has none left; gives what they make of `found`. */
+/** Runs code in a process that has no free descriptors; returns its result about `found`. */
 function withoutDescriptors(lines: string): unknown {
   const script = `
     import { openSync, closeSync } from 'node:fs'

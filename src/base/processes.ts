@@ -1,18 +1,18 @@
-// Processes by number: who is alive, whose children, how to end a group. Linux only (/proc).
+// Processes by pid: which are alive, their children, how to end a group. Linux only (/proc).
 import { readFileSync, readdirSync } from 'node:fs'
 import { WaitTimeout, until } from './wait.ts'
 
-/** How long a killed process may take to leave the process table. SIGKILL is not negotiable, so this only bounds the kernel. */
+/** Timeout for a killed process to leave the process table. A process cannot ignore SIGKILL, so this only bounds the kernel's work. */
 export const KILLED_GONE_MS = 5_000
 
-/** What the kernel says when a process has gone: its folder is not there, it went while its file was read, it has no mounts any more. */
+/** Error codes for a process that has gone: its folder does not exist, it ended while its file was read, or it has no mounts left. */
 const GONE = ['ENOENT', 'ESRCH', 'EINVAL']
 /** Files of another user's process that only that user and root may read. */
 const CLOSED = ['EACCES', 'EPERM']
 
 /**
- * A file of a process; undefined when there is no such process. @throws when it cannot be looked at (no descriptor is free, the process is
- * another user's): nobody may take it for gone then.
+ * Reads a file of a process; undefined when the process does not exist. @throws when it cannot look (no descriptor is free, the process is
+ * another user's): the caller must not take that process for gone.
  */
 export function readProcessFile(pid: number | string, file: string): string | undefined {
   try {
@@ -24,8 +24,8 @@ export function readProcessFile(pid: number | string, file: string): string | un
 }
 
 /**
- * When the process started, in clock ticks since boot (field 22 of /proc/pid/stat): with its pid, a name that is never reused.
- * Undefined when there is no such process or only its zombie is left. @throws when it cannot be looked at
+ * When the process started, in clock ticks since boot (field 22 of /proc/pid/stat). Together with the pid it identifies a process; the pair is
+ * never reused. Undefined when the process does not exist or is a zombie. @throws when it cannot be looked at
  */
 export function startTicks(pid: number): string | undefined {
   const stat = readProcessFile(pid, 'stat')
@@ -46,9 +46,8 @@ export function descendantsOf(pid: number): number[] {
 }
 
 /**
- * Every process that has `path` in its mounts, or names both it and `program` in its command line (an operator who looks
- * at a log names the path, too). For finding what a killed service has started and not yet written down; reads all of
- * /proc (some milliseconds). @throws when it cannot look
+ * Every process that has `path` in its mounts, or has both `path` and `program` in its command line (an operator who reads a log has the path
+ * alone there). Finds what a killed service has started and not yet recorded. Reads all of /proc (some milliseconds). @throws when it cannot look
  */
 export function processesUsing(path: string, program: string): ProcessName[] {
   const uses = (pid: number, file: string, ...words: string[]) => {
@@ -57,7 +56,7 @@ export function processesUsing(path: string, program: string): ProcessName[] {
       return text !== undefined && words.every((word) => text.includes(word))
     } catch (error) {
       if (!CLOSED.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
-      return false // another user's, so not one of ours
+      return false // another user's process, so it cannot be one of ours
     }
   }
   return readdirSync('/proc')
@@ -68,7 +67,7 @@ export function processesUsing(path: string, program: string): ProcessName[] {
     .filter((name) => name !== undefined)
 }
 
-/** A process named so that a reused pid is not mistaken for it. */
+/** Identifies a process, so that a reused pid is not mistaken for it. */
 export interface ProcessName {
   pid: number
   ticks: string
@@ -80,7 +79,10 @@ export const nameProcess = (pid: number): ProcessName | undefined => {
   return ticks === undefined ? undefined : { pid, ticks }
 }
 
-/** Whether a process is there. One that cannot be looked at is: what is wrongly taken for gone would be left, or started twice. */
+/**
+ * Whether a process exists. A process that cannot be looked at counts as existing: if it were wrongly taken for gone, it would be left running or
+ * started twice.
+ */
 export function isAlive(name: ProcessName): boolean {
   try {
     return startTicks(name.pid) === name.ticks
@@ -90,8 +92,8 @@ export function isAlive(name: ProcessName): boolean {
 }
 
 /**
- * Sends a signal to a process, or with `group` to the group it leads; a process that has gone is no error. @throws when it cannot be looked
- * at: its number may be another's by now
+ * Sends a signal to a process, or with `group` to the process group that it leads. A process that has gone is no error. @throws when it cannot be
+ * looked at: its pid may belong to another process by now
  */
 export function signalProcess(name: ProcessName, signal: NodeJS.Signals, group = false): void {
   if (startTicks(name.pid) !== name.ticks) return
@@ -111,7 +113,7 @@ export async function killAll(names: readonly ProcessName[]): Promise<void> {
   await until('killed processes to leave', KILLED_GONE_MS, () => names.every((name) => !isAlive(name)), { everyMs: 2 })
 }
 
-/** Asks a process to end, and kills it when it has not within `ms`. */
+/** Asks a process to end, and kills it when it has not ended within `ms`. */
 export async function terminate(name: ProcessName, ms: number, ask: NodeJS.Signals = 'SIGTERM'): Promise<void> {
   signalProcess(name, ask)
   try {

@@ -7,13 +7,13 @@ const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
 export interface Sealer {
-  /** Encrypts a text. `owner` (an id) is bound to it: moved to another row, it cannot be opened. */
+  /** Encrypts a text. It is bound to `owner` (an id): it cannot be decrypted in another owner's row. */
   seal(text: string, owner: string): Buffer
-  /** @throws when the bytes were changed, are another owner's, or another key's. */
+  /** @throws when the bytes were changed, or were sealed for another owner or with another key. */
   open(sealed: Buffer, owner: string): string
 }
 
-/** `purpose` keeps what is sealed for one use from being opened for another. */
+/** `purpose` separates uses: what is sealed for one cannot be opened for another. */
 export function makeSealer(secretKey: Buffer, purpose: string): Sealer {
   const key = new Uint8Array(hkdfSync('sha256', secretKey, '', `cob-sealed-${purpose}`, 32))
   return {

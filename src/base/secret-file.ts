@@ -1,7 +1,7 @@
 // Small secrets in files that only their owner may read.
 import { readFileSync, writeFileSync } from 'node:fs'
 
-/** Keeps a small secret in a file that only we may read: reads it, or writes what `make` gives. */
+/** Reads a small secret from a file that only we may read. When there is no file, writes what `make` returns. */
 export function secretFile(file: string, make: () => string): { value: string; made: boolean } {
   try {
     return { value: readFileSync(file, 'utf8').trim(), made: false }

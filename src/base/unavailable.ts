@@ -1,4 +1,4 @@
-// Something that we need is away for now. Callers hear 503 and when to ask again (http/fault.ts).
+// Something that the service needs is not available at the moment. Callers get 503 and the time to retry (http/fault.ts).
 
 export class Unavailable extends Error {
   readonly retryAfterSeconds: number

@@ -1,10 +1,10 @@
-// Starting a program as another user from root, wherever on the disk its files are.
+// Starts a program as another user from root, wherever on the disk its files are.
 import type { User } from './user.ts'
 
-/** Where bound folders appear to the started program. Always there on Debian; covered only in the program's own mount namespace. */
+/** Where bound folders appear for the started program. The folder always exists on Debian; it is covered only in the program's own mount namespace. */
 const STAGE = '/mnt'
 
-/** A command line, and where each named folder is for the program it starts. */
+/** A command line, and the path of each named folder for the program that it starts. */
 export interface Command {
   file: string
   args: string[]
@@ -13,13 +13,13 @@ export interface Command {
 }
 
 /**
- * The command that runs `program` as `user` with `folders` in reach.
+ * The command that runs `program` as `user` with access to `folders`.
  *
- * The checkout or the data may lie below a folder that only root may enter (/root, a mktemp -d). The program then could
- * not even be executed by another user; so the folders are bound to a stage in a mount namespace of the program's own.
- * `groups` are cgroup.procs files that the program is entered into before it starts. `before` are shell lines that come first: as
- * ourselves, outside of the groups, in the mount namespace (if there is one) and before the folders are bound.
- * Without a user nothing changes: the program runs as it is.
+ * The checkout or the data may lie below a folder that only root may enter (/root, a mktemp -d). Another user could not even execute the program
+ * there. So the folders are bound to a stage in a mount namespace of the program's own.
+ * `groups` are cgroup.procs files that the program is entered into before it starts. `before` are shell lines that run first: as our own user,
+ * outside of the groups, in the mount namespace (if there is one) and before the folders are bound.
+ * Without a user the program runs as it is.
  */
 export function asUser(
   user: User | undefined,

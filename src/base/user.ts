@@ -13,7 +13,7 @@ export const SERVICE_USER = 'cob'
 
 /**
  * The account for children of a service that runs as root; undefined when the service is unprivileged already.
- * @throws when root has no such account: Postgres and Chromium's sandbox refuse to run as root, and so do we.
+ * @throws when root has no such account: Postgres and Chromium's sandbox refuse to run as root, and so does Cob.
  */
 export function serviceUser(): User | undefined {
   if (!isRoot()) return undefined
@@ -24,13 +24,13 @@ export function serviceUser(): User | undefined {
   throw new Error(`started by root, but there is no user "${SERVICE_USER}" to run Postgres as; script/setup makes it`)
 }
 
-// Above every range that Debian, systemd and subuid hand out (they end at 1,879,048,191), below 2^31.
+// Above every range that Debian, systemd and subuid assign (they end at 1,879,048,191), below 2^31.
 const FIRST_INSTANCE_UID = 1_900_000_000
 const INSTANCE_UIDS = 100_000_000
 
 /**
- * The uid of one instance when the service runs as root: its own, so that even an escape from the sandbox meets
- * other instances as a stranger. Derived from the id, so nothing has to be remembered; a collision costs only that.
+ * The uid of one instance when the service runs as root. Each instance has its own, so that an escape from the sandbox still has no rights on
+ * other instances. It is derived from the id, so nothing must be stored. A collision only removes this separation between two instances.
  */
 export function instanceUser(id: string): User | undefined {
   if (!isRoot()) return undefined

@@ -1,4 +1,4 @@
-// Waits end: with what was awaited, with their limit, or with their caller.
+// Waits end: with the awaited value, at their limit, or by their caller's signal.
 import { getEventListeners, once } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
@@ -25,7 +25,7 @@ test('within ends with its caller, for their reason, also when they left before'
   await expect(within('an answer', LONG_MS, never, aborted())).rejects.toThrow('the caller left')
 })
 
-// Node ends a process for a rejection that nobody handles; a caller who leaves early must not end the service.
+// Node ends a process for an unhandled rejection. A caller that leaves early must not end the service.
 test('what fails after its waiter has gone is no unhandled rejection', async () => {
   const unhandled: unknown[] = []
   const note = (reason: unknown) => void unhandled.push(reason)

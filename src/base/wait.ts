@@ -1,7 +1,7 @@
-// Waiting with a name and an end. Nothing outside our process is awaited without one of these.
+// Waits that have a name and a limit. Every wait for something outside this process uses one of these.
 import { setTimeout as sleepFor } from 'node:timers/promises'
 
-/** A wait that ran out. `what` names it, `ms` is its limit. */
+/** A wait that timed out. `what` names it, `ms` is its limit. */
 export class WaitTimeout extends Error {
   readonly what: string
   readonly ms: number
@@ -15,7 +15,7 @@ export class WaitTimeout extends Error {
 
 /** Resolves with `promise`, or rejects with {@link WaitTimeout} after `ms`, or with the signal's reason. */
 export async function within<T>(what: string, ms: number, promise: Promise<T>, signal?: AbortSignal): Promise<T> {
-  // Nobody waits for it any more once we have given up, and its failure then is no news.
+  // After the timeout nothing handles this promise. Without a handler, its later rejection would end the process.
   promise.catch(() => {})
   signal?.throwIfAborted()
   const { promise: ended, reject } = Promise.withResolvers<never>()
@@ -30,7 +30,7 @@ export async function within<T>(what: string, ms: number, promise: Promise<T>, s
   }
 }
 
-/** Asks `probe` every `everyMs` until it gives something other than undefined or false; bounded by `ms` and `signal`. */
+/** Calls `probe` every `everyMs` until it returns something other than undefined or false; bounded by `ms` and `signal`. */
 export async function until<T>(
   what: string,
   ms: number,

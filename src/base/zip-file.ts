@@ -1,20 +1,20 @@
-// Zip archives as files that are read: what both who unpack one need. What they refuse and where they write is their own.
+// Reads zip archives from files, for the two modules that unpack them. Each of them has its own rules for what to refuse and where to write.
 import { read } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { RandomAccessReader } from 'yauzl'
 
-/** What one zip may become. The directories that names imply count as entries, too. */
+/** Limits on the content of one zip. Directories that are implied by names count as entries. */
 export interface ZipLimits {
   entries: number
   /** Bytes of all files together. */
   bytes: number
-  /** Unpacked bytes for each byte of the archive... */
+  /** Limit on unpacked bytes per byte of the archive... */
   ratio: number
-  /** ...once there are more than this. Text packs 10 : 1, deflate's utmost is 1032 : 1. */
+  /** ...which applies above this size. Text packs 10 : 1; deflate's maximum is 1032 : 1. */
   ratioFromBytes: number
 }
 
-/** Reads an archive's list of entries. Their content is read without yauzl's streams: those end the process when several are broken off. */
+/** Reads an archive's list of entries. Contents are read without yauzl's streams: those end the process when several are aborted. */
 export class ZipReader extends RandomAccessReader {
   readonly #handle: FileHandle
 

@@ -1,4 +1,4 @@
-// `cob doctor`: what is missing on this machine, each with what to do about it.
+// `cob doctor`: says what is missing on this machine, and how to fix it.
 import { spawnSync } from 'node:child_process'
 import { accessSync, constants, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { release, tmpdir } from 'node:os'
@@ -21,11 +21,11 @@ interface Check {
   name: string
   /** What is wrong; undefined when all is well. */
   problem: string | undefined
-  /** A problem that keeps browsers from starting, or only a limit that is not enforced. */
+  /** Whether the problem keeps browsers from starting, or only means that a limit is not enforced. */
   fatal: boolean
 }
 
-/** Prints every check, and ends what belongs to no service if asked to; returns the exit code: 1 when browsers cannot start. */
+/** Prints every check, and ends what belongs to no service if asked to. Returns the exit code: 1 when browsers cannot start. */
 export async function doctor(config: Config, { endOrphans }: { endOrphans: boolean }): Promise<number> {
   const checks: Check[] = [
     program('pasta', 'passt'),
@@ -64,7 +64,7 @@ export async function doctor(config: Config, { endOrphans }: { endOrphans: boole
   return checks.some(({ problem, fatal }) => fatal && problem !== undefined) ? 1 : 0
 }
 
-/** What there is to say of a sandbox that belongs to no service, after it has been ended if that was wanted. */
+/** The report on a sandbox that belongs to no service, after it has been ended if that was asked for. */
 async function told({ id, dataDir, why, users, end }: Orphan, isToEnd: boolean): Promise<string> {
   const what = `sandbox ${id} of ${dataDir}${users.length > 0 ? `, processes of user id ${users.join(', ')}` : ', processes of another user'}: ${why}`
   if (!isToEnd) return `${what} (cob doctor --end-orphans ends it)`
@@ -74,14 +74,14 @@ async function told({ id, dataDir, why, users, end }: Orphan, isToEnd: boolean):
   )
 }
 
-/** A program that nothing works without, or only what `without` names. */
+/** A program that is always required, or only for what `without` names. */
 function program(name: string, pkg: string, without?: string): Check {
   const found = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/sbin'].some((dir) => existsSync(join(dir, name)))
   const problem = `not found${without ? `, so ${without} will not work` : ''} (apt-get install ${pkg})`
   return { name, problem: found ? undefined : problem, fatal: without === undefined }
 }
 
-// Instances are unprivileged whoever starts the service, so it is everybody who must be able to open it: Debian's udev makes it 0666.
+// Instances are unprivileged even when root starts the service, so every user must be able to open it. Debian's udev makes it 0666.
 function tun(): string | undefined {
   if (isRoot())
     return (
@@ -111,7 +111,7 @@ function userNamespaces(): string | undefined {
 const filter = (): string | undefined =>
   systemCallFilter() ? undefined : `there is none for this processor (${process.arch}); sessions may make every system call that an ordinary user may`
 
-// With 1 every process can be looked into by its own user, whatever its program (proc_sys_fs(5)).
+// With 1, the owner of a process can inspect it (and read its memory) whatever its program (proc_sys_fs(5)).
 function closedAgents(): string | undefined {
   if (interpreterOf(process.execPath) === undefined) return 'this Node is linked statically, so programs of a session can take over its agent'
   return attempt(() => {

@@ -1,4 +1,4 @@
-// The command itself, run as people run it.
+// The command itself, run as users run it.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
@@ -10,7 +10,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { PACKAGE_DIR } from '../base/paths.ts'
 import { VERSION } from '../base/version.ts'
 
-/** Longer than any of these commands takes on a busy machine; a service that starts by mistake is ended by it. */
+/** Longer than any of these commands takes on a busy machine. It also ends a service that starts by mistake. */
 const RUN_MS = 20_000
 
 async function cob(args: string[], env: Record<string, string> = {}): Promise<{ code: number | null; out: string; err: string }> {

@@ -39,6 +39,6 @@ try {
   else await program.parseAsync()
 } catch (error) {
   process.stderr.write(`cob: ${error instanceof ConfigError || !process.env.COB_DEBUG ? (error as Error).message : (error as Error).stack}\n`)
-  // What was started has been ended by its owners; a timer or socket that is left must not keep us.
+  // Everything that was started has been ended by its owner. A timer or socket that is left must not keep the process alive.
   process.exit(1)
 }

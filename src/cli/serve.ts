@@ -4,7 +4,7 @@ import { surviveExceptions } from '../base/guard.ts'
 import { makeLog } from '../base/log.ts'
 import { startControlPlane, type ControlPlane } from '../control/main.ts'
 
-/** A second Ctrl-C, or this long after the first, ends the process at once; instances and Postgres are found again at the next start. */
+/** A second Ctrl-C, or this time after the first, ends the process at once. Instances and Postgres are found again at the next start. */
 const STOP_MS = 30_000
 
 export async function serve(config: Config): Promise<void> {
@@ -21,7 +21,7 @@ export async function serve(config: Config): Promise<void> {
   })
   const plane = await startControlPlane(config, log, stop.signal).catch((error: unknown) => {
     if (!stop.signal.aborted) throw error
-    log.info({ why: (error as Error).message }, 'stopped before the start was done')
+    log.info({ why: (error as Error).message }, 'stopped before the start was complete')
     return undefined
   })
   if (!plane) return

@@ -1,4 +1,4 @@
-// The interface as a document: the committed one is the running one, and it keeps to the published contract.
+// The API as a document: the committed one matches the running one, and follows the published contract.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -20,10 +20,10 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, path, operation })),
 )
 
-/** Groups that Cob has besides the published interface. */
+/** Groups that Cob has in addition to the published API. */
 const OWN_GROUPS = ['CDP', 'System']
 
-/** A path that the SDK's `browsers.fetch` calls by itself; it is no operation of its own in the published list. */
+/** A path that the SDK's `browsers.fetch` calls by itself. The published list does not have it as an operation. */
 const UNLISTED = '/browsers/{id}/curl/raw'
 
 /** Operations with more than one successful answer. */

@@ -1,4 +1,4 @@
-// Everything callers can call: the contracts of all groups, and the document made of them.
+// The whole API: the contracts of all groups, and the document made of them.
 import { VERSION } from '../base/version.ts'
 import { openapi } from '../http/openapi.ts'
 import type { Contract } from '../http/route.ts'

@@ -1,4 +1,4 @@
-// A database that is killed, that does not answer, or that is full: callers hear so at once, and the service goes on by itself.
+// A database that is killed, that does not answer, or that is full: callers get an error at once, and the service recovers by itself.
 import { readFileSync, readdirSync } from 'node:fs'
 import { request } from 'node:http'
 import { join } from 'node:path'
@@ -7,14 +7,14 @@ import { conforms } from '../../test/support/contract.ts'
 import { startFastCloud, type FastCloud, type Session } from '../../test/support/fast-cloud.ts'
 import { until } from '../base/wait.ts'
 
-/** Found to be gone within a second, started again, on a busy machine. */
+/** Timeout for the service to notice within a second that the database is gone and to start it again, on a busy machine. */
 const RECOVER_MS = 30_000
-/** Calls of every kind meet its absence within this time: it is not looked for more often than once a second. */
+/** Calls of every kind fail within this time: the service checks at most once a second. */
 const AWAY_MS = 5_000
 
 let cloud: FastCloud
 let session: Session
-/** One that has ended: only the database knows of it. */
+/** A session that has ended, which only the database knows. */
 let ended: Session
 beforeAll(async () => {
   cloud = await startFastCloud()
@@ -45,7 +45,7 @@ const signal = (pids: number[], name: NodeJS.Signals) =>
     } catch {} // it has ended meanwhile
   })
 
-/** What a caller must hear: 503 in the one shape, and when to come back. */
+/** The answer that a caller must get: 503 in the one shape, with Retry-After. */
 async function refusal(answer: Promise<Response>): Promise<{ message: string; retry: string | null; shouldRetry: string | null }> {
   const response = await answer
   const body = (await response.json()) as { code: string; message: string }
@@ -113,11 +113,11 @@ describe('a database that does not answer', () => {
     await refusal(fetch(`${cloud.url}/health`))
     await calls
     expect(await handshake(ended.cdp_ws_url)).toEqual({ status: 503, retry: expect.any(String) as string })
-    // Sessions that this service knows need no database to be driven.
+    // Sessions that this service holds in memory can be used without the database.
     expect((await handshake(session.cdp_ws_url)).status).toBe(101)
     signal(pids, 'SIGCONT')
     await recovered()
-    // A warm browser that could not be noted is tried again a little later.
+    // A warm browser that could not be recorded is retried a little later.
     await until(
       'all to be well',
       RECOVER_MS,

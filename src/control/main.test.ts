@@ -1,4 +1,4 @@
-// The service as a whole at its edges: what every caller meets before any rule of a group applies.
+// The service as a whole at its edges: what every caller gets before any rule of a group applies.
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'

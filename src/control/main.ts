@@ -1,4 +1,4 @@
-// The control plane, wired: opens things in order into a scope, passes them as arguments, listens.
+// Wires the control plane: opens its parts in order into a scope, passes them as arguments, listens.
 import type { FastifyInstance } from 'fastify'
 import { randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
@@ -62,11 +62,11 @@ import { makeMetrics } from './system/metrics.ts'
 export interface ControlPlane extends AsyncDisposable {
   /** Where it listens. */
   url: string
-  /** The key to use: `isNew` when this start made it; `file` holds it unless it came with the settings. */
+  /** The key to use. `isNew` when this start made it. `file` holds it unless it came from the settings. */
   key: { value: string; isNew: boolean; file: string | undefined }
 }
 
-/** Starts the service; disposing ends it with its sessions and its Postgres. `drive` makes the driver instead of the one that `config` names. */
+/** Starts the service. Disposing ends it with its sessions and its Postgres. `drive` makes the driver instead of the one that `config` names. */
 export async function startControlPlane(config: Config, log: Log, signal: AbortSignal, drive = makeDriver): Promise<ControlPlane> {
   await using scope = new AsyncDisposableStack()
   await checkPort(config)
@@ -74,7 +74,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const host = secretFile(paths.hostId, newId).value
   const driver = scope.use(await drive(config, paths, host, log))
   const disk = scope.use(makeDisk({ dir: paths.root, reserveMb: config.diskReserveMb, log, relieve: () => driver.relieve() }))
-  // Where Postgres runs, another service may; this one waits for the lock of its data directory.
+  // If Postgres is already running, another service may be using it. This one then waits for the lock of the data directory.
   if (config.databaseUrl === undefined && !postgresRuns(paths)) {
     await disk.makeRoomToStart()
     disk.watch()
@@ -87,7 +87,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const links = liveLinks(secretKey)
   signal.throwIfAborted()
 
-  // Sockets need the sessions' rules, which need the fleet, which tells the sockets when a session ends.
+  // Sockets need the sessions' rules, these need the fleet, and the fleet tells the sockets when a session ends.
   let onEnding: (id: string, reason: EndReason) => void = () => {}
   let endRecordings: (id: string) => Promise<void> | undefined = () => undefined
   const fleet = new Fleet({
@@ -206,7 +206,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   servePlayer(app, replays)
   live.mount(app)
   sealPaths(context)
-  // No new callers first; then the sessions, then their store.
+  // In this order: no new callers, then the sessions, then their store.
   scope.defer(async () => {
     app.server.close()
     await runs.stop()
@@ -230,17 +230,17 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   }
 }
 
-/** Where we listen, and where a proxy before us does without TLS: sessions answer their own URLs on both. */
+/** Where the service listens, and where a proxy without TLS in front of it does: sessions reach their own URLs on both. */
 function portsOf({ server }: FastifyInstance, publicUrl: string | undefined): number[] {
   const url = publicUrl === undefined ? undefined : new URL(publicUrl)
   const { port } = server.address() as AddressInfo
   return [...new Set([port, ...(url?.protocol === 'http:' ? [Number(url.port || 80)] : [])])]
 }
 
-/** How often the embedded Postgres and the host's lock are looked after. */
+/** How often the embedded Postgres and the host's lock are checked. */
 const STORE_CHECK_MS = 1_000
 
-/** Opens the database and makes sure that nobody else works with this host's data. */
+/** Opens the database and makes sure that no other service works with this host's data. */
 async function openStore(
   config: Config,
   paths: DataPaths,
@@ -251,7 +251,7 @@ async function openStore(
 ): Promise<{ db: Db; address: DbAddress }> {
   if (config.databaseUrl) await checkDatabaseUrl(config.databaseUrl, signal)
   const postgres = config.databaseUrl ? undefined : await startPostgres(paths, log, signal)
-  // Until the lock is ours, a Postgres that was running already may be another service's.
+  // Until we hold the lock, a Postgres that was running already may belong to another service.
   let isOurs = false
   scope.defer(async () => {
     if (isOurs) await postgres?.stop()
@@ -272,7 +272,7 @@ async function openStore(
     for await (const _ of setInterval(STORE_CHECK_MS, undefined, { signal: ended.signal }))
       await check().catch((err: unknown) => log.error({ err }, 'the database is in trouble'))
   }
-  const running = run().catch(() => {}) // ends by its signal only
+  const running = run().catch(() => {}) // ends only by its signal
   scope.defer(async () => {
     ended.abort(new Error('the service stops'))
     await running
@@ -281,7 +281,10 @@ async function openStore(
   return { db, address }
 }
 
-/** Several addresses may be full at once before the whole is; a reverse proxy makes all callers one address. Half of all connections are left to callers with a credential. */
+/**
+ * Several addresses may reach their limit before the total is reached. Behind a reverse proxy all callers have one address. Half of all
+ * connections are kept for callers with a credential.
+ */
 function anonymousLimits({ maxAnonymousConnections: wanted, maxBrowsers, maxInvocations }: Config): AnonymousLimits {
   const room = connectionsFor(descriptorLimit(), maxBrowsers + maxInvocations)
   return { perAddress: Math.max(1, Math.min(wanted, Math.floor(room / 4))), total: Math.max(1, Math.min(4 * wanted, Math.floor(room / 2))) }

@@ -1,4 +1,4 @@
-// The port of the service: whether it can be had, and what to say when it cannot.
+// The port of the service: checks whether it is free, and explains when it is not.
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { ConfigError } from '../base/config.ts'
@@ -9,7 +9,7 @@ interface Listen {
 }
 
 /**
- * Takes the port for a moment. The service listens last, after its database has been made; a port in use is told before.
+ * Binds the port for a moment. The service listens last, after its database has been made; this reports a used port before that.
  * @throws ConfigError naming the setting to change
  */
 export async function checkPort({ host, port }: Listen): Promise<void> {
@@ -24,7 +24,7 @@ export async function checkPort({ host, port }: Listen): Promise<void> {
   await once(server, 'close')
 }
 
-/** Why the service cannot listen there, in the words of its settings. */
+/** Why the service cannot listen there, in terms of its settings. */
 export function listenProblem({ host, port }: Listen, error: unknown): Error {
   switch ((error as NodeJS.ErrnoException).code) {
     case 'EADDRINUSE':

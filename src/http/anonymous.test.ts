@@ -1,4 +1,4 @@
-// Connections without a credential over the pretended browser: a flood of them takes nobody's place who has shown one.
+// Connections without a credential, over the fake browser: a flood of them never closes a connection that has shown a credential.
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

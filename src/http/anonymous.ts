@@ -1,28 +1,28 @@
-// Connections whose caller has shown no key and no token yet: few an address, few in all, so that nobody can take every descriptor
-// of the service without being let in.
+// Connections whose caller has not yet shown a key or a token. Their number is limited per address and in total, so that callers without a
+// credential cannot use up the service's descriptors.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { isIPv6, type Socket } from 'node:net'
 
 export interface AnonymousLimits {
-  /** Connections of one address (IPv6: of one /64 network, which is what one customer of a provider has). */
+  /** Connections of one address. For IPv6 this is one /64 network, which is what a provider gives one customer. */
   perAddress: number
-  /** Of all addresses together. */
+  /** Connections of all addresses together. */
   total: number
 }
 
 export interface AnonymousConnections {
-  /** Notes that the caller on this connection has shown a credential. It is not limited any more. */
+  /** Notes that the caller on this connection has shown a credential. The limits no longer apply to it. */
   known(socket: object): void
-  /** How many anonymous are connected. */
+  /** The number of anonymous connections that are open. */
   count(): number
 }
 
 /**
- * Closes the oldest idle one when a new connection exceeds a limit, or the new one when all others have a request under way.
- * A client that is cut off so sees a closed keep-alive connection, which clients repeat by themselves.
+ * Limits the connections without a credential. A new connection over a limit closes the oldest idle one, or is closed itself when all others have
+ * a request under way. The client of the idle one sees a closed keep-alive connection, and clients retry their request after that.
  */
 export function limitAnonymous(server: Server, limits: AnonymousLimits): AnonymousConnections {
-  /** In the order of their arrival. */
+  /** In the order of arrival. */
   const anonymous = new Map<Socket, { address: string; requests: number }>()
   const perAddress = new Map<string, number>()
 
@@ -62,7 +62,7 @@ export function limitAnonymous(server: Server, limits: AnonymousLimits): Anonymo
   return { known: (socket) => forget(socket as Socket), count: () => anonymous.size }
 }
 
-/** An IPv4 address as it is; of an IPv6 address its first 64 bits. */
+/** The key that an address is counted under: an IPv4 address as it is, the first 64 bits of an IPv6 address. */
 export function networkOf(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)
   if (mapped) return mapped[1]!

@@ -1,4 +1,4 @@
-// What callers send is read within its limit, and nothing gets through that the store could not hold.
+// Bodies are read within their limit, and characters that the store cannot hold are refused.
 import fc from 'fast-check'
 import { once } from 'node:events'
 import { createServer, request as httpRequest, type IncomingMessage } from 'node:http'
@@ -37,7 +37,7 @@ describe('readBody', () => {
   })
   afterAll(() => void server.close())
 
-  /** What readBody makes of pieces that are sent one after the other. */
+  /** What readBody returns for chunks that are sent one after the other. */
   function sent(pieces: readonly Uint8Array[], headers: Record<string, string | number> = {}): Promise<Buffer | Fault> {
     const { promise, resolve } = Promise.withResolvers<Buffer | Fault>()
     read = (request) => void readBody(request, LIMIT).then(resolve, resolve)

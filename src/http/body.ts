@@ -1,12 +1,15 @@
-// Reading what a caller sent: bodies within their limit, JSON that the store can hold, queries with maps in brackets.
+// Reads what a caller sent: bodies within their limit, JSON that the store can hold, queries with maps in brackets.
 import type { IncomingMessage } from 'node:http'
 import { fault, type Fault, type FieldProblem } from './fault.ts'
 
-/** What is left of a refused body is read and dropped up to here, so that its sender gets to the answer; then the connection is cut. */
+/**
+ * When a body is refused, up to this many bytes of its rest are read and dropped, so that the sender reads the answer. After that the connection
+ * is closed.
+ */
 const DRAIN_BYTES = 32 * 1024 * 1024
 const DRAIN_MS = 5_000
 
-/** Reads the whole body. @throws 413 as soon as more than `limitBytes` were announced, or at its end when more have arrived. */
+/** Reads the whole body. @throws 413 at once when `content-length` exceeds `limitBytes`, or at the body's end when more bytes have arrived. */
 export async function readBody(request: IncomingMessage, limitBytes: number): Promise<Buffer> {
   if (announced(request) > limitBytes) throw await tooLarge(request, limitBytes)
   const chunks: Buffer[] = []
@@ -33,10 +36,13 @@ export async function readBody(request: IncomingMessage, limitBytes: number): Pr
   return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, length)
 }
 
-/** The length that a request says its body has; 0 when it says none. */
+/** The length that a request announces for its body; 0 when it announces none. */
 export const announced = (request: IncomingMessage): number => Number(request.headers['content-length'] ?? 0)
 
-/** The fault for a body over the limit, once its sender has sent it or has had time enough. A sender who is cut off before would never read why. */
+/**
+ * The fault for a body over the limit. It is returned once the sender has sent everything, or has had time enough: a sender whose connection is
+ * closed earlier never reads the error.
+ */
 export async function tooLarge(request: IncomingMessage, limitBytes: number): Promise<Fault> {
   let dropped = 0
   const { promise, resolve } = Promise.withResolvers<void>()
@@ -59,7 +65,7 @@ export async function tooLarge(request: IncomingMessage, limitBytes: number): Pr
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Parses a JSON body. With `optional`, nothing at all and `null` count as `{}`: the SDK sends a JSON header and no body for `null`.
+ * Parses a JSON body. With `optional`, an empty body and `null` count as `{}`: the SDK sends a JSON content type without a body for `null`.
  * @throws 400 naming `content-type` or `body`.
  */
 export function parseJson(raw: Buffer, contentType: string | undefined, optional: boolean): unknown {
@@ -82,7 +88,7 @@ export function parseJson(raw: Buffer, contentType: string | undefined, optional
 
 const MAX_DEPTH = 64
 
-// Postgres stores neither U+0000 nor half a surrogate pair; nothing that Cob speaks to expects them either.
+// Postgres cannot store U+0000 or an unpaired surrogate, and no server that Cob calls expects them.
 function unstorable(value: unknown, path: string[]): FieldProblem | undefined {
   if (typeof value === 'string') return badText(value) ? { field: path.join('.'), problem: 'must not hold U+0000 or half a surrogate pair' } : undefined
   if (typeof value !== 'object' || value === null) return undefined
@@ -95,10 +101,10 @@ function unstorable(value: unknown, path: string[]): FieldProblem | undefined {
   return undefined
 }
 
-/** Whether `text` holds characters that no name, tag or address of ours may hold. */
+/** Whether `text` holds characters that names, tags and addresses must not hold. */
 export const badText = (text: string): boolean => text.includes('\0') || !text.isWellFormed()
 
-/** @throws 400 naming the parameter of a path or query that holds such characters, in a map too. */
+/** @throws 400 naming the path or query parameter that holds such characters. Values of maps are checked as well. */
 export function checkText(values: object, path: string[] = []): void {
   for (const [name, value] of Object.entries(values)) {
     const field = [...path, badText(name) ? '?' : name]
@@ -107,13 +113,16 @@ export function checkText(values: object, path: string[] = []): void {
   }
 }
 
-/** The path of a request's target and its query: all after the first `?`, in which further ones are ordinary characters (RFC 3986, 3.4). */
+/**
+ * The path and the query of a request's target. The query is all after the first `?`; further question marks are ordinary characters (RFC 3986,
+ * 3.4).
+ */
 export function splitUrl(url: string): { path: string; query: string } {
   const at = url.indexOf('?')
   return at === -1 ? { path: url, query: '' } : { path: url.slice(0, at), query: url.slice(at + 1) }
 }
 
-/** Query text to an object: `a=1&tags[k]=v` gives `{a: '1', tags: {k: 'v'}}`; a repeated name gives an array. */
+/** Parses a query into an object: `a=1&tags[k]=v` gives `{a: '1', tags: {k: 'v'}}`; a repeated name gives an array. */
 export function parseQuery(query: string): Record<string, unknown> {
   const result: Record<string, unknown> = Object.create(null)
   for (const [name, value] of new URLSearchParams(query)) {

@@ -1,4 +1,4 @@
-// Room for connections under a limit of descriptors.
+// How many connections fit under a limit of descriptors.
 import { expect, test } from 'vitest'
 import { connectionsFor, descriptorLimit, descriptorProblem } from './connections.ts'
 

@@ -1,16 +1,16 @@
-// Talking to a server whose address is an endpoint: requests whose bodies stream both ways, and WebSocket upgrades.
+// HTTP client for endpoints (agents, runners): requests whose bodies stream both ways, and WebSocket upgrades.
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, RequestOptions } from 'node:http'
 import type { Duplex, Readable } from 'node:stream'
 import { Agent, request as httpRequest } from '../base/node-http.ts'
 import { within } from '../base/wait.ts'
 
-/** Where a server is reached: a Unix socket, or TCP with a token. */
+/** The address of a server: a Unix socket, or TCP with a token. */
 export type Endpoint = { socketPath: string } | { host: string; port: number; token?: string }
 
-/** Time for a server on this machine, or one hop away, to accept a connection and begin its answer to an upgrade. */
+/** Timeout for connecting to a server on this machine or one hop away, and for the start of its answer to an upgrade. */
 const UPGRADE_MS = 10_000
 
-/** Answers to our own small requests; what runs in a sandbox may answer anything. */
+/** Limit on the body of an answer to a small request of our own. A program in a sandbox may send any amount. */
 const MAX_JSON_BYTES = 1024 * 1024
 
 const keepAlive = new Agent({ keepAlive: true, maxSockets: Infinity, maxFreeSockets: 256, timeout: 60_000 })
@@ -24,7 +24,7 @@ interface Outgoing {
 
 const HOP_BY_HOP = ['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'te', 'trailer', 'transfer-encoding', 'upgrade']
 
-/** Headers that may cross to the other side: without those of one hop, and without those named. */
+/** Headers to pass on to the other side: without hop-by-hop headers, and without those named. */
 export function crossing(headers: IncomingHttpHeaders, ...without: string[]): OutgoingHttpHeaders {
   const named = String(headers.connection ?? '')
     .toLowerCase()
@@ -39,17 +39,20 @@ const options = (endpoint: Endpoint, { method, path, headers }: Outgoing): Reque
   headers: { host: 'cob', ...headers, ...('token' in endpoint && endpoint.token && { authorization: `Bearer ${endpoint.token}` }) },
 })
 
-/** An answer that is not HTTP as we asked for it. What runs in a sandbox may answer anything; no answer may do more than fail its request. */
+/**
+ * An answer that breaks HTTP or the protocol that we expect. Programs in a sandbox may answer anything; a bad answer must only fail its own
+ * request.
+ */
 export class BadAnswer extends Error {
   override name = 'BadAnswer'
 }
 
-/** Bytes of an answer's head; Node ends a connection that sends more. */
+/** Limit on the bytes of an answer's head. Node closes a connection that sends more. */
 const MAX_HEAD_BYTES = 16 * 1024
 
 /**
- * Sends a request and resolves with the answer's head; its body is the message itself. Aborting ends both directions.
- * @throws BadAnswer for interim answers (1xx), a switch of protocols, a status that HTTP does not have, or what the parser refuses
+ * Sends a request and resolves with the answer's head; the body is the message itself. Aborting ends both directions.
+ * @throws BadAnswer for interim answers (1xx), a switch of protocols, a status outside HTTP's range, or what the parser refuses
  */
 export function fetchFrom(endpoint: Endpoint, outgoing: Outgoing, signal: AbortSignal): Promise<IncomingMessage> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
@@ -65,16 +68,16 @@ export function fetchFrom(endpoint: Endpoint, outgoing: Outgoing, signal: AbortS
     reject(new BadAnswer(`status ${statusCode}`))
   })
   refuseInterim(request)
-  // After the answer has begun an error here is one of the upload (the server may answer before it has read everything).
+  // After the answer has begun, an error on the request comes from the upload: a server may answer before it has read the whole body.
   request.on('error', (error) => reject(badIfUnreadable(error)))
   send(request, outgoing.body)
   return promise
 }
 
-/** The parser's errors carry the bytes that it could not read, which are nobody's to log. */
+/** The parser's errors carry the bytes that it could not read. They may hold secrets, so they must not be logged. */
 const badIfUnreadable = (error: NodeJS.ErrnoException): Error => (String(error.code).startsWith('HPE_') ? new BadAnswer(error.code) : error)
 
-/** Nobody here asks for interim answers. A server that sends them could send them for ever, and no limit on the answer would hold. */
+/** We never ask for interim answers (1xx). A server could send them for ever, and no limit on the answer would apply. */
 function refuseInterim(request: ClientRequest, upgrades = false): void {
   request.on('information', ({ statusCode }) => request.destroy(new BadAnswer(`status ${statusCode}`)))
   if (upgrades) return
@@ -93,7 +96,7 @@ function send(request: ClientRequest, body: Outgoing['body']): void {
   body.pipe(request)
 }
 
-/** A small JSON request of our own; resolves with the parsed answer. @throws when the status is not 2xx. */
+/** Sends a small JSON request of our own and resolves with the parsed answer. @throws when the status is not 2xx. */
 export async function callJson<T>(endpoint: Endpoint, method: string, path: string, body: unknown, signal: AbortSignal): Promise<T> {
   const response = await fetchFrom(
     endpoint,
@@ -112,14 +115,14 @@ export async function callJson<T>(endpoint: Endpoint, method: string, path: stri
   return (text === '' ? undefined : JSON.parse(text)) as T
 }
 
-/** An upgraded connection: what the server said to it, its socket, and the first bytes behind the handshake. */
+/** An upgraded connection: the server's answer, the socket, and the first bytes after the handshake. */
 export interface Upgraded {
   headers: IncomingHttpHeaders
   socket: Duplex
   head: Buffer
 }
 
-/** Asks for a WebSocket with the client's own handshake headers, so that the server's answer fits the client's key. */
+/** Asks for a WebSocket with the client's own handshake headers, so that the server's answer matches the client's key. */
 export function upgradeTo(endpoint: Endpoint, path: string, headers: OutgoingHttpHeaders, signal: AbortSignal): Promise<Upgraded> {
   const { promise, resolve, reject } = Promise.withResolvers<Upgraded>()
   const request = httpRequest({
@@ -128,14 +131,14 @@ export function upgradeTo(endpoint: Endpoint, path: string, headers: OutgoingHtt
     maxHeaderSize: MAX_HEAD_BYTES,
   })
   request.on('upgrade', (response, socket, head) => {
-    // The socket breaks whenever the server likes, also before its new owner listens.
+    // The socket may fail before its new owner has added a listener. Without this listener, that error would end the process.
     socket.on('error', () => socket.destroy())
     if (response.statusCode === 101) return resolve({ headers: response.headers, socket, head })
     socket.destroy()
     reject(new UpgradeRefused(response.statusCode ?? 0))
   })
   request.on('response', (response) => {
-    // What an ordinary answer says is of no use here, however long it is.
+    // The body of an ordinary answer is not used, so it is not read to its end: it may be endless.
     response.destroy()
     reject(new UpgradeRefused(response.statusCode ?? 0))
   })

@@ -1,4 +1,4 @@
-// The only place that knows which errors callers may see: code, status, words. Everything else becomes `internal_error`.
+// The only place that decides which errors callers see: code, status, message. Everything else becomes `internal_error`.
 import { z } from 'zod'
 import { Unavailable } from '../base/unavailable.ts'
 
@@ -43,7 +43,7 @@ interface FaultOptions {
   cause?: unknown
 }
 
-/** An error that a caller is meant to see. Its cause goes to the log only. */
+/** An error for the caller. Its cause goes to the log only. */
 export class Fault extends Error {
   readonly code: FaultCode
   readonly details: ErrorBody['details']
@@ -65,8 +65,8 @@ export class Fault extends Error {
   }
 }
 
-// Clients repeat 408, 409, 429 and every 5xx by themselves (2 retries). A conflict will not go away by asking again, and an
-// action that may have happened must not happen twice.
+// Clients retry 408, 409, 429 and every 5xx by themselves (2 retries). This header stops them: a retry does not resolve a conflict, and an action
+// that may have happened must not happen twice.
 const NO_RETRY = { 'x-should-retry': 'false' }
 
 export const fault = {
@@ -84,21 +84,21 @@ export const fault = {
   projectNotFound: (named: string): Fault => new Fault('project_not_found', `there is no project "${shorten(named)}"; leave the header out`),
   noRoute: (method: string, path: string): Fault =>
     new Fault('not_found', `there is no ${method} ${shorten(path)} here; GET /openapi.json lists what there is`),
-  /** `what` with its verb: `profiles are`. */
+  /** `what` with its verb, for example `profiles are`. */
   notBuilt: (what: string): Fault => new Fault('not_found', `${what} not built yet in this version of Cob`),
   methodNotAllowed: (method: string, allowed: readonly string[]): Fault =>
     new Fault('method_not_allowed', `${method} is not possible here, only ${allowed.join(', ')}`, { headers: { allow: allowed.join(', ') } }),
   conflict: (message: string): Fault => new Fault('conflict', message, { headers: NO_RETRY }),
-  /** None of the bytes that a Range header asks for are in the `sizeBytes` that there are. */
+  /** A Range header asks only for bytes outside the `sizeBytes` that exist. */
   noSuchRange: (sizeBytes: number): Fault =>
     new Fault('range_not_satisfiable', `there are only ${sizeBytes} bytes`, { headers: { 'content-range': `bytes */${sizeBytes}` } }),
   tooLarge: (limitBytes: number): Fault => new Fault('payload_too_large', `the body is larger than ${limitBytes} bytes`),
   tooMany: (message: string, retryAfterSeconds: number): Fault =>
     new Fault('too_many_requests', message, { headers: { 'retry-after': String(retryAfterSeconds) } }),
-  /** What was asked for on a caller's behalf did not answer, or not in a way that can be passed on. It may have been done all the same. */
+  /** A server that we called for the caller did not answer, or its answer cannot be passed on. It may have done what was asked. */
   badGateway: (message: string): Fault => new Fault('bad_gateway', message, { headers: NO_RETRY }),
   unavailable: (message: string, cause?: unknown): Fault => new Fault('unavailable', message, { headers: NO_RETRY, cause }),
-  /** There is too little room on the disk to begin anything new. */
+  /** The disk has too little room for new work. */
   diskFull: (message: string): Fault =>
     new Fault('unavailable', message, {
       headers: { ...NO_RETRY, 'retry-after': '30' },
@@ -113,7 +113,7 @@ export const fault = {
 
 const shorten = (text: string): string => (text.length > 100 ? `${text.slice(0, 100)}…` : text)
 
-/** Turns whatever was thrown into a {@link Fault}. */
+/** Turns any thrown value into a {@link Fault}. */
 export function asFault(error: unknown): Fault {
   if (error instanceof Fault) return error
   if (!(error instanceof Unavailable)) return fault.internal(error)
@@ -121,7 +121,7 @@ export function asFault(error: unknown): Fault {
   return new Fault('unavailable', error.message, { headers, cause: error.cause ?? error })
 }
 
-/** The problems of a failed parse, fields in dotted form below `prefix`. */
+/** The problems of a failed parse, with fields in dotted form below `prefix`. */
 export function problemsOf(error: z.ZodError, prefix = ''): FieldProblem[] {
   return error.issues.flatMap((issue) => {
     const path = [prefix, ...issue.path.map(String)].filter((part) => part !== '').join('.')

@@ -1,15 +1,15 @@
-// Forms with files (multipart/form-data), part by part as they arrive; nothing of a file is held.
+// Forms with files (multipart/form-data), parsed part by part as they arrive. File contents are never buffered.
 import { Busboy, type BusboyHeaders } from '@fastify/busboy'
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import { fault } from './fault.ts'
 import type { FormPart } from './route.ts'
 
-/** Text fields are small; what is large is sent as a file. */
+/** Limit on a text field. Large content is sent as a file. */
 const LIMITS = { fieldNameSize: 256, fieldSize: 1024 * 1024, fields: 1_000, files: 1_000, parts: 2_000, headerPairs: 50 }
 
 /**
- * The parts of a request's form in their order. The next part comes when a file's content has been read to its end.
+ * The parts of a request's form in order. The next part comes once the content of a file has been read to its end.
  * @throws 400 naming `content-type` or `body`
  */
 export async function* readForm(request: IncomingMessage, signal: AbortSignal): AsyncGenerator<FormPart> {
@@ -23,7 +23,8 @@ export async function* readForm(request: IncomingMessage, signal: AbortSignal): 
   const end = (error?: unknown) => {
     failed ??= error
     over = true
-    // Whoever reads a file hears of it there. (A form that is cut off in one would otherwise end the process, for nobody may be reading yet.)
+    // The reader of the file gets this error from its stream. Without a listener here, a form that ends inside a file would end the process when
+    // nothing reads the file yet.
     if (error !== undefined) for (const file of files) file.destroy(error as Error)
     wake()
   }
@@ -47,7 +48,7 @@ export async function* readForm(request: IncomingMessage, signal: AbortSignal): 
     .on('partsLimit', () => end(fault.field('body', `has more than ${LIMITS.parts} parts`)))
     .on('filesLimit', () => end(fault.field('body', `has more than ${LIMITS.files} files`)))
     .on('fieldsLimit', () => end(fault.field('body', `has more than ${LIMITS.fields} fields`)))
-    .on('error', (error: unknown) => end(fault.field('body', `is not a form that can be read (${(error as Error).message})`)))
+    .on('error', (error: unknown) => end(fault.field('body', `is not a valid form (${(error as Error).message})`)))
     .on('finish', () => end())
   request.on('error', onAbort).on('aborted', onAbort)
   request.pipe(parser)
@@ -75,6 +76,6 @@ function open(headers: BusboyHeaders) {
   try {
     return new Busboy({ headers, limits: LIMITS, preservePath: true })
   } catch (error) {
-    throw fault.field('content-type', `is not that of a form that can be read (${(error as Error).message})`)
+    throw fault.field('content-type', `is not valid for a form (${(error as Error).message})`)
   }
 }

@@ -1,4 +1,4 @@
-// Re-homing: routes of one server offered by another, bodies streamed through and never held whole.
+// Forwards routes of one server through another. Bodies are streamed and never held whole.
 import type { FastifyRequest } from 'fastify'
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import { announced, tooLarge } from './body.ts'
@@ -12,14 +12,11 @@ import { bound, passedHead, type PassedHead } from './untrusted.ts'
 /** The server that a forwarded request goes to, held for as long as the request runs. */
 export interface Target {
   endpoint: Endpoint
-  /** Called once, when the answer has been sent or given up. */
+  /** Called once, when the answer has been sent or abandoned. */
   release: () => void
 }
 
-/**
- * Offers `contract` here. `reach` finds the target of a request, or throws a Fault; `innerPath` turns the public path
- * into the target's.
- */
+/** Offers `contract` here. `reach` finds the target of a request, or throws a Fault. `innerPath` turns the public path into the target's path. */
 export function mountForward(
   context: MountContext,
   contract: Contract,
@@ -30,17 +27,17 @@ export function mountForward(
   for (const route of Object.values(contract)) {
     register(context, route, async (request, reply, signal) => {
       const target = await reach(request, route, signal)
-      // A caller who left while the target was looked for has closed already.
+      // A caller may have left while the target was looked up.
       if (reply.raw.closed) target.release()
       else reply.raw.once('close', target.release)
       signal.throwIfAborted()
-      // Not the path that was asked for: the same name may be another session's later.
+      // The key has the target's endpoint and not the path that was asked for: another session may get the same name later.
       const address = JSON.stringify(target.endpoint) + pathOf(innerPath(request.url))
       const offered = route.revalidates ? kept.of(address) : undefined
       const answered = new AbortController()
       reply.raw.once('close', () => {
         if (request.raw.complete) return
-        // The answer came before all of the body had. The rest goes nowhere, but must be read for its sender to get to the next request.
+        // The answer came before the whole body was sent. The rest is read and dropped, so that the client can send its next request.
         answered.abort()
         request.raw.unpipe().resume()
       })
@@ -62,7 +59,7 @@ export function mountForward(
       ).catch(async (error: unknown) => {
         if (signal.aborted || error instanceof Fault) throw error
         if (error instanceof BadAnswer) throw fault.badGateway(`the browser's agent gave an answer that cannot be passed on (${error.message})`)
-        // It may be gone by now, which is another answer than not answering.
+        // The target may have ended by now. That is a different error from a target that does not answer.
         await reach(request, route, signal).then(({ release }) => release())
         throw fault.unavailable('the browser does not answer', error)
       })
@@ -78,7 +75,7 @@ export function mountForward(
       const { status, headers, maxBytes } = headOf(route, request, response)
       setStatus(reply, status)
       void reply.headers(headers as Record<string, string>).send(response)
-      // After the send, which has begun to read: an answer flows as soon as there is a listener.
+      // Must come after the send, which starts reading: an answer flows as soon as it has a listener.
       bound(response, maxBytes)
       if (offered && status === 200) keepCopy(response, headers, (answer) => kept.keep(address, answer))
       return reply
@@ -86,7 +83,7 @@ export function mountForward(
   }
 }
 
-/** {@link passedHead}; an answer that is refused is not read any further. */
+/** {@link passedHead}; a refused answer is not read further. */
 function headOf(route: Route, request: FastifyRequest, response: IncomingMessage): PassedHead {
   try {
     return passedHead(route, response, isBrowser(request))
@@ -97,24 +94,27 @@ function headOf(route: Route, request: FastifyRequest, response: IncomingMessage
 }
 
 /**
- * Whether a web browser asks, which would store cookies that the answer sets. Browsers send one of these with every request whose
- * answer may set a cookie here: `Upgrade-Insecure-Requests` with navigations, `Sec-Fetch-Site` to hosts on TLS and on loopback.
- * (The cookies of another site's request need `Secure`, so TLS.)
+ * Whether the caller is a web browser, which would store cookies that the answer sets. Browsers send at least one of these headers with every
+ * request whose answer may set a cookie here: `Upgrade-Insecure-Requests` with navigations, `Sec-Fetch-Site` to hosts on TLS and on loopback.
+ * (Cookies of a cross-site request need `Secure`, and so TLS.)
  */
 const isBrowser = ({ headers }: FastifyRequest): boolean => headers['sec-fetch-site'] !== undefined || headers['upgrade-insecure-requests'] !== undefined
 
-/** Headers that are between the caller and us. A caller with a session's token has not shown a key, so its `authorization` is meant for the target. */
+/**
+ * Headers that are meant for us and not for the target. A caller that uses a session's token has sent no key, so its `authorization` is meant for
+ * the target.
+ */
 const ownCredentials = ({ relays }: Route, request: FastifyRequest): string[] =>
   !relays ? ['authorization', 'cookie'] : (request.query as { jwt?: unknown }).jwt === undefined ? ['authorization'] : []
 
 const pathOf = (url: string): string => url.split('?', 1)[0]!
 
-/** Bytes of one answer that is kept: a whole screen of noise at 1920x1080 has 6 MB. Larger ones pass and are not kept. */
+/** Limit on one kept answer, in bytes: a whole screen of noise at 1920x1080 has 6 MB. Larger answers pass and are not kept. */
 const KEPT_ANSWER_BYTES = 16 * 1024 * 1024
-/** Our own tags are a few dozen characters; all known ones are sent in one header. */
+/** Limit on a tag. Our own tags have a few dozen characters, and all known tags are sent in one header. */
 const MAX_ETAG = 256
 
-/** Hands over what an answer held, once it has passed by whole, if it bears a tag and is not too large. */
+/** Calls back with the body of an answer once it has passed completely, if it has a tag and is not too large. */
 function keepCopy(response: IncomingMessage, headers: OutgoingHttpHeaders, keep: (answer: KeptAnswer) => void): void {
   const { etag } = response.headers
   if (etag === undefined || etag.length > MAX_ETAG || Number(response.headers['content-length'] ?? 0) > KEPT_ANSWER_BYTES) return
@@ -132,7 +132,7 @@ function keepCopy(response: IncomingMessage, headers: OutgoingHttpHeaders, keep:
   })
 }
 
-/** Sends a request on with its body. @throws 413, with the other side let go, when the body is over the limit */
+/** Forwards a request with its body. @throws 413 and ends the request to the target when the body is over the limit */
 async function sendOn(
   raw: IncomingMessage,
   limitBytes: number,
@@ -153,7 +153,7 @@ async function sendOn(
   }
 }
 
-/** The same contract below a prefix with parameters of its own. */
+/** The same contract below a prefix with its own parameters. */
 export function under(prefix: string, contract: Contract, change: (route: Route) => Partial<Route>): Contract {
   return Object.fromEntries(Object.entries(contract).map(([name, route]) => [name, { ...route, path: prefix + route.path, ...change(route) }]))
 }

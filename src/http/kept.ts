@@ -1,11 +1,11 @@
-// Large answers kept where calls are forwarded, for as long as the server behind says that they still hold (ETag, RFC 9110 13.1.2).
+// Cache for large forwarded answers. An entry is used only while the target server says that it is still valid (ETag, RFC 9110 13.1.2).
 import type { OutgoingHttpHeaders } from 'node:http'
 
-/** How long an answer is kept behind its last use, in milliseconds: an agent that looks again does so within seconds. */
+/** How long an answer is kept after its last use, in milliseconds. An agent that asks again does so within seconds. */
 const KEPT_MS = 30_000
-/** All of them together, in bytes; those not used for longest go first. */
+/** Limit on all kept answers together, in bytes. The least recently used are dropped first. */
 const KEPT_BYTES = 64 * 1024 * 1024
-/** Answers of one address: the whole screen and a few regions. */
+/** Limit on the answers of one address: the whole screen and a few regions. */
 const KEPT_PER_ADDRESS = 8
 
 export interface KeptAnswer {
@@ -14,14 +14,14 @@ export interface KeptAnswer {
   body: Buffer
 }
 
-/** A bounded store of answers by address; holds nothing that has not been used for a while. */
+/** A bounded cache of answers by address. Entries that are not used for {@link KEPT_MS} are dropped. */
 export class KeptAnswers {
-  /** By address and tag, the one used longest ago first. */
+  /** By address and tag, least recently used first. */
   readonly #answers = new Map<string, KeptAnswer & { address: string; usedAt: number }>()
   #bytes = 0
   #sweeping = false
 
-  /** What may be offered to the server: the answers known for an address, by tag. A snapshot, so that none is gone when the server chooses. */
+  /** The answers known for an address, by tag, to offer to the server. A snapshot, so that none is dropped before the server has chosen. */
   of(address: string): Map<string, KeptAnswer> {
     return new Map([...this.#answers.values()].filter((answer) => answer.address === address).map((answer) => [answer.etag, answer]))
   }

@@ -1,4 +1,4 @@
-// The manners of every route, on a small contract of its own: who is let in, how input is refused, what errors look like.
+// What every route does, on a small contract of its own: authentication, refused input, the shape of errors.
 import { once } from 'node:events'
 import { request as httpRequest } from 'node:http'
 import { connect, type AddressInfo } from 'node:net'
@@ -18,7 +18,7 @@ const MAX_BODY = 1_000
 /** More than the buffers of both sides hold. */
 const LARGE = 16 * 1024 * 1024
 const DEADLINE_MS = 50
-/** From a caller's leaving until the handler is told. */
+/** Limit on the time between a caller's leaving and the handler's abort. */
 const LEAVE_MS = 10_000
 
 const group = 'Test'
@@ -244,7 +244,7 @@ describe('input', () => {
     ;(response as { resume(): void }).resume()
   })
 
-  // Who answers early and closes resets the connection under what still arrives, and with it the answer.
+  // A server that answers early and closes resets the connection while bytes still arrive. The client then loses the answer.
   test('far above the limit answers 413 to a caller who sends all of it before reading anything', async () => {
     for (let round = 0; round < 10; round++) {
       const socket = connect((context.app.server.address() as AddressInfo).port, '127.0.0.1')

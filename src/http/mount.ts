@@ -1,4 +1,4 @@
-// From the wire to a handler and back: auth, parsing, deadline, signal, and the only catch.
+// From the wire to a handler and back: authentication, parsing, deadline, signal, and the only catch.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Readable } from 'node:stream'
 import type { z } from 'zod'
@@ -11,7 +11,7 @@ import { withoutNulls } from './not-given.ts'
 import type { Bytes, Call, Caller, Contract, Handlers, Route } from './route.ts'
 import { eventStream, SSE_TYPE } from './sse.ts'
 
-/** Lets a request to a route in, or not: by its key, or by a session's own token where `access` is `session`. @throws fault.unauthorized */
+/** Checks that a request may call a route: by its key, or by a session's own token where `access` is `session`. @throws fault.unauthorized */
 export type Authenticate = (request: FastifyRequest, access: 'key' | 'session', signal: AbortSignal) => Promise<Caller | undefined>
 
 /** What a mounted route needs from its server. */
@@ -22,15 +22,15 @@ export interface MountContext {
   authenticate: Authenticate
   /** Origin for URLs in answers. */
   origin: (request: FastifyRequest, caller: Caller | undefined) => string
-  /** Told that the caller on a connection has shown a key or a token (anonymous.ts). */
+  /** Called when the caller on a connection has shown a key or a token (anonymous.ts). */
   known: (socket: object) => void
-  /** Methods by path pattern; whatever is not listed answers 405. */
+  /** Methods by path pattern. Any other method answers 405. */
   paths: Map<string, Set<string>>
-  /** Refuses what would take room on a disk that is full. @throws fault.diskFull */
+  /** Refuses requests that would take room on a full disk. @throws fault.diskFull */
   assertRoom: () => void
 }
 
-/** Registers one route with its own way to answer; {@link mount} and forwarding both stand on this. */
+/** Registers one route with its own way to answer; {@link mount} and forwarding both build on this. */
 export function register(
   context: MountContext,
   route: Route,
@@ -57,7 +57,7 @@ export function register(
         checkText({ ...(request.params as object), ...(request.query as object) })
         return await answer(request, reply, controller.signal, caller)
       } catch (error) {
-        // A handler that was told to stop says so in its own words; the caller is told why it was stopped.
+        // An aborted handler throws an error of its own; the caller gets the reason for the abort instead.
         throw controller.signal.aborted ? controller.signal.reason : error
       } finally {
         clearTimeout(timer)
@@ -72,7 +72,7 @@ export function mount<C extends Contract>(context: MountContext, contract: C, ha
     const handler = handlers[name] as (call: Call<unknown, unknown, unknown>) => unknown
     register(context, route, async (request, reply, signal, caller) => {
       const parsed = await parse(route, request, signal)
-      // HEAD asks for the head of an answer; a stream's is known, and its body would never end.
+      // HEAD asks for the head of an answer. The head of a stream is known, and its body would never end.
       if (request.method === 'HEAD' && route.reply.kind === 'events') return reply.type(SSE_TYPE).send('')
       const log = context.log.child({ request: request.id })
       return send(route, reply, await handler({ ...parsed, headers: request.headers, signal, log, caller, origin: context.origin(request, caller) }), {
@@ -83,7 +83,7 @@ export function mount<C extends Contract>(context: MountContext, contract: C, ha
   }
 }
 
-/** Parses params, query and body at once, so that a caller hears of every wrong field. */
+/** Parses params, query and body together, so that one error names every wrong field. */
 async function parse(route: Route, request: FastifyRequest, signal: AbortSignal): Promise<{ params: unknown; query: unknown; body: unknown }> {
   const problems: FieldProblem[] = []
   const check = (schema: z.ZodType, value: unknown) => {
@@ -106,7 +106,7 @@ async function parse(route: Route, request: FastifyRequest, signal: AbortSignal)
   return { params, query, body }
 }
 
-/** The query as the route knows it: the session's token (`jwt`) has been checked already. */
+/** The query that the route knows. The session's token (`jwt`) is removed: it has been checked already. */
 const withoutToken = (query: unknown): unknown => Object.fromEntries(Object.entries(query as object).filter(([name]) => name !== 'jwt'))
 
 const takesBody = (route: Route): boolean => route.body.def.type !== 'undefined'
@@ -115,7 +115,7 @@ function send(route: Route, reply: FastifyReply, value: unknown, { signal, log }
   reply.code(route.reply.status)
   switch (route.reply.kind) {
     case 'none':
-      // An empty 200 needs its length said, or clients wait for JSON.
+      // An empty 200 needs a content-length, or clients wait for JSON.
       if (route.reply.status !== 204) reply.header('content-length', '0')
       return reply.send()
     case 'json':
@@ -139,7 +139,7 @@ function send(route: Route, reply: FastifyReply, value: unknown, { signal, log }
 function sendBytes({ type }: { type: string }, reply: FastifyReply, value: Uint8Array | Readable | Bytes): FastifyReply {
   const { body, status, headers }: Bytes = value instanceof Readable || value instanceof Uint8Array ? { body: value, headers: {} } : value
   if (status !== undefined) setStatus(reply, status)
-  // HEAD asks for the head alone: nothing is read that nobody gets.
+  // HEAD asks for the head alone, so the body is not read.
   if (reply.request.method === 'HEAD' && body instanceof Readable) {
     body.on('error', () => {}).destroy()
     return reply.type(type).headers(headers).send(Readable.from([]))
@@ -150,33 +150,33 @@ function sendBytes({ type }: { type: string }, reply: FastifyReply, value: Uint8
     .send(body instanceof Readable ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength))
 }
 
-/** Any status there is. Fastify takes none above 599, but some sites send such. */
+/** Fastify refuses statuses above 599, but some sites send them. */
 export const setStatus = (reply: FastifyReply, status: number): void => void (reply.raw.statusCode = status)
 
-// As bytes: a long text would be held twice until it is sent.
+// Sent as bytes: Fastify would hold a long text twice until it is sent.
 const sendJson = (reply: FastifyReply, value: unknown): FastifyReply => reply.type('application/json; charset=utf-8').send(Buffer.from(JSON.stringify(value)))
 
-/** The token of `Authorization: Bearer …`. */
+/** The token in `Authorization: Bearer …`. */
 export const bearer = (request: FastifyRequest): string | undefined => /^Bearer ([^\s]+)$/i.exec(request.headers.authorization ?? '')?.[1]
 
-/** Methods whose second request does no more than the first (RFC 9110). */
+/** Methods that are safe to repeat (idempotent, RFC 9110). */
 const REPEATABLE = new Set(['GET', 'HEAD', 'PUT', 'DELETE'])
 
-/** Sends an error in the one shape, and logs what the caller is not told. */
+/** Sends an error in the one shape, and logs the details that the caller does not get. */
 export function sendFault(log: Log, request: FastifyRequest, reply: FastifyReply, error: unknown): void {
   const known = asFault(translate(error))
   if (known.status >= 500) log.error({ request: request.id, route: routeId(request), err: known.cause ?? known }, known.message)
-  // What is left of a refused body must not be taken for the next request.
+  // The rest of a refused body must not be parsed as the next request.
   if (known.code === 'payload_too_large') reply.header('connection', 'close')
   void reply.code(known.status).headers(known.headers)
-  // Whatever had been done before the database went away: these may be sent again by clients that do so by themselves.
+  // For these methods it does not matter what was done before the database went away: clients may retry them.
   if (error instanceof Unavailable && REPEATABLE.has(request.method)) reply.removeHeader('x-should-retry')
   void reply.type('application/json; charset=utf-8').send(JSON.stringify(known.body()))
 }
 
 export const routeId = (request: FastifyRequest): string => (request.routeOptions.config as { id?: string } | undefined)?.id ?? 'unknown'
 
-// Fastify's own refusals, in our words.
+// Fastify's own refusals, in the service's error shape.
 function translate(error: unknown): unknown {
   const { code, statusCode, message } = error as { code?: string; statusCode?: number; message?: string }
   if (error instanceof Fault || code === undefined || !code.startsWith('FST_')) return error

@@ -1,4 +1,4 @@
-// What `null` counts as, by the schema it meets.
+// What `null` means, depending on the schema.
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { withoutNulls } from './not-given.ts'

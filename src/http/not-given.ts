@@ -1,12 +1,12 @@
-// `null` for "not given": clients and templates send it for what they do not set.
+// Treats `null` as "not given": clients and templates send it for optional fields that they do not set.
 import type { z } from 'zod'
 
 type Def = z.core.$ZodTypes['_zod']['def']
 type Schema = z.core.$ZodType
 
 /**
- * `value` without the properties that are `null` where `schema` takes absence and no `null`: in nested objects, arrays and maps, too. Where a schema
- * gives `null` a meaning of its own it stays, and a required field keeps its `null` and is refused for it.
+ * `value` without the properties that are `null` where `schema` allows absence but not `null`. Nested objects, arrays and maps are included. A
+ * `null` that the schema gives a meaning stays. A required field keeps its `null` and is refused for it.
  */
 export function withoutNulls(schema: Schema, value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value
@@ -51,7 +51,7 @@ const ofObject = (shape: Readonly<Record<string, Schema>>, value: Record<string,
     }),
   )
 
-/** The option that `value` is meant for: by its discriminator, else the first that takes it. */
+/** The option of a union that `value` is meant for: by its discriminator, else the first that accepts it. */
 function ofUnion(def: z.core.$ZodUnionDef & { discriminator?: string }, value: object): unknown {
   const { discriminator } = def
   if (discriminator !== undefined) {

@@ -1,9 +1,9 @@
-// Parts of a whole: the Range header (RFC 9110, 14.2).
+// Byte ranges: the Range header (RFC 9110, 14.2).
 import { fault } from './fault.ts'
 
 /**
- * The bytes that are asked for, from `start` up to before `end`; undefined for the whole: there is no header, it is not one of bytes,
- * it cannot be read, or it asks for several ranges, all of which a server may ignore. @throws 416 when none of the bytes are there
+ * The bytes that are asked for, from `start` up to but not including `end`. Undefined means the whole: there is no header, its unit is not bytes,
+ * it cannot be parsed, or it asks for several ranges. A server may ignore all of these. @throws 416 when none of the bytes exist
  */
 export function rangeOf(header: string | undefined, size: number): { start: number; end: number } | undefined {
   const found = /^\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(header ?? '')

@@ -6,7 +6,7 @@ import type { Log } from '../base/log.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
-/** Further successful statuses of a route: what each means, and whether its body is like that of the first. */
+/** Further successful statuses of a route: what each means, and whether its body has the same type as the first. */
 export type OtherReplies = Record<number, { description: string; hasBody: boolean }>
 export const PARTIAL: OtherReplies = { 206: { description: 'The part that the Range header asks for.', hasBody: true } }
 
@@ -19,10 +19,10 @@ export type Reply =
   | { kind: 'text'; status: number; type: string }
   | { kind: 'events'; status: number; event: z.ZodType }
 
-/** How a body is taken: parsed as JSON, or handed to the handler as it comes, whole or by the parts of a form. */
+/** How a body is taken: parsed as JSON, or passed to the handler as a stream, whole or by the parts of a form. */
 export type BodyKind = 'json' | 'bytes' | 'form'
 
-/** Who may call: `key` needs a bearer key, `public` nothing; `session` a key, or the token (`?jwt=`) of the session that the path names. */
+/** Who may call a route: `key` needs a bearer key, `public` nothing, `session` a key or the token (`?jwt=`) of the session in the path. */
 export type Access = 'key' | 'public' | 'session'
 
 export interface Route<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.ZodType, B extends z.ZodType = z.ZodType, R extends Reply = Reply> {
@@ -42,21 +42,21 @@ export interface Route<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.
   /** An absent or empty body counts as `{}`. */
   bodyOptional: boolean
   bodyKind: BodyKind
-  /** Infinity for bodies that are passed on as they come and never held. */
+  /** Infinity for bodies that are streamed and never held. */
   maxBodyBytes: number
   reply: R
-  /** Answers that bear an `etag` are kept where the call is forwarded, and sent again when the agent says 304: for large answers that seldom change. */
+  /** Forwarding keeps answers that have an `etag`, and sends them again when the agent answers 304. For large answers that seldom change. */
   revalidates: boolean
   /**
-   * The answer is another site's, which the tool asked for the caller. Where the call is forwarded, the caller's cookies go along, and
-   * their `authorization` unless it holds the key that opens this service; and most of that site's headers come back.
+   * The answer comes from another site, which the tool called for the caller. When the call is forwarded, the caller's cookies are passed on, and
+   * `authorization` as well unless it holds the key for this service. Most of that site's headers are returned.
    */
   relays: boolean
-  /** It makes something that takes room on the disk: refused with 503 while there is too little of that. */
+  /** The request makes something that takes room on the disk. It is refused with 503 while there is too little room. */
   needsRoom: boolean
-  /** Longest time until the answer has been sent, its whole body included; before it has begun the caller gets 504. Infinity for streams. */
+  /** Longest time until the answer, body included, has been sent. A caller gets 504 when the answer has not begun by then. Infinity for streams. */
   deadlineMs: number
-  /** Codes a caller may meet besides the general ones. */
+  /** Error codes of this route besides the general ones. */
   faults: readonly ('not_found' | 'conflict' | 'too_many_requests' | 'bad_gateway' | 'unavailable')[]
 }
 
@@ -111,22 +111,22 @@ export const json = <S extends z.ZodType>(schema: S, status = 200) => ({ kind: '
 /** A bare array with paging headers; the handler returns a {@link Page}. */
 export const page = <S extends z.ZodType>(item: S) => ({ kind: 'page', status: 200, item }) as const
 export const none = (status = 204) => ({ kind: 'none', status }) as const
-/** The handler gives the bytes and their status. `schema` is what they are when they are JSON; `others` are the statuses besides 200. */
+/** The handler returns the bytes and their status. `schema` describes them when they are JSON; `others` are the statuses besides 200. */
 export const bytes = (type: string, { schema, others }: { schema?: z.ZodType; others?: OtherReplies } = {}) =>
   ({ kind: 'bytes', status: 200, type, ...(schema && { schema }), ...(others && { others }) }) as const
 export const text = (type: string) => ({ kind: 'text', status: 200, type }) as const
-/** Server-sent events, each a JSON object; the handler returns what yields them, and the stream ends when that does. */
+/** Server-sent events, each a JSON object. The handler returns an iterable of them, and the stream ends with it. */
 export const events = <S extends z.ZodType>(event: S) => ({ kind: 'events', status: 200, event }) as const
 
-/** A body that is taken as it comes: `bodyKind: 'bytes'`. */
+/** A body that is passed on as a stream: `bodyKind: 'bytes'`. */
 export const byteStream = z.custom<Readable>()
-/** A multipart/form-data body, part by part in its order: `bodyKind: 'form'`. */
+/** A multipart/form-data body, part by part in order: `bodyKind: 'form'`. */
 export const formParts = z.custom<AsyncIterable<FormPart>>()
 
 /** A part of a form. A file's content must be read, or the next part never comes. */
 export type FormPart = { name: string; value: string } | { name: string; filename: string; content: Readable }
 
-/** Bytes of which more is said than their type: part of a whole (206), a length, a name. */
+/** Bytes with more metadata than their type: part of a whole (206), a length, a name. */
 export interface Bytes {
   body: Uint8Array | Readable
   status?: number
@@ -139,7 +139,7 @@ export interface Page<T> {
   nextOffset: number | undefined
 }
 
-/** Offset paging as every list has it: default 20, more than 100 is cut to 100 as clients ask for one more than a page. */
+/** Offset paging for every list: default 20. A limit above 100 is reduced to 100, because clients ask for one more than a page. */
 export const pagingQuery = {
   offset: z.coerce.number().int().min(0).max(1_000_000_000).default(0),
   limit: z.coerce
@@ -171,11 +171,11 @@ type ReplyValue<R extends Reply> = R extends { kind: 'json'; schema: infer S ext
           ? string
           : void
 
-/** Who calls, as far as their key tells. */
+/** The caller, as identified by its key. */
 export interface Caller {
   /** The key's id. */
   keyId: string
-  /** The deployment whose own key it is: code of an app, calling from its sandbox. */
+  /** The deployment that the key belongs to: the caller is an app's code in its sandbox. */
   deploymentId: string | undefined
 }
 
@@ -189,9 +189,9 @@ export interface Call<P, Q, B> {
   /** Aborts when the caller leaves or the deadline passes. */
   signal: AbortSignal
   log: Log
-  /** Undefined where no key is asked for. */
+  /** Undefined for routes that need no key. */
   caller?: Caller | undefined
-  /** Origin the caller reached us at, for URLs in answers. */
+  /** The origin by which the caller reached the service, for URLs in answers. */
   origin: string
 }
 

@@ -1,4 +1,4 @@
-// One HTTP server in the manner of this house, for the control plane and for the agent alike.
+// The HTTP server of the control plane and of the agent.
 import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import type { IncomingMessage, ServerOptions, ServerResponse } from 'node:http'
 import { newId } from '../base/ids.ts'
@@ -14,23 +14,26 @@ export interface ServerSettings {
   authenticate: MountContext['authenticate']
   /** Origin for URLs in answers; by default what the caller's Host header says. */
   origin?: string
-  /** Paths below these bear a secret as their next part; logs do not get it. */
+  /** Paths below these have a secret as their next segment, which is cut from logs. */
   secretsBelow?: readonly string[]
-  /** Bounds for connections without a credential; none for servers that only we reach. */
+  /** Limits for connections without a credential; none for servers that only we reach. */
   anonymous?: AnonymousLimits
-  /** Refuses what would take room on a disk that is full; nothing is refused without it. */
+  /** Refuses requests that would take room on a full disk. Nothing is refused without it. */
   assertRoom?: MountContext['assertRoom']
-  /** Told of every finished request. */
+  /** Called after every finished request. */
   onDone?: (done: { id: string; method: string; status: number; ms: number }) => void
 }
 
-/** Longest time a caller may take to send its headers, and its whole request: a large file over a slow line takes its time. */
+/** Longest time for a caller to send its headers, and its whole request: a large file over a slow line takes long. */
 const HEADERS_TIMEOUT_MS = 30_000
 const REQUEST_TIMEOUT_MS = 3_600_000
-/** Longer than any load balancer's idle time, so that it is the other side that hangs up. */
+/**
+ * Longer than the idle timeout of common load balancers, so that the load balancer closes the connection and not we: otherwise it could send a
+ * request on a closed connection.
+ */
 const KEEP_ALIVE_MS = 75_000
 
-/** Makes a server with no routes: {@link MountContext} is what `mount` and `forward` need to add some. */
+/** Makes a server without routes: {@link MountContext} is what `mount` and `forward` need to add them. */
 export function makeServer(settings: ServerSettings): MountContext {
   const { log } = settings
   const app: FastifyInstance = fastify({
@@ -41,9 +44,9 @@ export function makeServer(settings: ServerSettings): MountContext {
     requestTimeout: REQUEST_TIMEOUT_MS,
     http: {
       headersTimeout: HEADERS_TIMEOUT_MS,
-      // A request without Host is answered by the parser with no body otherwise; ours says what is wrong.
+      // By default the parser answers a request without Host with an empty body; our answer says what is wrong.
       requireHostHeader: false,
-      // Offers of HTTP/2 (Java, curl --http2) are not taken up, and the request is answered as it is.
+      // Offers of HTTP/2 (Java, curl --http2) are ignored, and the request is answered over HTTP/1.1.
       shouldUpgradeCallback: (request: IncomingMessage) => request.headers.upgrade?.toLowerCase() === 'websocket',
     } as ServerOptions,
     exposeHeadRoutes: true,
@@ -53,7 +56,7 @@ export function makeServer(settings: ServerSettings): MountContext {
       sendFault(log, request, reply, error)
     },
     clientErrorHandler: (_error, socket) => {
-      const body = JSON.stringify(fault.field('request', 'is not HTTP that can be read').body())
+      const body = JSON.stringify(fault.field('request', 'is not valid HTTP').body())
       if (socket.writable)
         socket.end(
           `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json; charset=utf-8\r\nx-request-id: ${newId()}\r\nconnection: close\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
@@ -61,20 +64,20 @@ export function makeServer(settings: ServerSettings): MountContext {
       else socket.destroy()
     },
   })
-  // Bodies are read by the routes themselves: as JSON within a limit, or forwarded as they come.
+  // Routes read bodies themselves: as JSON within a limit, or as a stream that is forwarded.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
   app.setErrorHandler((error, request, reply) => sendFault(log, request, reply, error))
   app.setNotFoundHandler((request, reply) => sendFault(log, request, reply, fault.noRoute(request.method, path(request))))
-  // Without a listener Node answers an expectation that it does not know by itself, with no body.
+  // Without a listener Node answers an unknown `Expect` header by itself, with an empty body.
   app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     delete request.headers.expect
     app.server.emit('request', request, response)
   })
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('x-request-id', request.id)
-    if (request.raw.httpVersion === '1.1' && request.headers.host === undefined) throw fault.field('host', 'a request of HTTP/1.1 must have one')
-    // A router would cut the path there; a request's target has no fragment (RFC 9112, 3.2).
+    if (request.raw.httpVersion === '1.1' && request.headers.host === undefined) throw fault.field('host', 'is required in HTTP/1.1')
+    // A router would cut the path there. A request's target has no fragment (RFC 9112, 3.2).
     if (path(request).includes('#')) throw fault.field('path', 'must not hold "#"; write it as %23')
   })
   app.addHook('onResponse', async (request, reply) => {
@@ -86,7 +89,7 @@ export function makeServer(settings: ServerSettings): MountContext {
     app,
     log,
     authenticate: settings.authenticate,
-    // An app's code reaches us on the loopback of its sandbox, whatever the world calls us.
+    // An app's code reaches the API on the loopback of its sandbox, whatever the public address is.
     origin: (request, caller) => (caller?.deploymentId === undefined && settings.origin ? settings.origin : originOf(request)),
     known: settings.anonymous ? limitAnonymous(app.server, settings.anonymous).known : () => {},
     paths: new Map(),
@@ -95,9 +98,9 @@ export function makeServer(settings: ServerSettings): MountContext {
   return context
 }
 
-/** Call once, after the last route: gives every known path a 405 for the methods it has not. */
+/** Call once, after the last route: makes every known path answer 405 for methods that it does not have. */
 export function sealPaths({ app, paths, log }: MountContext): void {
-  // Those of WebDAV and others that Node reads and Fastify does not know by itself; a tunnel (CONNECT) is no request here.
+  // Methods of WebDAV and others that Node parses and Fastify does not know. A tunnel (CONNECT) is never a request here.
   for (const method of METHODS.filter((name) => !app.supportedMethods.includes(name) && name !== 'CONNECT')) app.addHttpMethod(method)
   for (const [url, methods] of paths) {
     const allowed = [...methods, ...(methods.has('GET') ? ['HEAD'] : [])]
@@ -106,10 +109,10 @@ export function sealPaths({ app, paths, log }: MountContext): void {
   }
 }
 
-// The caller's own id is kept when it is harmless, so that logs of both sides can be joined.
+// A caller's own request id is kept when it is harmless, so that logs of both sides can be joined.
 const requestId = (sent: string | string[] | undefined): string => (typeof sent === 'string' && /^[\w.-]{1,100}$/.test(sent) ? sent : newId())
 
-// What the caller called us. A Host that is missing (HTTP/1.0) or no host at all gives the address it came in on.
+// The host by which the caller addressed us. Without a valid Host (HTTP/1.0) it is the address that the connection came in on.
 function originOf(request: FastifyRequest): string {
   const called = `http://${request.host}`
   if (/^[\w.:[\]-]+$/.test(request.host) && URL.canParse(called)) return new URL(called).origin
@@ -117,10 +120,10 @@ function originOf(request: FastifyRequest): string {
   return `http://${localAddress.includes(':') ? `[${localAddress}]` : localAddress}:${localPort}`
 }
 
-// Never with the query: it may carry a session's token.
+// Never log the query: it may hold a session's token.
 const path = (request: FastifyRequest): string => request.url.split('?', 1)[0]!
 
-/** `/browser/live/abc/state` to `/browser/live/…`, however its slashes and letters are written. */
+/** Turns `/browser/live/abc/state` into `/browser/live/…`, also when slashes or letters are percent-encoded. */
 function withoutSecret(written: string, secretsBelow: readonly string[]): string {
   if (secretsBelow.length === 0) return written
   let plain = written

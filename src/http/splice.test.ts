@@ -1,4 +1,4 @@
-// Spliced WebSockets: bytes arrive as they were sent, and a close frame of ours stands only where a frame may begin.
+// Spliced WebSockets: bytes arrive as they were sent, and our close frame comes only between two frames.
 import fc from 'fast-check'
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
@@ -10,7 +10,7 @@ import { within } from '../base/wait.ts'
 import { FrameBoundary, closeFrame, splice } from './splice.ts'
 
 const CLOSE = 8
-/** A client has a second to take its close frame; this only bounds a splice that never ends. */
+/** A client has a second to take its close frame. This only bounds a splice that never ends. */
 const END_MS = 10_000
 
 interface Frame {
@@ -19,12 +19,12 @@ interface Frame {
   fin: boolean
 }
 
-// Lengths around the borders of the three header forms: 7 bits, 16 bits, 64 bits.
+// Lengths around the limits of the three header forms: 7 bits, 16 bits, 64 bits.
 const length = fc.oneof(fc.nat(10), fc.constantFrom(0, 1, 125, 126, 127, 65_535, 65_536, 70_000))
 const dataFrame = fc.record({ opcode: fc.constantFrom(0, 1, 2, 9, 10), length, fin: fc.boolean() })
 const frames = fc.array(dataFrame, { minLength: 1, maxLength: 6 })
 
-/** An unmasked frame, its payload made of bytes that look like headers. */
+/** An unmasked frame whose payload bytes look like headers. */
 function frame({ opcode, length: size, fin }: Frame): Buffer {
   const first = (fin ? 0x80 : 0) | opcode
   const header =
@@ -36,7 +36,7 @@ function frame({ opcode, length: size, fin }: Frame): Buffer {
   return Buffer.concat([Buffer.from(header), Buffer.alloc(size, 0x88)])
 }
 
-/** `bytes` cut at the given places. */
+/** `bytes`, cut at the given positions. */
 function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
   const at = [0, ...places.map((place) => place % (bytes.length + 1)).toSorted((a, b) => a - b), bytes.length]
   return at.slice(1).map((end, index) => bytes.subarray(at[index], end))
@@ -109,7 +109,7 @@ describe('a close frame of ours', () => {
 
 describe('a splice', () => {
   const why = { code: 4001, reason: { reason: 'deleted' } }
-  // As Node's HTTP server has its sockets: the other side may end its half first.
+  // Like the sockets of Node's HTTP server: the other side may end its half first.
   const server = createServer({ allowHalfOpen: true })
   beforeAll(async () => {
     server.listen(0, '127.0.0.1')
@@ -181,7 +181,7 @@ describe('a splice', () => {
     await Promise.all([once(upstream, 'close'), done])
   })
 
-  // A browser that hangs closes nothing; its session must not count as in use for ever because somebody was connected once.
+  // A browser that hangs closes nothing. Its session must not count as in use for ever after one client had connected.
   test('whose client leaves ends also when the upstream does not answer any more', async () => {
     const { client, upstream, done } = await joined()
     upstream.resume()

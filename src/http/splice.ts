@@ -1,5 +1,5 @@
-// Two sockets joined byte by byte. WebSocket frames are not parsed or re-framed; we only know where one ends, so that
-// a last frame of our own (the reason for the end) can be put where it belongs.
+// Joins two sockets byte by byte. WebSocket frames are not parsed or re-framed. Only their ends are tracked, so that a last frame of our own (the
+// reason for the end) can be placed between two frames.
 import { once } from 'node:events'
 import type { Duplex } from 'node:stream'
 
@@ -7,13 +7,13 @@ import type { Duplex } from 'node:stream'
 export interface CloseReason {
   /** WebSocket close code: 1000-1015, or 4000-4999 for our own. */
   code: number
-  /** Becomes the frame's JSON reason; at most 123 bytes as text. */
+  /** Becomes the JSON reason of the close frame; at most 123 bytes as text. */
   reason: Record<string, string | boolean>
 }
 
 /**
- * Where frames end in a stream of unmasked (server to client) WebSocket frames. Costs one subtraction a chunk while a
- * payload runs, and a look at 2-10 header bytes a frame.
+ * Tracks where frames end in a stream of unmasked (server to client) WebSocket frames. Costs one subtraction per chunk while a payload runs, and
+ * a look at 2-10 header bytes per frame.
  */
 export class FrameBoundary {
   #payloadLeft = 0
@@ -67,9 +67,9 @@ export function closeFrame({ code, reason }: CloseReason): Buffer {
 const CLOSE_LINGER_MS = 1_000
 
 /**
- * Joins `client` and `upstream` (both past their handshakes) until either ends. When upstream ends, or `signal` aborts,
- * the client gets a close frame with what `why()` says, if the stream stands between two frames.
- * `head` is what upstream has sent already. Resolves when both sockets are closed.
+ * Joins `client` and `upstream` (both past their handshakes) until either ends. When upstream ends, or `signal` aborts, the client gets a close
+ * frame with the result of `why()`, if the stream stands between two frames. `head` is what upstream has already sent. Resolves when both sockets
+ * are closed.
  */
 export async function splice(
   client: Duplex,
@@ -92,10 +92,10 @@ export async function splice(
     if (!upstream.write(chunk)) client.pause()
   })
   upstream.on('drain', () => client.resume())
-  // A broken socket closes; how it broke is of no use to the other side.
+  // A broken socket closes. The other side has no use for the cause.
   client.on('error', () => client.destroy())
   upstream.on('error', () => upstream.destroy())
-  // A WebSocket that is closed in one direction is closed: an upstream that does not answer any more would never end it.
+  // A WebSocket that is closed in one direction is closed. An upstream that no longer answers would otherwise keep it open for ever.
   client.on('end', onClientGone)
   client.on('close', onClientGone)
   upstream.on('end', onUpstreamGone)

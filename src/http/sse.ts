@@ -1,19 +1,23 @@
-// Server-sent events: JSON objects, one a frame, with a comment now and then so that nobody takes a quiet stream for a dead one.
+// Server-sent events: JSON objects, one per frame. A comment is sent now and then, so that proxies and readers do not take a quiet stream for a
+// dead one.
 import { Readable } from 'node:stream'
 import type { Log } from '../base/log.ts'
 import { asFault } from './fault.ts'
 
 export const SSE_TYPE = 'text/event-stream'
 
-/** The id of an event, under this name in the event itself: a reader that comes back with `Last-Event-ID` goes on behind it. Not sent as data. */
+/**
+ * The name of the property that holds an event's id. It is sent as the SSE id and not as data: a reader that reconnects with `Last-Event-ID`
+ * continues after that event.
+ */
 export const EVENT_ID = Symbol('event id')
 
-/** Proxies commonly give up after 30-60 s of silence. */
+/** Proxies commonly close a connection after 30-60 s of silence. */
 const HEARTBEAT_MS = 15_000
 
 /**
- * The frames of `events`, until they end or `signal` aborts. An error on the way becomes a last frame, `{event: "error"}`,
- * for the status has been sent by then. Events are asked for as fast as they are read, so a slow reader holds up nothing but itself.
+ * The frames of `events`, until they end or `signal` aborts. An error on the way becomes a last frame, `{event: "error"}`, because the status has
+ * been sent by then. Events are pulled as fast as they are read, so a slow reader delays only itself.
  */
 export function eventStream(events: AsyncIterable<object>, signal: AbortSignal, log: Log): Readable {
   return Readable.from(frames(events, signal, log), { objectMode: false, highWaterMark: 64 * 1024 })
@@ -21,7 +25,7 @@ export function eventStream(events: AsyncIterable<object>, signal: AbortSignal, 
 
 async function* frames(events: AsyncIterable<object>, signal: AbortSignal, log: Log): AsyncGenerator<string> {
   const iterator = events[Symbol.asyncIterator]()
-  // The head of the answer goes out with the first bytes; a reader waits for it before it believes that the stream is open.
+  // The head of the answer goes out with the first bytes. A reader waits for it before it counts the stream as open.
   yield ': open\n\n'
   try {
     let next = iterator.next()
@@ -43,7 +47,7 @@ async function* frames(events: AsyncIterable<object>, signal: AbortSignal, log: 
     if (fault.code === 'internal_error') log.error({ err: error }, 'an event stream failed')
     yield `data: ${JSON.stringify({ event: 'error', error: fault.body(), timestamp: new Date().toISOString() })}\n\n`
   } finally {
-    // Not awaited: a source that waits for its next event hears of the end by its signal.
+    // Not awaited: a source that waits for its next event ends by its signal.
     void Promise.resolve(iterator.return?.()).catch(() => {})
   }
 }

@@ -1,11 +1,11 @@
-// Answers of servers that run inside a sandbox. A program in there may have taken the server over, so its answer is passed on
-// only as far as the route promises it: status, headers and size.
+// Answers of servers that run inside a sandbox. A program in there may have taken over the server, so status, headers and size are passed on only
+// as far as the route allows.
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import { crossing } from './endpoint.ts'
 import { fault, type Fault } from './fault.ts'
 import type { Route } from './route.ts'
 
-/** Headers of a tool's answer that callers get. Types are not among them: the route says its own. */
+/** Headers of a tool's answer that are passed to callers. `content-type` is not among them: the route sets it. */
 const PASSED = [
   'accept-ranges',
   'allow',
@@ -21,13 +21,13 @@ const PASSED = [
 ]
 
 /**
- * Headers of another site's answer that would act on this service's origin, or on a proxy before it: cross-origin rights, transport
- * rules, stored site data, internal redirects of proxies.
+ * Headers of another site's answer that would affect this service's origin, or a proxy in front of it: cross-origin rights, transport rules,
+ * stored site data, internal redirects of proxies.
  */
 export const OF_THE_ORIGIN =
   /^(access-control-.*|alt-svc|clear-site-data|cross-origin-.*|nel|origin-agent-cluster|proxy-.*|report-to|reporting-endpoints|service-worker-allowed|strict-transport-security|x-accel-.*|x-request-id|x-sendfile)$/
 
-/** Bytes of a JSON answer. The longest that a tool gives on purpose is a list of 100,000 files, 17 MB. */
+/** Limit on a JSON answer, in bytes. The longest regular answer of a tool is a list of 100,000 files, 17 MB. */
 const MAX_JSON_BYTES = 128 * 1024 * 1024
 
 /** The head of an answer as a caller may see it, and how many bytes its body may have. */
@@ -38,9 +38,9 @@ export interface PassedHead {
 }
 
 /**
- * What of `response` may be passed on under `route`. Every answer forbids a browser to run it as a page of this origin.
- * `toBrowser` says that the caller is a web browser that would store cookies.
- * @throws 502 when the status or the type is not one that the route has
+ * The part of `response` that `route` allows to pass on. Every answer forbids browsers to run it as a page of this origin. `toBrowser` says that
+ * the caller is a web browser that would store cookies.
+ * @throws 502 when the route does not have the status or the type
  */
 export function passedHead(route: Route, response: IncomingMessage, toBrowser: boolean): PassedHead {
   const status = response.statusCode ?? 0
@@ -89,7 +89,7 @@ const badAnswer = (what: string): Fault => fault.badGateway(`the browser's agent
 
 const printable = (text: string): string => text.replaceAll(/[^\x20-\x7e]/g, '?')
 
-/** Destroys `response` when its body exceeds `maxBytes`. Call it once the body is being read. */
+/** Destroys `response` when its body exceeds `maxBytes`. Call it once something reads the body. */
 export function bound(response: IncomingMessage, maxBytes: number): void {
   if (maxBytes === Infinity) return
   let length = 0

@@ -1,4 +1,4 @@
-// WebSocket endpoints: which path opens what, and how a refusal is said before the handshake.
+// WebSocket endpoints: which path opens what, and how a request is refused before the handshake.
 import type { IncomingMessage, OutgoingHttpHeaders, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { newId } from '../base/ids.ts'
@@ -8,14 +8,14 @@ import { badText, parseQuery, splitUrl } from './body.ts'
 import type { Upgraded } from './endpoint.ts'
 import { asFault, fault } from './fault.ts'
 
-/** What an upgrade handler gets; it owns the socket from then on. */
+/** What an upgrade handler gets. The handler owns the socket from then on. */
 export interface UpgradeCall {
   params: Record<string, string>
   query: Record<string, unknown>
   request: IncomingMessage
   socket: Duplex
   head: Buffer
-  /** To be called when the client has shown its token (anonymous.ts). */
+  /** Call it when the client has shown its token (anonymous.ts). */
   known: () => void
   /** Aborts when the client leaves. */
   signal: AbortSignal
@@ -84,7 +84,7 @@ export function completeHandshake(socket: Duplex, { headers }: Upgraded): void {
   socket.write(head(101, { upgrade: 'websocket', connection: 'Upgrade', ...known } as OutgoingHttpHeaders))
 }
 
-/** The client's handshake headers, to be sent on. Its Origin stays behind: whoever holds the session's token may come from anywhere. */
+/** The client's handshake headers, to be forwarded. Its Origin is left out: every holder of the session's token may connect, from any page. */
 export function handshakeHeaders(request: IncomingMessage): OutgoingHttpHeaders {
   return Object.fromEntries(Object.entries(request.headers).filter(([name]) => name.startsWith('sec-websocket-')))
 }

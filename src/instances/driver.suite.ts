@@ -1,4 +1,4 @@
-// What every driver promises, as one suite that is run over each of them. Not a test file itself.
+// The promises of every driver, as one suite that runs over each of them. Not a test file itself.
 import { connect } from 'node:net'
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,14 +10,14 @@ import { until, within } from '../base/wait.ts'
 import { fetchFrom, type Endpoint } from '../http/endpoint.ts'
 import { USUAL_MAX_SCREEN, type Driver, type Instance, type InstanceSpec } from './driver.ts'
 
-/** An agent that runs answers at once; this only bounds a machine that is overloaded. */
+/** A running agent answers at once. This only bounds a machine that is overloaded. */
 const ANSWER_MS = 30_000
-/** From the end of an instance until its driver has noticed. */
+/** Time between the end of an instance and the moment when its driver notices. */
 const EXIT_MS = 10_000
 
 export const spec = (): InstanceSpec => ({ id: newId(), viewport: { width: 1024, height: 768, refresh_rate: 60 }, maxScreen: USUAL_MAX_SCREEN, apiPorts: [] })
 
-/** A picture of the instance's screen: the answer's status, and width and height of the PNG. @throws when it is no PNG. */
+/** A screenshot of the instance: the answer's status, and width and height of the PNG. @throws when it is no PNG. */
 export async function picture({ agent }: Instance): Promise<{ status: number | undefined; width: number; height: number }> {
   const response = await fetchFrom(agent, { method: 'POST', path: '/computer/screenshot' }, AbortSignal.timeout(ANSWER_MS))
   const chunks: Buffer[] = []
@@ -27,7 +27,7 @@ export async function picture({ agent }: Instance): Promise<{ status: number | u
   return { status: response.statusCode, width: png.readUInt32BE(16), height: png.readUInt32BE(20) }
 }
 
-/** Resolves with the code that a connection attempt is refused with; undefined when it is taken. */
+/** Resolves with the error code of a refused connection attempt; undefined when the connection is accepted. */
 export async function refusal(endpoint: Endpoint): Promise<string | undefined> {
   const { promise, resolve } = Promise.withResolvers<string | undefined>()
   const socket = connect('socketPath' in endpoint ? { path: endpoint.socketPath } : { host: endpoint.host, port: endpoint.port })
@@ -40,10 +40,7 @@ export async function refusal(endpoint: Endpoint): Promise<string | undefined> {
   }
 }
 
-/**
- * Runs the suite. `makeDriver` is called once for the driver under test and once more for a second control plane over the
- * same data directory.
- */
+/** Runs the suite. `makeDriver` is called once for the driver under test, and once more for a second control plane over the same data directory. */
 export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driver): void {
   describe(`the ${name} driver`, () => {
     const signal = new AbortController().signal
@@ -111,7 +108,7 @@ export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driv
       const caller = new AbortController()
       const starting = driver.start(spec(), caller.signal)
       setImmediate(() => caller.abort(new Error('the caller left')))
-      // A start may have been quicker than its caller; then there is an instance to end.
+      // The start may have finished before the abort. Then there is an instance to end.
       const outcome = await starting.catch((error: Error) => error)
       if (outcome instanceof Error) expect(outcome.message).toBe('the caller left')
       else await outcome[Symbol.asyncDispose]()

@@ -1,4 +1,4 @@
-// THE SEAM. A driver starts instances and finds those that run; nothing above it asks which driver it has.
+// THE SEAM. A driver starts instances and finds those that run. Code above it does not depend on which driver it has.
 import type { Log } from '../base/log.ts'
 import type { Endpoint } from '../http/endpoint.ts'
 import type { MaxScreen } from '../agent/spec.ts'
@@ -11,69 +11,75 @@ export interface InstanceSpec {
   viewport: Viewport
   /** The largest viewport it can be given later. */
   maxScreen: MaxScreen
-  /** Our ports on this host's addresses; at these the session's own URLs work inside it, and nothing else of the API does. */
+  /** The API's ports on this host's addresses. At these the session's own URLs work inside the session, and nothing else of the API does. */
   apiPorts: readonly number[]
 }
 
-/** Why an instance is no more. */
+/** Why an instance has ended. */
 export interface Exit {
   reason: string
-  /** It was ended because it used more of this than it may. */
+  /** It was ended because it exceeded this limit. */
   limit?: 'disk' | 'memory'
 }
 
 /**
- * A running instance. Disposing ends it and removes all that it had: processes, sockets, limits, and its directory from its place (its
- * files may be removed later, also after a restart). Disposing rejects when that does not work now; it may then be disposed
- * again, and its driver tries again by itself until the service stops. The next `list` goes on.
+ * A running instance. Disposing ends it and removes everything it had: processes, sockets, limits and its directory (files may be removed later,
+ * also after a restart). Disposing rejects when that does not work now. It may then be disposed again, and its driver retries by itself until the
+ * service stops. After a restart, the next `list` continues.
  */
 export interface Instance extends AsyncDisposable {
   readonly id: string
   /** Where its agent answers. */
   readonly agent: Endpoint
-  /** Resolves when it has ended, by itself or by us. */
+  /** Resolves when it has ended, by itself or because we ended it. */
   readonly exited: Promise<Exit>
 }
 
-/** What the sandbox of an app is started with: a build of a deployment's code, or a place for one run of it. */
+/** How the sandbox of an app is started: for a build of a deployment's code, or for one run of it. */
 export interface AppSandboxSpec {
-  /** Of a build. A run's sandbox has the id that its instance tells. */
+  /** Of a build. For a run, the instance tells the id of its sandbox. */
   id: string
-  /** The deployment whose code it makes (build) or uses (run). */
+  /** The deployment whose code is made (build) or used (run). */
   deployment: string
-  /** What the runner inside is told. */
+  /** The input for the runner inside. */
   runner: RunnerSpec
-  /** Our port on this host's loopback; inside, the API answers on 127.0.0.1 at the same port. */
+  /** The API's port on this host's loopback. Inside, the API answers on 127.0.0.1 at the same port. */
   apiPort: number
 }
 
-/** Where code of apps is built and run. Disposing ends what is kept ready, and nothing that runs; the driver does it, too. A sandbox is an instance whose agent is a runner (runner/contract.ts). */
+/**
+ * Builds and runs the code of apps. Disposing ends the prepared sandboxes, but none that runs; disposing the driver does so, too. A sandbox is an
+ * instance whose agent is a runner (runner/contract.ts).
+ */
 export interface AppSandboxes extends AsyncDisposable {
-  /** Starts one; resolves when its runner answers, which is before its app is loaded. */
+  /** Starts a sandbox. Resolves when its runner answers, which is before its app is loaded. */
   start(spec: AppSandboxSpec, signal: AbortSignal): Promise<Instance>
-  /** Every one of this host that still runs; removes what is left of those that do not. */
+  /** Every sandbox of this host that still runs. Removes what is left of the others. */
   list(): Promise<Instance[]>
-  /** Deployments whose code is here. */
+  /** Deployments whose code is on this host. */
   codes(): Promise<string[]>
-  /** Removes a deployment's code; nothing may run on it. */
+  /** Removes a deployment's code. No sandbox of it may run. */
   removeCode(deployment: string): Promise<void>
 }
 
-/** Disposing ends what is kept ready and removals under way, and no instance. */
+/** Disposing ends prepared sandboxes and running removals, but no instance. */
 export interface Driver extends AsyncDisposable {
   apps: AppSandboxes
-  /** Starts an instance; resolves when its browser answers. Whatever had been started is ended if it does not. */
+  /** Starts an instance. Resolves when its browser answers. On failure, everything that was started is ended. */
   start(spec: InstanceSpec, signal: AbortSignal): Promise<Instance>
-  /** Every instance of this host that still runs, ours again after a crash of the control plane; removes what is left of those that do not. */
+  /** Adopts every instance of this host that still runs, for example after a crash of the control plane. Removes what is left of the others. */
   list(): Promise<Instance[]>
-  /** The machine's disk runs out: ends the instance or app sandbox that holds most of it, and gives its id; undefined when none holds much. */
+  /**
+   * Called when the machine's disk is nearly full. Ends the instance or app sandbox that uses most of it and returns its id; undefined when none
+   * uses much.
+   */
   relieve(): Promise<string | undefined>
 }
 
-/** A display of this size serves all of the usual viewports; a larger one is made for those that ask for it. */
+/** A display of this size serves all of the usual viewports. A larger one is made for sessions that ask for it. */
 export const USUAL_MAX_SCREEN: MaxScreen = { width: 2560, height: 1600 }
 
-/** Ends an instance whose end nothing waits for. When that does not work now, it is logged, and the instance's driver goes on trying. */
+/** Ends an instance without waiting. When that does not work now, it is logged, and the instance's driver retries. */
 export async function letGo(instance: Instance, log: Log): Promise<void> {
   try {
     await instance[Symbol.asyncDispose]()

@@ -1,4 +1,4 @@
-// What an agent may say of itself on its lifeline: a little. One that was taken over says more, and is ended.
+// How much an agent may send on its lifeline. An agent that sends more was taken over, and is ended.
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
@@ -19,7 +19,7 @@ afterEach(() => {
   cleanUp()
 })
 
-/** An agent that says `lines` as often as it is listened to. Resolves with why the lifeline ended, and what was logged. */
+/** An agent that sends `lines` on every connection. Resolves with the reason why the lifeline ended, and with the log. */
 async function hear(lines: string, times: number): Promise<{ reason: string; logged: string[] }> {
   const dir = mkdtempSync(join(tmpdir(), 'cob-lifeline-'))
   const piece = `${Buffer.byteLength(lines).toString(16)}\r\n${lines}\r\n`

@@ -1,26 +1,26 @@
-// The held connection by which a driver knows that an agent lives, whoever started it.
+// The open connection that shows a driver that an agent lives, no matter which service started the agent.
 import { AgentEvent } from '../agent/session/contract.ts'
 import type { Log } from '../base/log.ts'
 import { fetchFrom, type Endpoint } from '../http/endpoint.ts'
 
-/** The agent says something every 5 s. Twelve times that in silence is a hang, even on a machine that is overloaded. */
+/** The agent sends something every 5 s. Twelve missed messages mean a hang, even on a machine that is overloaded. */
 const SILENCE_MS = 60_000
 
-/** Bytes that an agent may say within {@link WINDOW_MS}. It says some 60 bytes every 5 s, and a few lines when its browser crashes. */
+/** Limit on the bytes that an agent sends within {@link WINDOW_MS}. It sends some 60 bytes every 5 s, and a few lines when its browser crashes. */
 const MAX_BYTES = 64 * 1024
 const WINDOW_MS = 60_000
 
-/** Characters of an event's detail that get into the log. */
+/** Characters of an event's detail that are logged. */
 const MAX_DETAIL = 500
 
 export interface Lifeline {
   /** Resolves when the browser is up for the first time. */
   ready: Promise<void>
-  /** Resolves when the connection has ended, with why. */
+  /** Resolves with the reason when the connection has ended. */
   ended: Promise<string>
 }
 
-/** Watches an agent until it ends or `signal` aborts; what happens to its browser goes to the log. */
+/** Watches an agent until it ends or `signal` aborts, and logs the events of its browser. */
 export function watchAgent(agent: Endpoint, log: Log, signal: AbortSignal): Lifeline {
   const ready = Promise.withResolvers<void>()
   ready.promise.catch(() => {})
@@ -41,7 +41,7 @@ export function watchAgent(agent: Endpoint, log: Log, signal: AbortSignal): Life
         bytes = 0
       }
       bytes += chunk.length
-      // No agent of ours is so talkative. One that is would fill the log, and take the time of the service.
+      // No honest agent sends this much. More would fill the log and slow down the service.
       if (bytes > MAX_BYTES) throw new Error(`the agent said more than ${MAX_BYTES} bytes within ${WINDOW_MS} ms`)
       const lines = (rest + chunk).split('\n')
       rest = lines.pop() ?? ''

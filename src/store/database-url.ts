@@ -1,4 +1,4 @@
-// DATABASE_URL: whether the Postgres that it names lets us in. Asked once, when the service starts.
+// Checks once, at the start of the service, that the Postgres in DATABASE_URL accepts a connection.
 import pg from 'pg'
 import { ConfigError } from '../base/config.ts'
 import { within } from '../base/wait.ts'
@@ -18,7 +18,7 @@ export async function checkDatabaseUrl(connectionString: string, signal: AbortSi
     signal.throwIfAborted()
     throw new ConfigError('DATABASE_URL', `Postgres at ${place(client)} ${problem(error, client)}`)
   } finally {
-    // Not awaited: the goodbye to a server that does not answer takes as long as it likes.
+    // Not awaited: closing a connection to a server that does not answer may take for ever.
     void client.end().catch(() => {})
   }
 }

@@ -11,13 +11,13 @@ import type { Tables } from './tables.ts'
 
 export type Db = Kysely<Tables>
 
-// int8 comes back as text by default; none of ours passes 2^53.
+// int8 is parsed as text by default. No int8 column of Cob exceeds 2^53.
 pg.types.setTypeParser(pg.types.builtins.INT8, Number)
 
-/** The longest that the database may take to be taken for well. */
+/** Timeout of the health check: a slower database counts as unhealthy. */
 const REACH_MS = 3_000
 
-/** The pools behind what {@link openDb} has opened. */
+/** The pools behind the databases that {@link openDb} has opened. */
 const pools = new WeakMap<Db, Pool>()
 
 /** Where Postgres is: a connection string, or a socket's folder. */
@@ -51,7 +51,7 @@ async function migrate(db: Db): Promise<void> {
   if (error) throw error
 }
 
-/** How the database is now. */
+/** The present state of the database. */
 export async function stateOf(db: Db): Promise<StoreState> {
   try {
     await within('the database', REACH_MS, sql`select 1`.execute(db))

@@ -1,4 +1,4 @@
-// The Postgres that Cob brings: it starts, is found again, and outlives crashes with its data.
+// The embedded Postgres: it starts, is found again, and keeps its data across crashes.
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { until } from '../base/wait.ts'
 import { startPostgres, type EmbeddedPostgres } from './embedded.ts'
 
 const START_MS = 60_000
-/** A killed server's own processes notice it and leave. */
+/** The child processes of a killed server notice its end and exit. */
 const GONE_MS = 10_000
 
 let paths: DataPaths
@@ -67,7 +67,7 @@ test('a second start finds the server that runs, and starts no other; stopping i
 test('a start right after the server was killed with -9 recovers everything that was committed', async () => {
   const first = await start()
   await query(first, 'create table kept as select generate_series(1, 10000) as n')
-  // Sessions hold on to the server's memory for a moment longer than the server lives.
+  // Connections hold the server's shared memory for a moment after the server has ended.
   const busy = Array.from({ length: 10 }, () => query(first, 'select pg_sleep(600)').catch((error: Error) => error))
   await until('busy sessions', START_MS, async () => (await query(first, `select 1 from pg_stat_activity where wait_event = 'PgSleep'`)).length === busy.length)
   signalProcess(serverOf(paths)!, 'SIGKILL')

@@ -1,4 +1,4 @@
-// The default database: Cob's own Postgres, a child on a Unix socket in the data directory. Never TCP.
+// The default database: Cob's own Postgres, a child process on a Unix socket in the data directory. It never listens on TCP.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, chownSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
@@ -15,23 +15,23 @@ import type { DbAddress } from './db.ts'
 
 /** initdb writes about 40 MB; slow disks take seconds. */
 const INIT_MS = 120_000
-/** Recovery after a crash replays the log first. */
+/** Recovery after a crash replays the write-ahead log first. */
 const READY_MS = 60_000
-/** Between two attempts to start. */
+/** Time between two attempts to start. */
 const RESTART_PAUSE_MS = 200
-/** A fast shutdown only rolls back what runs. */
+/** A fast shutdown only rolls back the running transactions. */
 const STOP_MS = 10_000
 
 export interface EmbeddedPostgres {
   address: DbAddress
-  /** Finds it gone (killed, out of memory) and starts it again; does nothing while it runs. */
+  /** Starts the server again when it has ended (killed, out of memory). Does nothing while it runs. */
   ensure(signal: AbortSignal): Promise<void>
   /** Stops the server; the data stays. */
   stop(): Promise<void>
 }
 
 /**
- * Finds the Postgres that a crashed service left running, or starts one: detached, so that it outlives us if we die.
+ * Finds the Postgres that a crashed service left running, or starts one. It is detached, so that it survives the death of the service.
  * @throws when the binaries are missing or it does not answer in time; the message names its log.
  */
 export async function startPostgres(paths: DataPaths, log: Log, signal: AbortSignal): Promise<EmbeddedPostgres> {
@@ -44,12 +44,12 @@ export async function startPostgres(paths: DataPaths, log: Log, signal: AbortSig
       log.error({ pid: server.pid }, 'Postgres ended by itself; starting it again')
       server = await findOrStart(paths, address, log, during)
     },
-    // SIGINT is Postgres' "fast" shutdown: end the sessions, write a checkpoint, leave.
+    // SIGINT is Postgres' "fast" shutdown: it ends the connections, writes a checkpoint and exits.
     stop: () => terminate(server, STOP_MS, 'SIGINT'),
   }
 }
 
-/** Whether a Postgres of this data directory runs, whoever started it. */
+/** Whether a Postgres of this data directory runs, no matter which process started it. */
 export const postgresRuns = (paths: DataPaths): boolean => runningServer(paths) !== undefined
 
 interface Address {
@@ -95,7 +95,7 @@ async function findOrStart(paths: DataPaths, address: Address, log: Log, signal:
     'io_method=sync',
   ])
   let child: ChildProcess | undefined
-  // After a kill -9 of the last server its children hold its memory for a moment longer, and a new one refuses to start.
+  // After a kill -9 of the last server, its child processes hold its shared memory for a moment longer, and a new server refuses to start.
   const server = await until(
     'Postgres to answer',
     READY_MS,
@@ -104,7 +104,8 @@ async function findOrStart(paths: DataPaths, address: Address, log: Log, signal:
         if (child) await sleep(RESTART_PAUSE_MS, signal)
         child = launch(command, logFile)
       }
-      // One that was too slow to be found may have come round meanwhile; then it answers, and ours is about to leave.
+      // The old server may have recovered meanwhile, after it was too slow to be found. It then answers, and the one that we started exits by
+      // itself.
       return (await answers(address)) && (runningServer(paths) ?? nameProcess(child.pid ?? 0))
     },
     { everyMs: 5, signal },
@@ -120,12 +121,12 @@ function launch({ file, args }: Command, logFile: string): ChildProcess {
   const fd = openSync(logFile, 'a', 0o600)
   const child = spawn(file, args, { cwd: '/', detached: true, stdio: ['ignore', fd, fd], env: { PATH: process.env.PATH, LC_ALL: 'C' } })
   closeSync(fd)
-  child.on('error', () => {}) // the wait for an answer tells
+  child.on('error', () => {}) // the wait for an answer reports the failure
   child.unref()
   return child
 }
 
-// The first line of postmaster.pid is the server's pid. It is stale after a power cut, and then may be anybody's.
+// The first line of postmaster.pid is the server's pid. After a power cut the file is stale, and the pid may belong to any process.
 function runningServer(paths: DataPaths): ProcessName | undefined {
   let text: string
   try {
@@ -138,7 +139,7 @@ function runningServer(paths: DataPaths): ProcessName | undefined {
   return readProcessFile(pid, 'cmdline')?.includes('postgres') ? nameProcess(pid) : undefined
 }
 
-/** Whether the server takes a connection. @throws when we cannot make one: that says nothing about the server */
+/** Whether the server accepts a connection. @throws when we cannot open one (no descriptor): that says nothing about the server */
 async function answers(address: Address): Promise<boolean> {
   const client = new pg.Client({ ...address, connectionTimeoutMillis: 2_000 })
   client.on('error', () => {})
@@ -155,7 +156,7 @@ async function answers(address: Address): Promise<boolean> {
 
 async function init(paths: DataPaths, native: string, user: User | undefined, log: Log, signal: AbortSignal): Promise<void> {
   log.info({}, 'making the database (first start)')
-  // Made beside its place and then renamed: half a cluster, left by an initdb that was killed, is never taken for one.
+  // Made in a temporary place and then renamed, so that the half-made cluster of a killed initdb is never used.
   const fresh = `${paths.postgres}.new`
   rmSync(fresh, { recursive: true, force: true })
   own(fresh, user)
@@ -183,10 +184,10 @@ async function init(paths: DataPaths, native: string, user: User | undefined, lo
     throw error
   }
   renameSync(fresh, paths.postgres)
-  log.info({}, 'the database is made')
+  log.info({}, 'the database has been made')
 }
 
-// Local trust authentication is safe because nobody else can reach the socket: its folder belongs to the server's user, 0700.
+// Local trust authentication is safe because no other user can reach the socket: its folder belongs to the server's user, 0700.
 function own(dir: string, user: User | undefined): void {
   mkdirSync(dir, { recursive: true, mode: 0o700 })
   chmodSync(dir, 0o700)
@@ -206,8 +207,8 @@ function nativeDir(): string {
   return dir
 }
 
-// The package holds its libraries once and lists their other names, because npm packages cannot hold links; its own
-// install script makes them, but we run no package's install scripts.
+// npm packages cannot hold links, so the package holds its libraries once and lists their other names. Its install script makes the links, but we
+// do not run install scripts of packages.
 function linkLibraries(dir: string): void {
   const links = JSON.parse(readFileSync(join(dir, 'pg-symlinks.json'), 'utf8')) as { source: string; target: string }[]
   const there = new Set(readdirSync(join(dir, 'lib')))

@@ -8,36 +8,36 @@ import type { Db, DbAddress } from './db.ts'
 import type { Tables } from './tables.ts'
 
 const CHANNEL = 'app_events'
-/** Rows read or written at once; a line may have 64 KiB. */
+/** Rows read or written per query; a line may have 64 KiB. */
 const BATCH = 500
-/** A wake-up that got lost (the listening connection broke) delays a follower by this much at most. */
+/** Readers look again at least this often, in case a notification was lost (the listening connection broke). */
 const LOOK_AGAIN_MS = 5_000
 const RECONNECT_MS = 1_000
 const CONNECT_MS = 10_000
 
 export type AppEvent = Selectable<Tables['app_events']>
 
-/** Whose events: all of a deployment and its runs, or those of one run. */
+/** Which events: all of a deployment and its runs, or those of one run. */
 export type EventSource = { deployment: string } | { invocation: string; deployment: string }
 
-/** What a writer adds; the time is now unless it is said. */
+/** What a writer adds. The time defaults to now. */
 export type NewEvent = { kind: 'log'; line: string; at?: string } | { kind: 'app'; data: object; at?: string }
 
 /**
- * Takes the lock under which a deployment's events are written. Ids are drawn inside it and it is held to the commit, so that
- * nobody who reads on from an id can miss a smaller one that is committed later.
+ * Takes the lock under which a deployment's events are written. Ids are drawn inside the lock, and it is held until the commit. Otherwise a
+ * reader could pass an id before a smaller one is committed, and miss it.
  */
 export const lockEvents = (deployment: RawBuilder<string>) => sql`pg_advisory_xact_lock(hashtextextended('cob:events:' || ${deployment}, 0))`
 
 /** Wakes the followers of a deployment when the transaction commits. */
 export const announceEvents = (deployment: RawBuilder<string>) => sql`pg_notify(${CHANNEL}, ${deployment})`
 
-/** What a line costs beside its text, in bytes: its row, and its place in the indexes. */
+/** Overhead of a line besides its text, in bytes: its row and its index entries. */
 export const LINE_BYTES = 100
 
 /**
- * Appends events in their order; call it in the transaction that changes what they tell of. Where the deployment's log has more than
- * `maxLogBytes` then, its oldest lines are removed.
+ * Appends events in order. Call it in the transaction that makes the change they report. When the deployment's log then exceeds `maxLogBytes`,
+ * its oldest lines are removed.
  */
 export async function appendEvents(db: Db, deployment: string, invocation: string | null, events: readonly NewEvent[], maxLogBytes = Infinity): Promise<void> {
   if (events.length === 0) return
@@ -47,7 +47,7 @@ export async function appendEvents(db: Db, deployment: string, invocation: strin
       deployment_id: deployment,
       invocation_id: invocation,
       kind: event.kind,
-      // A NUL is text to a program, but not to Postgres.
+      // Programs may print NUL, but Postgres text cannot hold it.
       line: event.kind === 'log' ? event.line.replaceAll('\0', '�') : null,
       data: event.kind === 'app' ? JSON.stringify(event.data) : null,
       ...(event.at !== undefined && { at: event.at }),
@@ -83,7 +83,7 @@ async function boundLog(db: Db, deployment: string, events: readonly NewEvent[],
   }
 }
 
-/** What the kept lines of a run take. */
+/** The size of a run's kept lines. */
 export async function logBytesOf(db: Db, invocation: string): Promise<number> {
   const { rows } = await sql<{ bytes: number }>`
     select coalesce(sum(octet_length(line) + ${LINE_BYTES}::int), 0)::bigint as bytes from app_events where invocation_id = ${invocation} and kind = 'log'`.execute(
@@ -92,13 +92,13 @@ export async function logBytesOf(db: Db, invocation: string): Promise<number> {
   return rows[0]!.bytes
 }
 
-/** The end of the log as it is now: an id behind which everything is new. */
+/** The end of the log as it is now: every later event has a larger id. */
 export async function lastEvent(db: Db, source: EventSource): Promise<number> {
   const row = await select(db, source).select('id').orderBy('id', 'desc').limit(1).executeTakeFirst()
   return row?.id ?? 0
 }
 
-/** One stretch of the log behind `after`, oldest first; empty at its end. `since` leaves out what is older. */
+/** One batch of the log after `after`, oldest first; empty at its end. `since` leaves out older events. */
 export const readEvents = (db: Db, source: EventSource, after: number, since?: Date): Promise<AppEvent[]> =>
   select(db, source)
     .selectAll()
@@ -114,13 +114,13 @@ const select = (db: Db, source: EventSource) =>
     .$if('invocation' in source, (query) => query.where('invocation_id', '=', (source as { invocation: string }).invocation))
     .$if(!('invocation' in source), (query) => query.where('deployment_id', '=', source.deployment))
 
-/** Hears of new events. */
+/** Tells followers about new events. */
 export interface EventBells extends AsyncDisposable {
-  /** Resolves when there may be new events of a deployment, after {@link LOOK_AGAIN_MS} at the latest; rejects when `signal` aborts. */
+  /** Resolves when there may be new events of a deployment, at the latest after {@link LOOK_AGAIN_MS}; rejects when `signal` aborts. */
   heard(deployment: string, signal: AbortSignal): { promise: Promise<void>; leave: () => void }
 }
 
-/** Listens for events of every deployment on one connection of its own, made anew whenever it breaks. */
+/** Listens for events of every deployment on one connection of its own. Reconnects whenever it breaks. */
 export function listenForEvents(address: DbAddress, log: Log): EventBells {
   const bells = new Map<string, { bell: Bell; waiting: number }>()
   const stop = new AbortController()
@@ -132,8 +132,8 @@ export function listenForEvents(address: DbAddress, log: Log): EventBells {
       await client.connect()
       client.on('notification', ({ payload }) => bells.get(payload ?? '')?.bell.ring())
       await client.query(`listen ${CHANNEL}`)
-      ringAll() // for what was missed
-      // An abort while it connected is heard by nobody any more.
+      ringAll() // events may have been missed
+      // The abort listener may have run while this was connecting, before there was a connection to close.
       if (stop.signal.aborted) return
       await Promise.race([broken, new Promise<void>((resolve) => stop.signal.addEventListener('abort', () => resolve(), { once: true }))])
     } finally {
@@ -142,7 +142,7 @@ export function listenForEvents(address: DbAddress, log: Log): EventBells {
   }
   const run = async () => {
     while (!stop.signal.aborted) {
-      await listen().catch((err: unknown) => log.warn({ err }, 'new events are heard of late: the database cannot be listened to'))
+      await listen().catch((err: unknown) => log.warn({ err }, 'new events are delayed: listening to the database failed'))
       await sleep(RECONNECT_MS, stop.signal).catch(() => {})
     }
   }
@@ -180,8 +180,8 @@ export function listenForEvents(address: DbAddress, log: Log): EventBells {
 }
 
 /**
- * Every event of `source` behind `after`, in stretches, and then those that come, until `signal` aborts. An empty stretch
- * says that the end of the log has been reached for now.
+ * Every event of `source` after `after`, in batches, and then new events as they come, until `signal` aborts. An empty batch says that the end of
+ * the log has been reached for now.
  */
 export async function* followEvents(
   db: Db,
@@ -193,7 +193,7 @@ export async function* followEvents(
 ): AsyncGenerator<AppEvent[]> {
   let at = after
   while (!signal.aborted) {
-    // Heard from before the look on, so that nothing falls between.
+    // Subscribes before it reads, so that no event between the two is missed.
     const next = bells.heard(source.deployment, signal)
     const events = await readEvents(db, source, at, since).catch((error: unknown) => {
       next.leave()

@@ -1,14 +1,14 @@
-// One control plane a data directory: two would both believe the same instances theirs.
+// One control plane per data directory: two would both manage the same instances.
 import { sql } from 'kysely'
 import type { Db } from './db.ts'
 
 export interface HostLock {
-  /** Takes the lock again when the database session that held it has broken. @throws when another has taken it */
+  /** Takes the lock again when the database session that held it has broken. @throws when another process has taken it */
   ensure(): Promise<void>
   release(): Promise<void>
 }
 
-/** Holds the host's lock; it frees itself when we die, for it lives in our database session. @throws when another holds it. */
+/** Takes the host's lock. It is held by our database session, so it is released when this process dies. @throws when another process holds it. */
 export async function holdHost(db: Db, host: string): Promise<HostLock> {
   let held = await take(db, host)
   return {
@@ -32,7 +32,7 @@ async function take(db: Db, host: string): Promise<{ isAlive(): Promise<boolean>
       ),
     )
     await done.promise
-    // The session may be broken by now; then so is the lock.
+    // The session may be broken by now. Then the lock has been released already.
     await sql`select pg_advisory_unlock_all()`.execute(connection).catch(() => {})
   })
   session.catch(locked.reject)

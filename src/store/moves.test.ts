@@ -1,4 +1,4 @@
-// Moves along a lifecycle: of many who want the same one, one gets it, and the log never disagrees with the row.
+// Moves along a lifecycle: of many callers that want the same move, one gets it, and the log always agrees with the row.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

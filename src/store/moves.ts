@@ -11,11 +11,11 @@ interface Moving<State extends string> {
   log: MoveLog
 }
 
-/** Where moves are written down: the log's columns by the expression over the moved row (`t`) that fills them. */
+/** Where moves are logged: the log's columns, each with the expression over the moved row (`t`) that fills it. */
 interface MoveLog {
   table: 'browser_events' | 'app_events'
   columns: Record<string, RawBuilder<unknown>>
-  /** For logs that are followed, the deployment whose log it is: its order is kept and its followers are woken. */
+  /** For logs with followers: the deployment that the log belongs to. Its order is kept and its followers are woken. */
   deployment?: RawBuilder<string>
 }
 
@@ -32,8 +32,8 @@ export function mover<State extends string>({ table, lifecycle, log }: Moving<St
   const names = Object.keys(log.columns)
   const values = names.map((name) => sql`${log.columns[name]} as ${sql.ref(name)}`)
   /**
-   * Moves row `id` to `to` if its lifecycle allows that from where it stands, setting `columns` with it.
-   * Returns the row's state before, or undefined when it was not in a state that allows the move: someone else was first.
+   * Moves row `id` to `to` if its lifecycle allows that from its present state, and sets `columns` with it.
+   * Returns the row's state before, or undefined when its state does not allow the move: another caller was first.
    */
   return async (db: Db, id: string, to: State, reason: string | null, columns: Record<string, unknown> = {}): Promise<State | undefined> => {
     const set = Object.entries({ state: to, ...columns }).map(([name, value]) => sql`${sql.ref(name)} = ${value}`)

@@ -1,4 +1,5 @@
-// Objects: archives, recordings, whatever is too large for a row. Files in the data directory; the seam for S3.
+// Objects: archives, recordings, and other content that is too large for a row. They are files in the data directory; an S3 store would replace
+// this module.
 import { createHash } from 'node:crypto'
 import { constants, createReadStream } from 'node:fs'
 import { mkdir, open, rename, rm, stat } from 'node:fs/promises'
@@ -13,21 +14,21 @@ export interface Stored {
 
 export interface Objects {
   /**
-   * Stores what `content` yields under `key` (segments of letters, digits, `.`, `_`, `-`, joined by `/`), whole or not at all.
-   * Write under a fresh key, then commit the row that names it. @throws TooLarge, or what the content throws.
+   * Stores what `content` yields under `key` (segments of letters, digits, `.`, `_`, `-`, joined by `/`), whole or not at all. Write under a
+   * fresh key, then commit the row that names it. @throws TooLarge, or what the content throws.
    */
   put(key: string, content: AsyncIterable<Uint8Array>, limits: { maxBytes: number }, signal: AbortSignal): Promise<Stored>
-  /** The object's bytes, or those of a range (`end` included); undefined when there is none of that key. */
+  /** The object's bytes, or those of a range (`end` included); undefined when the key does not exist. */
   get(key: string, range?: { start: number; end: number }): Promise<{ bytes: number; content: Readable } | undefined>
   /**
-   * Adds to an object that grows, made by its first bytes: they go to `at`, which is its length so far. When it throws, the object
-   * is as long as before. What was added is safe from the end of this process at once, and from the end of the machine after `sync`.
+   * Appends to an object; the first bytes create it. The bytes go to offset `at`, which is the object's length so far. When it throws, the object
+   * has its old length. Appended bytes survive the end of this process at once, and the end of the machine after `sync`.
    */
   append(key: string, at: number, content: Uint8Array): Promise<void>
   sync(key: string): Promise<void>
-  /** The length of an object; 0 when there is none of that key. */
+  /** The length of an object; 0 when the key does not exist. */
   size(key: string): Promise<number>
-  /** Removes an object; none is no error. */
+  /** Removes an object. A missing one is no error. */
   remove(key: string): Promise<void>
 }
 

@@ -1,4 +1,4 @@
-// The connections to Postgres. Every wait for it ends, and its being away, full or busy becomes one kind of error: Unavailable.
+// The connections to Postgres. Every wait for it is bounded. When it is away, full or busy, callers get one kind of error: Unavailable.
 import type { PostgresPool, PostgresPoolClient, PostgresQueryResult } from 'kysely'
 import pg from 'pg'
 import type { Log } from '../base/log.ts'
@@ -6,26 +6,26 @@ import { Unavailable } from '../base/unavailable.ts'
 import { within } from '../base/wait.ts'
 import type { DbAddress } from './db.ts'
 
-/** Connections a control plane holds at most; queries are short, so few serve many. */
+/** Most connections of one control plane. Queries are short, so few connections serve many callers. */
 const POOL_SIZE = 10
-/** The longest wait for a connection, free or new. */
+/** Timeout for getting a connection, from the pool or a new one. */
 const CONNECT_MS = 5_000
-/** Postgres itself ends a statement that takes longer. */
+/** Postgres itself ends a statement that takes longer (statement_timeout). */
 const STATEMENT_MS = 15_000
-/** When a statement has had no answer for so long, Postgres is asked whether it is there at all. */
+/** After a statement has had no answer for this long, a separate connection checks that Postgres is still there. */
 const SILENT_MS = 2_000
-/** It must answer that within this time; else every statement that waits is given up. */
+/** Timeout of that check. When it fails, every waiting statement is given up. */
 const PROBE_MS = 2_000
-/** A statement without an answer after this is given up although Postgres is there: its connection is dead. */
+/** A statement without an answer is given up after this time even though Postgres is there: its connection is dead. */
 const GIVE_UP_MS = STATEMENT_MS + 5_000
 
-/** A crashed server is started again within a second; a full disk takes longer to be emptied. */
+/** Retry-After of the answers: a crashed server is started again within a second; emptying a full disk takes longer. */
 const RETRY_SECONDS = 2
 const RETRY_FULL_SECONDS = 30
-/** After a statement failed for lack of space, the store counts as full for so long, unless one that writes succeeds. */
+/** After a statement failed for lack of space, the store counts as full for this long, unless a write succeeds. */
 const FULL_MS = 60_000
 
-/** How the database is: `full` can be read, but takes nothing new. */
+/** The state of the database. A `full` one can be read, but not written. */
 export type StoreState = 'ok' | 'full' | 'away'
 
 /** A pool for Kysely. */
@@ -47,8 +47,8 @@ export class Pool implements PostgresPool {
       keepAlive: true,
       application_name: 'cob',
     })
-    // A connection in use tells its user, too; without a listener its error would end the process.
-    // The pool does not wait for its connections to be closed, so the last of them may hear of the server's end: that is no news.
+    // Connections in use report errors to their user as well. Without a listener here the error would end the process. The pool does not wait
+    // until its connections are closed, so the last of them may see the server stop during shutdown: that is not logged.
     const broke = (err: unknown) => this.#pool.ending || log.warn({ err }, 'a database connection broke')
     this.#pool.on('connect', (client) => client.on('error', broke))
     this.#pool.on('error', broke)
@@ -58,7 +58,7 @@ export class Pool implements PostgresPool {
   async connect(): Promise<PostgresPoolClient> {
     const waiting = this.#pool.connect()
     let late = false
-    // One that comes after we gave up goes back to the pool.
+    // A connection that comes after the timeout goes back to the pool.
     waiting.then(
       (client) => late && client.release(),
       () => {},
@@ -83,7 +83,7 @@ export class Pool implements PostgresPool {
     this.#fullSince = isFull ? performance.now() : undefined
   }
 
-  /** Whether Postgres answers a connection of its own; asked once for all that want to know. */
+  /** Whether Postgres answers on a new connection. Simultaneous callers share one check. */
   isThere(): Promise<boolean> {
     return (this.#probe ??= this.#ask().finally(() => (this.#probe = undefined)))
   }
@@ -101,7 +101,7 @@ export class Pool implements PostgresPool {
     } catch {
       return false
     } finally {
-      // Not awaited: a server that does not answer does not answer to a goodbye.
+      // Not awaited: a server that does not answer does not answer this either.
       void client.end().catch(() => {})
     }
   }
@@ -110,7 +110,7 @@ export class Pool implements PostgresPool {
 class Connection implements PostgresPoolClient {
   readonly #client: pg.PoolClient
   readonly #pool: Pool
-  /** Why it must not be used any more. */
+  /** Why the connection must not be used again. */
   #broken: Unavailable | undefined
 
   constructor(client: pg.PoolClient, pool: Pool) {
@@ -118,7 +118,7 @@ class Connection implements PostgresPoolClient {
     this.#pool = pool
   }
 
-  // Kysely's other form, with a cursor, is for streams of rows, which nothing here asks for.
+  // Kysely's other call form, with a cursor, streams rows. Nothing here uses it.
   query(cursor: never): never
   query<R>(text: string, parameters: readonly unknown[]): Promise<PostgresQueryResult<R>>
   async query<R>(text: string, parameters: readonly unknown[] = []): Promise<PostgresQueryResult<R>> {
@@ -131,7 +131,7 @@ class Connection implements PostgresPoolClient {
       const known = unavailable(error)
       if (!known) throw error
       if (isFull(error)) this.#pool.noteFull(true)
-      // A server that is busy keeps the connection. Every other cause needs a new one, after a failover to another server.
+      // A busy server keeps the connection. Every other cause needs a new connection, perhaps after a failover to another server.
       else if (!isBusy(error)) this.#broken = known
       throw known
     }
@@ -141,7 +141,7 @@ class Connection implements PostgresPoolClient {
     this.#client.release(this.#broken ?? destroy)
   }
 
-  /** Waits for an answer as long as Postgres is there. @throws Unavailable */
+  /** Waits for an answer for as long as Postgres is there. @throws Unavailable */
   async #answered<T>(answer: Promise<T>): Promise<T> {
     answer.catch(() => {}) // it may come after we gave up
     const { promise: gaveUp, reject } = Promise.withResolvers<never>()
@@ -171,15 +171,18 @@ const isFull = (error: unknown): boolean => error instanceof pg.DatabaseError &&
 /** Class 53: out of memory, too many connections. 57014: a statement over its time. */
 const isBusy = (error: unknown): boolean => error instanceof pg.DatabaseError && /^53|^57014$/.test(codeOf(error))
 
-/** What of an error is the database's being away, full or busy (SQLSTATE of Postgres, appendix A; the words of `pg`); undefined for all else. */
+/**
+ * The reason when an error means that the database is away, full or busy (SQLSTATE codes of Postgres, appendix A; messages of `pg`); undefined
+ * for every other error.
+ */
 function unavailable(error: unknown): Unavailable | undefined {
   if (error instanceof Unavailable) return error
   const code = codeOf(error)
   if (isFull(error)) return new Unavailable('the database has no space left on its disk', RETRY_FULL_SECONDS, error)
-  if (isBusy(error)) return new Unavailable('the database has too much to do at the moment; try again', RETRY_SECONDS, error)
+  if (isBusy(error)) return new Unavailable('the database is too busy at the moment; try again', RETRY_SECONDS, error)
   const isAway =
     error instanceof pg.DatabaseError
-      ? // Class 08: the connection. 57P: it stops, has crashed, or starts. 25006: a standby that takes no writes.
+      ? // Class 08: connection failed. 57P: the server stops, has crashed, or starts. 25006: a standby that accepts no writes.
         /^08|^57P|^25006$/.test(code)
       : // Errors of sockets, and those of pg itself about a connection that has ended.
         /^E[A-Z]+$/.test(code) || /^(Connection terminated|Client (was closed|has encountered a connection error))/.test(String((error as Error).message))

@@ -1,4 +1,4 @@
-// The tables as types. What the columns mean is said in the migrations.
+// The tables as types. The migrations explain the columns.
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 
 type Json<T extends object | null> = JSONColumnType<T, string, string>

@@ -62,7 +62,7 @@ describe.skipIf(!isRoot())('a disk that fills', () => {
     expect(await until('the hog to be ended', ENDED_MS, () => endOf(hog), { everyMs: 50 })).toBe('disk_limit')
     await hasRoom()
     expect(await sh(other, 'echo works > /home/kernel/file && cat /home/kernel/file')).toBe('works\n')
-    expect(cloud.log()).toContain('what held most of it has been ended')
+    expect(cloud.log()).toContain('the session or app sandbox that used most of it has been ended')
     expect(cloud.log()).not.toContain('Postgres ended by itself')
     await cloud.client.browsers.deleteByID(other)
   })

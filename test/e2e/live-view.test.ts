@@ -254,10 +254,10 @@ describe('the line', () => {
     const page = await look(made.browser_live_view_url)
     await cloud.client.browsers.deleteByID(made.session_id)
     await page.getByRole('heading', { name: 'This session has ended' }).waitFor()
-    expect(await page.locator('#notice-text').textContent()).toBe('It was ended by whoever runs it.')
+    expect(await page.locator('#notice-text').textContent()).toBe('Its owner ended it.')
     const again = await page.reload()
     expect(again!.status()).toBe(410)
-    expect(await page.getByText('It was ended by whoever runs it.').isVisible()).toBe(true)
+    expect(await page.getByText('Its owner ended it.').isVisible()).toBe(true)
   })
 
   test('goes on through a change of the viewport', async () => {

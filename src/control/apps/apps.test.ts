@@ -1,4 +1,4 @@
-// The list of apps: a row for each name and version, pointing at what runs under it.
+// The list of apps: one row per name and version, pointing at the deployment that runs under it.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { deploy, deployed, fakeApps, reaches } from '../../../test/support/apps.ts'
 import { conforms } from '../../../test/support/contract.ts'

@@ -1,4 +1,4 @@
-// The Apps group as callers see it, and the events that followers of deployments and of runs get alike.
+// The contract of the Apps group, and the events that followers of deployments and of runs have in common.
 import { z } from 'zod'
 import { page, pagingQuery, route } from '../../http/route.ts'
 
@@ -8,7 +8,7 @@ export const Region = z.literal('aws.us-east-1a')
 /** The label of a version: free text. */
 export const Version = z.string().min(1).max(255)
 
-/** The schemas are null: the types that its code declares are gone when it runs. */
+/** The schemas are null: the types that the code declares do not exist at run time. */
 export const AppAction = z.object({
   name: z.string(),
   input_schema: z.record(z.string(), z.unknown()).nullable(),
@@ -16,9 +16,9 @@ export const AppAction = z.object({
 })
 
 export const LogEvent = z.object({ event: z.literal('log'), message: z.string(), timestamp: Time })
-/** Now and then on a quiet stream: clients that do not follow leave after 3 s without any event. */
+/** Sent now and then on a quiet stream: clients that do not follow disconnect after 3 s without any event. */
 export const Heartbeat = z.object({ event: z.literal('sse_heartbeat'), timestamp: Time })
-/** The last event of a stream that could not go on. */
+/** The last event of a stream that had to end with an error. */
 export const ErrorEvent = z.object({ event: z.literal('error'), error: z.object({ code: z.string(), message: z.string() }), timestamp: Time })
 
 /** The newest deployment that runs under a name and version. */

@@ -1,25 +1,25 @@
-// Following a log of store/events.ts as callers do: where things stand, what has been said, then whatever comes, and signs of life.
+// Follows a log of store/events.ts for callers: the present state, the lines so far, then new events as they come, and heartbeats.
 import { EVENT_ID } from '../../http/sse.ts'
 import type { Db } from '../../store/db.ts'
 import { followEvents, lastEvent, readEvents, type AppEvent, type EventBells, type EventSource } from '../../store/events.ts'
 
-/** Log commands that do not follow leave after 3 s without any event, this one included: well above that. */
+/** Log commands that do not follow disconnect after 3 s without any event, this one included. This interval is well below that. */
 export const HEARTBEAT_MS = 15_000
 
 export interface Followed<E extends object> {
   db: Db
   bells: EventBells
   source: EventSource
-  /** Leaves out older lines; undefined tells all that are kept. Lines that come from now on are always told. */
+  /** Leaves out older lines; undefined sends all that are kept. New lines are always sent. */
   since: Date | undefined
-  /** The header of a reader who comes back: it goes on behind that event, and nothing is said twice. */
+  /** The id that a reconnecting reader sends. The stream continues after that event, and repeats nothing. */
   lastEventId: string | string[] | undefined
   signal: AbortSignal
-  /** The state that it was made in, which no event tells. */
+  /** The first state, which no event reports. */
   initial: { state: string; at: Date }
-  /** Whether nothing follows this state; the stream then ends behind it. */
+  /** Whether this state is final. The stream ends after it. */
   isLast: (state: string) => boolean
-  /** What is said of an event; undefined for nothing. States of runs are not shown to those who follow their deployment. */
+  /** The message for an event; undefined for none. Followers of a deployment do not see the states of its runs. */
   show: (event: AppEvent) => Promise<E | undefined> | E | undefined
   heartbeatMs?: number
 }
@@ -27,8 +27,8 @@ export interface Followed<E extends object> {
 type Beat = { event: 'sse_heartbeat'; timestamp: string }
 
 /**
- * The present state first, with the apps (kind `app`) that have been found before it; then the lines since, then every new
- * event in its order. Of what has ended already, the lines come first and its last state ends the stream.
+ * First the present state, with the apps (kind `app`) that were found before it; then the lines since; then every new event in order. When it has
+ * ended already, the lines come first and the last state ends the stream.
  */
 export async function* follow<E extends object>(what: Followed<E>): AsyncGenerator<E | Beat> {
   const stop = new AbortController()
@@ -46,7 +46,7 @@ export async function* follow<E extends object>(what: Followed<E>): AsyncGenerat
       }
     }
   } finally {
-    stop.abort(new Error('nobody follows any more'))
+    stop.abort(new Error('the follower has left'))
   }
 }
 
@@ -57,7 +57,7 @@ async function* tell<E extends object>({ db, bells, source, since, lastEventId, 
   const resumed = typeof lastEventId === 'string' && /^\d{1,15}$/.test(lastEventId) ? Number(lastEventId) : undefined
   if (resumed === undefined) {
     if (!isOver) {
-      // Without ids: who comes back before the first line begins anew.
+      // Without ids: a reader that reconnects before the first line starts from the beginning.
       for (const app of await foundApps(db, source, head)) yield* shown(show(app))
       yield* shown(show(present))
     }
@@ -73,7 +73,7 @@ async function* tell<E extends object>({ db, bells, source, since, lastEventId, 
     }
 }
 
-/** Lines up to `head`; newer ones are told by those who follow. */
+/** Lines up to `head`. Newer ones come with the followed events. */
 async function* lines(db: Db, source: EventSource, head: number, since: Date | undefined): AsyncGenerator<AppEvent> {
   for (let at = 0; ;) {
     const events = await readEvents(db, source, at, since)
@@ -91,7 +91,7 @@ async function* shown<E extends object>(event: Promise<E | undefined> | E | unde
   if (value !== undefined) yield id === undefined || id === 0 ? value : Object.assign(value, { [EVENT_ID]: id })
 }
 
-/** Whether a state is that of what is followed: a deployment's log holds those of its runs, too. */
+/** Whether a state belongs to what is followed: a deployment's log also holds those of its runs. */
 const isOwn = (event: AppEvent, source: EventSource): boolean => 'invocation' in source || event.invocation_id === null
 
 const ofKind = (db: Db, source: EventSource, kind: string, head: number) =>

@@ -1,4 +1,4 @@
-// The Apps contract, answered from the versions and the deployments they point at.
+// Handlers of the Apps contract, from the versions and the deployments that they point at.
 import type { Handlers } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 import { holds, isNamed } from '../../store/names.ts'

@@ -1,4 +1,4 @@
-// What a runner may say: it is a stranger's, so that nothing it says may break the store or be believed beyond its shape.
+// Events of a runner. Foreign code may send them, so none may break the store or pass a limit.
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -9,7 +9,7 @@ import { ArchiveRefused, runnerClient, type RunnerClient } from './runner-client
 
 const signal = new AbortController().signal
 
-/** A runner that answers everything in this way. */
+/** A runner that answers every request in this way. */
 async function runner(answer: (response: ServerResponse) => void): Promise<{ client: RunnerClient } & AsyncDisposable> {
   const server = createServer((request, response) => void request.resume().on('end', () => answer(response)))
   server.listen(0, '127.0.0.1')

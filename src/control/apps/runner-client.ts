@@ -1,33 +1,33 @@
-// Talking to the runner in an app's sandbox. What runs in there is a stranger's: nothing it says is believed beyond its shape.
+// Client for the runner in an app's sandbox. Foreign code runs in there, so every answer is parsed and bounded.
 import type { Readable } from 'node:stream'
 import { within } from '../../base/wait.ts'
 import { callJson, fetchFrom, type Endpoint } from '../../http/endpoint.ts'
 import { MAX_LOG_LINE, MAX_OUTPUT_BYTES, Ready, RunnerEvent, type Run } from '../../runner/contract.ts'
 
-/** A runner that is up takes a run or an acknowledgement at once; this bounds a machine that is overloaded. */
+/** A running runner accepts a run or an acknowledgement at once. This bounds a machine that is overloaded. */
 const CALL_MS = 30_000
-/** Bytes of one event: an output, or a line, as JSON text (six bytes for a control character), and the words around it. */
+/** Limit on one event, in bytes: an output or a line as JSON text (six bytes for a control character), and its envelope. */
 const MAX_EVENT_BYTES = 6 * Math.max(MAX_OUTPUT_BYTES, MAX_LOG_LINE) + 64 * 1024
 
-/** Older times of events are not believed: no build or run takes that long. */
+/** Event times further back are not accepted: no build or run takes that long. */
 const MAX_AGE_MS = 24 * 3_600_000
 
-/** The runner cannot use the archive; the message says why. */
+/** The runner cannot use the archive. The message says why. */
 export class ArchiveRefused extends Error {}
 
 export interface RunnerClient {
-  /** Hands over a build's zip; resolves when it is there whole. @throws ArchiveRefused, or what else went wrong */
+  /** Uploads a build's zip. Resolves when the runner has all of it. @throws ArchiveRefused, or the error of the upload */
   sendArchive(content: Readable, signal: AbortSignal): Promise<void>
-  /** Resolves when the app is loaded or has failed to. */
+  /** Resolves when the app is loaded or has failed to load. */
   ready(signal: AbortSignal): Promise<Ready>
-  /** Gives the runner its one run. */
+  /** Gives the runner its run. A runner takes only one. */
   run(run: Run, signal: AbortSignal): Promise<void>
   /**
-   * Events behind `after`, as many at a time as have come together, until the runner's last. A sequence that is broken, an event
-   * without its shape, or a connection that ends before the last one ends it with an error.
+   * Events after `after`, in batches as they come, until the runner's last. A gap in the sequence, an event of the wrong shape, or a connection
+   * that ends before the last event ends it with an error.
    */
   events(after: number, signal: AbortSignal): AsyncGenerator<RunnerEvent[]>
-  /** Lets the runner forget what has been written down. */
+  /** Lets the runner drop events that have been stored. */
   acknowledge(seq: number, signal: AbortSignal): Promise<void>
 }
 
@@ -68,7 +68,7 @@ export function runnerClient(endpoint: Endpoint): RunnerClient {
         }
         if (length > MAX_EVENT_BYTES) throw new Error(`an event of the runner is longer than ${MAX_EVENT_BYTES} bytes`)
       }
-      throw new Error('the runner ended before it had told all')
+      throw new Error('the runner ended before its last event')
     },
   }
 }
@@ -80,7 +80,7 @@ function read(lines: string, last: number): RunnerEvent[] {
   return events
 }
 
-/** What a runner says as the store can hold it: times that are some, lines no longer than any may be, no U+0000. */
+/** A runner's event in a form that the store can hold: valid times, lines within their limit, no U+0000. */
 function storable(event: RunnerEvent): RunnerEvent {
   const now = Date.now()
   const at = Date.parse(event.at)

@@ -1,7 +1,7 @@
-// `since`, as log readers write it: how long ago ("5m", "1h30m", in Go's manner) or when ("2026-01-02", RFC 3339).
+// Parses `since` of log readers: how long ago ("5m", "1h30m", in Go's format) or when ("2026-01-02", RFC 3339).
 import { fault } from '../../http/fault.ts'
 
-/** As far back as a reader can look. Whoever asks for more gets this much: nothing older is promised to be kept. */
+/** The furthest that a reader can look back. An earlier time is raised to this: nothing older is promised to be kept. */
 export const MAX_LOOKBACK_MS = 167 * 3_600_000
 
 const UNIT_MS: Record<string, number> = { ns: 1e-6, us: 1e-3, µs: 1e-3, μs: 1e-3, ms: 1, s: 1_000, m: 60_000, h: 3_600_000 }
@@ -10,8 +10,8 @@ const TERM = /(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)/g
 const TIMESTAMP = /^(\d{4})-(\d\d)-(\d\d)(?:t(\d\d):(\d\d)(?::(\d\d)(\.\d{1,9})?)?(z|[+-]\d\d:\d\d)?)?$/i
 
 /**
- * The moment that `text` means; undefined when it is absent or empty, which asks for everything that is kept. A time without
- * a zone is UTC. What lies ahead means now, what lies too far back {@link MAX_LOOKBACK_MS} ago. @throws 400 naming `since`
+ * The time that `text` means; undefined when it is absent or empty, which asks for all kept lines. A time without a zone is UTC. A future time
+ * means now, a time too far back means {@link MAX_LOOKBACK_MS} ago. @throws 400 naming `since`
  */
 export function parseSince(text: string | undefined, now: Date = new Date()): Date | undefined {
   if (text === undefined || text === '') return undefined
@@ -34,8 +34,8 @@ function timestamp(text: string): number | undefined {
   if (year === undefined) return undefined
   const [y, mo, d, h, mi, s] = [year, month, day, hour, minute, second].map(Number) as [number, number, number, number, number, number]
   const date = new Date(Date.UTC(y, mo - 1, d, h, mi, s))
-  date.setUTCFullYear(y, mo - 1, d) // Date.UTC takes the years 0-99 for those of the last century
-  // A day or hour that there is not comes out as another one.
+  date.setUTCFullYear(y, mo - 1, d) // Date.UTC reads the years 0-99 as 1900-1999
+  // Date.UTC turns a day or hour that does not exist into another one.
   if (date.getUTCMonth() !== mo - 1 || date.getUTCDate() !== d || h > 23 || mi > 59 || s > 59) return undefined
   const offset = /^([+-])(\d\d):(\d\d)$/.exec(zone)
   const minutes = offset ? Number(`${offset[1]}1`) * (Number(offset[2]) * 60 + Number(offset[3])) : 0

@@ -1,13 +1,13 @@
-// What keeps a session from timing out. Clocks are set back in the database instead of waited for.
+// What keeps a session from timing out. Tests move timestamps in the database back instead of waiting.
 import { once } from 'node:events'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
 import { sleep, until } from '../../base/wait.ts'
 
-/** The interface promises that a timeout takes effect within this; the rest is for a machine that is overloaded. */
+/** The API promises that a timeout takes effect within this time. The rest is for a machine that is overloaded. */
 const EFFECT_MS = 5_000 + 10_000
-/** Two sweeps and more: a session that is to be ended would be gone. */
+/** More than two sweeps: a session that should end would have ended. */
 const SWEEPS_MS = 2_500
 
 let cloud: FastCloud

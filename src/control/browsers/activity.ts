@@ -1,24 +1,24 @@
-// Which sessions are in use right now, so that none times out under its user's hands.
+// Tracks which sessions are in use, so that none times out while a caller uses it.
 import { setInterval } from 'node:timers/promises'
 import type { Log } from '../../base/log.ts'
 import type { Db } from '../../store/db.ts'
 import type { Fleet } from './fleet.ts'
 import { touch } from './rows.ts'
 
-/** Timeouts are 10 s at least and are promised within 5 s. */
+/** Timeouts are at least 10 s and are promised to take effect within 5 s. */
 const SWEEP_MS = 1_000
 
 export interface Activity {
   /** Marks a session as in use until the returned function is called. */
   hold(id: string): () => void
-  /** How many hold it now. */
+  /** How many callers hold it now. */
   held(id: string): number
 }
 
-/** Counts holds; every second the held sessions are touched in the database and the idle ones ended, until `signal` aborts. */
+/** Counts holds. Until `signal` aborts, every second touches the held sessions in the database and ends the idle ones. */
 export function watchActivity(db: Db, fleet: Fleet, log: Log, signal: AbortSignal): Activity {
   const holds = new Map<string, number>()
-  /** Held at some moment since the last sweep. */
+  /** Sessions that were held at some time since the last sweep. */
   let used = new Set<string>()
   const sweep = async () => {
     const ids = [...new Set([...used, ...holds.keys()])]
@@ -30,7 +30,7 @@ export function watchActivity(db: Db, fleet: Fleet, log: Log, signal: AbortSigna
     for await (const _ of setInterval(SWEEP_MS, undefined, { signal }))
       await sweep().catch((err: unknown) => log.error({ err }, 'looking for idle sessions failed'))
   }
-  run().catch(() => {}) // ends by its signal only
+  run().catch(() => {}) // ends only by its signal
   return {
     held: (id) => holds.get(id) ?? 0,
     hold(id) {

@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => cloud[Symbol.asyncDispose]())
 
-/** Larger than the screen that warm browsers have, so that one is started for its caller. */
+/** Larger than the screen of warm browsers, so that a new one is started for the caller. */
 const LARGE = { width: 3840, height: 2160 }
 let made = 0
 const newName = (): string => `browser-${++made}`
@@ -288,7 +288,7 @@ describe('a change', () => {
     expect((await get(usual.session_id)).viewport).toEqual(usual.viewport)
     expect((await patch(usual, { viewport: { width: 2560, height: 1600, force: true } })).status).toBe(200)
     expect((await patch(large, { viewport: { width: 1024, height: 768 } })).status).toBe(200)
-    // What the X server of that session can do has not become less by making the picture smaller.
+    // The X server of that session still supports its full screen after the picture was made smaller.
     expect((await patch(large, { viewport: LARGE })).status).toBe(200)
   })
 

@@ -27,14 +27,14 @@ import { SESSION_PATH } from './instance-apis.ts'
 import { checkPlace, type Place } from './place.ts'
 import type { SessionTokens } from './tokens.ts'
 
-/** A policy restarts Chromium; everything else of a fit takes milliseconds. */
+/** Timeout for fitting: a policy restarts Chromium; everything else takes milliseconds. */
 const FIT_MS = 30_000
-/** Refresh rate when a caller names only a size. Peers go down to 10 Hz for large screens; nothing here needs that. */
+/** Refresh rate when a caller gives only a size. Comparable services go down to 10 Hz for large screens; Cob does not need to. */
 const DEFAULT_REFRESH_RATE = 60
-/** When the machine is full: a session may end at any moment. */
+/** Retry-After when the machine is full: a session may end at any moment. */
 const FULL_RETRY_SECONDS = 5
 
-/** Calls and WebSockets of one session at once. Each costs the service descriptors that others need, too. */
+/** Most calls and WebSockets of one session at the same time. Each uses descriptors of the service that other sessions need, too. */
 const MAX_CALLS = 256
 const CALLS_RETRY_SECONDS = 1
 
@@ -56,15 +56,18 @@ export interface Browsers {
   get(idOrName: string, includeDeleted: boolean, origin: string): Promise<Browser>
   update(idOrName: string, changes: UpdateBrowser, origin: string, signal: AbortSignal): Promise<Browser>
   delete(idOrName: string): Promise<void>
-  /** The live sessions of a run of an app, the newest first. */
+  /** The live sessions of an app's run, newest first. */
   ofInvocation(invocationId: string, origin: string): Promise<Browser[]>
-  /** Ends them. */
+  /** Ends the sessions of a run. */
   endOfInvocation(invocationId: string): Promise<void>
   /** Ends the sessions of all runs that have ended. */
   endLeftByInvocations(): Promise<void>
-  /** The id of the live session of that id or name; undefined when there is none. */
+  /** The id of the live session with that id or name; undefined when there is none. */
   idOf(idOrName: string): Promise<string | undefined>
-  /** The agent of a running session, by id or name, held in use until released. @throws 404; 429 when too many hold it */
+  /**
+   * The agent of a running session, by id or name. The session counts as in use until it is released. @throws 404; 429 when too many callers hold
+   * it
+   */
   reach(idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
 }
 
@@ -102,7 +105,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
     return row
   }
 
-  /** @throws 429 when too many hold the session already. */
+  /** @throws 429 when too many callers hold the session already. */
   const hold = (id: string): (() => void) => {
     if (activity.held(id) >= MAX_CALLS) throw fault.tooMany(`this browser has ${MAX_CALLS} calls and connections at once, its limit`, CALLS_RETRY_SECONDS)
     return activity.hold(id)
@@ -117,11 +120,11 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
     if (Object.keys(wanted).length > 0) await callJson(row.endpoint!, 'POST', '/session/fit', wanted, AbortSignal.any([signal, AbortSignal.timeout(FIT_MS)]))
   }
 
-  /** Fits a browser that has just become a session, and tells its agent the timeout, which counts when no service is left. */
+  /** Fits a browser that has just become a session. Tells its agent the timeout, which applies when there is no service. */
   const fitNew = async (row: BrowserRow, wanted: Fit, signal: AbortSignal): Promise<void> => {
     const timeout = { timeout_seconds: row.timeout_seconds }
     if (Object.keys(wanted).length > 0) return fit(row, { ...wanted, ...timeout }, signal)
-    // A caller who wants a browser as it is does not wait for that. Should it fail, the browser has the grace of one that nobody owns.
+    // A caller that wants the browser as it is does not wait for this. If it fails, the browser keeps the timeout of an unclaimed one.
     void fit(row, timeout, AbortSignal.timeout(FIT_MS)).catch((err: unknown) => log.debug({ err, browser: row.id }, 'a session was not told its timeout'))
   }
 
@@ -133,7 +136,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
 
   const endAll = async (ids: readonly string[]): Promise<void> => void (await Promise.all(ids.map((id) => fleet.end(id, 'deleted'))))
 
-  /** A warm browser that still runs, or a fresh one. */
+  /** A warm browser that still runs, or a new one. */
   async function obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<{ row: BrowserRow; warm: boolean }> {
     const { viewport } = ownership.options
     const fitsWarm = viewport.width <= USUAL_MAX_SCREEN.width && viewport.height <= USUAL_MAX_SCREEN.height
@@ -166,16 +169,16 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
       const release = activity.hold(row.id)
       try {
         await fitNew(row, fitOf(options, warm), signal)
-        // Nobody would ever end a session whose caller went away before hearing of it.
+        // Nobody would ever end a session whose caller left before it got the answer.
         signal.throwIfAborted()
-        // A run that ended before this browser was its own has not ended this browser.
+        // The run may have ended before this browser belonged to it. Then its end has not ended this browser.
         await checkUnfinished(wanted.invocation_id)
       } catch (error) {
         await fleet.end(row.id, 'abandoned')
         if (signal.aborted || error instanceof Fault) throw error
-        // The end of its run ends a browser in the middle of this.
+        // The end of its run may end a browser during this call.
         await checkUnfinished(wanted.invocation_id)
-        throw fault.unavailable('the browser did not take its settings', error)
+        throw fault.unavailable('the browser did not accept its settings', error)
       } finally {
         release()
       }
@@ -215,12 +218,12 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
       if (viewport)
         await fit(row, { viewport }, signal).catch(async (error: unknown) => {
           await updateRunning(db, before.id, { options: before.options })
-          throw signal.aborted ? error : fault.unavailable('the browser did not take the viewport', error)
+          throw signal.aborted ? error : fault.unavailable('the browser did not accept the viewport', error)
         })
-      // Navigating is best effort, as at a create: a page that does not open fails no update.
+      // Navigation is best effort, as in a create: a page that does not open does not fail the update.
       if (changes.start_url) {
         await fit(row, { start_url: changes.start_url }, signal).catch((error: unknown) => {
-          throw signal.aborted ? error : fault.unavailable('the browser did not take the start_url', error)
+          throw signal.aborted ? error : fault.unavailable('the browser did not accept the start_url', error)
         })
       }
       return present(row, origin)
@@ -232,10 +235,10 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
     ofInvocation: async (invocationId, origin) => Promise.all((await liveOfInvocation(db, host, invocationId)).map((row) => present(row, origin))),
     endOfInvocation: async (invocationId) => endAll((await liveOfInvocation(db, host, invocationId)).map(({ id }) => id)),
     endLeftByInvocations: async () => endAll(await leftByInvocations(db, host)),
-    // No query for what runs: every call by a token asks.
+    // No database query for running sessions: every call with a token comes here.
     idOf: async (idOrName) => (fleet.endpointOf(idOrName) ? idOrName : (await findBrowser(db, host, idOrName, false))?.id),
     async reach(id) {
-      // Every call to a session passes here; a query would be half of what a click costs.
+      // Every call to a session comes here. A query would take half of the time of a click.
       const known = fleet.endpointOf(id)
       if (known) return { id, endpoint: known, release: hold(id) }
       const row = await find(id)
@@ -252,7 +255,7 @@ function optionsOf({ headless, stealth, kiosk_mode, viewport, start_url, chrome_
     stealth,
     kiosk_mode,
     viewport: size,
-    // A side that exceeds the usual screen gets an X server of its own size; RandR cannot grow one.
+    // A screen that is larger than the usual one in either direction needs an X server of its own size; RandR cannot grow a screen.
     maxScreen: { width: Math.max(size.width, USUAL_MAX_SCREEN.width), height: Math.max(size.height, USUAL_MAX_SCREEN.height) },
     ...(start_url !== undefined && { start_url }),
     ...(chrome_policy && { chrome_policy }),
@@ -260,12 +263,12 @@ function optionsOf({ headless, stealth, kiosk_mode, viewport, start_url, chrome_
   }
 }
 
-/** What has to be done to a browser that was booted as warm ones are, or for its caller. */
+/** The changes that a browser needs after it was booted warm, or for its caller. */
 function fitOf({ headless, kiosk_mode, viewport, start_url, chrome_policy }: BrowserOptions, warm: boolean): Fit {
   const same = viewport.width === WARM_VIEWPORT.width && viewport.height === WARM_VIEWPORT.height && viewport.refresh_rate === WARM_VIEWPORT.refresh_rate
   return {
     ...(warm && !same && { viewport }),
-    // A headless browser has a display too, so that its screen can be captured; its page fills the viewport.
+    // A headless browser has a display too, so that its screen can be captured. Its page fills the viewport.
     ...((headless || kiosk_mode) && { fullscreen: true }),
     ...(start_url !== undefined && { start_url }),
     ...(chrome_policy && Object.keys(chrome_policy).length > 0 && { chrome_policy }),

@@ -1,10 +1,10 @@
-// How many sessions one machine takes (COB_MAX_BROWSERS), and that warm browsers, which nobody owns, are no sessions.
+// How many sessions one machine takes (COB_MAX_BROWSERS). Warm browsers are not claimed, so they do not count as sessions.
 import { describe, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
 import { sleep, until } from '../../base/wait.ts'
 
 const WARM_MS = 10_000
-/** A start over the fake driver takes a few milliseconds; every quarter of one is tried. */
+/** A start over the fake driver takes a few milliseconds. The test tries every quarter of one. */
 const ROUNDS = 60
 const create = (cloud: FastCloud) => cloud.send('POST', '/browsers', {})
 const warm = (cloud: FastCloud) => until('a warm browser', WARM_MS, async () => (await cloud.query(`select 1 from browsers where state = 'warm'`)).length > 0)

@@ -1,4 +1,4 @@
-// DevTools' HTTP interface of a session: what clients ask that are given an http:// address and look for the WebSocket themselves.
+// DevTools' HTTP interface of a session, for clients that are given an http:// address and look up the WebSocket's address themselves.
 import { DevTools } from '../../agent/session/contract.ts'
 import { callJson } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
@@ -9,7 +9,7 @@ import { cdpHttp } from './contract.ts'
 /** Chromium answers in milliseconds, and after a restart within seconds. */
 const ASK_MS = 20_000
 
-/** Playwright asks with a slash at the end; the routes are the same. */
+/** Playwright asks with a slash at the end. Both forms are the same route. */
 export const cdpHttpSlashed = Object.fromEntries(Object.entries(cdpHttp).map(([name, route]) => [name, { ...route, path: `${route.path}/` }])) as typeof cdpHttp
 
 export function cdpHttpHandlers(browsers: Browsers): Handlers<typeof cdpHttp> {
@@ -19,7 +19,7 @@ export function cdpHttpHandlers(browsers: Browsers): Handlers<typeof cdpHttp> {
     signal: AbortSignal
   }
 
-  /** What the browser says of itself, and the session's own CDP address. */
+  /** The browser's own version data, with the session's CDP address. */
   async function ask({ params: { id }, origin, signal }: Asked): Promise<DevTools & { address: string }> {
     const { endpoint, release } = await browsers.reach(id)
     try {
@@ -27,7 +27,7 @@ export function cdpHttpHandlers(browsers: Browsers): Handlers<typeof cdpHttp> {
       const answer = await callJson(endpoint, 'GET', '/session/devtools', undefined, AbortSignal.any([signal, AbortSignal.timeout(ASK_MS)]))
       return { ...DevTools.parse(answer), address }
     } catch (error) {
-      throw signal.aborted ? error : fault.unavailable('the browser does not say which pages it has', error)
+      throw signal.aborted ? error : fault.unavailable('the browser did not list its pages', error)
     } finally {
       release()
     }

@@ -1,17 +1,17 @@
-// The Browsers group as callers see it.
+// The contract of the Browsers group.
 import { z } from 'zod'
 import { isId } from '../../base/ids.ts'
 import { json, none, page, pagingQuery, queryBoolean, route } from '../../http/route.ts'
 
 const group = 'Browsers'
 
-/** Whether a value asks for nothing, as clients write "none": `null`, `""`, `[]`, `{}`, `{enabled: false}`. */
+/** Whether a value asks for nothing, in the ways that clients write "none": `null`, `""`, `[]`, `{}`, `{enabled: false}`. */
 const isOff = (value: unknown): boolean => {
   if (typeof value !== 'object' || value === null) return value === undefined || value === null || value === false || value === ''
   return Array.isArray(value) ? value.length === 0 : Object.values(value).every(isOff)
 }
 
-/** An option of the interface that is not built: refused by name unless it {@link isOff asks for nothing}, never ignored. */
+/** An option of the API that is not implemented. It is refused by name unless it {@link isOff asks for nothing}, and never ignored. */
 const notBuilt = (what: string, isGiven: (value: unknown) => boolean = () => false) =>
   z
     .unknown()
@@ -19,22 +19,22 @@ const notBuilt = (what: string, isGiven: (value: unknown) => boolean = () => fal
     .transform(() => undefined)
     .optional()
 
-/** `{mode: default | direct}`: sessions reach the network directly, stealth or not, for there is no proxy of ours. */
+/** `{mode: default | direct}`: sessions reach the network directly, stealth or not, because Cob has no proxy. */
 const isDirect = (value: unknown): boolean => {
   const { mode, ...rest } = value as { mode?: unknown }
   return (mode === 'direct' || mode === 'default') && isOff(rest)
 }
 const Proxy = notBuilt('proxies are', isDirect)
 
-/** The regions that the interface knows. A service is in one of them (COB_REGION). */
+/** The regions that the API knows. A service is in one of them (COB_REGION). */
 export const Region = z.enum(['us-east', 'us-west', 'eu-west', 'ap-southeast'])
 export type Region = z.output<typeof Region>
 
-/** The sizes of memory that the interface knows, the smallest first. */
+/** The memory sizes that the API knows, smallest first. */
 export const Memory = z.enum(['1GiB', '2GiB', '4GiB', '6GiB', '8GiB', '12GiB', '16GiB'])
 export type Memory = z.output<typeof Memory>
 
-/** Options of newer clients, of a new session and of one that runs. */
+/** Options of newer clients, for new sessions and for running ones. */
 const newer = {
   proxy: Proxy,
   location: notBuilt('a location is'),
@@ -50,7 +50,7 @@ const Name = z
 
 const Tags = z.record(z.string().min(1).max(255), z.string().max(1024)).refine((tags) => Object.keys(tags).length <= 50, 'at most 50 tags')
 
-/** The largest screen the X server is started with. */
+/** The largest screen that an X server is started with. */
 const MAX_SIDE = 7680
 const viewport = {
   width: z.int().min(100).max(MAX_SIDE),
@@ -63,7 +63,7 @@ const StartUrl = z
   .max(2048)
   .refine((url) => URL.canParse(url) && new URL(url).protocol !== 'javascript:', 'must be an absolute URL')
 
-/** Policies that would take the browser out of Cob's hands, or its traffic out of the session's rules. */
+/** Policies that would take control of the browser away from Cob, or let its traffic escape the session's rules. */
 const CLOSED_POLICY =
   /^(Extension|BlockExternalExtensions|Proxy|RemoteDebugging|DeveloperTools|HeadlessMode|WebDriver|UserDataDir|DiskCacheDir|CommandLineFlagSecurityWarningsEnabled)/
 const MAX_POLICY_BYTES = 5 * 1024 * 1024
@@ -90,32 +90,32 @@ export const CreateBrowser = z.strictObject({
   profile: notBuilt('profiles are'),
   proxy_id: notBuilt('proxies are'),
   extensions: notBuilt('extensions are'),
-  /** A run of an app that has not ended: the session ends with it. */
+  /** A run of an app that has not ended. The session ends with it. */
   invocation_id: z.string().min(1).max(255).optional(),
   telemetry: notBuilt('telemetry is'),
   ...newer,
   vaults: notBuilt('vaults are'),
   video_memory: notBuilt('GPU browsers are'),
-  /** Where the session runs; refused where this service is not. */
+  /** The region of the session. Refused when this service is in another one. */
   region: Region.optional(),
-  /** At least this much; refused when sessions of this service have less. */
+  /** The least memory of the session. Refused when sessions of this service have less. */
   memory: Memory.optional(),
 })
 export type CreateBrowser = z.output<typeof CreateBrowser>
 
 export const UpdateBrowser = z.strictObject({
-  /** Empty or null takes the name away. */
+  /** Empty or null removes the name. */
   name: z.union([Name, z.literal(''), z.null()]).optional(),
-  /** Replaces all tags; `{}` or null takes them away. */
+  /** Replaces all tags; `{}` or null removes them. */
   tags: Tags.nullable().optional(),
   viewport: z.strictObject({ ...viewport, force: z.boolean().default(false) }).optional(),
   profile: notBuilt('profiles are'),
   proxy_id: notBuilt('proxies are'),
-  /** There is no default proxy, so both values are what a session has. */
+  /** There is no default proxy, so both values describe every session. */
   disable_default_proxy: z.boolean().optional(),
   telemetry: notBuilt('telemetry is'),
   ...newer,
-  /** Opened after everything else has been applied; empty opens nothing. */
+  /** Opened after all other changes. Empty opens nothing. */
   start_url: z.union([StartUrl, z.literal('')]).optional(),
 })
 export type UpdateBrowser = z.output<typeof UpdateBrowser>
@@ -231,7 +231,7 @@ const CdpPage = z.object({
   webSocketDebuggerUrl: z.string(),
 })
 
-/** DevTools' HTTP interface below the session's CDP address, for clients that begin with `http://`. */
+/** DevTools' HTTP interface below the session's CDP address, for clients that start with an `http://` address. */
 export const cdpHttp = {
   cdpVersion: route({
     ...cdpRoute,

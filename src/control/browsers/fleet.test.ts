@@ -1,4 +1,4 @@
-// The fleet over the fake driver: what a service finds after a crash, what ends a browser, and how it is written down.
+// The fleet over the fake driver: what a service finds after a crash, what ends a browser, and how the end is recorded.
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ import { moveBrowser, type BrowserState } from './lifecycle.ts'
 import { insertStarting, type Ownership } from './rows.ts'
 
 const START_MS = 60_000
-/** Until something that happens by itself has been noticed. */
+/** Timeout for the service to notice a change by itself. */
 const NOTICE_MS = 10_000
 
 const HOST = 'here'
@@ -49,7 +49,7 @@ afterEach(async () => {
   await db.deleteFrom('browsers').execute()
 })
 
-/** A service's fleet, and what it has told the clients of browsers that ended. */
+/** A service's fleet, and what it has told the clients of ended browsers. */
 function makeFleet(warmTarget = 0, over = driver): { fleet: Fleet; told: [string, EndReason][] } {
   const told: [string, EndReason][] = []
   const fleet = new Fleet({
@@ -71,7 +71,7 @@ const way = async (id: string) =>
 const runningIds = async () => (await driver.list()).map(({ id }) => id).toSorted()
 const warmIds = async () => (await db.selectFrom('browsers').select('id').where('state', '=', 'warm').execute()).map(({ id }) => id)
 
-/** A row as a service that was killed has left it. */
+/** A row as a killed service leaves it. */
 async function leftRow(state: BrowserState, host = HOST): Promise<string> {
   const id = newId()
   await insertStarting(db, id, host, null, owner())
@@ -152,7 +152,7 @@ describe('an end that does not work at once', () => {
       undefined,
       1,
     ])
-    // A caller who asks again is one more attempt, and no error.
+    // Another call is one more attempt, and no error.
     expect(await fleet.end(id, 'deleted')).toBe(true)
     await until(
       'the end',
@@ -214,7 +214,7 @@ describe('an end that does not work at once', () => {
   })
 })
 
-/** The driver, whose instances cannot be ended the first `times`, in all; `wait` is waited for before that is told. */
+/** The driver, with instances whose end fails the first `times`, counted over all. It waits for `wait` before it reports the failure. */
 function failing(times: number, wait = Promise.resolve()): Driver {
   let left = times
   const stubborn = (instance: Instance): Instance => ({

@@ -8,31 +8,31 @@ import type { Db } from '../../store/db.ts'
 import { moveBrowser } from './lifecycle.ts'
 import { insertStarting, liveOnHost, timedOut, type BrowserRow, type Ownership } from './rows.ts'
 
-/** What warm browsers are booted as; a session that wants something else is fitted live. */
+/** How warm browsers are booted. A session that needs something else is changed while it runs. */
 export const WARM_VIEWPORT: Viewport = { width: 1920, height: 1080, refresh_rate: 60 }
 export const WARM_KIND = 'usual'
 
-/** A boot takes a CPU second; it waits until the caller that emptied the shelf has most likely got under way. */
+/** A boot takes a second of CPU time. It waits until the caller that took the warm browser has most likely started its work. */
 const REFILL_AFTER_MS = 250
-/** After a failed boot or end: first wait, doubled up to the last. */
+/** Retries after a failed boot or end: first wait, doubled up to the last. */
 const RETRY_FIRST_MS = 1_000
 const RETRY_LAST_MS = 30_000
 
-/** On a full disk no browser is started in reserve; whether it still is full is looked at this often. */
+/** On a full disk no warm browser is started. This is the interval for checking the disk again. */
 const NO_ROOM_MS = 2_000
 
-/** Of the words in which an instance's end is told, in the log and in the database: an agent may have put them. */
+/** Limit on the text of why an instance ended, in the log and in the database: an agent may have written it. */
 const MAX_REASON = 500
 
-/** Why a session ended; also told to clients whose sockets are closed by it. */
+/** Why a session ended. Clients whose sockets are closed by it get it as well. */
 export type EndReason = 'deleted' | 'timeout' | 'crashed' | 'abandoned' | 'shutdown' | 'lost' | 'disk_limit' | 'memory_limit'
 
-/** An end under way. What is to be done is in the row: it is `stopping` or `failed` until nothing is left, also over a restart. */
+/** An end in progress. Its state is in the row: `stopping` or `failed` until nothing is left, also across a restart. */
 interface Ending {
   reason: EndReason
-  /** The attempt under way: resolves with whether nothing is left. */
+  /** The present attempt. Resolves with true when nothing is left. */
   attempt: Promise<boolean> | undefined
-  /** When the sweep tries again, by performance.now(). */
+  /** When the sweep retries, by performance.now(). */
   retryAt: number
   retryMs: number
 }
@@ -42,26 +42,26 @@ interface FleetSettings {
   driver: Driver
   host: string
   warmTarget: number
-  /** Whether the disk has room for another browser in reserve. */
+  /** Whether the disk has room for another warm browser. */
   hasRoom?: () => boolean
   log: Log
-  /** Told before an instance is killed, so that its clients can be told why. */
+  /** Called before an instance is killed, so that its clients get the reason. */
   onEnding: (id: string, reason: EndReason) => void
-  /** Ends what records a session, within a short time of its own; undefined when nothing does. */
+  /** Ends the recordings of a session, within a short timeout of their own; undefined when there are none. */
   endRecordings: (id: string) => Promise<void> | undefined
-  /** Where clients on this host reach the API; known once it listens. */
+  /** Where clients on this host reach the API. Known once it listens. */
   apiPorts: () => number[]
 }
 
 export class Fleet {
   readonly #settings: FleetSettings
   readonly #instances = new Map<string, Instance>()
-  /** Those of them that nobody owns. */
+  /** Instances that are not claimed by a session yet. */
   readonly #warm = new Set<string>()
   readonly #ending = new Map<string, Ending>()
   readonly #stop = new AbortController()
   #refilling: Promise<void> | undefined
-  /** Seats given out for sessions that have no instance yet. */
+  /** Reserved seats of sessions that have no instance yet. */
   #seats = 0
   /** Rows that had no instance at the last sweep. */
   #missing = new Set<string>()
@@ -72,14 +72,14 @@ export class Fleet {
     this.#settings = settings
   }
 
-  /** Instances that are somebody's session. */
+  /** Instances that belong to a session. */
   get sessions(): number {
     return this.#instances.size - this.#warm.size
   }
 
   /**
-   * A seat for a session that is about to be made; undefined when all `of` are taken. It is given back, once, by whoever
-   * gets the session its instance, and by its maker in any case.
+   * A seat for a session that is about to be made; undefined when all `of` are taken. It is released once: by the code that gives the session its
+   * instance, and by its maker in any case.
    */
   seat(of: number): (() => void) | undefined {
     if (this.sessions + this.#seats >= of) return undefined
@@ -91,24 +91,24 @@ export class Fleet {
     }
   }
 
-  /** Where the agent of a running session of ours is reached, without asking the database. */
+  /** The endpoint of a running session's agent on this host, without a database query. */
   endpointOf(id: string): Instance['agent'] | undefined {
     return this.#warm.has(id) || this.#ending.has(id) ? undefined : this.#instances.get(id)?.agent
   }
 
-  /** Whether the last attempt to keep a warm browser worked. */
+  /** Whether the last attempt to start a warm browser succeeded. */
   get isWell(): boolean {
     return this.#well
   }
 
-  /** Notes that a warm instance has become a session; false when it has ended in the meantime. */
+  /** Records that a warm instance has become a session; false when it has ended in the meantime. */
   take(id: string, leaveSeat: () => void): boolean {
     this.#warm.delete(id)
     leaveSeat()
     return this.#instances.has(id)
   }
 
-  /** After a start: adopts the instances that outlived the last service, and ends whatever has no counterpart. */
+  /** After a start: adopts the instances that outlived the last service, and ends every instance or row that has no counterpart. */
   async reconcile(): Promise<void> {
     const { db, driver, host, log } = this.#settings
     const [instances, rows] = await Promise.all([driver.list(), liveOnHost(db, host)])
@@ -120,7 +120,7 @@ export class Fleet {
         this.#adopt(instance, row.state === 'warm')
         running.delete(row.id)
       } else if (instance) {
-        // It was being ended, or had not come up: it is ended now, or later by the sweep.
+        // It was ending, or had not come up. It is ended now, or later by the sweep.
         this.#instances.set(row.id, instance)
         running.delete(row.id)
       }
@@ -148,9 +148,9 @@ export class Fleet {
   }
 
   /**
-   * Ends a browser: clients are told, the instance is removed, the row is closed. Twice is once; false when there is no such browser, or it
-   * has ended. When the instance cannot be removed now, this resolves after the first attempt: the browser is out of use, its row stays
-   * `stopping`, and the sweep (or the next start) tries until nothing is left.
+   * Ends a browser: clients are told, the instance is removed, the row is closed. A second call has no further effect; false when there is no
+   * such browser, or it has ended. When the instance cannot be removed now, this resolves after the first attempt: the browser is out of use, its
+   * row stays `stopping`, and the sweep (or the next start) retries until nothing is left.
    */
   async end(id: string, reason: EndReason): Promise<boolean> {
     const isUnderWay = () => this.#ending.has(id)
@@ -159,7 +159,7 @@ export class Fleet {
     return true
   }
 
-  /** Begins to end sessions whose timeout has passed, and goes on with ends that did not work or were interrupted. Does not wait for any end. */
+  /** Begins to end sessions whose timeout has passed, and continues ends that failed or were interrupted. Does not wait for any end. */
   async sweep(): Promise<void> {
     const { db, host, log } = this.#settings
     const begin = (id: string, work: Promise<unknown>) =>
@@ -173,18 +173,18 @@ export class Fleet {
       if (!known || (!known.attempt && known.retryAt <= now)) begin(row.id, this.#finish(row.id, reasonOf(row, 'crashed')))
     }
     const missing = rows.filter(({ id, state }) => (state === 'running' || state === 'warm') && !this.#instances.has(id)).map(({ id }) => id)
-    // Once may be a row that is just being moved; twice is one whose instance has ended unheard.
+    // A row that is seen once without an instance may be in a move. When it is seen twice, its instance has ended unnoticed.
     for (const id of missing.filter((row) => this.#missing.has(row))) begin(id, this.#crashed(id, 'crashed'))
     this.#missing = new Set(missing)
   }
 
-  /** Starts keeping warm browsers, and goes on until {@link stop}. */
+  /** Starts keeping warm browsers, until {@link stop}. */
   refill(): void {
     this.#refillAt = performance.now() + REFILL_AFTER_MS
     this.#refilling ??= this.#fill().finally(() => (this.#refilling = undefined))
   }
 
-  /** Ends every browser of this host, also when the database cannot be told: the next start then finds them lost. */
+  /** Ends every browser of this host, even when the database is not available: the next start then finds them lost. */
   async stop(): Promise<void> {
     const { db, host, log } = this.#settings
     this.#stop.abort(new Error('the service stops'))
@@ -194,7 +194,7 @@ export class Fleet {
       await Promise.all(ids.map((id) => this.end(id, 'shutdown')))
       await Promise.all([...this.#ending.values()].map(async ({ attempt }) => attempt))
     } catch (err) {
-      log.error({ err }, 'the end of the sessions could not be written down')
+      log.error({ err }, 'the end of the sessions could not be recorded')
     }
     await Promise.all([...this.#instances.values()].map((instance) => letGo(instance, log)))
   }
@@ -241,9 +241,9 @@ export class Fleet {
     }
   }
 
-  /** Enters a booted instance into its new state, or ends it when the row has gone another way. */
+  /** Moves a booted instance to its new state, or ends it when the row has moved elsewhere. */
   async #moved(instance: Instance, to: 'warm' | 'running', columns: Record<string, unknown>, leaveSeat = () => {}): Promise<void> {
-    // Known here before it is in the table: a caller may claim a warm one the moment it is there.
+    // Added here before it is in the table: a caller may claim a warm instance as soon as its row says so.
     leaveSeat()
     this.#adopt(instance, to === 'warm')
     const giveUp = () => {
@@ -279,21 +279,21 @@ export class Fleet {
     if (await moveBrowser(this.#settings.db, id, 'failed', why, { end_reason: reason })) await this.#finish(id, reason)
   }
 
-  /** One attempt to end a browser whose row says so; resolves with whether nothing is left. The sweep makes the next one. */
+  /** One attempt to end a browser whose row says so. Resolves with true when nothing is left; otherwise the sweep retries. */
   #finish(id: string, reason: EndReason): Promise<boolean> {
     const ending = this.#ending.get(id) ?? { reason, attempt: undefined, retryAt: 0, retryMs: RETRY_FIRST_MS }
     this.#ending.set(id, ending)
     return (ending.attempt ??= this.#tryToEnd(id, ending).finally(() => (ending.attempt = undefined)))
   }
 
-  /** Every step may be done twice: it may have been done by an attempt that failed at a later one. */
+  /** Every step may run twice: an earlier attempt may have done it and failed at a later one. */
   async #tryToEnd(id: string, ending: Ending): Promise<boolean> {
     const { db, log, onEnding, endRecordings } = this.#settings
     const { reason } = ending
     try {
       onEnding(id, reason)
-      // What could not be recorded to its end must not keep the instance.
-      await endRecordings(id)?.catch((err: unknown) => log.error({ err, browser: id }, 'the recordings of a session did not end well'))
+      // A recording that could not be finished must not keep the instance alive.
+      await endRecordings(id)?.catch((err: unknown) => log.error({ err, browser: id }, 'the recordings of a session could not be finished'))
       await this.#instances.get(id)?.[Symbol.asyncDispose]()
       await moveBrowser(db, id, 'deleted', reason, { deleted_at: new Date(), end_reason: reason })
     } catch (err) {
@@ -308,7 +308,7 @@ export class Fleet {
     return true
   }
 
-  /** Closes the row of a browser that has no instance (any more). */
+  /** Closes the row of a browser whose instance is gone, or that never had one. */
   async #close(id: string, reason: EndReason): Promise<void> {
     const { db } = this.#settings
     await moveBrowser(db, id, 'failed', reason, { end_reason: reason })
@@ -316,6 +316,6 @@ export class Fleet {
   }
 }
 
-/** Why a browser ends, as its row says; `otherwise` for one that ended by itself. */
+/** Why a browser ends, by its row; `otherwise` for one that ended by itself. */
 const reasonOf = ({ state, end_reason }: BrowserRow, otherwise: EndReason): EndReason =>
   (end_reason as EndReason | null) ?? (state === 'stopping' ? 'deleted' : otherwise)

@@ -1,4 +1,4 @@
-// The Browsers contract, answered by the rules.
+// Handlers of the Browsers contract.
 import type { Handlers } from '../../http/route.ts'
 import type { Browsers } from './browsers.ts'
 import type { browsers as contract } from './contract.ts'

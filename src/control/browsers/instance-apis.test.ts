@@ -1,4 +1,4 @@
-// Calls of a session's tools over the pretended browser: what of a URL reaches the agent, and how many may be under way.
+// Calls of a session's tools over the fake browser: which part of a URL reaches the agent, and how many calls may run at the same time.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { answersIn, say } from '../../../test/support/raw-http.ts'
 import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
@@ -18,7 +18,7 @@ beforeAll(async () => {
 })
 afterAll(() => cloud[Symbol.asyncDispose]())
 
-/** Asks for a file by a URL that is sent byte for byte; the pretended agent has none and names the one it was asked for. */
+/** Asks for a file by a URL that is sent byte for byte. The fake agent has no files and names the one it was asked for. */
 async function read(target: string): Promise<{ status: number; message: string }> {
   const raw = `GET /browsers/${session.session_id}/fs/read_file${target} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${cloud.key}\r\nconnection: close\r\n\r\n`
   const [answer] = answersIn(await say(cloud.url, Buffer.from(raw, 'latin1'), PATIENCE_MS))

@@ -16,13 +16,16 @@ import { checkProject } from '../org/projects.ts'
 import type { Browsers } from './browsers.ts'
 import type { SessionTokens } from './tokens.ts'
 
-/** Time the hop to the agent may add to a call's own limit. */
+/** Time that the hop to the agent may add to a call's own limit. */
 const HOP_MS = 5_000
 
-/** Below this and a session's id is what its `base_url` serves. Nothing of the API itself lies there: clients send no key to whatever begins with it. */
+/**
+ * The prefix of sessions' `base_url`: this and a session's id. No route of the API itself may lie below it: clients send no key to URLs that
+ * begin with their `base_url`.
+ */
 export const SESSION_PATH = '/browser/session'
 
-/** Every agent tool that callers may use, below the browser it belongs to, by id or name. A new tool is one word here. */
+/** Every agent tool that callers may use, below its browser, by id or name. A new tool is added by one word here. */
 export const instanceApis: Contract = Object.assign(
   {},
   ...[computer, curl, playwright, filesystem, processes, logs].map((tool) =>
@@ -38,7 +41,7 @@ export const instanceApis: Contract = Object.assign(
 const session = z.strictObject({ id: z.string() })
 const unbuilt = { method: 'GET', group: 'Browsers', params: session, query: z.looseObject({}), access: 'session', reply: none() } as const
 
-/** What clients ask of a session by themselves and Cob has not: answered by name. Not part of the documented interface. */
+/** What clients call on a session by themselves and Cob does not have. It answers an error that names it. Not part of the documented API. */
 export const notBuilt = {
   streamTelemetry: route({ ...unbuilt, path: '/browsers/{id}/telemetry/stream', id: 'streamTelemetry', summary: 'Not built' }),
   listTelemetry: route({ ...unbuilt, path: '/browsers/{id}/telemetry/events', id: 'listTelemetry', summary: 'Not built' }),
@@ -49,11 +52,11 @@ const noTelemetry = () => {
 }
 export const notBuiltHandlers: Handlers<typeof notBuilt> = { streamTelemetry: noTelemetry, listTelemetry: noTelemetry }
 
-/** A contract of calls below `/browsers/{id}`, once more below {@link SESSION_PATH}. */
+/** A contract of calls below `/browsers/{id}`, and once more below {@link SESSION_PATH}. */
 export const atSession = <C extends Contract>(contract: C): C =>
   Object.fromEntries(Object.entries(contract).map(([name, call]) => [name, { ...call, path: call.path.replace(/^\/browsers/, SESSION_PATH) }])) as C
 
-/** `/browsers/x/computer/screenshot?jwt=t&a=1` to `/computer/screenshot?a=1`. */
+/** Turns `/browsers/x/computer/screenshot?jwt=t&a=1` into `/computer/screenshot?a=1`. */
 export function innerPath(url: string): string {
   const { path, query } = splitUrl(url)
   const rest = new URLSearchParams(query)
@@ -72,7 +75,10 @@ export const reacher =
   (request: FastifyRequest): Promise<Target> =>
     browsers.reach((request.params as { id: string }).id)
 
-/** Who may call: a key opens every session, a session's token (`?jwt=`) only what lies below its own, called by id or by name. The project that a header names must be there. */
+/**
+ * Who may call: a key opens every session. A session's token (`?jwt=`) opens only calls below its own session, by id or by name. A project that a
+ * header names must exist.
+ */
 export function admission(checkKey: (token: string | undefined) => Promise<Caller>, tokens: SessionTokens, browsers: Pick<Browsers, 'idOf'>): Authenticate {
   const checkToken = async (token: unknown, idOrName: string): Promise<undefined> => {
     await tokens.check(token, idOrName, browsers.idOf)

@@ -1,4 +1,4 @@
-// The lifecycles of the control plane: wherever a thing stands, it can come to its end.
+// The lifecycles of the control plane: every state has a path to an end state.
 import { describe, expect, test } from 'vitest'
 import type { Lifecycle } from '../../base/lifecycle.ts'
 import { deploymentLifecycle } from '../deployments/lifecycle.ts'

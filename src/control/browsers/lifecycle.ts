@@ -4,9 +4,9 @@ import { browserMoves, mover } from '../../store/moves.ts'
 
 export const browserLifecycle = lifecycle({
   starting: ['warm', 'running', 'stopping', 'failed'], // an instance is being booted
-  warm: ['running', 'stopping', 'failed'], // booted, owned by nobody
-  running: ['stopping', 'failed'], // a caller's session
-  stopping: ['deleted', 'failed'], // asked to end, by a caller, its timeout or the service
+  warm: ['running', 'stopping', 'failed'], // booted, not yet claimed
+  running: ['stopping', 'failed'], // claimed by a caller
+  stopping: ['deleted', 'failed'], // being ended by a caller, its timeout or the service
   failed: ['deleted'], // ended by itself; being cleaned up
   deleted: [],
 })

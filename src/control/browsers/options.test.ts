@@ -1,4 +1,4 @@
-// Options that ask for nothing or for what there is anyway, and what sessions say of themselves to newer clients.
+// Options that ask for nothing or for the default, and the fields that sessions report to newer clients.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
 import { CreateBrowser } from './contract.ts'

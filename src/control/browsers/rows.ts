@@ -1,4 +1,4 @@
-// The browsers' rows: every query on them, and nothing else.
+// The browsers' rows: all queries on them.
 import { sql, type Selectable, type SqlBool } from 'kysely'
 import type { Viewport } from '../../agent/session/contract.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
@@ -8,13 +8,13 @@ import type { Tables } from '../../store/tables.ts'
 import type { Memory } from './contract.ts'
 import type { BrowserState } from './lifecycle.ts'
 
-/** What a caller asked for, as it is kept. */
+/** A caller's options, as they are stored. */
 export interface BrowserOptions {
   headless: boolean
   stealth: boolean
   kiosk_mode: boolean
   viewport: Viewport
-  /** The size of its X server's screen, which no viewport can exceed. */
+  /** The size of its X server's screen. No viewport can exceed it. */
   maxScreen: { width: number; height: number }
   start_url?: string
   chrome_policy?: Record<string, unknown>
@@ -22,13 +22,13 @@ export interface BrowserOptions {
   memory?: Memory
 }
 
-/** What a new session gets of its caller. */
+/** What a new session gets from its caller. */
 export interface Ownership {
   name: string | undefined
   tags: Record<string, string>
   options: BrowserOptions
   timeoutSeconds: number
-  /** The run of an app that it ends with. */
+  /** The app's run that it ends with. */
   invocationId?: string | undefined
 }
 
@@ -40,7 +40,7 @@ export type BrowserRow = Omit<Selectable<Tables['browsers']>, 'options' | 'endpo
 
 const one = (rows: unknown[]): BrowserRow | undefined => rows[0] as BrowserRow | undefined
 
-/** Columns that make a row a caller's session. */
+/** The columns of a row that belongs to a caller's session. */
 export const owned = ({ name, tags, options, timeoutSeconds }: Ownership) => ({
   name: name ?? null,
   tags: JSON.stringify(tags),
@@ -57,7 +57,7 @@ export async function insertStarting(db: Db, id: string, host: string, warmKind:
     insert into browser_events (browser_id, state) select id, 'starting' from made`.execute(db)
 }
 
-/** Takes a warm browser of `kind` off the shelf and makes it the caller's, in one statement; undefined when there is none. */
+/** Claims a warm browser of `kind` for the caller, in one statement; undefined when there is none. */
 export async function claimWarm(db: Db, host: string, kind: string, ownership: Ownership): Promise<BrowserRow | undefined> {
   const { name, tags, options, timeoutSeconds, invocationId } = ownership
   const { rows } = await sql`
@@ -73,7 +73,7 @@ export async function claimWarm(db: Db, host: string, kind: string, ownership: O
 
 const LIVE = sql<SqlBool>`deleted_at is null and created_at is not null`
 
-/** A caller's session of this host (another service's instances are out of our reach) by id or, while it lives, by name. */
+/** A caller's session of this host, by id or, while it lives, by name. (This service cannot reach another host's instances.) */
 export async function findBrowser(db: Db, host: string, idOrName: string, includeDeleted: boolean): Promise<BrowserRow | undefined> {
   const live = await db
     .selectFrom('browsers')
@@ -103,7 +103,7 @@ export interface ListFilter {
   limit: number
 }
 
-/** One page of sessions, the newest first, with one row more than `limit` when there are more. */
+/** One page of sessions, newest first, with one row more than `limit` when there are more. */
 export async function listBrowsers(db: Db, host: string, { status, query, tags, offset, limit }: ListFilter): Promise<BrowserRow[]> {
   let select = db.selectFrom('browsers').selectAll().where('host', '=', host).where('created_at', 'is not', null)
   if (status !== 'all') select = select.where('deleted_at', status === 'active' ? 'is' : 'is not', null)
@@ -138,12 +138,12 @@ export async function updateRunning(
   return row as unknown as BrowserRow | undefined
 }
 
-/** Rows of this host that are not deleted, whoever owns them. */
+/** Rows of this host that are not deleted, warm browsers included. */
 export async function liveOnHost(db: Db, host: string): Promise<BrowserRow[]> {
   return (await db.selectFrom('browsers').selectAll().where('host', '=', host).where('deleted_at', 'is', null).execute()) as unknown as BrowserRow[]
 }
 
-/** Puts off the timeout of sessions in use. */
+/** Extends the timeout of sessions in use. */
 export async function touch(db: Db, ids: readonly string[]): Promise<void> {
   if (ids.length > 0)
     await db
@@ -166,13 +166,13 @@ export async function timedOut(db: Db, host: string): Promise<string[]> {
   return rows.map(({ id }) => id)
 }
 
-/** Whether there is such a run of an app and it has not ended. */
+/** Whether an app's run exists and has not ended. */
 export async function isUnfinished(db: Db, invocationId: string): Promise<boolean> {
   const row = await db.selectFrom('invocations').select('id').where('id', '=', invocationId).where('finished_at', 'is', null).executeTakeFirst()
   return row !== undefined
 }
 
-/** Live sessions of a run, the newest first. Whoever starts one looks whether its run has ended before it is anybody's. */
+/** Live sessions of a run, newest first. Code that starts a browser for a run checks afterwards whether the run has ended. */
 export async function liveOfInvocation(db: Db, host: string, invocationId: string): Promise<BrowserRow[]> {
   const rows = await db
     .selectFrom('browsers')
@@ -185,7 +185,7 @@ export async function liveOfInvocation(db: Db, host: string, invocationId: strin
   return rows as unknown as BrowserRow[]
 }
 
-/** Browsers of this host whose run has ended, or is gone with its deployment. */
+/** Browsers of this host whose run has ended, or was deleted with its deployment. */
 export async function leftByInvocations(db: Db, host: string): Promise<string[]> {
   const rows = await db
     .selectFrom('browsers as b')

@@ -1,4 +1,4 @@
-// A session's WebSockets over the pretended browser: who gets in, what passes, and how they are told of the end.
+// A session's WebSockets over the fake browser: authentication, what passes, and what clients are told at the end.
 import { once } from 'node:events'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket, type ClientOptions } from 'ws'

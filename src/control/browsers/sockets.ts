@@ -1,4 +1,4 @@
-// WebSockets of a session: CDP and BiDi, spliced to the agent. They end with the session, and say why.
+// WebSockets of a session: CDP and BiDi, spliced to the agent. They end with the session and report the reason.
 import type { Log } from '../../base/log.ts'
 import { upgradeTo } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
@@ -8,7 +8,7 @@ import type { Browsers } from './browsers.ts'
 import type { EndReason } from './fleet.ts'
 import type { SessionTokens } from './tokens.ts'
 
-/** WebSocket close codes by reason; 4000-4999 are free for applications, 1001 means the server goes away. */
+/** WebSocket close codes by reason; 4000-4999 are free for applications, 1001 means that the server goes away. */
 const CODES: Record<EndReason, number> = {
   deleted: 4001,
   timeout: 4002,
@@ -20,13 +20,16 @@ const CODES: Record<EndReason, number> = {
   memory_limit: 4003,
 }
 
-/** WebSockets of one session at once: CDP, BiDi and live view. Each costs the service two descriptors. */
+/** Most WebSockets of one session at the same time: CDP, BiDi and live view. Each uses two descriptors of the service. */
 const MAX_SOCKETS = 64
 const FULL_RETRY_SECONDS = 1
 
 export interface SessionSockets {
   handlers: Record<string, UpgradeHandler>
-  /** Joins a client who has shown its token to a WebSocket of the session's agent, holds the session in use, and tells the client of its end. */
+  /**
+   * Joins a client that has shown its token to a WebSocket of the session's agent. The session counts as in use, and the client is told when it
+   * ends.
+   */
   join(idOrName: string, path: string, call: UpgradeCall): Promise<void>
   /** Closes the sockets of a session that is about to end. */
   close(id: string, reason: EndReason): void

@@ -1,4 +1,4 @@
-// Session tokens: each opens its own session's calls, nothing else, and nothing any more once the session has ended.
+// Session tokens: each opens its own session's calls, nothing else, and nothing after the session has ended.
 import { SignJWT } from 'jose'
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -18,11 +18,11 @@ beforeAll(async () => {
 afterAll(() => cloud[Symbol.asyncDispose]())
 
 const tokenOf = (session: Session): string => new URL(session.cdp_ws_url).searchParams.get('jwt')!
-/** A picture of a session's screen, asked for without a key. */
+/** A screenshot of a session, requested without a key. */
 const picture = (session: Session, query: string, headers: Record<string, string> = {}): Promise<Response> =>
   fetch(`${session.base_url}/computer/screenshot${query}`, { method: 'POST', headers })
 
-/** The payload of a token that was signed by somebody. */
+/** The payload of a signed token. */
 async function forged(signer: (jwt: SignJWT) => Promise<string>): Promise<string> {
   return signer(
     new SignJWT({ session: { id: mine.session_id, fqdn: 'x' } }).setProtectedHeader({ alg: 'HS256' }).setAudience('cob-session').setSubject(mine.session_id),
@@ -55,7 +55,7 @@ describe("the token in a session's URLs", () => {
     for (const base of below) {
       const get = (path: string, token = tokenOf(mine)) => fetch(`${base}${path}?jwt=${token}`)
       expect((await fetch(`${base}/computer/screenshot?jwt=${tokenOf(mine)}`, { method: 'POST' })).status).toBe(200)
-      expect((await get('/fs/list_files')).status).toBe(400) // its path is missing: it has reached the agent
+      expect((await get('/fs/list_files')).status).toBe(400) // its path is missing: the request has reached the agent
       expect([(await get('/replays')).status, (await get('/replays', tokenOf(other))).status]).toEqual([200, 401])
       expect((await fetch(`${base}/replays`)).status).toBe(401)
       const telemetry = await get('/telemetry/stream')
@@ -120,7 +120,7 @@ describe('what is no token of the session', () => {
   test('is refused also when it was signed well, but with another key', async () => {
     const token = await forged((jwt) => jwt.sign(new Uint8Array(32)))
     expect((await picture(mine, `?jwt=${token}`)).status).toBe(401)
-    // The service's secret itself signs no sessions; its tokens have a key of their own.
+    // The service's secret itself signs no sessions; tokens have a key of their own.
     const secret = Buffer.from(readFileSync(cloud.paths.secretKey, 'utf8').trim(), 'hex')
     expect((await picture(mine, `?jwt=${await forged((jwt) => jwt.sign(secret))}`)).status).toBe(401)
   })

@@ -1,4 +1,4 @@
-// Builds below HTTP: what a restart, a crash, a slow or hostile build, and a database in trouble make of them.
+// Builds below HTTP: with restarts, crashes, slow or hostile builds, and a database in trouble.
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -59,7 +59,7 @@ const hasArchive = (id: string) => existsSync(join(host.paths.objects, 'archives
 const cleaned = (id: string) => until('the rest of it to go', NOTICE_MS, async () => (await row(id)).secrets === null)
 const create = async (deployments: Deployments, what: Deploy = {}) => (await deployments.create(deployParts(what), signal)).id
 
-/** A build as a service that was killed has left it: in progress, its sandbox alive and done, `read` of its events written down. */
+/** A build as a killed service leaves it: in progress, its sandbox alive and done, `read` of its events stored. */
 async function leftBuild(what: Deploy, read: number, hasArchiveWhole = true): Promise<string> {
   const before = service()
   const id = await create(before, what)
@@ -169,7 +169,7 @@ describe('a build', () => {
     const sandboxes = { ...host.driver.apps, start: () => Promise.reject(new Error('no room')) }
     const { deployments } = await restarted({ sandboxes })
     const id = await create(deployments)
-    expect((await reaches(id, 'failed')).status_reason).toBe('the build could not be started: the service has no place for it to run')
+    expect((await reaches(id, 'failed')).status_reason).toBe('the build could not be started: the service could not make a sandbox for it')
     expect(host.logged.at(-1)).toMatchObject({ level: 'error', fields: { deployment: id } })
   })
 

@@ -1,4 +1,4 @@
-// Builds deployments, one at a time: a sandbox each, whose runner's events are written down and then acknowledged.
+// Builds deployments, one at a time, in a sandbox each. The runner's events are stored and then acknowledged.
 import { sql } from 'kysely'
 import type { Log } from '../../base/log.ts'
 import { Bell } from '../../base/bell.ts'
@@ -14,17 +14,17 @@ import { release } from './release.ts'
 import { nextToBuild, type DeploymentRow, type Secrets } from './rows.ts'
 import { cloneUrl } from './source.ts'
 
-/** A runner ends its build after 15 minutes by itself; this is for one that does not. */
+/** A runner ends its build after 15 minutes by itself. This is the limit when it does not. */
 const BUILD_MS = 16 * 60_000
 const MAX_ATTEMPTS = 2
-/** A build may print for ever; what is kept of it is bounded. */
+/** Limit on the kept output of a build, which may print for ever. */
 const MAX_BUILD_LOG_BYTES = 32 * 1024 * 1024
-/** The queue is looked at this often even if nobody rings. */
+/** The queue is checked this often even when nothing rings. */
 const LOOK_AGAIN_MS = 5_000
 const RETRY_MS = 1_000
-/** A runner that is alive and yet cannot be read, times in a row. */
+/** Most failed reads in a row from a runner that is alive. */
 const MAX_UNREADABLE = 5
-/** From the end of a connection to the news that its sandbox has ended. */
+/** Time between the end of a connection and the notice that its sandbox has ended. */
 const EXIT_NEWS_MS = 3_000
 
 export interface BuilderSettings {
@@ -35,7 +35,7 @@ export interface BuilderSettings {
   apiPort: () => number
   gitBase: string
   memoryMb: number
-  /** What the log of a deployment and all its runs may hold, in bytes. */
+  /** Limit on the log of a deployment and all its runs, in bytes. */
   maxLogBytes?: number
   /** Whether the disk has room for another build. */
   hasRoom?: () => boolean
@@ -43,26 +43,26 @@ export interface BuilderSettings {
   log: Log
   secrets: (row: DeploymentRow) => Secrets
   environment: (row: DeploymentRow) => Record<string, string>
-  /** Told of a build that went well, when its sandbox is gone. */
+  /** Called after a successful build, when its sandbox is gone. */
   onRunning: (id: string, superseded: string[]) => Promise<void>
-  /** Told of a build that failed, when its sandbox is gone. */
+  /** Called after a failed build, when its sandbox is gone. */
   onFailed: (id: string) => Promise<void>
   buildMs?: number | undefined
 }
 
-/** What a build has come to; undefined when the deployment is no longer being built. */
+/** The result of a build; undefined when the deployment is not being built any more. */
 type Outcome = { superseded: string[] } | { failed: string } | undefined
 
-/** The database did not take what the runner said; the runner still has it. */
+/** The database did not accept the runner's events. The runner still has them. */
 class NotKept extends Error {}
-/** Why a build failed, in words for its caller. */
+/** Why a build failed, for its caller. */
 class BuildFailed extends Error {}
 
 export class Builder {
   readonly #settings: BuilderSettings
   readonly #bell = new Bell()
   readonly #stop = new AbortController()
-  /** Sandboxes of the last service, until their turn. */
+  /** Sandboxes of the last service that have not been adopted yet. */
   readonly #adopted = new Map<string, Instance>()
   #current: { id: string; end: AbortController; done: Promise<void> } | undefined
   #running: Promise<void> | undefined
@@ -79,12 +79,12 @@ export class Builder {
     this.#running ??= this.#run()
   }
 
-  /** Says that there is something to build. */
+  /** Notes that there is something to build. */
   wake(): void {
     this.#bell.ring()
   }
 
-  /** Ends the build of a deployment, if it is under way; its row is the caller's to move. */
+  /** Ends the build of a deployment, if it is running. The caller moves its row. */
   async end(id: string): Promise<void> {
     if (this.#current?.id === id) {
       this.#current.end.abort(new Error('the deployment was deleted'))
@@ -95,7 +95,7 @@ export class Builder {
     if (adopted) await letGo(adopted, this.#settings.log)
   }
 
-  /** Ends the build that is under way; the next start begins it again. */
+  /** Ends the running build. The next start begins it again. */
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the service stops'))
     await this.#running
@@ -106,14 +106,14 @@ export class Builder {
     const { db, host, log } = this.#settings
     const { signal } = this.#stop
     while (!signal.aborted) {
-      // Heard from before the look on, so that nothing falls between.
+      // Subscribes before it looks, so that no ring between the two is missed.
       const rung = this.#bell.heard(AbortSignal.any([signal, AbortSignal.timeout(LOOK_AGAIN_MS)])).catch(() => {})
       try {
         const row = this.#settings.hasRoom?.() === false ? undefined : await nextToBuild(db, host)
         if (!row) await rung
         else if (!signal.aborted) await this.#take(row)
       } catch (err) {
-        log.error({ err }, 'a build could not be written down; it is tried again')
+        log.error({ err }, 'a build could not be recorded; it will be retried')
         await sleep(RETRY_MS, signal).catch(() => {})
       }
     }
@@ -134,7 +134,7 @@ export class Builder {
     }
     if (outcome === undefined) return
     const told = 'failed' in outcome ? onFailed(row.id) : onRunning(row.id, outcome.superseded)
-    await told.catch((err: unknown) => log.error({ err, deployment: row.id }, 'what a build leaves could not be put in order yet'))
+    await told.catch((err: unknown) => log.error({ err, deployment: row.id }, 'the cleanup after a build failed; it will be retried'))
   }
 
   async #build(row: DeploymentRow, ended: AbortSignal): Promise<Outcome> {
@@ -160,7 +160,10 @@ export class Builder {
     return outcome
   }
 
-  /** Notes that a build begins, or begins again. The sandbox of one that goes on; undefined for a new one; false when there is nothing to build. */
+  /**
+   * Records that a build begins, or begins again. Returns the sandbox of a build that continues, undefined for a new one, false when there is
+   * nothing to build.
+   */
   async #begin(row: DeploymentRow): Promise<Instance | undefined | false> {
     const { db, log } = this.#settings
     const adopted = this.#adopted.get(row.id)
@@ -168,7 +171,7 @@ export class Builder {
       const columns = { attempts: 1, runner_seq: 0 }
       return (await moveDeployment(db, row.id, 'in_progress', null, columns)) === undefined ? false : undefined
     }
-    // One that has said nothing yet may not have got its archive whole.
+    // A build without events may not have received its whole archive.
     if (adopted && (row.archive === null || row.runner_seq > 0)) {
       log.info({ deployment: row.id }, 'a build that outlived the last service goes on')
       this.#adopted.delete(row.id)
@@ -198,7 +201,7 @@ export class Builder {
     } catch (err) {
       signal.throwIfAborted()
       log.error({ err, deployment: row.id }, 'a build did not start')
-      throw new BuildFailed('the build could not be started: the service has no place for it to run')
+      throw new BuildFailed('the build could not be started: the service could not make a sandbox for it')
     }
   }
 
@@ -227,7 +230,7 @@ export class Builder {
     }
   }
 
-  /** Reads the runner's events from behind `seq` until its last. */
+  /** Reads the runner's events after `seq` until its last. */
   async #watch(id: string, seq: number, client: RunnerClient, instance: Instance, signal: AbortSignal): Promise<Outcome> {
     const { log } = this.#settings
     const keep = this.#keeper(id)
@@ -235,12 +238,12 @@ export class Builder {
       try {
         for await (const events of client.events(seq, signal)) {
           const kept = await keep(events).catch((err: unknown) => {
-            throw new NotKept('events of a build could not be written down', { cause: err })
+            throw new NotKept('events of a build could not be stored', { cause: err })
           })
           if (kept !== 'goes on') return kept
           seq = events.at(-1)?.seq ?? seq
           unreadable = 0
-          // Not heard, it costs the runner memory, and it will be told the next time.
+          // If this acknowledgement is lost, the runner keeps the events and sends them again.
           await client.acknowledge(seq, signal).catch(() => {})
         }
       } catch (error) {
@@ -257,7 +260,7 @@ export class Builder {
     }
   }
 
-  /** Writes down what a runner says, and how far it has been read, in one transaction; its last event decides. */
+  /** Stores a runner's events and the position in its sequence, in one transaction. The last event gives the result. */
   #keeper(id: string): (events: RunnerEvent[]) => Promise<Outcome | 'goes on'> {
     const { db } = this.#settings
     let left = MAX_BUILD_LOG_BYTES
@@ -265,7 +268,7 @@ export class Builder {
       if (event.type !== 'log' || left < 0) return []
       // An empty line takes room as well.
       left -= LINE_BYTES + event.line.length
-      const line = left < 0 ? 'More of what the build prints is not kept.' : event.line
+      const line = left < 0 ? 'Further output of the build is not kept.' : event.line
       return [{ kind: 'log' as const, line, at: event.at }]
     }
     return async (events) => {
@@ -276,7 +279,7 @@ export class Builder {
           await sql`select ${lockEvents(sql`${id}`)}`.execute(tx)
           const row = await tx.selectFrom('deployments').select(['state', 'runner_seq']).where('id', '=', id).forNoKeyUpdate().executeTakeFirst()
           if (row?.state !== 'in_progress') return false
-          // What was written and then not acknowledged is told again.
+          // Events that were stored but not acknowledged come again.
           const fresh = logs.filter(({ seq }) => seq > row.runner_seq)
           await appendEvents(tx, id, null, fresh.flatMap(lineOf), this.#settings.maxLogBytes)
           await tx
@@ -306,7 +309,7 @@ export class Builder {
         case 'failed':
           return { failed: last.reason }
         default:
-          return { failed: 'the runner of the build told of a run' }
+          return { failed: 'the runner of the build reported a run' }
       }
     }
   }

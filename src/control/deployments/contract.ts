@@ -1,4 +1,4 @@
-// The Deployments group as callers see it.
+// The contract of the Deployments group.
 import { z } from 'zod'
 import { events, formParts, json, none, page, pagingQuery, route } from '../../http/route.ts'
 import { AppAction, ErrorEvent, Heartbeat, LogEvent, Region, Time } from '../apps/contract.ts'
@@ -23,7 +23,7 @@ export const Deployment = z.object({
 })
 export type Deployment = z.output<typeof Deployment>
 
-/** Told once of each app that a build has found, before the state that says running. */
+/** Sent once for each app that a build has found, before the running state. */
 const AppVersionSummary = z.object({
   event: z.literal('app_version_summary'),
   id: z.string(),
@@ -45,7 +45,7 @@ export const DeploymentEvent = z.union([
 export type DeploymentEvent = z.output<typeof DeploymentEvent>
 
 const text = { type: 'string' } as const
-/** The parts of the form, for the documentation; they are checked as they come (upload.ts). */
+/** The parts of the form, for the documentation. upload.ts checks them as they arrive. */
 const FORM = {
   type: 'object',
   properties: {
@@ -63,7 +63,7 @@ const FORM = {
   },
 } as const
 
-/** A large archive over a slow line takes its time; the server itself ends requests after an hour. */
+/** A large archive over a slow line takes long. The server itself ends requests after an hour. */
 const UPLOAD_MS = 3_600_000
 
 const params = z.strictObject({ id: z.string().min(1) })
@@ -79,7 +79,7 @@ export const deployments = {
     body: formParts.meta(FORM),
     bodyKind: 'form',
     maxBodyBytes: Infinity,
-    // It is there and can be followed; that its build has yet to come is its status.
+    // 201, because the deployment exists and can be followed. Its status says that its build is still to come.
     reply: json(Deployment, 201),
     deadlineMs: UPLOAD_MS,
     faults: ['unavailable'],
@@ -130,7 +130,7 @@ export const deployments = {
     summary: 'Follow a deployment: its state, and the output of its build and runs',
     params,
     query: z.strictObject({
-      /** How long ago (5m, 1h30m) or when; absent or empty asks for all that is kept. */
+      /** How long ago (5m, 1h30m) or when; absent or empty asks for all kept lines. */
       since: z.string().max(100).optional(),
     }),
     reply: events(DeploymentEvent),

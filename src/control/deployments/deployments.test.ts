@@ -1,4 +1,4 @@
-// Deployments as their callers see them, over pretended sandboxes.
+// Deployments as their callers see them, over fake sandboxes.
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { createHash } from 'node:crypto'

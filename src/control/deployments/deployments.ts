@@ -1,4 +1,4 @@
-// The rules of deployments: made of a form, built in their turn, listed, followed, deleted.
+// The rules of deployments: created from a form, built in order, listed, followed, deleted.
 import { setInterval } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { newId } from '../../base/ids.ts'
@@ -19,7 +19,7 @@ import { deploymentLifecycle, type DeploymentState } from './lifecycle.ts'
 import { findDeployment, listDeployments, record, type DeploymentFilter, type DeploymentRow, type Secrets } from './rows.ts'
 import { MAX_ARCHIVE_BYTES, readUpload } from './upload.ts'
 
-/** Between two looks at what has been left undone. */
+/** The interval between two checks for unfinished work. */
 const TIDY_MS = 60_000
 const PURGE_MS = 24 * 3_600_000
 
@@ -29,15 +29,15 @@ export interface DeploymentsSettings {
   objects: Objects
   sealer: Sealer
   sandboxes: AppSandboxes
-  /** This machine: it builds and runs what is deployed here. */
+  /** This machine: it builds and runs its deployments. */
   host: string
-  /** Our port on the loopback, known once we listen. */
+  /** Our port on loopback, known once we listen. */
   apiPort: () => number
-  /** Why code of apps could not reach the API; undefined when it can. */
+  /** Why code of apps cannot reach the API; undefined when it can. */
   unreachable?: () => string | undefined
   gitBase: string
   memoryMb: number
-  /** What the log of a deployment and all its runs may hold, in bytes. */
+  /** Limit on the log of a deployment and all its runs, in bytes. */
   maxLogBytes?: number
   /** Whether the disk has room for another build. */
   hasRoom?: () => boolean
@@ -45,10 +45,10 @@ export interface DeploymentsSettings {
   log: Log
   /** Ends every run of a deployment and returns when none runs any more. */
   endRuns: (deploymentId: string, reason: string) => Promise<void>
-  /** Told when a deployment has begun to run. */
+  /** Called when a deployment has begun to run. */
   onRunning?: (deploymentId: string) => void
   maxArchiveBytes?: number
-  /** Longest time of a build, from our side. */
+  /** Limit on a build, from the service's side. */
   buildMs?: number
   heartbeatMs?: number
 }
@@ -59,17 +59,17 @@ export interface Deployments extends AsyncDisposable {
   list(filter: DeploymentFilter): Promise<Page<Deployment>>
   delete(id: string): Promise<void>
   follow(id: string, since: Date | undefined, lastEventId: string | string[] | undefined, signal: AbortSignal): Promise<AsyncIterable<DeploymentEvent>>
-  /** The variables of a deployment's code: the caller's own, and over them those that we set. */
+  /** The variables of a deployment's code: the caller's own, and over them those of the service. */
   environment(deploymentId: string): Promise<Record<string, string>>
-  /** Stops a superseded deployment when nothing runs on it any more: to be called at the end of every run. Twice is once. */
+  /** Stops a superseded deployment when nothing runs on it any more. Call it at the end of every run; repeated calls are harmless. */
   retire(deploymentId: string): Promise<void>
-  /** After a start: takes the builds among the sandboxes that outlived the last service, and gives back the others. */
+  /** After a start: takes the builds among the sandboxes that outlived the last service, and returns the others. */
   adopt(found: Instance[]): Promise<Instance[]>
-  /** Begins to build, and to look after what has been left undone. */
+  /** Begins to build, and to finish interrupted work. */
   start(): void
 }
 
-/** Disposing ends the build that is under way; the next start begins it again. */
+/** Disposing ends the running build; the next start begins it again. */
 export function makeDeployments(settings: DeploymentsSettings): Deployments {
   const { db, bells, objects, sealer, host, gitBase, log, apiPort } = settings
   const stop = new AbortController()
@@ -106,7 +106,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
     if (event.kind === 'log') return { event: 'log', message: event.line ?? '', timestamp }
     if (event.kind === 'app') return { event: 'app_version_summary', ...(event.data as object), timestamp } as DeploymentEvent
     const row = await findDeployment(db, event.deployment_id)
-    // As it was then: the row may have gone on since.
+    // The row as it was at the create: it may have changed since.
     return (
       row && {
         event: 'deployment_state',
@@ -187,7 +187,8 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
     },
 
     async delete(id) {
-      // Noted first and on its own: from here on it is not listed, no build of it is released, and a crash leaves it to be finished.
+      // The deletion is recorded first and in its own transaction. From here on the deployment is not listed, no build of it is released, and
+      // after a crash the deletion is finished.
       const row = await db
         .updateTable('deployments')
         .set({ deleted_at: sql`now()` })
@@ -196,7 +197,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
         .returning('host')
         .executeTakeFirst()
       if (row === undefined) throw fault.notFound('deployment', id)
-      // Another machine finds the note the next time it looks after its own.
+      // Another machine finds the record at its next check.
       if (row.host === host) await endings.finishDeletion(id)
     },
 
@@ -232,7 +233,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
 
     start() {
       builder.start()
-      background ??= lookAfter(stop.signal).catch(() => {}) // ends by its signal only
+      background ??= lookAfter(stop.signal).catch(() => {}) // ends only by its signal
     },
 
     async [Symbol.asyncDispose]() {

@@ -1,4 +1,4 @@
-// The ends of deployments: superseded while something runs, deleted, lost, and what a crash has left half done.
+// The ends of deployments: superseded while something runs, deleted, lost, and left unfinished by a crash.
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'

@@ -1,4 +1,4 @@
-// How deployments end: superseded, deleted, failed, lost; and what is left of them afterwards, at once and in time.
+// How deployments end: superseded, deleted, failed, lost; and the cleanup of what is left, at once and later.
 import { sql, type SqlBool } from 'kysely'
 import type { Log } from '../../base/log.ts'
 import type { AppSandboxes } from '../../instances/driver.ts'
@@ -11,9 +11,9 @@ import { findDeployment } from './rows.ts'
 
 /** A deleted deployment's record, events and runs are kept this long. */
 const KEEP_DELETED = sql`interval '7 days'`
-/** Lines of logs are kept this long: an hour more than anyone can look back. */
+/** Lines of logs are kept this long: an hour more than a reader can look back. */
 const KEEP_LOGS = sql`interval '168 hours'`
-/** Rows removed at once, so that no statement takes long. */
+/** Rows that are removed in one statement, so that no statement takes long. */
 const BATCH = 5_000
 
 const DELETED = 'it was deleted'
@@ -27,13 +27,13 @@ interface EndingSettings {
   log: Log
   /** Ends a deployment's build, if there is one. */
   endBuild: (id: string) => Promise<void>
-  /** Ends every run of a deployment, and what is kept in reserve for more. */
+  /** Ends every run of a deployment, and its warm sandbox. */
   endRuns: (id: string, reason: string) => Promise<void>
 }
 
 export function makeEndings({ db, objects, sandboxes, host, log, endBuild, endRuns }: EndingSettings) {
   const cleaning = new Map<string, Promise<void>>()
-  /** Removes what a failed or stopped deployment had: code, archive, key, secrets. Twice is once. */
+  /** Removes the data of a failed or stopped deployment: code, archive, key, secrets. Repeated calls are harmless. */
   function clean(id: string): Promise<void> {
     const under = cleaning.get(id) ?? cleanNow(id).finally(() => cleaning.delete(id))
     cleaning.set(id, under)
@@ -43,18 +43,18 @@ export function makeEndings({ db, objects, sandboxes, host, log, endBuild, endRu
     const row = await findDeployment(db, id)
     if (!row || row.host !== host || !deploymentLifecycle.isTerminal(row.state)) return
     await releaseDeploymentKey(db, id)
-    // Nothing runs any more, but a sandbox may be kept in reserve for the next run.
+    // Nothing runs any more, but a warm sandbox may wait for the next run.
     if (row.state === 'stopped') await endRuns(id, DELETED)
     await sandboxes.removeCode(id)
     if (row.archive !== null) await objects.remove(row.archive)
-    // Last: as long as there are secrets, there may be something left.
+    // Last: while the row has secrets, the cleanup counts as unfinished.
     await db.updateTable('deployments').set({ archive: null, secrets: null }).where('id', '=', id).execute()
   }
 
-  /** Stops a running deployment to which no version points and on which nothing runs. Twice is once. */
+  /** Stops a running deployment to which no version points and on which nothing runs. Repeated calls are harmless. */
   async function retire(id: string): Promise<void> {
     const isStopped = await db.transaction().execute(async (tx) => {
-      // A run is made under a lock on the version that points here: when none does any more, no run can come.
+      // A run is created under a lock on the version that points here. When no version points here, no run can be created.
       await sql`select ${lockEvents(sql`${id}`)}`.execute(tx)
       await sql`select from deployments where id = ${id} for no key update`.execute(tx)
       const idle = await tx
@@ -71,7 +71,7 @@ export function makeEndings({ db, objects, sandboxes, host, log, endBuild, endRu
     if (isStopped) await clean(id)
   }
 
-  /** Carries out a deletion that has been noted (`deleted_at`): ends whatever there is of the deployment. Twice is once. */
+  /** Carries out a recorded deletion (`deleted_at`): ends all that exists of the deployment. Repeated calls are harmless. */
   async function finishDeletion(id: string): Promise<void> {
     await db.deleteFrom('app_versions').where('deployment_id', '=', id).execute()
     if ((await moveDeployment(db, id, 'failed', DELETED)) === undefined) {
@@ -81,7 +81,7 @@ export function makeEndings({ db, objects, sandboxes, host, log, endBuild, endRu
     await clean(id)
   }
 
-  /** Finishes what a crash, or a database that was away, has interrupted. */
+  /** Finishes what a crash or an unavailable database has interrupted. */
   async function tidy(): Promise<void> {
     const mine = db.selectFrom('deployments as d').select('d.id').where('d.host', '=', host)
     const each = async (what: string, rows: { id: string }[], work: (id: string) => Promise<void>) => {
@@ -98,8 +98,8 @@ export function makeEndings({ db, objects, sandboxes, host, log, endBuild, endRu
   }
 
   /**
-   * After a start: a running deployment whose code is gone (somebody removed it) is stopped and says so. It is not built again:
-   * what a branch or a registry gives today may not be what was deployed. Code that belongs to nothing alive is removed.
+   * After a start: stops a running deployment whose code is gone (someone removed it), with the reason. It is not built again: a branch or a
+   * registry may give something else today than what was deployed. Code without a live deployment is removed.
    */
   async function checkCode(): Promise<void> {
     const running = await db.selectFrom('deployments').select('id').where('host', '=', host).where('state', '=', 'running').execute()

@@ -1,4 +1,4 @@
-// Following a deployment: where it stands first, then what it says, in its order, once.
+// Following a deployment: first its present state, then its events, in order, each once.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { deploy, deployed, fakeApps, inShort, reaches, readFrames, type Frame } from '../../../test/support/apps.ts'
 import { conforms } from '../../../test/support/contract.ts'

@@ -1,4 +1,4 @@
-// The Deployments contract, answered by the rules.
+// Handlers of the Deployments contract.
 import type { Handlers } from '../../http/route.ts'
 import { parseSince } from '../apps/since.ts'
 import type { deployments as contract } from './contract.ts'

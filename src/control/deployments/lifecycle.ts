@@ -15,7 +15,7 @@ export type DeploymentState = (typeof deploymentLifecycle.states)[number]
 
 const move = mover({ table: 'deployments', lifecycle: deploymentLifecycle, log: deploymentMoves })
 
-/** Moves a deployment if its lifecycle allows it; undefined when someone else was first. The reason is shown to callers. */
+/** Moves a deployment if its lifecycle allows it; undefined when another caller was first. Callers see the reason. */
 export function moveDeployment(db: Db, id: string, to: DeploymentState, reason: string | null, columns: Record<string, unknown> = {}) {
   const now = new Date()
   return move(db, id, to, reason, {

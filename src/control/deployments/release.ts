@@ -1,4 +1,4 @@
-// A build that went well becomes its apps' new version, in one transaction: the old one's place is taken, followers are told.
+// Releases a successful build as its apps' new version, in one transaction: it replaces the old version, and followers are told.
 import { sql } from 'kysely'
 import { newId } from '../../base/ids.ts'
 import { badText } from '../../http/body.ts'
@@ -8,7 +8,7 @@ import { appendEvents, lockEvents } from '../../store/events.ts'
 import { moveDeployment } from './lifecycle.ts'
 import { findDeployment, withoutValues } from './rows.ts'
 
-/** A label that every deploy may take over; others need `force`. */
+/** A label that every deploy may replace; others need `force`. */
 const FREE_VERSION = 'latest'
 const MAX_APPS = 100
 const MAX_ACTIONS = 1_000
@@ -17,8 +17,8 @@ const MAX_NAME = 255
 export type Released = { ok: true; superseded: string[] } | { ok: false; reason: string }
 
 /**
- * Makes what a build has found the versions that new runs go to. Undefined when the deployment is not being built any more
- * (it was deleted). Locks are taken in the order that everything here keeps: versions, then the log, then the deployment.
+ * Makes the apps of a build the versions for new runs. Undefined when the deployment is not being built any more (it was deleted). Locks are
+ * always taken in this order: versions, then the log, then the deployment.
  */
 export async function release(db: Db, id: string, found: AppsFound): Promise<Released | undefined> {
   const apps = [...new Map(found.map((app) => [app.name, app])).values()]
@@ -26,7 +26,7 @@ export async function release(db: Db, id: string, found: AppsFound): Promise<Rel
   if (problem !== undefined) return { ok: false, reason: problem }
   const version = (await db.selectFrom('deployments').select('app_version').where('id', '=', id).executeTakeFirstOrThrow()).app_version ?? FREE_VERSION
 
-  // Whoever starts a run holds its version's row: it gets in before, and is seen by retire(), or finds the new deployment.
+  // A start of a run locks its version's row. So it either comes before, and retire() sees the run, or it finds the new deployment.
   const taken = await db
     .selectFrom('app_versions')
     .select(['id', 'app_name', 'deployment_id'])
@@ -81,7 +81,7 @@ export async function release(db: Db, id: string, found: AppsFound): Promise<Rel
   return { ok: true, superseded: [...new Set(taken.map(({ deployment_id }) => deployment_id))] }
 }
 
-/** What is wrong with the apps that the code made. It is a stranger's code: names may be anything. */
+/** What is wrong with the apps of a build. The code is foreign, so names may be anything. */
 function problemOf(apps: AppsFound): string | undefined {
   if (apps.length === 0) return 'the code makes no app'
   if (apps.every(({ actions }) => actions.length === 0)) return `app ${shown(apps[0]!.name)} has no actions`

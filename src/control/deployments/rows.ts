@@ -1,4 +1,4 @@
-// The deployments' rows: what is kept of one, what callers see of it, and the queries.
+// The deployments' rows: their columns, what callers see of them, and the queries.
 import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import type { Db } from '../../store/db.ts'
 import { holds, isNamed } from '../../store/names.ts'
@@ -8,17 +8,17 @@ import type { DeploymentState } from './lifecycle.ts'
 
 export type DeploymentRow = Omit<Selectable<Tables['deployments']>, 'state'> & { state: DeploymentState }
 
-/** What is sealed of a deployment. */
+/** The secrets of a deployment, which are stored sealed. */
 export interface Secrets {
   /** The caller's own variables. */
   env: Record<string, string>
-  /** Its key for our interface. */
+  /** Its key for the API. */
   key: string
-  /** For a repository that is not public. */
+  /** The token for a private repository. */
   token?: string
 }
 
-/** What callers see. Of variables only the names: their values leave the service in no answer. */
+/** What callers see. Of variables only the names: no answer contains their values. */
 export function record(row: DeploymentRow): Deployment {
   const optional = {
     entrypoint_rel_path: row.entrypoint_rel_path,
@@ -53,11 +53,11 @@ export interface DeploymentFilter {
   limit: number
 }
 
-/** One deployment may hold several apps: its row names the first, its log all of them. */
+/** One deployment may have several apps. Its row names the first; its log names all of them. */
 const hasApp = (matches: (name: string) => RawBuilder<SqlBool>): RawBuilder<SqlBool> => sql`(${matches('d.app_name')} or exists (
   select from (select data->>'app_name' as app_name from app_events where deployment_id = d.id and kind = 'app') found where ${matches('found.app_name')}))`
 
-/** One page of deployments, the newest first, with one row more than `limit` when there are more. */
+/** One page of deployments, newest first, with one row more than `limit` when there are more. */
 export async function listDeployments(db: Db, { app_name, app_version, query, offset, limit }: DeploymentFilter): Promise<DeploymentRow[]> {
   let select = db.selectFrom('deployments as d').selectAll('d').where('d.deleted_at', 'is', null)
   if (app_name) select = select.where(hasApp((name) => isNamed(name, app_name)))
@@ -71,7 +71,7 @@ export async function listDeployments(db: Db, { app_name, app_version, query, of
     .execute()) as unknown as DeploymentRow[]
 }
 
-/** The next one of this host to build: those under way first, then the queue. */
+/** The next deployment of this host to build: builds in progress first, then the queue. */
 export async function nextToBuild(db: Db, host: string): Promise<DeploymentRow | undefined> {
   return (await db
     .selectFrom('deployments')

@@ -1,4 +1,4 @@
-// Deployments from repositories: what a caller may name, and what is known of it afterwards.
+// Deployments from repositories: which sources a caller may name, and what is recorded of them.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { reaches, type Deployed } from '../../../test/support/apps.ts'
 import { conforms } from '../../../test/support/contract.ts'

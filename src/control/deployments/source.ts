@@ -1,4 +1,4 @@
-// What code a deployment is made of, as its caller names it: paths, repositories, references. Each check gives a problem or nothing.
+// The source of a deployment as its caller names it: paths, repositories, references. Each check returns a problem or nothing.
 import { z } from 'zod'
 
 const MAX_PATH = 1_024
@@ -17,17 +17,17 @@ export function pathProblem(path: string): string | undefined {
   return undefined
 }
 
-/** A file to begin with. */
+/** The entrypoint file. */
 export const entrypointProblem = (path: string): string | undefined => pathProblem(path) ?? (/(^|\/)\.?$/.test(path) ? 'must name a file' : undefined)
 
-/** Where to clone from: what callers know as a repository of GitHub lies at `gitBase`. Undefined when it is none of those. */
+/** The clone URL: a repository that callers name on github.com is cloned from `gitBase`. Undefined when it is not a GitHub repository. */
 export function cloneUrl(url: string, gitBase: string): string | undefined {
   const base = [PUBLIC_GITHUB, gitBase].find((origin) => url.startsWith(`${origin}/`))
   const name = base === undefined ? undefined : /^\/((?!\.{1,2}\/)[\w.-]+\/(?!\.{1,2}\/?$)[\w.-]+)\/?$/.exec(url.slice(base.length))?.[1]
   return name === undefined ? undefined : `${gitBase}/${name}`
 }
 
-/** What is wrong with a branch, tag or commit (git-check-ref-format(1), and nothing that git would take for an option). */
+/** What is wrong with a branch, tag or commit (git-check-ref-format(1)). It must not look like an option of git either. */
 function refProblem(ref: string): string | undefined {
   if (ref === '' || ref.length > MAX_REF) return `must have 1 to ${MAX_REF} characters`
   if (ref.startsWith('-')) return 'must not begin with "-"'

@@ -9,16 +9,16 @@ import { TooLarge, type Objects, type Stored } from '../../store/objects.ts'
 import { entrypointProblem, gitSource, type GitSource } from './source.ts'
 import { parse, Variables } from './variables.ts'
 
-/** The largest archive. What it unpacks to is bounded where it is built. */
+/** The largest archive. Its unpacked size is limited where it is built. */
 export const MAX_ARCHIVE_BYTES = 512 * 1024 * 1024
 const MAX_VERSION = 255
 const REGION = 'aws.us-east-1a'
-/** What still comes of an archive that is too large is read and dropped up to here, so that its sender gets to read why. */
+/** Up to this many bytes of an archive over the limit are read and dropped, so that its sender reads the error. */
 const DRAIN_BYTES = 32 * 1024 * 1024
 const DRAIN_MS = 5_000
 
 export interface Upload {
-  /** Of an archive: the object that holds it. */
+  /** For an archive: the object that holds it. */
   archive: (Stored & { key: string }) | undefined
   source: GitSource | undefined
   entrypoint: string
@@ -29,7 +29,7 @@ export interface Upload {
 
 export interface UploadSettings {
   objects: Objects
-  /** Where the archive goes; the caller removes it when it is not wanted after all. */
+  /** Key for the archive. The caller removes the object when the deployment is refused. */
   key: string
   gitBase: string
   maxArchiveBytes: number
@@ -37,7 +37,7 @@ export interface UploadSettings {
 
 const SCALARS = ['entrypoint_rel_path', 'version', 'force', 'region', 'source', 'env_vars']
 
-/** Reads a whole form, its parts in any order. @throws 400 that names every wrong field, 413; an archive may be left then */
+/** Reads a whole form, its parts in any order. @throws 400 that names every wrong field, 413; an archive may have been stored then */
 export async function readUpload(parts: AsyncIterable<FormPart>, settings: UploadSettings, signal: AbortSignal): Promise<Upload> {
   const problems: FieldProblem[] = []
   const complain = (field: string, problem: string) => void problems.push({ field, problem })
@@ -55,7 +55,7 @@ export async function readUpload(parts: AsyncIterable<FormPart>, settings: Uploa
       if (hasFile) complain(name, 'is given twice')
       else if (!('content' in part)) complain(name, 'must be a file: a part with a filename')
       hasFile = true
-      // Nothing more is stored of what is refused anyway.
+      // Once the form is refused, nothing more of it is stored.
       if ('content' in part && problems.length > 0) part.content.resume()
       else if ('content' in part) archive = { key: settings.key, ...(await store(part.content, settings, signal)) }
     } else if (variable === undefined && sourceField === undefined && !SCALARS.includes(name)) {
@@ -69,7 +69,7 @@ export async function readUpload(parts: AsyncIterable<FormPart>, settings: Uploa
     else if (sourceField !== undefined) {
       if (!put((fields ??= emptyFields()), sourceField, part.value)) complain(`source.${sourceField.join('.')}`, 'is given twice')
     } else if (texts.has(name)) complain(name, 'is given twice')
-    // A form has no null: clients send nothing for what they do not set.
+    // A form has no null: clients send nothing for fields that they do not set.
     else if (part.value !== '') texts.set(name, part.value)
   }
   if (archive?.bytes === 0) complain('file', 'is empty')
@@ -103,7 +103,10 @@ function variableOf(name: string): string | undefined {
   return found?.[1] ?? found?.[2]
 }
 
-/** A field of `source`: `source[auth][token]` as the Python SDK writes it, `source.auth.token` as Go's does. The others send it whole, as JSON. */
+/**
+ * A field of `source`: `source[auth][token]` as the Python SDK writes it, `source.auth.token` as Go's does. Other clients send the whole object
+ * as JSON.
+ */
 function sourceFieldOf(name: string): string[] | undefined {
   const found = /^source(?:\[(\w+)\](?:\[(\w+)\])?|\.(\w+)(?:\.(\w+))?)$/.exec(name)
   return found?.slice(1).filter((part) => part !== undefined)
@@ -112,10 +115,10 @@ function sourceFieldOf(name: string): string[] | undefined {
 interface Fields {
   [name: string]: string | Fields
 }
-/** Without a prototype: callers name the fields. */
+/** Without a prototype, because callers choose the field names. */
 const emptyFields = (): Fields => Object.create(null) as Fields
 
-/** Puts a value to its place; false when something is there already. */
+/** Puts a value at its path; false when a value is there already. */
 function put(fields: Fields, path: readonly string[], value: string): boolean {
   const [name = '', ...rest] = path
   if (rest.length === 0) {
@@ -136,7 +139,7 @@ function readSource(value: unknown, gitBase: string, problems: FieldProblem[]): 
 }
 
 async function store(content: Readable, { objects, key, maxArchiveBytes }: UploadSettings, signal: AbortSignal): Promise<Stored> {
-  // The store must not end what it reads from: the rest of the form comes behind it, and the sender is to be answered.
+  // The store must not destroy its source stream: the rest of the form follows on it, and the sender must get an answer.
   const chunks = content.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>
   try {
     return await objects.put(key, chunks, { maxBytes: maxArchiveBytes }, signal)

@@ -1,4 +1,4 @@
-// The variables that a caller gives its code: which names and values there may be, and how many.
+// The variables that a caller gives its code: allowed names, values and numbers.
 import { z } from 'zod'
 import { badText } from '../../http/body.ts'
 
@@ -6,13 +6,13 @@ const MAX_VARIABLES = 500
 const MAX_NAME = 256
 /** Linux takes 128 KiB for one variable, name included. */
 const MAX_VALUE_BYTES = 64 * 1024
-/** All names and values: what a program is started with has to fit its stack. */
+/** All names and values together: the environment of a program must fit on its stack. */
 const MAX_TOTAL_BYTES = 512 * 1024
 
-/** The problem's place below `env_vars`, and what it is. */
+/** The problem's path below `env_vars`, and its message. */
 type Complain = (name: string, problem: string) => void
 
-/** Variables as they come in, one by one or as one JSON object. */
+/** Variables as they arrive, one by one or as one JSON object. */
 export class Variables {
   readonly #values = new Map<string, string>()
   readonly #complain: Complain
@@ -47,7 +47,7 @@ export class Variables {
   }
 }
 
-/** Undefined for what is not JSON. (The parser's own words would show what was sent.) */
+/** Undefined when it is not JSON. (The parser's own message would show the value.) */
 export function parse(json: string): unknown {
   try {
     return JSON.parse(json) as unknown

@@ -1,4 +1,5 @@
-// Browsers that belong to a run, over real HTTP: made for it, listed, deleted, and gone when it ends in whatever way. apps.md 7 of the contract.
+// Browsers that belong to a run, over real HTTP: made for it, listed, deleted, and ended with it in every way that a run ends. apps.md 7 of the
+// contract.
 import { readdirSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
@@ -27,7 +28,7 @@ async function refused(answer: Promise<Response>): Promise<{ status: number; mes
   conforms('ErrorModel', body)
   return { status: response.status, message: body.message }
 }
-/** Sandboxes of runs, apart from the one in reserve. */
+/** Sandboxes of runs, without the warm one. */
 const busy = async () => {
   const held = (await cloud.query<{ runner_id: string }>('select runner_id from invocations where runner_id is not null')).map(({ runner_id }) => runner_id)
   return readdirSync(cloud.paths.appSandboxes).filter((id) => held.includes(id))
@@ -93,7 +94,7 @@ describe('the browsers of a run', () => {
   test('that could not be ended with it are ended later', async () => {
     const id = await callers.begin('hang')
     const { session_id } = await cloud.create({ invocation_id: id })
-    // As a service that was killed between the two has left it.
+    // As a service leaves it that was killed between the two steps.
     await cloud.query(`update invocations set state = 'failed', finished_at = now() where id = $1`, [id])
     await until('the browser to end', NOTICE_MS, async () => (await cloud.fetch(`/browsers/${session_id}`)).status === 404)
     await until('the sandbox to end', NOTICE_MS, async () => (await busy()).length === 0)

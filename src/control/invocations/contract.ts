@@ -1,4 +1,4 @@
-// The Invocations group as callers see it: one action of an app, run once.
+// The contract of the Invocations group. An invocation is one run of an action of an app.
 import { z } from 'zod'
 import { bytes, events, json, none, page, pagingQuery, route } from '../../http/route.ts'
 import { ErrorEvent, Heartbeat, LogEvent } from '../apps/contract.ts'
@@ -10,7 +10,7 @@ const group = 'Invocations'
 export const MAX_PAYLOAD_BYTES = 4_718_592
 /** The same inside a JSON body: half of a payload may be quotation marks, each with a backslash before it, or characters as `\uXXXX`. */
 const MAX_BODY_BYTES = 3 * MAX_PAYLOAD_BYTES + 64 * 1024
-/** A run that a caller waits for is ended after {@link SYNC_LIMIT_SECONDS} and answered then; this is for when not even that works. */
+/** A run that a caller waits for is ended after {@link SYNC_LIMIT_SECONDS} and then answered. This applies when even that fails. */
 const SYNC_DEADLINE_MS = 130_000
 export const SYNC_LIMIT_SECONDS = 100
 const ASYNC_TIMEOUT_SECONDS = 900
@@ -36,13 +36,13 @@ export const CreateInvocation = z
   .transform(({ async: isAsync, async_timeout_seconds, payload, ...names }) => ({
     ...names,
     isAsync,
-    /** Undefined for none: the limit of those that are waited for. */
+    /** Undefined for a run that a caller waits for: {@link SYNC_LIMIT_SECONDS} applies. */
     timeoutSeconds: isAsync ? (async_timeout_seconds ?? ASYNC_TIMEOUT_SECONDS) : undefined,
     payload: payload || null,
   }))
 export type CreateInvocation = z.output<typeof CreateInvocation>
 
-/** What a caller hears who starts a run: of one that is waited for, how it ended. */
+/** The answer to a caller that starts a run. For a run that is waited for, it says how the run ended. */
 export const Started = z.object({
   id: z.string(),
   action_name: z.string(),
@@ -69,7 +69,7 @@ export type Invocation = z.output<typeof Invocation>
 
 export const StateEvent = z.object({ event: z.literal('invocation_state'), invocation: Invocation, timestamp: Time })
 
-/** A whole id, or as much of its beginning as names one run only. */
+/** A whole id, or an unambiguous prefix of one. */
 const params = z.strictObject({ id: z.string().min(1) })
 
 export const invocations = {
@@ -101,7 +101,7 @@ export const invocations = {
       status: Status.optional(),
       /** Started at this time or later: RFC 3339, or how long ago (`5m`). */
       since: z.string().max(255).optional(),
-      /** The beginning of an id, or part of the name of an app or action. */
+      /** A prefix of an id, or part of the name of an app or action. */
       query: z.string().max(255).optional(),
     }),
     reply: page(Invocation),

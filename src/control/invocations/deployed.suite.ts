@@ -1,10 +1,10 @@
-// For tests: apps deployed to a service over pretended sandboxes, and runs of them as callers start them.
+// For tests: apps deployed to a service over fake sandboxes, and runs of them as callers start them.
 import { makeZip } from '../../../test/support/zips.ts'
 import { conforms } from '../../../test/support/contract.ts'
 import type { FastCloud } from '../../../test/support/fast-cloud.ts'
 import { until } from '../../base/wait.ts'
 
-/** Until something that happens by itself has been noticed; sweeps come every 5 s. */
+/** Timeout for the service to notice a change by itself. Sweeps come every 5 s. */
 export const NOTICE_MS = 20_000
 
 export interface RunRecord {
@@ -18,7 +18,7 @@ export interface RunRecord {
   [field: string]: unknown
 }
 
-/** Deploys an app with the pretended actions (instances/fake/apps.ts); resolves with the deployment's id when it runs. */
+/** Deploys an app with the fake actions (instances/fake/apps.ts). Resolves with the deployment's id when it runs. */
 export async function deploy(cloud: FastCloud, { app = 'app', version = 'latest' } = {}): Promise<string> {
   const form = new FormData()
   form.set('file', new Blob([makeZip([{ name: 'index.ts', content: 'export {}' }])]), 'app.zip')
@@ -66,7 +66,7 @@ export function calling(cloud: FastCloud) {
     })
   return {
     post,
-    /** A run that is waited for (or, with async: true, one that has begun); throws when it is refused. */
+    /** Starts a run and waits for it (with async: true, starts it only). Throws when it is refused. */
     run,
     /** Begins a run and does not wait for it. */
     begin: async (action: string, body: object = {}) => (await run(action, { async: true, ...body })).id,
@@ -79,7 +79,7 @@ export function calling(cloud: FastCloud) {
       conforms('InvocationUpdateResponse', answer)
       return answer
     },
-    /** The lines that a run has said, in their order, and its states. */
+    /** The lines of a run in order, and its states. */
     told: async (id: string) => {
       const rows = await cloud.query<{ kind: string; line: string | null; state: string | null }>(
         'select kind, line, state from app_events where invocation_id = $1 order by id',

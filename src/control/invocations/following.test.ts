@@ -124,7 +124,7 @@ describe('a list of runs', () => {
     made = []
     for (let n = 0; n < 6; n++)
       made.push((await callers.run(n % 3 === 0 ? 'fail' : 'echo', { app_name: 'Listed', version: VERSIONS[n % 2], payload: String(n) })).id)
-    // As if a minute lay between one and the next.
+    // As if there was a minute between one and the next.
     for (const [n, id] of made.entries()) await cloud.query(`update invocations set started_at = now() - $2 * interval '1 minute' where id = $1`, [id, 6 - n])
   })
   const list = async (query: Record<string, string>) => {
@@ -214,7 +214,7 @@ test('a warm run costs little', async () => {
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
   const middle = times.toSorted((a, b) => a - b)[15]!
-  // 50 ms are promised with real sandboxes; the pretended ones start at once, and the machine may be busy.
+  // 50 ms are promised with real sandboxes. The fake ones start at once, and the machine may be busy.
   expect(middle).toBeLessThan(250)
 })
 

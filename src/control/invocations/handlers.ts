@@ -1,4 +1,4 @@
-// The Invocations contract, answered by the rules.
+// Handlers of the Invocations contract.
 import { fault } from '../../http/fault.ts'
 import type { Caller, Handlers } from '../../http/route.ts'
 import type { Browsers } from '../browsers/browsers.ts'
@@ -14,7 +14,7 @@ export const invocationHandlers = (invocations: Invocations, browsers: Browsers)
   },
   listInvocations: ({ query }) =>
     invocations.list({
-      // What is empty is not asked for: clients send the filters that they have as they are.
+      // An empty filter counts as absent: clients send their unset filters as empty text.
       app_name: query.app_name || undefined,
       action_name: query.action_name || undefined,
       version: query.version || undefined,

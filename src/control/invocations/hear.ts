@@ -1,16 +1,16 @@
-// Hearing a runner out: what it says until its last word, or until its sandbox has ended and with it the chance of more.
+// Reads a runner's events until its last, or until its sandbox has ended and no more can come.
 import { sleep } from '../../base/wait.ts'
 import type { Instance } from '../../instances/driver.ts'
 import type { RunnerEvent } from '../../runner/contract.ts'
 import { runnerClient } from '../apps/runner-client.ts'
 import { BrokenOff } from './run.ts'
 
-/** Between the end of a sandbox and the end of its connection, whichever is noticed first. */
+/** Time between the end of a sandbox and the end of its connection, in either order. */
 const LAST_WORDS_MS = 2_000
 
 /**
- * Events behind `after`, as they come together. They are asked for at once, before anybody reads them: what an app says just
- * before it dies would be lost with it. Ends with an error that says why when the sandbox ends before its last word.
+ * Events after `after`, in batches as they come. They are fetched at once, before the caller reads them: otherwise the events of an app that dies
+ * would be lost with it. Ends with an error that says why when the sandbox ends before the last event.
  */
 export function hear(instance: Instance, after: number, signal: AbortSignal): AsyncGenerator<RunnerEvent[]> {
   const gone = new AbortController()
@@ -38,7 +38,7 @@ async function* tell(
     for (let next = await first; !next.done; next = await said.next()) yield next.value
   } catch (error) {
     if (signal.aborted) throw error
-    // The connection breaks a moment before the sandbox is known to have ended, which tells more.
+    // The connection breaks a moment before the sandbox is known to have ended. The end of the sandbox says more about the cause.
     await Promise.race([instance.exited, sleep(LAST_WORDS_MS, signal)])
     throw new BrokenOff(why === undefined ? 'the connection to its sandbox broke' : `its sandbox ended: ${why}`, { cause: error })
   } finally {

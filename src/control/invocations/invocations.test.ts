@@ -1,4 +1,4 @@
-// The rules of runs over real HTTP: start, wait, repeat, look up, end, and what is refused. apps.md 6 of the contract.
+// The rules of runs over real HTTP: start, wait, retry, look up, end, and what is refused. apps.md 6 of the contract.
 import { readdirSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
@@ -30,7 +30,7 @@ async function refused(answer: Promise<Response>): Promise<{ status: number; mes
   conforms('ErrorModel', body)
   return { status: response.status, message: body.message, headers: response.headers }
 }
-/** Sandboxes of runs, apart from the one in reserve. */
+/** Sandboxes of runs, without the warm one. */
 const busy = async () => {
   const held = (await cloud.query<{ runner_id: string }>('select runner_id from invocations where runner_id is not null')).map(({ runner_id }) => runner_id)
   return readdirSync(cloud.paths.appSandboxes).filter((id) => held.includes(id))

@@ -24,11 +24,11 @@ import {
 } from './rows.ts'
 import type { Runs } from './runs.ts'
 
-/** When as many run as may: one may end at any moment. */
+/** Retry-After when the limit of runs is reached: a run may end at any moment. */
 const FULL_RETRY_SECONDS = 1
-/** A shorter beginning of an id is more likely a mistake than a name. */
+/** A shorter prefix of an id is more likely a mistake than a name. */
 const MIN_PREFIX = 4
-/** What a caller who stops a run waits for, until its sandbox and browsers are gone. */
+/** How long a caller that stops a run waits until its sandbox and browsers are gone. */
 const REMOVED_MS = 20_000
 
 interface InvocationsSettings {
@@ -40,7 +40,7 @@ interface InvocationsSettings {
   syncLimitSeconds?: number
 }
 
-/** Who asks, and whether it is for the first time. */
+/** The caller, and whether this is a retry. */
 export interface Asking {
   caller: string
   isRepeated: boolean
@@ -48,12 +48,12 @@ export interface Asking {
 }
 
 export interface Invocations {
-  /** Starts a run; of one that is waited for, resolves with its end. @throws 400, 404, 413, 429 */
+  /** Starts a run. For a run that is waited for, resolves with its end. @throws 400, 404, 413, 429 */
   create(wanted: CreateInvocation, asking: Asking): Promise<Started>
-  /** By id or by its unambiguous beginning. @throws 404; 400 when several begin so */
+  /** Finds a run by its id or an unambiguous prefix. @throws 404; 400 when the prefix matches several */
   find(idOrPrefix: string): Promise<InvocationRow>
   list(filter: ListFilter): Promise<Page<Invocation>>
-  /** Ends a run; one that has ended is given back unchanged. */
+  /** Ends a run. A run that has ended is returned unchanged. */
   end(idOrPrefix: string, state: EndState, output: string | undefined): Promise<Invocation>
   follow(idOrPrefix: string, since: string | undefined, lastEventId: string | string[] | undefined, signal: AbortSignal): Promise<AsyncIterable<Told>>
 }
@@ -73,7 +73,7 @@ export function makeInvocations({ db, bells, host, runs, maxInvocations, syncLim
     return row
   }
 
-  /** @throws 404 saying which of the three there is not; returns when they are there (by now). */
+  /** @throws 404 naming which of app, version and action is missing; returns when all exist (by now). */
   async function missing({ app_name, version, action_name }: NewInvocation): Promise<undefined> {
     const versions = await versionsOf(db, app_name)
     if (versions.length === 0) throw fault.notFound('app', app_name)
@@ -118,7 +118,7 @@ export function makeInvocations({ db, bells, host, runs, maxInvocations, syncLim
       const repeated = !wanted.isAsync && asking.isRepeated && !refusals.take(caller, hash) ? await findRepeated(db, caller, hash, REPEAT_SECONDS) : undefined
       const run = repeated ? { id: repeated.id, ended: runs.ended(repeated, signal) } : await start(wanted, hash, asking)
       if (wanted.isAsync) return { id: run.id, action_name: wanted.action_name, status: 'queued' }
-      // A caller who leaves ends the wait, not the run: clients that give up come back and want its result.
+      // A caller that leaves ends its wait, not the run: clients that time out retry and want its result.
       const { state, output, reason } = await within('the end of a run', waitMs, run.ended, signal)
       return {
         id: run.id,
@@ -185,7 +185,7 @@ export function present(row: InvocationRow): Invocation {
   }
 }
 
-/** The row as it was in an earlier state: one that is read late may have ended since. */
+/** The row as it was in an earlier state. A row that is read late may have ended since. */
 const asOf = (row: InvocationRow, state: InvocationState): InvocationRow =>
   row.state === state ? row : { ...row, state, finished_at: null, output: null, status_reason: null }
 

@@ -1,4 +1,4 @@
-// What a runner says, written down: lines and where they end, and the end of the run with its last lines, in one transaction.
+// Stores a runner's events: lines and the position after them, and the end of the run with its last lines, in one transaction.
 import { MAX_LOG_LINE, MAX_OUTPUT_BYTES, type RunnerEvent } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
 import { appendEvents, logBytesOf, type NewEvent } from '../../store/events.ts'
@@ -7,15 +7,15 @@ import { LogBudget } from './log-budget.ts'
 import type { Outcome } from './rows.ts'
 import type { Run } from './run.ts'
 
-/** The longest reason that is kept, in characters. */
+/** Limit on a stored reason, in characters. */
 const MAX_REASON = 16 * 1024
 
-/** The row is not where this writer left it: somebody has ended the run, or a write that seemed to fail had been done. */
+/** The row is not in the state that this writer left: another caller has ended the run, or a write that seemed to fail was done. */
 export class Overtaken extends Error {}
 
 /**
- * Writes down what came together. Resolves with how the run ended when that was among it. Lines are told before the end that
- * they lead to, and none behind an end: all is undone when the row has moved on. @throws Overtaken
+ * Stores a batch of events. Resolves with how the run ended when the batch has its end. Lines are stored before the end, and none after it. When
+ * the row has moved, everything is rolled back. @throws Overtaken
  */
 export async function writeDown(db: Db, run: Run, events: readonly RunnerEvent[], limits: LogLimits, now = Date.now()): Promise<Outcome | undefined> {
   const last = events.at(-1)!
@@ -31,7 +31,7 @@ export async function writeDown(db: Db, run: Run, events: readonly RunnerEvent[]
   const budget = (run.logBudget ??= new LogBudget(limits.runBytes, isFirst ? 0 : await logBytesOf(db, run.id), now))
   const { kept, commit } = budget.take(lines, now)
   const written = await db.transaction().execute(async (trx) => {
-    // It takes the log's lock, which every writer takes before it touches the row.
+    // Takes the log's lock, which every writer takes before it updates the row.
     if (kept.length > 0) await appendEvents(trx, run.deployment, run.id, kept, limits.deploymentBytes)
     if (outcome) return close(trx)
     const { numUpdatedRows } = await trx
@@ -48,7 +48,7 @@ export async function writeDown(db: Db, run: Run, events: readonly RunnerEvent[]
   return written
 }
 
-/** What may be kept of what runs print, in bytes. */
+/** Limits on the kept output of runs, in bytes. */
 export interface LogLimits {
   /** Of one run. */
   runBytes: number
@@ -56,7 +56,7 @@ export interface LogLimits {
   deploymentBytes: number
 }
 
-/** What an end sets in the row. */
+/** The columns that the end of a run sets. */
 export const endColumns = ({ output, reason }: Outcome, seq?: number): Record<string, unknown> => ({
   output,
   status_reason: reason,
@@ -64,7 +64,7 @@ export const endColumns = ({ output, reason }: Outcome, seq?: number): Record<st
   ...(seq !== undefined && { runner_seq: seq }),
 })
 
-/** A failure in our words. Clients print the output of a failed run, not its reason. */
+/** A failure in the service's words. Clients print the output of a failed run, not its reason. */
 export const failure = (reason: string): Outcome => ({ state: 'failed', output: JSON.stringify({ error: reason }), reason })
 
 function outcomeOf(event: RunnerEvent): Outcome | undefined {
@@ -85,15 +85,15 @@ function outcomeOf(event: RunnerEvent): Outcome | undefined {
   }
 }
 
-// A NUL is text to a program, but not to Postgres.
+// Programs may print NUL, but Postgres text cannot hold it.
 const plain = (text: string): string => text.replaceAll('\0', '�')
 
 const cut = (line: string): string => (line.length > MAX_LOG_LINE ? line.slice(0, MAX_LOG_LINE) : line)
 
-/** The time of a line, as its runner tells it, so far as that can be: whoever reads "since" relies on it. */
+/** The time of a line as its runner reports it, within a plausible range: readers that use `since` rely on it. */
 function timeOf(text: string, now: number): string {
   const at = Date.parse(text)
   return new Date(at > now - MAX_LATE_MS && at <= now ? at : now).toISOString()
 }
-/** Lines wait in the runner while the database is away; no longer than a run can take. */
+/** Lines wait in the runner while the database is away, but no longer than a run can take. */
 const MAX_LATE_MS = 2 * 3_600_000

@@ -1,4 +1,4 @@
-// For tests: runs over a real database and pretended sandboxes, without a service around them. Rows are written as deployments leave them.
+// For tests: runs over a real database and fake sandboxes, without a service around them. Rows are written as deployments leave them.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -22,19 +22,19 @@ export interface Lab extends AsyncDisposable {
   db: Db
   bells: EventBells
   driver: Driver
-  /** Variables of the code of every deployment; a test may set some. */
+  /** Variables for the code of every deployment. A test may set some. */
   env: Record<string, string>
-  /** What the runs have told those around them. */
+  /** The callbacks that the runs have made. */
   told: { retired: string[]; endedBrowsersOf: string[] }
   runs(settings?: Partial<RunsSettings>): Runs
   deployment(host?: string): Promise<string>
-  /** A run of the app of {@link deployment}, queued. */
+  /** A queued run of the app of {@link deployment}. */
   queued(wanted: { deployment: string; action: string; payload?: string; timeoutSeconds?: number }): Promise<InvocationRow>
-  /** A run as a service that was killed has left it. */
+  /** A run as a killed service leaves it. */
   left(wanted: { deployment: string; action: string; payload?: string; state: InvocationState; runner?: string; secondsAgo?: number }): Promise<InvocationRow>
   sandbox(deployment: string): Promise<Instance>
   row(id: string): Promise<InvocationRow>
-  /** The lines and states of a run, in their order. */
+  /** The lines and states of a run, in order. */
   log(id: string): Promise<(string | null)[]>
   sandboxes(): string[]
   /** Ends what a test has started. */

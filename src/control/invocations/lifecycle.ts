@@ -3,7 +3,7 @@ import { lifecycle } from '../../base/lifecycle.ts'
 import { invocationMoves, mover } from '../../store/moves.ts'
 
 export const invocationLifecycle = lifecycle({
-  queued: ['running', 'succeeded', 'failed'], // waits for a sandbox; a caller may end it before it has one
+  queued: ['running', 'succeeded', 'failed'], // waits for a sandbox; a caller may end it before that
   running: ['succeeded', 'failed'], // its sandbox has been given the run
   succeeded: [],
   failed: [],

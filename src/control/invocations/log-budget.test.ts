@@ -1,4 +1,4 @@
-// What is kept of what a run prints: by the numbers, and in the database.
+// How much of a run's output is kept: by the numbers, and in the database.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { RunnerEvent } from '../../runner/contract.ts'
 import { startLab, type Lab } from './lab.suite.ts'
@@ -68,7 +68,7 @@ describe('in the database', () => {
     const row = await lab.left({ deployment: await lab.deployment(), action: 'logs', state: 'running' })
     const run = new Run(row)
     for (let i = 0; i < 5; i++) await writeDown(lab.db, run, said(1 + i * 100, 100, 'x'.repeat(5_000)), limits)
-    // Another service has never heard of it.
+    // A new service has no record of it in memory.
     const again = new Run(row)
     await writeDown(lab.db, again, said(501, 100, 'x'.repeat(5_000)), limits)
     const log = (await lab.log(row.id)).filter((text) => text !== null && text !== 'running' && text !== 'queued')

@@ -1,11 +1,11 @@
-// What is kept of what one run prints: a number of bytes in all, and no faster than a rate. Each gap is told in one line.
+// Limits the kept output of one run: a total number of bytes, and a rate. Each gap is reported in one line.
 import { LINE_BYTES, type NewEvent } from '../../store/events.ts'
 
 const MIB = 1024 * 1024
-/** Printed at once, a run may have this much kept; then this much a second. */
+/** The burst that is kept at once, and then the rate per second. */
 const BURST_BYTES = 16 * MIB
 const BYTES_PER_SECOND = MIB
-/** A gap lasts until there is room for this much, so that there is one line for each second of it at most. */
+/** A gap lasts until there is room for this much. So at most one line per second reports a gap. */
 const RESUME_BYTES = MIB
 
 type State = { left: number; tokens: number; at: number; gap: 'none' | 'fast' | 'full' }
@@ -14,13 +14,13 @@ export class LogBudget {
   readonly #maxBytes: number
   #state: State
 
-  /** `used` is what a former service has kept of the run. */
+  /** `used` is what an earlier service has already kept of the run. */
   constructor(maxBytes: number, used: number, now: number) {
     this.#maxBytes = maxBytes
     this.#state = { left: maxBytes - used, tokens: BURST_BYTES, at: now, gap: 'none' }
   }
 
-  /** Which of these lines are kept. Nothing counts before `commit` is called: a write that failed comes again. */
+  /** Which of these lines are kept. Nothing counts before `commit` is called, because a batch whose write failed comes again. */
   take(lines: readonly NewEvent[], now: number): { kept: NewEvent[]; commit: () => void } {
     const next = { ...this.#state, at: now }
     next.tokens = Math.min(BURST_BYTES, this.#state.tokens + (Math.max(0, now - this.#state.at) / 1000) * BYTES_PER_SECOND)
@@ -42,7 +42,7 @@ export class LogBudget {
   }
 
   #full(): string {
-    return `[cob] This run has printed ${this.#maxBytes / MIB} MiB (COB_RUN_LOG_MB). More of what it prints is not kept.`
+    return `[cob] This run has printed ${this.#maxBytes / MIB} MiB (COB_RUN_LOG_MB). Further output is not kept.`
   }
 }
 

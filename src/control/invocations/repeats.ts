@@ -1,27 +1,27 @@
-// Requests that a client repeats by itself. The SDK gives up after 60 s and asks again, up to twice, with nothing that names the
-// request; what it repeats must not run again.
+// Recognizes requests that a client retries by itself. The SDK times out after 60 s and retries up to twice, without an id that links the
+// requests. A retry must not run the action again.
 import { createHash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { CreateInvocation } from './contract.ts'
 
-/** How long after its end a run is still the answer to its own request. */
+/** For this long after its end, a run is the answer to a retry of its request. */
 export const REPEAT_SECONDS = 60
-/** A client that was told to come back does so within seconds. */
+/** A client that got a Retry-After retries within seconds. */
 const REFUSED_MS = 60_000
 const REMEMBER_REFUSED = 1_000
 
-/** What makes two requests the same: everything that was asked for. */
+/** The key of a request: everything that was asked for. Requests with the same key are the same. */
 export const requestHash = (wanted: CreateInvocation): Buffer =>
   createHash('sha256')
     .update(JSON.stringify([wanted.app_name, wanted.version, wanted.action_name, wanted.payload, wanted.isAsync, wanted.timeoutSeconds]))
     .digest()
 
-/** Whether a client says that it has asked before. */
+/** Whether the client says that this is a retry. */
 export const isRepeated = (headers: IncomingHttpHeaders): boolean => Number(headers['x-stainless-retry-count'] ?? 0) >= 1
 
 /**
- * Requests that were refused because too much was running. What comes after such a refusal is repeated, too, and yet nothing has
- * run for it: an equal request of the same caller that has ended a moment ago is not its answer.
+ * Requests that were refused because of the limit of runs. Their retries look like any other retry, but no run exists for them: an equal request
+ * of the same caller that has just ended is not their answer.
  */
 export class Refusals {
   readonly #until = new Map<string, number>()
@@ -31,7 +31,7 @@ export class Refusals {
     this.#until.set(nameOf(caller, hash), performance.now() + REFUSED_MS)
   }
 
-  /** Whether this request was refused before; it is forgotten then. */
+  /** Whether this request was refused before. The record is then removed. */
   take(caller: string, hash: Buffer): boolean {
     const name = nameOf(caller, hash)
     const until = this.#until.get(name)

@@ -1,4 +1,4 @@
-// The runs' rows: every query on them, and nothing else.
+// The runs' rows: all queries on them.
 import { sql, type Selectable } from 'kysely'
 import type { Db } from '../../store/db.ts'
 import { holds, isNamed } from '../../store/names.ts'
@@ -29,8 +29,8 @@ export interface NewInvocation {
 }
 
 /**
- * Enters a run of the deployment that its app's version points at. A deployment that takes the version over locks its row
- * meanwhile, so that it sees every run of the one before. Undefined when app, version or action are not there, or on another host.
+ * Inserts a run of the deployment that its app's version points at. A deployment that takes over the version locks its row meanwhile, so it sees
+ * every run of the previous deployment. Undefined when the app, version or action does not exist, or is on another host.
  */
 export async function insertQueued(db: Db, host: string, made: NewInvocation): Promise<InvocationRow | undefined> {
   const { rows } = await sql<InvocationRow>`
@@ -45,11 +45,11 @@ export async function insertQueued(db: Db, host: string, made: NewInvocation): P
   return rows[0]
 }
 
-/** The versions of an app with their actions, for telling a caller what is missing. */
+/** The versions of an app with their actions, to tell a caller what is missing. */
 export const versionsOf = (db: Db, app: string): Promise<{ version: string; actions: { name: string }[] }[]> =>
   db.selectFrom('app_versions').select(['version', 'actions']).where('app_name', '=', app).execute()
 
-/** The newest run of the same caller and request that is waited for, and has not ended or did so less than `seconds` ago. */
+/** The newest run of the same caller and request that was waited for, and has not ended or ended less than `seconds` ago. */
 export async function findRepeated(db: Db, caller: string, requestHash: Buffer, seconds: number): Promise<InvocationRow | undefined> {
   const row = await db
     .selectFrom('invocations')
@@ -68,14 +68,14 @@ export async function findInvocation(db: Db, id: string): Promise<InvocationRow 
   return (await db.selectFrom('invocations').selectAll().where('id', '=', id).executeTakeFirst()) as InvocationRow | undefined
 }
 
-/** Runs whose id begins so, two at most. The upper bound lets the index be used, whatever the database's collation. */
+/** Runs whose id has this prefix, at most two. The upper bound makes the index usable with every collation of the database. */
 export async function findByPrefix(db: Db, prefix: string): Promise<InvocationRow[]> {
   const { rows } = await sql<InvocationRow>`
     select * from invocations where id >= ${prefix} and id <= ${prefix.padEnd(24, 'z')} and starts_with(id, ${prefix}) limit 2`.execute(db)
   return rows
 }
 
-/** How a run ended, by its row; undefined while it has not. A row that is gone went with its deployment. */
+/** How a run ended, by its row; undefined while it runs. A missing row was deleted with its deployment. */
 export function outcomeOf(row: InvocationRow | undefined): Outcome | undefined {
   if (!row) return { state: 'failed', output: null, reason: 'its deployment was deleted' }
   return invocationLifecycle.isTerminal(row.state) ? { state: row.state as EndState, output: row.output, reason: row.status_reason } : undefined
@@ -93,12 +93,12 @@ export interface ListFilter {
   limit: number
 }
 
-/** Characters of a payload or output that lists still have: a page of the largest would be half a gigabyte. */
+/** Characters of a payload or output in lists. A page of the largest ones would have half a gigabyte. */
 const MAX_LISTED = 64 * 1024
 const listed = (column: 'payload' | 'output') =>
   sql<string | null>`case when length(${sql.ref(column)}) <= ${MAX_LISTED} then ${sql.ref(column)} end`.as(column)
 
-/** One page of runs, the newest first, with one row more than `limit` when there are more. */
+/** One page of runs, newest first, with one row more than `limit` when there are more. */
 export async function listInvocations(db: Db, filter: ListFilter): Promise<InvocationRow[]> {
   const { query } = filter
   const rows = await db
@@ -129,22 +129,22 @@ const unfinished = (db: Db, host: string) =>
     .where('i.finished_at', 'is', null)
     .where('d.host', '=', host)
 
-/** Runs of this host's deployments that have not ended, and whether their time is over. */
+/** Runs of this host's deployments that have not ended, and whether their time limit has passed. */
 export async function unfinishedOnHost(db: Db, host: string): Promise<(InvocationRow & { overdue: boolean })[]> {
   return (await unfinished(db, host).selectAll('i').execute()) as (InvocationRow & { overdue: boolean })[]
 }
 
-/** The same without what they carry, which may be large. */
+/** The same without payload and output, which may be large. */
 export const unfinishedIds = (db: Db, host: string): Promise<{ id: string; timeout_seconds: number; overdue: boolean }[]> =>
   unfinished(db, host).select(['i.id', 'i.timeout_seconds']).execute()
 
-/** Unfinished runs of a deployment, whoever holds them. */
+/** Unfinished runs of a deployment, in this process or not. */
 export async function unfinishedOf(db: Db, deployment: string): Promise<string[]> {
   const rows = await db.selectFrom('invocations').select('id').where('deployment_id', '=', deployment).where('finished_at', 'is', null).execute()
   return rows.map(({ id }) => id)
 }
 
-/** Those of `deployments` that a version of an app points at: runs to come go there. */
+/** Those of `deployments` that a version of an app points at. New runs use these. */
 export async function pointedAt(db: Db, deployments: readonly string[]): Promise<Set<string>> {
   if (deployments.length === 0) return new Set()
   const rows = await db

@@ -6,21 +6,21 @@ import type { InvocationRow, Outcome } from './rows.ts'
 /** Why a run's work stopped: it has ended, by itself or otherwise. */
 export class RunEnded extends Error {}
 
-/** Why a run could not be gone on with, in words for its caller; the cause is for the log. */
+/** Why a run could not continue, for its caller. The cause is for the log. */
 export class BrokenOff extends Error {}
 
 export class Run {
   readonly id: string
   readonly deployment: string
   readonly timeoutSeconds: number
-  /** When its time is over, on this process's clock. */
+  /** When its time limit ends, on this process's clock. */
   readonly due: number
-  /** What its runner is told. */
+  /** The input for its runner. */
   readonly job: { invocation: string; app: string; action: string; payload: string | null; timeoutSeconds: number }
   readonly #ended = Promise.withResolvers<Outcome>()
   readonly #over = new AbortController()
   #instance: Instance | undefined
-  /** What may still be kept of what it prints; made with its first lines. */
+  /** The remaining budget for its output. Made with its first lines. */
   logBudget: LogBudget | undefined
 
   constructor(row: InvocationRow) {
@@ -41,17 +41,20 @@ export class Run {
     return this.#over.signal
   }
 
-  /** Makes a sandbox this run's own, to be removed with it, in place of one that it had. @throws RunEnded when it has ended; the sandbox is removed then */
+  /**
+   * Makes a sandbox this run's own, in place of an earlier one; it is removed with the run. @throws RunEnded when the run has ended; the sandbox
+   * is then removed
+   */
   async hold(instance: Instance): Promise<void> {
     const before = this.#instance
     this.#instance = instance
-    if (before) await this.#dispose(before).catch(() => {}) // its driver logs that, and tries again
+    if (before) await this.#dispose(before).catch(() => {}) // its driver logs the failure and retries
     if (!this.signal.aborted) return
     await this.release()
     throw this.signal.reason
   }
 
-  /** Tells everybody who waits. Once. */
+  /** Resolves the promise of every waiter. Only the first call has an effect. */
   end(outcome: Outcome): void {
     this.#over.abort(new RunEnded('the run has ended'))
     this.#ended.resolve(outcome)

@@ -1,4 +1,4 @@
-// Runs without a service around them: adoption after a crash, time limits, what is kept in reserve, what happens when something dies.
+// Runs without a service around them: adoption after a crash, time limits, warm sandboxes, and the death of each part.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '../../base/ids.ts'
 import { sleep, until } from '../../base/wait.ts'
@@ -22,13 +22,13 @@ afterEach(() => lab.clear())
 const ends = (id: string) => until(`run ${id} to end`, NOTICE_MS, async () => (await lab.row(id)).finished_at !== null && lab.row(id))
 const runs = (id: string) => until(`run ${id} to run`, NOTICE_MS, async () => (await lab.row(id)).state === 'running' && lab.row(id))
 const reserved = (count: number) => until(`${count} in reserve`, NOTICE_MS, () => lab.sandboxes().length === count)
-/** Gives a sandbox its run, as the service before has done. */
+/** Gives a sandbox its run, as the earlier service has done. */
 const give = (instance: Instance, row: { id: string; app_name: string; action_name: string; payload: string | null }) =>
   runnerClient(instance.agent).run({ invocation: row.id, app: row.app_name, action: row.action_name, payload: row.payload, timeoutSeconds: 60 }, signal)
 /** The driver with other sandboxes. */
 const withApps = (apps: Partial<AppSandboxes>) => ({ ...lab.driver, apps: { ...lab.driver.apps, ...apps } })
 
-/** The database with other methods, as long as `other` gives some. */
+/** The database with other methods, for as long as `other` returns some. */
 const instead = (other: (name: string) => (() => unknown) | undefined): Db =>
   new Proxy(lab.db, {
     get(target, name) {
@@ -45,7 +45,7 @@ describe('after a crash of the service', () => {
     const sandbox = await lab.sandbox(deployment)
     const row = await lab.left({ deployment, action: 'logs', payload: '50', state: 'running', runner: sandbox.id })
     await give(sandbox, row)
-    // The service before had written down the first twenty.
+    // The earlier service had stored the first twenty.
     const lines = Array.from({ length: 50 }, (_, index) => `line ${index + 1}`)
     await lab.db
       .insertInto('app_events')
@@ -239,7 +239,7 @@ describe('in reserve', () => {
           const instance = await lab.driver.apps.start(spec, within_)
           if (dying.size > 0) return instance
           dying.add(instance.id)
-          // Its end is told to nobody.
+          // No part of the service is told of its end.
           return { ...instance, exited: new Promise(() => {}), [Symbol.asyncDispose]: () => instance[Symbol.asyncDispose]() }
         },
       }),
@@ -266,7 +266,7 @@ describe('in reserve', () => {
       reason: 'Cannot find module "x"',
       output: '{"error":"Cannot find module \\"x\\""}',
     })
-    // It is not tried again at once.
+    // It is not retried at once.
     host.prepare(deployment)
     expect(host.inReserve).toBe(0)
   })

@@ -16,12 +16,12 @@ import { BrokenOff, Run } from './run.ts'
 import { Starts } from './starts.ts'
 import { WarmRunners } from './warm.ts'
 
-/** How often runs are looked for whose end has been missed, and ends that could not be finished. */
+/** How often it looks for runs whose end was missed, and for unfinished ends. */
 const SWEEP_MS = 5_000
-/** After a statement that failed while the database was in trouble: first wait, doubled up to the last. */
+/** Retries of a statement that failed while the database was in trouble: first wait, doubled up to the last. */
 const RETRY_FIRST_MS = 200
 const RETRY_LAST_MS = 5_000
-/** From the first run, adopted at a start, until the service listens. */
+/** Time from the first adopted run at a start until the service listens. */
 const LISTEN_MS = 60_000
 
 const RESTARTED = 'the service was restarted and the run was lost'
@@ -32,7 +32,7 @@ export interface RunsSettings {
   bells: EventBells
   driver: Driver
   host: string
-  /** Where the API answers; sandboxes are started when that is known. */
+  /** Where the API answers. Sandboxes are started once that is known. */
   apiPort: Promise<number>
   maxInvocations: number
   appMemoryMb: number
@@ -41,7 +41,7 @@ export interface RunsSettings {
   log: Log
   /** Variables of a deployment's code. */
   environment: (deployment: string) => Promise<Record<string, string>>
-  /** Told when a run of a deployment has ended. */
+  /** Called when a run of a deployment has ended. */
   retire: (deployment: string) => Promise<unknown>
   /** Ends the browsers of a run. */
   endBrowsers: (invocation: string) => Promise<void>
@@ -49,7 +49,7 @@ export interface RunsSettings {
   endBrowsersLeft: () => Promise<void>
 }
 
-/** A run that its sandbox has taken. */
+/** A sandbox that has accepted the run. */
 interface Underway {
   instance: Instance
   said: AsyncIterable<RunnerEvent[]>
@@ -61,13 +61,13 @@ export class Runs {
   readonly #starts = new Starts()
   readonly #runs = new Map<string, Run>()
   readonly #timers = new Map<string, NodeJS.Timeout>()
-  /** Ends that are being cleaned up after. */
+  /** Ended runs whose cleanup is in progress. */
   readonly #ending = new Map<string, Promise<void>>()
   readonly #toRetire = new Set<string>()
   readonly #stop = new AbortController()
-  /** Seats given out for runs that have no row yet. */
+  /** Reserved seats of runs that have no row yet. */
   #seats = 0
-  /** Rows that nobody held at the last sweep. */
+  /** Rows that this process did not know at the last sweep. */
   #unheld = new Set<string>()
 
   constructor(settings: RunsSettings) {
@@ -78,14 +78,14 @@ export class Runs {
       inUse: (deployments) => pointedAt(db, deployments),
       log,
     })
-    this.#watch().catch(() => {}) // ends by its signal only
+    this.#watch().catch(() => {}) // ends only by its signal
   }
 
   get isStopping(): boolean {
     return this.#stop.signal.aborted
   }
 
-  /** A seat for a run that is about to be made; undefined when there are as many as may be. To be given back when {@link begin} has it. */
+  /** A seat for a run that is about to be made; undefined when the limit is reached. Release it after {@link begin} has taken the run. */
   seat(): (() => void) | undefined {
     if (this.#runs.size + this.#seats >= this.#settings.maxInvocations) return undefined
     this.#seats++
@@ -96,12 +96,12 @@ export class Runs {
     }
   }
 
-  /** Lets a run that has been entered begin. */
+  /** Begins a run whose row has been inserted. */
   begin(row: InvocationRow): Run {
     return this.#add(row, undefined)
   }
 
-  /** How a run ends, whoever holds it. */
+  /** How a run ends, in this process or not. */
   async ended(row: InvocationRow, signal: AbortSignal): Promise<Outcome> {
     const { db, bells } = this.#settings
     const run = this.#runs.get(row.id)
@@ -113,7 +113,7 @@ export class Runs {
     return outcomeOf(await findInvocation(db, row.id)) ?? failure('it could not be followed to its end')
   }
 
-  /** Ends a run from outside; false when it had ended. Resolves when its sandbox and browsers are gone, too. */
+  /** Ends a run from outside; false when it had ended. Resolves when its sandbox and browsers are gone. */
   async end(id: string, outcome: Outcome): Promise<boolean> {
     const { db } = this.#settings
     const moved = await moveInvocation(db, id, outcome.state, outcome.reason, endColumns(outcome))
@@ -125,27 +125,27 @@ export class Runs {
     return moved !== undefined
   }
 
-  /** Ends every run of a deployment and its reserve: nothing runs on its code any more. */
+  /** Ends every run of a deployment and its warm sandbox: nothing uses its code any more. */
   async endAll(deployment: string, reason: string): Promise<void> {
     const ids = await unfinishedOf(this.#settings.db, deployment)
     await Promise.all([this.#warm.drop(deployment), ...ids.map((id) => this.end(id, failure(reason)))])
   }
 
-  /** Keeps a sandbox in reserve for a deployment that runs of it may soon be asked of. */
+  /** Keeps a warm sandbox for a deployment that may soon get runs. */
   prepare(deployment: string): void {
     this.#warm.fill(deployment)
-    // Those that it has taken the place of need none any more.
-    void this.#warm.sweep().catch((err: unknown) => this.#settings.log.warn({ err }, 'looking at the sandboxes in reserve failed'))
+    // The deployments that it replaces no longer need one.
+    void this.#warm.sweep().catch((err: unknown) => this.#settings.log.warn({ err }, 'checking the warm sandboxes failed'))
   }
 
-  /** Sandboxes in reserve. */
+  /** The number of warm sandboxes. */
   get inReserve(): number {
     return this.#warm.count
   }
 
   /**
-   * After a start: goes on with the runs that outlived the last service, begins those that had waited, and ends the rest.
-   * Gives back the sandboxes that are no run's.
+   * After a start: continues the runs that outlived the last service, begins those that had waited, and ends the rest. Returns the sandboxes that
+   * belong to no run.
    */
   async adopt(found: readonly Instance[]): Promise<Instance[]> {
     const { db, host, log } = this.#settings
@@ -165,13 +165,13 @@ export class Runs {
     return [...left.values()]
   }
 
-  /** Ends every run, also when the database cannot be told: the next start then finds them lost. */
+  /** Ends every run, even when the database is not available: the next start then finds them lost. */
   async stop(): Promise<void> {
     this.#stop.abort(new Error(STOPPED))
     await Promise.all(
       [...this.#runs.values()].map((run) =>
         this.end(run.id, failure(STOPPED)).catch((err: unknown) => {
-          this.#settings.log.error({ err, invocation: run.id }, 'the end of a run could not be written down')
+          this.#settings.log.error({ err, invocation: run.id }, 'the end of a run could not be recorded')
           this.#close(run, failure(STOPPED))
         }),
       ),
@@ -179,7 +179,7 @@ export class Runs {
     await Promise.all([this.#warm.stop(), ...this.#ending.values()])
   }
 
-  // ---- the way of a run ----
+  // ---- the course of a run ----
 
   #add(row: InvocationRow, instance: Instance | undefined): Run {
     const run = new Run(row)
@@ -196,13 +196,13 @@ export class Runs {
     for await (const events of said) {
       const outcome = await this.#whileInTrouble(run, () => writeDown(this.#settings.db, run, events, this.#settings.logLimits))
       if (outcome) return this.#close(run, outcome)
-      // One that has ended in the meantime may have said more before; its events tell.
+      // A sandbox that has ended in the meantime may have sent more before. Its events say so.
       await runner.acknowledge(events.at(-1)!.seq, run.signal).catch(() => {})
     }
     throw new BrokenOff('it ended without a result')
   }
 
-  /** Hears a sandbox out that a service before us had given the run, or had been about to. */
+  /** Follows a sandbox to which an earlier service has given the run, or was about to. */
   async #resume(run: Run, seq: number, instance: Instance): Promise<Underway> {
     await run.hold(instance)
     const said = hear(instance, seq, run.signal)
@@ -215,7 +215,7 @@ export class Runs {
     return { instance, said }
   }
 
-  /** A sandbox that has taken the run: the one in reserve, or one of its own. */
+  /** A sandbox that has accepted the run: the warm one, or a new one. */
   async #obtain(run: Run): Promise<Underway> {
     const { db } = this.#settings
     const hand = async (instance: Instance): Promise<Underway> => {
@@ -240,7 +240,7 @@ export class Runs {
     try {
       return await hand(first)
     } catch (cause) {
-      // One that died in reserve a moment ago never heard of the run; any other may have begun with it.
+      // A warm sandbox that has just died never got the run. Any other may have begun it.
       if (!reserve || !['ECONNREFUSED', 'ENOENT'].includes((cause as NodeJS.ErrnoException).code ?? ''))
         throw new BrokenOff('its sandbox did not take the run', { cause })
       const instance = await own()
@@ -261,18 +261,18 @@ export class Runs {
     })
   }
 
-  /** Does what the run cannot go on without, again and again while the database is away. */
+  /** Does a step that the run cannot continue without. Retries while the database is away. */
   async #whileInTrouble<T>(run: Run, work: () => Promise<T>): Promise<T | undefined> {
     for (let waitMs = RETRY_FIRST_MS; ; waitMs = Math.min(RETRY_LAST_MS, waitMs * 2)) {
       try {
         return await work()
       } catch (error) {
         if (error instanceof Overtaken) {
-          // It may have been our own write, done before its connection broke.
+          // Our own write may have succeeded before its connection broke.
           if (await this.#overtaken(run)) throw error
           return undefined
         }
-        // Bad data stays bad.
+        // A data error does not go away by a retry.
         if (run.signal.aborted || /^2[23]/.test((error as { code?: string }).code ?? '')) throw error
         this.#settings.log.warn({ err: error, invocation: run.id, waitMs }, 'a run waits for the database')
         await sleep(waitMs, run.signal)
@@ -282,21 +282,21 @@ export class Runs {
 
   async #fail(run: Run, error: unknown): Promise<void> {
     if (run.signal.aborted || error instanceof Overtaken) return
-    this.#settings.log.warn({ err: error, invocation: run.id }, 'a run broke off')
+    this.#settings.log.warn({ err: error, invocation: run.id }, 'a run was interrupted')
     const reason = this.isStopping ? STOPPED : error instanceof BrokenOff ? error.message : 'something went wrong on our side'
     await this.end(run.id, failure(reason)).catch((err: unknown) => this.#complain(run.id, err))
   }
 
   // ---- its end ----
 
-  /** Takes a run as its row says that it has ended; false when it has not. */
+  /** Handles a run as ended if its row says so; false when it has not ended. */
   async #overtaken(run: Run): Promise<boolean> {
     const outcome = outcomeOf(await findInvocation(this.#settings.db, run.id))
     if (outcome) this.#close(run, outcome)
     return outcome !== undefined
   }
 
-  /** The run has ended in the table; whoever waits is told, and what it had is removed. Twice is once. */
+  /** The run has ended in the table. Waiters are told, and its resources are removed. Repeated calls are harmless. */
   #close(run: Run, outcome: Outcome): void {
     if (!this.#runs.delete(run.id)) return
     clearTimeout(this.#timers.get(run.id))
@@ -308,7 +308,7 @@ export class Runs {
   #cleanUp(id: string, deployment: string | undefined, run?: Run): void {
     const { endBrowsers, log } = this.#settings
     const removed = run?.release().catch((err: unknown) => log.error({ err, invocation: id }, 'the sandbox of a run could not be removed'))
-    // The sweep tries again.
+    // The sweep retries.
     const browsers = endBrowsers(id).catch((err: unknown) => log.warn({ err, invocation: id }, 'the browsers of a run could not be ended yet'))
     const ending = Promise.all([removed, browsers])
       .then(() => (deployment === undefined ? undefined : this.#retire(deployment)))
@@ -321,7 +321,7 @@ export class Runs {
       () => this.#toRetire.delete(deployment),
       (err: unknown) => {
         this.#toRetire.add(deployment)
-        this.#settings.log.warn({ err, deployment }, 'a deployment could not be looked at after a run')
+        this.#settings.log.warn({ err, deployment }, 'a deployment could not be checked after a run')
       },
     )
   }
@@ -333,7 +333,7 @@ export class Runs {
       await this.sweep().catch((err: unknown) => this.#settings.log.error({ err }, 'looking for overdue runs failed'))
   }
 
-  /** Ends runs whose time is over, that nobody holds, or that somebody else has ended; finishes ends that could not be finished. */
+  /** Ends runs whose time limit has passed, that this process does not know, or that another caller has ended. Finishes unfinished ends. */
   async sweep(): Promise<void> {
     const { db, host, endBrowsersLeft } = this.#settings
     const held = [...this.#runs.values()]
@@ -341,7 +341,7 @@ export class Runs {
     for (const { id, timeout_seconds, overdue } of rows)
       if (overdue) await this.end(id, timedOut(timeout_seconds))
       else if (!this.#runs.has(id) && this.#unheld.has(id)) await this.end(id, failure(RESTARTED))
-    // Once may be a row that has just been entered; twice is one whose process never heard that it was.
+    // A row that is seen once may have just been inserted. When it is seen twice, this process missed its end or its begin.
     this.#unheld = new Set(rows.map(({ id }) => id).filter((id) => !this.#runs.has(id)))
     const listed = new Set(rows.map(({ id }) => id))
     for (const run of held.filter(({ id }) => !listed.has(id))) await this.#overtaken(run)

@@ -1,10 +1,10 @@
-// The queue before the sandboxes: how many at once, who first, who leaves.
+// The queue before the sandboxes: how many at once, in which order, and callers that leave.
 import { expect, test } from 'vitest'
 import { Starts } from './starts.ts'
 
 const signal = new AbortController().signal
 
-/** Work that ends when it is told to. */
+/** Work that ends on request. */
 function work(starts: Starts, isUrgent: boolean, of = signal) {
   const end = Promise.withResolvers<void>()
   const state = { hasBegun: false, end: end.resolve, done: Promise.resolve() }

@@ -1,4 +1,4 @@
-// How many sandboxes start at once: as many as there are processors, those that a caller waits for before those kept in reserve.
+// Limits how many sandboxes start at once: one per processor. Starts that a caller waits for come before warm ones.
 import { availableParallelism } from 'node:os'
 
 interface Waiting {
@@ -14,7 +14,7 @@ export class Starts {
     this.#free = atOnce
   }
 
-  /** Does `work` when it is its turn; leaves the queue when `signal` aborts. */
+  /** Does `work` in its turn. Leaves the queue when `signal` aborts. */
   async run<T>(isUrgent: boolean, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
     await this.#turn(isUrgent, signal)
     try {

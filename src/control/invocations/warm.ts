@@ -1,5 +1,5 @@
-// Sandboxes in reserve: one for each deployment that is in use, its app loaded, waiting for a run. In memory only: after a crash of
-// the service they belong to nobody and are ended.
+// Warm sandboxes: one per deployment in use, its app loaded, waiting for a run. In memory only: after a crash of the service they belong to no
+// run and are ended.
 import type { Log } from '../../base/log.ts'
 import { within } from '../../base/wait.ts'
 import { letGo, type Instance } from '../../instances/driver.ts'
@@ -7,34 +7,34 @@ import { runnerClient } from '../apps/runner-client.ts'
 
 /** How long one is kept after the last use of its deployment. */
 export const KEEP_MS = 10 * 60_000
-/** At most so many at once; the one that has not been used for longest goes first. */
+/** Most warm sandboxes at the same time. The least recently used is ended first. */
 export const MAX_WARM = 8
-/** An app that takes longer to load is no better off warm. */
+/** Loading timeout: an app that takes longer to load does not profit from a warm sandbox. */
 const READY_MS = 60_000
-/** After one that did not come up: first wait, doubled up to the last. */
+/** Retries after one that did not come up: first wait, doubled up to the last. */
 const RETRY_FIRST_MS = 1_000
 const RETRY_LAST_MS = 60_000
 
 interface WarmSettings {
-  /** Starts a sandbox for a run of a deployment, when those that callers wait for have begun; `onBegin` is told. */
+  /** Starts a sandbox for a run of a deployment, after the starts that callers wait for. Calls `onBegin` when it begins. */
   start: (deployment: string, signal: AbortSignal, onBegin: () => void) => Promise<Instance>
-  /** Those of `deployments` that new runs go to. */
+  /** Those of `deployments` that new runs use. */
   inUse: (deployments: readonly string[]) => Promise<Set<string>>
   log: Log
 }
 
 interface Starting {
-  /** It has its turn: whoever needs a sandbox is better off with it than with one that begins later. */
+  /** Its start has begun: a run that needs a sandbox gets this one sooner than a new one. */
   isUnderWay: boolean
   isTaken: boolean
   instance: Promise<Instance | undefined>
 }
 
-/** A deployment's place on the shelf. */
+/** A deployment's entry. */
 interface Place {
   deployment: string
   usedAt: number
-  /** Aborts when the place is given up. */
+  /** Aborts when the entry is given up. */
   stop: AbortController
   instance: Instance | undefined
   starting: Starting | undefined
@@ -45,7 +45,7 @@ interface Place {
 export class WarmRunners {
   readonly #settings: WarmSettings
   readonly #places = new Map<string, Place>()
-  /** Starts and ends under way. */
+  /** Starts and ends in progress. */
   readonly #work = new Set<Promise<unknown>>()
   #isStopping = false
 
@@ -58,7 +58,7 @@ export class WarmRunners {
     return [...this.#places.values()].filter(({ instance, starting }) => instance ?? starting).length
   }
 
-  /** Takes the reserve of a deployment, or the one that is just being started for it; undefined when there is none. It is the caller's then. */
+  /** Takes the warm sandbox of a deployment, or the one that is being started for it; undefined when there is none. The caller owns it then. */
   async take(deployment: string): Promise<Instance | undefined> {
     const place = this.#places.get(deployment)
     if (!place) return undefined
@@ -74,7 +74,7 @@ export class WarmRunners {
     return starting.instance
   }
 
-  /** Sees to it that there is a reserve for a deployment, which is in use now. */
+  /** Starts a warm sandbox for a deployment that is in use now, unless it has one. */
   fill(deployment: string): void {
     if (this.#isStopping) return
     const known = this.#places.get(deployment)
@@ -88,18 +88,18 @@ export class WarmRunners {
     this.#fill(place)
   }
 
-  /** Gives up the reserve of a deployment. */
+  /** Ends the warm sandbox of a deployment. */
   async drop(deployment: string): Promise<void> {
     const place = this.#places.get(deployment)
     if (!place) return
     this.#places.delete(deployment)
-    place.stop.abort(new Error('no reserve is wanted any more'))
+    place.stop.abort(new Error('the warm sandbox is not needed any more'))
     const { instance, starting } = place
     place.instance = undefined
     await this.#follow(Promise.all([instance, starting?.isTaken ? undefined : starting?.instance].map(async (held) => this.#end(await held))))
   }
 
-  /** Gives up what has not been used for long or will not be used again, and tries again what did not come up. */
+  /** Ends warm sandboxes that have not been used for long or will not be used again, and retries failed starts. */
   async sweep(): Promise<void> {
     const places = [...this.#places.values()]
     const inUse = await this.#settings.inUse(places.map(({ deployment }) => deployment))
@@ -133,7 +133,7 @@ export class WarmRunners {
   async #start(place: Place, starting: Starting): Promise<Instance | undefined> {
     const { deployment } = place
     try {
-      // One that was taken over while a run of it went on is not used again.
+      // When another deployment has taken over during a run, the old one is not used again.
       if (!(await this.#settings.inUse([deployment])).has(deployment)) {
         if (this.#places.get(deployment) === place) this.#places.delete(deployment)
         return undefined
@@ -145,7 +145,7 @@ export class WarmRunners {
     }
   }
 
-  /** Throws one away, as long as it waits, whose app does not load or that ends by itself. */
+  /** Ends a waiting sandbox whose app does not load or that ends by itself. */
   #watch(place: Place, instance: Instance): void {
     const isWaiting = () => place.instance === instance
     const bad = (fields: object, message: string) => {

@@ -1,4 +1,4 @@
-// What the page of the live view loads: our script with noVNC in it, and the style sheet, made once from the files of this installation.
+// The files of the live view's page: our script bundled with noVNC, and the style sheet. Made once from the files of this installation.
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,12 +17,12 @@ export interface Asset {
 }
 
 export interface Bundle {
-  /** Changes with the content, so that browsers may keep what bears it for ever. */
+  /** A hash of the content, so that browsers may cache URLs with it for ever. */
   tag: string
   files: Map<string, Asset>
 }
 
-/** One script is a round trip; noVNC's fifty modules would be eight or more. */
+/** One script is one round trip; noVNC's fifty modules would take eight or more. */
 export async function makeBundle(): Promise<Bundle> {
   const { version } = JSON.parse(readFileSync(join(NOVNC_DIR, 'package.json'), 'utf8')) as { version: string }
   const esbuild = await import('esbuild')
@@ -48,7 +48,7 @@ export async function makeBundle(): Promise<Bundle> {
     for (const { plain } of files.values()) hash.update(plain)
     return { tag: hash.digest('hex').slice(0, 16), files }
   } finally {
-    // Its process would wait for more to do.
+    // esbuild's child process would otherwise keep running.
     await esbuild.stop()
   }
 }

@@ -1,4 +1,4 @@
-// The live view's addresses over the pretended browser: who gets in, with which rights, what is kept out of logs, what ends.
+// The live view's addresses over the fake browser: authentication, rights, what is kept out of logs, and what ends a view.
 import { once } from 'node:events'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
@@ -11,12 +11,12 @@ beforeAll(async () => {
 })
 afterAll(() => cloud[Symbol.asyncDispose]())
 
-/** As a person's browser: without a key. */
+/** Requests like a person's browser: without a key. */
 const open = (url: string) => fetch(url, { redirect: 'manual' })
 const viewOf = (session: Session) => session.browser_live_view_url as string
 const watchOf = async (session: Session): Promise<string> => new URL((await open(`${viewOf(session)}?readOnly=true`)).headers.get('location')!, cloud.url).href
 
-/** The rights that a socket has, or the status that it is refused with. */
+/** The rights of a socket, or the status of its refusal. */
 async function rights(url: string): Promise<unknown> {
   const socket = new WebSocket(url.replace('http', 'ws'))
   socket.on('error', () => {})
@@ -76,9 +76,9 @@ describe('the page', () => {
     await cloud.fetch(`/browsers/${session.session_id}`, { method: 'DELETE' })
     for (const url of [viewOf(session), watch, `${viewOf(session)}?readOnly=true`]) {
       const response = await open(url)
-      expect([response.status, await response.text()]).toEqual([410, expect.stringContaining('It was ended by whoever runs it.')])
+      expect([response.status, await response.text()]).toEqual([410, expect.stringContaining('Its owner ended it.')])
     }
-    expect(await (await open(`${viewOf(session)}/state`)).json()).toEqual({ state: 'ended', reason: 'deleted', message: 'It was ended by whoever runs it.' })
+    expect(await (await open(`${viewOf(session)}/state`)).json()).toEqual({ state: 'ended', reason: 'deleted', message: 'Its owner ended it.' })
     expect(await rights(`${viewOf(session)}/socket`)).toBe(404)
     for (const token of ['x', 'a'.repeat(57), '%00', '..%2f..%2fhealth']) expect((await open(`${cloud.url}/browser/live/${token}`)).status).toBe(404)
   })

@@ -1,4 +1,4 @@
-// The live view as people reach it: its page, the files of it, and the WebSocket below the token.
+// The HTTP side of the live view: its page, its files, and the WebSocket below the token.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { fault } from '../../http/fault.ts'
 import type { UpgradeHandler } from '../../http/upgrade.ts'
@@ -12,11 +12,11 @@ import { endingOf, livePage, messagePage } from './pages.ts'
 const ASSETS_PATH = '/browser/live-view'
 const YEAR_SECONDS = 31_536_000
 
-/** What a token leads to. */
+/** The session and the rights that a token opens. */
 type Found = { state: 'running'; id: string; access: Access; name: string } | { state: 'ended'; reason: string } | { state: 'unknown' }
 
 export interface LiveViews {
-  /** Adds the page. It is for people, so it is no part of the contract. */
+  /** Adds the page. It is for people, so it is not part of the API. */
   mount(app: FastifyInstance): void
   handlers: Record<string, UpgradeHandler>
 }
@@ -34,9 +34,9 @@ export function makeLiveViews(db: Db, host: string, links: LiveLinks, sockets: P
     return { state: 'ended', reason: row.end_reason ?? 'deleted' }
   }
 
-  /** The whole page and nothing but ours: no other site's script, style or frame in it, no address of it in what it asks for; any site may frame it. */
+  /** Only our own content in the page: no script, style or frame of another site, and no referrer in its requests. Any site may frame it. */
   function guarded(request: FastifyRequest, reply: FastifyReply): FastifyReply {
-    // Some browsers do not take 'self' to mean WebSockets, too.
+    // Some browsers do not take 'self' to include WebSockets.
     const sockets = /^[\w.:[\]-]+$/.test(request.host) ? `ws://${request.host} wss://${request.host}` : ''
     return reply.headers({
       'content-security-policy': `default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self' ${sockets}; base-uri 'none'; form-action 'none'; frame-ancestors *`,
@@ -56,7 +56,7 @@ export function makeLiveViews(db: Db, host: string, links: LiveLinks, sockets: P
     if (found.state === 'unknown') return reply.code(404).send(messagePage(tag, 'No such live view', 'This link leads nowhere. Part of it may be missing.'))
     if (found.state === 'ended') return reply.code(410).send(messagePage(tag, 'This session has ended', endingOf(found.reason)))
     const watchPath = links.path(found.id, 'watch')
-    // What is open then, and in the address bar for others to copy, bears no right to act.
+    // The address that stays in the address bar, where it may be copied, gives no right to control the session.
     if (found.access === 'control' && asksToWatch(request.query)) return reply.redirect(watchPath, 303)
     return reply.send(livePage({ tag, title: found.name, base: links.path(found.id, found.access), watchPath: found.access === 'control' ? watchPath : '' }))
   }
@@ -93,7 +93,7 @@ export function makeLiveViews(db: Db, host: string, links: LiveLinks, sockets: P
     handlers: {
       [`${LIVE_PATH}/{token}/socket`]: async (call) => {
         const told = links.read(call.params.token!)
-        if (!told) throw fault.unauthorized("the live view's token is not one of ours")
+        if (!told) throw fault.unauthorized("the live view's token is not valid")
         const control = told.access === 'control' && !asksToWatch(call.query)
         await sockets.join(told.id, control ? '/live/control' : '/live/watch', call)
       },
@@ -101,7 +101,7 @@ export function makeLiveViews(db: Db, host: string, links: LiveLinks, sockets: P
   }
 }
 
-/** `?readOnly=true`, or anything else there that is not a plain no: in doubt nobody may act. */
+/** `?readOnly=true`, or any value that is not a plain no: when in doubt, the viewer may only watch. */
 function asksToWatch(query: unknown): boolean {
   const { readOnly } = query as { readOnly?: unknown }
   return readOnly !== undefined && readOnly !== 'false'

@@ -1,16 +1,16 @@
-// The HTML of the live view: the page itself, and those that say why there is nothing to see.
+// The HTML of the live view: the page itself, and pages that say why there is nothing to see.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Read at each start, as the script is. */
+/** Read at each start, like the script. */
 const TEMPLATE = readFileSync(join(import.meta.dirname, 'page/view.html'), 'utf8')
 
-/** Why a session ended, in words for people; the page bears them all, for those who are looking at that moment. */
+/** Why a session ended, for viewers. The page contains all of these texts for the case that the session ends while it is open. */
 const ENDINGS: Record<string, string> = {
-  deleted: 'It was ended by whoever runs it.',
-  timeout: 'It ended by itself after a time in which nobody used it.',
+  deleted: 'Its owner ended it.',
+  timeout: 'It timed out because nobody used it.',
   crashed: 'Its browser broke down.',
-  lost: 'It was lost when the service broke down.',
+  lost: 'It was lost in a crash of the service.',
   shutdown: 'The service was stopped.',
 }
 
@@ -23,7 +23,7 @@ export interface LivePage {
   title: string
   /** The path that the page's own requests begin with. */
   base: string
-  /** An address that can be handed on without the right to act; empty on a page that has no more than that itself. */
+  /** An address without the right to control, which can be shared; empty on a page that has no such right itself. */
   watchPath: string
 }
 

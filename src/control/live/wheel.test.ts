@@ -1,9 +1,9 @@
-// The wheel of the live view's page: what a hand does on a trackpad or a mouse, in notches.
+// The wheel of the live view's page: movements on a trackpad or a mouse, in notches.
 import { expect, test } from 'vitest'
 // @ts-expect-error The page's files are plain JavaScript.
 import { Notches } from './page/wheel.js'
 
-/** The sum of notches of movements that come one each 10 ms. */
+/** The sum of notches of movements that come every 10 ms. */
 function turn(deltas: number[], mode = 0, everyMs = 10): number {
   const notches = new Notches() as { add(delta: number, mode: number, now: number): number }
   return deltas.reduce((sum, delta, index) => sum + notches.add(delta, mode, index * everyMs), 0)

@@ -1,4 +1,4 @@
-// API keys: which ones open the service, and that none is kept as it is.
+// API keys: which ones are valid, and that none is stored in clear text.
 import { readFileSync, statSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
@@ -6,7 +6,7 @@ import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud
 import { until } from '../../base/wait.ts'
 import { newKey } from './keys.ts'
 
-/** A checked key is remembered for 2 s; a deleted one must be out soon after. */
+/** A checked key is remembered for 2 s; a deleted one must be refused soon after. */
 const FORGET_MS = 10_000
 
 let cloud: FastCloud

@@ -1,4 +1,4 @@
-// API keys: made, hashed, checked. Their table holds the SHA-256 only.
+// API keys: made, hashed, checked. Their table holds only the SHA-256.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { sql } from 'kysely'
 import { newId } from '../../base/ids.ts'
@@ -6,7 +6,7 @@ import { fault } from '../../http/fault.ts'
 import type { Caller } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 
-/** How long a checked key is taken for good without asking again; also how long a deleted one may still work. */
+/** How long a checked key stays valid without another query. A deleted key may still work for this long. */
 const REMEMBER_MS = 2_000
 const REMEMBER_KEYS = 1_000
 
@@ -15,10 +15,10 @@ export const newKey = (): string => `cob_${randomBytes(20).toString('hex')}`
 
 const hashOf = (key: string): Buffer => createHash('sha256').update(key).digest()
 
-/** The first 8 and last 4 characters, as clients show keys. */
+/** The first 8 and last 4 characters, as clients display keys. */
 const mask = (key: string): string => `${key.slice(0, 8)}…${key.slice(-4)}`
 
-/** Lets `key` in under `name`, and nothing else under that name any more. */
+/** Makes `key` the only valid key under `name`. */
 export async function allowKey(db: Db, name: string, key: string): Promise<void> {
   const hash = hashOf(key)
   await forbidKeys(db, name, hash)
@@ -29,7 +29,7 @@ export async function allowKey(db: Db, name: string, key: string): Promise<void>
     .execute()
 }
 
-/** Ends every key of that name, but for the one with hash `except`. */
+/** Deletes every key of that name, except the one with hash `except`. */
 export async function forbidKeys(db: Db, name: string, except: Buffer = Buffer.alloc(0)): Promise<void> {
   await db
     .updateTable('api_keys')
@@ -40,7 +40,7 @@ export async function forbidKeys(db: Db, name: string, except: Buffer = Buffer.a
     .execute()
 }
 
-/** Makes the check that every request passes. @throws 401 */
+/** Makes the check that every request must pass. @throws 401 */
 export function keyChecker(db: Db): (token: string | undefined) => Promise<Caller> {
   const good = new Map<string, { caller: Caller; until: number }>()
   return async (token) => {
@@ -63,7 +63,7 @@ export function keyChecker(db: Db): (token: string | undefined) => Promise<Calle
   }
 }
 
-/** Makes a deployment's own key. The value is returned once and kept sealed with the deployment. */
+/** Makes a deployment's own key. The value is returned once and stored sealed with the deployment. */
 export async function mintDeploymentKey(db: Db, deploymentId: string): Promise<string> {
   const key = newKey()
   await db
@@ -73,7 +73,7 @@ export async function mintDeploymentKey(db: Db, deploymentId: string): Promise<s
   return key
 }
 
-/** Ends a deployment's key; it may still work for {@link REMEMBER_MS}. */
+/** Deletes a deployment's key; it may still work for {@link REMEMBER_MS}. */
 export async function releaseDeploymentKey(db: Db, deploymentId: string): Promise<void> {
   await db
     .updateTable('api_keys')

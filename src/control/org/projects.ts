@@ -1,8 +1,8 @@
-// Projects: there is one, called "Default", until they are built. A caller who names another one must hear that it is not there.
+// Projects. Until they are built there is one, called "Default". A caller that names another one gets an error.
 import type { IncomingHttpHeaders } from 'node:http'
 import { fault } from '../../http/fault.ts'
 
-/** As clients name a project: `Project` by id or name, `Project-Id` by id in older ones. */
+/** The headers in which clients name a project: `Project` by id or name; older clients send `Project-Id`. */
 const HEADERS = ['x-kernel-project', 'x-kernel-project-id'] as const
 const DEFAULT = 'default'
 

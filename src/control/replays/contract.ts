@@ -1,4 +1,4 @@
-// The Replays group as callers see it: films of a session's screen.
+// The contract of the Replays group: films of a session's screen.
 import { z } from 'zod'
 import { MAX_FRAMERATE } from '../../agent/recording/contract.ts'
 import { MAX_INTEGER, PARTIAL, bytes, json, none, route } from '../../http/route.ts'
@@ -6,11 +6,11 @@ import { MAX_INTEGER, PARTIAL, bytes, json, none, route } from '../../http/route
 const group = 'Browser Replays'
 const Time = z.iso.datetime()
 
-/** The original's own. */
+/** The same limit as the original service's. */
 const DEFAULT_FRAMERATE = 10
 
 export const StartReplay = z.strictObject({
-  /** Pictures a second at most; a screen that does not change is not pictured. */
+  /** Most frames per second. An unchanged screen makes no new frames. */
   framerate: z
     .int()
     .min(1)
@@ -78,7 +78,7 @@ export const replays = {
     summary: 'Download a replay as MP4, whole or by range; 202 with Retry-After while it is not ready',
     access: 'session',
     params: ofReplay,
-    // A film of gigabytes takes what its reader takes.
+    // No limit: a film of gigabytes takes as long as its reader needs.
     deadlineMs: Infinity,
     reply: bytes('video/mp4', {
       others: {

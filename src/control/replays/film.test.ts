@@ -1,4 +1,4 @@
-// What is read of recordings: every form that ours have, and nothing of what somebody else made up.
+// Parsing recordings: every form that our recorder makes, and no forged ones.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { box, fullBox, u64 } from '../../base/boxes.ts'
@@ -35,7 +35,7 @@ test.each([1, 3, 7, 100, 10_000])('a recording read in pieces of %d bytes is the
   expect(film.length).toBe(whole.length)
   expect(film.durationMs).toBe(3_000)
   expect([...pictures!.sizes.subarray(0, pictures!.count)]).toEqual([500, 20, 77])
-  // A picture lasts until the next one, and as long as the recorder says that it was still there.
+  // A frame lasts until the next one, or for as long as the recorder says that it was still shown.
   expect([...pictures!.durations.subarray(0, pictures!.count)]).toEqual([100, 2_400, 500])
   expect(pictures!.keys).toEqual([1])
   expect(sound!.from).toBe(4800)
@@ -48,7 +48,7 @@ test('what was cut off is left out, wherever the cut is', () => {
   const ends = parts.map((_, index) => Buffer.concat(parts.slice(0, index + 1)).length)
   for (let length = 0; length <= whole.length; length++) {
     const film = read(whole.subarray(0, length))
-    // A fragment begins with its index, which is worth nothing without its samples.
+    // A fragment begins with its index, which is useless without its samples.
     expect(film.length).toBeLessThanOrEqual(length)
     const last = Math.max(0, ...ends.filter((end) => end <= length))
     if (last > parts[0]!.length) expect(film.length).toBe(last)

@@ -1,5 +1,5 @@
-// What is in a recording, read from its bytes as they pass. They come from a sandbox: nothing in them is believed that is not
-// checked, and whatever has another form than our recorder's makes the recording unreadable here, and nothing else.
+// Parses a recording as its bytes pass. They come from a sandbox, so everything is checked. A recording of another form than our recorder's is
+// unreadable; it has no other effect.
 
 /** One track: how to decode it, and its samples in their order. */
 export interface FilmTrack {
@@ -11,42 +11,42 @@ export interface FilmTrack {
   /** Its stsd box. */
   description: Buffer
   count: number
-  /** Of each sample: bytes, duration, and whether decoding can begin there. */
+  /** For each sample: bytes, duration, and whether decoding can begin there. */
   sizes: Uint32Array
   durations: Uint32Array
   keys: number[]
-  /** Samples that lie behind one another: how many, and where in the file the first begins. */
+  /** A group of consecutive samples: how many, and the file offset of the first. */
   runs: { count: number; at: number }[]
   /** When the first sample begins, and when the last one ends. */
   from: number
   until: number
 }
 
-/** Bytes are not of a form that can be read. */
+/** The bytes have an unknown form. */
 export class Unreadable extends Error {}
 
 const MAX_HEAD = 64 * 1024
 const MAX_INDEX = 4 * 1024 * 1024
-/** A bound for what is held of one recording: two days at 20 pictures a second. */
+/** Limit on the samples of one recording that are held: two days at 20 frames a second. */
 const MAX_SAMPLES = 4_000_000
-/** The longest recording, in milliseconds: no session is older. */
+/** The longest recording, in milliseconds: no session lives longer. */
 const MAX_MS = 30 * 24 * 3600_000
 
 const MOOF_BOXES = ['moof', 'mdat', 'free', 'ftyp', 'moov']
 
-/** Reads a recording that grows. After {@link Unreadable} it reads no more. */
+/** Parses a growing recording. After {@link Unreadable} it parses no more. */
 export class Film {
   tracks: FilmTrack[] = []
-  /** Where the last box that is whole ends: what lies behind it was cut off. */
+  /** The offset after the last complete box. Bytes after it were cut off. */
   length = 0
   #at = 0
-  /** What has been read of a box that is read whole. */
+  /** The bytes so far of a box that is read whole. */
   #held: Buffer[] = []
   #heldBytes = 0
   #wanted = 8
-  /** Bytes to pass over. */
+  /** Bytes to skip. */
   #skip = 0
-  /** Samples of the index read last: they count once their bytes are there. */
+  /** Samples of the last index. They count once their bytes have arrived. */
   #announced: { track: FilmTrack; at: number; rows: { size: number; duration: number; isKey: boolean }[]; time: number }[] = []
   #announcedBytes = 0
   #problem: Unreadable | undefined
@@ -66,7 +66,7 @@ export class Film {
     return this.#problem
   }
 
-  /** How long it is, in milliseconds. */
+  /** Its length, in milliseconds. */
   get durationMs(): number {
     return Math.round(Math.max(0, ...this.tracks.map(({ until, timescale }) => (until * 1000) / timescale)))
   }
@@ -189,7 +189,7 @@ export class Film {
     if (this.#announced.length === 0) throw new Unreadable('an index of nothing')
   }
 
-  /** Our recorder's word that the last picture was still there. */
+  /** Our recorder's mark that the last frame was still shown. */
   #onFree(bytes: Buffer): void {
     const video = this.tracks.find(({ kind }) => kind === 'video')
     if (bytes.length !== 20 || bytes.toString('latin1', 8, 12) !== 'cob ' || !video || video.count === 0) return
@@ -200,7 +200,7 @@ export class Film {
 
 const lastDuration = (track: FilmTrack): number => track.durations[track.count - 1]!
 
-/** The last sample lasts until a time. */
+/** Extends the last sample to a time. */
 function prolong(track: FilmTrack, until: number): void {
   track.durations[track.count - 1] = lastDuration(track) + until - track.until
   track.until = until

@@ -1,4 +1,4 @@
-// The Replays contract, answered by the rules.
+// Handlers of the Replays contract.
 import type { Handlers } from '../../http/route.ts'
 import type { replays as contract } from './contract.ts'
 import type { Replays } from './replays.ts'

@@ -1,9 +1,9 @@
-// Makes a recording a film that can be sought in: a head with the whole index, whose samples lie in the recording as it is.
-// Head and recording behind each other are the film: the head ends by declaring all that follows to be samples, so no byte is moved.
+// Makes a recording seekable: a head with the whole index, whose samples are in the unchanged recording. The head followed by the recording is
+// the film. The head ends with the declaration that all following bytes are samples, so no byte is moved.
 import { box, fullBox, moov, u32s, u64 } from '../../base/boxes.ts'
 import type { Film, FilmTrack } from './film.ts'
 
-/** The declaration that the next bytes are samples: a box's head with a length of 64 bits. */
+/** The declaration that the next bytes are samples: a box header with a 64-bit length. */
 const MDAT_HEAD = 16
 
 /** The head of a film whose recording is `film.length` bytes long; undefined when there is nothing to see in it. */
@@ -37,7 +37,7 @@ function tables(track: FilmTrack, offset: number): Buffer[] {
     if (times.length > 0 && times.at(-1) === durations[at]) times[times.length - 2]!++
     else times.push(1, durations[at]!)
   }
-  // Runs of one length behind each other need one row.
+  // Consecutive samples of equal length need one row.
   const perRun = runs.flatMap((run, index) => (index > 0 && runs[index - 1]!.count === run.count ? [] : [index + 1, run.count, 1]))
   const places = Buffer.allocUnsafe(runs.length * 8)
   runs.forEach(({ at }, index) => places.writeBigUInt64BE(BigInt(offset + at), index * 8))
@@ -50,7 +50,7 @@ function tables(track: FilmTrack, offset: number): Buffer[] {
   ]
 }
 
-/** How much was going on in each of `parts` equal parts of the film, from 0 to 99. */
+/** How much changed on the screen in each of `parts` equal parts of the film, from 0 to 99. */
 export function activityOf(film: Film, parts: number): number[] {
   const video = film.tracks.find(({ kind }) => kind === 'video')
   const sums = Array.from({ length: parts }, () => 0)

@@ -1,4 +1,4 @@
-// The player: a page for people who were given the address of a replay. It opens that replay and nothing else.
+// The player: a page for people who have the address of a replay. It opens that replay and nothing else.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -6,7 +6,7 @@ import type { Bytes } from '../../http/route.ts'
 import type { Replays } from './replays.ts'
 import type { ReplayRow } from './rows.ts'
 
-/** Only what this origin serves, in any page's frame; the address, which holds the token, is told to nobody. */
+/** Only content of this origin, in any page's frame. The address holds the token, so no referrer is sent. */
 const HEADERS = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; media-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors *",
@@ -14,14 +14,14 @@ const HEADERS = {
   'x-content-type-options': 'nosniff',
   'permissions-policy': 'camera=(), microphone=(), geolocation=()',
 }
-/** While a film is being made the page looks again. */
+/** While a film is being made the page checks again at this interval. */
 const RELOAD_SECONDS = 3
 
 const file = (name: string): string => readFileSync(join(import.meta.dirname, 'player', name), 'utf8')
 
 type ViewRequest = FastifyRequest<{ Params: { id: string }; Querystring: { jwt?: string } }>
 
-/** Adds the page, its parts and its video. It is for people, so it is no part of the contract. */
+/** Adds the page, its parts and its video. It is for people, so it is not part of the API. */
 export function servePlayer(app: FastifyInstance, replays: Pick<Replays, 'viewed' | 'video'>): void {
   const parts = { 'player.js': ['text/javascript', file('player.js')], 'player.css': ['text/css', file('player.css')] } as const
   const config = { id: 'player' }
@@ -36,9 +36,7 @@ export function servePlayer(app: FastifyInstance, replays: Pick<Replays, 'viewed
     void reply.headers({ ...HEADERS, 'cache-control': 'no-store' }).type('text/html; charset=utf-8')
     const row = await replays.viewed(request.params.id, request.query.jwt).catch(() => undefined)
     if (!row)
-      return reply
-        .code(404)
-        .send(page('No such replay', note('This replay is not here (any more).', 'It may have been removed, or the address is not complete.')))
+      return reply.code(404).send(page('No such replay', note('This replay does not exist.', 'It may have been removed, or the address is not complete.')))
     return reply.send(row.ready_at ? player(row) : unfinished(row))
   })
   app.get('/replays/:id/video', { config }, async (request: ViewRequest, reply) => {
@@ -56,7 +54,7 @@ function send(reply: FastifyReply, { body, status = 200, headers }: Bytes): Fast
     .send(reply.request.method === 'HEAD' ? '' : body)
 }
 
-// Everything that is put into the page is ours: ids, times and numbers.
+// All values in the page are made by the service: ids, times and numbers.
 const page = (title: string, body: string, head = '') => `<!doctype html>
 <html lang="en">
 <head>

@@ -1,4 +1,4 @@
-// The Replays group over pretended browsers: what its calls promise, and what is left when time is over.
+// The Replays group over fake browsers: what its calls promise, and what is left after the retention.
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -55,7 +55,7 @@ test('a replay is started with no body, answers 202 while it runs, is stopped wi
   const { finished_at } = (await list(id))[0]!
   expect(finished_at).toBe(video.headers.get('x-recording-finished-at'))
   expect((await stop(id, replay)).status).toBe(200)
-  // Every range is the same part of the same bytes, also over the seam between head and recording.
+  // Every range gives the same bytes as the whole, also across the boundary between head and recording.
   const seam = bytes.indexOf('ftyp', 8) - 4
   for (const [first, last] of [
     [0, 0],

@@ -1,4 +1,4 @@
-// The rules of replays: start, find, stop, download, and what becomes of them when their session or their time ends.
+// The rules of replays: start, find, stop, download, and what happens when their session or their retention ends.
 import { setInterval } from 'node:timers/promises'
 import { Readable } from 'node:stream'
 import { recording, RecordingStatus, type RecordingSpec } from '../../agent/recording/contract.ts'
@@ -17,11 +17,11 @@ import { expiredReplays, findReplay, insertReplay, listReplays, markStarted, rem
 import type { ReplayTokens } from './tokens.ts'
 import { Upload } from './upload.ts'
 
-/** Recordings of one session at once, as the agent has it. */
+/** Most recordings of one session at the same time; the agent has the same limit. */
 const MAX_AT_ONCE = 8
-/** An agent takes its first picture within 0.3 s, on a busy machine within some. */
+/** Timeout of a start. An agent takes its first frame within 0.3 s, on a busy machine within a few seconds. */
 const START_MS = 20_000
-/** How long a stop waits for the video; what is not ready by then is a moment later. */
+/** How long a stop waits for the video. If it is not ready by then, it will be a moment later. */
 const STOP_MS = 10_000
 /** How long the end of a session waits for its recordings; 0.1 s is usual. */
 const END_MS = 3_000
@@ -33,10 +33,10 @@ interface ReplaysSettings {
   tokens: ReplayTokens
   host: string
   retentionDays: number
-  /** Why no recording may grow, if so. */
+  /** The reason when no recording may grow (the disk is full). */
   fullDisk?: () => string | undefined
   log: Log
-  /** The agent of a running session, held in use until released. @throws 404 */
+  /** The agent of a running session. The session counts as in use until it is released. @throws 404 */
   reach(idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
   /** The agent of a session, if it runs. */
   endpointOf(browserId: string): Endpoint | undefined
@@ -47,12 +47,12 @@ export interface Replays extends AsyncDisposable {
   list(idOrName: string, origin: string): Promise<Replay[]>
   stop(idOrName: string, replayId: string): Promise<void>
   download(idOrName: string, replayId: string, range: string | undefined): Promise<Bytes>
-  /** A replay for whoever has its token. @throws 404 */
+  /** A replay for the holder of its token. @throws 404 */
   viewed(replayId: string, token: unknown): Promise<ReplayRow>
   video(row: ReplayRow, range: string | undefined): Promise<Bytes>
   /** Ends the recordings of a session that is about to be removed; undefined when there are none. */
   endOf(browserId: string): Promise<void> | undefined
-  /** After a start: goes on with what a former service had begun. */
+  /** After a start: continues what an earlier service had begun. */
   adopt(): Promise<void>
   /** Removes what is older than its retention. */
   sweep(): Promise<void>
@@ -89,7 +89,7 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
     return row
   }
 
-  /** Drops a recording that nobody has been told of. */
+  /** Drops a recording whose caller never got its id. */
   async function undo(id: string, endpoint: Endpoint | undefined): Promise<void> {
     const { path } = recording.forgetRecording
     if (endpoint) await callJson(endpoint, 'DELETE', path.replace('{id}', id), undefined, AbortSignal.timeout(START_MS)).catch(() => {})
@@ -101,7 +101,7 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
       'x-recording-started-at': row.started_at!.toISOString(),
       ...(row.finished_at && { 'x-recording-finished-at': row.finished_at.toISOString() }),
     }
-    // Players ask again by themselves; callers are told when to.
+    // Players retry by themselves; callers get a Retry-After.
     if (!row.ready_at)
       return { status: 202, headers: { ...times, 'retry-after': row.finished_at ? '1' : '2', 'cache-control': 'no-store' }, body: Buffer.alloc(0) }
     const size = row.head_bytes + row.bytes
@@ -122,7 +122,7 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
     }
   }
 
-  /** Bytes of a film: its head, and behind it the recording as it came. */
+  /** Bytes of a film: its head, followed by the unchanged recording. */
   async function* film({ object, head_bytes: head, bytes }: ReplayRow, start: number, end: number): AsyncGenerator<Buffer> {
     for (const [key, from, length] of [
       [`${object}.head`, 0, head],
@@ -156,7 +156,7 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
           const before = Date.now()
           const limit = AbortSignal.any([signal, AbortSignal.timeout(START_MS)])
           const { startedAt } = RecordingStatus.parse(await callJson(endpoint, 'POST', recording.startRecording.path, spec, limit))
-          // Nobody would ever end a recording whose caller went away before hearing of it.
+          // Nobody would ever end a recording whose caller left before it got the answer.
           signal.throwIfAborted()
           const row = await markStarted(db, id, new Date(Math.min(Math.max(startedAt, before), Date.now())))
           upload(row, endpoint)
@@ -207,7 +207,7 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
     async sweep() {
       try {
         for (const row of await expiredReplays(db, host, retentionDays)) {
-          // The row last: it is what the objects are found by.
+          // The row last: the objects can only be found by it.
           await objects.remove(`${row.object}.head`)
           await objects.remove(row.object)
           await removeReplay(db, row.id)
@@ -219,7 +219,7 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
     },
     async [Symbol.asyncDispose]() {
       stop.abort(new Error('the service stops'))
-      // Recordings of sessions that have ended are about to be ready.
+      // Recordings of ended sessions will be ready in a moment.
       await within('the last replays', STOP_MS, Promise.all([...uploads.values()].map(({ done }) => done))).catch(() => {})
       for (const one of uploads.values()) one.quit()
       await Promise.all([...uploads.values()].map(({ done }) => done))

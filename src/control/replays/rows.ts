@@ -1,4 +1,4 @@
-// The table of replays. Facts are written once: started_at, then finished_at, then ready_at.
+// The table of replays. Each fact is written once: started_at, then finished_at, then ready_at.
 import { sql, type Selectable, type SqlBool } from 'kysely'
 import type { Db } from '../../store/db.ts'
 import type { Tables } from '../../store/tables.ts'
@@ -24,7 +24,7 @@ export async function insertReplay(db: Db, { id, browserId, framerate, maxDurati
 export const markStarted = (db: Db, id: string, at: Date): Promise<ReplayRow> =>
   db.updateTable('replays').set({ started_at: at }).where('id', '=', id).returningAll().executeTakeFirstOrThrow()
 
-/** Notes the end, unless one is noted. */
+/** Sets the end, unless it is set already. */
 export async function markFinished(db: Db, id: string, at: Date, reason: string): Promise<void> {
   await db.updateTable('replays').set({ finished_at: at, end_reason: reason }).where('id', '=', id).where('finished_at', 'is', null).execute()
 }
@@ -39,17 +39,17 @@ export const removeReplay = async (db: Db, id: string): Promise<void> => void (a
 const ofHost = (db: Db, host: string) =>
   db.selectFrom('replays').innerJoin('browsers', 'browsers.id', 'replays.browser_id').where('browsers.host', '=', host).selectAll('replays')
 
-/** A replay that its caller knows of. */
+/** A replay that a caller can see. */
 export const findReplay = (db: Db, host: string, id: string): Promise<ReplayRow | undefined> =>
   ofHost(db, host).where('replays.id', '=', id).where('replays.started_at', 'is not', null).executeTakeFirst()
 
 export const listReplays = (db: Db, browserId: string): Promise<ReplayRow[]> =>
   db.selectFrom('replays').selectAll().where('browser_id', '=', browserId).where('started_at', 'is not', null).orderBy('started_at').orderBy('id').execute()
 
-/** Those that a service that ended has left half done. */
+/** Replays that an earlier service has left unfinished. */
 export const unfinishedReplays = (db: Db, host: string): Promise<ReplayRow[]> => ofHost(db, host).where('replays.ready_at', 'is', null).execute()
 
-/** Those whose time is over. */
+/** Replays whose retention has passed. */
 export const expiredReplays = (db: Db, host: string, days: number): Promise<ReplayRow[]> =>
   ofHost(db, host)
     .where('replays.ready_at', 'is not', null)

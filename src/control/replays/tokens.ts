@@ -1,11 +1,11 @@
-// Tokens of player pages: each opens one replay, for as long as there is that replay.
+// Tokens of player pages. Each opens one replay, for as long as that replay exists.
 import { SignJWT, jwtVerify } from 'jose'
 import { hkdfSync } from 'node:crypto'
 
 const AUDIENCE = 'cob-replay'
 
 export interface ReplayTokens {
-  /** The token of a replay; the same each time, so that its URL never changes. */
+  /** The token of a replay. Always the same, so that the replay's URL never changes. */
   sign(replayId: string): Promise<string>
   /** Whether a token opens a replay. */
   opens(token: unknown, replayId: string): Promise<boolean>

@@ -1,4 +1,4 @@
-// Brings one recording from its agent into the object store while it is made, and makes a film of it when it has ended.
+// Copies one recording from its agent into the object store while it is recorded, and makes it a film when it has ended.
 import { Readable } from 'node:stream'
 import { recording, RecordingStatus } from '../../agent/recording/contract.ts'
 import type { Log } from '../../base/log.ts'
@@ -10,20 +10,20 @@ import { Film } from './film.ts'
 import { activityOf, headOf } from './head.ts'
 import { markFinished, markReady, type ReplayRow } from './rows.ts'
 
-/** An agent that records says something every second. */
+/** An agent that records sends something every second. */
 const SILENCE_MS = 15_000
-/** Between two attempts to reach an agent, or the database. */
+/** Wait between two attempts to reach an agent, or the database. */
 const RETRY_MS = 500
-/** Our own small requests to an agent: it waits for its encoder. */
+/** Timeout of our own small requests to an agent: it waits for its encoder. */
 const CALL_MS = 10_000
-/** Answers in a row that bring nothing while the agent says that there is more. Its encoder may be slow; this is 30 s. */
+/** Limit on consecutive empty answers while the agent says that there is more. Its encoder may be slow; this is 30 s. */
 const EMPTY_ANSWERS = 60
-/** Bytes a second that are fetched on average, and how many before that counts. A moving screen at 1080p makes 0.5 MB a second. */
+/** Average rate limit of fetching in bytes per second, and the burst before it applies. A moving screen at 1080p makes 0.5 MB a second. */
 const BYTES_PER_SECOND = 8 * 1024 * 1024
 const BURST_BYTES = 64 * 1024 * 1024
-/** What the store may lose when the machine itself dies. */
+/** Sync interval: how much the store may lose when the machine itself dies. */
 const SYNC_MS = 5_000
-/** A recorder ends by itself before; this is for one that is none of ours any more. */
+/** Limit on the bytes of a recording. A recorder ends by itself before; this is for an agent that was taken over. */
 const MAX_BYTES = 5 * 1024 ** 3
 /** Parts of the player's time line. */
 const ACTIVITY_PARTS = 120
@@ -34,9 +34,9 @@ interface UploadSettings {
   objects: Objects
   log: Log
   row: ReplayRow
-  /** Undefined when the session is gone and there is nothing to bring. */
+  /** Undefined when the session has ended and nothing can be fetched. */
   endpoint: Endpoint | undefined
-  /** Why no recording may grow, if so. */
+  /** The reason when no recording may grow (the disk is full). */
   fullDisk?: (() => string | undefined) | undefined
 }
 
@@ -49,11 +49,11 @@ export class Upload {
   readonly #film = new Film()
   readonly #gone = new AbortController()
   readonly #quit = new AbortController()
-  /** From here on an agent that does not answer is taken for dead. */
+  /** From this time on, an agent that does not answer counts as dead. */
   readonly #ending = new AbortController()
   #length = 0
   #syncedAt = 0
-  /** When this service began to fetch, and how many bytes a former one had brought. */
+  /** When this service began to fetch, and how many bytes an earlier one had fetched. */
   #begunAt = performance.now()
   #begunWith = 0
 
@@ -67,7 +67,7 @@ export class Upload {
     })
   }
 
-  /** Asks the agent to end the recording; its last bytes come by the way that they all do. */
+  /** Asks the agent to end the recording. Its last bytes are fetched in the same way as all others. */
   async stop(): Promise<void> {
     if (this.#gone.signal.aborted || !this.#settings.endpoint) return
     const { path } = recording.stopRecording
@@ -112,7 +112,7 @@ export class Upload {
     const finishedAt = new Date(Math.min(Date.now(), row.started_at!.getTime() + film.durationMs))
     await this.#persist(() => markFinished(db, this.id, finishedAt, reason))
     const head = film.problem ? undefined : headOf(film)
-    if (film.problem) log.error({ err: film.problem, replay: this.id }, 'a recording has an unknown form; it is kept as it came')
+    if (film.problem) log.error({ err: film.problem, replay: this.id }, 'a recording has an unknown format; it is kept unchanged')
     const headKey = `${row.object}.head`
     await this.#persist(async () => {
       if (head) await objects.put(headKey, Readable.from([head]), { maxBytes: MAX_HEAD_BYTES }, this.#quit.signal)
@@ -127,7 +127,7 @@ export class Upload {
     log.info({ replay: this.id, browser: this.browserId, reason, bytes: this.#length, ms: film.durationMs }, 'a replay is ready')
   }
 
-  /** Tries until it works: the database may be away, the disk full for a while. */
+  /** Retries until it succeeds: the database may be away, or the disk full for a while. */
   async #persist(work: () => Promise<void>): Promise<void> {
     for (let waitMs = RETRY_MS; ; waitMs = Math.min(waitMs * 2, 60_000)) {
       try {
@@ -140,7 +140,7 @@ export class Upload {
     }
   }
 
-  /** Reads what a former service has brought. */
+  /** Reads what an earlier service has stored. */
   async #recall(): Promise<void> {
     const { objects, row } = this.#settings
     const stored = await objects.get(row.object)
@@ -151,7 +151,7 @@ export class Upload {
     }
   }
 
-  /** A recording that cannot be read is brought nevertheless: others may make something of it. */
+  /** An unreadable recording is stored nevertheless: other programs may be able to read it. */
   #look(chunk: Buffer): void {
     if (this.#film.problem) return
     try {
@@ -159,7 +159,7 @@ export class Upload {
     } catch {}
   }
 
-  /** Resolves with why the recording is over when all of its bytes are here. @throws when the store does not take them */
+  /** Resolves with the reason why the recording has ended, once all of its bytes are here. @throws when the store does not accept them */
   async #bring(): Promise<string> {
     const { endpoint, log } = this.#settings
     let empty = 0
@@ -173,7 +173,7 @@ export class Upload {
         if (status.ended !== undefined && this.#length >= status.bytes) return status.ended
         empty = this.#length > before ? 0 : empty + 1
         if (empty === EMPTY_ANSWERS) return 'agent_lost'
-        // An agent that promises more and sends nothing is not asked without pause.
+        // An agent that promises more and sends nothing is asked again only after a pause.
         if (empty > 0) await this.#pause(RETRY_MS)
       } catch (err) {
         if (err instanceof StoreFailure) throw err.cause
@@ -187,12 +187,12 @@ export class Upload {
     return 'session_ended'
   }
 
-  /** Waits, unless the recording is about to end. */
+  /** Waits, but not when the recording is about to end. */
   #pause(ms: number): Promise<void> {
     return sleep(ms, AbortSignal.any([this.#gone.signal, this.#quit.signal, this.#ending.signal])).catch(() => {})
   }
 
-  /** One answer of the agent; false when it does not know the recording (any more). */
+  /** One answer of the agent; false when it does not know the recording, or has dropped it. */
   async #bringSome(endpoint: Endpoint): Promise<boolean> {
     const silent = new AbortController()
     const signal = AbortSignal.any([this.#gone.signal, this.#quit.signal, silent.signal])
@@ -208,7 +208,7 @@ export class Upload {
       for await (const chunk of response as AsyncIterable<Buffer>) {
         timer.refresh()
         await this.#store(chunk)
-        // A recorder is never so fast for long; what pretends to be one would fill the disk.
+        // No real recorder is that fast for long. A fake one would fill the disk.
         const aheadMs = ((this.#length - this.#begunWith - BURST_BYTES) / BYTES_PER_SECOND) * 1000 - (performance.now() - this.#begunAt)
         if (aheadMs > 0) await this.#pause(Math.min(aheadMs, SILENCE_MS / 2))
       }

@@ -1,4 +1,4 @@
-// What the service says of itself.
+// What the service reports about itself.
 import { z } from 'zod'
 import { json, route, text } from '../../http/route.ts'
 

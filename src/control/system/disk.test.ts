@@ -1,4 +1,4 @@
-// What a disk without room means for callers, and when something is ended. The disk is this machine's; its reserve is larger than it.
+// What a full disk means for callers, and when something is ended. The disk is this machine's; the reserve is set larger than the disk.
 import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

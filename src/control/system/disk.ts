@@ -1,35 +1,35 @@
-// Looks after the disk of the data directory: says when there is too little room to begin anything new, has the largest hog ended when
-// it is nearly full, and keeps a reserve for the database in a file of its own.
+// Watches the disk of the data directory. Refuses new work when there is too little room, has the largest user ended when the disk is nearly
+// full, and keeps a reserve file for the database.
 import type { Log } from '../../base/log.ts'
 import { releaseBallast, roomOn, takeBallast, type Room } from '../../base/disk.ts'
 import { sleep } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 
-/** The longest and the shortest time between two looks. A look is one system call. */
+/** The longest and the shortest time between two checks. A check is one system call. */
 const LOOK_MS = 1_000
 const LOOK_OFTEN_MS = 50
-/** As fast as a disk may fill, in bytes a millisecond: what is left must last until the next look. */
+/** The assumed rate at which a disk fills, in bytes per millisecond: the room that is left must last until the next check. */
 const FILL_RATE = 2 * 1024 * 1024
-/** What a Postgres that starts writes at most: some files, and a part of its log. */
+/** The most that a starting Postgres writes: some files, and a part of its log. */
 const START_BYTES = 48 * 1024 * 1024
-/** Sessions ended for one start, at most. */
+/** Most sessions that are ended for one start. */
 const MAX_ENDED = 1_000
 
 interface DiskSettings {
   dir: string
   reserveMb: number
   log: Log
-  /** Ends what holds most of the disk, at once; undefined when nothing holds much. */
+  /** Ends the instance that uses most of the disk, at once; undefined when none uses much. */
   relieve: () => Promise<string | undefined>
 }
 
 export interface Disk extends AsyncDisposable {
   readonly room: Room
-  /** @throws fault.diskFull when there is too little room to begin anything new */
+  /** @throws fault.diskFull when there is too little room for new work */
   assertRoom(): void
   /** Makes room for the database to start. Only for a service that has its data directory to itself. */
   makeRoomToStart(): Promise<void>
-  /** Begins to look after it. */
+  /** Begins to watch the disk. */
   watch(): void
 }
 
@@ -41,7 +41,8 @@ export function makeDisk({ dir, reserveMb, log, relieve }: DiskSettings): Disk {
 
   async function endLargest(): Promise<boolean> {
     const id = await relieve()
-    if (id !== undefined) log.error({ ended: id, ...figures(roomOn(dir, reserveMb)) }, 'the disk was nearly full; what held most of it has been ended')
+    if (id !== undefined)
+      log.error({ ended: id, ...figures(roomOn(dir, reserveMb)) }, 'the disk was nearly full; the session or app sandbox that used most of it has been ended')
     return id !== undefined
   }
 
@@ -57,7 +58,7 @@ export function makeDisk({ dir, reserveMb, log, relieve }: DiskSettings): Disk {
 
   async function run(): Promise<void> {
     while (!stop.signal.aborted) {
-      await look().catch((err: unknown) => log.error({ err }, 'the disk cannot be looked after'))
+      await look().catch((err: unknown) => log.error({ err }, 'the disk cannot be checked'))
       const lasts = (room.freeBytes - (reserveMb * 1024 * 1024) / 2) / FILL_RATE
       await sleep(Math.max(LOOK_OFTEN_MS, Math.min(LOOK_MS, lasts)), stop.signal).catch(() => {})
     }
@@ -68,13 +69,13 @@ export function makeDisk({ dir, reserveMb, log, relieve }: DiskSettings): Disk {
       return room
     },
     assertRoom() {
-      // As it is now: what has been freed may be used at once.
+      // Measured now: room that has just been freed may be used at once.
       if (room.problem !== undefined) room = roomOn(dir, reserveMb)
       if (room.problem !== undefined) throw fault.diskFull(room.problem)
     },
     async makeRoomToStart() {
       if (roomOn(dir, reserveMb).freeBytes >= START_BYTES) return
-      log.error(figures(room), 'the disk is full; room is made for the database to start')
+      log.error(figures(room), 'the disk is full; making room for the database to start')
       for (let ended = 0; ended < MAX_ENDED && roomOn(dir, reserveMb).freeBytes < START_BYTES; ended++) if (!(await endLargest())) break
       releaseBallast(dir)
     },

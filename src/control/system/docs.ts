@@ -13,7 +13,7 @@ const PAGE = `<!doctype html>
 const START = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#ui', deepLinking: true, tryItOutEnabled: true })\n`
 const POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; frame-ancestors 'none'"
 
-/** Adds the page. It is for people, so it is no part of the contract. */
+/** Adds the page. It is for people, so it is not part of the API. */
 export function serveDocs(app: FastifyInstance): void {
   const dist = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/swagger-ui.css'))
   const headers = { 'content-security-policy': POLICY, 'x-content-type-options': 'nosniff' }

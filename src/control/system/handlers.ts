@@ -1,4 +1,4 @@
-// The System contract.
+// Handlers of the System contract.
 import { Unavailable } from '../../base/unavailable.ts'
 import type { Handlers } from '../../http/route.ts'
 import { stateOf, type Db } from '../../store/db.ts'
@@ -7,7 +7,7 @@ import type { system } from './contract.ts'
 import type { Disk } from './disk.ts'
 import type { Metrics } from './metrics.ts'
 
-/** For who asks after our health. */
+/** What the health check needs. */
 const RETRY_SECONDS = 2
 
 const DATABASE = { ok: 'operational', full: 'partial_outage', away: 'full_outage' } as const
@@ -17,7 +17,7 @@ interface SystemParts {
   metrics: Metrics
   disk: Pick<Disk, 'room'>
   openSockets: () => number
-  /** Whether browsers can be had: one is warm, or starting one works. */
+  /** Whether browsers are available: one is warm, or starting one works. */
   browsersWork: () => boolean
   openapiText: string
 }
@@ -33,7 +33,7 @@ export const systemHandlers = ({ db, metrics, disk, openSockets, browsersWork, o
       { name: 'api', status: 'operational' as const },
       { name: 'database', status: DATABASE[await stateOf(db)] },
       { name: 'browsers', status: browsersWork() ? ('operational' as const) : ('degraded_performance' as const) },
-      // Nothing new is begun while it is full.
+      // No new work is started while the disk is full.
       { name: 'disk', status: disk.room.problem === undefined ? ('operational' as const) : ('partial_outage' as const) },
     ]
     const status = components.find((component) => component.status !== 'operational')?.status ?? 'operational'

@@ -39,7 +39,7 @@ Whoever runs this service has the key; the first start of the service prints it.
   ${origin}/status         how the parts of the service are
 `
 
-/** Adds the page. It is for people, so it is no part of the contract. */
+/** Adds the page. It is for people, so it is not part of the API. */
 export function serveHome(context: MountContext): void {
   context.paths.set('/', new Set(['GET']))
   context.app.get('/', { config: { id: 'home' } }, (request, reply) => {
@@ -51,5 +51,5 @@ export function serveHome(context: MountContext): void {
   })
 }
 
-// Browsers name text/html; curl and most libraries send */* or nothing, and are read in a terminal.
+// Browsers accept text/html. curl and most libraries send */* or nothing, and their output is read in a terminal.
 const wantsHtml = (request: FastifyRequest): boolean => /(^|[\s,])text\/html\s*(;|,|$)/i.test(request.headers.accept ?? '')

@@ -1,4 +1,4 @@
-// What the service says of itself: health, status, figures, its own description and the page made of it.
+// What the service reports about itself: health, status, figures, its own description and the page made of it.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
 import { until } from '../../base/wait.ts'

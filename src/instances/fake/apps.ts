@@ -1,7 +1,6 @@
-// Pretended sandboxes of apps: the runner's protocol, spoken in this process. What an app is and does, its variables and actions say.
-//
-// A build: FAKE_LOGS (JSON array) is what it prints, FAKE_APPS (JSON, AppsFound) what it finds, FAKE_FAIL why it fails,
-// FAKE_HANG=1 lets it take for ever, FAKE_REFUSE is why it does not take its archive. A run, by the action's name: echo (gives its payload), slow (payload: milliseconds), logs
+// Fake sandboxes of apps: the runner's protocol, spoken in this process. Variables and action names say what an app does.
+// A build: FAKE_LOGS (JSON array) is what it prints, FAKE_APPS (JSON, AppsFound) what it finds, FAKE_FAIL why it fails, FAKE_HANG=1 makes it
+// hang, FAKE_REFUSE is why it refuses its archive. A run, by the action's name: echo (returns its payload), slow (payload: milliseconds), logs
 // (payload: how many lines), fail (payload: the message), hang, crash (the runner ends). FAKE_UNLOADED is why its app does not load.
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -14,13 +13,13 @@ import { sleep } from '../../base/wait.ts'
 import type { AppsFound, Run, RunnerEvent } from '../../runner/contract.ts'
 import type { AppSandboxes, AppSandboxSpec, Exit, Instance } from '../driver.ts'
 
-/** Sandboxes of this process by data directory: they outlive a control plane, as real ones do. */
+/** Sandboxes of this process by data directory. They survive a control plane, as real ones do. */
 const running = new Map<string, Map<string, Instance>>()
 
 const USUAL: AppsFound = [{ name: 'app', actions: ['echo', 'slow', 'logs', 'fail', 'hang', 'crash'].map((name) => ({ name })) }]
-/** From what is said to a crash: it gets out, as it mostly does. */
+/** Time between the last line and a crash. Real crashes mostly leave time for the lines to be sent. */
 const LAST_WORDS_MS = 20
-/** As often as a real runner. */
+/** The interval of a real runner. */
 const HEARTBEAT_MS = 5_000
 
 type Said = RunnerEvent extends infer E ? (E extends RunnerEvent ? Omit<E, 'seq' | 'at'> : never) : never

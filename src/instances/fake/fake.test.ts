@@ -1,4 +1,4 @@
-// The fake driver keeps the promises of the real ones, or tests over it would prove nothing.
+// The fake driver keeps the promises of the real ones. Otherwise tests over it would prove nothing.
 import { driverSuite } from '../driver.suite.ts'
 import { fakeDriver } from './fake.ts'
 

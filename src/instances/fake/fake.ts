@@ -1,4 +1,4 @@
-// A driver for tests: the agent's real routes over a pretended screen and browser, in this process. Starts in milliseconds.
+// A driver for tests: the agent's real routes over a fake screen and browser, in this process. Starts in milliseconds.
 import { EventEmitter, once } from 'node:events'
 import { mkdirSync, readdirSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -25,7 +25,7 @@ import type { Driver, Exit, Instance, InstanceSpec } from '../driver.ts'
 import { fakeApps } from './apps.ts'
 import { pretendRecordings } from './recordings.ts'
 
-/** Instances of this process by data directory: they outlive a control plane, as real ones do. */
+/** Instances of this process by data directory. They survive a control plane, as real ones do. */
 const running = new Map<string, Map<string, Instance>>()
 
 /** Makes the fake driver. */
@@ -87,7 +87,7 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, onEnd: () => void
   return { id: spec.id, agent: { socketPath }, exited: exited.promise, [Symbol.asyncDispose]: () => owner.disposeAsync() }
 }
 
-// Programs and files of this machine are none of a test's: whatever is asked for is not there.
+// Tests must not run programs or read files of this machine, so every one of them is reported as missing.
 const absent = (kind: string, id = '') => {
   throw fault.notFound(kind, id)
 }
@@ -119,7 +119,7 @@ const noProcesses: ProcessTable = {
 }
 const noPlaywright: Playwright = { execute: async () => absent('worker') }
 const noCurl: Curl = { send: async ({ url }) => absent('host', url) }
-/** Viewers are told what they may do, and hear what they say. */
+/** Viewers get their rights, and an echo of what they send. */
 const pretendLive = (): Live => ({
   async join(client, control) {
     client.send(JSON.stringify({ type: 'hello', control }))
@@ -129,7 +129,7 @@ const pretendLive = (): Live => ({
 })
 const noLogs: Logs = { file: (path) => absent('file', path), program: (name) => absent('log', name) }
 
-/** Hands that reach nothing: a pointer that stays where it is put, a keyboard that has every key, a clipboard that keeps its text. */
+/** Fake input devices: a pointer that stays where it is put, a keyboard that has every key, a clipboard that keeps its text. */
 function pretendDesk(spec: InstanceSpec): Computer {
   let pointer: Point = [0, 0]
   let copied = ''

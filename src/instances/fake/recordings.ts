@@ -1,4 +1,4 @@
-// Recordings of a pretended screen: films of one grey picture a second that nothing has encoded, in the form of real ones.
+// Recordings of a fake screen: films with one grey frame per second, not really encoded, in the format of real ones.
 import { fileHead, fragment, VIDEO_ID } from '../../agent/recording/fragments.ts'
 import type { Recordings } from '../../agent/recording/recordings.ts'
 import type { EndOfRecording } from '../../agent/recording/contract.ts'

@@ -1,5 +1,5 @@
-// Compiled code of the agent and of runners, made once and shared read-only by all instances: half of an agent's start, and a third of its
-// memory, is otherwise the stripping and compiling of the same files.
+// Compiled code of the agent and of runners, made once and shared read-only by all instances. Without it, half of an agent's start and a third of
+// its memory go into stripping and compiling the same files.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -17,16 +17,16 @@ import type { Trash } from './trash.ts'
 /** Loading everything takes 0.3 s. */
 const PREPARE_MS = 60_000
 
-/** Only code of ours runs. */
+/** The run executes only our own code, so it needs few limits. */
 const COMPILING = diskQuota(1024)
 
 /** Programs that load all of the agent's code, and all of a runner's. */
 const PREPARE_ENTRIES = ['agent/prepare.ts', 'runner/prepare.ts']
 
 /**
- * Gives the folder with the compiled code for this Node and this source, making it first when there is none.
- * V8 checks each entry against the file it was made of, so an old folder could cost time but never run old code.
- * It is made in a sandbox like an instance's (same paths, same uid), where nothing of a session has ever been.
+ * Returns the folder with the compiled code for this Node and this source, and makes it first when it does not exist. V8 checks each entry
+ * against its source file, so an old folder could cost time but never run old code. The code is compiled in a sandbox like an instance's (same
+ * paths, same uid) that no session has ever used.
  */
 export async function agentCache(root: string, trash: Trash, signal: AbortSignal): Promise<string> {
   const name = `agent-cache-${fingerprint()}`
@@ -68,14 +68,14 @@ export async function agentCache(root: string, trash: Trash, signal: AbortSignal
   }
 }
 
-/** Runs a program of ours in a sandbox to its end. */
+/** Runs one of our programs in a sandbox to its end. */
 async function finished({ file, args }: Command, signal: AbortSignal): Promise<void> {
   const child = spawn(file, args, { cwd: '/', env: { PATH: process.env.PATH }, stdio: ['ignore', 'ignore', 'pipe'] })
   let said = ''
   child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
   try {
     const [code] = await within("the agent's code to be compiled", PREPARE_MS, once(child, 'close'), signal)
-    if (code !== 0) throw new Error(`the sandbox does not work on this machine (cob doctor says more): ended with ${code}\n${said.slice(-2000)}`)
+    if (code !== 0) throw new Error(`the sandbox does not work on this machine (run cob doctor for details): ended with ${code}\n${said.slice(-2000)}`)
   } finally {
     child.kill('SIGKILL')
   }

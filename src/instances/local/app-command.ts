@@ -1,4 +1,4 @@
-// The command line of an app's sandbox: closed like an instance's, without a display; its code is read-only, but for its build.
+// The command line of an app's sandbox: isolated like an instance's, without a display. Its code is read-only, except during its build.
 import { basename, dirname } from 'node:path'
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import { asUser, type Command } from '../../base/unprivileged.ts'
@@ -11,12 +11,12 @@ import { CACHE_DIR, closedNode, closedRoot, enclosed, NODE_PATH, ownCode, setEnv
 export interface AppSandboxPlan {
   kind: 'build' | 'run'
   /**
-   * Folders on the host. `spec` is what the runner finds in /run/cob; `apps` holds all deployments' code, of which only the one
-   * that the link `app` in `spec` leads to gets in; `downloads` is for builds.
+   * Folders on the host. The runner finds `spec` in /run/cob. `apps` holds the code of all deployments; only the one that the link `app` in
+   * `spec` points to is visible inside. `downloads` is for builds.
    */
   folders: { home: string; memory: string; etc: string; spec: string; apps: string; cache: string; downloads: string | undefined }
   bounds: Bounds
-  /** Shell lines that the start begins with (storage.ts). */
+  /** Shell lines that run at the beginning of the start (storage.ts). */
   before: string
   etcFiles: string[]
   network: NetworkPlan
@@ -26,8 +26,8 @@ export interface AppSandboxPlan {
 }
 
 /**
- * The command that starts the sandbox; what is certain of an instance's (sandbox.ts) is certain of this. No secret is in it.
- * It makes the network and then waits at the pipe `go`: half of a start is done before anybody asks for a run.
+ * The command that starts the sandbox, with the same guarantees as an instance's (sandbox.ts). No secret is in it. It sets up the network and
+ * then waits at the pipe `go`, so half of a start is done before a run is requested.
  */
 export function appCommand({ kind, folders, bounds, before, etcFiles, network, user, groups }: AppSandboxPlan): Command {
   const { downloads, ...always } = folders
@@ -46,7 +46,7 @@ export function appCommand({ kind, folders, bounds, before, etcFiles, network, u
           '--bind',
           seen.home!,
           '/home/kernel',
-          // Read by the runner. The pipes between it and the app are made beside it, in memory.
+          // The runner reads it. The pipes between the runner and the app are made next to it, in memory.
           ...SPEC_FILES.flatMap((name) => ['--ro-bind-try', `${seen.spec}/${name}`, `${dirname(RUNNER_PATHS.spec)}/${name}`]),
           ...(kind === 'build'
             ? ['--bind', `${seen.spec}/${APP_LINK}`, RUNNER_PATHS.app, '--bind', seen.downloads!, RUNNER_PATHS.cache]
@@ -65,17 +65,17 @@ export function appCommand({ kind, folders, bounds, before, etcFiles, network, u
   )
 }
 
-/** What a sandbox is told: in its folder of the spec on the host, and in that of the runner inside. */
+/** The folder with a sandbox's input: the spec on the host, and the runner's view of it inside. */
 export const SPEC_FILES = [basename(RUNNER_PATHS.spec), 'environment'] as const
 
-/** A sandbox that is told nothing for this long ends: its service has died, or it would have let it go (apps.ts). */
+/** A prepared sandbox that gets no input for this long ends. Its service must have died, because a live one would have ended it earlier (apps.ts). */
 const UNUSED_S = 20 * 60
 
-/** In the folder of the spec: the link to the deployment's code, and the pipe that a sandbox waits at until it is told which. */
+/** Names in the spec folder: the link to the deployment's code, and the pipe at which a prepared sandbox waits for its input. */
 export const APP_LINK = 'app'
 export const GO = 'go'
 
-/** What everything inside has; the app's own variables are in the spec, for a command line can be read by everybody on the host. */
+/** Variables of every program inside. The app's own variables are in the spec, because every user of the host can read a command line. */
 const ENVIRONMENT = {
   HOME: '/home/kernel',
   USER: 'kernel',

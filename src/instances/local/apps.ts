@@ -1,4 +1,4 @@
-// Sandboxes of apps on this machine: their directories, their users, the code that builds make and runs read.
+// Sandboxes of apps on this machine: their directories, their users, and the code that builds write and runs read.
 import { execFile } from 'node:child_process'
 import { chmodSync, chownSync, closeSync, constants, mkdirSync, openSync, symlinkSync, writeFileSync, writeSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
@@ -19,26 +19,26 @@ import { listSandboxes, openSandbox, type LocalInstance, type Place, type Sandbo
 import { planNetwork } from './network.ts'
 import { diskOf, diskQuota, memoryOf } from './storage.ts'
 
-/** All builds are one user, who owns the downloads that they share and the code that they make. Runs are each their own. */
+/** All builds run as one user, which owns their shared downloads and the code that they make. Each run has a user of its own. */
 const BUILDER = 'cob-builder'
-/** Making a network takes 0.1 s; ten at once on two cores, ten times that. */
+/** Setting up a network takes 0.1 s; ten at once on two cores take ten times that. */
 const NETWORK_MS = 60_000
 const MKFIFO_MS = 10_000
-/** A prepared sandbox that nobody has asked for in this time is let go; its network may be out of date as well. */
+/** A prepared sandbox that is not used within this time is ended. Its network may be out of date as well. */
 const KEPT_MS = 10 * 60_000
 
 const run = promisify(execFile)
 
-/** A sandbox whose network is there and which waits for its code. */
+/** A sandbox whose network is ready and which waits for its code. */
 interface Prepared {
   instance: LocalInstance
   user: User | undefined
-  /** As the started program sees it. */
+  /** The path as the started program sees it. */
   apps: string
 }
 
 export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, compiled: () => Promise<string>): AppSandboxes {
-  // Each sandbox's user goes through it to the one folder that it is shown; nobody else gets this far.
+  // Each sandbox's user passes through it to the one folder that the sandbox mounts. Other users cannot come this far.
   chmodSync(paths.apps, 0o711)
   const limits = { memoryBytes: config.appMemoryMb * 1024 * 1024, pids: config.appPids, cpuPercent: config.appCpuPercent }
 
@@ -57,12 +57,12 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
       apps = command.seen.apps!
       return command
     }
-    // What a build makes outlives it, and lies outside of its disk.
+    // The result of a build outlives the build, so it lies outside of the build's disk.
     const shared = code === undefined ? [] : [code, paths.buildCache]
     return { instance: await openSandbox(kind, { id, limits, disk: diskQuota(config.appDiskMb), shared, prepare: fill }), user, apps }
   }
 
-  /** Tells a prepared sandbox what it is for. */
+  /** Gives a prepared sandbox its input. */
   async function begin({ instance, user, apps }: Prepared, { deployment, runner }: AppSandboxSpec, signal: AbortSignal): Promise<LocalInstance> {
     try {
       const spec = join(instance.dir, 'spec')
@@ -97,7 +97,7 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
       () => {},
     )
   }
-  /** Prepares one for the run after this. */
+  /** Prepares a sandbox for the next run. */
   const refill = (apiPort: number) => {
     if (stopped || next) return
     const made = prepare('run', newId(), apiPort)
@@ -123,11 +123,11 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
       signal.throwIfAborted()
       if (spec.runner.kind === 'run') {
         const prepared = await take(spec.apiPort)
-        // Behind this start, not beside it.
+        // After this start and not at the same time, so that it does not slow it down.
         const instance = await begin(prepared, spec, signal).finally(() => refill(spec.apiPort))
         return instance
       }
-      // What an interrupted build has left is in the way of the next.
+      // Remains of an interrupted build would block the next one.
       const code = join(paths.apps, spec.deployment)
       await kind.trash.discard(code)
       ownedBy(instanceUser(BUILDER))(code, 0o755)
@@ -143,7 +143,7 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
   }
 }
 
-/** Whether a sandbox still runs, as far as has been heard. */
+/** Whether a sandbox still runs, as far as is known. */
 const isThere = ({ exited }: LocalInstance): Promise<boolean> => Promise.race([exited.then(() => false), Promise.resolve(true)])
 
 const ownedBy = (user: User | undefined) => (path: string, mode: number) => {
@@ -152,7 +152,7 @@ const ownedBy = (user: User | undefined) => (path: string, mode: number) => {
   return path
 }
 
-/** Writes to a pipe if somebody waits at it; opened for writing only, and without waiting, it says when nobody does. */
+/** Writes to a pipe if a reader waits at it. Opening it for writing only and non-blocking fails when there is no reader. */
 function tell(pipe: string): boolean {
   try {
     const fd = openSync(pipe, constants.O_WRONLY | constants.O_NONBLOCK)

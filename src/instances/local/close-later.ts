@@ -1,4 +1,4 @@
-// Closes addresses that the machine gained later, in the networks of sandboxes that already run.
+// Blocks addresses that the machine gets later, in the networks of sandboxes that already run.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, fstatSync, openSync, readFileSync, statSync } from 'node:fs'
@@ -15,12 +15,12 @@ const ENTER_MS = 10_000
 /** A sandbox has its network some 50 ms after its start; ten that start at once on two cores need ten times that. */
 const NETWORK_MS = 60_000
 
-/** What the watch needs of a sandbox. */
+/** What the watch needs to know about a sandbox. */
 export interface Followed {
   readonly id: string
-  /** Its live processes, some of which are in its network. */
+  /** Its live processes. Some of them are in its network. */
   live(): ProcessName[]
-  /** Whether it was ended; nothing has to be closed then. */
+  /** Whether it has ended. Then nothing needs to be blocked. */
   isEnded(): boolean
 }
 
@@ -35,8 +35,8 @@ export class LaterAddresses implements Disposable {
   }
 
   /**
-   * Keeps a sandbox closed from now on. `closed` are the ranges it was started with; those of the machine that are not among them
-   * are closed at once.
+   * Keeps the machine's addresses blocked for a sandbox from now on. `closed` are the ranges that were blocked at its start. Other ranges of the
+   * machine are blocked at once.
    */
   follow(sandbox: Followed, closed: readonly string[]): void {
     this.#followed.set(sandbox, { closed: new Set(closed), work: Promise.resolve() })
@@ -51,7 +51,7 @@ export class LaterAddresses implements Disposable {
     this.#watch = undefined
   }
 
-  /** Resolves when everything that the machine has now is closed to the sandbox, or the sandbox has ended. */
+  /** Resolves when all present addresses of the machine are blocked for the sandbox, or the sandbox has ended. */
   async settled(sandbox: Followed): Promise<void> {
     this.#close(sandbox)
     await this.#followed.get(sandbox)?.work
@@ -61,7 +61,7 @@ export class LaterAddresses implements Disposable {
     for (const sandbox of this.#followed.keys()) this.#close(sandbox)
   }
 
-  // One after the other for each sandbox: later routes do not overtake earlier ones, and failures are told once.
+  // Sequential for each sandbox: later routes do not overtake earlier ones, and each failure is reported once.
   #close(sandbox: Followed): void {
     const entry = this.#followed.get(sandbox)
     if (!entry) return
@@ -72,7 +72,8 @@ export class LaterAddresses implements Disposable {
       .then(() => closeIn(sandbox, missing))
       .catch((err: unknown) => {
         for (const range of missing) entry.closed.delete(range) // tried again with the next change
-        if (!sandbox.isEnded()) this.#log.error({ err, instance: sandbox.id, missing }, 'addresses that the machine has gained stay open to an instance')
+        if (!sandbox.isEnded())
+          this.#log.error({ err, instance: sandbox.id, missing }, 'new addresses of the machine could not be blocked for an instance; it can still reach them')
       })
   }
 
@@ -91,28 +92,28 @@ async function closeIn(sandbox: Followed, ranges: string[]): Promise<void> {
     try {
       return await enter(sandbox, closing(ranges))
     } catch (error) {
-      problem = error // before its addresses are set up, for instance
+      problem = error // for example before its addresses are set up
       return false
     }
   }
   try {
     await until('a network to take routes', NETWORK_MS, attempt, { everyMs: 50 })
   } catch (error) {
-    if (problem === undefined && error instanceof WaitTimeout) return // made on a machine without a network, so there is none to close
+    if (problem === undefined && error instanceof WaitTimeout) return // made on a machine without a network, so there is nothing to block
     throw problem ?? error
   }
 }
 
 /**
- * Runs `ip -batch` in the sandbox's network; false when none of its processes is in one. The namespaces are opened and then
- * checked before they are entered, so a process number that was used again cannot lead into another network, least of all ours.
+ * Runs `ip -batch` in the sandbox's network; false when none of its processes is in one. The namespaces are opened and then checked before they
+ * are entered, so a reused pid cannot lead into another network, least of all the host's.
  */
 async function enter(sandbox: Followed, batch: string): Promise<boolean> {
   const ours = statSync('/proc/self/ns/net').ino
   for (const name of sandbox.live()) {
     using network = openOf(name, 'net')
     if (!network || fstatSync(network.fd).ino === ours || !hasDevice(name)) continue
-    // Root may enter any network; another user only by way of the user namespace that owns it.
+    // Root may enter any network. Other users can only enter it through the user namespace that owns it.
     using user = isRoot() ? undefined : openOf(name, 'user')
     if ((!isRoot() && !user) || !isAlive(name)) continue
     const asOwner = user ? ['--user=/proc/self/fd/4', '--preserve-credentials'] : []
@@ -135,7 +136,7 @@ function openOf({ pid }: ProcessName, space: 'net' | 'user'): ({ fd: number } & 
     const fd = openSync(`/proc/${pid}/ns/${space}`, 'r')
     return { fd, [Symbol.dispose]: () => closeSync(fd) }
   } catch {
-    return undefined // it has ended, or is not ours to look into, as pasta itself
+    return undefined // it has ended, or we may not look into it, as with pasta itself
   }
 }
 
@@ -143,7 +144,7 @@ async function ip(args: string[], fds: number[], batch: string): Promise<void> {
   const child = spawn('nsenter', args, { stdio: ['pipe', 'ignore', 'pipe', ...fds], cwd: '/' })
   let said = ''
   child.stderr!.on('data', (chunk: Buffer) => (said += chunk.toString()))
-  child.stdin!.on('error', () => {}) // it ended before it had read all, which its code tells
+  child.stdin!.on('error', () => {}) // it ended before it had read everything; its exit code reports that
   child.stdin!.end(batch)
   try {
     const [code] = (await within('a network to be entered', ENTER_MS, once(child, 'close'))) as [number | null]

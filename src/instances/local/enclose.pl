@@ -1,18 +1,17 @@
-# The last step before bwrap: what the sandbox must not inherit is left here. Perl, because neither Node nor a shell can make these
-# system calls, and it starts in 2 ms. Arguments: the name of bwrap, the number of keyctl(2) on this machine, the file of the system
-# call filter (may be an empty one), how many of the next arguments are bwrap's options, the options, a line for the shell inside,
-# its arguments.
+# The last step before bwrap: drops what the sandbox must not inherit. In Perl, because neither Node nor a shell can make these system calls, and
+# because it starts in 2 ms. Arguments: the name of bwrap, the number of keyctl(2) on this machine, the file of the system call filter (may be
+# empty), how many of the next arguments are bwrap's options, the options, a line for the shell inside, its arguments.
 use strict;    # no warnings: they double the 2 ms that Perl takes to start
 
 my ($name, $keyctl, $filter, $count, @rest) = @ARGV;
 my @options = splice(@rest, 0, $count);
 my $line = shift @rest;
 
-# A session key ring of its own, empty (KEYCTL_JOIN_SESSION_KEYRING); the service's may hold keys of whoever started it.
+# A new, empty session keyring (KEYCTL_JOIN_SESSION_KEYRING). The service's keyring may hold keys of the user who started it.
 my $none = 0;
-if (syscall($keyctl, 1, $none) < 0 && $! != 38) { die "keyctl: $!\n" }    # 38: a kernel without key rings
+if (syscall($keyctl, 1, $none) < 0 && $! != 38) { die "keyctl: $!\n" }    # 38: a kernel without keyrings
 
-# Every descriptor but the standard three (close_range(2), 436 everywhere): a shell or a service manager may have left any open.
+# Every descriptor but the standard three (close_range(2), 436 everywhere). A shell or a service manager may have left any open.
 if (syscall(436, 3, 0x7fffffff, 0) < 0) {
     opendir(my $open, '/proc/self/fd') or die "/proc/self/fd: $!\n";
     my @numbers = grep { /^\d+$/ && $_ > 2 } readdir $open;
@@ -21,9 +20,9 @@ if (syscall(436, 3, 0x7fffffff, 0) < 0) {
     POSIX::close($_) for @numbers;
 }
 
-# The listening socket goes on as descriptor 3, which only the command for the inside gets. Bwrap keeps the standard three also as
-# process 1 of the sandbox, whose memory and descriptors are open to every program in there.
-$^F = 255;    # what is opened from here on is inherited
+# The listening socket becomes descriptor 3, which only the command inside gets. Bwrap keeps the standard three also as process 1 of the sandbox,
+# and every program in there can read its memory and descriptors.
+$^F = 255;    # descriptors that are opened from here on are inherited
 open(my $listener, '<&', \*STDIN) or die "standard input: $!\n";
 die "the listening socket is not descriptor 3\n" unless fileno $listener == 3;
 open(STDIN, '<', '/dev/null') or die "/dev/null: $!\n";
@@ -31,8 +30,8 @@ open(STDIN, '<', '/dev/null') or die "/dev/null: $!\n";
 my ($bwrap) = grep { -x } map { "$_/$name" } split(/:/, $ENV{PATH} // '/usr/bin:/bin');
 die "$name: not found in PATH\n" unless defined $bwrap;
 
-# What bwrap reads from descriptors is not on its command line, and neither that nor its environment has a path of this machine:
-# inside, bwrap is process 1, which everybody there can look at.
+# Bwrap reads these options from descriptors. So neither its command line nor its environment shows a path of this machine: inside, bwrap is
+# process 1, which every program there can inspect.
 my (@hidden, @kept);
 if (-s $filter) {
     open(my $program, '<', $filter) or die "$filter: $!\n";

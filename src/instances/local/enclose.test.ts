@@ -1,4 +1,4 @@
-// What bwrap, and with it everything in a sandbox, inherits of the service. A program in bwrap's place tells what it finds.
+// What bwrap, and with it everything in a sandbox, inherits from the service. A program in bwrap's place reports what it finds.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { KEYCTL } from './sandbox.ts'
 
-/** add_key(2) by processor. */
+/** The number of add_key(2), per processor. */
 const ADD_KEY: Record<string, number> = { x64: 248, arm64: 217 }
 const ENCLOSE = join(import.meta.dirname, 'enclose.pl')
 
@@ -15,7 +15,7 @@ beforeAll(() => {
   dir = mkdtempSync(join(tmpdir(), 'cob-enclose-'))
   writeFileSync(join(dir, 'filter'), 'a filter')
   writeFileSync(join(dir, 'secret'), 'a secret')
-  // -3 is the session's key ring (KEY_SPEC_SESSION_KEYRING); 10 searches in it (KEYCTL_SEARCH).
+  // -3 is the session keyring (KEY_SPEC_SESSION_KEYRING); 10 searches in it (KEYCTL_SEARCH).
   writeFileSync(
     join(dir, 'bwrap'),
     `#!/usr/bin/perl
@@ -35,7 +35,7 @@ print "option $_\\n" for split /\\0/, join "", <$options>;
 afterAll(() => rmSync(dir, { recursive: true, force: true }))
 
 test('a sandbox inherits no key, no descriptor and no variable, and bwrap has no path of the machine on its command line', () => {
-  // A service as a careless shell starts it: a key in its session key ring, descriptor 200 open.
+  // A service as a careless shell starts it: a key in its session keyring, descriptor 200 open.
   const careless = `my ($type, $name, $secret) = ("user", "cob-test", "s"); my $none = 0;
     syscall(${KEYCTL[process.arch]}, 1, $none) >= 0 or die; syscall(${ADD_KEY[process.arch]}, $type, $name, $secret, 1, -3) >= 0 or die;
     exec "/bin/bash", "--norc", "-c", 'exec 200<"$0/secret"; exec "$@"', @ARGV`
@@ -45,7 +45,7 @@ test('a sandbox inherits no key, no descriptor and no variable, and bwrap has no
   const told = (what: string) => stdout.split('\n').flatMap((line) => (line.startsWith(`${what} `) ? [line.slice(what.length + 1)] : []))
   expect(told('key')).toEqual(['none'])
   expect(told('variable')).toEqual([])
-  // 3 is what was its standard input, then bwrap's own.
+  // 3 was its standard input, followed by bwrap's own.
   expect(told('open').map((line) => line.replace(/\[\d+\]/, ''))).toEqual([
     '0 /dev/null',
     '1 socket:',

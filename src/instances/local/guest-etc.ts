@@ -1,10 +1,10 @@
-// The few files of /etc that an instance gets to see: its own accounts, hosts and resolver, none of the host's.
+// The few files of /etc inside an instance: its own accounts, hosts and resolver, none of the host's.
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { NetworkPlan } from './network.ts'
 import { systemCallFilter } from './system-calls.ts'
 
-/** Parts of the host's /etc that programs need and that tell nothing: fonts, certificates, library paths. */
+/** Parts of the host's /etc that programs need and that reveal nothing: fonts, certificates, library paths. */
 export const SHARED_ETC = [
   'fonts',
   'ssl',
@@ -21,14 +21,14 @@ export const SHARED_ETC = [
   'os-release',
 ]
 
-/** Beside the files of /etc, for bwrap alone: the system call filter; empty where there is none for this processor. */
+/** Next to the files of /etc, for bwrap only: the system call filter. Empty where there is none for this processor. */
 export const FILTER = 'system-calls.bpf'
 const filter = systemCallFilter() ?? Buffer.alloc(0)
 
-/** Beside the files of /etc, for what enters the network; not seen inside. */
+/** Next to the files of /etc, for the program that enters the network. Not visible inside. */
 export const NETWORK_BATCH = '.network'
 
-/** Writes the instance's own files of /etc below `dir`, {@link FILTER} and {@link NETWORK_BATCH}; returns the names of the first. */
+/** Writes the instance's own files of /etc below `dir`, {@link FILTER} and {@link NETWORK_BATCH}. Returns the names of the files of /etc. */
 export function writeGuestEtc(dir: string, { resolvConf, hosts, batch }: NetworkPlan): string[] {
   mkdirSync(dir, { recursive: true, mode: 0o755 })
   chmodSync(dir, 0o755)
@@ -39,7 +39,7 @@ export function writeGuestEtc(dir: string, { resolvConf, hosts, batch }: Network
     hostname: 'cob\n',
     'resolv.conf': resolvConf,
     'nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files dns\n',
-    // All instances look alike; a machine's own id would tell one host from another.
+    // The same for all instances: the machine's own id would identify the host.
     'machine-id': '00000000000000000000000000000000\n',
   }
   for (const [name, text] of Object.entries({ ...files, [FILTER]: filter })) writeFileSync(join(dir, name), text, { mode: 0o644 })

@@ -1,26 +1,26 @@
-// The addresses at which this machine answers, as the kernel knows them, and word of every change to them.
+// The addresses at which this machine answers, as the kernel knows them, and notifications of changes.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { isIPv4 } from 'node:net'
 import type { Log } from '../../base/log.ts'
 
-/** A change comes as several lines; they are read as one. */
+/** One change comes as several lines. They are collected for this long and handled once. */
 const GATHER_MS = 20
 
-/** `ip monitor` does not end by itself. When it did, it is started again after this time, and the addresses are read anew. */
+/** `ip monitor` does not end by itself. If it does, it is started again after this time, and all addresses are read again. */
 const AGAIN_MS = 1_000
 
 /** Flags of routes in /proc/net/ipv6_route (linux/ipv6_route.h). */
 const RTF_ANYCAST = 0x0010_0000
 const RTF_LOCAL = 0x8000_0000
 
-/** The instance's own loopback hides the host's, so these never leave an instance. */
+/** The instance's own loopback hides the host's, so packets to these never leave an instance. */
 const LOOPBACK = /^(127\.|::1\/)/
 
 /**
- * Every range that leads to this machine: local, broadcast and anycast routes of all routing tables, with the addresses of
- * idle interfaces, of loopback, and whole ranges that were made local. Sorted, in CIDR notation, without loopback's own.
- * Default routes are left out: a transparent proxy has a `local` one for marked packets only.
+ * Every range that leads to this machine: local, broadcast and anycast routes of all routing tables. This includes addresses of idle interfaces,
+ * of loopback, and whole ranges that were made local. Sorted, in CIDR notation, without 127.0.0.0/8 and ::1. Default routes are left out: a
+ * transparent proxy has a `local` one for marked packets only.
  */
 export function hostRanges(read: (file: string) => string = readProc): string[] {
   const ranges = [...ranges4(read('/proc/net/fib_trie')), ...ranges6(read('/proc/net/ipv6_route'), read('/proc/net/anycast6'), read('/proc/net/if_inet6'))]
@@ -40,7 +40,7 @@ function* ranges6(routes: string, anycast: string, addresses: string): Generator
   for (const fields of rows(routes)) if (parseInt(fields[8] ?? '', 16) & (RTF_ANYCAST | RTF_LOCAL)) yield `${address6(fields[0]!)}/${parseInt(fields[1]!, 16)}`
   // Index, interface, address, users, flags.
   for (const fields of rows(anycast)) yield `${address6(fields[2]!)}/128`
-  // An address that is still being checked for duplicates has no route yet.
+  // An address during duplicate address detection has no route yet.
   for (const fields of rows(addresses)) yield `${address6(fields[0]!)}/128`
 }
 
@@ -53,7 +53,7 @@ const rows = (text: string): string[][] =>
 /** The shortest form, as `ip` and Node write it. */
 const address6 = (hex: string): string => new URL(`http://[${hex.match(/.{4}/g)!.join(':')}]`).hostname.slice(1, -1)
 
-// A kernel without IPv6 has no files for it.
+// A kernel without IPv6 does not have these files.
 function readProc(file: string): string {
   try {
     return readFileSync(file, 'utf8')
@@ -65,7 +65,7 @@ function readProc(file: string): string {
 
 export const isRange4 = (range: string): boolean => isIPv4(range.slice(0, range.indexOf('/')))
 
-/** Calls `changed` when ranges have come. Disposing ends the watch; the death of this process does, too. */
+/** Calls `changed` when there are new ranges. Disposing ends the watch; so does the death of this process. */
 export function watchHostRanges(changed: (added: string[]) => void, log: Log): Disposable {
   let known = new Set(hostRanges())
   let child: ChildProcess | undefined
@@ -80,13 +80,13 @@ export function watchHostRanges(changed: (added: string[]) => void, log: Log): D
       known = new Set(now)
       if (added.length > 0) changed(added)
     } catch (err) {
-      log.error({ err }, "the machine's addresses cannot be read; new ones stay open to running instances")
+      log.error({ err }, "the machine's addresses cannot be read; running instances can reach new ones")
     }
   }
   const soon = () => void (timer ??= setTimeout(look, GATHER_MS).unref())
   const start = () => {
     if (ended) return
-    // Its standard error tells of events that were lost, which is a reason to look as well.
+    // It reports lost events on standard error. That is a reason to look as well.
     child = spawn('setpriv', ['--pdeathsig', 'KILL', 'ip', 'monitor', 'address', 'route'], { stdio: ['ignore', 'pipe', 'pipe'], cwd: '/' })
     child.stdout!.on('data', soon)
     child.stderr!.on('data', soon)
@@ -96,7 +96,7 @@ export function watchHostRanges(changed: (added: string[]) => void, log: Log): D
       log.warn({ code, signal }, "the watch over the machine's addresses ended; it is started again")
       setTimeout(start, AGAIN_MS).unref()
     })
-    // What changed before it listened.
+    // Finds changes from before it listened.
     child.once('spawn', soon)
     child.unref()
     for (const stream of [child.stdout, child.stderr]) (stream as unknown as { unref(): void }).unref()

@@ -1,4 +1,5 @@
-// One running sandbox: processes, directory and limits as one thing that ends as one, and is found again after a crash of the service.
+// One running sandbox: its processes, directory and limits form one unit that ends together, and that is found again after a crash of the
+// service.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
@@ -18,82 +19,79 @@ import { emptyDisk, keeperOf, makeDisk, makeMemoryFolders, storageLines, type Qu
 import type { Trash } from './trash.ts'
 import type { Counted, Usage } from './usage.ts'
 
-/** From nothing to a browser that answers: 0.6 s alone, 12 s when ten start at once on two cores. */
+/** Timeout of a whole start until the browser answers: 0.6 s alone, 12 s when ten start at once on two cores. */
 const START_MS = 90_000
 
-/** Killing all of an instance takes 30-60 ms. */
+/** Timeout for killing all of an instance: it takes 30-60 ms. */
 const END_MS = 20_000
-/** After an end that did not work: first wait, doubled up to the last. */
+/** Retries after a failed end: first wait, doubled up to the last. */
 const RETRY_FIRST_MS = 1_000
 const RETRY_LAST_MS = 60_000
 
-/** Letting go of a disk takes 0.1 s. */
+/** Timeout for the release of a disk: it takes 0.1 s. */
 const KEEPER_MS = 10_000
 
-/** Where there is no CPU group, sandboxes stand back behind the service and its database. */
+/** Where there is no CPU group, sandboxes run at a lower priority than the service and its database. */
 const NICE = 5
 
-/** What is remembered of an instance in its directory, for the next control plane. */
+/** The record of an instance in its directory, for the next control plane. */
 interface Remembered {
   /** The outermost processes: pasta, and bwrap below it. */
   processes: ProcessName[]
-  /** Whether its browser has been up; one that a killed service was still starting is of no use to the next. */
+  /** Whether its browser has been up. An instance that a killed service was still starting is not adopted. */
   isReady: boolean
-  /** What it may use, for who counts it. */
+  /** Its limits, for the module that counts its use (usage.ts). */
   counted?: Counted | undefined
 }
 
-/** A kind of sandboxes: where their directories lie, and how they are limited. */
+/** A kind of sandbox: where their directories are, and how they are limited. */
 export interface SandboxKind {
   /** The folder that holds their directories. */
   root: string
   limits: Limits
-  /** Takes their directories when they have ended. */
+  /** Removes their directories after they have ended. */
   trash: Trash
   storage: () => Promise<Storage>
   usage: Usage
-  /** Closes to them what the machine gains later. */
+  /** Blocks addresses for them that the machine gets later. */
   addresses: LaterAddresses
   log: Log
-  /** Aborts when the service stops: ends that did not work are then left to the next start. */
+  /** Aborts when the service stops. Failed ends are then left to the next start. */
   signal: AbortSignal
 }
 
-/** A sandbox as far as it is there before its program is. */
+/** What exists of a sandbox before its program is started. */
 export interface Place {
   dir: string
   /** cgroup.procs files to enter. */
   groups: string[]
   bounds: Bounds
-  /** Shell lines that its start begins with. */
+  /** Shell lines that run at the beginning of its start. */
   before: string
 }
 
-/** How a sandbox is made: its limits, and what fills its directory and gives its command. */
+/** How a sandbox is made: its limits, the content of its directory, and its command. */
 export interface SandboxPlan {
   id: string
   limits: InstanceLimits
   disk: Quota
-  /** Folders outside of its own that it fills. */
+  /** Folders outside of its own directory that it fills. */
   shared?: string[]
   prepare: (place: Place) => Promise<Command>
 }
 
-/**
- * Starts a sandbox in a directory of its own and resolves when what runs in it answers. Whatever had been started is ended when
- * it does not come up.
- */
+/** Starts a sandbox in a directory of its own and resolves when its program answers. On failure, everything that was started is ended. */
 export async function startSandbox(kind: SandboxKind, plan: SandboxPlan, signal: AbortSignal): Promise<Instance> {
   signal.throwIfAborted()
   return await (await openSandbox(kind, plan)).up(signal)
 }
 
-/** Starts a sandbox without waiting for what runs in it. The next service does not adopt it before it was {@link LocalInstance.up}. */
+/** Starts a sandbox without waiting for its program. The next service does not adopt it before {@link LocalInstance.up} has succeeded. */
 export async function openSandbox(kind: SandboxKind, { id, limits, disk, shared = [], prepare }: SandboxPlan): Promise<LocalInstance> {
   const dir = join(kind.root, id)
   const { images } = await kind.storage()
   await using scope = new AsyncDisposableStack()
-  // Ended like one that was found at a start: whatever there is of it by then. A failed attempt is logged and tried again.
+  // Ended like a sandbox that was found at a start, whatever exists of it by then. A failed attempt is logged and retried.
   scope.defer(() => new LocalInstance(kind, id, { processes: processesUsing(dir, 'bwrap'), isReady: false })[Symbol.asyncDispose]().catch(() => {}))
   mkdirSync(dir, { mode: 0o700 })
   const groups = kind.limits.make(id, limits)
@@ -113,30 +111,30 @@ export async function openSandbox(kind: SandboxKind, { id, limits, disk, shared 
   const instance = new LocalInstance(kind, id, { processes: [main], isReady: false, counted }, child)
   instance.remember(false)
   kind.addresses.follow(instance, closed)
-  scope.move() // the instance is the owner of all this now
+  scope.move() // the instance is now the owner of all this
   return instance
 }
 
-/** Every sandbox of a kind that still runs. What is left of others is removed; an end that does not work at once is tried again. */
+/** Every sandbox of a kind that still runs. The remains of others are removed; an end that does not work at once is retried. */
 export async function listSandboxes(kind: SandboxKind): Promise<Instance[]> {
   const found = [...new Set([...readdirSync(kind.root), ...kind.limits.list()])].map(async (id) => {
     const dir = join(kind.root, id)
     const remembered = recall(dir)
     if (remembered?.isReady && remembered.processes.every(isAlive)) {
       const instance = new LocalInstance(kind, id, remembered).watch()
-      kind.addresses.follow(instance, []) // the machine may have gained some while no service ran
+      kind.addresses.follow(instance, []) // the machine may have got new addresses while no service ran
       return instance
     }
-    // Killed between starting an instance and writing it down, a service leaves processes that only /proc knows of.
+    // A service that is killed after it has started an instance and before it has recorded it leaves processes that only /proc shows.
     const processes = [...(remembered?.processes ?? []), ...processesUsing(dir, 'bwrap')]
     const rest = new LocalInstance(kind, id, { processes, isReady: false })
-    await rest[Symbol.asyncDispose]().catch(() => {}) // it logs that, and tries again
+    await rest[Symbol.asyncDispose]().catch(() => {}) // it logs the failure and retries
     return undefined
   })
   return (await Promise.all(found)).filter((instance) => instance !== undefined)
 }
 
-/** Sandboxes of a kind that a former service has left and that nobody has asked for yet. */
+/** Sandboxes of a kind that an earlier service has left and that have not been adopted yet. */
 export function unlisted(kind: SandboxKind): { sandbox: LocalInstance; counted: Counted }[] {
   return readdirSync(kind.root).flatMap((id) => {
     const remembered = recall(join(kind.root, id))
@@ -159,12 +157,12 @@ async function launch(dir: string, command: Command): Promise<ChildProcess> {
   }
 }
 
-// The socket is made out here and handed in: what runs in the sandbox can neither replace its file nor point it elsewhere.
+// The socket is made outside and passed in, so that programs in the sandbox can neither replace its file nor redirect it.
 async function listen(file: string): Promise<{ fd: number } & Disposable> {
   const server = createServer()
   server.listen(`${file}.new`)
   await once(server, 'listening')
-  // Closing our copy unlinks the name it was made under, so it gets another one first.
+  // Closing our copy removes the file of the name that it was made under. So the socket gets another name first.
   renameSync(`${file}.new`, file)
   chmodSync(file, 0o600)
   // Node has no public name for a server's descriptor.
@@ -184,7 +182,7 @@ export class LocalInstance implements Instance {
   readonly #watching = new AbortController()
   readonly #counted: Counted | undefined
   #processes: ProcessName[]
-  /** Set from the first attempt to end it; removed when that has failed. */
+  /** Set by the first attempt to end it; cleared when that has failed. */
   #ended: Promise<void> | undefined
   #retryMs = RETRY_FIRST_MS
   #isRetrying = false
@@ -202,13 +200,13 @@ export class LocalInstance implements Instance {
     child?.once('exit', (code, signal) => this.#exit.resolve({ reason: `the sandbox ended with ${String(signal ?? code)}` }))
   }
 
-  /** Begins to watch what runs in it, whose end is its own. */
+  /** Begins to watch its program. When the program ends, the sandbox ends. */
   watch(): this {
     this.#watch()
     return this
   }
 
-  /** Resolves when what runs in it answers; ends it when that does not come to pass. */
+  /** Resolves when its program answers; ends the sandbox when it does not. */
   async up(signal: AbortSignal): Promise<this> {
     const { ready } = this.#watch()
     try {
@@ -218,7 +216,7 @@ export class LocalInstance implements Instance {
       return this
     } catch (error) {
       const tail = readTail(join(this.dir, 'agent.log'))
-      await this[Symbol.asyncDispose]().catch(() => {}) // it logs that, and tries again
+      await this[Symbol.asyncDispose]().catch(() => {}) // it logs the failure and retries
       throw signal.aborted ? signal.reason : new Error(`instance ${this.id} did not start: ${(error as Error).message}${tail && `\n${tail}`}`, { cause: error })
     }
   }
@@ -229,7 +227,7 @@ export class LocalInstance implements Instance {
     return lifeline
   }
 
-  /** Writes down what runs, so that another control plane can adopt it. */
+  /** Records what runs, so that another control plane can adopt it. */
   remember(isReady: boolean): void {
     this.#processes = this.live()
     const file = join(this.dir, 'instance.json')
@@ -240,8 +238,8 @@ export class LocalInstance implements Instance {
   }
 
   /**
-   * Ends what runs in it, at once and whoever owns it: it uses more than it may. With the limit `disk` its files are removed, too, for
-   * its owner may wait for a database that waits for room. What is left is its owner's to remove.
+   * Ends its processes at once, because it exceeded a limit. With the limit `disk` its files are removed as well: its owner may wait for a
+   * database that waits for room. The owner removes the rest.
    */
   async stopFor(exit: Exit): Promise<void> {
     this.#log.error({ reason: exit.reason }, 'a sandbox is ended')
@@ -251,7 +249,7 @@ export class LocalInstance implements Instance {
     if (exit.limit === 'disk') await emptyDisk(this.dir, this.#kind.trash)
   }
 
-  /** Ends it. @throws when that does not work now; it is then tried again until it does, also without another call */
+  /** Ends it. @throws when that does not work now; it is then retried until it succeeds, without a further call */
   [Symbol.asyncDispose](): Promise<void> {
     return (this.#ended ??= this.#end().catch((error: unknown) => {
       this.#ended = undefined
@@ -271,12 +269,12 @@ export class LocalInstance implements Instance {
       this.#isRetrying = false
       await this[Symbol.asyncDispose]()
     }
-    again().catch(() => {}) // the service stops, or that attempt has failed as well and is followed by another
+    again().catch(() => {}) // the service stops, or that attempt has failed as well and another one follows
   }
 
-  // Nothing inside is worth asking politely: what shall outlive the session is saved before it is ended.
+  // SIGKILL at once: whatever must outlive the session has been saved before the end.
   async #end(): Promise<void> {
-    // What is killed may have been about to start something, so it is looked again until nothing is found.
+    // A killed process may have been about to start another, so this repeats until no process is found.
     await until(
       'an instance to end',
       END_MS,
@@ -299,7 +297,7 @@ export class LocalInstance implements Instance {
     return this.#ended !== undefined
   }
 
-  /** The keeper leaves when the last process has left; until then the disk is in use. */
+  /** The keeper exits when the last process has exited. Until then the disk is in use. */
   async #keeperGone(): Promise<void> {
     const keeper = keeperOf(this.dir)
     if (keeper === undefined) return
@@ -307,7 +305,7 @@ export class LocalInstance implements Instance {
     await gone.catch(() => killAll([keeper]))
   }
 
-  /** The processes that it has at the moment. */
+  /** Its present processes. */
   live(): ProcessName[] {
     const known = this.#processes.filter(isAlive)
     const below = [...known.flatMap(({ pid }) => descendantsOf(pid)), ...this.#kind.limits.members(this.id)]

@@ -1,9 +1,9 @@
-# Keeps what a sandbox says (its standard output and error) in <dir>/agent.log, bounded, and lets go of its disk image when the
-# sandbox has ended. One process for each sandbox, outside of it, started by the shell lines of storage.ts:
+# Writes the output of a sandbox (its standard output and error) to <dir>/agent.log, within a limit, and releases its disk image
+# when the sandbox has ended. One process per sandbox, outside of it, started by the shell lines of storage.ts:
 #
 #   keeper.pl <dir> <bytes> [<mount point of the image>]
 #
-# It outlives a service that is killed, as the sandbox does, and ends by itself when no process holds the pipe any more.
+# It outlives a killed service, as the sandbox does, and exits when the last process has closed the pipe.
 use strict;
 use warnings;
 
@@ -24,7 +24,7 @@ open my $said, '<', "$dir/said" or die "keeper: $dir/said: $!\n";
 open STDOUT, '>', '/dev/null';
 open STDERR, '>', '/dev/null';
 
-# The newest bytes are worth more than the oldest: two files take turns, each of half the size.
+# Log rotation with two files, each of half the size: the newest lines are worth more than the oldest.
 my ($log, $size);
 sub begin {
     open $log, '>>', "$dir/agent.log" or undef $log;
@@ -36,11 +36,11 @@ while (sysread $said, my $bytes, 65536) {
         rename "$dir/agent.log", "$dir/agent.log.1";
         begin();
     }
-    # A disk that is full costs the text, and never stops the reading: a sandbox must not wait for us.
+    # On a full disk the text is lost, but reading continues: a sandbox must not block on its output.
     if (defined $log) { $size += syswrite($log, $bytes) // 0 }
 }
 
-# The session is over and its files with it: without this, the last writes would be brought to the disk first.
+# The session has ended and its files are not needed. Without this, the kernel would write the last changes to the disk first.
 if (defined $image) {
     my $flags = pack 'L', NO_FLUSH;
     ioctl $image, SHUTDOWN, $flags;

@@ -1,4 +1,5 @@
-// Memory, process and CPU limits of instances by cgroups: version 2 where delegated, version 1 where not, said plainly where neither.
+// Memory, process and CPU limits of instances by cgroups: version 2 where it is delegated, else version 1. Where there is neither, `cob doctor`
+// says so.
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, readdirSync, rmdirSync, statfsSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -8,24 +9,24 @@ import { until } from '../../base/wait.ts'
 export interface InstanceLimits {
   memoryBytes: number
   pids: number
-  /** CPU time at most, in percent of one core; 0 for no limit. */
+  /** Limit on CPU time, in percent of one core; 0 for no limit. */
   cpuPercent: number
 }
 
 export interface Limits {
-  /** Makes the groups of an instance; the files are those that a process enters them by. */
+  /** Makes the groups of an instance. Returns the files by which a process enters them. */
   make(id: string, limits: InstanceLimits): string[]
   /** Processes in the groups of an instance, and in groups that it has made below them. */
   members(id: string): number[]
-  /** Removes the groups of an instance; every process in them must be gone. */
+  /** Removes the groups of an instance. All processes in them must have ended. */
   remove(id: string): Promise<void>
   /** Ids of instances that have groups. */
   list(): string[]
   /** Whether the kernel bounds the memory of instances. */
   boundsMemory: boolean
-  /** Whether instances get equal shares of the CPUs, and can be held to a part of them. */
+  /** Whether instances get equal shares of the CPUs, and can be limited to a part of them. */
   sharesCpu: boolean
-  /** What is not enforced here, for `cob doctor`. */
+  /** The limits that are not enforced here, for `cob doctor`. */
   findings: string[]
 }
 
@@ -33,12 +34,12 @@ const ROOT = '/sys/fs/cgroup'
 const FREE_MS = 5_000
 /** statfs magic of a cgroup 2 mount (linux/magic.h). */
 const CGROUP2_MAGIC = 0x63677270
-/** In which a CPU limit is kept, in microseconds: the kernel's own default. */
+/** The period of a CPU limit, in microseconds: the kernel's own default. */
 const CPU_PERIOD_US = 100_000
-/** cpu.weight of an unprivileged service beside that of all its instances, which is 100. */
+/** cpu.weight of an unprivileged service relative to that of all its instances, which is 100. */
 const SERVICE_WEIGHT = 300
 
-/** Finds out what this machine offers. `scope` keeps the groups of two services on one machine apart. */
+/** Finds out what this machine supports. `scope` separates the groups of two services on one machine. */
 export function findLimits(scope: string): Limits {
   try {
     return statfsSync(ROOT).type === CGROUP2_MAGIC ? v2(scope) : v1(scope)
@@ -69,7 +70,7 @@ function v2(scope: string): Limits {
   const hasCpu = /\bcpu\b/.test(readFileSync(join(parent, 'cgroup.controllers'), 'utf8'))
   const prepare = () => {
     if (!isRoot()) {
-      // A delegated group may not hold processes and enabled controllers at once, so the service moves aside first.
+      // A delegated group may not hold processes and enabled controllers at once, so the service moves to a group of its own first.
       mkdirSync(join(own, 'cob-service'), { recursive: true })
       writeFileSync(join(own, 'cob-service', 'cgroup.procs'), String(process.pid))
     }
@@ -93,8 +94,8 @@ function v1(scope: string): Limits {
     bases,
     hasCpu,
     () => {
-      // The service and its database are not in a group, and each of their threads has 1024. All instances together get as much
-      // for each CPU: alone they have all of it, and they never keep the service from its half.
+      // The service and its database are not in a group, and each of their threads has 1024. All instances together get the same weight per CPU.
+      // So they use all of the CPU when nothing else runs, and the service always gets its half.
       if (hasCpu) writeFileSync(join(bases[2]!, 'cpu.shares'), String(1024 * availableParallelism()))
     },
     ([memory, pids, cpu], limits) => {
@@ -107,7 +108,7 @@ function v1(scope: string): Limits {
   )
 }
 
-/** Does `work` on a group; true when that worked or the group is gone, false when it is in use. */
+/** Does `work` on a group; true when that worked or the group does not exist, false when it is in use. */
 function attempt(work: () => void): boolean {
   try {
     work()
@@ -126,7 +127,7 @@ const subgroups = (dir: string): string[] =>
         .map(({ name }) => name)
     : []
 
-/** A group and those below it, parents first. Where groups are delegated to the service's user, programs in a session can make such. */
+/** A group and those below it, parents first. Where groups are delegated to the service's user, programs in a session can make such groups. */
 const treeOf = (dir: string): string[] => (existsSync(dir) ? [dir, ...subgroups(dir).flatMap((name) => treeOf(join(dir, name)))] : [])
 
 function processesIn(dir: string): number[] {
@@ -149,12 +150,12 @@ export async function removeGroupsOf(id: string): Promise<void> {
   }
 }
 
-/** Removes a group and those below it. The kernel lets go of one a moment after its last process has gone. */
+/** Removes a group and those below it. The kernel releases a group only a moment after its last process has ended. */
 async function free(group: string): Promise<void> {
   for (const dir of treeOf(group).toReversed()) await until('a cgroup to be free', FREE_MS, () => attempt(() => rmdirSync(dir)), { everyMs: 5 })
 }
 
-/** Groups below `bases`, one a controller. A base is there as long as it has instances. */
+/** Groups below `bases`, one per controller. A base exists for as long as it has instances. */
 function groups(bases: string[], hasCpu: boolean, prepare: () => void, limit: (dirs: string[], limits: InstanceLimits) => void): Limits {
   const dirs = (id: string) => bases.map((base) => join(base, id))
   return {

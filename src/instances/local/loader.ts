@@ -1,7 +1,6 @@
-// What keeps the agent closed to the programs of its session, which are the same user: the kernel does not let them look into a
-// process whose program they may not read. Node itself must be readable, so the program that is run is a copy of the dynamic
-// loader, which then loads Node. In such a process /proc/<pid>/mem, fd, environ and the like are root's, and neither ptrace(2)
-// nor pidfd_getfd(2) gets at it ("dumpable" in prctl(2)).
+// Protects the agent from the programs of its session, which run as the same user. The kernel does not let them inspect a process whose program
+// file they may not read. Node itself must be readable, so the program that is run is a copy of the dynamic loader, which then loads Node. Root
+// owns /proc/<pid>/mem, fd, environ and others of such a process, and neither ptrace(2) nor pidfd_getfd(2) can open it ("dumpable" in prctl(2)).
 import { chmodSync, closeSync, copyFileSync, existsSync, openSync, readdirSync, readSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
@@ -13,7 +12,7 @@ const PHENTSIZE_AT = 54
 const PT_INTERP = 3
 const HEAD_BYTES = 4096
 
-/** The dynamic loader that a program names; undefined for one that is linked statically. */
+/** The dynamic loader that a program names; undefined for a statically linked one. */
 export function interpreterOf(program: string): string | undefined {
   const fd = openSync(program, 'r')
   const head = Buffer.alloc(HEAD_BYTES)
@@ -33,8 +32,8 @@ export function interpreterOf(program: string): string | undefined {
 }
 
 /**
- * Gives the name of the copy in `dir`, making it when there is none. It is looked at for every start: with an update of the C
- * library the loader changes as well, and only one of the same version works.
+ * Returns the name of the copy in `dir`, and makes the copy when there is none. Checked at every start: an update of the C library changes the
+ * loader as well, and only a loader of the same version works.
  */
 export function unreadableLoader(dir: string, program = process.execPath): string | undefined {
   const loader = interpreterOf(program)
@@ -45,7 +44,7 @@ export function unreadableLoader(dir: string, program = process.execPath): strin
   const made = join(dir, `${name}.new`)
   rmSync(made, { force: true })
   copyFileSync(loader, made)
-  // Nobody may read it, its owner included: an unprivileged service is the same user as its instances.
+  // Its owner may not read it either: an unprivileged service is the same user as its instances.
   chmodSync(made, 0o111)
   renameSync(made, join(dir, name))
   for (const old of readdirSync(dir)) if (old.startsWith(PREFIX) && old !== name) rmSync(join(dir, old), { force: true })

@@ -21,17 +21,17 @@ import { diskOf, diskQuota, findStorage, type Storage } from './storage.ts'
 import { Trash } from './trash.ts'
 import { Usage } from './usage.ts'
 
-/** Compiling has limits of its own (agent-cache.ts). */
+/** Limits for compiling (agent-cache.ts). */
 const COMPILE_MS = 150_000
 
-/** Makes the local driver. `scope` tells this installation's instances from another's. */
+/** Makes the local driver. `scope` separates this installation's instances from another's. */
 export function localDriver(config: Config, paths: DataPaths, scope: string, log: Log): Driver {
   const limits = findLimits(scope)
   for (const finding of limits.findings) log.warn({}, finding)
   if (isRoot()) assertReadable()
   const stop = new AbortController()
   const trash = new Trash(paths.trash, log)
-  // What a service before us has not removed to the end.
+  // Files that an earlier service has not finished removing.
   trash.empty()
   const addresses = new LaterAddresses(log)
   const usage = new Usage(log)
@@ -64,7 +64,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
     list: () => listSandboxes(browsers),
     relieve: () => usage.endLargest([browsers, runs].flatMap(unlisted)),
     async [Symbol.asyncDispose]() {
-      // First of all, so that nothing waits for code that is being compiled.
+      // First of all, so that no start waits for code that is being compiled.
       stop.abort(new Error('the service stops'))
       await apps[Symbol.asyncDispose]()
       await cache?.catch(() => {})
@@ -95,7 +95,7 @@ function command(config: Config, spec: InstanceSpec, { dir, groups, bounds, befo
   return sandboxCommand({ spec: agent, dir, bounds, before, etcFiles, network, user, groups, cache: { dir: cache, writable: false }, entry: AGENT_ENTRY })
 }
 
-/** Started by root, instances run as other users, who must be able to read the code. */
+/** When root starts the service, instances run as other users. These must be able to read the code. */
 function assertReadable(): void {
   for (const file of ['src', 'src/agent/main.ts', 'node_modules', 'package.json'])
     if ((statSync(join(PACKAGE_DIR, file)).mode & 0o004) === 0)

@@ -1,4 +1,4 @@
-// What an instance may reach: the internet, and nothing of this machine. pasta gives it a network of its own.
+// The network of an instance: it reaches the internet, and nothing of this machine. pasta provides it.
 import { readFileSync } from 'node:fs'
 import { BlockList } from 'node:net'
 import { hostRanges, isRange4 } from './host-addresses.ts'
@@ -6,7 +6,7 @@ import { hostRanges, isRange4 } from './host-addresses.ts'
 /** Cloud metadata and link-local, the addresses that hand out a machine's credentials. */
 const NEVER = ['169.254.0.0/16', 'fd00:ec2::254/128', 'fd20:ce::254/128']
 
-/** Multicast, and broadcast to every network. pasta would pass them on, and services of the machine that listen on all addresses answer. */
+/** Multicast, and broadcast to every network. pasta would forward them, and services of the machine that listen on all addresses would answer. */
 const TO_MANY = ['224.0.0.0/4', '255.255.255.255/32', 'ff00::/8']
 
 /** A documentation address (RFC 5737) at which pasta answers DNS for hosts whose own resolver is on loopback. */
@@ -15,13 +15,13 @@ const DNS_FORWARD = '198.51.100.53'
 /** The instance's network device. */
 export const DEVICE = 'eth0'
 
-/** The name under which the host's loopback is reachable when the operator allows it. */
+/** The name under which instances reach the host's loopback when the operator allows it. */
 export const HOST_ALIAS = 'host.cob.internal'
 
 /**
- * Shell lines that end duplicate address detection. The kernel checks each new IPv6 address for a second or two, and its end
- * would come while Chromium runs, which then fails every request in flight with ERR_NETWORK_CHANGED. The network has no
- * neighbour who could own the same address, so each address is set again without the check. One round is the rule.
+ * Shell lines that end duplicate address detection. The kernel checks each new IPv6 address for a second or two. Without these lines the check
+ * would end while Chromium runs, which then fails every request in flight with ERR_NETWORK_CHANGED. No other host can own the same address in
+ * this network, so each address is set again without the check. One round is usually enough.
  */
 const SETTLE = [
   'round=0',
@@ -34,34 +34,37 @@ const SETTLE = [
 ].join('\n')
 
 export interface NetworkPlan {
-  /** Command before bwrap; empty when the host has no network to share. */
+  /** The command before bwrap; empty when the host has no network to share. */
   pasta: string[]
-  /** Shell line inside the new network, before the sandbox closes: what is closed, and nothing that changes by itself later. */
+  /**
+   * Shell line inside the new network, before the sandbox is closed: sets what is blocked, and stops settings that would change by themselves
+   * later.
+   */
   setup: (batch: string) => string
-  /** The ranges that are closed, as lines for `ip -batch`; thousands where a cluster keeps its service addresses local. */
+  /** The blocked ranges, as lines for `ip -batch`. There are thousands where a cluster keeps its service addresses local. */
   batch: string
   resolvConf: string
   hosts: string
 }
 
 /**
- * Closes ranges, as lines for `ip -batch`: they are declared local to the instance, where nobody listens. Unlike an unreachable
- * route, that holds for sockets bound to a device too. The address that pasta gives to the instance is one of the host's own and
- * is local already. The metric puts the route before the kernel's own one for IPv6 multicast; neighbour discovery needs no route.
+ * Blocks ranges, as lines for `ip -batch`: they are declared local to the instance, where no program listens. Unlike an unreachable route, that
+ * also works for sockets that are bound to a device. The address that pasta gives to the instance is one of the host's own and is local already.
+ * The metric puts the route before the kernel's own one for IPv6 multicast; neighbour discovery needs no route.
  */
 export const closing = (ranges: readonly string[]): string =>
   ranges.map((range) => `route replace local ${range} dev ${DEVICE}${isRange4(range) ? '' : ' metric 1'}\n`).join('')
 
-// The kernel sends to 224.0.0.0/24 and 255.255.255.255 without asking for a route when the socket is bound to the device. This
-// rule holds there as well. A kernel without it is a line of `cob doctor`.
+// The kernel sends to 224.0.0.0/24 and 255.255.255.255 without a route lookup when the socket is bound to the device. This rule works there as
+// well. `cob doctor` reports a kernel without it.
 const REFUSE_TO_MANY = `printf 'xfrm policy add dst %s dir out action block\\n' 224.0.0.0/4 255.255.255.255/32 | ip -batch -`
 
 /** A program, with its arguments, that succeeds when the kernel can refuse multicast of sockets that are bound to a device. */
 export const REFUSAL_CHECK = ['unshare', '--user', '--map-root-user', '--net', '/bin/sh', '-c', REFUSE_TO_MANY] as const
 
 /**
- * Plans the network from what the host has at this moment: addresses change, so each instance gets a fresh plan. Of the host's
- * loopback only `ports` are in reach, each on the instance's own loopback.
+ * Plans the network from the present addresses of the host. They change, so each instance gets a new plan. Of the host's loopback only `ports`
+ * are reachable, each on the instance's own loopback.
  */
 export function planNetwork(allowHostLoopback: boolean, ports: readonly number[] = []): NetworkPlan {
   const [v4, v6] = [gateway4(), hasDefaultRoute6()]
@@ -71,7 +74,7 @@ export function planNetwork(allowHostLoopback: boolean, ports: readonly number[]
     const [address, length] = range.split('/') as [string, string]
     own.addSubnet(address, Number(length), family(address))
   }
-  // A resolver on one of the host's own addresses is as far away as one on its loopback: both are asked through pasta.
+  // An instance cannot reach a resolver on the host's own addresses or on its loopback. Both are asked through pasta.
   const nameservers = hostNameservers().filter((address) => !own.check(address, family(address)))
   const pasta = [
     'pasta',
@@ -80,7 +83,7 @@ export function planNetwork(allowHostLoopback: boolean, ports: readonly number[]
     '--quiet',
     '--ns-ifname',
     DEVICE,
-    // The addresses are set by now; an advertisement would set others later.
+    // The addresses are set by now. A router advertisement would set others later.
     '--no-ra',
     '-t',
     'none',

@@ -1,4 +1,4 @@
-// Sandboxes of this machine that belong to no service: found, and ended on request.
+// Finds sandboxes of this machine that belong to no service, and ends them on request.
 import { existsSync, readdirSync, readlinkSync, statSync } from 'node:fs'
 import { descendantsOf, killAll, nameProcess, type ProcessName } from '../../base/processes.ts'
 import { heldSockets, presenceIn } from '../../base/presence.ts'
@@ -8,7 +8,7 @@ import { removeGroupsOf } from './limits.ts'
 /** Killing all of a sandbox takes 30-60 ms. */
 const END_MS = 20_000
 
-/** The socket that a sandbox is reached by, as it was named when it was made (instance.ts). */
+/** The socket of a sandbox, under the name that it was bound to (instance.ts). */
 const SANDBOX = /^(.*)\/(instances|runs)\/([a-z][a-z0-9]{23})\/agent\.sock(\.new)?$/
 
 export interface Orphan {
@@ -16,15 +16,15 @@ export interface Orphan {
   dataDir: string
   /** Why it belongs to no service. */
   why: string
-  /** User ids of its processes, as far as they may be seen. */
+  /** User ids of its processes, as far as they are visible. */
   users: number[]
-  /** Ends its processes and removes its limits; its directory goes with the next start. @throws when that is not allowed */
+  /** Ends its processes and removes its limits. The next start removes its directory. @throws when that is not allowed */
   end(): Promise<void>
 }
 
 /**
- * Sandboxes of data directories that are gone, or that no service has worked with for longer than the grace. One of a service that runs, or
- * of which it cannot be told, is never among them. Sandboxes of other containers have another network namespace and are not seen.
+ * Sandboxes of data directories that are gone, or that no service has worked with for longer than the grace. A sandbox whose service runs, or may
+ * run, is never listed. Sandboxes of other containers have another network namespace and are not seen.
  */
 export function findOrphans(graceSeconds: number, now = Date.now()): Orphan[] {
   const held = heldSockets()
@@ -46,7 +46,7 @@ function whyOrphan(dataDir: string, presence: ReturnType<typeof presenceIn>, gra
   return seconds > graceSeconds ? `no service has worked with its data directory for ${seconds} s` : undefined
 }
 
-/** Processes that have a sandbox's listening socket as their standard input, and all below them. */
+/** Processes that have a sandbox's listening socket as their standard input, and all their descendants. */
 function holders(inode: string): ProcessName[] {
   const holds = (pid: string): boolean => {
     try {

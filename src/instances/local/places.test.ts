@@ -1,4 +1,4 @@
-// The places that a session may write, and what of a machine's /usr/local is in them.
+// The places that a session may write, and how they show a machine's /usr/local.
 import { existsSync, mkdirSync, mkdtempSync, readlinkSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,36 +1,36 @@
-// The places outside its home that a session may write, as an unpacked image would let it: folders of its own on the host, beside
-// its home, where what bounds the one bounds the others. The machine's /usr/local is seen through links in the session's.
+// The folders outside its home that a session may write, as in an unpacked image. They are on the host next to the session's home, within the
+// same quota. Links in the session's /usr/local lead to the machine's /usr/local.
 import { lchownSync, mkdirSync, readdirSync, symlinkSync, type Dirent } from 'node:fs'
 import { join } from 'node:path'
 import type { User } from '../../base/user.ts'
 
-/** Folders below the session's folder of places, and where they are inside. */
+/** Folders in the session's folder of places, and their paths inside. */
 const INSIDE: Record<string, string> = { app: '/app', data: '/data', root: '/root', local: '/usr/local', var: '/var' }
 
-/** Where the machine's own /usr/local is inside, read-only. */
+/** The path of the machine's own /usr/local inside, read-only. */
 export const HOST_LOCAL = '/opt/local'
 const LOCAL = '/usr/local'
 
-// The Filesystem Hierarchy Standard's, as Debian makes them.
+// From the Filesystem Hierarchy Standard, as Debian makes them.
 const FOLDERS = [
   ...['bin', 'sbin', 'etc', 'games', 'include', 'lib', 'share', 'src'].map((name) => `local/${name}`),
   ...['backups', 'cache', 'lib', 'local', 'log', 'mail', 'opt', 'spool'].map((name) => `var/${name}`),
 ]
 
-/** Folders of /usr/local that programs expect to be able to write to; any other (`go`, `cuda`) is linked as it is. */
+/** Folders of /usr/local that programs expect to be writable; any other (`go`, `cuda`) is one link. */
 const MERGED = new Set(['bin', 'sbin', 'etc', 'games', 'include', 'lib', 'share', 'src'])
 /** Deep enough for lib/python3/dist-packages. */
 const MAX_DEPTH = 3
-/** Making one takes some 10 µs of every start. */
+/** Limit on links: each takes some 10 µs of every start. */
 const MAX_LINKS = 400
 
-/** What of the machine's /usr/local a session gets: folders to make, links to set. Paths are relative to it. */
+/** What a session gets of the machine's /usr/local: folders to make, links to set. Paths are relative to it. */
 export interface LocalLinks {
   folders: string[]
   links: string[]
 }
 
-/** Looks at a /usr/local. The folders are merged as deep as the number of links allows. */
+/** Reads a /usr/local. The folders are merged as deep as the number of links allows. */
 export function linksTo(root = LOCAL): LocalLinks {
   for (let depth = MAX_DEPTH; depth > 0; depth--) {
     const found: LocalLinks = { folders: [], links: [] }
@@ -57,11 +57,11 @@ function entriesOf(dir: string): Dirent[] {
   try {
     return readdirSync(dir, { withFileTypes: true })
   } catch {
-    return [] // not there, or not for us to read: then not for a session either
+    return [] // not there, or not readable for us: then a session does not get it either
   }
 }
 
-/** Makes the places in `dir`, which must not be there yet. */
+/** Makes the places in `dir`, which must not exist yet. */
 export function makePlaces(dir: string, user: User | undefined, { folders, links }: LocalLinks): void {
   const owned = (path: string) => (user ? lchownSync(join(dir, path), user.uid, user.gid) : undefined)
   const folder = (path: string, mode = 0o755) => {
@@ -81,7 +81,7 @@ export function makePlaces(dir: string, user: User | undefined, { folders, links
   for (const path of links) link(`local/${path}`, `${HOST_LOCAL}/${path}`)
 }
 
-/** What bwrap does with them. */
+/** The bwrap options for them. */
 export const placesInside = (dir: string): string[] => [
   '--ro-bind-try',
   LOCAL,

@@ -11,57 +11,57 @@ import type { NetworkPlan } from './network.ts'
 import { HOST_LOCAL, placesInside } from './places.ts'
 import { diskOf, memoryLines, memoryOf } from './storage.ts'
 
-/** What the sandbox bounds by itself, with or without cgroups. */
+/** Limits that the sandbox sets by itself, with or without cgroups. */
 export interface Bounds {
   memoryBytes: number
   /** Processes and threads. */
   pids: number
-  /** The longest file, where the disk is not an image of that size. */
+  /** The largest file, where the disk is not an image of that size. */
   fileBytes: number | undefined
-  /** How far it stands back behind other programs, where it has no CPU group: 0 to 19. */
+  /** The nice value where it has no CPU group: 0 to 19. */
   nice: number
 }
 
 export interface SandboxPlan {
   spec: AgentSpec
-  /** The instance's folder on the host, with its disk (`home`, and `places` of places.ts), its folders in memory and `etc` inside (storage.ts). */
+  /** The instance's folder on the host. It holds its disk (`home`, and `places` of places.ts), its folders in memory, and `etc` (storage.ts). */
   dir: string
   bounds: Bounds
-  /** Shell lines that the start begins with (storage.ts). */
+  /** Shell lines that run at the beginning of the start (storage.ts). */
   before: string
   etcFiles: string[]
   network: NetworkPlan
   user: User | undefined
   /** cgroup.procs files to enter. */
   groups: string[]
-  /** Compiled code of the agent (agent-cache.ts); only the run that makes it may write there. */
+  /** Compiled code of the agent (agent-cache.ts). Only the run that makes it may write there. */
   cache: { dir: string; writable: boolean }
   /** The program below src/ that is run. */
   entry: string
 }
 
-/** The agent itself; the other program there is loads its code only. */
+/** The agent itself, or the program that only loads its code. */
 export const AGENT_ENTRY = 'agent/main.ts'
 
-/** Where the compiled code lies inside. */
+/** The path of the compiled code inside. */
 export const CACHE_DIR = '/opt/cob-cache'
 
 /** Node inside. */
 export const NODE_PATH = '/opt/node/node'
 
-/** V8's young generation: agents and runners make little garbage, and 16 MB of it for each session add up. */
+/** The size of V8's young generation. Agents and runners make little garbage, and the default of 16 MB would add up over sessions. */
 const SEMI_SPACE_MB = 1
 
-/** The uid and gid of user `kernel` inside; users of the original rely on the name and on /home/kernel. */
+/** The uid and gid of user `kernel` inside; programs written for the original service rely on the name and on /home/kernel. */
 const GUEST_ID = '1000'
 
-/** Files of /proc that tell of the machine and its keys, and that nothing inside needs. */
+/** Files of /proc that describe the machine and its keys, and that no program inside needs. */
 const CLOSED_PROC = ['keys', 'key-users', 'cmdline', 'timer_list', 'sched_debug'].filter((name) => existsSync(`/proc/${name}`))
 
-/** The number of keyctl(2) by processor. */
+/** The number of keyctl(2), per processor. */
 export const KEYCTL: Record<string, number> = { x64: 250, arm64: 219 }
 
-/** What every sandbox here begins with: users, processes, IPC and names of its own, no capability, a system that is read-only, an /etc of its own. */
+/** The first options of every sandbox: namespaces for users, processes, IPC and host name, no capability, a read-only system, an /etc of its own. */
 export function closedRoot(etc: string, memory: string, etcFiles: readonly string[], network: NetworkPlan): string[] {
   return [
     '--unshare-user',
@@ -96,7 +96,7 @@ export function closedRoot(etc: string, memory: string, etcFiles: readonly strin
     '--bind',
     `${memory}/shm`,
     '/dev/shm',
-    // Its owner could write there otherwise, without a bound of its own.
+    // The user inside owns it and could otherwise write there without a quota.
     '--remount-ro',
     '/dev',
     '--bind',
@@ -119,7 +119,7 @@ export function closedRoot(etc: string, memory: string, etcFiles: readonly strin
   ]
 }
 
-/** Our own code and its Node, for what runs inside; `cache` is its compiled form. */
+/** Our own code and its Node, for programs of ours inside. `cache` is the compiled code. */
 export const ownCode = (seen: Command['seen'], cacheIsWritable: boolean): string[] => [
   '--ro-bind',
   `${seen.code}/src`,
@@ -138,17 +138,20 @@ export const ownCode = (seen: Command['seen'], cacheIsWritable: boolean): string
   CACHE_DIR,
 ]
 
-/** When memory runs out on the machine, the kernel ends a process of a sandbox before it ends the service or its database. */
+/** When the machine runs out of memory, the kernel ends a process of a sandbox before it ends the service or its database. */
 const OOM_SCORE = 100
 
 /**
- * A mount namespace, with a /proc where the processes are pasta's. pasta makes a process namespace and leaves the host's /proc in place:
- * bwrap looks for its child there by the number that the child has in the new namespace, and fails when the host has no such process.
+ * A mount namespace with a /proc for pasta's process namespace. pasta makes the namespace and leaves the host's /proc in place. bwrap looks for
+ * its child there by the child's pid in the new namespace, and fails when the host has no such process.
  */
 const WITH_PASTA = ['unshare', '--mount-proc', '--']
 const WITHOUT_PASTA = ['unshare', '--user', '--map-root-user', '--mount', '--propagation', 'private', '--']
 
-/** Enters the network in namespaces of its own, closes there what `etc` says (writeGuestEtc), does `before` (shell lines), and becomes `command`. */
+/**
+ * Enters the network in namespaces of its own, blocks there what `etc` says (writeGuestEtc), runs `before` (shell lines), and then executes
+ * `command`.
+ */
 export function networked(network: NetworkPlan, etc: string, before: readonly string[], command: readonly string[]): string[] {
   const hasNetwork = network.pasta.length > 0
   const inside = ['set -e', ...(hasNetwork ? [network.setup(`${etc}/${NETWORK_BATCH}`)] : []), ...before, 'exec "$@"'].join('\n')
@@ -156,12 +159,12 @@ export function networked(network: NetworkPlan, etc: string, before: readonly st
 }
 
 /**
- * Enters the network ({@link networked}), makes the folders in memory, does `before` (a shell line), leaves behind what is not to be inherited
- * (enclose.pl), and then closes the sandbox around `program`: a line for a shell and its arguments, with the listening socket as
- * standard input. `seen` has the folders `etc` (of writeGuestEtc) and `memory`.
+ * Enters the network ({@link networked}), makes the folders in memory, runs `before` (a shell line), drops what must not be inherited
+ * (enclose.pl), and then starts `program` in the sandbox: a line for a shell and its arguments, with the listening socket as standard input.
+ * `seen` has the folders `etc` (of writeGuestEtc) and `memory`.
  *
- * The limit of processes is set inside a user namespace of the sandbox's own (pasta's, or one made for it): there the kernel
- * (5.14 or newer) counts what is below it and not all that the user runs, so that one sandbox cannot use up another's share.
+ * The process limit is set in a user namespace of the sandbox's own (pasta's, or one made for it). There the kernel (5.14 or newer) counts the
+ * processes of that namespace and not all of the user's, so that one sandbox cannot use up another's share.
  */
 export function enclosed(
   { code, etc, memory }: Command['seen'],
@@ -173,15 +176,15 @@ export function enclosed(
 ): string[] {
   const lines = [`echo ${OOM_SCORE} >/proc/self/oom_score_adj`, memoryLines(memory!, memoryBytes), before]
   const limits = ['--core=0', `--nproc=${pids}:${pids}`, ...(fileBytes === undefined ? [] : [`--fsize=${fileBytes}:${fileBytes}`])]
-  // The name stands here for those who look for what a killed service has started (processesUsing).
+  // The name is on the command line so that processesUsing finds what a killed service has started.
   const enclose = ['perl', `${code}/src/instances/local/enclose.pl`, 'bwrap', String(KEYCTL[process.arch] ?? -1), `${etc}/${FILTER}`, String(options.length)]
   return networked(network, etc!, lines, ['nice', '-n', String(nice), 'prlimit', ...limits, ...enclose, ...options, ...program])
 }
 
-/** Node inside, for a program of ours. It ignores SIGUSR1, by which every process of the same user could open its debugger. */
+/** Node inside, for a program of ours. It ignores SIGUSR1, because any process of the same user could open its debugger by that signal. */
 const NODE = [NODE_PATH, '--disable-sigusr1', '--disable-warning=ExperimentalWarning', `--max-semi-space-size=${SEMI_SPACE_MB}`]
 
-/** The same, closed to other processes of its user (loader.ts). `cache` is the folder of the compiled code on the host. */
+/** Node inside, protected from other processes of its user (loader.ts). `cache` is the folder of the compiled code on the host. */
 export function closedNode(cache: string): string[] {
   const loader = unreadableLoader(cache)
   return loader === undefined ? NODE : [`${CACHE_DIR}/${loader}`, '--argv0', NODE_PATH, ...NODE]
@@ -193,12 +196,12 @@ export const setEnvironment = (variables: Record<string, string>): string[] => [
 ]
 
 /**
- * The command that starts an instance. What it makes certain: system folders are read-only, /etc is the instance's own,
- * no capability, users and processes and network of its own, and all of it dies when any of pasta, bwrap or agent does.
- * User namespaces stay possible inside, because Chromium's own sandbox is made of them.
+ * The command that starts an instance. Its guarantees: system folders are read-only, /etc is the instance's own, there are no capabilities, it
+ * has its own users, processes and network, and everything ends when any of pasta, bwrap or agent ends. User namespaces stay possible inside,
+ * because Chromium's own sandbox needs them.
  */
 export function sandboxCommand({ spec, dir, bounds, before, etcFiles, network, user, groups, cache, entry }: SandboxPlan): Command {
-  // A run that only compiles the agent's code has no session's places.
+  // A run that only compiles the agent's code does not have a session's places.
   const places: Record<string, string> = entry === AGENT_ENTRY ? { places: join(diskOf(dir), 'places') } : {}
   const folders = {
     code: PACKAGE_DIR,
@@ -240,7 +243,7 @@ export function sandboxCommand({ spec, dir, bounds, before, etcFiles, network, u
         '/home/kernel',
         ...setEnvironment(environment(spec)),
       ]
-      // The display starts beside the agent and becomes its child, for the shell becomes the agent.
+      // The display starts in parallel with the agent and becomes its child, because the shell executes the agent in its own place.
       const program = [
         `${entry === AGENT_ENTRY ? `(unset COB_AGENT; exec ${xvfbCommand(spec.maxScreen).join(' ')} </dev/null >>${DISPLAY_LOG} 2>&1) & ` : ''}exec "$@"`,
         ...(entry === AGENT_ENTRY ? closedNode(cache.dir) : NODE),
@@ -253,7 +256,7 @@ export function sandboxCommand({ spec, dir, bounds, before, etcFiles, network, u
   )
 }
 
-/** A shell line by which the agent may listen where the API does, when that is below 1024. It is about this network alone. */
+/** A shell line that lets the agent listen on the API's port when that is below 1024. It changes the sandbox's own network namespace only. */
 const lowPorts = (ports: readonly number[]): string => {
   const lowest = Math.min(1024, ...ports)
   return lowest < 1024 ? `echo ${lowest} >/proc/sys/net/ipv4/ip_unprivileged_port_start` : ':'
@@ -263,12 +266,12 @@ const environment = (spec: AgentSpec): Record<string, string> => ({
   HOME: '/home/kernel',
   USER: 'kernel',
   LANG: 'C.UTF-8',
-  // The agent's own programs are the machine's: what a session puts into its /usr/local is for the programs that it runs (spec.ts).
+  // The agent uses the machine's own programs. Programs that a session installs in its /usr/local are for its own processes (spec.ts).
   PATH: `${HOST_LOCAL}/bin:/usr/bin:/bin:/opt/node`,
   TMPDIR: '/tmp',
   XDG_RUNTIME_DIR: '/run/cob',
   NODE_COMPILE_CACHE: CACHE_DIR,
-  // There is no bus; looking for one would cost every start a few refused connections.
+  // There is no D-Bus. Looking for it would cost every start a few refused connections.
   DBUS_SESSION_BUS_ADDRESS: 'disabled:',
   COB_AGENT: JSON.stringify(spec),
 })

@@ -1,5 +1,5 @@
-// What a sandbox may write: its disk (an image with a file system of its own where root can mount one, else a folder that is
-// counted by usage.ts), its folders in memory, and its log. Each is bounded in bytes and in files.
+// What a sandbox may write: its disk, its folders in memory, and its log. Each is limited in bytes and in files. The disk is an image with its
+// own file system where root can mount one, else a folder that usage.ts counts.
 import { execFile } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -10,18 +10,18 @@ import { nameProcess, type ProcessName } from '../../base/processes.ts'
 import { isRoot } from '../../base/user.ts'
 import type { Trash } from './trash.ts'
 
-/** How much may be written. */
+/** Limits on what may be written. */
 export interface Quota {
   bytes: number
   /** Files, folders and links. */
   inodes: number
 }
 
-/** How disks are bounded on this machine. */
+/** How disks are limited on this machine. */
 export interface Storage {
-  /** Whether a disk is an image that the kernel bounds; else it is counted, and the sandbox is ended when it has too much. */
+  /** Whether a disk is an image whose size the kernel enforces. Otherwise it is counted, and the sandbox is ended when it exceeds the limit. */
   images: boolean
-  /** Why they are no images, for `cob doctor`; undefined when they are. */
+  /** Why they are not images, for `cob doctor`; undefined when they are. */
   finding: string | undefined
 }
 
@@ -35,10 +35,10 @@ export const diskQuota = (megabytes: number): Quota => {
   return { bytes, inodes: Math.max(MIN_INODES, Math.ceil(bytes / BYTES_PER_INODE)) }
 }
 
-/** What is kept of what the programs of a sandbox say on their standard output and error, in bytes. */
+/** Limit on the log of a sandbox (the standard output and error of its programs), in bytes. */
 export const MAX_LOG_BYTES = 1024 * 1024
 
-/** Writing an empty file system takes 10 ms; mounting it, as much. */
+/** Making an empty file system takes 10 ms; mounting it takes the same. */
 const PROBE_MS = 20_000
 
 const KEEPER = fileURLToPath(new URL('keeper.pl', import.meta.url))
@@ -64,7 +64,7 @@ export async function findStorage(root: string): Promise<Storage> {
   }
 }
 
-/** The folder of a sandbox that holds all that it may write on disk. What the driver puts in there before the start is there inside. */
+/** The folder of a sandbox that holds everything it may write on disk. Files that the driver puts in there before the start are visible inside. */
 export const diskOf = (dir: string): string => join(dir, 'disk')
 export const imageOf = (dir: string): string => join(dir, 'disk.img')
 const mountOf = (dir: string): string => join(dir, 'mount')
@@ -74,19 +74,19 @@ export function makeDisk(dir: string, quota: Quota, image: boolean): void {
   mkdirSync(diskOf(dir), { mode: 0o711 })
   if (!image) return
   mkdirSync(mountOf(dir), { mode: 0o700 })
-  // A hole as large as the quota: it takes the space that is written, and gives back what is deleted (`discard`).
+  // A sparse file as large as the quota: it takes only the space that is written, and returns what is deleted (`discard`).
   writeFileSync(imageOf(dir), '', { mode: 0o600 })
   truncateSync(imageOf(dir), quota.bytes)
 }
 
-/** Removes what is on the disk of a sandbox whose processes have ended; resolves when its room is free. */
+/** Removes the disk of a sandbox whose processes have ended. Resolves when its space is free. */
 export async function emptyDisk(dir: string, trash: Trash): Promise<void> {
   if (existsSync(imageOf(dir))) truncateSync(imageOf(dir), 0)
   else await trash.remove(diskOf(dir))
 }
 
-// No journal, because an image is never used again after its session. Mounted in the sandbox's own mount namespace only, it
-// goes with the last of its processes, however they end.
+// No journal, because an image is never used again after its session. It is mounted only in the sandbox's own mount namespace, so the kernel
+// unmounts it with the last of the sandbox's processes, however they end.
 const mountImage = (dir: string, { inodes }: Quota): string =>
   [
     `PATH=$PATH:/usr/sbin:/sbin`,
@@ -98,15 +98,15 @@ const mountImage = (dir: string, { inodes }: Quota): string =>
   ].join('\n')
 
 /**
- * Shell lines that a sandbox's start begins with, as the service's user and before anything of a stranger's runs: its disk is
- * mounted if it is an image, and what it says goes through its keeper (keeper.pl) from here on.
+ * Shell lines at the beginning of a sandbox's start. They run as the service's user, before any foreign code. They mount its disk if that is an
+ * image, and from then on pipe its output through its keeper (keeper.pl).
  */
 export const storageLines = (dir: string, quota: Quota): string =>
   [
     'set -e',
     ...(existsSync(imageOf(dir)) ? [mountImage(dir, quota)] : []),
     `mkfifo -m 600 ${quote(join(dir, 'said'))}`,
-    // In a session of its own: what is killed with the sandbox's process group does not include it.
+    // In a session (setsid) of its own: a kill of the sandbox's process group does not reach it.
     `setsid --fork perl ${quote(KEEPER)} ${quote(dir)} ${MAX_LOG_BYTES}${existsSync(imageOf(dir)) ? ` ${quote(mountOf(dir))}` : ''} </dev/null`,
     `exec >${quote(join(dir, 'said'))} 2>&1`,
     `rm ${quote(join(dir, 'said'))}`,
@@ -116,14 +116,14 @@ export const storageLines = (dir: string, quota: Quota): string =>
 export function keeperOf(dir: string): ProcessName | undefined {
   try {
     const name = nameProcess(Number(readFileSync(join(dir, 'keeper'), 'utf8')))
-    // The number may be another process's by now.
+    // The pid may belong to another process by now.
     return name && readFileSync(`/proc/${name.pid}/cmdline`, 'utf8').startsWith(`${KEEPER_NAME} ${dir}`) ? name : undefined
   } catch {
     return undefined
   }
 }
 
-/** Folders in memory that a sandbox is given: where they are inside, their size, their number of files. */
+/** Folders in memory of a sandbox: their paths inside, sizes and numbers of files. */
 interface MemoryFolder {
   name: string
   mode: string
@@ -134,7 +134,7 @@ interface MemoryFolder {
 /** Where the folders in memory are made, below a sandbox's folder. */
 export const memoryOf = (dir: string): string => join(dir, 'memory')
 
-/** A file in memory takes a kilobyte of the kernel's, also when it is empty. */
+/** Each file in memory takes a kilobyte of kernel memory, even when it is empty. */
 const memoryFolders = (memoryBytes: number): MemoryFolder[] => [
   { name: 'tmp', mode: '1777', bytes: Math.ceil(memoryBytes / 2), inodes: 200_000 },
   { name: 'shm', mode: '1777', bytes: Math.ceil(memoryBytes / 2), inodes: 20_000 },
@@ -142,13 +142,13 @@ const memoryFolders = (memoryBytes: number): MemoryFolder[] => [
   { name: 'policies', mode: '0755', bytes: 1024 * 1024, inodes: 100 },
 ]
 
-/** The mount points; they stay empty on the host. */
+/** The mount points. They stay empty on the host. */
 export function makeMemoryFolders(dir: string): string {
   for (const folder of [memoryOf(dir), ...memoryFolders(0).map(({ name }) => join(memoryOf(dir), name))]) mkdirSync(folder, { mode: 0o755 })
   return memoryOf(dir)
 }
 
-/** Shell lines that mount them, in a mount namespace of the sandbox's own; bwrap can bound the size of a tmpfs, and not its files. */
+/** Shell lines that mount them, in a mount namespace of the sandbox's own. bwrap can limit the size of a tmpfs, but not its number of files. */
 export const memoryLines = (seen: string, memoryBytes: number): string =>
   memoryFolders(memoryBytes)
     .map(({ name, mode, bytes, inodes }) => `mount -t tmpfs -o nosuid,nodev,mode=${mode},size=${bytes},nr_inodes=${inodes} cob ${quote(join(seen, name))}`)

@@ -1,11 +1,11 @@
-// The filter's program, run step by step as the kernel would, for both kinds of processors.
+// The filter's program, interpreted step by step as the kernel would, for both processors.
 import { expect, test } from 'vitest'
 import { systemCallFilter } from './system-calls.ts'
 
 const AUDIT: Record<string, number> = { x64: 0xc000003e, arm64: 0xc00000b7 }
 const ALLOWED = 'allowed'
 
-/** What the filter says to a call: `allowed`, or the error's number. */
+/** The filter's answer to a call: `allowed`, or the error's number. */
 function verdict(arch: string, number: number, args: number[] = [], audit = AUDIT[arch]!): string | number {
   const program = systemCallFilter(arch)!
   const data = Buffer.alloc(64)

@@ -1,25 +1,25 @@
-// The system call filter of every sandbox, as the program that the kernel takes (classic BPF, seccomp(2)). It closes what neither
-// Chromium nor an ordinary program needs and what most holes of the kernel were found in. It lists what is closed, not what is open:
-// Chromium and the callers' programs are too many to list what they use.
+// The system call filter of every sandbox, as the program for the kernel (classic BPF, seccomp(2)). It blocks calls that neither Chromium nor an
+// ordinary program needs and in which most kernel vulnerabilities were found. It is a deny list: Chromium and the callers' programs use too many
+// calls to list.
 
-/** Numbers on x86-64 and on arm64 (asm/unistd_64.h, asm-generic/unistd.h). Undefined: this machine has no such call. */
+/** Numbers on x86-64 and on arm64 (asm/unistd_64.h, asm-generic/unistd.h). Undefined: this processor has no such call. */
 type Numbers = readonly [x64: number | undefined, arm64: number | undefined]
 const both = (number: number): Numbers => [number, number]
 
-/** Answered as a kernel without them would (ENOSYS), so that programs use what they used before there were these. */
+/** Answered as by a kernel without them (ENOSYS), so that programs fall back to older calls. */
 const ABSENT: Record<string, Numbers> = {
-  // Key rings: the service's own would be in reach.
+  // Keyrings: the service's own would be reachable.
   add_key: [248, 217],
   request_key: [249, 218],
   keyctl: [250, 219],
-  // Large and young parts of the kernel.
+  // Large and recent parts of the kernel.
   io_uring_setup: both(425),
   io_uring_enter: both(426),
   io_uring_register: both(427),
   bpf: [321, 280],
   perf_event_open: [298, 241],
   userfaultfd: [323, 282],
-  // Only old programs ask for these.
+  // Only old programs use these.
   uselib: [134, undefined],
   ustat: [136, undefined],
   sysfs: [139, undefined],
@@ -29,9 +29,9 @@ const ABSENT: Record<string, Numbers> = {
   lookup_dcookie: [212, 18],
 }
 
-/** Refused as a kernel refuses those without the right to (EPERM). */
+/** Refused as for a process without the permission (EPERM). */
 const REFUSED: Record<string, Numbers> = {
-  // One program in another's memory and descriptors: the agent runs as the same user as the programs of callers.
+  // Access to another process' memory and descriptors: the agent runs as the same user as the programs of callers.
   ptrace: [101, 117],
   process_vm_readv: [310, 270],
   process_vm_writev: [311, 271],
@@ -51,7 +51,7 @@ const REFUSED: Record<string, Numbers> = {
   open_tree_attr: both(467),
   open_by_handle_at: [304, 265],
   fanotify_init: [300, 262],
-  // The machine's own affairs.
+  // Calls that administer the machine.
   syslog: [103, 116],
   kexec_load: [246, 104],
   kexec_file_load: [320, 294],
@@ -75,12 +75,12 @@ const SOCKET: Numbers = [41, 198]
 const SOCKETPAIR: Numbers = [53, 199]
 
 /**
- * The last call of Linux 6.18, file_setattr. Calls that come later are ENOSYS until somebody has looked at them. So are those of
- * the x32 table, whose numbers begin at 2^30.
+ * The last call of Linux 6.18, file_setattr. Later calls answer ENOSYS until they have been reviewed. So do those of the x32 table, whose numbers
+ * begin at 2^30.
  */
 const LAST_KNOWN = 469
 
-/** AUDIT_ARCH_X86_64 and AUDIT_ARCH_AARCH64 (linux/audit.h): calls by another table (32 bits) are ENOSYS. */
+/** AUDIT_ARCH_X86_64 and AUDIT_ARCH_AARCH64 (linux/audit.h): calls by another table (32 bits) answer ENOSYS. */
 const ARCHITECTURES: Record<string, { column: 0 | 1; audit: number }> = { x64: { column: 0, audit: 0xc000003e }, arm64: { column: 1, audit: 0xc00000b7 } }
 
 const ERRNO = { EPERM: 1, ENOSYS: 38, EPROTONOSUPPORT: 93, EAFNOSUPPORT: 97 } as const
@@ -89,22 +89,22 @@ const AF_UNIX = 1
 const AF_INET = 2
 const AF_INET6 = 10
 const AF_NETLINK = 16
-/** Default, ICMP, TCP, UDP, ICMPv6. Closed: SCTP, DCCP, MPTCP and others, each of which would load a module of the kernel. */
+/** Default, ICMP, TCP, UDP, ICMPv6. Blocked: SCTP, DCCP, MPTCP and others, each of which would load a kernel module. */
 const IP_PROTOCOLS = [0, 1, 6, 17, 58]
-/** NETLINK_ROUTE, by which programs read addresses and routes, and NETLINK_KOBJECT_UEVENT, by which Chromium waits for devices. */
+/** NETLINK_ROUTE, for reading addresses and routes, and NETLINK_KOBJECT_UEVENT, on which Chromium waits for devices. */
 const NETLINK_PROTOCOLS = [0, 15]
 
 // Classic BPF (linux/bpf_common.h): load a word of seccomp_data, jump if equal, jump if greater, jump, return.
 const [LD, JEQ, JGT, JA, RET] = [0x20, 0x15, 0x25, 0x05, 0x06]
-// Places in seccomp_data (linux/seccomp.h); of an argument the low half, which is all that the kernel reads of an int.
+// Offsets in seccomp_data (linux/seccomp.h). Of an argument the low half, which is all that the kernel reads of an int.
 const [NR, ARCH, ARG0, ARG2] = [0, 4, 16, 32]
 const ALLOW = 0x7fff0000
 const failWith = (errno: number): number => 0x00050000 | errno
 
-/** A jump to a label that comes later, if the accumulator matches. */
+/** A jump to a later label, if the accumulator matches. */
 type Step = { op: number; k: number; to?: string } | { label: string }
 
-/** The filter for this kind of processor; undefined where there is no table for it. */
+/** The filter for this processor; undefined where there is no table for it. */
 export function systemCallFilter(arch: string = process.arch): Buffer | undefined {
   const found = ARCHITECTURES[arch]
   if (!found) return undefined
@@ -146,7 +146,7 @@ export function systemCallFilter(arch: string = process.arch): Buffer | undefine
   return assemble(steps)
 }
 
-/** Eight bytes an instruction: operation, steps to go when it matches and when not, operand (struct sock_filter). */
+/** Eight bytes per instruction: operation, steps to skip on a match and otherwise, operand (struct sock_filter). */
 function assemble(steps: readonly Step[]): Buffer {
   const labels = new Map<string, number>()
   const instructions: { op: number; k: number; to?: string }[] = []

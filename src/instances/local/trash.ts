@@ -1,4 +1,5 @@
-// What ended sandboxes leave on disk, removed by other processes. Files of strangers: any number, nested without end, in closed folders.
+// Removes the files of ended sandboxes, in separate processes. Foreign programs wrote them: there may be any number, in folders of any depth and
+// without access rights.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync } from 'node:fs'
@@ -8,27 +9,27 @@ import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { within } from '../../base/wait.ts'
 
-/** Trees that one remover takes. More wait for the next, so that a command line stays short. */
+/** Trees per remover. More wait for the next one, so that a command line stays short. */
 const BATCH = 100
-/** The same for the remover that outlives us; 100 bytes a tree, of the 2 MB that a command line may have. */
+/** The same for the remover that outlives the service: 100 bytes per tree, of the 2 MB that a command line may have. */
 const LAST_BATCH = 5_000
-/** After a remover that has left something: first wait, doubled up to the last. */
+/** Retries after a remover that has left something: first wait, doubled up to the last. */
 const RETRY_FIRST_MS = 1_000
 const RETRY_LAST_MS = 60_000
-/** A service that stops waits this long for its remover. After that the remover goes on alone. */
+/** How long a stopping service waits for its remover. After that the remover continues alone. */
 const STOP_MS = 1_000
-/** Bytes kept of what a remover complains about. A hostile tree can make it complain once a file. */
+/** Bytes kept of a remover's error output. A hostile tree can cause one error per file. */
 const MAX_COMPLAINT = 2_000
 
 /**
- * Removes the trees that follow, and makes closed folders accessible when that did not work. GNU rm and chmod walk by open folders, so no
- * path is too long for them. They read nothing from us and outlive us: the next service finds what is left.
+ * Removes the given trees, and makes folders accessible when removing did not work. GNU rm and chmod walk by open folders, so no path is too long
+ * for them. They read nothing from this process and outlive it; the next service finds what is left.
  */
 const SCRIPT = `{ rm -rf -- "$@" || { chmod -R u+rwX -- "$@"; rm -rf -- "$@"; }; } 2>&1 | { head -c ${MAX_COMPLAINT}; cat >/dev/null; }`
 
 /**
- * A folder of trees to be removed. What is in it is what remains to be done, so a restart forgets nothing. One remover runs at a time,
- * also beside one that a killed service has left (a lock on the folder), at the lowest priority for CPU and disk.
+ * A folder of trees to be removed. Its content is the list of remaining work, so a restart forgets nothing. Only one remover runs at a time, even
+ * when a killed service has left one (a lock on the folder). It runs at the lowest priority for CPU and disk.
  */
 export class Trash implements AsyncDisposable {
   readonly #dir: string
@@ -44,8 +45,8 @@ export class Trash implements AsyncDisposable {
   }
 
   /**
-   * Takes a tree out of its place at once; it is removed later. A tree that is not there is fine. One that lies on another disk cannot be
-   * moved here: then this resolves when it is gone. @throws when it can be neither moved nor removed; it is in its place then
+   * Moves a tree out of its place at once; it is removed later. A missing tree is no error. A tree on another disk cannot be moved: then this
+   * resolves when it has been removed. @throws when it can be neither moved nor removed; it is then still in its place
    */
   async discard(path: string): Promise<void> {
     try {
@@ -59,13 +60,13 @@ export class Trash implements AsyncDisposable {
     this.empty()
   }
 
-  /** Removes a tree in its place; resolves when it is gone, for a caller that needs its room. @throws when it could not be removed */
+  /** Removes a tree in its place. Resolves when it is gone, for a caller that needs its space. @throws when it could not be removed */
   async remove(path: string): Promise<void> {
     const complaint = await this.#remove([path])
     if (existsSync(path)) throw new Error(`${path} could not be removed: ${complaint}`)
   }
 
-  /** Begins to remove what is there, and goes on until nothing is. */
+  /** Begins to remove what is there, and continues until nothing is left. */
   empty(): void {
     if (this.#stopped || this.#isEmptying) return
     clearTimeout(this.#timer)
@@ -83,17 +84,17 @@ export class Trash implements AsyncDisposable {
       })
   }
 
-  /** Waits a moment for the remover; leaves the rest to one that outlives us, and to the next start. */
+  /** Waits a moment for the remover. Leaves the rest to one that outlives the service, and to the next start. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stopped = true
     clearTimeout(this.#timer)
     try {
       const left = this.#left()
       if (left.length === 0) return
-      // The remover that runs now holds the lock. This one starts after it, for the trees that came later.
+      // The remover that runs now holds the lock. This one starts after it, for trees that were added later.
       await within('the trash to be emptied', STOP_MS, this.#remove(left.slice(0, LAST_BATCH)))
     } catch (error) {
-      this.#log.info({ why: (error as Error).message }, 'files of ended sandboxes are left; the remover goes on, and then the next start')
+      this.#log.info({ why: (error as Error).message }, 'files of ended sandboxes are left; the remover continues, and the next start removes the rest')
     }
   }
 
@@ -103,7 +104,8 @@ export class Trash implements AsyncDisposable {
     try {
       renameSync(path, into)
     } catch (error) {
-      // Moving a folder changes its "..", so it has to be writable for us. Its folder is ours: nobody can put a link in its place.
+      // Moving a folder changes its "..", so it has to be writable for us. Its parent folder is ours, so no other user can put a link in its
+      // place.
       if ((error as NodeJS.ErrnoException).code !== 'EACCES') throw error
       chmodSync(path, 0o700)
       renameSync(path, into)
@@ -114,7 +116,7 @@ export class Trash implements AsyncDisposable {
     return existsSync(this.#dir) ? readdirSync(this.#dir).map((name) => join(this.#dir, name)) : []
   }
 
-  /** Resolves with whether nothing is left. */
+  /** Resolves with true when nothing is left. */
   async #emptyAll(): Promise<boolean> {
     for (let trees = this.#left(); trees.length > 0 && !this.#stopped; trees = this.#left()) {
       const batch = trees.slice(0, BATCH)
@@ -129,13 +131,13 @@ export class Trash implements AsyncDisposable {
     return true
   }
 
-  /** Runs a remover to its end; resolves with what it complained about. */
+  /** Runs a remover to its end; resolves with its error output. */
   async #remove(trees: readonly string[]): Promise<string> {
     const args = ['-n', '19', 'ionice', '-t', '-c', '3', 'flock', '--no-fork', this.#dir, '/bin/sh', '-c', SCRIPT, 'sh', ...trees]
     mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
     const child = spawn('nice', args, { cwd: '/', detached: true, stdio: ['ignore', 'pipe', 'ignore'], env: { PATH: process.env.PATH, LC_ALL: 'C' } })
     const ended = once(child, 'close')
-    // A service that stops does not wait for it. There is no pipe when it could not be started.
+    // Does not keep a stopping service alive. There is no pipe when it could not be started.
     child.unref()
     const output = child.stdout as Socket | undefined
     let said = ''

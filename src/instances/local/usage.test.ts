@@ -1,4 +1,4 @@
-// What is counted where the kernel bounds nothing, over real files and processes.
+// What is counted where the kernel enforces no limit, over real files and processes.
 import { spawn } from 'node:child_process'
 import { chmodSync, closeSync, mkdirSync, mkdtempSync, openSync, rmSync, unlinkSync, writeFileSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,7 @@ import { diskOf } from './storage.ts'
 import { Usage, type Counted } from './usage.ts'
 
 const MIB = 1024 * 1024
-/** A look begins at once; two programs are started for it, on a busy machine. */
+/** A count begins at once. It starts two programs, on a busy machine. */
 const LOOK_MS = 20_000
 const ALL: Counted = { disk: { bytes: 100 * MIB, inodes: 1000 }, image: false, shared: [], memoryBytes: undefined }
 

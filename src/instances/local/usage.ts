@@ -1,5 +1,5 @@
-// Counts what sandboxes use where the kernel does not bound it, and ends those that use more than they may. Also knows which
-// holds most of the disk.
+// Counts what sandboxes use where the kernel does not enforce a limit, and ends those that exceed theirs. Also knows which sandbox uses most of
+// the disk.
 import { execFile } from 'node:child_process'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ export interface Counted {
   disk: Quota
   /** Whether the kernel bounds its disk. */
   image: boolean
-  /** Folders outside of its own that it fills; always counted. */
+  /** Folders outside of its own directory that it fills. They are always counted. */
   shared: string[]
   /** Undefined where the kernel bounds its memory. */
   memoryBytes: number | undefined
@@ -28,14 +28,14 @@ interface Sandbox extends Pick<Instance, 'id' | 'exited'> {
   stopFor(exit: Exit): Promise<void>
 }
 
-/** Between two looks at the same sandbox: at least this, and so long that looking takes a twentieth of the time. */
+/** The wait between two counts of the same sandbox: at least this, and long enough that counting takes a twentieth of the time. */
 const LOOK_MS = 2_000
 const IDLE_FACTOR = 20
-/** A million files take some seconds. A folder that takes longer is too full. */
+/** Counting a million files takes some seconds. A folder that takes longer is too full. */
 const WALK_MS = 30_000
-/** Files that were deleted and are still open; a sandbox may have many more, which are not looked at. */
+/** Limit on deleted files that are still open. A sandbox may have many more, which are not counted. */
 const MAX_DESCRIPTORS = 5_000
-/** What is not worth ending: a browser's own profile has 20 MB. */
+/** A smaller use is not worth an end: a browser's own profile has 20 MB. */
 const HOG_BYTES = 64 * 1024 * 1024
 const PAGE_BYTES = 4096
 
@@ -70,14 +70,14 @@ export class Usage {
     return this.#counted.has(id)
   }
 
-  /** Ends the sandbox that holds most of the disk, of those that are counted and `others`; undefined when none holds much. */
+  /** Ends the sandbox that uses most of the disk, among those that are counted and `others`; undefined when none uses much. */
   async endLargest(others: readonly { sandbox: Sandbox; counted: Counted }[] = []): Promise<string | undefined> {
     const sizes = await Promise.all(
       [...this.#counted.values(), ...others].map(async ({ sandbox, counted }) => ({ sandbox, bytes: await held(sandbox, counted) })),
     )
     const largest = sizes.toSorted((a, b) => b.bytes - a.bytes)[0]
     if (largest === undefined || largest.bytes < HOG_BYTES) return undefined
-    const reason = `the disk of the machine is full, and it held the most of it (${Math.round(largest.bytes / MIB)} MiB)`
+    const reason = `the disk of the machine is full, and it used most of it (${Math.round(largest.bytes / MIB)} MiB)`
     await largest.sandbox.stopFor({ reason, limit: 'disk' })
     return largest.sandbox.id
   }
@@ -89,7 +89,7 @@ export class Usage {
         const exit = await look()
         if (exit && !signal.aborted) return await sandbox.stopFor(exit)
       } catch (err) {
-        if (!signal.aborted) this.#log.warn({ err, instance: sandbox.id }, 'what a sandbox uses could not be counted')
+        if (!signal.aborted) this.#log.warn({ err, instance: sandbox.id }, 'the use of a sandbox could not be counted')
       }
       await sleep(Math.max(LOOK_MS, IDLE_FACTOR * (performance.now() - began)), signal).catch(() => {})
     }
@@ -107,7 +107,7 @@ async function tooMuchDisk(sandbox: Sandbox, folders: string[], quota: Quota): P
 async function tooMuchMemory(sandbox: Sandbox, memoryBytes: number): Promise<Exit | undefined> {
   let bytes = 0
   for (const { pid } of sandbox.live()) {
-    // Resident pages without those of files and of shared memory: close to what the processes have for themselves.
+    // Resident pages without those of files and of shared memory: close to the private memory of the processes.
     const [, resident = 0, shared = 0] = (await readFile(`/proc/${pid}/statm`, 'utf8').catch(() => '')).split(' ').map(Number)
     bytes += (resident - shared) * PAGE_BYTES
   }
@@ -115,14 +115,14 @@ async function tooMuchMemory(sandbox: Sandbox, memoryBytes: number): Promise<Exi
   return { limit: 'memory', reason: `it uses ${Math.round(bytes / MIB)} MiB of memory; ${memoryBytes / MIB} are allowed` }
 }
 
-/** What a sandbox holds of the machine's disk. */
+/** What a sandbox uses of the machine's disk. */
 async function held(sandbox: Sandbox, { image, shared }: Counted): Promise<number> {
   const own = image ? stat(imageOf(sandbox.dir)).then(({ blocks }) => blocks * 512) : walk([diskOf(sandbox.dir)]).then(({ bytes }) => bytes)
   const parts = [own, walk(shared).then(({ bytes }) => bytes), image ? 0 : deleted(sandbox)]
   return (await Promise.all(parts.map((part) => Promise.resolve(part).catch(() => 0)))).reduce((sum, bytes) => sum + bytes, 0)
 }
 
-/** Counts what lies in folders. One that cannot be counted in time has files without end. */
+/** Counts the content of folders. A folder that cannot be counted in time has too many files. */
 async function walk(folders: string[]): Promise<{ bytes: number; inodes: number }> {
   const [bytes, inodes] = await Promise.all([du(folders, '--block-size=1'), du(folders, '--inodes')])
   return { bytes, inodes }
@@ -130,10 +130,10 @@ async function walk(folders: string[]): Promise<{ bytes: number; inodes: number 
 
 async function du(folders: string[], what: string): Promise<number> {
   if (folders.length === 0) return 0
-  // Root of a namespace of our own may read what a sandbox has closed to its own user, which is us.
+  // Root of a user namespace of ours may read folders that a sandbox has closed to its own user, which is also the service's.
   const asOwner = isRoot() ? [] : ['unshare', '--user', '--map-root-user']
   const [file, ...args] = [...asOwner, 'nice', '-n', '19', 'du', '-s', '-x', what, '--', ...folders]
-  // It also ends with 1 when a file has gone while it looked; what it says is good nevertheless.
+  // It exits with 1 also when a file disappeared while it looked. Its output is usable nevertheless.
   const said = await run(file!, args, { timeout: WALK_MS, killSignal: 'SIGKILL' }).catch((error: { killed?: boolean; stdout?: string }) => {
     if (error.killed) return { stdout: 'Infinity\t' }
     return { stdout: error.stdout ?? '' }

@@ -1,4 +1,4 @@
-// The first tables: keys, browsers and deployments, each thing with a lifecycle beside the log of its moves.
+// The first tables: keys, browsers and deployments. Each table with a lifecycle has a log of its moves.
 import { sql, type Kysely } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {

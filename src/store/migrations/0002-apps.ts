@@ -1,8 +1,8 @@
-// Apps: what a deployment is made of, its versions and runs, the one log that its followers read, and keys of deployments.
+// Apps: the source of a deployment, its versions and runs, the one log that its followers read, and the keys of deployments.
 import { sql, type Kysely } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {
-  // Nothing has ever been deployed before this migration.
+  // No deployment can exist before this migration.
   await sql`drop table deployment_events`.execute(db)
   await sql`
     alter table deployments
@@ -50,7 +50,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`create index invocations_listed on invocations (started_at desc, id)`.execute(db)
   await sql`create index invocations_live on invocations (deployment_id) where finished_at is null`.execute(db)
   await sql`create index invocations_repeated on invocations (request_hash, started_at) where not is_async`.execute(db)
-  // One log a deployment, with the runs' parts marked: ids of one deployment become visible in their order (see events.ts).
+  // One log per deployment, with each run's events marked: ids of one deployment become visible in order (see events.ts).
   await sql`
     create table app_events (
       id bigint generated always as identity primary key,
@@ -65,7 +65,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )`.execute(db)
   await sql`create index app_events_deployment on app_events (deployment_id, id)`.execute(db)
   await sql`create index app_events_invocation on app_events (invocation_id, id) where invocation_id is not null`.execute(db)
-  // What is not a line is looked for among many that are.
+  // Events that are not log lines are few among many, so they have an index of their own.
   await sql`create index app_events_marks on app_events (deployment_id, id) where kind <> 'log'`.execute(db)
   await sql`create index app_events_old_logs on app_events (at) where kind = 'log'`.execute(db)
   await sql`alter table api_keys add column deployment_id text references deployments (id) on delete cascade`.execute(db)

@@ -1,16 +1,16 @@
-// Keys from a field that nobody sees: it has what a canvas has not, input methods, dead keys, pasting and the keyboards of phones.
+// Keyboard input through an invisible text field. Unlike a canvas it supports input methods, dead keys, pasting and the keyboards of phones.
 import Keyboard from 'novnc-core/input/keyboard.js'
 import KeyTable from 'novnc-core/input/keysym.js'
 import keysyms from 'novnc-core/input/keysymdef.js'
 import { isIOS, isMac } from 'novnc-core/util/browser.js'
 
-/** Stands in the field so that a phone's keyboard has something to delete. */
+/** Placeholder text in the field, so that a phone's keyboard has something to delete. */
 const FILLER = ' '.repeat(32)
 const isCommand = (event) => (event.ctrlKey || event.metaKey) && !event.altKey
 
 /**
- * Takes keys from `field` while it has the focus. `send(keysym, code, down)` gets them, `paste(text)` what is pasted, and `leave()` is
- * called by Ctrl+Alt+Shift, the way out for those who have no mouse.
+ * Takes keys from `field` while it has the focus. `send(keysym, code, down)` gets the keys, `paste(text)` the pasted text. Ctrl+Alt+Shift calls
+ * `leave()`: it is the way out for users without a mouse.
  */
 export function takeKeys(field, { send, paste, leave }) {
   const isApple = isMac() || isIOS()
@@ -18,7 +18,7 @@ export function takeKeys(field, { send, paste, leave }) {
   const down = new Set()
   const keyboard = new Keyboard(field)
   keyboard.onkeyevent = (keysym, code, isDown) => {
-    // Command does on a Mac what Control does in the session.
+    // Command on a Mac is Control in the session.
     const meant = isApple && code.startsWith('Meta') ? KeyTable.XK_Control_L : keysym
     if (isDown) down.add(meant)
     else down.delete(meant)
@@ -37,7 +37,7 @@ export function takeKeys(field, { send, paste, leave }) {
   }
 
   const onKey = (event) => {
-    // Unfinished: what comes of it arrives as a composition or as input.
+    // Unfinished: the result arrives as a composition or as input.
     if (event.isComposing || event.keyCode === 229 || event.key === 'Dead' || event.key === 'Process') return event.stopImmediatePropagation()
     if (event.type !== 'keydown') return
     if (event.ctrlKey && event.altKey && event.shiftKey) {
@@ -55,7 +55,7 @@ export function takeKeys(field, { send, paste, leave }) {
     if (!held) send(KeyTable.XK_Control_L, null, false)
   }
 
-  /** What stood in the field when we last looked: the difference is what was typed. */
+  /** The field's last known content. The difference to its present content is what was typed. */
   let before = FILLER
   const onInput = (event) => {
     if (event.isComposing && !isPhone) return
@@ -87,6 +87,6 @@ export function takeKeys(field, { send, paste, leave }) {
     before = FILLER
     keyboard.grab()
   })
-  // Whatever is down then is let go.
+  // Releases the keys that are down.
   field.addEventListener('blur', () => keyboard.ungrab())
 }

@@ -1,12 +1,12 @@
-// The line to the session: one WebSocket at a time, opened again by itself until the session has ended.
+// The connection to the session: one WebSocket at a time, reopened until the session has ended.
 
-/** Waits between attempts, in milliseconds; the last one for ever. */
+/** Waits between attempts, in milliseconds. The last one repeats. */
 const WAITS = [250, 500, 1000, 2000, 4000, 8000]
 const STATE_MS = 5000
 /** WebSocket close codes by which the service says that the session has ended (docs/operations.md). */
 const ENDED = [4001, 4002, 4003]
 
-/** What noVNC takes for a WebSocket: it gets the binary messages, everything else is ours. */
+/** The channel for noVNC, with the interface of a WebSocket. It gets the binary messages; the text messages are ours. */
 class Channel {
   onopen = null
   onmessage = null
@@ -49,8 +49,9 @@ class Channel {
 }
 
 /**
- * Keeps a line to `base`. `on.open(channel)` gets each new channel before it is open, `on.told(what)` what the session says besides
- * the picture, `on.lost(why)` is called when a line broke, `on.ended(reason, message)` once, when there will never be another.
+ * Keeps a connection to `base`. `on.open(channel)` gets each new channel before it is open. `on.told(what)` gets messages of the session other
+ * than the picture. `on.lost(why)` is called when a connection broke. `on.ended(reason, message)` is called once, when there will be no further
+ * connection.
  */
 export function keepLine(base, on) {
   const url = new URL(`${base}/socket`, location.href)
@@ -67,7 +68,7 @@ export function keepLine(base, on) {
       }
     })
 
-  /** What the service says of the session; undefined when it does not answer. */
+  /** The service's answer about the session; undefined when it does not answer. */
   async function ask() {
     try {
       const answer = await fetch(`${base}/state`, { cache: 'no-store', signal: AbortSignal.timeout(STATE_MS) })

@@ -1,4 +1,4 @@
-// The live view's page: the picture, the bar above it, and what is said when there is none.
+// The live view's page: the picture, the bar above it, and the message when there is no picture.
 import RFB from 'novnc-core/rfb.js'
 import { initLogging } from 'novnc-core/util/logging.js'
 import { takeKeys } from './keys.js'
@@ -6,10 +6,10 @@ import { keepLine } from './line.js'
 import { Notches } from './wheel.js'
 
 const TOAST_MS = 4000
-/** A tab that is left for a moment only keeps its picture. */
+/** How long a hidden tab keeps its connection, so that a short absence does not lose the picture. */
 const HIDDEN_MS = 2000
 
-/** What may keep a line from coming about, other than the line itself. */
+/** Reasons, other than a broken connection, why there is no picture. */
 const TROUBLES = {
   no_picture: ['There is no picture', 'The service could not show this screen. Trying again…'],
   too_many_viewers: ['Too many are watching', 'This session takes no more viewers for now. Trying again…'],
@@ -42,7 +42,7 @@ function toast(words, ms = TOAST_MS) {
   if (ms > 0) toastTimer = setTimeout(() => (at('toast').hidden = true), ms)
 }
 
-/** The last picture stays while there is no line. */
+/** The last picture stays while there is no connection. */
 function keepPicture() {
   const canvas = screen.querySelector('canvas')
   if (!canvas || canvas.width === 0) return
@@ -61,7 +61,7 @@ const focusKeys = () => {
   if (control) keys.focus({ preventScroll: true })
 }
 
-/** noVNC with a wheel that loses nothing: its own forgets what is left over at each notch, and makes at most one of each event. */
+/** noVNC with a wheel that loses no movement: its own drops the remainder at each notch, and makes at most one notch of each event. */
 class Picture extends RFB {
   #across = new Notches()
   #down = new Notches()
@@ -100,7 +100,7 @@ const line = keepLine(base, {
       toast('')
       show('live', 'Live')
       if (document.hidden) opened.tell({ type: 'hidden', hidden: true })
-      // A phone would open its keyboard.
+      // A focused field would open a phone's keyboard.
       if (!isTouched && document.hasFocus() && document.activeElement === document.body) focusKeys()
     })
   },
@@ -128,7 +128,7 @@ const line = keepLine(base, {
   },
 })
 
-// The clipboard. What is copied in the session goes to that of this device when it was most likely this person who did it.
+// The clipboard. Text that is copied in the session goes to this device's clipboard when most likely this viewer copied it.
 async function onCopied(text, initial) {
   copied.value = text
   if (initial || !document.hasFocus() || navigator.userActivation?.isActive === false) return
@@ -140,7 +140,7 @@ async function copy(text) {
     await navigator.clipboard.writeText(text)
     return true
   } catch {
-    // Without TLS, or in a frame that may not: the old way.
+    // The fallback without TLS, or in a frame without the permission.
     const onCopy = (event) => {
       event.clipboardData.setData('text/plain', text)
       event.preventDefault()
@@ -183,7 +183,7 @@ if (control) {
     const link = new URL(watch, location.href).href
     toast((await copy(link)) ? 'View-only link copied' : link, 8000)
   }
-  // Touches keep the phone's keyboard as it is; its button opens it.
+  // Touches do not open or close a phone's keyboard; its button does.
   at('stage').addEventListener('pointerdown', (event) => event.pointerType === 'mouse' && setTimeout(focusKeys))
   at('stage').addEventListener('focusin', (event) => event.target !== keys && event.target.tagName === 'CANVAS' && focusKeys())
 } else at('badge').hidden = false
@@ -196,7 +196,7 @@ at('full').hidden = !document.fullscreenEnabled
 at('full').onclick = async () => {
   if (document.fullscreenElement) return document.exitFullscreen()
   await document.documentElement.requestFullscreen()
-  // Also those keys that are the outer browser's otherwise, where it lets us.
+  // Captures also keys that the outer browser uses itself, where it allows that.
   await navigator.keyboard?.lock?.().catch(() => {})
 }
 document.addEventListener('fullscreenchange', () => (at('full').ariaPressed = String(document.fullscreenElement !== null)))

@@ -1,14 +1,14 @@
-// The viewer's wheel or trackpad, in notches of the session's wheel. No movement is lost: small steps add up, and the sum is rounded.
+// The viewer's wheel or trackpad, in notches of the session's wheel. No movement is lost: small steps are added up, and the sum is rounded.
 
-/** What a notch scrolls in the session's Chromium, in pixels; a notch of a mouse on Linux is as much, on Windows 100. */
+/** Pixels that a notch scrolls in the session's Chromium. A mouse notch is the same on Linux, and 100 on Windows. */
 const NOTCH = 120
-/** A mouse in Firefox tells a notch as 3 lines. */
+/** Firefox reports a mouse notch as 3 lines. */
 const LINE = NOTCH / 3
-/** A page of the wheel's third unit. */
+/** Pixels of a page, the third unit of wheel events. */
 const PAGE = 4 * NOTCH
-/** After a pause the next movement begins anew. */
+/** After a pause the next movement starts from zero. */
 const PAUSE_MS = 400
-/** Of one event; a wheel that says more means no hand. */
+/** Limit per event: no hand scrolls more at once. */
 const MAX_NOTCHES = 20
 
 /** Notches of one axis. */
@@ -17,10 +17,10 @@ export class Notches {
   #direction = 0
   #at = -Infinity
 
-  /** The notches that are due with a movement, positive or negative: `delta` in the units of `mode`, as a WheelEvent has them, `now` in milliseconds. */
+  /** The notches for a movement, positive or negative: `delta` in the units of `mode`, as in a WheelEvent, `now` in milliseconds. */
   add(delta, mode, now) {
     if (delta === 0) return 0
-    // What is left of a movement belongs to it, not to one back or one later.
+    // A remainder belongs to its own movement, not to one in the other direction or a later one.
     if (Math.sign(delta) !== this.#direction || now - this.#at > PAUSE_MS) this.#rest = 0
     this.#direction = Math.sign(delta)
     this.#at = now

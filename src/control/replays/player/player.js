@@ -1,4 +1,4 @@
-// The player's behaviour. Its page says where the video begins in time and how much was going on in it.
+// The player's behaviour. Its page says when the video begins and how much changed on the screen.
 const main = document.querySelector('.player')
 const find = (selector) => main.querySelector(selector)
 const video = find('video')
@@ -50,7 +50,7 @@ const fullScreen = () => {
   else void main.requestFullscreen().catch(() => {})
 }
 
-/** The time line's mountains. */
+/** The activity curve of the time line. */
 function drawActivity() {
   const heights = main.dataset.activity.split(' ').filter(Boolean).map(Number)
   const svg = find('.activity')
@@ -76,7 +76,7 @@ const KEYS = {
 document.addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return
   const { tagName } = event.target
-  // A button has its own way with space, and so has the list of speeds with all keys.
+  // A button handles space itself, and the list of speeds handles all keys.
   if (tagName === 'SELECT' || (event.key === ' ' && /^(BUTTON|A)$/.test(tagName))) return
   const act = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key]
   if (!act) return
