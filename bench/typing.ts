@@ -1,4 +1,4 @@
-// A thousand characters at once: until the page has them, by our API and by xdotool.
+// Types a thousand characters at once: the time until the page has them, by our API and by xdotool.
 import { FILLING, startChromium } from './bare.ts'
 import type { Bench } from './bench.ts'
 import { drive } from './drive.ts'

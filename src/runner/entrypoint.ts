@@ -1,4 +1,4 @@
-// Which file of the code is imported, and in which language it is.
+// Finds the file to import and its language.
 import { realpath, stat } from 'node:fs/promises'
 import { extname, isAbsolute, join, relative, sep } from 'node:path'
 import type { Manifest } from './limits.ts'
@@ -22,7 +22,7 @@ export async function appFolder(code: string, path = ''): Promise<string> {
   return folder
 }
 
-/** The entrypoint's language, and its place below `code`. */
+/** The entrypoint's language, and its path below `code`. */
 export async function findEntrypoint(code: string, folder: string, entrypoint: string): Promise<{ language: Manifest['language']; file: string }> {
   const language = LANGUAGES[extname(entrypoint).toLowerCase()]
   if (!language)

@@ -1,4 +1,4 @@
-// Files read and followed, over everything that happens to logs.
+// Reads and follows files through rotation, truncation and deletion.
 import { execFileSync } from 'node:child_process'
 import {
   appendFileSync,
@@ -35,7 +35,7 @@ async function whole(path: string): Promise<string[]> {
   return lines
 }
 
-/** A follower that has opened the file, and what it tells next. */
+/** A follower that has opened the file; `next` gives its next line. */
 async function follow(path: string) {
   const leaving = new AbortController()
   const lines = readLines(path, true, leaving.signal)
@@ -199,6 +199,6 @@ function attempt(look: () => string): string | undefined {
   try {
     return look()
   } catch {
-    return undefined // it was closed in between
+    return undefined // it was closed in the meantime
   }
 }
