@@ -50,7 +50,7 @@ const stop = new AbortController()
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
   process.on(name, () => {
     if (stop.signal.aborted) process.exit(130)
-    say('ending what was started')
+    say('ending all started processes')
     stop.abort(new Error(`ended by ${name}`))
   })
 

@@ -25,7 +25,7 @@ function read(file: string): string {
 
 let wasDenied = false
 function denied(): void {
-  if (!wasDenied) say('the memory of some processes is hidden from this user and is not counted: run as root for figures to believe')
+  if (!wasDenied) say('the memory of some processes is hidden from this user and is not counted: run as root for reliable figures')
   wasDenied = true
 }
 

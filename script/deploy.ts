@@ -15,9 +15,9 @@ async function main(): Promise<void> {
   const [folder, app, action, payload] = process.argv.slice(2)
   if (folder === undefined || (app !== undefined && action === undefined)) throw new ServiceError('usage: script/deploy FOLDER [APP ACTION [PAYLOAD]]')
   const entrypoint = ENTRYPOINTS.find((name) => existsSync(join(folder, name)))
-  if (entrypoint === undefined) throw new ServiceError(`${folder} has none of ${ENTRYPOINTS.join(', ')}`)
+  if (entrypoint === undefined) throw new ServiceError(`${folder} has no entrypoint; it needs one of ${ENTRYPOINTS.join(', ')}`)
   const left = new AbortController()
-  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => left.abort(new ServiceError('stopped; the deployment goes on')))
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => left.abort(new ServiceError('stopped; the deployment continues')))
   const { signal } = left
   const url = serviceUrl()
   await answering(url, signal)
@@ -49,7 +49,7 @@ async function built(client: Kernel, id: string, signal: AbortSignal): Promise<v
     if (event.deployment.status === 'failed' || event.deployment.status === 'stopped')
       throw new ServiceError(`it ${event.deployment.status}: ${event.deployment.status_reason}`)
   }
-  throw new ServiceError('its events ended before it had')
+  throw new ServiceError('the events of the deployment ended before the deployment did')
 }
 
 async function zipOf(folder: string): Promise<Buffer> {

@@ -15,7 +15,8 @@ export async function answering(url: string, signal: AbortSignal): Promise<void>
       ? signal.reason
       : new ServiceError(`no server answers at ${url}. Start one with script/server, or say where it is: KERNEL_BASE_URL=http://…`, { cause: error })
   })
-  if (!response.ok) throw new ServiceError(`the server at ${url} is not well: GET /health answered ${response.status} ${(await response.text()).slice(0, 300)}`)
+  if (!response.ok)
+    throw new ServiceError(`the server at ${url} is unhealthy: GET /health answered ${response.status} ${(await response.text()).slice(0, 300)}`)
 }
 
 /** The caller's key, or the one that this user's service keeps in its data directory. */

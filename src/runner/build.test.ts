@@ -339,7 +339,7 @@ describe('a build of a repository', () => {
     expect(last).toMatchObject(failed(/couldn't find remote ref nowhere/))
     expect(logs.join('\n')).not.toContain(token)
     expect((await lab.fetch({ ...source, path: '../x', token })).last).toMatchObject(failed(/leads out of the code/))
-    expect((await lab.fetch({ ...source, url: 'file:///etc' })).last).toMatchObject(failed(/begins with https/))
+    expect((await lab.fetch({ ...source, url: 'file:///etc' })).last).toMatchObject(failed(/must begin with https/))
   })
 })
 

@@ -18,7 +18,7 @@ const LANGUAGES: Record<string, Manifest['language']> = {
 /** The app's folder below `code`, '' for all of it. */
 export async function appFolder(code: string, path = ''): Promise<string> {
   const folder = await below(code, path, `the path "${path}" of the repository`)
-  if (!(await stat(join(code, folder))).isDirectory()) throw new BuildFailed(`the path "${path}" of the repository is no folder`)
+  if (!(await stat(join(code, folder))).isDirectory()) throw new BuildFailed(`the path "${path}" of the repository is not a folder`)
   return folder
 }
 

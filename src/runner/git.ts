@@ -11,10 +11,10 @@ const FULL_SHA = /^([0-9a-f]{40}|[0-9a-f]{64})$/
 /** Fetches `ref` (branch, tag or full commit) of the repository into `code`. */
 export async function fetchRepository(source: Source & { type: 'git' }, code: string, tools: Tools): Promise<void> {
   const { ref } = source
-  if (!/^https?:\/\//.test(source.url) || !URL.canParse(source.url)) throw new BuildFailed('the url of a repository begins with https://')
+  if (!/^https?:\/\//.test(source.url) || !URL.canParse(source.url)) throw new BuildFailed('the url of a repository must begin with https:// or http://')
   const { url, login } = apart(source)
   // git would read it as an option.
-  if (ref === '' || ref.startsWith('-') || /[\0\s]/.test(ref)) throw new BuildFailed(`"${ref}" is no branch, tag or commit`)
+  if (ref === '' || ref.startsWith('-') || /[\0\s]/.test(ref)) throw new BuildFailed(`"${ref}" is not a branch, tag or commit`)
   await mkdir(code, { recursive: true })
   const env = environment(url, login, tools)
   const git = (what: string, ...args: string[]) => tools.must('git', args, { what, cwd: code, ms: GIT_MS, env })

@@ -62,7 +62,7 @@ process.on('uncaughtException', (error) => {
 })
 process.on('beforeExit', () => {
   const what = phase === 'loading' ? 'a top-level await of the app' : 'the action'
-  fail(new Said(`${what} waits for something that can never happen: there is nothing left that could wake it`))
+  fail(new Said(`${what} waits for something that can never happen: no timer, request or other work is pending`))
 })
 
 if (mode === 'build') await build()

@@ -70,7 +70,7 @@ export async function installPython(root: string, paths: RunnerPaths, tools: Too
   await install([]).catch((error: unknown) => {
     // The index has replaced a cached file by another one of the same name.
     if (!(error instanceof BuildFailed) || !/DO NOT MATCH THE HASHES/.test(error.message)) throw error
-    tools.say('a kept download does not match the index any more; downloading everything again')
+    tools.say('a cached download does not match the index any longer; downloading everything again')
     return install(['--no-cache-dir'])
   })
 }

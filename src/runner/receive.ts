@@ -25,6 +25,6 @@ export async function receiveArchive(body: IncomingMessage, file: string): Promi
     )
   } catch (error) {
     await rm(file, { force: true })
-    throw error instanceof Refused ? error : new Refused(400, `the archive did not arrive whole: ${(error as Error).message}`)
+    throw error instanceof Refused ? error : new Refused(400, `the archive arrived incomplete: ${(error as Error).message}`)
   }
 }

@@ -56,7 +56,7 @@ export function hostRun(spec: RunnerSpec, events: Events): Work {
   return {
     ready: ready.promise,
     async run(run: Run) {
-      if (hasRun) throw new Refused(409, 'this runner has had its run')
+      if (hasRun) throw new Refused(409, 'this runner has already had its run')
       hasRun = true
       if (phase === 'loaded') phase = 'running'
       // An app that has ended does not read its task; its end is reported as an event.

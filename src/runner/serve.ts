@@ -67,7 +67,7 @@ async function answer(work: Work, events: Events, lease: Lease, request: Incomin
       }
       return nothing(response, 202)
     case 'PUT /archive':
-      if (!work.receive) throw new Refused(400, 'this runner takes no archive')
+      if (!work.receive) throw new Refused(400, 'this runner accepts no archive')
       await work.receive(request)
       return nothing(response, 204)
     default:
@@ -112,7 +112,7 @@ async function read(request: IncomingMessage): Promise<string> {
 
 function natural(value: unknown): number {
   const number = Number(value)
-  if (!Number.isSafeInteger(number) || number < 0) throw new Refused(400, 'the number of an event is a natural number')
+  if (!Number.isSafeInteger(number) || number < 0) throw new Refused(400, 'the number of an event must be an integer of 0 or more')
   return number
 }
 

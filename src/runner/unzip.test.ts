@@ -76,7 +76,7 @@ describe('a zip', () => {
         { name: 'd', content: '.', mode: LINK },
         { name: 'd/x', content: 'x' },
       ],
-      /has "d\/x" below "d", which is no directory/,
+      /has "d\/x" below "d", which is not a directory/,
     ],
     [
       'a name twice, once as a link',

@@ -111,7 +111,7 @@ class Unpacking {
       const key = parts.slice(0, length).join('/')
       const before = this.#made.get(key)
       if (before === 'directory') continue
-      if (before === 'file') throw refuse(`has "${name}" below "${key}", which is no directory`)
+      if (before === 'file') throw refuse(`has "${name}" below "${key}", which is not a directory`)
       this.#note(key, 'directory')
       mkdirSync(join(this.#root, key), { mode: DIRECTORY })
     }

@@ -31,7 +31,7 @@ export async function mirrorDownloads(pipe: CdpPipe, folder: string, log: Log): 
     begun.delete(guid)
     if (state !== 'completed' || name === undefined || filePath === undefined) return
     if (basename(filePath) !== guid || dirname(filePath) === folder) return
-    copyInto(filePath, folder, name).catch((err: unknown) => log.warn({ err, filePath }, 'a download was not copied to the downloads'))
+    copyInto(filePath, folder, name).catch((err: unknown) => log.warn({ err, filePath }, 'a download could not be copied to the downloads folder'))
   })
   // Only subscribes to download events. Where downloads go is decided by policy and by clients.
   await pipe.send('Browser.setDownloadBehavior', { behavior: 'default', eventsEnabled: true })
@@ -56,7 +56,7 @@ export async function copyInto(path: string, folder: string, wanted: string): Pr
         if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
       }
     }
-    throw new Error(`${MAX_NAMES} files of this name are there already`)
+    throw new Error(`${MAX_NAMES} files of this name exist already`)
   } finally {
     await rm(staged, { force: true })
   }

@@ -26,7 +26,7 @@ export function pagesHandled(browser: Pick<Browser, 'run'>, log: Log): () => Pro
       const { targetInfos } = await pipe.send<{ targetInfos: Target[] }>('Target.getTargets')
       const asked = targetInfos.filter(({ type }) => type === 'page' || type === 'iframe').slice(0, MAX_ASKED)
       // The key itself may close the page.
-      await Promise.all(asked.map((target) => handled(pipe, target).catch((err: unknown) => log.debug({ err }, 'a page did not say what it has handled'))))
+      await Promise.all(asked.map((target) => handled(pipe, target).catch((err: unknown) => log.debug({ err }, 'a page could not be asked about its input'))))
     }
     await within('pages to handle keys', HANDLED_MS, work()).catch((err: unknown) => {
       if (!(err instanceof WaitTimeout)) throw err

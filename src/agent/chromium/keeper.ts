@@ -181,7 +181,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     await repeated(
       START_TRIES,
       () => this.#begin(url),
-      (err) => this.#log.warn({ err }, 'the start page was not begun; trying again'),
+      (err) => this.#log.warn({ err }, 'the start page did not begin to load; trying again'),
     )
   }
 
@@ -228,9 +228,9 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     for (const lock of ['SingletonLock', 'SingletonSocket', 'SingletonCookie']) rmSync(join(USER_DATA_DIR, lock), { force: true })
     const run = await startChromium(this.#program, chromiumFlags(this.#screen.viewport, extra), this.#env, this.#log, this.#signal, this.#said)
     this.#run = run
-    mirrorDownloads(run.pipe, DOWNLOADS_DIR, this.#log).catch((err: unknown) => this.#log.warn({ err }, 'Chromium does not tell of downloads'))
+    mirrorDownloads(run.pipe, DOWNLOADS_DIR, this.#log).catch((err: unknown) => this.#log.warn({ err }, 'Chromium does not report downloads'))
     this.#painted = watchPaints(run.pipe, this.#log).catch((err: unknown) => {
-      this.#log.warn({ err }, 'Chromium does not tell of navigations; input does not wait for first frames')
+      this.#log.warn({ err }, 'Chromium does not report navigations; input does not wait for first frames')
       return undefined
     })
     void run.exited.then((exit) => this.#onExit(run, exit))

@@ -253,7 +253,7 @@ export async function manageWindows(connection: XConnection, screen: Screen, log
   let turn = Promise.resolve()
   // A window may be destroyed before its event is handled; the next event reports that.
   x.on('event', (event: XEvent) => {
-    if (HANDLED.has(event.name)) turn = turn.then(() => onEvent(event)).catch((err: unknown) => log.debug({ err, event: event.name }, 'a window went away'))
+    if (HANDLED.has(event.name)) turn = turn.then(() => onEvent(event)).catch((err: unknown) => log.debug({ err, event: event.name }, 'a window event failed'))
   })
 
   const check = x.AllocID()

@@ -67,7 +67,7 @@ export class Backlog {
     try {
       while (!signal.aborted) {
         if (reader.next < this.#first) {
-          yield gap('overflow', `${this.#first - reader.next} events were lost, for they came faster than they were read; list the directory again`)
+          yield gap('overflow', `${this.#first - reader.next} events were lost, because they came faster than they were read; list the directory again`)
           reader.next = this.#first
         } else if (reader.next < this.#end) {
           reader.asked = reader.next + 1

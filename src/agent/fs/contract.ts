@@ -23,7 +23,7 @@ function problemOf(text: string): string | undefined {
   if (Buffer.byteLength(text) > MAX_PATH_BYTES) return `is longer than ${MAX_PATH_BYTES} bytes`
   // The meaning of ".." depends on links in the path. A caller that wants the parent can name it.
   if (text.split('/').includes('..')) return 'must not hold ".."'
-  if (text.split('/').some((name) => UNFINISHED.test(name))) return 'has a name that is kept for unfinished files'
+  if (text.split('/').some((name) => UNFINISHED.test(name))) return 'has a name that is reserved for unfinished files'
   return undefined
 }
 

@@ -72,7 +72,7 @@ export async function openInotify(onEvent: (event: KernelEvent) => void, signal:
     started.reject(
       code === constants.errno.EMFILE
         ? fault.unavailable('there are as many watches as the system allows its user (fs.inotify.max_user_instances)')
-        : fault.unavailable(`the program that watches ended with ${code}`),
+        : fault.unavailable(`the watch program ended with ${code}`),
     ),
   )
   child.stdin.on('error', () => {}) // write errors mean that it has ended, which `ended` reports
@@ -95,8 +95,8 @@ export async function openInotify(onEvent: (event: KernelEvent) => void, signal:
     })
     send(letter, id, bytes)
     // Stop waiting when the program ends.
-    await within('an answer of the program that watches', ANSWER_MS, Promise.race([promise, ended]))
-    if (waiting.delete(id)) throw new Error('the program that watches has ended')
+    await within('an answer of the watch program', ANSWER_MS, Promise.race([promise, ended]))
+    if (waiting.delete(id)) throw new Error('the watch program has ended')
   }
   const onFrame = (letter: string, id: number, bytes: Buffer) => {
     if (letter === 'E') for (const event of eventsIn(bytes)) onEvent(event)
@@ -112,10 +112,10 @@ export async function openInotify(onEvent: (event: KernelEvent) => void, signal:
   const end = async () => {
     child.stdin.end()
     child.kill('SIGKILL')
-    await within('the program that watches to end', END_MS, ended)
+    await within('the watch program to end', END_MS, ended)
   }
   try {
-    await within('the program that watches', START_MS, started.promise, signal)
+    await within('the watch program', START_MS, started.promise, signal)
   } catch (error) {
     await end()
     throw error

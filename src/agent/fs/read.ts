@@ -91,6 +91,6 @@ async function readKernelFile(handle: FileHandle): Promise<Bytes> {
   for (let read = -1; read !== 0 && length < whole.length; length += read)
     read = (await handle.read(whole, length, Math.min(PIECE, whole.length - length), length)).bytesRead
   await handle.close()
-  if (length > MAX_KERNEL_FILE) throw fault.field('path', 'is a file of the kernel without an end that is near')
+  if (length > MAX_KERNEL_FILE) throw fault.field('path', 'is a file of the kernel that is too long to read')
   return { body: whole.subarray(0, length), headers: {} }
 }

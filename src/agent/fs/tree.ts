@@ -73,7 +73,7 @@ export interface Tree extends AsyncDisposable {
  */
 export async function watchTree(root: string, recursive: boolean, tell: (event: WatchEvent) => void, signal: AbortSignal): Promise<Tree> {
   if (!(await onPath('path', root, () => stat(root))).isDirectory()) throw fault.field('path', 'is not a directory')
-  if (isKernels(root)) throw fault.field('path', 'is where the kernel tells of no changes')
+  if (isKernels(root)) throw fault.field('path', 'is a file system without change events')
   const watcher = new Watcher(root, recursive, tell)
   await using undo = new AsyncDisposableStack()
   const inotify = undo.use(await openInotify((event) => watcher.onEvent(event), signal))
@@ -114,7 +114,7 @@ class Watcher {
 
   async start(inotify: Inotify, signal: AbortSignal): Promise<void> {
     this.#inotify = inotify
-    void inotify.ended.then(() => this.#ended.reject(new Error('the program that watches has ended')))
+    void inotify.ended.then(() => this.#ended.reject(new Error('the watch program has ended')))
     this.#waiting.push({ path: this.#root, quiet: true, round: 0 })
     await this.#work(signal)
     this.#started = true
@@ -213,7 +213,7 @@ class Watcher {
 
   /** Events were lost, perhaps of new directories or of the end of this one: scan everything again. */
   #onOverflow(): void {
-    this.#tell(gap('overflow', 'events were lost, for they came faster than they could be taken; list the directory again'))
+    this.#tell(gap('overflow', 'events were lost, because they came faster than they could be handled; list the directory again'))
     this.#recovering = true
     this.#look({ path: this.#root, quiet: true, round: ++this.#round })
   }
@@ -237,7 +237,7 @@ class Watcher {
       // Directories that a full scan has not found are gone; the events of their end were lost.
       this.#drop(({ round }) => round < this.#round)
       // Events in newly found directories were also lost until now.
-      if (this.#foundMore) this.#tell(gap('overflow', 'events in new directories were lost, until now; list the directory again'))
+      if (this.#foundMore) this.#tell(gap('overflow', 'events in new directories were lost; list the directory again'))
       this.#recovering = this.#foundMore = false
     } finally {
       this.#working = false

@@ -124,11 +124,11 @@ class Unpacking {
     if (entry.isEncrypted()) throw refuse(`"${name}" is encrypted`)
     if (!entry.canDecodeFileData()) throw refuse(`"${name}" is packed by a method other than deflate`)
     const parts = name.split('/').filter((part) => part !== '' && part !== '.')
-    if (parts.some(isTemporary)) throw refuse(`"${name}" has a name that is kept for unfinished files`)
+    if (parts.some(isTemporary)) throw refuse(`"${name}" has a name that is reserved for unfinished files`)
     if (name.endsWith('/') || parts.length === 0) return this.#directory(parts, name)
     await this.#directory(parts.slice(0, -1), name)
     const key = parts.join('/')
-    if (this.#made.has(key)) throw refuse(`"${name}" is in it twice`)
+    if (this.#made.has(key)) throw refuse(`"${name}" is in the zip twice`)
     this.#note(key, 'file')
     const path = join(this.#root, key)
     const mode = entry.versionMadeBy >> 8 === MADE_ON_UNIX ? entry.externalFileAttributes >>> 16 : 0
@@ -141,7 +141,7 @@ class Unpacking {
       const key = parts.slice(0, length).join('/')
       const before = this.#made.get(key)
       if (before === 'directory') continue
-      if (before === 'file') throw refuse(`"${name}" needs "${key}" to be a directory, which is a file in it`)
+      if (before === 'file') throw refuse(`"${name}" needs "${key}" to be a directory, but it is a file in the zip`)
       this.#note(key, 'directory')
       await onPath('zip_file', name, () => mkdir(join(this.#root, key), { mode: DIRECTORY_MODE }))
     }
@@ -236,7 +236,7 @@ async function checkFit(from: string, to: string): Promise<void> {
     })
     if (there === undefined) continue
     if (entry.isDirectory() !== there.isDirectory())
-      throw fault.field('dest_path', `"${place}" is ${there.isDirectory() ? 'a directory, but not in the zip' : 'no directory, but one in the zip'}`)
+      throw fault.field('dest_path', `"${place}" is ${there.isDirectory() ? 'a directory, but not in the zip' : 'not a directory, but is one in the zip'}`)
     if (entry.isDirectory()) await checkFit(join(from, entry.name), place)
   }
 }

@@ -53,7 +53,7 @@ async function settleAll(files: Map<string, Incoming>, undo: Undo): Promise<void
     if (staged === undefined) throw fault.field(`files[${index}][file]`, 'is required')
     const name = `files[${index}][dest_path]`
     const place = await onPath(name, path, () => placeOf(path, name))
-    if (places.has(place.path)) throw fault.field(name, 'is the place of another file of this form')
+    if (places.has(place.path)) throw fault.field(name, 'is also the path of another file of this form')
     const dir = await dirFor(path, name, undo)
     const near = dirname(staged) === dir ? staged : await onPath(name, path, () => bringNear(staged, dir, undo))
     places.set(place.path, { index, staged: near, mode: place.mode ?? FILE_MODE })

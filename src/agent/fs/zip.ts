@@ -44,7 +44,7 @@ interface Opened {
 export async function zipDirectory(path: string): Promise<Readable> {
   await onPath('path', path, async () => {
     if (!(await lstat(`${path}/`)).isDirectory()) throw fault.field('path', 'is not a directory')
-    if (KERNEL.some((root) => path === root || path.startsWith(`${root}/`))) throw fault.field('path', 'holds no files, but what the kernel tells')
+    if (KERNEL.some((root) => path === root || path.startsWith(`${root}/`))) throw fault.field('path', 'is a file system of the kernel and has no real files')
     await readdir(path)
   })
   const zip = new ZipFile()

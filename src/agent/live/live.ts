@@ -69,7 +69,7 @@ export function openLive(desk: Computer, hands: Hands, log: Log): Live {
       client.once('close', onClose)
       client.pause()
       const socket = await picture.connect(left.signal).catch((err: unknown) => {
-        if (!left.signal.aborted) log.warn({ err }, 'there is no picture of the display')
+        if (!left.signal.aborted) log.warn({ err }, 'the picture server did not start')
         client.resume()
         client.close(PICTURE_ENDED, JSON.stringify({ reason: 'no_picture' }))
       })
@@ -91,7 +91,7 @@ export function openLive(desk: Computer, hands: Hands, log: Log): Live {
       tellCount()
       if (control) {
         actors.add(viewer)
-        greet(viewer).catch((err: unknown) => log.warn({ err }, 'the clipboard is not watched'))
+        greet(viewer).catch((err: unknown) => log.warn({ err }, 'the clipboard cannot be watched'))
       }
       await viewer.ended
       viewers.delete(viewer)

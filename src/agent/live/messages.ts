@@ -49,7 +49,7 @@ export class ClientMessages {
 }
 
 function checkVersion(message: Buffer): void {
-  if (message.toString('latin1') !== VERSION) throw new ProtocolError('only version 3.8 of RFB is spoken here')
+  if (message.toString('latin1') !== VERSION) throw new ProtocolError('only RFB version 3.8 is supported')
 }
 
 /** The length of the first message; undefined when more bytes are needed to know it. */
@@ -75,10 +75,10 @@ function lengthOf(bytes: Buffer): number | undefined {
     case 251: // SetDesktopSize
       return behind(8, () => 8 + 16 * bytes[6]!)
     case 255: // QEMU: extended key event
-      if (bytes.length > 1 && bytes[1] !== 0) throw new ProtocolError(`no message 255 of kind ${bytes[1]} is known`)
+      if (bytes.length > 1 && bytes[1] !== 0) throw new ProtocolError(`no message 255 of kind ${bytes[1]} is supported`)
       return 12
     default:
-      throw new ProtocolError(`no message ${bytes[0]} is known`)
+      throw new ProtocolError(`message ${bytes[0]} is not supported`)
   }
 }
 

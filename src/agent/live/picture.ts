@@ -57,7 +57,7 @@ export class Picture {
     this.#viewers++
     clearTimeout(this.#linger)
     try {
-      if (this.#running?.isStopping) await within('the end of the picture', READY_MS, this.#running.ended, signal)
+      if (this.#running?.isStopping) await within('the picture server to end', READY_MS, this.#running.ended, signal)
       const running = (this.#running ??= this.#start())
       const socket = await until('the server of the picture', READY_MS, () => (running.hasEnded ? gone(running) : reach()), { everyMs: 5, signal })
       socket.once('close', () => this.#left())
@@ -92,14 +92,14 @@ export class Picture {
     void running.ended.then(() => {
       running.hasEnded = true
       if (this.#running === running) this.#running = undefined
-      this.#log.debug({ said: running.said, code: child.exitCode, ms: Math.round(performance.now() - started) }, 'the server of the picture ended')
+      this.#log.debug({ said: running.said, code: child.exitCode, ms: Math.round(performance.now() - started) }, 'the picture server ended')
     })
     return running
   }
 }
 
 const gone = ({ said }: Running): never => {
-  throw new Error(`the server of the picture (${PROGRAM}) ended: ${said}`)
+  throw new Error(`the picture server (${PROGRAM}) ended: ${said}`)
 }
 
 function reach(): Promise<Socket | undefined> {

@@ -14,7 +14,7 @@ export function liveSockets(live: Live, log: Log): Record<string, UpgradeHandler
     return async ({ request, socket, head }) =>
       server.handleUpgrade(request, socket, head, (client) => {
         live.join(client, control).catch((err: unknown) => {
-          log.warn({ err }, 'a viewer was not let in')
+          log.warn({ err }, 'a viewer could not join')
           client.close(1011)
         })
       })

@@ -95,7 +95,7 @@ export class ViewerHands {
     if (this.#waiting.length >= MAX_WAITING) this.#waiting = []
     this.#waiting.push(act)
     this.#wake()
-    if (!this.#pumping) void this.#pump().catch((err: unknown) => this.#settings.log.warn({ err }, 'what a viewer did was not done'))
+    if (!this.#pumping) void this.#pump().catch((err: unknown) => this.#settings.log.warn({ err }, 'the input of a viewer failed'))
   }
 
   async #pump(): Promise<void> {
@@ -147,7 +147,7 @@ export class ViewerHands {
       else this.#release(act.keysym)
     } catch (err) {
       // One key that cannot be typed does not stop the next ones.
-      if (!signal.aborted) this.#settings.log.debug({ err, kind: act.kind }, 'what a viewer did was not done')
+      if (!signal.aborted) this.#settings.log.debug({ err, kind: act.kind }, 'the input of a viewer failed')
     }
   }
 
@@ -209,7 +209,7 @@ export class ViewerHands {
       if (performance.now() - this.#lastAct >= SILENCE_MS && !(await this.#settings.isThere()) && this.#isHolding) await this.#letGo()
       else this.#watchHeld()
     }
-    this.#watch = setTimeout(() => void check().catch((err: unknown) => this.#settings.log.warn({ err }, 'a viewer was not asked')), SILENCE_MS)
+    this.#watch = setTimeout(() => void check().catch((err: unknown) => this.#settings.log.warn({ err }, 'a viewer could not be pinged')), SILENCE_MS)
     this.#watch.unref()
   }
 }

@@ -69,7 +69,7 @@ export function joinViewer(client: WebSocket, picture: Socket, hands: ViewerHand
       if (isBinary) take(data as Buffer)
       else hear(JSON.parse((data as Buffer).toString()) as Tells | null)
     } catch (error) {
-      if (!(error instanceof ProtocolError || error instanceof SyntaxError)) log.warn({ err: error }, 'a message of a viewer was not taken')
+      if (!(error instanceof ProtocolError || error instanceof SyntaxError)) log.warn({ err: error }, 'a message of a viewer failed')
       client.close(NOT_UNDERSTOOD, JSON.stringify({ reason: 'not_understood' }))
     }
   })

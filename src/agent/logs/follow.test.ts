@@ -167,7 +167,7 @@ describe('following', () => {
     await using log = await follow(file)
     unlinkSync(file)
     execFileSync('mkfifo', [file])
-    expect(await log.next()).toMatch(/no regular file/)
+    expect(await log.next()).toMatch(/not a regular file/)
     expect(await log.next()).toBeUndefined()
   })
 

@@ -85,11 +85,11 @@ async function isReplaced(path: string, file: FileHandle): Promise<boolean> {
 /** Opens a file without blocking on a pipe. @throws for anything but a regular file */
 async function openRegular(path: string): Promise<FileHandle> {
   // Check first, because opening some devices has side effects.
-  if (!(await stat(path)).isFile()) throw new Error('it is no regular file')
+  if (!(await stat(path)).isFile()) throw new Error('it is not a regular file')
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY)
   if ((await file.stat()).isFile()) return file
   await file.close()
-  throw new Error('it is no regular file')
+  throw new Error('it is not a regular file')
 }
 
 function ignoreMissing(error: NodeJS.ErrnoException): undefined {

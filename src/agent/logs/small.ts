@@ -11,13 +11,13 @@ export function keepSmall(path: string, log: Log): void {
       if (statSync(path).size > MAX_BYTES) truncateSync(path)
     } catch (err) {
       // A program of the session may have deleted it; then there is nothing to limit.
-      log.debug({ err, path }, 'a log is gone')
+      log.debug({ err, path }, 'a log was deleted')
     }
   }
   try {
     watch(path, { persistent: false }, look).on('error', (err) => log.debug({ err, path }, 'a log is no longer watched'))
     look()
   } catch (err) {
-    log.warn({ err, path }, 'a log is not kept small')
+    log.warn({ err, path }, 'a log could not be truncated')
   }
 }

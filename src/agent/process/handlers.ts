@@ -32,7 +32,7 @@ export function processHandlers(table: ProcessTable): Handlers<typeof processes>
 /** @throws 400 for invalid base64: Node would skip invalid characters */
 function bytesOf(base64: string): Buffer {
   const data = Buffer.from(base64, 'base64')
-  if (base64.length % 4 !== 0 || data.length !== Buffer.byteLength(base64, 'base64')) throw fault.field('data_b64', 'is not base64 with its padding')
+  if (base64.length % 4 !== 0 || data.length !== Buffer.byteLength(base64, 'base64')) throw fault.field('data_b64', 'is not valid base64 with padding')
   if (data.length > MAX_STDIN_BYTES) throw fault.field('data_b64', `is more than ${MAX_STDIN_BYTES} bytes; send it in several calls`)
   return data
 }

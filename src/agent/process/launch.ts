@@ -88,9 +88,9 @@ async function drained(): Promise<void> {
 export function refuse(error: NodeJS.ErrnoException): never {
   switch (error.code) {
     case 'E2BIG':
-      throw fault.field('args', 'with the environment are longer than Linux takes')
+      throw fault.field('args', 'are too long together with the environment (a limit of Linux)')
     case 'ENOTDIR':
-      throw fault.field('cwd', 'is no folder')
+      throw fault.field('cwd', 'is not a folder')
     case 'EAGAIN':
     case 'EMFILE':
     case 'ENFILE':

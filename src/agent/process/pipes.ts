@@ -85,7 +85,7 @@ function openEnds(name: string, onData: OnData | undefined): Pipe {
     // Open the reading end first and without blocking, then the other ends through it, so that all belong to the same pipe.
     const reading = open(name, O_RDONLY | O_NONBLOCK)
     unlinkSync(name)
-    if (!fstatSync(reading).isFIFO()) throw new Error(`${name} is no pipe any more`)
+    if (!fstatSync(reading).isFIFO()) throw new Error(`${name} is not a pipe any longer`)
     const writing = open(`/proc/self/fd/${reading}`, O_WRONLY)
     if (onData) return { ours: reader(reading, onData), theirs: writing }
     const theirs = open(`/proc/self/fd/${reading}`, O_RDONLY)

@@ -160,7 +160,7 @@ export class Processes {
   ): Promise<{ launched: Launched; tree: Tree }> {
     signal.throwIfAborted()
     const command = commandOf(asked, this.#defaults)
-    if (this.#running >= MAX_RUNNING) throw fault.tooMany(`${this.#running} programs run in this session, as many as may at once`, 1)
+    if (this.#running >= MAX_RUNNING) throw fault.tooMany(`${this.#running} programs run in this session, which is the limit`, 1)
     this.#running++
     const mark = this.#marks.next()
     let launched: Launched

@@ -103,7 +103,7 @@ export class Recording implements Viewer, AsyncDisposable {
       this.#end = { reason, at: Math.max(reason === 'max_duration' ? Math.min(now, this.#spec.maxDurationMs!) : now, (this.#inside.at(-1) ?? 0) + 1) }
       this.#camera.remove(this)
       for (const timer of this.#timers) clearTimeout(timer)
-      await this.#finish().catch((err: unknown) => this.#log.warn({ err, recording: this.#spec.id }, 'the end of a recording was lost'))
+      await this.#finish().catch((err: unknown) => this.#log.warn({ err, recording: this.#spec.id }, 'the end of a recording could not be written'))
       this.#begin.reject(new Error(`the recording ended before it began: ${reason}`))
       this.spool.close()
       this.#hasEnded = true
@@ -148,7 +148,7 @@ export class Recording implements Viewer, AsyncDisposable {
   async #change(): Promise<void> {
     const encoder = this.#encoder!
     this.#isChanging = true
-    await encoder.drained().catch((err: unknown) => this.#log.warn({ err }, 'an encoder does not end'))
+    await encoder.drained().catch((err: unknown) => this.#log.warn({ err }, 'an encoder did not finish'))
     this.#encoder = undefined
     this.#inside = []
     await encoder.close()
@@ -196,7 +196,7 @@ export class Recording implements Viewer, AsyncDisposable {
       await this.#write(Math.round(this.#now()))
       if (this.spool.length > MAX_BYTES) void this.stop('too_large')
     } catch (err) {
-      this.#log.warn({ err, recording: this.#spec.id }, 'a recording has no more room')
+      this.#log.warn({ err, recording: this.#spec.id }, 'the disk is too full for a recording')
       void this.stop('disk_full')
     }
   }

@@ -43,12 +43,12 @@ export function openSpeakers(runtimeDir: string, log: Log): Speakers {
     ready().then(
       () => passOn(socket, connect(inner)),
       (err: unknown) => {
-        log.error({ err }, 'there is no sound server')
+        log.error({ err }, 'the sound server did not start')
         socket.destroy()
       },
     )
   })
-  listener.on('error', (err) => log.error({ err }, 'nobody can play sounds'))
+  listener.on('error', (err) => log.error({ err }, 'programs cannot play sound'))
   listener.listen(door)
   return { server: async () => (await ready(), `unix:${inner}`) }
 }
