@@ -32,7 +32,7 @@ if folder not in sys.path:
 
 
 class Said(Exception):
-    """A failure whose message says it all."""
+    """An error whose message is enough; its traceback would only show the loader."""
 
 
 def report(news):
@@ -42,7 +42,7 @@ def report(news):
 
 
 def end(news):
-    """The last thing this process does; threads that still run are not waited for."""
+    """Reports and ends the process without waiting for other threads."""
     report(news)
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -60,7 +60,7 @@ def message_of(error):
 
 
 def show(error):
-    """The stack from the app's own code on, without what called that."""
+    """Prints the stack, starting with the app's own code."""
     trace = error.__traceback__
     while trace is not None and not trace.tb_frame.f_code.co_filename.startswith(code):
         trace = trace.tb_next
@@ -81,7 +81,7 @@ def import_app():
 
 
 def registry():
-    """Of the SDK that the app has imported; one that it has not imported knows no apps."""
+    """The registry of the imported SDK; None when the app has not imported it."""
     module = sys.modules.get("kernel")
     return getattr(module, "app_registry", None)
 
@@ -105,7 +105,7 @@ def output_of(value):
 
 
 def plain(value):
-    """Objects of the SDK (pydantic) and dataclasses, which people return; the rest is refused."""
+    """Converts objects of the SDK (pydantic) and dataclasses for JSON; other types are refused."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
