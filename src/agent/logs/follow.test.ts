@@ -82,9 +82,9 @@ describe('reading', () => {
     symlinkSync('fifo', join(dir, 'to-fifo'))
     for (const [name, words] of [
       ['nothing', 'there is no such file'],
-      ['fifo', 'no regular file'],
-      ['to-fifo', 'no regular file'],
-      ['folder', 'no regular file'],
+      ['fifo', 'not a regular file'],
+      ['to-fifo', 'not a regular file'],
+      ['folder', 'not a regular file'],
       ['circle', 'circle'],
       ['x'.repeat(300), 'too long'],
       [`log-${count - 1}/x`, 'there is no such file'],
