@@ -1,4 +1,4 @@
-// Apps: how long a deploy takes, what a call costs, how fast its lines come.
+// Apps: the time of a deploy, the cost of a call, and the speed of log lines.
 import Kernel, { toFile } from '@onkernel/sdk'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -15,9 +15,9 @@ import { again, turns } from './turns.ts'
 
 const EXAMPLE = join(PACKAGE_DIR, 'examples/echo-ts')
 const BUILD_MS = 180_000
-/** Until another sandbox is in reserve, its app loaded. */
+/** Until the next sandbox is in reserve and its app is loaded. */
 const REFILLED_MS = 30_000
-/** Until the service has noticed that the reserve is gone. */
+/** Until the service has noticed that the reserve was killed. */
 const NOTICED_MS = 100
 const LINES = 20_000
 const PRINTER = `import { Kernel } from '@onkernel/sdk'
@@ -42,7 +42,7 @@ export async function measureApps(bench: Bench, service: Service): Promise<Row[]
     })
     return ms
   }
-  // What the build cannot do without, done on the host: the packages, and importing the app.
+  // The least work of any build, done on the host: installing the packages and importing the app.
   const install = async (cache: string): Promise<number> => {
     const dir = mkdtempSync(join(folder.path, 'app-'))
     cpSync(EXAMPLE, dir, { recursive: true })
@@ -76,7 +76,7 @@ export async function measureApps(bench: Bench, service: Service): Promise<Row[]
     await rested()
     return call()
   })
-  // With the reserve killed, and the next a second away, a sandbox is made for the call.
+  // With the reserve killed, and its refill a second away, the call has to start a sandbox.
   const host = mkdtempSync(join(folder.path, 'bare-'))
   cpSync(EXAMPLE, host, { recursive: true })
   await run(host, signal, join(PACKAGE_DIR, 'node_modules/npm/bin/npm-cli.js'), 'ci', '--ignore-scripts', '--no-audit', '--no-fund', '--cache', cache)
@@ -115,7 +115,7 @@ export async function measureApps(bench: Bench, service: Service): Promise<Row[]
   ]
 }
 
-/** The outermost processes of sandboxes that are there; between calls they are those in reserve. */
+/** The outermost processes of existing sandboxes; between calls these are the reserve. */
 function reserve(dataDir: string): { pid: number }[] {
   return readdirSync(join(dataDir, 'runs')).flatMap((id) => {
     try {
@@ -125,7 +125,7 @@ function reserve(dataDir: string): { pid: number }[] {
       }
       return isReady ? processes.slice(0, 1) : []
     } catch {
-      return [] // being made, or being removed
+      return [] // it is being created or removed
     }
   })
 }

@@ -1,4 +1,4 @@
-// Xvfb and Chromium as anyone would start them by hand, unprivileged and with Chromium's sandbox on: what Cob is measured against.
+// Xvfb and Chromium as a user would start them by hand, unprivileged and with Chromium's sandbox on: the baseline for Cob.
 import { once } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ export const SCREEN = { width: 1920, height: 1080 }
 export const CHROMIUM = process.env.COB_CHROMIUM || '/usr/lib/chromium/chromium'
 const START_MS = 30_000
 
-/** As big as a session's screen, for a browser that has no window manager to fill it. */
+/** The size of a session's screen, for a browser without a window manager. */
 export const FILLING = ['--window-position=0,0', `--window-size=${SCREEN.width},${SCREEN.height}`]
 
 export interface Display extends Running {
@@ -24,7 +24,7 @@ export interface Chromium extends Running {
   cdpUrl: string
 }
 
-/** Starts an Xvfb with a screen of the usual size and resolves when it takes connections. */
+/** Starts an Xvfb with the usual screen size; resolves when it accepts connections. */
 export async function startDisplay(signal: AbortSignal): Promise<Display> {
   makeSocketFolder()
   await using scope = new AsyncDisposableStack()
@@ -37,14 +37,14 @@ export async function startDisplay(signal: AbortSignal): Promise<Display> {
   return { pids: () => running.pids(), name: `:${number.toString().trim()}`, [Symbol.asyncDispose]: () => owner.disposeAsync() }
 }
 
-// Every display of the machine has its socket here. Where none has run yet, only root can make it as it has to be.
+// The folder of all displays' sockets. On a machine without it, only root can create it with the right permissions.
 function makeSocketFolder(): void {
   if (existsSync('/tmp/.X11-unix')) return
   mkdirSync('/tmp/.X11-unix')
   chmodSync('/tmp/.X11-unix', 0o1777)
 }
 
-/** Starts Chromium with a fresh profile and resolves when it says where its CDP is. */
+/** Starts Chromium with a fresh profile; resolves when it has printed its CDP address. */
 export async function startChromium(display: Display, flags: readonly string[], signal: AbortSignal): Promise<Chromium> {
   await using scope = new AsyncDisposableStack()
   const home = scope.use(ownFolder())
@@ -65,8 +65,8 @@ export async function startChromium(display: Display, flags: readonly string[], 
 }
 
 /**
- * A program that Playwright can launch as Chromium. Playwright makes the profile's folder as the user it runs as, and Chromium's
- * sandbox refuses root; so for root a script stands between that hands the folder over and drops the privileges.
+ * A program that Playwright can launch as Chromium. Playwright creates the profile's folder as its own user, and Chromium's sandbox refuses root. So
+ * for root this is a script that changes the folder's owner and drops the privileges.
  */
 export function launchable(): { path: string; home: string } & Disposable {
   const folder = ownFolder()

@@ -1,4 +1,4 @@
-// What every measurement gets: how often, where, and until when.
+// What every measurement gets: counts, display, pages and a signal.
 import type { Counts } from './counts.ts'
 import type { Display } from './bare.ts'
 import type { Pages } from './pages.ts'
@@ -9,6 +9,6 @@ export interface Bench {
   display: Display
   pages: Pages
   signal: AbortSignal
-  /** Rests between two measurements, so that the end of one, or another program's work, is not the beginning of the next. */
+  /** Pauses between two measurements, so that the end of one, or another program's work, does not affect the next. */
   rest: () => Promise<void>
 }

@@ -1,4 +1,4 @@
-// Calls of one session over a kept connection of node:http: next to nothing of the client is in their times.
+// Calls of one session over a keep-alive connection of node:http, so that the client adds almost no time.
 import { once } from 'node:events'
 import { Agent, request, type IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
@@ -11,14 +11,14 @@ const CALL_MS = 120_000
 interface Sent {
   /** JSON. */
   body?: object
-  /** Bytes as they come, with their number. */
+  /** A stream of bytes and its length. */
   stream?: { content: Readable; bytes: number }
 }
 
 export interface Calls extends Disposable {
-  /** Does one call of the computer controls and resolves when all of its answer is there. Calls at the same time have a connection each. */
+  /** Makes one computer call; resolves when the whole answer has arrived. Concurrent calls use separate connections. */
   computer(name: string, body?: object): Promise<Buffer>
-  /** Any call of the session, by method and path below it; gives its answer's stream. */
+  /** Makes any call of the session, by method and path below it; returns the answer's stream. */
   call(method: string, path: string, sent?: Sent): Promise<IncomingMessage>
 }
 
@@ -35,7 +35,7 @@ export function openCalls({ url, key }: Pick<Cloud, 'url' | 'key'>, id: string, 
     }
     const outgoing = request({ agent, hostname, port, path: `/browsers/${id}/${path}`, method, headers, signal, timeout: CALL_MS })
     outgoing.on('timeout', () => outgoing.destroy(new Error(`${path} did not answer within ${CALL_MS} ms`)))
-    // Before an answer has begun it is awaited below; then its stream tells of failures.
+    // Errors before the answer reject the promise below; later errors are reported by the stream.
     outgoing.on('error', () => {})
     const answered = once(outgoing, 'response')
     if (stream) await pipeline(stream.content, outgoing)

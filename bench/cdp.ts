@@ -1,4 +1,4 @@
-// The thinnest CDP client there is: one WebSocket, one question, its answer. What clients add of their own is not our subject.
+// A minimal CDP client: one WebSocket, one request, its answer. Excludes the overhead of real clients.
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
 import { within } from '../src/base/wait.ts'
@@ -7,7 +7,7 @@ const OPEN_MS = 30_000
 const ANSWER_MS = 30_000
 
 export interface Cdp extends Disposable {
-  /** Asks Browser.getVersion; resolves with the product's name. */
+  /** Sends Browser.getVersion; resolves with the product's name. */
   version(): Promise<string>
 }
 
@@ -43,7 +43,7 @@ export async function openCdp(url: string, signal: AbortSignal): Promise<Cdp> {
   }
 }
 
-/** Opens, asks once, and leaves the connection open. */
+/** Opens a connection, sends one request, and leaves the connection open. */
 export async function firstAnswer(url: string, signal: AbortSignal): Promise<Cdp> {
   const cdp = await openCdp(url, signal)
   await cdp.version()

@@ -1,4 +1,4 @@
-// From nothing to an answer: Chromium spawned by hand against a session of a service that keeps none warm.
+// Cold start to the first answer: Chromium spawned by hand, against a session of a service without warm browsers.
 import { startChromium } from './bare.ts'
 import type { Bench } from './bench.ts'
 import { firstAnswer } from './cdp.ts'

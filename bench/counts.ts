@@ -1,4 +1,4 @@
-// How often each thing is measured: for figures to believe, and for seeing that the bench works.
+// How often each thing is measured: in full for reliable figures, or quickly to check that the bench works.
 
 export interface Counts {
   /** Chromium booted from nothing. */
@@ -19,9 +19,9 @@ export interface Counts {
   moveBatches: number
   mixedBatches: number
   typings: number
-  /** Rounds of several callers at once. */
+  /** Rounds of several concurrent callers. */
   callers: number
-  /** Programs run in a session, code run by its Playwright, and a Node spawned for each. */
+  /** Programs run in a session, code run by its Playwright, and a Node process spawned for each. */
   execs: number
   executes: number
   spawnedPlaywrights: number
@@ -29,12 +29,12 @@ export interface Counts {
   fileMb: number
   files: number
   lists: number
-  /** Rounds of recordings whose CPU is compared, and for how long; recordings that are stopped, and after how long. */
+  /** Rounds of recordings whose CPU is compared, and their length; recordings that are stopped, and after how long. */
   recorders: number
   recorderMs: number
   replays: number
   replayMs: number
-  /** Clicks in a live view; looks at how much comes while nothing happens, and for how long. */
+  /** Clicks in a live view; measurements of idle traffic, and their length. */
   viewClicks: number
   views: number
   viewMs: number
@@ -42,10 +42,10 @@ export interface Counts {
   deploys: number
   invocations: number
   follows: number
-  /** Pairs of a session and a bare browser whose memory and idle CPU are compared, and for how long. */
+  /** Pairs of a session and a bare browser whose memory and idle CPU are compared, and the time of each. */
   costs: number
   idleMs: number
-  /** Lives whose CPU seconds are counted. */
+  /** Lives whose CPU time is measured. */
   cpuLives: number
 }
 

@@ -1,4 +1,4 @@
-// Playwright at the end of a CDP URL, as clients use it.
+// Playwright connected to a CDP URL, as clients use it.
 import { chromium, type Browser, type Page } from 'playwright-core'
 
 const CONNECT_MS = 60_000
@@ -7,13 +7,13 @@ export interface Driven extends AsyncDisposable {
   page: Page
 }
 
-/** Connects to a running browser and takes its first page. Disposing disconnects; the browser lives on. */
+/** Connects to a running browser and takes its first page. Disposing disconnects; the browser keeps running. */
 export async function drive(cdpUrl: string): Promise<Driven> {
   const browser: Browser = await chromium.connectOverCDP(cdpUrl, { timeout: CONNECT_MS })
   return { page: browser.contexts()[0]!.pages()[0]!, [Symbol.asyncDispose]: () => browser.close() }
 }
 
-/** Opens a page and leaves. */
+/** Opens a page and disconnects. */
 export async function openPage(cdpUrl: string, address: string): Promise<void> {
   await using driven = await drive(cdpUrl)
   await driven.page.goto(address)

@@ -1,7 +1,7 @@
-// The page that is clicked and typed into, as it tells what has arrived.
+// The page that receives clicks and text, and reports what has arrived.
 import type { Page } from 'playwright-core'
 
-/** So long without a character, and no more are awaited. */
+/** After this long without a character, none are expected. */
 const NO_MORE_MS = 500
 
 export const FIELD = `<!doctype html><title>field</title><link rel="icon" href="data:,">
@@ -34,5 +34,5 @@ export const clearField = (page: Page): Promise<void> => page.evaluate('clear()'
 
 export const arrived = (page: Page): Promise<{ clicks: number; keys: number }> => page.evaluate('({ clicks, keys })')
 
-/** What the field holds when all has come, and how long ago the last of it came. */
+/** The final text of the field, and how long ago its last character came. */
 export const written = (page: Page, length: number): Promise<{ text: string; agoMs: number }> => page.evaluate(`written(${length})`)

@@ -1,4 +1,4 @@
-// Samples and what is said of them: percentiles, and a row that holds Cob's beside another's.
+// Samples and their statistics: percentiles, and rows that compare Cob with a baseline.
 
 export type Unit = 'ms' | 'µs' | 's' | 'MB' | 'MB/s' | 'B/s' | '/s' | '%' | ''
 
@@ -17,11 +17,11 @@ export interface Row {
   what: string
   unit: Unit
   cob: Figures
-  /** What stands beside Cob's figures, when something does. */
+  /** The baseline's figures, when there is one. */
   beside?: Figures & { what: string }
 }
 
-/** Percentiles by nearest rank: every figure is one that was measured. With few samples the p99 is the slowest. */
+/** Percentiles by nearest rank, so every figure is a measured one. With few samples the p99 is the slowest. */
 export function figuresOf(samples: readonly number[]): Figures {
   if (samples.length === 0) throw new Error('no samples')
   const sorted = samples.toSorted((a, b) => a - b)
@@ -41,7 +41,7 @@ export function row(id: string, what: string, unit: Unit, cob: readonly number[]
   return { id, what, unit, cob: figuresOf(cob), ...(beside && { beside: { what: beside.what, ...figuresOf(beside.samples) } }) }
 }
 
-/** Runs `work` and gives its milliseconds with its result. */
+/** Runs `work`; returns its result and its duration in milliseconds. */
 export async function timed<T>(work: () => Promise<T>): Promise<{ ms: number; result: T }> {
   const began = performance.now()
   const result = await work()

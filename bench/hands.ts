@@ -1,4 +1,4 @@
-// Pointer and keys: events through our API against one spawned xdotool for each.
+// Pointer and keys: input through our API, compared to one spawned xdotool per event.
 import { sleep } from '../src/base/wait.ts'
 import { FILLING, startChromium } from './bare.ts'
 import type { Bench } from './bench.ts'
@@ -10,15 +10,15 @@ import type { Service, Session } from './sessions.ts'
 import { xdotool } from './tools.ts'
 import { again, turns } from './turns.ts'
 
-/** Events of the batch whose cost is told per event. */
+/** Events in the batch from which the cost per event is computed. */
 const MOVES = 200
 const MIXED = 100
 const WARM_UP = 30
-/** Until both Chromiums have handled what they were sent, so that the work of one is not in the other's time. */
+/** Until both Chromiums have handled their input, so that one's work is not in the other's time. */
 const HANDLED_MS = 50
 const SPAWNED = 'xdotool spawned'
 
-/** A way over the page, never twice to the same pixel in a row. */
+/** A path over the page, never twice the same pixel in a row. */
 const pointAt = (index: number): { x: number; y: number } => ({ x: 500 + ((index * 37) % 900), y: 400 + ((index * 23) % 500) })
 
 export async function measureHands(bench: Bench, service: Service): Promise<Row[]> {
@@ -110,7 +110,7 @@ function mixedArgs(sent: Sent): string[] {
   })
 }
 
-/** What was fast because it was not done would be no figure. */
+/** Checks that the input really arrived: otherwise a fast result means nothing. */
 async function checkPointer(session: Session, expected: { x: number; y: number }): Promise<void> {
   const seen = (await session.computer('get_mouse_position')).toString()
   if (seen !== JSON.stringify(expected)) throw new Error(`the pointer is at ${seen}, not at ${JSON.stringify(expected)}`)

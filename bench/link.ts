@@ -1,4 +1,4 @@
-// The way to a browser that runs: connecting, asking, opening a page. Directly and through us, in turns.
+// Connecting to a running browser, sending a request, opening a page: directly and through Cob, alternating.
 import { FILLING, startChromium } from './bare.ts'
 import type { Bench } from './bench.ts'
 import { firstAnswer } from './cdp.ts'
@@ -27,7 +27,7 @@ export async function measureLink(bench: Bench, service: Service): Promise<Row[]
 
   const [ourCdp, bareCdp] = [scope.use(await firstAnswer(session.cdpUrl, signal)), scope.use(await firstAnswer(bare.cdpUrl, signal))]
   const ask = async (cdp: typeof ourCdp) => (await timed(() => cdp.version())).ms
-  // The first answers of a process come from code that is not compiled yet, ours and the bench's own.
+  // The first calls of a process run code that is not compiled yet, Cob's and the bench's own.
   await turns(
     bench,
     100,

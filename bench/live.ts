@@ -1,4 +1,4 @@
-// The live view: how long a click takes to be seen by whoever clicked, and what comes while nothing happens.
+// The live view: how long a viewer waits to see the effect of a click, and how much data comes while nothing happens.
 import { sleep } from '../src/base/wait.ts'
 import type { Bench } from './bench.ts'
 import { openPage } from './drive.ts'
@@ -9,12 +9,12 @@ import type { Service } from './sessions.ts'
 import { again } from './turns.ts'
 
 const WARM_UP = 5
-/** The page is drawn and sent. Within 4 s some of it may be sent once more though the screen is the same. */
+/** The page is drawn and sent. Within 4 s the server may send some of it again although the screen is the same. */
 const STILL_MS = 8_000
-/** In the middle of the page, and a place far from the pointer. */
+/** In the middle of the page; the watched place is far from the pointer. */
 const PRESSED = { x: 960, y: 500 }
 const WATCHED = { x: 960, y: 900 }
-/** Between clicks, at least and at most: in no step with the frames. */
+/** Shortest and longest pause between clicks, random so that clicks are not in step with frames. */
 const PAUSE_MS = [60, 140] as const
 
 export async function measureLive(bench: Bench, service: Service): Promise<Row[]> {

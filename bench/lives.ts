@@ -1,4 +1,4 @@
-// The whole life of a browser in a client's hands: create, connect, goto, delete. Beside it the usual way, Playwright's own launch.
+// The whole life of a browser for a client: create, connect, goto, delete. The baseline is Playwright's own launch.
 import { chromium } from 'playwright-core'
 import { launchable } from './bare.ts'
 import type { Bench } from './bench.ts'
@@ -50,7 +50,7 @@ export async function measureLives(bench: Bench, service: Service): Promise<Row[
   const lives: Life[] = []
   const launches: number[] = []
   for (let i = 0; i < bench.counts.lives; i++) {
-    // The usual way first: the shelf is being filled behind a life, and must be full before the next.
+    // The baseline runs first: meanwhile the warm pool refills, and it must be full before the next life.
     await service.warm(1)
     await bench.rest()
     launches.push(await ownLaunch(bench, program))
@@ -67,7 +67,7 @@ export async function measureLives(bench: Bench, service: Service): Promise<Row[
   ]
 }
 
-/** Five at a time; `service` keeps five warm. */
+/** Five at a time; `service` keeps five warm browsers. */
 export async function measureLivesTogether(bench: Bench, service: Service): Promise<Row[]> {
   using program = launchable()
   const lives: number[] = []

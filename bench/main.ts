@@ -1,4 +1,4 @@
-// The benchmark: Cob beside bare Chromium, in one run on one machine. Slowness is told, never failed by.
+// The benchmark: Cob compared to bare Chromium, in one run on one machine. Reports slow results but never fails because of them.
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { PACKAGE_DIR } from '../src/base/paths.ts'
@@ -28,9 +28,9 @@ import { openMeter, watchOthers } from './usage.ts'
 import { measureWarm } from './warm.ts'
 import { measureRecordings } from './watch.ts'
 
-/** Far above what a run takes; whatever hangs is ended by it. */
+/** Far longer than any run; ends a run that hangs. */
 const RUN_MS = 30 * 60_000
-/** How long a run waits, all in all, for other programs to leave the machine alone. BENCH_PATIENCE_SECONDS says otherwise. */
+/** How long a run may wait in total until other programs are idle. BENCH_PATIENCE_SECONDS overrides it. */
 const PATIENCE_SECONDS = 60
 
 const SECTIONS = ['start', 'costs', 'link', 'computer', 'inside', 'watch', 'apps', 'warm', 'fives'] as const
@@ -42,7 +42,7 @@ if (unknown !== undefined) {
   say(`--only is one of ${SECTIONS.join(', ')}, not "${unknown}"`)
   process.exit(2)
 }
-/** Whether one of the sections is to be measured: all are, unless --only says which. */
+/** Whether one of the sections is measured: all are, unless --only selects some. */
 const wanted = (...sections: Section[]): boolean => !values.only || sections.some((section) => values.only!.includes(section))
 
 const file = resolve(positionals[0] ?? join(PACKAGE_DIR, values.only ? 'bench-results/part.json' : 'bench-results/latest.json'))
@@ -50,7 +50,7 @@ const stop = new AbortController()
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
   process.on(name, () => {
     if (stop.signal.aborted) process.exit(130)
-    say('ending what was started')
+    say('ending all started processes')
     stop.abort(new Error(`ended by ${name}`))
   })
 
@@ -85,13 +85,13 @@ async function run(): Promise<Report> {
   }
 }
 
-/** Fills the rows; gives Chromium's version. */
+/** Fills the rows; returns Chromium's version. */
 async function measure(signal: AbortSignal, rest: () => Promise<void>): Promise<string> {
   await using scope = new AsyncDisposableStack()
   const display = scope.use(await startDisplay(signal))
   const pages = scope.use(await servePages())
   const bench: Bench = { counts: countsOf(process.env), display, pages, signal, rest }
-  // Untimed, so that no first measurement pays for what the machine had not read from its disk yet.
+  // Not timed, so that the first measurement does not include reading files from disk.
   const version = await chromiumVersion(bench)
 
   if (wanted('start', 'costs', 'link', 'computer', 'inside', 'watch', 'apps')) {

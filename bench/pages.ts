@@ -1,4 +1,5 @@
-// The pages that are opened: a small one, one that fills a screen with what makes pictures large, and one to type into, which are still once drawn; and those of moving.ts.
+// The pages: a small one, one that fills the screen with content that makes screenshots large, and one for typing. All are static once drawn. Also
+// those of moving.ts.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -8,7 +9,7 @@ import { MOVING, PAINT } from './moving.ts'
 type Name = 'small' | 'rich' | 'field' | 'moving' | 'paint'
 
 export interface Pages extends AsyncDisposable {
-  /** An address as a session reaches it, and as this machine's own programs do. */
+  /** The address for a session, and the one for this machine's own programs. */
   inside(name: Name): string
   local(name: Name): string
 }
@@ -22,7 +23,7 @@ const column = (at: number): string =>
     (_, paragraph) => `<p>${Array.from({ length: 42 }, (_word, index) => WORDS[(index * (at + 3) + paragraph * 7) % WORDS.length]).join(' ')}.</p>`,
   ).join('')
 
-// The pictures come from a generator with a fixed seed, so that every browser draws the same ones: soft shapes under a fine grain, as photographs have.
+// A generator with a fixed seed draws the pictures, so that every browser draws the same ones: soft shapes with fine grain, like photographs.
 const RICH = `<!doctype html><title>rich</title><link rel="icon" href="data:,">
 <style>
   body { margin: 0; height: 100vh; overflow: hidden; font: 15px/1.45 "Liberation Sans", sans-serif; background: linear-gradient(135deg, #fdf2f8, #e0f2fe 60%, #ecfccb) }

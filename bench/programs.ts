@@ -1,4 +1,4 @@
-// Starting programs as the unprivileged user and ending them with all that they have started.
+// Starts programs as the unprivileged user and ends them with all their child processes.
 import { spawn, type ChildProcess, type StdioOptions } from 'node:child_process'
 import { chownSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,11 +8,11 @@ import { serviceUser } from '../src/base/user.ts'
 import { tree } from './usage.ts'
 
 export interface Running extends AsyncDisposable {
-  /** All its processes, also those that have left its tree (Chromium's crash handlers do). */
+  /** All its processes, also those that have left its process tree, as Chromium's crash handlers do. */
   pids(): number[]
 }
 
-/** A folder that the unprivileged user owns. Its path is the mark by which the programs that live in it are found. */
+/** A folder that the unprivileged user owns. Programs that use it are found by its path. */
 export function ownFolder(): { path: string } & Disposable {
   const path = mkdtempSync(join(tmpdir(), 'cob-bench-'))
   const user = serviceUser()
@@ -38,7 +38,7 @@ export function launch(file: string, args: string[], home: string, env: NodeJS.P
     child,
     pids,
     async [Symbol.asyncDispose]() {
-      // What is forked while the others are being killed is found the next time.
+      // Repeat, because a process may fork while others are being killed.
       for (let names = named(pids()); names.length > 0; names = named(pids())) await killAll(names)
     },
   }
@@ -52,7 +52,7 @@ function living(home: string): number[] {
     .map(Number)
 }
 
-// Not readable: another user's, or gone; then it is none of ours.
+// Empty when it is not readable: the process has ended, or belongs to another user and so was not started here.
 function environment(pid: string): string[] {
   try {
     return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0')

@@ -1,4 +1,4 @@
-// What we reach for, and whether a run got there. Nothing fails by it: it is told.
+// The performance goals, and whether a run reached them. A missed goal is reported and fails nothing.
 import type { Row } from './figures.ts'
 
 export interface Reach {
@@ -7,7 +7,7 @@ export interface Reach {
   yes: boolean
 }
 
-/** What can be said of the rows that there are. */
+/** The goals that these rows can answer. */
 export function reachOf(rows: readonly Row[]): Reach[] {
   const reaches: Reach[] = []
   const find = (id: string) => rows.find((one) => one.id === id)

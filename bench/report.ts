@@ -1,4 +1,4 @@
-// The table for people and the JSON for programs.
+// The report: a table for people and JSON for programs.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { cpus, release, totalmem } from 'node:os'
@@ -12,9 +12,9 @@ export interface Report {
   at: string
   quick: boolean
   seconds: number
-  /** What else went on; figures with much of it mean little. */
+  /** CPU use of other programs; a high value makes the figures unreliable. */
   others: Others
-  /** Spent on waiting for others to be quiet. */
+  /** Time spent waiting until other programs were idle. */
   waitedSeconds: number
   machine: { cpu: string; cores: number; memoryGb: number; kernel: string; node: string; chromium: string; commit: string }
   rows: Row[]
@@ -33,7 +33,7 @@ export function machine(chromium: string): Report['machine'] {
   }
 }
 
-// An unpacked archive has no commit; the report says so and goes on.
+// An unpacked archive has no commit; then the report says so.
 function commit(): string {
   const git = (...args: string[]) =>
     execFileSync('git', args, { cwd: PACKAGE_DIR, stdio: ['ignore', 'pipe', 'ignore'] })
@@ -76,12 +76,12 @@ export function table({ machine, seconds, others, waitedSeconds, quick, rows, re
 
 const cells = ({ n, p50, p95, p99 }: Figures): string[] => [String(n), ...[p50, p95, p99].map(short)]
 
-/** What is a small part of the other is told as one of how many. */
+/** Small ratios are shown as fractions. */
 const ratio = (value: number): string => (value < 0.1 && value > 0 ? `1/${(1 / value).toFixed(0)}` : value.toFixed(2))
 
 const short = (value: number): string => value.toFixed(Math.abs(value) < 10 ? 2 : Math.abs(value) < 100 ? 1 : 0)
 
-/** Columns as wide as their widest cell; those of `left` begin at the same place, the others end there. */
+/** Columns are as wide as their widest cell; those of `left` are left-aligned, the others right-aligned. */
 function aligned(rows: string[][], left: number[]): string[] {
   const widths = rows[0]!.map((_, at) => Math.max(...rows.map((cells) => cells[at]!.length)))
   return rows.map((cells) =>

@@ -1,12 +1,12 @@
-// Resting until the machine is ours: what others do in the middle of a measurement would be taken for our slowness.
+// Waits until other programs are idle: their work during a measurement would make Cob look slow.
 import { sleep } from '../src/base/wait.ts'
 import { watchOthers, type Meter } from './usage.ts'
 
 const REST_MS = 300
-/** Of all cores. Two cores idling among system services stay below it. */
+/** Percent of all cores. Two cores with idle system services stay below it. */
 const QUIET_PERCENT = 8
 
-/** Makes a rest of {@link REST_MS} that goes on while other programs use the machine: together up to `patienceMs` more in one run. */
+/** Returns a rest of {@link REST_MS} that is extended while other programs use the machine, by at most `patienceMs` in total per run. */
 export function rester(meter: Meter, patienceMs: number, signal: AbortSignal): { rest: () => Promise<void>; waitedMs: () => number } {
   let waited = 0
   const restOnce = async (): Promise<boolean> => {

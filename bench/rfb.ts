@@ -1,4 +1,4 @@
-// A live view's client that paints nothing: it speaks the RFB that noVNC speaks, steps over the pictures, and knows the colour of one place.
+// A live view client that draws nothing: it speaks RFB like noVNC, skips the pictures, and tracks the colour of one place.
 import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { WebSocket } from 'ws'
@@ -10,25 +10,25 @@ export interface Point {
 }
 
 export interface View extends Disposable {
-  /** Moves the pointer there, presses the first button and lets it go. */
+  /** Moves the pointer there, then presses and releases the first button. */
   click(at: Point): void
-  /** Resolves when an update of the picture is complete with which the watched place has that colour. */
+  /** Resolves after the first complete update in which the watched place has that colour. */
   shows(colour: number): Promise<void>
-  /** All that has come from the service so far, with what frames it. */
+  /** All bytes received from the service so far, with their framing. */
   bytes(): number
 }
 
 const SHOWN_MS = 10_000
 const VERSION = 'RFB 003.008\n'
-/** As noVNC asks: Tight with its usual qualities, a cursor of our own, updates without asking for each. */
+/** The same settings as noVNC: Tight with its usual qualities, a cursor drawn by the client, continuous updates. */
 const [COPY_RECT, TIGHT, LAST_RECT, CURSOR, FENCE, CONTINUOUS, QUALITY_6, COMPRESS_2] = [1, 7, -224, -239, -312, -313, -26, -254]
 /** 32 bits a pixel, 24 of them colours of 8 each, red in the lowest byte. */
 const FORMAT = Buffer.from([0, 0, 0, 0, 32, 24, 0, 1, 0, 255, 0, 255, 0, 255, 0, 8, 16, 0, 0, 0])
 const PIXEL_BYTES = 3
-/** Tight sends less than this as it is. */
+/** Tight does not compress data shorter than this. */
 const COMPRESSED_FROM = 12
 
-/** Opens a live view by its page's address. `watched` is the place whose colour is known, as long as something of one colour is around it. */
+/** Opens a live view by its page's address. `watched` is the place whose colour is tracked; the area around it must have a single colour. */
 export async function openView(address: string, watched: Point, signal: AbortSignal): Promise<View> {
   const socket = new WebSocket(`${address.replace(/^http/, 'ws')}/socket`, { perMessageDeflate: false })
   const incoming = new Incoming()
@@ -44,7 +44,7 @@ export async function openView(address: string, watched: Point, signal: AbortSig
     if (isThere) colour = filled
   })
   await within('the greeting of the live view', SHOWN_MS, client.greet(), signal)
-  // It ends with the line; whoever waits for a colour is told by a limit, or by this.
+  // It ends with the connection; a wait for a colour ends by its timeout, or by this.
   const ended = client.follow(() => onUpdate())
   ended.catch(() => {})
   return {
@@ -91,7 +91,7 @@ class Incoming {
   }
 }
 
-/** Told of every part of the picture, with its colour (0xRRGGBB) when it is all of one. */
+/** Called for every rectangle; `colour` (0xRRGGBB) is set when the rectangle has a single colour. */
 type OnRect = (x: number, y: number, width: number, height: number, colour: number | undefined) => void
 
 class Reader {
@@ -114,7 +114,7 @@ class Reader {
     this.#socket.send(Buffer.from(VERSION, 'latin1'))
     const [kinds] = (await this.#take(1)) as unknown as [number]
     await this.#take(kinds)
-    this.#socket.send(Buffer.from([1])) // no security of its own
+    this.#socket.send(Buffer.from([1])) // security type: None
     if ((await this.#take(4)).readUInt32BE(0) !== 0) throw new Error('the live view refused us')
     this.#socket.send(Buffer.from([1])) // shared
     const init = await this.#take(24)
@@ -127,7 +127,7 @@ class Reader {
     encodings.writeUInt16BE(wanted.length, 2)
     wanted.forEach((encoding, at) => encodings.writeInt32BE(encoding, 4 + 4 * at))
     this.#socket.send(encodings)
-    this.#socket.send(this.#about(3, 0)) // all of the picture as it is
+    this.#socket.send(this.#about(3, 0)) // the whole picture
   }
 
   /** A message about the whole screen. */
@@ -145,9 +145,9 @@ class Reader {
         onUpdate()
         if (!isContinuous) this.#socket.send(this.#about(3, 1))
       } else if (kind === 3) {
-        await this.#take((await this.#take(7)).readInt32BE(3)) // a copied text
+        await this.#take((await this.#take(7)).readInt32BE(3)) // skip a copied text
       } else if (kind === 150) {
-        // Said once when it can, and again when it has ended.
+        // Sent once when the server supports it, and again when it has ended.
         if (!isContinuous) this.#socket.send(this.#about(150, 1))
         isContinuous = true
       } else if (kind === 248) {
@@ -183,7 +183,7 @@ class Reader {
     }
   }
 
-  /** Steps over a part of the picture; gives its colour if it has only one. */
+  /** Skips a rectangle; returns its colour when it has only one. */
   async #tight(width: number, height: number): Promise<number | undefined> {
     const [control] = (await this.#take(1)) as unknown as [number]
     const kind = control >> 4
@@ -202,7 +202,7 @@ class Reader {
     return undefined
   }
 
-  /** Seven bits a byte, the lowest first, at most three of them. */
+  /** Seven bits per byte, the lowest first, at most three bytes. */
   async #length(): Promise<number> {
     let length = 0
     for (const shift of [0, 7, 14]) {

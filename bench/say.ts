@@ -1,3 +1,3 @@
-// Progress, for whoever waits: on standard error, so that standard output is the table alone.
+// Prints progress to standard error, so that standard output has only the table.
 
 export const say = (text: string): void => void process.stderr.write(`bench: ${text}\n`)

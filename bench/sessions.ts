@@ -1,4 +1,4 @@
-// A service to measure, and its sessions by plain HTTP with keep-alive, as thin as a client gets.
+// Starts a service to measure, and calls it with a minimal client: plain HTTP with keep-alive.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { startCloud, type Cloud } from '../test/support/cloud.ts'
@@ -6,14 +6,14 @@ import { openCalls, type Calls } from './calls.ts'
 import { say } from './say.ts'
 
 const CALL_MS = 120_000
-/** Lines of a failed leak check that are shown. */
+/** How many lines of a failed leak check are shown. */
 const SHOWN = 4
 
 export interface Session extends AsyncDisposable {
   id: string
   cdpUrl: string
   liveUrl: string
-  /** Ends it; disposing does too, when it has not been. */
+  /** Deletes it; disposing also does. */
   delete(): Promise<void>
   computer: Calls['computer']
   call: Calls['call']
@@ -66,7 +66,7 @@ export async function startService(warm: number, signal: AbortSignal): Promise<S
         delete: end,
         computer: calls.computer,
         call: calls.call,
-        // After an interruption the service's own end is what ends its sessions.
+        // After an interruption, the service's own end ends its sessions.
         async [Symbol.asyncDispose]() {
           if (!ended && !signal.aborted) await end()
         },
@@ -77,7 +77,7 @@ export async function startService(warm: number, signal: AbortSignal): Promise<S
       const { processes } = JSON.parse(readFileSync(join(cloud.dataDir, 'instances', id, 'instance.json'), 'utf8')) as { processes: { pid: number }[] }
       return processes[0]!.pid
     },
-    // Its leak check also sees what others started on this machine meanwhile; that is to be read, not to fail by.
+    // The leak check also sees processes that others started meanwhile, so print its result instead of failing.
     async [Symbol.asyncDispose]() {
       try {
         await cloud[Symbol.asyncDispose]()

@@ -1,4 +1,4 @@
-// A folder of one measurement.
+// A temporary folder for one measurement.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

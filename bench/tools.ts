@@ -1,4 +1,4 @@
-// The programs that are commonly spawned to work a screen: xdotool and ffmpeg.
+// The programs that are commonly spawned to control a screen: xdotool and ffmpeg.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { SCREEN, type Display } from './bare.ts'
@@ -6,7 +6,7 @@ import { whole } from './whole.ts'
 
 const TOOL_MS = 30_000
 
-/** Runs one xdotool to its end. */
+/** Runs xdotool once and waits for its exit. */
 export async function xdotool({ name }: Display, args: readonly string[], signal: AbortSignal): Promise<void> {
   const env = { ...process.env, DISPLAY: name }
   const child = spawn('xdotool', args, { stdio: ['ignore', 'ignore', 'inherit'], env, signal, timeout: TOOL_MS, killSignal: 'SIGKILL' })

@@ -1,7 +1,7 @@
-// One thing measured again and again, or two in turns, so that whatever else the machine does meets both.
+// Measures one thing repeatedly, or two in turns, so that other load on the machine affects both.
 import type { Bench } from './bench.ts'
 
-/** After this long of measuring, a rest. */
+/** Pause after measuring this long. */
 const STRETCH_MS = 1_000
 
 export async function turns(
@@ -15,7 +15,7 @@ export async function turns(
   return { ours, theirs }
 }
 
-/** `after` follows every measurement and belongs to none. */
+/** `after` runs after every measurement and is not timed. */
 export async function again({ rest }: Bench, count: number, our: () => Promise<number>, after?: () => Promise<void>): Promise<number[]> {
   const ours: number[] = []
   let until = 0

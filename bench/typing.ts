@@ -1,4 +1,4 @@
-// A thousand characters at once: until the page has them, by our API and by xdotool.
+// Types a thousand characters at once: the time until the page has them, by our API and by xdotool.
 import { FILLING, startChromium } from './bare.ts'
 import type { Bench } from './bench.ts'
 import { drive } from './drive.ts'
@@ -40,8 +40,8 @@ export async function measureTyping(bench: Bench, service: Service): Promise<Row
     () => type(0, ours, () => session.computer('type', { text: TEXT, delay: 0 })),
     () => type(1, theirs, () => xdotool(display, ['type', '--delay', '0', TEXT], signal)),
   )
-  if (garbled[0] > 0) say(`${garbled[0]} of our ${counts.typings} texts arrived otherwise than sent`)
-  if (garbled[1] > 0) say(`${garbled[1]} of xdotool's ${counts.typings} texts arrived otherwise than sent`)
+  if (garbled[0] > 0) say(`${garbled[0]} of our ${counts.typings} texts arrived different from what was sent`)
+  if (garbled[1] > 0) say(`${garbled[1]} of xdotool's ${counts.typings} texts arrived different from what was sent`)
   return [
     row('typing', `typing ${CHARACTERS} characters, until the page has them`, 'ms', times.ours, { what: 'xdotool type --delay 0', samples: times.theirs }),
     row('typing_arrived', '  characters that arrived', '', lengths[0], { what: '  the same', samples: lengths[1] }),

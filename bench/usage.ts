@@ -1,18 +1,18 @@
-// What processes use of the machine, as the kernel counts it: memory from smaps_rollup, CPU time from /proc or a cpuacct group.
+// Memory and CPU use of processes, as the kernel counts it: memory from smaps_rollup, CPU time from /proc or a cpuacct group.
 import { accessSync, constants, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { descendantsOf } from '../src/base/processes.ts'
 import { until } from '../src/base/wait.ts'
 import { say } from './say.ts'
 
-/** Clock ticks of /proc/pid/stat; Linux fixes what programs see at 100 a second. */
+/** Clock ticks of /proc/pid/stat; Linux always reports 100 a second. */
 const TICKS = 100
 const EMPTY_MS = 10_000
 
 /** A process and all below it. */
 export const tree = (pid: number): number[] => [pid, ...descendantsOf(pid)]
 
-// A process may end while it is looked at; then it uses nothing.
+// Empty when the process has ended in the meantime.
 function read(file: string): string {
   try {
     return readFileSync(file, 'utf8')
@@ -25,22 +25,22 @@ function read(file: string): string {
 
 let wasDenied = false
 function denied(): void {
-  if (!wasDenied) say('the memory of some processes is hidden from this user and is not counted: run as root for figures to believe')
+  if (!wasDenied) say('the memory of some processes is hidden from this user and is not counted: run as root for reliable figures')
   wasDenied = true
 }
 
-/** Memory of the processes in MB: their own, and their share of what they share (Pss). */
+/** Memory of the processes in MB: their private memory, and their share of shared memory (Pss). */
 export function memoryMb(pids: readonly number[]): number {
   return pids.reduce((sum, pid) => sum + Number(/^Pss:\s+(\d+) kB/m.exec(read(`/proc/${pid}/smaps_rollup`))?.[1] ?? 0), 0) / 1024
 }
 
-/** CPU seconds that the processes have used, with those of children that have ended. */
+/** CPU seconds that the processes have used, including their ended child processes. */
 export const cpuSeconds = (pids: readonly number[]): number => pids.reduce((sum, pid) => sum + cpuOf(pid, 11), 0)
 
-/** CPU seconds of all children of ours that have ended. */
+/** CPU seconds of all our ended child processes. */
 export const cpuSecondsOfEnded = (): number => cpuOf(process.pid, 13)
 
-// utime, stime, and from field 13 on cutime, cstime, as they stand behind the name
+// utime, stime, and from field 13 on cutime, cstime, counted after the name
 function cpuOf(pid: number, from: number): number {
   const stat = read(`/proc/${pid}/stat`)
   if (stat === '') return 0
@@ -48,12 +48,12 @@ function cpuOf(pid: number, from: number): number {
   return fields.slice(from, 15).reduce((sum, field) => sum + Number(field), 0) / TICKS
 }
 
-/** Counts the CPU time of everything that is started while it is entered, and of all that this starts. */
+/** Counts the CPU time of all processes started in it, and of their child processes. */
 export interface Meter extends AsyncDisposable {
   started<T>(start: () => Promise<T>): Promise<T>
-  /** CPU seconds so far. `pids` are what was started, for machines where only /proc can tell. */
+  /** CPU seconds so far. `pids` are the started processes, for machines that have only /proc. */
   seconds(pids: readonly number[]): number
-  /** Whether processes that have ended stay counted. If not, the reading must be taken before the end. */
+  /** Whether ended processes stay counted. If not, read the meter before they end. */
   countsEnded: boolean
 }
 
@@ -61,7 +61,7 @@ const CPUACCT = '/sys/fs/cgroup/cpuacct'
 
 const ownGroup = (): string => join(CPUACCT, /^\d+:(?:.*,)?cpuacct(?:,.*)?:(.*)$/m.exec(readFileSync('/proc/self/cgroup', 'utf8'))?.[1] ?? '/')
 
-/** A meter by a cpuacct group (nanoseconds, nothing missed), or by /proc (ticks of 10 ms a process, ends not counted). One inside another counts for both. */
+/** A meter by a cpuacct group (nanoseconds, complete), or by /proc (ticks of 10 ms, without ended processes). With nested meters both count. */
 export function openMeter(name: string): Meter {
   try {
     accessSync(CPUACCT, constants.W_OK)
@@ -73,7 +73,7 @@ export function openMeter(name: string): Meter {
   const enter = (dir: string) => writeFileSync(join(dir, 'cgroup.procs'), String(process.pid))
   mkdirSync(group)
   return {
-    // What we start inherits our group, so that nothing has to be caught after it has run.
+    // Child processes inherit our group, so nothing has to be moved after the start.
     async started(start) {
       enter(group)
       try {
@@ -91,13 +91,13 @@ export function openMeter(name: string): Meter {
   }
 }
 
-/** How much of the machine others have used since `before`, in percent of all cores: other programs, and the host of a virtual machine. */
+/** CPU use of others since `before`, in percent of all cores: other programs, and the host of a virtual machine. */
 export interface Others {
   programs: number | undefined
   host: number
 }
 
-/** Starts to watch what others take of the machine while `meter` counts us. */
+/** Begins to measure the CPU use of others; `meter` counts our own. */
 export function watchOthers(meter: Meter): () => Others {
   const read = () => {
     // user, nice, system, idle, iowait, irq, softirq, steal

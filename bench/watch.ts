@@ -1,4 +1,4 @@
-// Recordings: what they cost beside the ffmpeg that commonly grabs a display, and how soon they can be had when they end.
+// Recordings: their cost compared to an ffmpeg that grabs a display, and how soon they can be downloaded after their end.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createWriteStream, readFileSync } from 'node:fs'
@@ -16,7 +16,7 @@ import { again } from './turns.ts'
 import { whole } from './whole.ts'
 
 const FRAMERATE = 10
-/** A page is drawn, and what a browser does after opening it is over. */
+/** The page is drawn, and the browser's work after opening it has ended. */
 const DRAWN_MS = 1_500
 const ENDED_MS = 30_000
 const READY_MS = 30_000
@@ -28,7 +28,7 @@ interface Cost {
   picturesPerSecond: number
 }
 
-/** Both record the same pages in turns; while one does, the other's page is still. Who makes fewer pictures than were asked for is told by a row. */
+/** Both record the same pages in turns; meanwhile the other's page is static. A row reports when one made fewer pictures than requested. */
 export async function measureRecordings(bench: Bench, service: Service): Promise<Row[]> {
   const { counts, display, pages, signal, rest } = bench
   await using scope = new AsyncDisposableStack()
@@ -49,7 +49,7 @@ export async function measureRecordings(bench: Bench, service: Service): Promise
       return { ms, seconds: used() - before }
     }
     const without = await over(() => sleep(counts.recorderMs, signal))
-    // With its beginning and its end: x264 looks 40 pictures ahead before it encodes the first, and one that has fallen behind makes good for it at the end.
+    // Includes start and end: x264 reads 40 pictures ahead before it encodes the first, and an encoder that was too slow catches up at the end.
     const recording = await over(async () => {
       await record()
       await sleep(counts.recorderMs, signal)
@@ -105,12 +105,12 @@ export async function measureRecordings(bench: Bench, service: Service): Promise
   ]
 }
 
-/** The recorder's share, whoever does it: the page's own drawing is not, and changes with whatever else goes on. */
+/** Only the recorder's processes count. The page's own drawing does not, because it varies with other load. */
 const isNoChromium = (pid: number): boolean => {
   try {
     return basename(readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')[0]!.split(' ')[0]!) !== basename(CHROMIUM)
   } catch {
-    return false // has ended
+    return false // it has ended
   }
 }
 
@@ -119,13 +119,13 @@ async function startReplay(session: Session): Promise<string> {
   return (JSON.parse(answer.toString()) as { replay_id: string }).replay_id
 }
 
-/** Stops a recording and asks until it can be downloaded; gives the milliseconds of both. */
+/** Stops a recording and polls until it can be downloaded; returns the milliseconds of both. */
 async function stopReplay(session: Session, id: string, signal: AbortSignal): Promise<number> {
   const { ms } = await timed(async () => {
     await whole(await session.call('POST', `replays/${id}/stop`))
     const isThere = async () => {
       const answer = await session.call('GET', `replays/${id}`)
-      // The bytes themselves are not awaited.
+      // Do not wait for the body.
       if (answer.statusCode === 200) answer.destroy()
       else await whole(answer)
       return answer.statusCode === 200
@@ -135,7 +135,7 @@ async function stopReplay(session: Session, id: string, signal: AbortSignal): Pr
   return ms
 }
 
-/** The ffmpeg that is commonly started to record a display, with the pixels that players take. */
+/** The usual ffmpeg command to record a display, with a pixel format that players support. */
 function grab({ name }: Display, file: string, signal: AbortSignal): { start(): Promise<void>; end(): Promise<void> } & AsyncDisposable {
   const size = `${SCREEN.width}x${SCREEN.height}`
   const source = ['-f', 'x11grab', '-framerate', `${FRAMERATE}`, '-video_size', size, '-i', name]

@@ -1,4 +1,4 @@
-// All of a stream in one piece, with less work than node:stream/consumers makes of it.
+// Reads a whole stream into one buffer, with less overhead than node:stream/consumers.
 import { once } from 'node:events'
 import type { Readable } from 'node:stream'
 

@@ -1,4 +1,4 @@
-// The demo: what a person would do by hand, through the official SDK and Playwright. Nothing here knows how Cob works inside.
+// The demo: what a user would do by hand, with the official SDK and Playwright. Uses only the public API.
 import Kernel, { APIConnectionError, APIUserAbortError, AuthenticationError } from '@onkernel/sdk'
 import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,22 +6,22 @@ import { join, resolve } from 'node:path'
 import { chromium } from 'playwright-core'
 import { answering, apiKey, serviceUrl, ServiceError } from './service.ts'
 
-/** Seconds after which the service ends the session by itself, should this program be killed. */
+/** The service ends the session after this many seconds without use, in case this program is killed. */
 const TIMEOUT_SECONDS = 60
-/** The page is served by the demo itself, through the browser's own network layer: no server, no way from the browser to this machine. */
+/** The demo serves the page itself, through the browser's own network layer: no server, and the browser needs no route to this machine. */
 const PAGE_URL = 'http://demo.cob.example/'
-/** Where the slider starts and where it shall end; on the way the pointer goes too far and comes back, as hands do. */
+/** Where the slider starts and should end; the pointer overshoots on the way and comes back, as a hand does. */
 const FROM = 12
 const TOO_FAR = 88
 const TO = 72
 
-/** A page is loaded before it is drawn; this waits until it has been on the screen for a frame. */
+/** A page is loaded before it is drawn; this waits until it has been on the screen for one frame. */
 const PAINTED = 'new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 20))))'
 
 interface Slider {
   value: number
   text: string
-  /** Middle of the thumb, and ends of the track, in pixels of the screen. */
+  /** Middle of the thumb, and ends of the track, in screen pixels. */
   thumb: { x: number; y: number }
   left: number
   right: number
@@ -40,7 +40,7 @@ async function main(): Promise<void> {
   const client = new Kernel({ apiKey: key, baseURL: url, maxRetries: 0 })
   say(`Cob at ${url}, key from ${source}\n`)
 
-  // Whatever happens below, the scope ends what was begun: first Playwright's connection, then the session.
+  // The scope cleans up in every case: first Playwright's connection, then the session.
   await using scope = new AsyncDisposableStack()
   const browser = await step(
     'create a browser',
@@ -75,7 +75,7 @@ async function main(): Promise<void> {
     () => PAGE_URL,
   )
 
-  // Of the agent's tools none looks into the page: they see the screen and move the mouse on it.
+  // The agent's tools do not look into the page: they see the screen and move the mouse on it.
   const screenshot = async (file: string) => {
     const response = await client.browsers.computer.captureScreenshot(id, {}, { signal })
     const png = Buffer.from(await response.arrayBuffer())
@@ -113,7 +113,7 @@ async function main(): Promise<void> {
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`)
 
-/** Does one step and prints how long it took and what came of it. */
+/** Runs one step; prints its duration and its result. */
 async function step<T>(name: string, work: () => Promise<T>, tell: (result: T) => string): Promise<T> {
   const began = performance.now()
   const result = await work()
@@ -121,10 +121,10 @@ async function step<T>(name: string, work: () => Promise<T>, tell: (result: T) =
   return result
 }
 
-/** Width and height stand in a PNG at bytes 16 and 20. */
+/** A PNG has its width and height at bytes 16 and 20. */
 const size = (png: Buffer): string => `${png.readUInt32BE(16)}x${png.readUInt32BE(20)}, ${Math.round(png.length / 1024)} KB`
 
-/** `work`, or the reason of `signal` when that comes first. */
+/** Waits for `work`; rejects with the reason of `signal` when that comes first. */
 function whole<T>(signal: AbortSignal, work: Promise<T>): Promise<T> {
   signal.throwIfAborted()
   return Promise.race([work, new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true }))])
@@ -198,9 +198,9 @@ const PAGE = `<!doctype html>
 </script>
 </html>`
 
-/** What to tell the person, in words. */
+/** The error message for the user. */
 function words(error: unknown): string {
-  // What went wrong first is the news; that the session could not be deleted after it follows from it.
+  // The first error is the cause; the failed delete only follows from it.
   if (error instanceof SuppressedError)
     return `${words(error.suppressed)} (the session could not be deleted; if it still lives, its timeout of ${TIMEOUT_SECONDS} s ends it)`
   if (error instanceof APIUserAbortError) return 'stopped'

@@ -1,4 +1,4 @@
-// Deploys a folder and invokes an action of it, through the official SDK: what `kernel deploy` and `kernel invoke` do, for who has no CLI.
+// Deploys a folder and invokes one of its actions with the official SDK: `kernel deploy` and `kernel invoke` for users without the CLI.
 import Kernel, { toFile } from '@onkernel/sdk'
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
@@ -6,18 +6,18 @@ import { buffer } from 'node:stream/consumers'
 import { ZipFile } from 'yazl'
 import { answering, apiKey, serviceUrl, ServiceError } from './service.ts'
 
-/** What a build makes anew, or what is none of its business. */
+/** Folders that a build recreates or does not need. */
 const LEFT_OUT = new Set(['node_modules', '.git', '.venv', '__pycache__'])
-/** The file that registers the actions, as the examples have it. */
+/** Default names of the file that registers the actions, as in the examples. */
 const ENTRYPOINTS = ['app.ts', 'index.ts', 'app.js', 'index.js', 'main.py', 'app.py']
 
 async function main(): Promise<void> {
   const [folder, app, action, payload] = process.argv.slice(2)
   if (folder === undefined || (app !== undefined && action === undefined)) throw new ServiceError('usage: script/deploy FOLDER [APP ACTION [PAYLOAD]]')
   const entrypoint = ENTRYPOINTS.find((name) => existsSync(join(folder, name)))
-  if (entrypoint === undefined) throw new ServiceError(`${folder} has none of ${ENTRYPOINTS.join(', ')}`)
+  if (entrypoint === undefined) throw new ServiceError(`${folder} has no entrypoint; it needs one of ${ENTRYPOINTS.join(', ')}`)
   const left = new AbortController()
-  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => left.abort(new ServiceError('stopped; the deployment goes on')))
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => left.abort(new ServiceError('stopped; the deployment continues')))
   const { signal } = left
   const url = serviceUrl()
   await answering(url, signal)
@@ -39,7 +39,7 @@ async function main(): Promise<void> {
   }
 }
 
-/** Prints what a build says until it has succeeded. @throws ServiceError when it fails */
+/** Prints a build's output until it has succeeded. @throws ServiceError when it fails */
 async function built(client: Kernel, id: string, signal: AbortSignal): Promise<void> {
   for await (const event of await client.deployments.follow(id, {}, { signal })) {
     if (event.event === 'log') say(`  ${event.message}`)
@@ -49,7 +49,7 @@ async function built(client: Kernel, id: string, signal: AbortSignal): Promise<v
     if (event.deployment.status === 'failed' || event.deployment.status === 'stopped')
       throw new ServiceError(`it ${event.deployment.status}: ${event.deployment.status_reason}`)
   }
-  throw new ServiceError('its events ended before it had')
+  throw new ServiceError('the events of the deployment ended before the deployment did')
 }
 
 async function zipOf(folder: string): Promise<Buffer> {

@@ -1,9 +1,9 @@
-# Shared by the scripts: where the checkout is, which Node to use, how to say what goes on.
-# Sourced after $here (the checkout) is set.
+# Shared by the scripts: the Node version and messages.
+# Source it after setting $here (the checkout).
 
-# Node's floor: it runs our .ts files as they are, and has AsyncDisposableStack.
+# The lowest Node version: it runs .ts files directly and has AsyncDisposableStack.
 NODE_MAJOR=24
-# Pinned, so that every machine that needs it gets the same.
+# Pinned, so that all machines get the same version.
 NODE_VERSION=24.21.0
 
 say() { printf '%s\n' "cob: $*" >&2; }
@@ -19,7 +19,7 @@ node_package() {
 
 own_node() { echo "$here/.cob/node/node_modules/$(node_package)/bin"; }
 
-# Puts a Node that is new enough first in PATH: the machine's, or the one that script/setup brought.
+# Puts a new enough Node first in PATH: the machine's, or the one that script/setup installed.
 use_node() {
   [ -n "${here:-}" ] || die 'lib.sh: $here is not set'
   if command -v node >/dev/null 2>&1 && [ "$(node -p 'process.versions.node.split(".")[0]')" -ge "$NODE_MAJOR" ]; then return 0; fi
@@ -27,7 +27,7 @@ use_node() {
   die "Node $NODE_MAJOR is needed; run script/setup"
 }
 
-# Runs a command and shows what it said only when it fails.
+# Runs a command; prints its output only when it fails.
 quietly() {
   log=$(mktemp)
   if "$@" >"$log" 2>&1; then rm -f "$log"; return 0; fi

@@ -1,24 +1,25 @@
-// The running service as the scripts find it: its address, whether it answers, a key for it.
+// The running service, for scripts: its address, whether it answers, and a key for it.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readConfig } from '../src/base/config.ts'
 
-/** Something for the person to mend: said without a stack. */
+/** A problem that the user can fix: printed without a stack. */
 export class ServiceError extends Error {}
 
 export const serviceUrl = (): string => process.env.KERNEL_BASE_URL || 'http://127.0.0.1:2627'
 
-/** @throws ServiceError when nobody answers there, or not well. */
+/** @throws ServiceError when no service answers there, or it reports a problem */
 export async function answering(url: string, signal: AbortSignal): Promise<void> {
   const response = await fetch(new URL('/health', url), { signal: AbortSignal.any([signal, AbortSignal.timeout(10_000)]) }).catch((error: unknown) => {
     throw signal.aborted
       ? signal.reason
       : new ServiceError(`no server answers at ${url}. Start one with script/server, or say where it is: KERNEL_BASE_URL=http://…`, { cause: error })
   })
-  if (!response.ok) throw new ServiceError(`the server at ${url} is not well: GET /health answered ${response.status} ${(await response.text()).slice(0, 300)}`)
+  if (!response.ok)
+    throw new ServiceError(`the server at ${url} is unhealthy: GET /health answered ${response.status} ${(await response.text()).slice(0, 300)}`)
 }
 
-/** The caller's key, or the one that a service of this user keeps in its data directory. */
+/** The caller's key, or the one that this user's service keeps in its data directory. */
 export function apiKey(): { key: string; source: string } {
   if (process.env.KERNEL_API_KEY) return { key: process.env.KERNEL_API_KEY, source: 'KERNEL_API_KEY' }
   const config = readConfig(process.env)

@@ -1,5 +1,5 @@
-// Bad input, thousands of requests of it: whatever callers send to any route, they get an answer, it is never our fault, and
-// errors have the one shape. FC_SEED=<number> repeats a run.
+// Thousands of bad requests: for any request to any route the caller gets an answer, never a 5xx, and every error has the one shape. FC_SEED=<number>
+// repeats a run.
 import fc from 'fast-check'
 import { once } from 'node:events'
 import { Agent, METHODS, request as httpRequest, type IncomingMessage } from 'node:http'
@@ -15,17 +15,17 @@ const REQUESTS_PER_ROUTE = 250
 const OTHER_REQUESTS = 500
 const RAW_REQUESTS = 300
 const AT_LEAST = 2_000
-/** How long we wait for more to be said on a connection; the cases that are to be answered close it at their answer. */
+/** How long to wait for more data on a connection; connections that must be answered close after the answer. */
 const PATIENCE_MS = 2_000
-/** Changed bytes leave most requests unfinished, so that waiting for their answers would be waiting for nothing. */
+/** Most changed requests are incomplete and get no answer, so do not wait long for one. */
 const HASTE_MS = 20
-/** All runs of one property. */
+/** Timeout of all runs of one property. */
 const PROPERTY_MS = 55_000
 
 const seed = Number(process.env.FC_SEED ?? Date.now() % 2 ** 31)
 const runs = (numRuns: number) => ({ numRuns, seed, interruptAfterTimeLimit: PROPERTY_MS - 5_000, markInterruptAsFailure: true })
 
-// ---- the service, and sessions for requests to be about ----
+// ---- the service, and sessions for the requests ----
 
 let cloud: FastCloud
 let live: Session
@@ -49,7 +49,7 @@ afterAll(async () => {
   await cloud[Symbol.asyncDispose]()
 })
 
-// ---- sending, and what every answer must be ----
+// ---- sending, and the rules for every answer ----
 
 async function send({ method, path, headers, body, pieces }: BadRequest): Promise<Answer> {
   const client = httpRequest(cloud.url, {
@@ -62,7 +62,7 @@ async function send({ method, path, headers, body, pieces }: BadRequest): Promis
       ...(body && (pieces === undefined ? { 'content-length': body.length } : { 'transfer-encoding': 'chunked' })),
     },
   })
-  client.on('error', () => {}) // also told to whoever waits for the answer
+  client.on('error', () => {}) // the promise below reports it
   const answered = once(client, 'response') as Promise<[IncomingMessage]>
   const exchange = async (): Promise<Answer> => {
     for (let at = 0; body && at < body.length; at += pieces ?? body.length) client.write(body.subarray(at, at + (pieces ?? body.length)))
@@ -80,7 +80,7 @@ async function send({ method, path, headers, body, pieces }: BadRequest): Promis
   }
 }
 
-/** @throws when the answer is not one that bad input may get. */
+/** @throws when bad input must not get this answer */
 function check({ status, headers, body }: Answer, hasBody = true): void {
   sent++
   statuses.set(String(status), (statuses.get(String(status)) ?? 0) + 1)
@@ -97,7 +97,7 @@ function check({ status, headers, body }: Answer, hasBody = true): void {
 
 const errorsAsText = (_: string, value: unknown): unknown => (value instanceof Error ? value.message : value)
 
-/** Takes back what a request has made or ended by being right after all. */
+/** Undoes what a request created or ended when it was valid by chance. */
 async function tidy(request: BadRequest, { status, body }: Answer): Promise<void> {
   if (request.method === 'POST' && status === 200 && body.includes('"cdp_ws_url"'))
     await cloud.fetch(`/browsers/${(JSON.parse(body.toString()) as Session).session_id}`, { method: 'DELETE' })
@@ -110,10 +110,10 @@ async function survives(request: BadRequest): Promise<void> {
   await tidy(request, answer)
 }
 
-/** By contract these take no body at all. */
+/** Operations whose contract has no body. */
 const BODILESS = ['/browsers/{id}/replays/{replay_id}/stop', '/browsers/{id}/computer/clipboard/read', '/browsers/{id}/computer/get_mouse_position']
 
-// ---- the promises ----
+// ---- the properties ----
 
 test('the requests are for every route there is', () => {
   expect(routes.length).toBeGreaterThanOrEqual(12)
@@ -130,7 +130,7 @@ describe.each(routes)('$name', (route) => {
 })
 
 test(`whatever the method and wherever the path leads, ${OTHER_REQUESTS} times`, { timeout: PROPERTY_MS }, async () => {
-  // A tunnel is not asked for in the way of other requests; it is among the malformed ones below.
+  // CONNECT needs a different client; the malformed requests below include it.
   const method = fc.constantFrom(...METHODS.filter((name) => name !== 'CONNECT'))
   const known = fc.constantFrom(...routes).chain(({ path }) => segment.map((value) => path.replaceAll(/\{\w+\}/g, value)))
   const unknown = fc
@@ -139,7 +139,7 @@ test(`whatever the method and wherever the path leads, ${OTHER_REQUESTS} times`,
   await fc.assert(fc.asyncProperty(badRequest(method, fc.oneof(known, unknown), [], oddValue), survives), runs(OTHER_REQUESTS))
 })
 
-// ---- HTTP that is none ----
+// ---- malformed HTTP ----
 
 describe('HTTP at its edges', () => {
   const key = () => `Authorization: Bearer ${cloud.key}\r\n`
@@ -228,7 +228,7 @@ describe('HTTP at its edges', () => {
     { name: 'nothing', raw: () => '', expected: [undefined] },
   ]
   test.each(cases)('$name', async ({ raw, expected }) => {
-    // Where no answer is an answer, the service waits for more of the request until we are done.
+    // When no answer is expected, the service waits for the rest of the request until we close.
     const answers = answersIn(await say(cloud.url, Buffer.from(raw(), 'latin1'), expected.includes(undefined) ? 0 : PATIENCE_MS))
     for (const answer of answers) check(answer)
     expect(expected).toContain(answers[0]?.status)
@@ -275,7 +275,7 @@ describe('HTTP at its edges', () => {
   )
 })
 
-// ---- afterwards ----
+// ---- after all requests ----
 
 describe('after all of it the service', () => {
   test(`has answered at least ${AT_LEAST} requests`, () => {

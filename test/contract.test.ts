@@ -1,4 +1,4 @@
-// The check that other tests hold answers against: it must refuse what either release of the SDKs would.
+// Tests the contract check that other tests use: it must reject what either SDK release would reject.
 import { expect, test } from 'vitest'
 import { conforms } from './support/contract.ts'
 

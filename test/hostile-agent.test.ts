@@ -1,4 +1,4 @@
-// An agent that a program in its session has taken over: whatever it answers, the service lives, others are served, and callers get
+// An agent that a program in its session has taken over. For any answer of it, the service survives, other sessions are served, and callers get
 // nothing that their call does not promise. FC_SEED=<number> repeats a run.
 import fc from 'fast-check'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
@@ -10,14 +10,14 @@ import { until } from '../src/base/wait.ts'
 import { startFastCloud, type FastCloud, type Session } from './support/fast-cloud.ts'
 import { hostileDriver, type Attack } from './support/hostile-driver.ts'
 
-/** How long a caller listens to an answer that may have no end, and how many bytes of it. */
+/** How long a caller reads an answer that may have no end, and how many bytes of it. */
 const LISTEN_MS = 250
 const LISTEN_BYTES = 4 * 1024 * 1024
-/** A call of another session beside all this. A machine under load takes its time. */
+/** Timeout of another session's call meanwhile, on a loaded machine. */
 const OTHERS_MS = 5_000
-/** What the service's memory may grow by over all attacks, in bytes. One answer that was kept whole would have been more. */
+/** Limit of the service's memory growth over all attacks, in bytes. Keeping one whole answer would exceed it. */
 const GROWTH_BYTES = 400 * 1024 * 1024
-/** A handshake that is not answered is given up after 10 s, whether or not the client is still there. */
+/** The service ends an unanswered handshake after 10 s, even when the client has left. */
 const HANDSHAKE_MS = 15_000
 const FUZZ_RUNS = 300
 
@@ -37,12 +37,12 @@ afterAll(async () => {
 
 const chunk = (text: string | Buffer): Buffer => Buffer.concat([Buffer.from(`${text.length.toString(16)}\r\n`), Buffer.from(text), Buffer.from('\r\n')])
 const ok = (headers: string, body = ''): string => `HTTP/1.1 200 OK\r\n${headers}\r\n\r\n${body}`
-/** Says this, then closes. */
+/** Sends this, then closes. */
 const say =
   (text: string | Buffer): Attack =>
   (socket) =>
     socket.end(text)
-/** Says `first`, then `again` as fast as it is read. */
+/** Sends `first`, then `again` as fast as it is read. */
 const endless =
   (first: string, again: string | Buffer): Attack =>
   (socket) => {
@@ -130,7 +130,7 @@ const ATTACKS: Record<string, Attack> = {
   },
 }
 
-/** One call of each kind of answer there is: JSON, a picture that may be kept, a file, nothing, a stream of events, another site's. */
+/** One call for each kind of answer: JSON, a picture that may be kept, a file, nothing, a stream of events, another site's. */
 const CALLS: [method: string, path: string, body?: object][] = [
   ['POST', '/computer/get_mouse_position'],
   ['POST', '/computer/screenshot', {}],
@@ -146,7 +146,7 @@ interface Heard {
   body: Buffer
 }
 
-/** What a caller gets who listens for a while; undefined when no answer began. */
+/** The answer to a caller that reads for a while; undefined when none began. */
 async function call(session: Session, [method, path, body]: (typeof CALLS)[number], listenMs: number): Promise<Heard | undefined> {
   const request = httpRequest(`${cloud.url}/browsers/${session.session_id}${path}`, {
     method,
@@ -171,7 +171,7 @@ async function call(session: Session, [method, path, body]: (typeof CALLS)[numbe
   return heard
 }
 
-/** What no answer of an agent may be, to whichever call. */
+/** Rules for the answer to any call. */
 function expectHarmless({ status, headers, body }: Heard, path: string): void {
   const relayed = path.startsWith('/curl/raw')
   expect(status).toBeGreaterThanOrEqual(200)
@@ -184,7 +184,7 @@ function expectHarmless({ status, headers, body }: Heard, path: string): void {
   expect(headers['set-cookie']).toBeUndefined()
   expect(headers.location).toBeUndefined()
   expect(headers['content-type'] ?? '').not.toContain('html')
-  // What is ours to say is said in the one shape.
+  // The service's own errors have the one shape.
   if (!answered) expect(() => ErrorModel.parse(JSON.parse(body.toString()))).not.toThrow()
 }
 
@@ -204,13 +204,13 @@ describe('an agent that was taken over and answers with', () => {
     const [before, heldBefore] = [cloud.errors.length, hostile.held()]
     const heard = await Promise.all([...CALLS.map((one) => call(victim, one, LISTEN_MS)), othersAreServed().then(() => undefined)])
     CALLS.forEach(([, path], at) => heard[at] && expectHarmless(heard[at], path))
-    // Nobody listens any more, so no exchange goes on.
+    // The callers have left, so all exchanges end.
     await until('the exchanges to end', OTHERS_MS, () => hostile.held() <= heldBefore, { everyMs: 5 })
     const socket = new WebSocket(victim.cdp_ws_url)
     socket.on('error', () => {})
     setTimeout(() => socket.terminate(), LISTEN_MS)
     await new Promise((resolve) => socket.once('close', resolve))
-    // A line a call at most (and one of a handshake before, which is given up late): the log is the machine's disk.
+    // At most one log line per call (and one of an earlier handshake, which times out late): the log fills the machine's disk.
     expect(cloud.errors.length - before).toBeLessThanOrEqual(CALLS.length + 2)
     hostile.release(victim.session_id)
     await othersAreServed()

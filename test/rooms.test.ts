@@ -1,4 +1,4 @@
-// The walls between the rooms of src/: who may import whom, and why. docs: the layout in AGENTS.md.
+// The walls between the rooms of src/: which room may import which, and why. See the layout in AGENTS.md.
 import { readFileSync, readdirSync } from 'node:fs'
 import { dirname, join, matchesGlob, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -7,7 +7,7 @@ import { PACKAGE_DIR } from '../src/base/paths.ts'
 const MAX_LINES = 400
 
 interface Rule {
-  /** The files this rule is for; the first rule that names a file is its only one. */
+  /** The files of this rule; only the first rule that matches a file applies. */
   files: string
   /** What they may import. */
   may: string[]
@@ -81,7 +81,7 @@ const everyFile = readdirSync(SRC, { recursive: true, withFileTypes: true })
   .filter((entry) => entry.isFile())
   .map((entry) => relative(SRC, join(entry.parentPath, entry.name)))
   .sort()
-// Tests may look behind every wall.
+// Tests may import from any room.
 const files = everyFile.filter((file) => file.endsWith('.ts') && !/\.(test|suite|d)\.ts$/.test(file))
 const text = (file: string): string => readFileSync(join(SRC, file), 'utf8')
 const imports = files.flatMap((file) => importsOf(file, text(file)))

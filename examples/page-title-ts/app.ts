@@ -10,7 +10,7 @@ const app = kernel.app('page-title')
 
 app.action<Wanted, { title: string; url: string }>('get-title', async (ctx: KernelContext, payload) => {
   if (!payload?.url) throw new Error('the payload is {"url": "https://…"}')
-  // A browser of this run: it ends with the run, however that ends.
+  // With invocation_id the browser belongs to this run: it is deleted when the run ends for any reason.
   const session = await kernel.browsers.create({ invocation_id: ctx.invocation_id })
   console.log(`browser ${session.session_id}: ${payload.url}`)
   const browser = await chromium.connectOverCDP(session.cdp_ws_url)

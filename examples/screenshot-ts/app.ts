@@ -11,7 +11,7 @@ const app = kernel.app('screenshot')
 app.action<Wanted, { session_id: string; path: string; bytes: number }>('take', async (ctx: KernelContext, payload) => {
   if (!payload?.url) throw new Error('the payload is {"url": "https://…", "path": "/home/kernel/page.png"}')
   const path = payload.path ?? '/home/kernel/page.png'
-  // Without invocation_id the browser outlives the run, and with it the file; it ends when nobody has used it for a while.
+  // Without invocation_id the browser, and the file in it, outlive the run. The session ends when it has not been used for its timeout.
   const { session_id } = await kernel.browsers.create({ start_url: payload.url, timeout_seconds: 300 })
   console.log(`invocation ${ctx.invocation_id} has browser ${session_id}`)
   await kernel.browsers.playwright.execute(session_id, { code: `await page.waitForLoadState('load')` })

@@ -1,11 +1,11 @@
-// The guard in a process of its own, for it watches the whole process.
+// The guard, in its own process because it handles the exceptions of a whole process.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../base/paths.ts'
 
-/** Runs a program under the guard; its end is told as exit code 7. */
+/** Runs a program under the guard; exit code 7 means that the guard ended it. */
 async function under(program: string): Promise<{ code: number; said: string }> {
   const source = `
     const { guard } = await import(${JSON.stringify(`${PACKAGE_DIR}/src/agent/guard.ts`)})

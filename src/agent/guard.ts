@@ -1,13 +1,13 @@
-// What becomes of the agent when an exception reaches the top: mostly it lives, for everything in the session hangs on it.
+// Handles uncaught exceptions of the agent. It usually continues, because everything in the session depends on it.
 import { EXCEPTIONS_WINDOW_MS, MAX_EXCEPTIONS, surviveExceptions, type Top } from '../base/guard.ts'
 import type { Log } from '../base/log.ts'
 
-/** Thrown in the middle of the X connection's reader, an exception leaves it between two messages, so the next one would be misread. */
+/** An exception inside the X connection's reader stops the reader in the middle of a message, so the next message would be misread. */
 const isInReader = (stack: string): boolean => stack.includes('/node_modules/x11/')
 
 /**
- * Logs exceptions that nobody caught, and lives. `end`s the agent where that is not safe: when one was thrown inside the X connection's
- * reader, and when they do not stop, because an agent that only logs them would use up a core.
+ * Logs uncaught exceptions and continues. `end`s the agent where continuing is not safe: after an exception inside the X connection's reader, and
+ * when exceptions keep coming, because an agent that only logs them would use up a core.
  */
 export function guard(log: Log, end: (why: string) => void, top?: Top): void {
   surviveExceptions(

@@ -1,5 +1,5 @@
-// The process inside an instance: starts Chromium on the display, serves the tools, and ends everything when it ends.
-// Its listening socket is standard input: the driver made it outside the sandbox, where nothing in here can replace it.
+// The process inside an instance: starts Chromium on the display, serves the tools, and ends everything when it ends. It listens on standard input:
+// the driver opened that socket outside the sandbox, so no program in here can replace it.
 import '../base/own-program.ts'
 import { openLease } from '../base/lease.ts'
 import { makeLog } from '../base/log.ts'
@@ -15,7 +15,7 @@ const said = { chromium: new LogRing(), agent: new LogRing(), display: DISPLAY_L
 const log = makeLog('agent', spec.logLevel, (line) => said.agent.add(line.trimEnd()))
 const stop = new AbortController()
 
-// The X server starts beside us (it is our child: the sandbox's shell became this process); meanwhile the rest is loaded.
+// The X server starts at the same time (it is our child: the sandbox's shell became this process). Load the rest of the code meanwhile.
 const display = displayReady(stop.signal)
 display.catch(() => {})
 const [{ connectX }, { openScreen }, { manageWindows }, { Keeper }] = await Promise.all([
@@ -75,7 +75,7 @@ const desk = {
   clipboard: await openClipboard(connection),
   caughtUp: windows.caughtUp,
   async settled() {
-    // Sent to the page; handled by it; and what that did to Chromium's own windows.
+    // Three waits: the windows have received the keys, the pages have handled them, and Chromium's own windows have changed.
     await windows.caughtUp()
     await handled()
     await windows.caughtUp()
@@ -117,7 +117,7 @@ async function end(why: string, code: number): Promise<never> {
   connection.close()
   process.exit(code)
 }
-// From here on the agent outlives exceptions; before, one means that it cannot start.
+// From here on the agent survives exceptions. Before this line an exception means that it cannot start.
 guard(log, (why) => void end(why, 1))
 process.on('SIGTERM', () => void end('asked to', 0))
 process.on('SIGINT', () => void end('asked to', 0))

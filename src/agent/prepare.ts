@@ -1,4 +1,4 @@
-// Loads all of the agent's code and writes down what V8 made of it; run once by the driver, never in a session.
+// Loads all of the agent's code to fill V8's compile cache. The driver runs it once, never in a session.
 import { flushCompileCache } from 'node:module'
 
 await Promise.all([

@@ -1,4 +1,4 @@
-// The agent's HTTP server: which tools it has and how they are reached.
+// The agent's HTTP server: its tools and their routes.
 import { timingSafeEqual } from 'node:crypto'
 import type { Server } from 'node:http'
 import type { Lease } from '../base/lease.ts'
@@ -32,7 +32,7 @@ import { session } from './session/contract.ts'
 import { sessionHandlers } from './session/handlers.ts'
 import { sockets } from './session/sockets.ts'
 
-/** What the tools work with: real in an instance, pretended by the fake driver. */
+/** What the tools work with: real in an instance, simulated by the fake driver. */
 export interface Workplace {
   keeper: Browser
   desk: Computer
@@ -41,12 +41,12 @@ export interface Workplace {
   files: Files
   processes: ProcessTable
   logs: Logs
-  /** The live view; who acts in it takes turns at the hands that callers' actions use. */
+  /** The live view; viewers that control share `hands` with callers' actions. */
   live: (hands: Hands) => Live
   recordings: Recordings
-  /** Ends the instance when no service watches it any more. */
+  /** Ends the instance when no service has watched it for too long. */
   lease: Lease
-  /** Settles when the browser is up for the first time. */
+  /** Settles when the browser has started for the first time. */
   ready: Promise<void>
 }
 

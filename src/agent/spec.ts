@@ -1,4 +1,4 @@
-// What a driver and the agent in its instance agree on: what the agent is told (one JSON object in COB_AGENT), and its display.
+// What a driver and the agent in its instance agree on: the agent's settings (one JSON object in COB_AGENT), and its display.
 import { z } from 'zod'
 import { Viewport } from './session/contract.ts'
 
@@ -9,9 +9,9 @@ export const AgentSpec = z.object({
   maxScreen: z.object({ width: z.number(), height: z.number() }),
   chromium: z.string(),
   logLevel: z.string(),
-  /** Ports of the API on the host's addresses, at which the session's own URLs are answered inside. */
+  /** Ports of the API on the host's addresses; the agent serves the session's own URLs there, inside. */
   apiPorts: z.array(z.number()),
-  /** Beyond its session's timeout, it ends itself when no service has watched it for this long. */
+  /** It ends itself when no service has watched it for the session's timeout plus this long. */
   graceSeconds: z.number(),
   /** For drivers that reach the agent over TCP. */
   token: z.string().optional(),
@@ -36,7 +36,7 @@ export const FRAMEBUFFER = `${FRAMEBUFFER_DIR}/Xvfb_screen0`
 /** Named pipes of programs that the agent starts for callers; a folder in memory. */
 export const PIPE_DIR = '/run/cob/pipes'
 
-/** What Xvfb says. In memory; the agent keeps it small. */
+/** Xvfb's output. In memory; the agent keeps it small. */
 export const DISPLAY_LOG = '/run/cob/display.log'
 
 /** Xvfb's command line. The driver starts it beside the agent, so that it is up by the time Node is. */

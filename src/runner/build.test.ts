@@ -1,4 +1,4 @@
-// Builds: what people deploy becomes an app that runs, or fails with a reason that they can act on. Without any network.
+// Builds: deployed code becomes an app that runs, or fails with a reason that its author can act on. No network.
 import { execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -28,7 +28,7 @@ const loaded = (...apps: [string, string[]][]) => ({
 const failed = (reason: RegExp) => ({ type: 'failed', reason: expect.stringMatching(reason) })
 const manifestOf = ({ app }: Built) => JSON.parse(readFileSync(join(app, 'manifest.json'), 'utf8')) as { registries: { cjs: boolean }[]; entrypoint: string }
 
-/** A package index of Python's, as the simplest are: no word about caching, no validators. */
+/** A minimal Python package index: no cache headers, no validators. */
 async function packageIndex(): Promise<
   AsyncDisposable & { env: Record<string, string>; downloads: string[]; add(name: string, files: Record<string, string>): void }
 > {
@@ -50,7 +50,7 @@ async function packageIndex(): Promise<
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   return {
-    // pip keeps nothing that came by plain HTTP, but from hosts it is told to trust.
+    // pip caches nothing from plain HTTP, except from trusted hosts.
     env: { PIP_INDEX_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}/simple/`, PIP_TRUSTED_HOST: '127.0.0.1' },
     downloads,
     add(name, files) {
@@ -185,7 +185,7 @@ describe('a build of Python', () => {
 
   test('whose lockfile lacks a dependency is installed without it, with a warning', async () => {
     await using index = await packageIndex()
-    // In the place of uv: it says what it was asked for, and makes the environment.
+    // A fake uv: prints its arguments and makes the environment.
     index.add('uv', { 'uv-1.data/scripts/uv': '#!/bin/sh\necho "asked: $*"\nexec python3 -m venv --without-pip "$UV_PROJECT_ENVIRONMENT"\n' })
     const project = `[project]\nname = "x"\nversion = "1"\ndependencies = ["kernel", "Left_Pad>=1"]\n`
     const lock = (...names: string[]) =>
@@ -339,11 +339,11 @@ describe('a build of a repository', () => {
     expect(last).toMatchObject(failed(/couldn't find remote ref nowhere/))
     expect(logs.join('\n')).not.toContain(token)
     expect((await lab.fetch({ ...source, path: '../x', token })).last).toMatchObject(failed(/leads out of the code/))
-    expect((await lab.fetch({ ...source, url: 'file:///etc' })).last).toMatchObject(failed(/begins with https/))
+    expect((await lab.fetch({ ...source, url: 'file:///etc' })).last).toMatchObject(failed(/must begin with https/))
   })
 })
 
-/** Git's own server side, as a CGI program. */
+/** Git's own server, run as a CGI program. */
 function backend(root: string, request: IncomingMessage, response: ServerResponse): void {
   const [path, query = ''] = (request.url ?? '').split('?')
   const child = spawn('git', ['-c', 'safe.directory=*', 'http-backend'], {

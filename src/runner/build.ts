@@ -1,4 +1,4 @@
-// A build: from a zip or a repository to a folder from which runs start. The steps, in order; each is a file of its own.
+// A build: turns a zip or a repository into a folder from which runs start. Lists the steps in order; each is in a file of its own.
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BuildFailed, Tools } from './tools.ts'
@@ -10,10 +10,10 @@ import { probe } from './probe.ts'
 import { receiveArchive } from './receive.ts'
 import { Refused, type Work } from './serve.ts'
 
-/** All of it. */
+/** Timeout of a whole build. */
 const BUILD_MS = 15 * 60_000
 
-/** Where a build keeps what nobody needs afterwards. Below the deployment's folder, because /tmp is memory. */
+/** Temporary files of a build. They are below the deployment's folder, because /tmp is in memory. */
 const SCRATCH = '.build'
 
 export function hostBuild(spec: RunnerSpec, paths: RunnerPaths, events: Events): Work {
@@ -90,7 +90,7 @@ async function make(spec: RunnerSpec, paths: RunnerPaths, tools: Tools, archive:
   return apps
 }
 
-/** What is no failure of the app is one of ours, or of the disk; its stack is for us. */
+/** An error that is not a BuildFailed is a bug of ours or a disk problem; log its stack for the operator. */
 function reasonOf(error: unknown, tools: Tools): string {
   if (error instanceof BuildFailed) return error.message
   const { stack, message } = error as Error

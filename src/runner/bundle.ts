@@ -1,4 +1,4 @@
-// A TypeScript entrypoint becomes one JavaScript file beside it; packages stay where they are. JavaScript is left as it is.
+// Bundles a TypeScript entrypoint into one JavaScript file beside it. Packages are not bundled. JavaScript stays as it is.
 import { existsSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, extname, join } from 'node:path'
@@ -12,7 +12,7 @@ const BUNDLE_MS = 120_000
 
 type Format = 'esm' | 'cjs'
 
-/** Bundles `file` (below `code`) when it is TypeScript; gives what of the manifest that changes. */
+/** Bundles `file` (below `code`) when it is TypeScript; returns the changed fields of the manifest. */
 export async function bundleTypeScript(code: string, file: string, tools: Tools): Promise<Partial<Manifest>> {
   const extension = extname(file).toLowerCase()
   if (!['.ts', '.tsx', '.mts', '.cts'].includes(extension)) return {}
@@ -26,7 +26,7 @@ export async function bundleTypeScript(code: string, file: string, tools: Tools)
   }
 }
 
-/** Which kind of module Node would take it for; for the SDK the two have a registry each. */
+/** The module format that Node would assume. It matters because the SDK has one registry per format. */
 function formatOf(code: string, file: string, extension: string): Format {
   if (extension === '.mts') return 'esm'
   if (extension === '.cts') return 'cjs'
@@ -63,7 +63,7 @@ async function bundle(code: string, file: string, format: Format, tools: Tools):
   try {
     const build = (more: BuildOptions = {}) => within('esbuild', BUNDLE_MS, esbuild.build({ ...options, ...more }), tools.signal)
     const { warnings } = await build()
-    // Only then is the name free: where nothing but the code itself says "require", it may have declared it.
+    // Define `require` only in this case: otherwise the app's own code may declare that name.
     if (format === 'esm' && (await readFile(join(code, output), 'utf8')).includes('\nvar __require = ')) await build({ banner: { js: OWN_REQUIRE } })
     for (const text of await esbuild.formatMessages(warnings, { kind: 'warning' })) for (const line of text.trimEnd().split('\n')) tools.say(line)
     return { entrypoint: output, sourceMaps: true }
@@ -75,18 +75,18 @@ async function bundle(code: string, file: string, format: Format, tools: Tools):
     const said = errors.slice(0, 5).map(({ text, location }) => (location ? `${location.file}:${location.line}:${location.column}: ${text}` : text))
     throw new BuildFailed(`${file} could not be bundled: ${said.join('\n')}`, { cause: error })
   } finally {
-    // Its service would stay.
+    // esbuild's service process would keep running.
     await esbuild.stop()
   }
 }
 
-/** For CommonJS files of the app that became a part of a module, where there is no `require`. */
+/** For CommonJS files of the app that became part of an ES module, where there is no `require`. */
 const OWN_REQUIRE = `import { createRequire as __cob_require } from 'node:module'; const require = __cob_require(import.meta.url);`
 
 const isTopLevelAwait = (error: unknown): boolean =>
   ((error as Partial<BuildFailure>).errors ?? []).some(({ text }) => text.includes('Top-level await is currently not supported with the "cjs"'))
 
-/** Each file knows where it is: in the bundle these names would be the bundle's. */
+/** Each file has its own values of these names; in the bundle they would be the bundle's. */
 const DEFINE = {
   'import.meta.url': '__cob_url',
   'import.meta.filename': '__cob_filename',
@@ -107,7 +107,7 @@ const ownPlace: Plugin = {
     build.onLoad({ filter: /\.([cm]?[jt]s|[jt]sx)$/ }, async ({ path }) => {
       const text = await readFile(path, 'utf8')
       const constants = /\bimport\s*\.\s*meta\b|\b__(file|dir)name\b/.test(text) ? constantsOf(path) : ''
-      // On the first line, so that the numbers of all others stay; behind the mark of a script, which has to come first.
+      // On the first line, so that line numbers do not change; but after a `#!` line, which has to come first.
       const mark = /^#!.*/.exec(text)?.[0] ?? ''
       return { contents: mark === '' ? constants + text : `${mark}\n${constants}${text.slice(mark.length + 1)}`, loader: LOADERS[extname(path).slice(1)] }
     })

@@ -1,8 +1,8 @@
-// The shell line of an app's sandbox. It starts the app's process beside the runner, not behind it: a run waits for the slower
-// of the two. Between them are three pipes.
+// The shell script of an app's sandbox. It starts the app's process in parallel with the runner, because a run needs both and starting them in
+// sequence would take longer. Three pipes connect them.
 import { RUNNER_PATHS, CODE, COMPILE_CACHE, MANIFEST, VENV, type RunnerPaths } from './limits.ts'
 
-/** The runner's ends of the pipes: what the app prints, what its loader reports, where its task goes. */
+/** The runner's ends of the pipes: the app's output, its loader's reports, and its task. */
 export const RUN_FDS = { output: 5, reports: 7, task: 8 } as const
 
 /** Where Node and our code are in the sandbox. */
@@ -21,8 +21,8 @@ export function runnerScript(kind: 'build' | 'run', programs: RunnerPrograms, pa
 }
 
 /**
- * Opened for reading and writing, a named pipe opens at once; then it gets one descriptor for each end, and its end can be seen.
- * Of all processes the app's are to be killed first when memory is short, so that there is somebody left to tell.
+ * Opening a named pipe for reading and writing does not block. After that each end gets its own descriptor, so that end-of-file works. When memory is
+ * short, the kernel should kill the app's processes first, so that the runner can report the failure.
  */
 const startLoader = (paths: RunnerPaths, { node, runner }: RunnerPrograms): string => `set -u
 cd ${folderOf(paths.spec)}
@@ -47,8 +47,8 @@ exec 4>&- 6>&- 9<&-`
 const folderOf = (path: string): string => path.slice(0, path.lastIndexOf('/'))
 
 /**
- * The file `environment` beside a run's spec, as a shell reads it: variables that must be there when the app's process starts
- * (NODE_OPTIONS, PYTHONPATH). Names that no shell takes are set by the loader.
+ * The file `environment` beside a run's spec, in shell syntax: variables that must be set when the app's process starts (NODE_OPTIONS, PYTHONPATH).
+ * The loader sets variables whose names a shell does not accept.
  */
 export function environmentFile(env: Record<string, string>): string {
   return Object.entries(env)
@@ -57,5 +57,5 @@ export function environmentFile(env: Record<string, string>): string {
     .join('')
 }
 
-/** Read-only in some shells, or how the shell itself works. */
+/** Read-only in some shells, or used by the shell itself. */
 const SHELL_OWN = new Set(['UID', 'EUID', 'PPID', 'SHELLOPTS', 'BASHOPTS', 'BASH_VERSINFO', 'IFS', 'OPTIND'])

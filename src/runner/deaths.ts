@@ -1,6 +1,6 @@
-// What the end of a process means, in words that a person can act on.
+// Explains the exit of a process in a message that the app's author can act on.
 
-/** Exit codes as a shell gives them: 128 and the signal. */
+/** Exit codes as a shell reports them: 128 plus the signal. */
 const KILLED = 137
 const ABORTED = 134
 const SIGNALS: Record<number, string> = { 131: 'SIGQUIT', 132: 'SIGILL', 133: 'SIGTRAP', 135: 'SIGBUS', 136: 'SIGFPE', 139: 'SIGSEGV', 143: 'SIGTERM' }
@@ -13,7 +13,7 @@ export function whyEnded(what: string, code: number, before: string, memoryMb: n
   return `${what} ended its process with exit code ${code} before ${before}`
 }
 
-/** The exit code of a child of Node's, as a shell would give it. */
+/** The exit code of a child process, as a shell would report it. */
 export const exitCode = (code: number | null, signal: NodeJS.Signals | null): number => code ?? 128 + (SIGNAL_NUMBERS[signal ?? 'SIGKILL'] ?? 9)
 
 const SIGNAL_NUMBERS: Partial<Record<NodeJS.Signals, number>> = {

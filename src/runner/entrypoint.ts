@@ -1,4 +1,4 @@
-// Which file of the code is imported, and in which language it is.
+// Finds the file to import and its language.
 import { realpath, stat } from 'node:fs/promises'
 import { extname, isAbsolute, join, relative, sep } from 'node:path'
 import type { Manifest } from './limits.ts'
@@ -18,11 +18,11 @@ const LANGUAGES: Record<string, Manifest['language']> = {
 /** The app's folder below `code`, '' for all of it. */
 export async function appFolder(code: string, path = ''): Promise<string> {
   const folder = await below(code, path, `the path "${path}" of the repository`)
-  if (!(await stat(join(code, folder))).isDirectory()) throw new BuildFailed(`the path "${path}" of the repository is no folder`)
+  if (!(await stat(join(code, folder))).isDirectory()) throw new BuildFailed(`the path "${path}" of the repository is not a folder`)
   return folder
 }
 
-/** The entrypoint's language, and its place below `code`. */
+/** The entrypoint's language, and its path below `code`. */
 export async function findEntrypoint(code: string, folder: string, entrypoint: string): Promise<{ language: Manifest['language']; file: string }> {
   const language = LANGUAGES[extname(entrypoint).toLowerCase()]
   if (!language)

@@ -1,4 +1,4 @@
-// What happened in a runner, numbered and kept until its reader has it for good. Readers may leave and come back.
+// The events of a runner, numbered and kept until the reader acknowledges them. A reader may disconnect and return.
 import type { AppsFound, RunnerEvent } from './contract.ts'
 import { MAX_UNREAD_BYTES } from './limits.ts'
 
@@ -9,7 +9,7 @@ export type News =
   | { type: 'failed'; reason: string }
   | { type: 'result'; ok: boolean; output: string | null; reason: string | null }
 
-/** What an event costs beside its line. */
+/** The cost of an event besides its line, in bytes. */
 const OVERHEAD = 128
 
 export class Events {
@@ -29,7 +29,7 @@ export class Events {
     this.#add({ type: 'log', line })
   }
 
-  /** The last event; what comes after it is nobody's any more. */
+  /** Adds the last event; later events are dropped. */
   end(news: Exclude<News, { type: 'log' }>): void {
     this.#add(news)
     this.#ended = true
@@ -39,14 +39,14 @@ export class Events {
     return this.#ended
   }
 
-  /** From now on `source` is read only while there is room for what it says; gives back how to forget it. */
+  /** From now on, pauses `source` while the queue is full; returns the function that stops this. */
   throttle(source: { pause(): unknown; resume(): unknown }): () => void {
     this.#sources.add(source)
     if (this.#isFull) source.pause()
     return () => void this.#sources.delete(source)
   }
 
-  /** Events up to `seq` are kept elsewhere. */
+  /** The reader has stored all events up to `seq`: drop them. */
   acknowledge(seq: number): void {
     const wasFull = this.#isFull
     const count = this.#kept.findIndex((event) => event.seq > seq)
@@ -54,7 +54,7 @@ export class Events {
     if (wasFull && !this.#isFull) for (const source of this.#sources) source.resume()
   }
 
-  /** The lines from behind `after` on, for as long as there are more; a batch each time, never an empty one. */
+  /** Yields batches of lines after event `after`, never an empty one, until the last event has been sent. */
   async *follow(after: number, signal: AbortSignal): AsyncGenerator<string> {
     const { promise: left, resolve: leave } = Promise.withResolvers<void>()
     signal.addEventListener('abort', () => leave(), { once: true })
@@ -88,5 +88,5 @@ export class Events {
   }
 }
 
-/** Lines are up to 64 KiB each. */
+/** Lines per batch; each is up to 64 KiB. */
 const BATCH = 64

@@ -1,4 +1,4 @@
-// The code of an app from a git repository: one commit of it, without history.
+// Fetches an app's code from a git repository: one commit, without history.
 import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Source } from './contract.ts'
@@ -11,22 +11,22 @@ const FULL_SHA = /^([0-9a-f]{40}|[0-9a-f]{64})$/
 /** Fetches `ref` (branch, tag or full commit) of the repository into `code`. */
 export async function fetchRepository(source: Source & { type: 'git' }, code: string, tools: Tools): Promise<void> {
   const { ref } = source
-  if (!/^https?:\/\//.test(source.url) || !URL.canParse(source.url)) throw new BuildFailed('the url of a repository begins with https://')
+  if (!/^https?:\/\//.test(source.url) || !URL.canParse(source.url)) throw new BuildFailed('the url of a repository must begin with https:// or http://')
   const { url, login } = apart(source)
-  // As an option of git's it would be none any more.
-  if (ref === '' || ref.startsWith('-') || /[\0\s]/.test(ref)) throw new BuildFailed(`"${ref}" is no branch, tag or commit`)
+  // git would read it as an option.
+  if (ref === '' || ref.startsWith('-') || /[\0\s]/.test(ref)) throw new BuildFailed(`"${ref}" is not a branch, tag or commit`)
   await mkdir(code, { recursive: true })
   const env = environment(url, login, tools)
   const git = (what: string, ...args: string[]) => tools.must('git', args, { what, cwd: code, ms: GIT_MS, env })
   await git('git init', 'init', '--quiet', '.')
-  // Branches and tags by their short name, commits by their number: all are fetched the same way.
+  // Branches and tags by their short name, commits by their hash: all are fetched the same way.
   await git(`git fetch ${url} ${ref}`, 'fetch', '--quiet', '--depth', '1', '--no-tags', '--no-recurse-submodules', '--', url, ref)
   await git('git checkout', '-c', 'advice.detachedHead=false', 'checkout', '--quiet', FULL_SHA.test(ref) ? ref : 'FETCH_HEAD')
   await git('git submodule update', 'submodule', '--quiet', 'update', '--init', '--recursive', '--depth', '1')
   await rm(join(code, '.git'), { recursive: true, force: true })
 }
 
-/** Settings by environment: neither argument lists nor files have them. */
+/** Passes settings by environment variables, so that secrets are in no argument list or file. */
 function environment(url: string, login: string | undefined, tools: Tools): Record<string, string> {
   const settings: [string, string][] = [
     ['protocol.allow', 'never'],
@@ -38,7 +38,7 @@ function environment(url: string, login: string | undefined, tools: Tools): Reco
   if (login) {
     const header = Buffer.from(login).toString('base64')
     for (const secret of [login.slice(login.indexOf(':') + 1), header]) tools.keepSecret(secret)
-    // For that host only: what a repository names as its submodules is its own affair.
+    // Only for that host: do not send the login to hosts of submodules.
     settings.push([`http.${new URL(url).origin}/.extraHeader`, `Authorization: Basic ${header}`])
   }
   return {
@@ -54,7 +54,7 @@ function environment(url: string, login: string | undefined, tools: Tools): Reco
   }
 }
 
-/** The address without the login that somebody may have written into it, and the login. */
+/** Splits the URL into the address without a login, and the login. */
 function apart({ url, token }: Source & { type: 'git' }): { url: string; login: string | undefined } {
   const { origin, pathname, search, username, password } = new URL(url)
   const written = password === '' ? undefined : `${decodeURIComponent(username)}:${decodeURIComponent(password)}`

@@ -1,4 +1,4 @@
-// Output as lines: where they end, how long they are, what is no text.
+// Output as lines: line ends, longest lines, invalid text.
 import { describe, expect, test } from 'vitest'
 import { Events } from './events.ts'
 import { Lines } from './lines.ts'

@@ -1,16 +1,16 @@
-// Output cut into lines: bytes as programs print them become text that is bounded, and valid UTF-8.
+// Splits a program's output into lines of bounded length and valid UTF-8.
 import { MAX_LOG_LINE } from './limits.ts'
 
 const LF = 10
 const CR = 13
 
-/** Collects bytes and gives `emit` every line of them, without its end; of a long line only what may be kept is held. */
+/** Collects bytes and calls `emit` with every line, without its line end. Of a long line only the part that may be kept is held. */
 export class Lines {
   readonly #emit: (line: string) => void
   readonly #max: number
   #parts: Buffer[] = []
   #held = 0
-  /** Whether something of the line was dropped or held: a last line without its end counts, nothing at all does not. */
+  /** Whether the current line has any bytes, also dropped ones: then it is emitted even without a line end. */
   #begun = false
 
   constructor(emit: (line: string) => void, max: number = MAX_LOG_LINE) {
@@ -29,12 +29,12 @@ export class Lines {
     }
   }
 
-  /** The output is over: what has no end of line is a line, too. */
+  /** The output has ended: emit the last line even when it has no line end. */
   end(): void {
     if (this.#begun) this.#flush()
   }
 
-  /** One byte more than may be kept, so that a carriage return right behind the limit is seen as what it is. */
+  /** Holds one byte more than the limit, to recognize a carriage return right after it. */
   #hold(piece: Buffer): void {
     if (piece.length > 0) this.#begun = true
     const room = this.#max + 1 - this.#held
@@ -53,17 +53,17 @@ export class Lines {
   }
 }
 
-/** The text of `bytes`, no longer than `max` bytes of UTF-8, cut between characters; what is no UTF-8 is replaced. */
+/** Decodes `bytes` to at most `max` bytes of UTF-8, cut between characters. Invalid bytes become U+FFFD. */
 export function cut(bytes: Buffer, max: number): string {
   const text = whole(bytes, max).toString()
-  // A replaced byte takes three.
+  // U+FFFD takes three bytes.
   return text.length * 3 > max ? whole(Buffer.from(text), max).toString() : text
 }
 
 function whole(bytes: Buffer, max: number): Buffer {
   if (bytes.length <= max) return bytes
   let end = max
-  // Back to the first byte of the character that would be cut; no character has more than four bytes.
+  // Go back to the first byte of the character that would be cut; a character has at most four bytes.
   while (end > max - 4 && end > 0 && (bytes[end]! & 0xc0) === 0x80) end--
   return bytes.subarray(0, (bytes[end]! & 0xc0) === 0x80 ? max : end)
 }

@@ -1,6 +1,6 @@
-// The app's own process, in Node: imports the app, then tells what it registered (build) or calls one action once (run).
-// Started beside the runner by the shell of command.ts, or by a build. Reports go to descriptor 3; the task of a run comes on 4.
-// An import of these would also load all that their names stand for, which takes longer than the rest of this file.
+// The app's own process, in Node: imports the app, then reports what it registered (build) or calls one action once (run). Started in parallel with
+// the runner by the shell of command.ts, or by a build. Reports go to descriptor 3; the task of a run comes on descriptor 4.
+// getBuiltinModule instead of import: an import would also load the modules of all its exports, which takes longer than the rest of this file.
 const { readFileSync, writeSync } = process.getBuiltinModule('node:fs')
 const { createRequire, flushCompileCache, registerHooks, setSourceMapsSupport } = process.getBuiltinModule('node:module')
 const { Socket } = process.getBuiltinModule('node:net')
@@ -10,7 +10,7 @@ const { inspect } = process.getBuiltinModule('node:util')
 
 const REPORTS = 3
 const TASK = 4
-/** As in limits.ts, which is TypeScript: that would have to be stripped here. */
+/** The same as in limits.ts. Not imported, because Node would have to strip its types. */
 const MAX_OUTPUT_BYTES = 4_718_592
 
 const [mode, app, specFile] = process.argv.slice(2)
@@ -19,11 +19,11 @@ const entry = join(app, 'code', manifest.entrypoint)
 Object.assign(process.env, JSON.parse(readFileSync(specFile, 'utf8')).env)
 process.chdir(join(app, 'code', manifest.folder))
 process.argv.splice(1, Infinity, entry)
-// Those of packages would cost each run what they are read for.
+// Not for packages: reading their source maps would slow down every run.
 if (manifest.sourceMaps) setSourceMapsSupport(true, { nodeModules: false, generatedCode: false })
 
-// Output is written before the next line of code runs: nothing of it is lost when the process ends, and its order stays.
-// Both first, for opening one of them changes the other, which is the same pipe.
+// Write output synchronously, so that nothing is lost when the process ends, and the order stays. Open both streams first: they are the same pipe,
+// and opening one changes the mode of the other.
 for (const stream of [process.stdout, process.stderr]) stream._handle?.setBlocking?.(true)
 
 function report(news) {
@@ -31,13 +31,13 @@ function report(news) {
   for (let at = 0; at < bytes.length;) at += writeSync(REPORTS, bytes, at)
 }
 
-/** The last thing this process does. */
+/** Reports and ends the process. */
 function end(news) {
   report(news)
   process.exit(news.type === 'failed' || news.ok === false ? 1 : 0)
 }
 
-/** A failure whose message says it all; its stack would be the loader's. */
+/** An error whose message is enough; its stack would only show the loader. */
 class Said extends Error {}
 
 let phase = 'loading'
@@ -56,13 +56,13 @@ function messageOf(error) {
   }
 }
 
-// Rejections that nobody handles come here, too. An app with a handler of its own decides for itself.
+// Unhandled rejections come here too. An app may install its own handler.
 process.on('uncaughtException', (error) => {
   if (process.listenerCount('uncaughtException') === 1) fail(error)
 })
 process.on('beforeExit', () => {
   const what = phase === 'loading' ? 'a top-level await of the app' : 'the action'
-  fail(new Said(`${what} waits for something that can never happen: there is nothing left that could wake it`))
+  fail(new Said(`${what} waits for something that can never happen: no timer, request or other work is pending`))
 })
 
 if (mode === 'build') await build()
@@ -80,7 +80,7 @@ async function build() {
   await import(pathToFileURL(entry).href)
   const found = new Map()
   const apps = new Map()
-  // Code of the two kinds of modules has a registry each, and each copy of the SDK has its own.
+  // ES modules and CommonJS have one registry each, and so has each copy of the SDK.
   for (const path of [...seen].map(fileURLToPath)) {
     const at = { path, cjs: !path.endsWith('.mjs') }
     const registry = await registryOf(at)
@@ -105,7 +105,7 @@ async function run() {
   end(resultOf(await action.handler({ invocation_id: task.invocation }, payload)))
 }
 
-/** The module is loaded already, by the app's code; this is the same one. */
+/** The app's code has loaded the module already; this returns the same instance. */
 async function registryOf({ path, cjs }) {
   const module = cjs ? createRequire(entry)(path) : await import(pathToFileURL(path).href)
   return module.appRegistry
@@ -113,7 +113,7 @@ async function registryOf({ path, cjs }) {
 
 async function taskText() {
   const chunks = []
-  // Not through fs: a read that still waits there would keep the process from ending.
+  // Not through fs: a pending read there would keep the process from ending.
   for await (const chunk of new Socket({ fd: TASK, readable: true, writable: false })) chunks.push(chunk)
   if (chunks.length === 0) process.exit(1)
   return Buffer.concat(chunks).toString()

@@ -1,5 +1,5 @@
-# The app's own process, in Python: imports the app, then tells what it registered (build) or calls one action once (run).
-# As loader.mjs: reports go to descriptor 3; the task of a run comes on 4.
+# The app's own process, in Python: imports the app, then reports what it registered (build) or calls one action once (run). As in loader.mjs, reports
+# go to descriptor 3, and the task of a run comes on descriptor 4.
 import importlib
 import importlib.util
 import inspect
@@ -13,7 +13,7 @@ TASK = 4
 MAX_OUTPUT_BYTES = 4_718_592
 
 mode, app, spec_file = sys.argv[1:4]
-# Its children get neither.
+# Child processes must not inherit them.
 for descriptor in (REPORTS, TASK) if mode == "run" else (REPORTS,):
     os.set_inheritable(descriptor, False)
 with open(os.path.join(app, "manifest.json")) as file:
@@ -25,14 +25,14 @@ entry = os.path.join(code, manifest["entrypoint"])
 folder = os.path.join(code, manifest["folder"]).rstrip("/")
 os.chdir(folder)
 sys.argv = [entry]
-# In place of the loader's folder: the entrypoint's, as for any program, and the app's.
+# Replace the loader's folder by the entrypoint's, as for any program, and add the app's folder.
 sys.path[0] = os.path.dirname(entry)
 if folder not in sys.path:
     sys.path.insert(1, folder)
 
 
 class Said(Exception):
-    """A failure whose message says it all."""
+    """An error whose message is enough; its traceback would only show the loader."""
 
 
 def report(news):
@@ -42,7 +42,7 @@ def report(news):
 
 
 def end(news):
-    """The last thing this process does; threads that still run are not waited for."""
+    """Reports and ends the process without waiting for other threads."""
     report(news)
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -60,7 +60,7 @@ def message_of(error):
 
 
 def show(error):
-    """The stack from the app's own code on, without what called that."""
+    """Prints the stack, starting with the app's own code."""
     trace = error.__traceback__
     while trace is not None and not trace.tb_frame.f_code.co_filename.startswith(code):
         trace = trace.tb_next
@@ -70,7 +70,7 @@ def show(error):
 def import_app():
     path = os.path.relpath(entry, folder)
     parts = os.path.splitext(path)[0].split(os.sep)
-    # Within a package, so that its relative imports work.
+    # Import it as part of its package, so that its relative imports work.
     if len(parts) > 1 and os.path.exists(os.path.join(os.path.dirname(entry), "__init__.py")) and all(part.isidentifier() for part in parts):
         return importlib.import_module(".".join(parts))
     name = parts[-1]
@@ -81,7 +81,7 @@ def import_app():
 
 
 def registry():
-    """Of the SDK that the app has imported; one that it has not imported knows no apps."""
+    """The registry of the imported SDK; None when the app has not imported it."""
     module = sys.modules.get("kernel")
     return getattr(module, "app_registry", None)
 
@@ -105,7 +105,7 @@ def output_of(value):
 
 
 def plain(value):
-    """Objects of the SDK (pydantic) and dataclasses, which people return; the rest is refused."""
+    """Converts objects of the SDK (pydantic) and dataclasses for JSON; other types are refused."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
@@ -120,7 +120,7 @@ def call(task):
         raise Said(f'the app "{task["app"]}" has no action "{task["action"]}" any more; it is registered in some runs of its code only')
     context = sys.modules["kernel"].KernelContext(invocation_id=task["invocation"])
     payload = None if task["payload"] is None else json.loads(task["payload"])
-    # The SDK's wrapper wants a payload even where a handler has a default for it, and hides whether a handler is async.
+    # Call the handler directly: the SDK's wrapper requires a payload even where the handler has a default, and hides whether it is async.
     value = action.handler(context, payload)
     if inspect.isawaitable(value):
         import asyncio
@@ -136,7 +136,7 @@ def guarded(work, failed):
     try:
         return work()
     except SystemExit as error:
-        # What the process ended with is told by whoever waits for it.
+        # The exit code is reported by the parent process.
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         if error.code is not None and not isinstance(error.code, int):

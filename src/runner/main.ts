@@ -1,5 +1,5 @@
-// The runner: the process in an app's sandbox that answers for it. It builds the app, or watches over one run of it.
-// For a run every import here is waited for; what only builds need is loaded by them.
+// The runner: the process in an app's sandbox that serves its contract. It builds the app, or supervises one run of it.
+// Every import here delays a run, so imports that only builds need are loaded on demand.
 import '../base/own-program.ts'
 import { readFileSync } from 'node:fs'
 import { openLease } from '../base/lease.ts'
@@ -8,7 +8,7 @@ import { Events } from './events.ts'
 import { RUNNER_PATHS, type RunnerPaths } from './limits.ts'
 import { serve } from './serve.ts'
 
-// prepare.ts imports this file to have it compiled.
+// prepare.ts imports this file only to compile it.
 if (import.meta.main) {
   const paths = process.env.COB_RUNNER_PATHS ? (JSON.parse(process.env.COB_RUNNER_PATHS) as RunnerPaths) : RUNNER_PATHS
   const spec = JSON.parse(readFileSync(paths.spec, 'utf8')) as RunnerSpec

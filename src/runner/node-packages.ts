@@ -1,4 +1,4 @@
-// The packages of a Node app, installed by the manager whose lockfile it has. All of them are run through npm, which we have.
+// Installs the packages of a Node app with the package manager of its lockfile. All managers run through npm, which is always there.
 import { existsSync } from 'node:fs'
 import { readFile, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -19,7 +19,7 @@ const MANAGERS: readonly Manager[] = [
   { name: 'npm', lockfile: 'npm-shrinkwrap.json' },
 ]
 
-/** Installs what the app in `code`/`folder` needs; the lockfile may be in a folder above it, as in a repository of several packages. */
+/** Installs what the app in `code`/`folder` needs. The lockfile may be in a parent folder, as in a repository of several packages. */
 export async function installNode(code: string, folder: string, tools: Tools): Promise<void> {
   const root = join(code, folder)
   const { managers, at } = findLockfiles(code, root)
@@ -30,7 +30,7 @@ export async function installNode(code: string, folder: string, tools: Tools): P
   const packageManager = await readPackageManager(at)
   const named = managers.filter(({ name }) => packageManager?.startsWith(`${name}@`))
   const [first, ...others] = named.length > 0 ? named : managers
-  // People change their manager and leave the old lockfile where it is; official templates did.
+  // People change the package manager and leave the old lockfile; official templates did.
   const other = others.find(({ name }) => name !== first!.name)
   let mismatched: Manager | undefined
   let failure: unknown
@@ -53,17 +53,17 @@ export async function installNode(code: string, folder: string, tools: Tools): P
   await installBy(mismatched, at, packageManager, 'loose', tools)
 }
 
-/** What npm, pnpm, yarn 1, yarn 2 and later, and bun say when package.json asks for what the lockfile does not have. */
+/** The messages of npm, pnpm, yarn 1, yarn 2 and later, and bun when the lockfile does not match package.json. */
 const MISMATCH =
   /can only install packages when your package\.json and .* are in sync|ERR_PNPM_OUTDATED_LOCKFILE|lockfile needs to be updated|lockfile would have been modified|lockfile had changes, but lockfile is frozen/i
 
-/** `locked` installs exactly what the lockfile says or fails; `loose` keeps what of it still fits package.json. */
+/** `locked` installs exactly the lockfile's versions or fails; `loose` keeps those that still fit package.json. */
 type Strictness = 'locked' | 'loose'
 
 async function installBy({ name, lockfile }: Manager, at: string, packageManager: string | undefined, strictness: Strictness, tools: Tools): Promise<void> {
   const isLocked = strictness === 'locked'
   const text = await readFile(join(at, lockfile), 'utf8')
-  // It becomes a part of a command line.
+  // Validated, because it becomes part of a command line.
   const wanted = new RegExp(`^${name}@(\\d+\\.\\d+\\.\\d+[\\w.-]*)`).exec(packageManager ?? '')?.[1]
   switch (name) {
     case 'npm':
@@ -71,7 +71,7 @@ async function installBy({ name, lockfile }: Manager, at: string, packageManager
     case 'bun':
       return through(`bun@${wanted ?? '1'}`, ['bun', 'install', ...(isLocked ? ['--frozen-lockfile'] : [])], at, tools)
     case 'pnpm': {
-      // Said either way: with CI set, as it is here, pnpm takes a frozen lockfile for granted.
+      // Always give the flag: with CI set, as here, pnpm's default is a frozen lockfile.
       const frozen = isLocked ? '--frozen-lockfile' : '--no-frozen-lockfile'
       const store = ['--store-dir', join(tools.cache, 'pnpm'), '--package-import-method', 'copy']
       return through(`pnpm@${wanted ?? pnpmFor(text)}`, ['pnpm', 'install', frozen, '--reporter=append-only', ...store], at, tools)
@@ -95,13 +95,13 @@ function findLockfiles(code: string, root: string): { managers: Manager[]; at: s
 
 const npm = (args: string[], cwd: string, tools: Tools): Promise<void> => install(`npm ${args[0]}`, args, cwd, tools)
 
-/** Lets npm fetch another manager, and that install. */
+/** Lets npm download another package manager and run it. */
 async function through(spec: string, command: string[], cwd: string, tools: Tools, env: Record<string, string> = {}): Promise<void> {
   await install(`${command.slice(0, 3).join(' ')} (${spec})`, ['exec', '--yes', `--package=${spec}`, '--', ...command], cwd, tools, env)
 }
 
 async function install(what: string, args: string[], cwd: string, tools: Tools, env: Record<string, string> = {}): Promise<void> {
-  // Bundling needs what development does: plugins' types, a tsconfig to extend. NODE_ENV=production would leave it out.
+  // Bundling needs development dependencies: types of plugins, a tsconfig to extend. NODE_ENV=production would skip them.
   await tools.must(process.execPath, [NPM, ...args], { what, cwd, ms: INSTALL_MS, env: { NODE_ENV: undefined, ...env } })
 }
 
@@ -115,7 +115,7 @@ async function readPackageManager(at: string): Promise<string | undefined> {
   }
 }
 
-/** Each pnpm reads lockfiles of its own time. */
+/** The pnpm version that can read this lockfile format. */
 function pnpmFor(lockfile: string): string {
   const version = /^lockfileVersion:\s*'?(\d+)/m.exec(lockfile)?.[1]
   return version === '5' ? '7' : version === '6' ? '8' : '10'

@@ -1,4 +1,4 @@
-// The output of a process as events, and its reports: reading the two pipes that an app's process has.
+// Reads the two pipes of an app's process: its output, as events, and its reports.
 import { fstatSync, readdirSync, statSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { sleep } from '../base/wait.ts'
@@ -6,19 +6,19 @@ import type { Events } from './events.ts'
 import { Lines } from './lines.ts'
 import { MAX_REPORT, parseReport, type Report } from './report.ts'
 
-/** What still runs in the background when an app's process has ended may print for this long. */
+/** How long background processes may still print after the app's process has ended. */
 const LINGER_MS = 300
-/** Then it is killed; what cannot be killed is waited for no longer than this, unless it is us who do not read. */
+/** After that they are killed. Waiting for a process that cannot be killed ends after this time, unless the pipe is only paused by us. */
 const GIVE_UP_MS = 2_000
 const LOOK_MS = 20
 
-/** What happens to a line on its way: what is logged of it, if anything, and who else sees it. */
+/** Hooks for each line: what is logged of it, if anything, and who else gets it. */
 export interface OnItsWay {
   change?: (line: string) => string | undefined
   see?: (line: string) => void
 }
 
-/** Passes all of `output` on as log events, no faster than they are kept; resolves at its end. */
+/** Sends all of `output` as log events, no faster than they are stored; resolves at its end. */
 export function logOutput(output: Readable, events: Events, { change, see }: OnItsWay = {}): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const lines = new Lines((line) => {
@@ -37,7 +37,7 @@ export function logOutput(output: Readable, events: Events, { change, see }: OnI
   return promise
 }
 
-/** Reads reports; resolves at their end. Lines that are none are nobody's, and one without end ends it all. */
+/** Reads reports; resolves at their end. Invalid lines are ignored; a line without an end ends the reading. */
 export function readReports(pipe: Readable, hear: (report: Report) => void): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   let parts: Buffer[] = []
@@ -64,10 +64,7 @@ export function readReports(pipe: Readable, hear: (report: Report) => void): Pro
   return promise
 }
 
-/**
- * Resolves when `output`, the reading end `fd` of a pipe, is over: its process has ended, and so will, before long, whatever
- * else has the writing end.
- */
+/** Resolves when `output`, the reading end `fd` of a pipe, has ended: after its process has ended, all other processes that hold the writing end are killed. */
 export async function drained(output: Readable, fd: number, ended: Promise<void>): Promise<void> {
   if (await endsWithin(ended, LINGER_MS)) return
   for (let waited = 0; waited < GIVE_UP_MS;) {
@@ -87,14 +84,14 @@ export async function endsWithin(ended: Promise<unknown>, ms: number): Promise<b
   }
 }
 
-/** Kills every other process that has the pipe whose end is our descriptor `fd` open. */
+/** Kills every other process that has the pipe of our descriptor `fd` open. */
 export function killHolders(fd: number): void {
   const { dev, ino } = fstatSync(fd)
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid)) {
     if (!openFiles(pid).some((path) => isSame(path, dev, ino))) continue
     try {
       process.kill(Number(pid), 'SIGKILL')
-    } catch {} // gone, or not ours
+    } catch {} // it has ended, or belongs to another user
   }
 }
 

@@ -1,4 +1,4 @@
-// The first import of the app: it shows that it can be loaded, what it registered, and leaves V8's code for the runs.
+// Imports the app for the first time: checks that it loads, reads what it registered, and fills V8's compile cache for the runs.
 import { join } from 'node:path'
 import type { AppsFound, RunnerSpec } from './contract.ts'
 import { whyEnded } from './deaths.ts'
@@ -9,7 +9,7 @@ import { BuildFailed, type Tools } from './tools.ts'
 
 const IMPORT_MS = 60_000
 
-/** Imports the app in a process of its own. @throws BuildFailed when it has no actions, or cannot be loaded */
+/** Imports the app in its own process. @throws BuildFailed when it cannot be loaded or has no actions */
 export async function probe(
   spec: RunnerSpec,
   paths: RunnerPaths,

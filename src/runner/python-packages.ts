@@ -1,4 +1,4 @@
-// The packages of a Python app, in a virtual environment of its own beside the code. The app itself is never installed.
+// Installs the packages of a Python app into its own virtual environment beside the code. The app itself is never installed.
 import { existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { CODE, VENV, type RunnerPaths } from './limits.ts'
@@ -9,9 +9,9 @@ const INSTALL_MS = 10 * 60_000
 const COMPILE_MS = 5 * 60_000
 
 /**
- * pip, keeping what it downloads also where the index does not say how long that may be done (company mirrors, proxies): such
- * a file is taken from the cache for a day. What an index says itself (pypi.org: for ever) goes first, and its pages are
- * always asked for anew. pip has no option for this, so its session is given the rule.
+ * pip that also caches downloads when the index sends no cache headers (company mirrors, proxies): such a file is used from the cache for a day.
+ * Cache headers of an index (pypi.org: for ever) take precedence, and index pages are always revalidated. pip has no option for this, so the rule is
+ * added to its session.
  */
 const PIP = `
 import runpy
@@ -33,7 +33,7 @@ else:
 runpy.run_module("pip", run_name="__main__", alter_sys=True)
 `
 
-/** Prints what [project] asks for, and what of that the lockfile has not. */
+/** Prints the requirements of [project], and which of them the lockfile lacks. */
 const READ_PROJECT = `
 import json, os, re, sys, tomllib
 def name(wanted): return re.sub(r"[-_.]+", "-", re.match(r"[A-Za-z0-9._-]*", wanted.strip()).group()).lower()
@@ -48,7 +48,7 @@ if os.path.exists("uv.lock"):
 print(json.dumps({"wanted": wanted, "missing": missing}))
 `
 
-/** Makes the environment and installs what the app in `root` names. */
+/** Makes the environment and installs the packages that the app in `root` requires. */
 export async function installPython(root: string, paths: RunnerPaths, tools: Tools): Promise<void> {
   const venv = join(paths.app, VENV)
   const has = (name: string) => existsSync(join(root, name))
@@ -68,22 +68,22 @@ export async function installPython(root: string, paths: RunnerPaths, tools: Too
       ms: INSTALL_MS,
     })
   await install([]).catch((error: unknown) => {
-    // A file of the index was replaced by another of the same name after it had been kept.
+    // The index has replaced a cached file by another one of the same name.
     if (!(error instanceof BuildFailed) || !/DO NOT MATCH THE HASHES/.test(error.message)) throw error
-    tools.say('a kept download does not match the index any more; downloading everything again')
+    tools.say('a cached download does not match the index any longer; downloading everything again')
     return install(['--no-cache-dir'])
   })
 }
 
-/** What a pyproject.toml names could be taken for options. */
+/** Guards against requirements in pyproject.toml that pip would read as options. */
 function options(args: readonly string[]): readonly string[] {
   return args[0] === '-r' ? args : ['--', ...args]
 }
 
 interface Project {
-  /** Requirements, as pyproject.toml has them. */
+  /** Requirements in the syntax of pyproject.toml. */
   wanted: string[]
-  /** Names of those that uv.lock does not have. */
+  /** Names of those that are not in uv.lock. */
   missing: string[]
 }
 
@@ -101,18 +101,18 @@ async function withUv(root: string, venv: string, { app }: RunnerPaths, tools: T
   const uv = join(await kept('uv', tools), 'bin/uv')
   if (missing.length > 0)
     tools.say(`WARNING: uv.lock does not match pyproject.toml, it lacks ${missing.join(', ')}; installing by pyproject.toml. Run "uv lock" and deploy again`)
-  // Without --frozen, uv looks for what is missing and keeps the rest of the lockfile.
+  // Without --frozen, uv resolves the missing packages and keeps the rest of the lockfile.
   const frozen = missing.length > 0 ? [] : ['--frozen']
   await tools.must(uv, ['sync', ...frozen, '--no-install-project', '--no-dev', '--no-progress'], {
     what: ['uv sync', ...frozen].join(' '),
     cwd: root,
     ms: INSTALL_MS,
-    // A Python that the app asks for and the system has not comes with the app.
+    // When the system lacks the Python version that the app requires, uv installs it into the app's folder.
     env: { UV_PROJECT_ENVIRONMENT: venv, UV_PYTHON_INSTALL_DIR: join(app, 'python'), VIRTUAL_ENV: undefined },
   })
 }
 
-/** The environment with the installer `name`, made once for all builds; two that make it at once do not meet. */
+/** The environment with the installer `name`, made once for all builds. Two builds may make it at the same time: the first rename wins. */
 async function kept(name: 'pip' | 'uv', tools: Tools): Promise<string> {
   const home = join(tools.cache, `${name}-tool`)
   if (existsSync(home)) return home
@@ -135,11 +135,11 @@ async function makeVenv(venv: string, args: string[], cwd: string, tools: Tools)
   await tools.must('python3', ['-m', 'venv', '--clear', ...args, venv], { what: 'python3 -m venv', cwd, ms: VENV_MS })
 }
 
-/** Compiles everything ahead: runs cannot write, and would do it each time. Files are never newer than what was made of them here. */
+/** Compiles all files now, because runs cannot write and would compile them each time. Unchecked hashes are safe: the files never change after the build. */
 export async function compilePython(paths: RunnerPaths, tools: Tools): Promise<void> {
   const python = join(paths.app, VENV, 'bin/python')
   const folders = [join(paths.app, CODE), join(paths.app, VENV, 'lib')]
-  // Packages bring files for other versions of Python; what cannot be compiled is nobody's loss.
+  // Some packages contain files for other Python versions; ignore what cannot be compiled.
   await tools.run(python, ['-m', 'compileall', '-qq', '--invalidation-mode', 'unchecked-hash', ...folders], {
     what: 'compiling Python files',
     cwd: paths.app,

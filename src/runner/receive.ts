@@ -1,14 +1,14 @@
-// Taking in a build's zip.
+// Receives a build's zip.
 import { createWriteStream } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
 import { pipeline } from 'node:stream/promises'
 import { Refused } from './serve.ts'
 
-/** The control plane has a limit of its own; this one is for a disk that all builds share. */
+/** The control plane has its own limit; this one protects the disk that all builds share. */
 const MAX_ARCHIVE_BYTES = 2 * 1024 ** 3
 
-/** Writes `body` to `file`. @throws 400 when it is too long or breaks off */
+/** Writes `body` to `file`. @throws 400 when it is too long or incomplete */
 export async function receiveArchive(body: IncomingMessage, file: string): Promise<void> {
   let length = 0
   try {
@@ -25,6 +25,6 @@ export async function receiveArchive(body: IncomingMessage, file: string): Promi
     )
   } catch (error) {
     await rm(file, { force: true })
-    throw error instanceof Refused ? error : new Refused(400, `the archive did not arrive whole: ${(error as Error).message}`)
+    throw error instanceof Refused ? error : new Refused(400, `the archive arrived incomplete: ${(error as Error).message}`)
   }
 }

@@ -1,4 +1,4 @@
-// What a loader says about the app, a line of JSON each, on a pipe of its own. The app's code can write there, too: nothing of it is believed.
+// Parses the loader's reports about the app: JSON lines on their own pipe. The app's code can write there too, so nothing is trusted.
 import type { AppsFound } from './contract.ts'
 import { MAX_OUTPUT_BYTES, MAX_REASON } from './limits.ts'
 
@@ -6,17 +6,17 @@ export type Report =
   | { type: 'loaded'; apps: AppsFound; registries?: { path: string; cjs: boolean }[] }
   | { type: 'failed'; reason: string }
   | { type: 'result'; ok: boolean; output: string | null; reason: string | null }
-  /** From the shell that started the loader, once it has ended. */
+  /** From the shell that started the loader, after the loader has ended. */
   | { type: 'exit'; code: number }
 
-/** The largest output in a JSON string, where a byte may take six, and some words. */
+/** The largest output as a JSON string, where a byte may take six, plus the other fields. */
 export const MAX_REPORT = 6 * MAX_OUTPUT_BYTES + 256 * 1024
 
-/** An app has a name and actions that people type. */
+/** The longest name of an app or action: people type them. */
 const MAX_NAME = 1024
 const MAX_NAMES = 10_000
 
-/** What a line says; undefined when it is none that a loader writes. */
+/** Parses a line; undefined when it is not a valid report. */
 export function parseReport(line: string): Report | undefined {
   let value: unknown
   try {

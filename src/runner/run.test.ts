@@ -1,4 +1,4 @@
-// Runs: whatever an action does, there is one result, all of its output before it, and no process left.
+// Runs: for any action there is exactly one result, all of its output comes before it, and no process remains.
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -64,7 +64,7 @@ describe('a run', () => {
     const { last } = await lab.run(app, 'env', null, { env: { SECRET: secret, 'odd.name': 'odd' } })
     const [one, two, key, ours] = JSON.parse((last as { output: string }).output) as unknown[]
     expect([one, two, key]).toEqual([secret, 'odd', 'sk_test'])
-    expect(ours).toEqual(['COB_RUNNER_PATHS']) // of this test
+    expect(ours).toEqual(['COB_RUNNER_PATHS']) // added by this test
   })
 
   test('without a value has the output null', async () => {
@@ -173,7 +173,7 @@ describe('Python', () => {
     mkdirSync(join(python, 'venv/bin'), { recursive: true })
     symlinkSync(join(import.meta.dirname, '../../test/data/apps/python'), join(python, 'code'))
     writeFileSync(join(python, 'manifest.json'), '{"language":"python","entrypoint":"main.py","folder":""}')
-    // As good as a virtual environment, for an app whose packages lie beside it.
+    // Stands for a virtual environment; the app's packages are in its own folder.
     writeFileSync(join(python, 'venv/bin/python'), '#!/bin/sh\nexec python3 "$@"\n', { mode: 0o755 })
     const run = (action: string, payload?: unknown) => lab.run(python, action, payload, { app: 'py' })
     const [sync, async_, only, boom, exit, set, nan] = await Promise.all([

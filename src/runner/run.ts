@@ -1,4 +1,4 @@
-// A run: the app's process, started beside us by the shell of command.ts, gets its one task and gives one result.
+// A run: the app's process, started in parallel by the shell of command.ts, gets one task and gives one result.
 import { createWriteStream } from 'node:fs'
 import { Socket } from 'node:net'
 import { RUN_FDS } from './command.ts'
@@ -12,7 +12,7 @@ import { Refused, type Work } from './serve.ts'
 /** An app's process ends as soon as it has a result; its exit handlers may take this long. */
 const EXIT_MS = 2_000
 
-/** Watches over the app's process and hands it its run. */
+/** Supervises the app's process and gives it its run. */
 export function hostRun(spec: RunnerSpec, events: Events): Work {
   const output = new Socket({ fd: RUN_FDS.output, readable: true, writable: false })
   const reports = new Socket({ fd: RUN_FDS.reports, readable: true, writable: false })
@@ -22,7 +22,7 @@ export function hostRun(spec: RunnerSpec, events: Events): Work {
   let hasRun = false
   let last: Exclude<News, { type: 'log' }> | undefined
 
-  // What comes first counts: nobody can take back a result, and the end of the process is one only when there was none.
+  // The first result counts. The end of the process is a result only when there was none.
   const finish = (news: Exclude<News, { type: 'log' }>) => {
     if (last) return
     last = news
@@ -50,16 +50,16 @@ export function hostRun(spec: RunnerSpec, events: Events): Work {
       : { type: 'failed', reason: whyEnded('the app', code, phase === 'loading' ? 'it was loaded' : 'an action was called', spec.memoryMb) }
 
   const printed = logOutput(output, events)
-  // The shell that would tell the exit code is gone as well when everything was killed at once.
+  // When everything was killed at once, the shell cannot report the exit code either.
   void readReports(reports, hear).then(() => hear({ type: 'exit', code: 137 }))
 
   return {
     ready: ready.promise,
     async run(run: Run) {
-      if (hasRun) throw new Refused(409, 'this runner has had its run')
+      if (hasRun) throw new Refused(409, 'this runner has already had its run')
       hasRun = true
       if (phase === 'loaded') phase = 'running'
-      // An app that has ended does not read; its end is what the events tell.
+      // An app that has ended does not read its task; its end is reported as an event.
       createWriteStream('', { fd: RUN_FDS.task })
         .on('error', () => {})
         .end(JSON.stringify(run))

@@ -1,4 +1,4 @@
-// Runners for tests: real processes as in a sandbox, without the sandbox. Everything of them lies below one temporary folder.
+// Runners for tests: real processes as in a sandbox, but without the sandbox. All their files are below one temporary folder.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -14,13 +14,13 @@ import { RunnerEvent, type Ready, type RunnerSpec, type Source } from './contrac
 
 const EVENTS_MS = 60_000
 
-/** The folder of a test file, and what it must leave behind: nothing. */
+/** The folder of a test file; disposing fails when files or processes remain. */
 export interface Lab extends AsyncDisposable {
   dir: string
   start(spec: Partial<RunnerSpec> & { kind: 'build' | 'run' }, app: string): Promise<TestRunner>
-  /** Builds an app of these files; gives its folder, its output and the last event. */
+  /** Builds an app of these files; returns its folder, its output and the last event. */
   build(files: Record<string, string> | ZipEntry[] | Buffer, entrypoint: string, env?: Record<string, string>): Promise<Built>
-  /** Builds what `source` names. */
+  /** Builds the code of `source`. */
   fetch(source: Source, env?: Record<string, string>): Promise<Built>
   /** Runs an action once. */
   run(app: string, action: string, payload?: unknown, options?: { app?: string; env?: Record<string, string> }): Promise<Ended>
@@ -38,13 +38,13 @@ export interface TestRunner extends AsyncDisposable {
   call<T>(method: 'GET' | 'POST', path: string, body?: object): Promise<T>
   archive(zip: Buffer): Promise<number>
   ready(): Promise<Ready>
-  /** All events to the last; acknowledged as they come, unless told otherwise. */
+  /** All events to the last, acknowledged as they come unless told otherwise. */
   events(options?: { after?: number; acknowledge?: boolean; until?: number }): Promise<RunnerEvent[]>
 }
 
 export function openLab(): Lab {
   const dir = mkdtempSync(join(tmpdir(), 'cob-runner-'))
-  // Above every app, where Node looks for packages at last.
+  // In a parent folder of every app, where Node searches for packages last.
   mkdirSync(join(dir, 'node_modules/@onkernel'), { recursive: true })
   symlinkSync(join(PACKAGE_DIR, 'node_modules/@onkernel/sdk'), join(dir, 'node_modules/@onkernel/sdk'))
   let count = 0

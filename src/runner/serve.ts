@@ -1,24 +1,24 @@
-// The runner's side of its contract: plain HTTP on the socket that is standard input.
+// The runner's side of its contract: plain HTTP on the listening socket that is standard input.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Lease } from '../base/lease.ts'
 import type { Ready, Run } from './contract.ts'
 import type { Events } from './events.ts'
 import { MAX_OUTPUT_BYTES } from './limits.ts'
 
-// An import of it would also load what its names stand for, a whole HTTP client among them: 70 ms of a start.
+// An import would also load the modules of all its exports, a whole HTTP client among them: 70 ms of a start.
 const { createServer } = process.getBuiltinModule('node:http')
 
 const HEARTBEAT_MS = 5_000
 
-/** A payload is JSON in a JSON string, where a byte may take six. */
+/** The largest body: a payload is JSON inside a JSON string, where a byte may take six. */
 const MAX_BODY = 6 * MAX_OUTPUT_BYTES + 64 * 1024
 
-/** What a runner can be asked for; a call that its kind does not have is refused. */
+/** The calls that a runner supports; a call that its kind does not have is refused. */
 export interface Work {
   ready: Promise<Ready>
-  /** Takes a build's zip; resolves when it is whole. */
+  /** Receives a build's zip; resolves when it is complete. */
   receive?(body: IncomingMessage): Promise<void>
-  /** Starts the run, or says why not. */
+  /** Starts the run. @throws Refused when it cannot */
   run?(run: Run): Promise<void>
 }
 
@@ -37,11 +37,11 @@ export function serve(work: Work, events: Events, fd: number, lease: Lease): voi
     answer(work, events, lease, request, response).catch((error: unknown) => {
       if (response.headersSent) return response.destroy()
       const [status, message] = error instanceof Refused ? [error.status, error.message] : [500, String((error as Error).message)]
-      // What is left of a refused body is not read.
+      // Do not read the rest of a refused body.
       json(response.setHeader('connection', 'close'), status, { message })
     })
   })
-  // An archive takes as long as it takes; its sender has a deadline of its own.
+  // An upload may take long; its sender has its own timeout.
   server.requestTimeout = 0
   server.listen({ fd })
 }
@@ -67,7 +67,7 @@ async function answer(work: Work, events: Events, lease: Lease, request: Incomin
       }
       return nothing(response, 202)
     case 'PUT /archive':
-      if (!work.receive) throw new Refused(400, 'this runner takes no archive')
+      if (!work.receive) throw new Refused(400, 'this runner accepts no archive')
       await work.receive(request)
       return nothing(response, 204)
     default:
@@ -112,7 +112,7 @@ async function read(request: IncomingMessage): Promise<string> {
 
 function natural(value: unknown): number {
   const number = Number(value)
-  if (!Number.isSafeInteger(number) || number < 0) throw new Refused(400, 'the number of an event is a natural number')
+  if (!Number.isSafeInteger(number) || number < 0) throw new Refused(400, 'the number of an event must be an integer of 0 or more')
   return number
 }
 

@@ -1,4 +1,4 @@
-// Programs that a build runs: each with a limit, its output in the logs, and nothing of its process group left.
+// Runs a build's programs: each has a timeout, its output goes to the logs, and its process group is killed at the end.
 import { spawn } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -11,31 +11,31 @@ import type { Events } from './events.ts'
 import type { RunnerPaths } from './limits.ts'
 import { endsWithin, logOutput } from './output.ts'
 
-/** Why a build failed, for the person whose code it is. */
+/** Why a build failed, in words for the app's author. */
 export class BuildFailed extends Error {}
 
 export interface ToolOptions {
-  /** What it does, for people: "npm ci". */
+  /** Its name in messages: "npm ci". */
   what: string
   cwd: string
   ms: number
   env?: Record<string, string | undefined>
-  /** It is the app itself, whose variables come first. */
+  /** It is the app itself, so its own variables take precedence. */
   app?: boolean
-  /** Is given its output, which is then in no log. */
+  /** Gets the output, which is then not logged. */
   take?: (line: string) => void
-  /** Is given descriptor 3, a pipe that the program writes to. */
+  /** Gets descriptor 3, a pipe that the program writes to. */
   reports?: (pipe: Readable) => void
 }
 
 export interface ToolEnd {
   code: number
-  /** Whether it was killed because it took too long. */
+  /** Whether it was killed because of its timeout. */
   late: boolean
   said: Said
 }
 
-/** Lines of a tool's output that may explain its end. */
+/** Lines of a tool's output that may explain its failure. */
 export class Said {
   readonly #odd: string[] = []
   readonly #last: string[] = []
@@ -58,25 +58,25 @@ export class Said {
   }
 }
 
-/** Debian's, and so that of a sandbox. It has what an administrator added: a company's proxy, say. */
+/** Debian's path, and so the sandbox's. It includes certificates that an administrator added, such as a company proxy's. */
 const CA_FILE = '/etc/ssl/certs/ca-certificates.crt'
 
-/** Of a failed tool's lines, those that belong into one sentence about it: where the trouble began, and where it ended. */
+/** How many of a failed tool's first and last lines go into the error message. */
 const FIRST = 5
 const LAST = 3
 const MAX_WORDS = 500
-/** Its children have this long to be done with printing, when a program has ended. */
+/** When a program has ended, its child processes may print for this long. */
 const LINGER_MS = 1_000
 
 const ODD_LINE =
   /\b(error|err!|failed|failure|fatal|cannot|can't|could not|not found|missing|no such|unable|conflict|outdated|invalid|denied|mismatch(ed)?|match|sync|modified)\b/i
-/** Lines of package managers that say nothing about what went wrong. */
+/** Lines of package managers that do not help to explain a failure. */
 const NOISE =
   /complete log of this run|^npm error\s*$|^npm error code \S+$|npm help |^npm error\s+(-|Set to|Clean install|Options|Usage|aliases)|^npm notice|^npm warn|^warning|^\W*WARN|^\[notice\]|Visit https:\/\/yarnpkg\.com|For help, see/i
 
 export class Tools {
   readonly signal: AbortSignal
-  /** Downloads, kept from build to build. */
+  /** The download cache, shared by all builds. */
   readonly cache: string
   readonly #spec: RunnerSpec
   readonly #events: Events
@@ -91,12 +91,12 @@ export class Tools {
     this.#base = baseEnvironment(paths, scratch)
   }
 
-  /** A line of our own in the build's logs. */
+  /** Adds a line of our own to the build's logs. */
   say(line: string): void {
     this.#events.log(this.mask(`cob: ${line}`))
   }
 
-  /** From now on `secret` is in no line of a log. */
+  /** From now on, masks `secret` in all log lines. */
   keepSecret(secret: string): void {
     if (secret !== '') this.#secrets.push(secret)
   }
@@ -106,8 +106,8 @@ export class Tools {
   }
 
   /**
-   * Runs a program to its end. Its environment has the app's variables (a registry's token, say), but not the app's key, and over
-   * them what keeps tools within the sandbox.
+   * Runs a program until it exits. Its environment has the app's variables (a registry's token, for example) without the app's key. Variables that
+   * keep tools inside the sandbox override them.
    */
   async run(file: string, args: readonly string[], { what, cwd, ms, env, app, take, reports }: ToolOptions): Promise<ToolEnd> {
     this.signal.throwIfAborted()
@@ -141,7 +141,7 @@ export class Tools {
       })
       if (!(await endsWithin(printed, LINGER_MS))) {
         kill()
-        // What left the group can hold the pipe, but nobody waits for it; a pipe that we do not read for now is another matter.
+        // A process that left the group may still hold the pipe: stop waiting for it. But a pipe that is paused has unread output, so wait for that.
         while (!(await endsWithin(printed, LINGER_MS))) if (!child.stdout!.isPaused()) child.stdout!.destroy()
       }
       this.signal.throwIfAborted()
@@ -153,7 +153,7 @@ export class Tools {
     }
   }
 
-  /** {@link run}, for a program that must succeed. */
+  /** Like {@link run}, but fails the build when the program fails. */
   async must(file: string, args: readonly string[], options: ToolOptions): Promise<void> {
     const { code, late, said } = await this.run(file, args, options)
     if (late) throw new BuildFailed(`"${options.what}" took longer than ${options.ms / 1000} s`)
@@ -166,13 +166,13 @@ function killGroup(pid: number | undefined): void {
   if (pid === undefined) return
   try {
     process.kill(-pid, 'SIGKILL')
-  } catch {} // all of it has ended
+  } catch {} // the whole group has ended
 }
 
-/** npm's command line, which is a package of ours. */
+/** npm's command line, from our own dependencies. */
 export const NPM = join(dirname(createRequire(import.meta.url).resolve('npm/package.json')), 'bin/npm-cli.js')
 
-/** What the sandbox gave us for everybody in it; the rest is for us. */
+/** The variables that every process of the sandbox gets; the others are only for the runner. */
 function ownEnvironment(): Record<string, string> {
   return Object.fromEntries(Object.entries(process.env).filter((entry): entry is [string, string] => entry[1] !== undefined && !/^(COB_|NODE_)/.test(entry[0])))
 }

@@ -1,4 +1,4 @@
-// Zips of apps: what the official command line makes is unpacked as it should be; what would harm is refused by name.
+// Zips of apps: a zip from the official command line is unpacked correctly; a harmful one is refused with the entry's name.
 import { existsSync, mkdtempSync, readFileSync, readlinkSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -76,7 +76,7 @@ describe('a zip', () => {
         { name: 'd', content: '.', mode: LINK },
         { name: 'd/x', content: 'x' },
       ],
-      /has "d\/x" below "d", which is no directory/,
+      /has "d\/x" below "d", which is not a directory/,
     ],
     [
       'a name twice, once as a link',

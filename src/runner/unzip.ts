@@ -1,5 +1,5 @@
-// Unpacking the zip of an app's code. Nothing of a zip is believed: names, sizes, kinds and sums are checked as it is unpacked.
-// The agent's unzip for callers (agent/fs/unzip.ts) is another: it moves a tree in among files that are there already.
+// Unpacks the zip of an app's code. A zip is never trusted: names, sizes, kinds and checksums are checked during unpacking. The agent has another
+// unzip for callers (agent/fs/unzip.ts), which merges a tree into existing files.
 import { chmodSync, mkdirSync, symlinkSync } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -12,7 +12,7 @@ import { BuildFailed } from './tools.ts'
 export const ZIP_LIMITS: ZipLimits = { entries: 200_000, bytes: 2 * 1024 ** 3, ratio: 200, ratioFromBytes: 200 * 1024 ** 2 }
 
 const MAX_NAME = 4096
-/** A packed file of this size is unpacked at once, which for thousands of small files is many times faster. */
+/** An entry up to this packed size is unpacked in one step, which for thousands of small files is many times faster. */
 const SMALL = 1024 * 1024
 const PIECE = 256 * 1024
 
@@ -25,7 +25,7 @@ const STORED = 0
 
 const refuse = (problem: string): Error => new BuildFailed(`the archive ${problem}`)
 
-/** Unpacks the zip `archive` into `root`, a directory that is made. */
+/** Unpacks the zip `archive` into `root`, a directory that it creates. */
 export async function unpackArchive(archive: string, root: string, signal: AbortSignal, limits = ZIP_LIMITS): Promise<{ files: number; bytes: number }> {
   const handle = await open(archive)
   try {
@@ -40,7 +40,7 @@ export async function unpackArchive(archive: string, root: string, signal: Abort
   }
 }
 
-/** Errors of the reader are about the zip; those of the file system have a code. */
+/** Errors of the zip reader become build failures; errors of the file system have a `code` and stay. */
 function unreadable(error: unknown): unknown {
   const { code, message } = error as NodeJS.ErrnoException
   if (error instanceof BuildFailed) return error
@@ -54,7 +54,7 @@ class Unpacking {
   readonly #limits: ZipLimits
   readonly #signal: AbortSignal
   readonly #made = new Map<string, 'directory' | 'file'>()
-  /** Made last of all, so that nothing can be written through one. */
+  /** Created last, so that no file can be written through a link. */
   readonly #links: { key: string; target: string }[] = []
   #files = 0
   #bytes = 0
@@ -100,7 +100,7 @@ class Unpacking {
     const key = parts.join('/')
     if (this.#made.has(key)) throw refuse(`has "${name}" twice`)
     this.#note(key, 'file')
-    // Zips of Windows have no modes here, those of Go's writer 0.
+    // Zips from Windows have no Unix mode here, those of Go's writer have 0.
     const mode = entry.externalFileAttributes >>> 16
     if ((mode & S_IFMT) === S_IFLNK) return void this.#links.push({ key, target: await this.#target(entry) })
     await this.#file(entry, join(this.#root, key), mode & EXECUTABLE ? DIRECTORY : FILE)
@@ -111,7 +111,7 @@ class Unpacking {
       const key = parts.slice(0, length).join('/')
       const before = this.#made.get(key)
       if (before === 'directory') continue
-      if (before === 'file') throw refuse(`has "${name}" below "${key}", which is no directory`)
+      if (before === 'file') throw refuse(`has "${name}" below "${key}", which is not a directory`)
       this.#note(key, 'directory')
       mkdirSync(join(this.#root, key), { mode: DIRECTORY })
     }
@@ -150,7 +150,7 @@ class Unpacking {
     symlinkSync(target, join(this.#root, key))
   }
 
-  /** The bytes of an entry, counted as they come and held against the limits, the length and the sum that it says. */
+  /** The contents of an entry. Checks its size against the limits, and its length and checksum against the header. */
   async *#content(entry: Entry): AsyncGenerator<Buffer> {
     let length = 0
     let sum = 0
@@ -175,7 +175,7 @@ class Unpacking {
         const chunks: Buffer[] = []
         for await (const chunk of this.#packed(start, entry.compressedSize)) chunks.push(chunk)
         const packed = Buffer.concat(chunks)
-        // One byte more than it says would be told by its length; two are an error of zlib's.
+        // One byte too many is found by the length check; more than that is an error of zlib.
         return yield isStored ? packed : inflateRawSync(packed, { maxOutputLength: entry.uncompressedSize + 1 })
       }
       const packed = Readable.from(this.#packed(start, entry.compressedSize), { objectMode: false })
@@ -197,8 +197,8 @@ class Unpacking {
 }
 
 /**
- * Whether a link in the directory `from` (relative to the root) leads to somewhere below the root. Steps up may only come
- * first, where they go through directories of the zip; behind a name they might start from wherever another link leads.
+ * Whether a link in the directory `from` (relative to the root) points below the root. Steps up are only allowed at the start, where they pass
+ * through directories of the zip. After a name they could start from the target of another link.
  */
 export function staysWithin(from: string, target: string): boolean {
   if (target === '' || target.startsWith('/') || target.includes('\0')) return false

@@ -1,4 +1,4 @@
-// Apps in a storm: many runs at once of which some crash, and deployments in a row under constant calls.
+// Apps under chaos: many concurrent runs of which some crash, and repeated deployments during constant calls.
 import { toFile } from '@onkernel/sdk'
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
@@ -24,7 +24,7 @@ app.action('version', async (ctx, payload) => ${version})
 `
 
 let cloud: Cloud
-/** Hears of each run that begins, by the machine's loopback, which this service's sandboxes may reach. */
+/** Counts the runs that begin. Apps call it on the machine's loopback, which this service's sandboxes may reach. */
 let counter: Server
 const begun = new Map<string, number>()
 beforeAll(async () => {
@@ -90,7 +90,7 @@ test(`${DEPLOYS} deployments in a row under constant calls answer each call with
         payload: '1',
       })
       if (output === null || output === undefined) throw new Error(`a call failed: ${reason}`)
-      // The next version may have taken over while it was called.
+      // The next version may have become active during the call.
       calls.push({ least, got: Number(output), most: newest + 1 })
     }
   }

@@ -1,4 +1,4 @@
-// Fifty rounds of things dying in the middle of things: no call hangs or answers nonsense, and at the end nothing is left.
+// Fifty rounds of killing things at random: no call hangs or gets a wrong answer, and nothing is left at the end.
 import { APIError } from '@onkernel/sdk'
 import { expect, test } from 'vitest'
 import { sleep } from '../../src/base/wait.ts'
@@ -7,10 +7,10 @@ import { agentOf, chromiumOf } from '../support/inside.ts'
 import { seeded } from '../support/seeded.ts'
 
 const ROUNDS = 50
-/** A call that has not answered by then hangs. A cold start on an overloaded machine takes a while. */
+/** A call without an answer after this long counts as hanging. A cold start on an overloaded machine is slow. */
 const CALL_MS = 60_000
 
-/** What callers may be told while something dies under them: gone, not answering, or no connection at all. */
+/** Errors that callers may get when something dies during their call: gone, not answering, or no connection. */
 function expected(error: unknown): boolean {
   if (!(error instanceof APIError)) return false
   return error.status === undefined || error.status === 404 || error.status === 503
@@ -73,7 +73,7 @@ test(
           sleep(CALL_MS).then(() => new Error('hangs')),
         ])
         await sleep(afterMs)
-        // The victim may be gone already: deleted by the action, or dead with its session.
+        // The victim may be gone: deleted by the action, or dead with its session.
         const restart = await victims[victim](cloud, id).catch(() => async () => {})
         const outcome = await call
         if (outcome !== 'done') expect([outcome, expected(outcome)]).toEqual([outcome, true])

@@ -1,4 +1,4 @@
-// Sessions whose service does not come back.
+// Sessions whose service never comes back.
 import { execFile } from 'node:child_process'
 import { renameSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { processesOf } from '../support/inside.ts'
 
 const GRACE_SECONDS = 4
 const TIMEOUT_SECONDS = 10
-/** Until what is due has been done, on a machine that others use. */
+/** Extra time after a deadline, for a loaded machine. */
 const LATE_MS = 30_000
 
 test('a session without a service ends itself after its timeout and its grace, a warm browser after the grace', async () => {
@@ -23,9 +23,9 @@ test('a session without a service ends itself after its timeout and its grace, a
   const [{ id: warm } = { id: '' }] = await cloud.query<{ id: string }>(`select id from browsers where state = 'warm'`)
   const [session, reserve] = [processesOf(cloud, id), processesOf(cloud, warm)]
   expect(Math.min(session.length, reserve.length)).toBeGreaterThan(5)
-  // As long as it is watched, the time is not counted.
+  // The time does not count while the service watches the session.
   await sleep((GRACE_SECONDS + 1) * 1000)
-  // The network's process and the sandbox's; of Chromium's, some come and go.
+  // The network's process and the sandbox's. Not Chromium's, because some of those come and go.
   const outer = [...session.slice(0, 2), ...reserve.slice(0, 2)]
   expect(outer.every(isAlive)).toBe(true)
   await cloud.kill()
@@ -34,7 +34,7 @@ test('a session without a service ends itself after its timeout and its grace, a
   expect(session.slice(0, 2).every(isAlive)).toBe(true)
   await until('the session to end', TIMEOUT_SECONDS * 1000 + LATE_MS, () => !session.some(isAlive), { everyMs: 100 })
   expect(performance.now() - killed).toBeGreaterThanOrEqual((TIMEOUT_SECONDS + GRACE_SECONDS) * 1000)
-  // What is left on disk goes with the next start.
+  // The next start removes what is left on disk.
   await cloud.start()
 })
 

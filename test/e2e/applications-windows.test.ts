@@ -1,4 +1,4 @@
-// Windows beside the page, and the browser's own controls, worked by mouse and keyboard.
+// Chromium's own windows and controls beside the page, used by mouse and keyboard.
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
@@ -32,20 +32,20 @@ describe('windows beside the page', () => {
     const shut = await desk.shot(id, middle)
     const dialogGone = () => until('the dialog to be gone', WINDOW_MS, async () => shut.equals(await desk.shot(id, middle)), { everyMs: 50 })
 
-    // A slash opens the field for paths. In this dialog of Chromium's, Return is Cancel; Alt and O is Open.
+    // A slash opens the path field. In this dialog Return means Cancel; Alt and O means Open.
     await openDialog()
     await computer.typeText(id, { text: '/home/kernel/note.txt' })
     await computer.pressKey(id, { keys: ['alt+o'] })
     await become(page, 'chosen', { name: 'note.txt', text: 'what the note says' })
     await dialogGone()
-    // So does the key for it.
+    // The shortcut does the same.
     await openDialog()
     await computer.pressKey(id, { keys: ['ctrl+l'] })
     await computer.typeText(id, { text: '/home/kernel/other.txt' })
     await computer.pressKey(id, { keys: ['alt+o'] })
     await become(page, 'chosen', { name: 'other.txt', text: 'another' })
     await dialogGone()
-    // Left with Escape, the choice stays, and the page has the keyboard again.
+    // Escape keeps the choice and returns the focus to the page.
     await openDialog()
     await computer.pressKey(id, { keys: ['Escape'] })
     await dialogGone()
@@ -59,7 +59,7 @@ describe('windows beside the page', () => {
     const { id, page } = session
     await page.goto(pages.url('chooser.html'))
     const { x, y, width, height } = await boxOf(page, '#colour')
-    // Not where the pointer is: it is part of the picture.
+    // Avoid the pointer, which is part of the picture.
     const below: Box = { x: x + 100, y: y + height + 2, width: Math.round(width) - 100, height: 60 }
     const [left, centre] = [x + 40, Math.round(y + height / 2)]
     await desk.comesUp('the list', id, below, () => computer.clickMouse(id, { x: left, y: centre }))
@@ -82,7 +82,7 @@ describe("the browser's own controls", () => {
   afterAll(async () => {
     await session[Symbol.asyncDispose]()
   })
-  // A page that comes back from the history is not loaded anew, so its URL is what tells.
+  // A page from the back/forward cache fires no load event, so wait for its URL.
   const arrive = (page: Page, name: string) => until(`the page ${name}`, LOAD_MS, () => page.url() === pages.url(name))
 
   /** Opens the page's context menu and presses keys in it. */
@@ -96,7 +96,7 @@ describe("the browser's own controls", () => {
     await computer.pressKey(id, { keys: ['ctrl+l'] })
     await computer.typeText(id, { text: `${pages.url('typed')}\n` })
     await arrive(session.page, 'typed')
-    // With the mouse, too: Chromium's own controls are above the page.
+    // The same with the mouse: Chromium's own controls are above the page.
     const { y } = await boxOf(session.page, 'html')
     await computer.clickMouse(id, { x: 600, y: Math.round(y * 0.7), num_clicks: 3 })
     await computer.typeText(id, { text: `${pages.url('clicked')}\n` })
@@ -133,7 +133,7 @@ describe("the browser's own controls", () => {
     const hits = pages.hits('before')
     await menu(['r'])
     await until('the page to be loaded again', LOAD_MS, () => pages.hits('before') > hits)
-    // A menu left with Escape does nothing, and the keys are the page's again.
+    // Escape closes the menu without an action, and the page gets the keys again.
     await page.waitForLoadState()
     await page.evaluate('void addEventListener("keydown", ({ key }) => (window.pressed = key))')
     await menu(['Escape'])

@@ -1,4 +1,4 @@
-// Real applications in a page, worked by mouse, wheel and keyboard: what a person would see done is done.
+// Real applications in a page, used by mouse, wheel and keyboard: each action has the effect that a person would see.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
@@ -54,7 +54,7 @@ describe('in a page', () => {
         [800, 50],
         [950, 50],
       ]
-      // Each corner twice: the pointer rests there, so that no frame passes it by.
+      // Each corner twice: the pointer rests there, so that the corner is in at least one frame.
       for (const path of [first, second])
         await computer.dragMouse(id, { path: onScreen(path.flatMap((point) => [point, point])), smooth: false, steps_per_segment: 10, step_delay_ms: 20 })
       await become(page, 'strokes().length', 2)
@@ -67,7 +67,7 @@ describe('in a page', () => {
         expect(distance(points[0]!, path[0]!)).toBeLessThanOrEqual(2)
         expect(distance(points.at(-1)!, path.at(-1)!)).toBeLessThanOrEqual(2)
       }
-      // And the ink can be seen on the screen.
+      // The ink is also visible on the screen.
       const [x, y] = onScreen([[800, 250]])[0]!
       const { dominant } = await sharp(await desk.shot(id, { x: x - 1, y: y - 1, width: 2, height: 2 })).stats()
       expect(Math.max(dominant.r, dominant.g, dominant.b)).toBeLessThan(128)
@@ -240,7 +240,7 @@ describe('in a page', () => {
       await become(page, 'selected()', 'word')
       await computer.typeText(id, { text: 'thing' })
       await become(page, 'text()', 'first line\nsecond thing here\nlast')
-      // A click elsewhere, or a quick hand's next click would count as the third.
+      // Click elsewhere first; otherwise a fast next click would count as the third.
       await computer.clickMouse(id, await where(page, '#editor'))
       await computer.clickMouse(id, { x, y, num_clicks: 3 })
       await become(page, 'selected()', 'second thing here\n')
@@ -251,7 +251,7 @@ describe('in a page', () => {
     test('a drag and a click with shift held select what lies between', async () => {
       await page.evaluate(`setText('alpha beta gamma delta')`)
       const at = async (offset: number) => ((await page.evaluate(`placeOf(${offset})`)) as Point).map(Math.round) as Point
-      // The middle of a character may fall to either side of it; a pixel further left is before it.
+      // A click in the middle of a character may go to either side of it; one a pixel further left goes before it.
       const before = ([x, y]: Point): Point => [x - 2, y]
       const [from, to, further] = [before(await at(6)), before(await at(10)), before(await at(16))]
       await computer.dragMouse(id, { path: [from, to], duration_ms: 400 })
@@ -286,7 +286,7 @@ function distanceToLine([x, y]: Point, [x1, y1]: Point, [x2, y2]: Point): number
   return distance([x, y], [x1 + part * dx, y1 + part * dy])
 }
 
-/** Source code of this repository, with tabs for its indents and characters of many kinds at the end of every fifth line. */
+/** Source code of this repository, indented with tabs, with various characters at the end of every fifth line. */
 function sourceText(length: number): string {
   const lines = ['src/http/fault.ts', 'src/base/wait.ts', 'src/agent/computer/path.ts', 'src/agent/display/windows.ts', 'test/support/session.ts'].flatMap(
     (file) => readFileSync(join(PACKAGE_DIR, file), 'utf8').split('\n'),

@@ -1,4 +1,4 @@
-// Several actions in one call, and several callers on one session: everything in order, one at a time, nothing left down.
+// Several actions in one call, and several callers on one session: in order, one at a time, and nothing stays down.
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { sleep, until } from '../../src/base/wait.ts'
@@ -6,13 +6,13 @@ import { startCloud, type Cloud } from '../support/cloud.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { clearRecord, openSession, recorded, where, type Recorded, type Session } from '../support/session.ts'
 
-/** A page takes up what was done. */
+/** Time for a page to react to input. */
 const TAKE_MS = 10_000
-/** A call that was sent has come to its session. */
+/** Time for a call that was sent to reach its session. */
 const SENT_MS = 100
-/** Of two movements within one frame a page sees the second. */
+/** Of two movements within one frame a page sees only the second. */
 const FRAMES_MS = 100
-/** What happens after an end would happen within this time. */
+/** If anything happened after an end, it would happen within this time. */
 const QUIET_MS = 500
 
 let cloud: Cloud
@@ -49,7 +49,7 @@ const value = (): Promise<string> => session.page.evaluate('document.getElementB
 const of = (record: Recorded[], ...types: string[]): Recorded[] => record.filter(({ type }) => types.includes(type))
 const strokes = (record: Recorded[]) => of(record, 'keydown').map(({ key }) => key)
 
-/** The record up to a key pressed behind everything else. */
+/** The record up to a final key press. */
 async function ended(): Promise<Recorded[]> {
   await computer.pressKey(id, { keys: ['F8'] })
   return until('the end of the record', TAKE_MS, async () => {
@@ -63,7 +63,7 @@ async function open(name: string): Promise<void> {
   await session.page.bringToFront()
   await session.page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')
 }
-/** A call that can be left, and what came of it. */
+/** A call that the test can abort, and its outcome. */
 function leavable(body: unknown): { leave: () => void; outcome: Promise<string> } {
   const leaving = new AbortController()
   const [method, headers, signal] = ['POST', { 'content-type': 'application/json' }, leaving.signal]
@@ -242,7 +242,7 @@ describe('callers at once', () => {
 
   test('never get a picture of the middle of a drag', async () => {
     await open('colours.html')
-    // White before, blue from 0 to 255 along the way.
+    // White at first, then blue from 0 to 255 along the path.
     await session.page.evaluate(`onmousemove = ({ buttons, clientX }) => { if (buttons) paint('rgb(0, 0, ' + Math.round((clientX - 100) / 1000 * 255) + ')') }`)
     const colour = async () => {
       const png = Buffer.from(await (await computer.captureScreenshot(id, { region: { x: 1200, y: 900, width: 1, height: 1 } })).arrayBuffer())
@@ -263,7 +263,7 @@ describe('callers at once', () => {
         return colour()
       })
       for (const picture of await Promise.all(before)) expect(picture.white || picture.blue > 230).toBe(true)
-      // A page may be some frames behind its pointer.
+      // A page may be some frames late.
       for (const picture of await Promise.all(during)) expect(picture.white ? 0 : picture.blue).toSatisfy((blue: number) => blue === 0 || blue > 230)
       await drag
     }

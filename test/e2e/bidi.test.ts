@@ -1,4 +1,4 @@
-// WebDriver BiDi by Selenium's own client, and what a fault of the mapper may end.
+// WebDriver BiDi with Selenium's own client, and what ends when the mapper fails.
 import { chromium } from 'playwright-core'
 import BIDI from 'selenium-webdriver/bidi/index.js'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -41,7 +41,7 @@ test('a BiDi client that goes back and forth over a page with a frame gets its a
     ]
     expect([round, answers.map(({ type, message }) => message ?? type)]).toEqual([round, ['success', 'success', 'success', 'success']])
   }
-  // Playwright learns of it by its own events, a moment later.
+  // Playwright gets the event a moment later.
   await expect.poll(() => browser.contexts()[0]!.pages()[0]!.url()).toBe(pages.url('plain'))
   expect(await cloud.client.browsers.process.status(process_id!, { id: made.session_id })).toMatchObject({ state: 'running' })
   bidi.close()

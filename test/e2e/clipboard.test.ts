@@ -1,4 +1,4 @@
-// The clipboard through the published SDK: one and the same for callers and for pages.
+// The clipboard through the published SDK: callers and pages share it.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -9,9 +9,9 @@ import { runInside } from '../support/inside.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { openSession, where, type Session } from '../support/session.ts'
 
-/** A page takes up what was pasted, or copies what is long. */
+/** Time for a page to paste, or to copy a long text. */
 const TAKE_MS = 10_000
-/** Texts of this length go in parts. */
+/** Texts of this length are sent in parts. */
 const MIB = 1024 * 1024
 
 let cloud: Cloud
@@ -36,7 +36,7 @@ const write = (text: string, of = id) => computer.writeClipboard(of, { text })
 const read = async (of = id): Promise<string> => (await computer.readClipboard(of)).text
 const press = (...keys: string[]) => computer.pressKey(id, { keys })
 const content = (field: string): Promise<string> => session.page.evaluate(`content('${field}')`)
-/** Fills a field and puts the keyboard there. */
+/** Fills a field and focuses it. */
 const fill = (text: string, field = 'text') =>
   session.page.evaluate(
     ([name, value]) => {
@@ -46,7 +46,7 @@ const fill = (text: string, field = 'text') =>
     },
     [field, text],
   )
-/** Opens a page, in front, and waits until it has been painted: before that Chromium gives it no input. */
+/** Opens a page in front and waits until it has been painted, because Chromium gives it no input before that. */
 async function open(url: string): Promise<void> {
   await session.page.goto(url)
   await session.page.bringToFront()

@@ -1,4 +1,4 @@
-// WebSockets of a session: Playwright, Puppeteer and a BiDi client, together and again, and what ends them.
+// WebSockets of a session: Playwright, Puppeteer and a BiDi client at the same time and repeatedly, and what ends them.
 import puppeteer from 'puppeteer-core'
 import { chromium } from 'playwright-core'
 import BIDI from 'selenium-webdriver/bidi/index.js'
@@ -32,7 +32,7 @@ test('Playwright and Puppeteer work on the same pages at once, and one that leav
   const [same] = await second.pages()
   expect(await same!.title()).toBe('one')
   await same!.goto(pages.url('two'))
-  // Each client learns of the other's navigation by its own events, a moment later ("Loading …" is Playwright's own word for that).
+  // Each client gets the other's navigation by its own events, a moment later ("Loading …" is Playwright's placeholder).
   await expect.poll(() => session.page.title()).toBe('two')
   await second.disconnect()
   expect(await session.page.evaluate('1 + 1')).toBe(2)
@@ -133,7 +133,7 @@ test('a browser closed or crashed by its client runs again behind the same URL, 
   for (const method of ['Browser.close', 'Browser.crash']) {
     const before = await chromium.connectOverCDP(made.cdp_ws_url)
     await before.contexts()[0]!.pages()[0]!.goto(pages.url('lasting'))
-    // Chromium writes its list of tabs a moment after they change.
+    // Chromium saves its list of tabs a moment after a change.
     await new Promise((resolve) => setTimeout(resolve, 3_000))
     const socket = new WebSocket(made.cdp_ws_url)
     await opening(socket)

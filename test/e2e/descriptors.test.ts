@@ -1,4 +1,4 @@
-// A service that has few descriptors, and more connections than those.
+// A service with few file descriptors, and more connections than those.
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { openSession } from '../support/session.ts'
 
 const FILES = 200
 const CONNECTIONS = 600
-/** The database is looked after once a second. */
+/** The service checks the database once a second. */
 const HELD_MS = 3_000
 
 const postmaster = (cloud: Cloud) => readFileSync(join(cloud.dataDir, 'postgres/postmaster.pid'), 'utf8').split('\n')[0]

@@ -1,4 +1,4 @@
-// Dragging, told by the page's own record: positions, buttons, modifiers, times, and a drop that really drops.
+// Dragging, as the page records it: positions, buttons, modifiers, times, and a real drop.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sleep } from '../../src/base/wait.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
@@ -22,7 +22,7 @@ afterAll(async () => {
 
 type Drag = Parameters<Cloud['client']['browsers']['computer']['dragMouse']>[1]
 
-/** Drags and returns what the page saw. */
+/** Drags; returns the events that the page got. */
 async function drag(options: Drag): Promise<Recorded[]> {
   await clearRecord(session.page)
   await cloud.client.browsers.computer.dragMouse(session.id, options)

@@ -1,4 +1,4 @@
-// What is left when a session ends: removed by other processes, whatever it is, until nothing is left.
+// Removing the files of ended sessions: other processes remove everything, and continue until nothing is left.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
@@ -10,9 +10,9 @@ import { startCloud, type Cloud } from '../support/cloud.ts'
 import { processesOf } from '../support/inside.ts'
 import { openSession } from '../support/session.ts'
 
-/** Many enough that removing them takes seconds, whoever does it. Hard links are as much work to remove as files, and quicker to make. */
+/** Enough that removing them takes seconds. Hard links are as slow to remove as files, and faster to create. */
 const FOLDERS = 60
-/** Until removers at the lowest priority are done, on a machine that others use. */
+/** Time for removers at the lowest priority, on a loaded machine. */
 const REMOVED_MS = 60_000
 
 const trashOf = (cloud: Cloud): string[] => {
@@ -44,7 +44,7 @@ test('a session that left very many files is deleted before they are removed, th
   expect(trashOf(cloud)).toEqual([expect.stringContaining(id)])
   expect(existsSync(dataPaths(cloud.dataDir).instance(id))).toBe(false)
   expect(await other.page.evaluate('6 * 7')).toBe(42)
-  // It is another process that removes them. That and the service are killed in the middle of it.
+  // Another process removes them. Kill that process and the service in the middle of it.
   const removers = await until('a remover', REMOVED_MS, () => {
     const found = processesUsing(dataPaths(cloud.dataDir).trash, 'rm')
     return found.length > 0 && found
@@ -82,7 +82,7 @@ test('a session that cannot be removed is out of use and not deleted, and is rem
   expect(existsSync(instance(id))).toBe(true)
   expect(await cloud.query('select state, deleted_at from browsers where id = $1', [id])).toEqual([{ state: 'stopping', deleted_at: null }])
   expect((await fetch(cdp_ws_url.replace('ws', 'http'))).status).toBe(404)
-  // Asking again is no error.
+  // A second delete is no error.
   await cloud.client.browsers.deleteByID(id)
   rmSync(trash)
   await until('the end', REMOVED_MS, async () => (await cloud.query(`select 1 from browsers where id = $1 and state = 'deleted'`, [id])).length === 1)

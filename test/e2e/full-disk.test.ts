@@ -1,4 +1,4 @@
-// A disk that fills, on a small file system of the test's own: what is refused, who is ended, and that the service starts on it.
+// A disk that fills up, on a small file system of the test: what is refused, which session is ended, and that the service starts on it.
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,7 @@ const DISK_MB = 800
 const RESERVE_MB = 200
 const ENDED_MS = 60_000
 
-// Only root can mount a file system; what is refused on a full disk is shown without one in src/control/system/disk.test.ts.
+// Only root can mount a file system; src/control/system/disk.test.ts tests the refusals without one.
 describe.skipIf(!isRoot())('a disk that fills', () => {
   const outer = process.env.TMPDIR
   let root: string
@@ -39,7 +39,7 @@ describe.skipIf(!isRoot())('a disk that fills', () => {
   const fill = () => {
     try {
       execFileSync('dd', ['if=/dev/zero', `of=${filler()}`, 'bs=1M', `count=${DISK_MB}`], { stdio: 'ignore' })
-    } catch {} // until no space is left
+    } catch {} // loop until no space is left
   }
   const create = async () => (await cloud.client.browsers.create({})).session_id
   const sh = async (id: string, line: string): Promise<string> => {

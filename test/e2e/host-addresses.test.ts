@@ -1,4 +1,4 @@
-// No address of this machine answers a session: not hidden ones, not ones that come later, not multicast and broadcast.
+// A session reaches no address of this machine: not hidden or later ones, not multicast or broadcast.
 import { execFile } from 'node:child_process'
 import { createSocket, type Socket } from 'node:dgram'
 import { once } from 'node:events'
@@ -14,10 +14,10 @@ import { openSession, type Session } from '../support/session.ts'
 
 const run = promisify(execFile)
 
-/** From an address of the machine until it is closed in an instance that runs. */
+/** Time from a new address of the machine until running instances block it. */
 const CLOSED_MS = 20_000
 
-/** Tries each address by TCP and by UDP, with a plain socket and with one that is bound to the device, and sends what it tries. */
+/** Tries each address by TCP and UDP, with a plain socket and one bound to the device; sends the address as the message. */
 const TRY_ALL = `
 import json, socket, sys
 port, addresses = int(sys.argv[1]), sys.argv[2:]
@@ -47,7 +47,7 @@ for address in addresses:
 print(json.dumps(answers))
 `
 
-/** Addresses of documentation and benchmark networks, which no machine has. */
+/** A device for the addresses below, which are from documentation and benchmark networks: no machine has them. */
 const device = `cob${process.pid}`
 const BEFORE = {
   'an address on loopback': { args: ['addr', 'add', '198.18.77.1/32', 'dev', 'lo'], address: '198.18.77.1' },
@@ -73,7 +73,7 @@ const undo = async (changes: Record<string, Change>): Promise<void> => {
     await run(
       'ip',
       args.map((word) => (word === 'add' ? 'del' : word)),
-    ).catch(() => {}) // it was not made
+    ).catch(() => {}) // it was not created
 }
 
 let cloud: Cloud
@@ -81,7 +81,7 @@ let session: Session
 let tcp: Server
 let udp: Socket[]
 let port: number
-/** What reached a server of this machine that listens on all addresses. */
+/** The messages that reached a server on all addresses of this machine. */
 let reached: string[] = []
 
 beforeAll(async () => {
@@ -99,7 +99,7 @@ beforeAll(async () => {
       const socket = createSocket({ type, ipv6Only: type === 'udp6' })
       socket.on('message', (data, from) => {
         reached.push(data.toString())
-        socket.send('here', from.port, from.address, () => {}) // an answer that finds nobody is no news
+        socket.send('here', from.port, from.address, () => {}) // ignore errors: the sender may have gone
       })
       socket.bind(port)
       await once(socket, 'listening')
@@ -145,7 +145,7 @@ test('a program in a session reaches nothing of the machine by multicast and bro
 })
 
 test('closed multicast leaves the gateway of IPv6 to be found', async () => {
-  // Asked anew, by the gateway's multicast address, as a session that begins does.
+  // Look it up again by neighbour discovery, which uses the gateway's multicast address, as a new session does.
   const line = `gateway=$(ip -6 route show default | sed -n 's/.* via \\([^ ]*\\) .*/\\1/p'); [ -z "$gateway" ] && echo none && exit
     echo x >/dev/udp/$gateway/9; for i in $(seq 50); do ip -6 neigh show $gateway | grep -q lladdr && echo found && exit; sleep 0.1; done`
   expect((await runInside(cloud, session.id, line)).output.trim()).toMatch(/^(found|none)$/)

@@ -1,4 +1,4 @@
-// What a session may not reach, tried from a page and from a process inside it.
+// What a session must not reach, tried from a page and from a process inside it.
 import { once } from 'node:events'
 import { readFileSync, statSync } from 'node:fs'
 import { createServer, type AddressInfo, type Server } from 'node:net'
@@ -14,7 +14,7 @@ let first: Session
 let second: Session
 let listener: Server
 let port: number
-/** Everybody who reached a server of this machine that listens on all addresses. */
+/** Connections to a server on all addresses of this machine. */
 let reached = 0
 
 beforeAll(async () => {
@@ -73,7 +73,7 @@ test('a process reaches no server of this machine: not on loopback, not on its a
 })
 
 test('a process that binds its socket to the network device gets no further', async () => {
-  // 25 is SO_BINDTODEVICE, which goes around routes and needs no privilege.
+  // 25 is SO_BINDTODEVICE, which bypasses routes and needs no privilege.
   const connect = (address: string, to: number) =>
     `perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0); setsockopt(S, SOL_SOCKET, 25, "eth0\\0") or die "no option: $!"; alarm 3; connect(S, pack_sockaddr_in(${to}, inet_aton("${address}"))) ? print "answers" : print "refused: $!"'`
   for (const address of ['169.254.169.254', ...hostAddresses().filter((own) => !own.includes(':'))])
@@ -95,7 +95,7 @@ test('a process sees its own files, processes and users and nobody else', async 
   expect(await see(`ls ${cloud.dataDir} 2>&1`)).toMatch(/No such file/)
   expect(await see(`cat ${join(cloud.dataDir, 'api-key')} ${join(cloud.dataDir, 'secret-key')} 2>&1`)).not.toMatch(/cob_|[0-9a-f]{64}/)
   expect(await see('ls /root /var/lib/cob /mnt 2>&1')).not.toMatch(/data|code|node/)
-  // Postgres' socket and other agents' sockets: no Unix socket of the host is in sight, in the file system or abstract.
+  // No Unix socket of the host is visible, in the file system or abstract: not Postgres', not other agents'.
   const sockets = await see('cat /proc/net/unix')
   expect(sockets).not.toMatch(/PGSQL|agent\.sock/)
   const commands = await see(`for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done`)
@@ -103,7 +103,7 @@ test('a process sees its own files, processes and users and nobody else', async 
   expect(commands.match(/--remote-debugging-pipe/g)?.length).toBeLessThan(40)
   expect(commands).not.toMatch(/postgres|cli\/main\.ts|pasta/)
   expect(await see('getent passwd')).not.toMatch(/cob|tester/)
-  // The environment of the agent, which a process of the same user may read, holds no secret.
+  // Processes of the same user can read the agent's environment; it contains no secret.
   const environment = await see(`cat /proc/[0-9]*/environ | tr '\\0' '\\n'`)
   expect(environment).not.toMatch(/cob_[0-9a-f]{40}|SECRET|API_KEY|DATABASE_URL/)
 })
@@ -145,7 +145,7 @@ test('agent and Chromium run unprivileged without a capability, and Chromium kee
   expect(agent.status).toMatch(/^NoNewPrivs:\s+1$/m)
   const renderers = found.filter(({ command }) => command.includes('--type=renderer'))
   expect(renderers.length).toBeGreaterThan(0)
-  // One filter is around everything in the sandbox; a page's process has Chromium's own as well.
+  // One seccomp filter applies to everything in the sandbox; a page's process also has Chromium's own.
   const filters = (status: string) => Number(/^Seccomp_filters:\s+(\d+)$/m.exec(status)![1])
   expect(filters(agent.status)).toBe(1)
   for (const { status } of renderers) expect(filters(status)).toBeGreaterThan(1)

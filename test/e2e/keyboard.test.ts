@@ -1,4 +1,4 @@
-// Keys and text through the published SDK: what the page records of every key, and what then stands in its fields.
+// Keys and text through the published SDK: what the page records of every key, and the resulting text in its fields.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sleep, until } from '../../src/base/wait.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
@@ -6,7 +6,7 @@ import { servePages, type Pages } from '../support/pages.ts'
 import { seeded } from '../support/seeded.ts'
 import { openSession, recorded, type Recorded, type Session } from '../support/session.ts'
 
-/** A page takes up what was typed. */
+/** Time for a page to react to input. */
 const TAKE_MS = 10_000
 
 let cloud: Cloud
@@ -28,7 +28,7 @@ afterAll(async () => {
   await pages[Symbol.asyncDispose]()
 })
 
-/** Opens the page, in front, and waits until it has been painted: before that Chromium gives it no input. */
+/** Opens the page in front and waits until it has been painted, because Chromium gives it no input before that. */
 async function open(): Promise<void> {
   await session.page.goto(pages.url('writing.html'))
   await session.page.bringToFront()
@@ -43,7 +43,7 @@ const content = (field: Field): Promise<string> => session.page.evaluate(`conten
 const begin = (field: Field): Promise<void> => session.page.evaluate(`begin('${field}')`)
 const of = (record: Recorded[], ...types: string[]): Recorded[] => record.filter(({ type }) => types.includes(type))
 
-/** The record up to a key pressed behind all others. */
+/** The record up to a final key press. */
 function ended(): Promise<Recorded[]> {
   return until('the end of the record', TAKE_MS, async () => {
     const record = await recorded(session.page)
@@ -51,7 +51,7 @@ function ended(): Promise<Recorded[]> {
     return end >= 0 && record.slice(0, end)
   })
 }
-/** Works the keyboard in an empty field; resolves with all that the page saw of it. */
+/** Uses the keyboard in an empty field; resolves with the page's whole record. */
 async function seen(field: Field, work: () => Promise<unknown>): Promise<Recorded[]> {
   await begin(field)
   await work()
@@ -59,12 +59,12 @@ async function seen(field: Field, work: () => Promise<unknown>): Promise<Recorde
   return ended()
 }
 const press = (keys: string[], more: object = {}, field: Field = 'keys') => seen(field, () => computer.pressKey(id, { keys, ...more }))
-/** Types into an empty field; resolves with what stands there and what the page saw. `smooth` is newer than the SDK. */
+/** Types into an empty field; resolves with its text and the page's record. `smooth` is newer than the SDK. */
 async function type(text: string | Text, field: Field = 'text'): Promise<{ value: string; record: Recorded[] }> {
   const record = await seen(field, () => computer.typeText(id, typeof text === 'string' ? { text } : text))
   return { value: await content(field), record }
 }
-/** The written characters of keydowns. */
+/** The characters of keydown events. */
 const written = (record: Recorded[]) => of(record, 'keydown').filter(({ key }) => key !== 'Shift')
 const gaps = (record: Recorded[]) => written(record).flatMap(({ at }, index, all) => (index === 0 ? [] : [at - all[index - 1]!.at]))
 const sum = (numbers: number[]) => numbers.reduce((total, number) => total + number, 0)
@@ -107,7 +107,7 @@ describe('a key', () => {
   })
 
   test('F1 to F12 are themselves', async () => {
-    // F8 ends records; F11 is the browser's own in full screen.
+    // F8 ends records; F11 toggles the browser's full screen.
     const names = Array.from({ length: 12 }, (_, index) => `F${index + 1}`).filter((name) => !['F8', 'F11'].includes(name))
     const downs = written(await press(names))
     expect(downs.map(({ key, code }) => [key, code])).toEqual(names.map((name) => [name, name]))
@@ -141,7 +141,7 @@ describe('a key', () => {
     ])
     expect(record[2]).toMatchObject({ key: 'K', ctrl: true, shift: true, alt: false, meta: false })
     expect((await press(['alt+Up']))[1]).toMatchObject({ key: 'ArrowUp', alt: true, ctrl: false })
-    // As menus write it; Shift is no part of it.
+    // Menus print the letter as a capital; it does not mean Shift.
     expect((await press(['ctrl+K']))[1]).toMatchObject({ key: 'k', ctrl: true, shift: false })
     expect(written(await press(['ctrl++'])).at(-1)).toMatchObject({ key: '+', ctrl: true })
   })
@@ -279,7 +279,7 @@ describe('typing', () => {
     const deviation = Math.sqrt(sum(times.map((time) => (time - mean) ** 2)) / times.length)
     expect(mean).toBeGreaterThan(25)
     expect(deviation / mean).toBeGreaterThan(0.2)
-    // Keys are held a while, as no program does.
+    // A person holds each key for a while; programs do not.
     const held = of(record, 'keyup').filter(({ key }) => key !== 'Shift')
     expect(sum(held.map(({ at }) => at)) - sum(written(record).map(({ at }) => at))).toBeGreaterThan(held.length * 5)
   })
@@ -321,7 +321,7 @@ describe('typing', () => {
   })
 
   test('leaves every other key as it was', async () => {
-    // A character alone is the name of its key, but for the plus of combinations.
+    // A single character is the name of its key, except the plus of combinations.
     const names = Array.from(ASCII.trim()).filter((character) => character !== '+')
     const pairs = async () => written(await press(names)).map(({ key, code, location }) => [key, code, location])
     const before = await pairs()
@@ -349,7 +349,7 @@ describe('typing', () => {
     await until('some keys', TAKE_MS, async () => of(await recorded(session.page), 'keydown').length >= 3)
     leave.abort()
     expect(await left).toBe('left')
-    // The next caller's turn comes when it has ended.
+    // The next caller's turn comes after it has ended.
     await computer.pressKey(id, { keys: ['F8'] })
     const record = await ended()
     const count = (type: string) => of(record, type).filter(({ repeat }) => !repeat).length

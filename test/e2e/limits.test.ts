@@ -1,4 +1,4 @@
-// What one session may use: disk, files, memory folders, log, processes, CPU. Everything here is small; no test fills the machine.
+// What one session may use: disk, files, folders in memory, log, processes, CPU. The limits are small, so no test fills the machine.
 import { execFile } from 'node:child_process'
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -45,7 +45,7 @@ describe('the disk of a session', () => {
     const write = sh(hog.id, `dd if=/dev/zero of=/home/kernel/big bs=1M count=${2 * DISK_MB}`).catch(() => undefined)
     if (images) {
       expect((await write)!.out).toContain('No space left on device')
-      // A session whose disk is full goes on, and can make room.
+      // A session with a full disk continues and can free space.
       expect(await sh(hog.id, 'rm /home/kernel/big && echo new > /home/kernel/file && cat /home/kernel/file')).toEqual({ code: 0, out: 'new\n' })
     } else expect(await until('the session to be ended', ENDED_MS, () => endOf(hog.id), { everyMs: 100 })).toBe('disk_limit')
     expect(await used()).toBeLessThan(before + 1.2 * DISK_MB * MIB)
@@ -75,7 +75,7 @@ describe('the disk of a session', () => {
 
 test('the folders in memory of a session are bounded in bytes and files, every one of them', async () => {
   await using made = await session()
-  // Everything that can be written and is not the disk.
+  // All writable places that are not on the disk.
   const { out } = await sh(
     made.id,
     `awk '$3 == "tmpfs" && $4 !~ /^ro/ { print $2 }' /proc/mounts | sort -u | while read -r dir; do [ -w "$dir" ] && stat -f -c "$dir %b %S %c" "$dir"; done`,
@@ -120,7 +120,7 @@ test('a fork bomb gets no further than the processes of its own session', async 
 })
 
 describe.skipIf(!findLimits('test').sharesCpu)('CPU time', () => {
-  /** Counts in `threads` processes for `seconds`; how far they came together. */
+  /** Counts in `threads` processes for `seconds`; returns the sum. */
   const count = (threads: number, seconds: number) =>
     `for i in $(seq ${threads}); do perl -e '$SIG{ALRM} = sub { print "$n\\n"; exit }; alarm ${seconds}; $n++ while 1' & done | awk '{ n += $1 } END { printf "%d", n }'`
 
@@ -128,7 +128,7 @@ describe.skipIf(!findLimits('test').sharesCpu)('CPU time', () => {
     await using hog = await session()
     await using other = await session()
     const [many, one] = await Promise.all([sh(hog.id, count(8, 3)), sh(other.id, count(1, 3))])
-    // By processes it would be an eighth.
+    // With CPU shares per process instead of per session it would be an eighth.
     expect(Number(one.out) / Number(many.out)).toBeGreaterThan(0.3)
   })
 

@@ -1,4 +1,4 @@
-// The live view in a real browser of a person: seen and worked by CDP in the session that is watched.
+// The live view in a real browser of a person; the test observes the watched session by CDP.
 import axe from 'axe-core'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -180,7 +180,7 @@ describe('read-only', () => {
     await clickOn(page, '#paint')
     await page.keyboard.type('abc')
     await page.mouse.wheel(0, 100)
-    // Whatever was to come has come when a click of somebody else has.
+    // When another viewer's later click has arrived, all earlier input would have arrived too.
     const other = await look()
     await clickOn(other, '#paint')
     await sees(page, RED)
@@ -216,7 +216,7 @@ describe('read-only', () => {
     expect(await session.page.evaluate('[painted, innerWidth]')).toEqual([0, VIEWPORT.width])
     expect((await heard()).filter(({ key }) => key !== undefined).map(({ key }) => key)).toEqual(['z', 'z'])
     expect((await cloud.client.browsers.computer.readClipboard(session.id)).text).toBe('untouched too')
-    // Neither is it told what others copy.
+    // It also does not receive what others copy.
     expect(told.join()).not.toMatch(/untouched|clipboard/)
     socket.terminate()
   })
@@ -241,7 +241,7 @@ describe('the line', () => {
     await cloud.start()
     await live(page)
     expect(await page.locator('#last').isHidden()).toBe(true)
-    // The session has outlived it all; our own connection to it has not.
+    // The session survived; the test's own connection to it did not.
     const browser = await chromium.connectOverCDP(session.made.cdp_ws_url)
     session.browser = browser
     session.page = browser.contexts()[0]!.pages()[0]!

@@ -1,4 +1,4 @@
-// The local driver: what every driver promises, and what only sandboxed processes can show. Works for root and for others.
+// The local driver: the promises of every driver, and those that only sandboxed processes can show. Works as root and as other users.
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, rmdirSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
@@ -12,13 +12,13 @@ import type { Driver } from '../../src/instances/driver.ts'
 import { driverSuite, spec } from '../../src/instances/driver.suite.ts'
 import { localDriver } from '../../src/instances/local/local.ts'
 
-/** From a killed sandbox until its driver has noticed. */
+/** Time for a driver to notice that a sandbox was killed. */
 const EXIT_MS = 10_000
 
 const scopes = new Set<string>()
 const drivers: Driver[] = []
 
-// The name of the data directory is as unique as the host id that a service would use.
+// The name of the data directory is as unique as a service's host id.
 function makeDriver(paths: DataPaths): Driver {
   const scope = basename(paths.root)
   scopes.add(scope)
@@ -27,7 +27,7 @@ function makeDriver(paths: DataPaths): Driver {
   return driver
 }
 
-/** Groups of instances that a driver made here has left. */
+/** cgroups that a driver made here has left. */
 const groupsLeft = (): string[] =>
   [...scopes].flatMap((scope) =>
     groupDirs(scope).flatMap((dir) =>
@@ -60,7 +60,7 @@ describe('an instance of the local driver', () => {
     rmSync(paths.root, { recursive: true, force: true })
   })
 
-  /** Every process of the instance, the outermost first. */
+  /** Every process of the instance, outermost first. */
   function processesOf(id: string): ProcessName[] {
     const { processes } = JSON.parse(readFileSync(join(paths.instance(id), 'instance.json'), 'utf8')) as { processes: ProcessName[] }
     const pids = new Set(processes.flatMap(({ pid }) => [pid, ...descendantsOf(pid)]))
@@ -97,7 +97,7 @@ describe('an instance of the local driver', () => {
   test('is not made up: directories that belong to no instance are removed by list, whatever they hold', async () => {
     for (const name of ['empty', 'nonsense', 'stale', 'half']) mkdirSync(paths.instance(name))
     writeFileSync(join(paths.instance('nonsense'), 'instance.json'), '{"processes":')
-    // A pid that is somebody else's by now: its start time is another. Listing must not touch that process.
+    // The pid now belongs to another process, with another start time. Listing must not signal that process.
     writeFileSync(join(paths.instance('stale'), 'instance.json'), JSON.stringify({ processes: [{ pid: process.pid, ticks: '1' }] }))
     writeFileSync(join(paths.instance('half'), 'instance.json'), JSON.stringify({ processes: [] }))
     expect(await driver.list()).toEqual([])

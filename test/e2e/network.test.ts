@@ -1,4 +1,4 @@
-// The network of a sandbox: it is complete before anything in the sandbox starts, and stays as it is.
+// A sandbox's network is complete before anything in the sandbox starts, and does not change after that.
 import { execFile } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -17,7 +17,7 @@ import { openSession } from '../support/session.ts'
 
 const run = promisify(execFile)
 
-/** Duplicate address detection ends 2 s after it began, and router advertisements come within 1 s. */
+/** Duplicate address detection takes 2 s, and router advertisements come within 1 s. */
 const WATCHED_SECONDS = 4
 
 let etc: string

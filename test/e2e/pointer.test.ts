@@ -1,4 +1,4 @@
-// Clicks, moves and the wheel through the published SDK, told by the page's own record. Drags have a file of their own.
+// Clicks, moves and the wheel through the published SDK, as the page records them. drag.test.ts tests drags.
 import { chromium, type Browser, type Frame, type Page } from 'playwright-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
@@ -7,11 +7,11 @@ import { chromiumOf } from '../support/inside.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { boxOf, clearRecord, openSession, recorded, where, type Recorded, type Session } from '../support/session.ts'
 
-/** A page takes up what was done. */
+/** Time for a page to react to input. */
 const TAKE_MS = 10_000
-/** Chromium, or a page of it, is there again after it was killed. */
+/** Time for Chromium or its page to come back after it was killed. */
 const BACK_MS = 30_000
-/** An animated scroll that stands still for this long has ended. */
+/** An animated scroll that does not move for this long has ended. */
 const STILL_MS = 150
 
 let cloud: Cloud
@@ -31,7 +31,7 @@ afterAll(async () => {
 
 type Click = Parameters<typeof computer.clickMouse>[1]
 
-/** Does something and resolves with all that the page saw of it: a key that is pressed behind it is the end of the record. */
+/** Runs `work` and resolves with the page's record of it; a final key press marks the end of the record. */
 async function seen(work: () => Promise<unknown>, page: Page | Frame = session.page): Promise<Recorded[]> {
   await clearRecord(page as Page)
   await work()
@@ -42,7 +42,7 @@ async function seen(work: () => Promise<unknown>, page: Page | Frame = session.p
     return end(record) >= 0 && record.slice(0, end(record))
   })
 }
-/** Opens a page and waits until it has been painted: before that Chromium gives it no input. */
+/** Opens a page and waits until it has been painted, because Chromium gives it no input before that. */
 async function open(page: Page, name: string): Promise<void> {
   await page.goto(pages.url(name))
   await page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')
@@ -53,13 +53,13 @@ const position = async (): Promise<[number, number]> => {
   const { x, y } = await computer.getMousePosition(id)
   return [x, y]
 }
-/** A place of the page where no click has been lately: one on the same place would count as its repetition. */
+/** Each click needs a new place: on the same place it would count as a repeated click. */
 let clicks = 0
 const fresh = (): { x: number; y: number } => {
   clicks++
   return { x: 300 + (clicks % 30) * 31, y: 500 + (clicks % 7) * 53 }
 }
-/** Presses, as the page tells them: without the movement to the place and what follows from a press elsewhere. */
+/** Events of a press: without the movement to the place and the effects of an earlier press elsewhere. */
 const PRESSES = ['pointerdown', 'mousedown', 'pointerup', 'mouseup', 'click', 'auxclick', 'contextmenu', 'dblclick']
 
 describe.each([
@@ -88,7 +88,7 @@ describe.each([
       for (const press of presses.filter(({ type }) => type.endsWith('down'))) expect(press.buttons).toBe(mask)
       for (const press of presses.filter(({ type }) => type.endsWith('up') || type.endsWith('click'))) expect(press.buttons).toBe(0)
       expect(of(presses, 'pointerdown')[0]).toMatchObject({ pointerType: 'mouse', pressure: 0.5 })
-      // The pointer came there before the button went down.
+      // The pointer arrived before the button went down.
       expect(record.findIndex(({ type }) => type === 'mousemove')).toBeLessThan(record.findIndex(({ type }) => type === 'pointerdown'))
       expect(places(of(record, 'mousemove')).at(-1) ?? [x, y]).toEqual([x, y])
       expect(await position()).toEqual([x, y])
@@ -257,7 +257,7 @@ describe.each([
     beforeAll(async () => {
       over = await where(session.page, '#scroller')
     })
-    /** Chromium joins notches and hands them to the page one by one, so that a key behind them may come first. */
+    /** Chromium merges notches and gives them to the page one by one, so a later key may arrive first. */
     async function turned(notches: number, work: () => Promise<unknown>): Promise<Recorded[]> {
       await clearRecord(session.page)
       await work()
@@ -308,7 +308,7 @@ describe.each([
   describe('a page', () => {
     const scrolled = () => session.page.evaluate(`[scrollX, scrollY]`) as Promise<[number, number]>
     beforeAll(() => open(session.page, 'scrolling.html'))
-    /** Where it stands when it stands. */
+    /** The scroll position after it has stopped changing. */
     async function atRest(): Promise<[number, number]> {
       let [last, since] = ['', 0]
       return until('the end of the scroll', TAKE_MS, async () => {
@@ -377,7 +377,7 @@ describe('with a button left down', () => {
     await before.browser.close().catch(() => {})
     const after = await until('a page again', BACK_MS, () => connect(made.cdp_ws_url).catch(() => false as const), { everyMs: 200 })
     await open(after.page, 'recorder.html')
-    // Up, as its caller would have done in any case.
+    // Release the button, as its caller would have done.
     await computer.clickMouse(id, { x: 400, y: 600, click_type: 'up' })
     const record = await seen(() => computer.clickMouse(id, { x: 320, y: 520, num_clicks: 2 }), after.page)
     expect(of(record, 'mousedown').map(({ x, y, button, buttons, detail }) => [x, y, button, buttons, detail])).toEqual([
@@ -390,7 +390,7 @@ describe('with a button left down', () => {
   })
 })
 
-/** A page of the browser that is there now, in a state to be worked with. */
+/** A page of the browser that runs now, ready for input. */
 async function connect(url: string): Promise<{ browser: Browser; page: Page }> {
   const browser = await chromium.connectOverCDP(url)
   const context = browser.contexts()[0]!

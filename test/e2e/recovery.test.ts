@@ -1,4 +1,4 @@
-// Nothing is lost and nothing is left: the service, its Postgres, agents and browsers killed, and what is there afterwards.
+// Kills the service, its Postgres, agents and browsers, and checks that nothing is lost and nothing is left.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -79,7 +79,7 @@ test('a Chromium that is killed again and again ends its session instead of burn
     try {
       return chromiumOf(cloud, made.session_id)
     } catch {
-      return undefined // between two runs, or the session is gone
+      return undefined // between two runs, or the session has ended
     }
   }
   const ended = async () => (await cloud.query('select 1 from browsers where id = $1 and state = $2', [made.session_id, 'deleted'])).length === 1

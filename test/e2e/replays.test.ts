@@ -1,4 +1,4 @@
-// Replays of real browsers: what other programs decode of them is what was on the screen, and when; whatever dies meanwhile.
+// Replays of real browsers: other programs decode them and find what was on the screen at each time, also when something dies meanwhile.
 import Kernel from '@onkernel/sdk'
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -45,7 +45,7 @@ const found = async (of: { id: string }, { replay_id }: Replay): Promise<Replay>
   return all.find((one) => one.replay_id === replay_id)!
 }
 
-/** Downloads a replay once it is ready, and checks that nothing is wrong with it. */
+/** Downloads a replay once it is ready, and decodes all of it. */
 async function film(of: { id: string }, replay: Replay): Promise<Probed & { file: string; seconds: number }> {
   const response = await until(
     'the video',
@@ -63,10 +63,10 @@ async function film(of: { id: string }, replay: Replay): Promise<Probed & { file
   return { file, ...(await probe(file)) }
 }
 
-/** A machine that is busy with something else (a service that starts) lets the page itself be late. */
+/** On a busy machine (a service that starts) the page itself may be this late. */
 const BUSY_MS = 400
 
-/** Moments of the film whose colour is not that of their second, from `lateMs` after the page had painted it on. */
+/** Moments of the video with the wrong colour for their second, starting `lateMs` after the page painted it. */
 async function wrongMoments(file: string, startedAt: string, lateMs: number, where = corner, painted: Record<number, number> = {}): Promise<string[]> {
   const rate = 50
   const began = Date.parse(startedAt)
@@ -140,7 +140,7 @@ describe('a recording', () => {
     const { file, seconds, streams } = await film(session, replay)
     expect(streams[0]).toMatchObject({ width: 1000, height: 600 })
     expect(seconds).toBeGreaterThan(7.4)
-    // In the middle the narrow screen stands between two bars.
+    // The narrow screen is in the middle, between two bars.
     const [bar, inside] = [await colours(file, 2, corner), await colours(file, 2, { x: 500, y: 560 })]
     expect(near(bar[8]!, [0, 0, 0])).toBe(true)
     expect(COLOURS.some((colour) => near(inside[8]!, colour))).toBe(true)
@@ -282,7 +282,7 @@ describe('a recording survives', () => {
     try {
       const replay = await start(session, { framerate: 20 })
       await until('its end', 60_000, async () => (await found(session, replay)).finished_at !== null, { everyMs: 100 })
-      // The film's head needs room, too: it is written as soon as there is some.
+      // The file's header needs space too; it is written when there is some.
       execFileSync('mount', ['-o', 'remount,size=4m', objects])
       const { seconds, file } = await film(session, replay)
       expect(seconds).toBeGreaterThan(1)
@@ -306,7 +306,7 @@ describe('the player', () => {
     const answer = await fetch(replay.replay_view_url!)
     expect(answer.headers.get('content-security-policy')).toContain("default-src 'none'")
     expect(answer.headers.get('referrer-policy')).toBe('no-referrer')
-    // Chromium of Debian plays H.264; the page is opened by the session itself.
+    // Debian's Chromium plays H.264; the session itself opens the page.
     const { page } = session
     const inside = replay.replay_view_url!.replace('127.0.0.1', 'host.cob.internal')
     const problems: string[] = []

@@ -1,4 +1,4 @@
-// The screen: what a picture shows, of which part, for which kind of session; and how sessions are fitted.
+// The screen: what a screenshot shows, of which region, for which kind of session; and how a warm browser is set up for a session.
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sleep, until } from '../../src/base/wait.ts'
@@ -79,7 +79,7 @@ test('a picture of a fresh full-screen session shows no notice over the page', a
     .toBuffer({ resolveWithObject: true })
   let foreign = 0
   for (let at = 0; at < data.length; at += 3) if (data[at] !== 0 || data[at + 1] !== 255 || data[at + 2] !== 0) foreign++
-  // The mouse pointer stands somewhere.
+  // The mouse pointer is somewhere in the picture.
   expect(foreign).toBeLessThan(600)
 })
 
@@ -113,7 +113,7 @@ test('the refresh rate asked for is the rate at which pages are drawn', async ()
     (await session.page.evaluate(
       `new Promise((done) => { let n = 0; const from = performance.now(); const step = () => ++n === 20 ? done(20000 / (performance.now() - from)) : requestAnimationFrame(step); requestAnimationFrame(step) })`,
     )) as number
-  // Chromium takes up a changed rate within a second.
+  // Chromium adopts a new refresh rate within a second.
   expect(await until('the new rate', 15_000, async () => (await rate()) < 26, { everyMs: 100 })).toBe(true)
   expect(await rate()).toBeGreaterThan(10)
 })
@@ -122,7 +122,7 @@ test('start_url is open soon after the create, and one that cannot be opened fai
   await using session = await openSession(cloud, { start_url: pages.url('started') })
   await session.page.waitForURL(pages.url('started'), { timeout: 10_000 })
   await using other = await openSession(cloud, { start_url: 'http://nothing.invalid/' })
-  // It may be on its way to the page that says so.
+  // It may still be navigating to the error page.
   await expect.poll(() => other.page.evaluate('1').catch(() => 'navigating')).toBe(1)
 })
 

@@ -1,4 +1,4 @@
-// Screenshots through the published SDK: always the screen as it is now, every pixel of it, and the same bytes when nothing has changed.
+// Screenshots through the published SDK: always the current screen, every pixel, and the same bytes when nothing has changed.
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
@@ -6,9 +6,9 @@ import { startCloud, type Cloud } from '../support/cloud.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { openSession, type Session } from '../support/session.ts'
 
-/** Chromium's window follows the screen, and its page has been drawn anew. */
+/** Time for Chromium's window to follow the screen's size and to redraw its page. */
 const TAKE_MS = 10_000
-/** Frames between a page's own two and the screen: its compositor and the X server. */
+/** Time from a page's two frames to the screen: its compositor and the X server. */
 const SHOWN_MS = 1_000
 
 let cloud: Cloud
@@ -42,7 +42,7 @@ interface Picture {
   height: number
   /** The colour of a pixel, `#rrggbb`. */
   at(x: number, y: number): string
-  /** Its rows, as bytes. */
+  /** The bytes of its rows. */
   part(region: Region): Buffer
   colours(): string[]
 }
@@ -72,7 +72,7 @@ const page = (expression: string) => session.page.evaluate(expression)
 const hide = (hidden: boolean) => computer.setCursorVisibility(id, { hidden })
 const move = (x: number, y: number) => computer.moveMouse(id, { x, y, smooth: false })
 
-/** A page in one colour, the cursor out of the picture. */
+/** A page in one colour, with the cursor hidden. */
 beforeEach(async () => {
   await hide(true)
   await page(`noise.hidden = true; mark('transparent'); paint('#102030')`)
@@ -105,10 +105,10 @@ describe('a change is in the next picture', () => {
   const changes = Array.from({ length: 50 }, (_, index) => `#${((index + 1) * 0x040503).toString(16).padStart(6, '0')}`)
   const corner = { x: 1364, y: 766, width: 1, height: 1 }
 
-  /** Chromium itself shows a frame later than it said when the machine is busy; so often, of 50. Not once otherwise, in 800. */
+  /** On a busy machine Chromium shows a frame later than it reported: this many of 50. On an idle one never in 800. */
   const LATE = 3
 
-  /** How many pictures, each taken at once behind a change, were of the screen before it. None of them stays so. */
+  /** How many pictures, each taken right after a change, still showed the old screen. Every one shows the new screen later. */
   async function late(change: (colour: string) => Promise<unknown>, look: () => Promise<string>): Promise<number> {
     let behind = 0
     for (const colour of changes) {
@@ -168,7 +168,7 @@ describe('a change is in the next picture', () => {
 
 describe('a region', () => {
   beforeEach(() => page('detail()'))
-  /** When every part of the screen is drawn. */
+  /** Resolves when the whole screen is drawn. */
   const whole = () => until('a still picture', TAKE_MS, async () => ((await shot()).colours().length > 10_000 ? shot() : false))
 
   test('is the same part of the whole picture, at odd places and of odd sizes', async () => {

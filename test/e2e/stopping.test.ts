@@ -1,4 +1,4 @@
-// Ctrl-C soon after the start: the service ends as it does at any other time.
+// Ctrl-C soon after the start: the service ends as it does later.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
@@ -35,7 +35,7 @@ test.each([
   clearTimeout(stuck)
   expect(output).toContain(text)
   expect([code, output.match(/"stack"|^ {4}at /gm)]).toEqual([0, null])
-  // It would be there if the stop had waited for it.
+  // The folder would exist if the stop had waited for it.
   expect(readdirSync(dataDir).filter((name) => name.startsWith('agent-cache'))).toEqual([])
   expect(await leftovers(dataDir, before)).toEqual([])
   rmSync(dataDir, { recursive: true, force: true })

@@ -1,4 +1,4 @@
-// What programs of a session may do to what runs beside them, tried by programs as callers run them.
+// What programs of a session can do to the rest of the instance, tried by programs that callers run.
 import { networkInterfaces } from 'node:os'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCloud, type Cloud } from '../support/cloud.ts'
@@ -9,7 +9,7 @@ let cloud: Cloud
 let id: string
 let made: Awaited<ReturnType<Cloud['client']['browsers']['create']>>
 beforeAll(async () => {
-  // A public address without TLS, at a port that programs may usually not listen at.
+  // A public address without TLS, at a port that unprivileged programs usually cannot bind.
   cloud = await startCloud({ COB_ALLOW_HOST_LOOPBACK: '0', COB_WARM_BROWSERS: '0', COB_PUBLIC_URL: 'http://localhost' })
   made = await cloud.client.browsers.create({ timeout_seconds: 600 })
   id = made.session_id
@@ -21,7 +21,7 @@ afterAll(async () => {
 
 const run = (line: string, more: object = {}) => runIn(cloud.client, id, line, more)
 
-/** Prints what each attempt came to: `done`, or why not. Numbers of system calls: x86-64 and arm64. */
+/** Prints the result of each attempt: `done`, or why it failed. System call numbers: x86-64 and arm64. */
 const attempts = (lines: Record<string, string>): string => `
 import ctypes, os, platform, signal, socket, sys, time, urllib.request
 arm = platform.machine() == 'aarch64'
@@ -67,14 +67,14 @@ describe('the agent', () => {
     const told = await attempted(ways, more)
     expect(told).toHaveLength(Object.keys(ways).length)
     expect(told.filter((line) => line.includes(' done'))).toEqual([])
-    // And it has heard nothing of it.
+    // The agent was not affected.
     expect((await run('echo fine')).out).toBe('fine\n')
   })
 
   test('leaves its listening socket in no other process of the session', async () => {
     const { out } = await run(`for p in /proc/[0-9]*; do ls -l $p/fd 2>/dev/null | sed "s,^,$p ,"; done`)
     expect(out).toMatch(/^\/proc\/1 .* 0 -> \/dev\/null$/m)
-    // Xvfb and Chromium have sockets of their own; the kernel tells of each listening Unix socket whose it is.
+    // Xvfb and Chromium have their own sockets; the kernel reports the owner of each listening Unix socket.
     const listening = (await run(`awk '$4 == "00010000" && $8 == "" { print $7 }' /proc/net/unix`)).out.trim().split('\n')
     for (const inode of listening.filter(Boolean)) expect(out).not.toContain(`socket:[${inode}]`)
     expect(agentOf(cloud, id)).toBeGreaterThan(0)
@@ -126,7 +126,7 @@ test('a session has no keys, no mounts, no io_uring, and no sockets but those of
 describe('a session reaches its own browser from inside', () => {
   const direct = () => made.cdp_ws_url.replace('localhost', `127.0.0.1:${new URL(cloud.url).port}`)
 
-  /** What a program inside gets at a WebSocket's address: the browser's name, or the status of the refusal. */
+  /** The answer to a program inside at a WebSocket's address: the browser's name, or the status of the refusal. */
   const version = async (url: string, headers: Record<string, string> = {}): Promise<string> => {
     const script = `const { WebSocket } = require('/opt/cob/node_modules/ws')
       const socket = new WebSocket(${JSON.stringify(url)}, { headers: ${JSON.stringify(headers)}, handshakeTimeout: 5000 })
@@ -144,7 +144,7 @@ describe('a session reaches its own browser from inside', () => {
       .flat()
       .find((each) => each && !each.internal && each.family === 'IPv4')
     if (own) expect(await version(made.cdp_ws_url.replace('localhost', `${own.address}:${new URL(cloud.url).port}`))).toBe('Chrome')
-    // An extension of the session says where it comes from.
+    // An extension of the session sends its own Origin.
     expect(await version(direct(), { origin: 'chrome-extension://abcdefghijklmnopabcdefghijklmnop' })).toBe('Chrome')
   })
 

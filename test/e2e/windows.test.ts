@@ -1,4 +1,4 @@
-// Windows of the browser, sized and put into states by real clients: Puppeteer over CDP, Selenium over BiDi.
+// Browser windows, resized and changed by real clients: Puppeteer over CDP, Selenium over BiDi.
 import puppeteer, { type Browser, type Page } from 'puppeteer-core'
 import BIDI from 'selenium-webdriver/bidi/index.js'
 import sharp from 'sharp'
@@ -7,7 +7,7 @@ import { until } from '../../src/base/wait.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 
-/** A window changes, and its page hears of it. */
+/** Time for a window to change and its page to notice. */
 const CHANGE_MS = 10_000
 
 let cloud: Cloud
@@ -42,7 +42,7 @@ async function bounds(): Promise<Bounds> {
   return found.bounds
 }
 
-/** Sets bounds, and waits until the browser says that they are so, or those that they lead to. */
+/** Sets bounds and waits until the browser reports them, or `found` where Chromium changes them. */
 async function become(wanted: Bounds, found = wanted): Promise<void> {
   const cdp = await page.createCDPSession()
   const { windowId } = await cdp.send('Browser.getWindowForTarget')
@@ -62,7 +62,7 @@ test('a window takes the bounds and states that a CDP client gives it, its page 
     document.querySelector('button').onclick = ({ target }) => target.textContent++
     new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))`)
   await cloud.client.browsers.computer.clickMouse(id, { x: 500, y: 400 })
-  // Beside the window there is nothing to be clicked.
+  // Nothing outside the window can be clicked.
   await cloud.client.browsers.computer.clickMouse(id, { x: 1000, y: 750 })
   await expect.poll(() => page.evaluate(`document.querySelector('button').textContent`)).toBe('1')
   const screenshot = Buffer.from(await (await cloud.client.browsers.computer.captureScreenshot(id)).arrayBuffer())
@@ -85,7 +85,7 @@ test('a window takes the bounds and states that a CDP client gives it, its page 
   await expect.poll(bounds, { timeout: CHANGE_MS }).toMatchObject({ windowState: 'maximized' })
   await become({ windowState: 'fullscreen' })
   await expect.poll(() => page.evaluate('innerHeight'), { timeout: CHANGE_MS }).toBe(800)
-  // Chromium leads a window from full screen back to where it was.
+  // Chromium returns a window from full screen to its previous state.
   await become({ windowState: 'normal' }, { windowState: 'maximized' })
   await become({ windowState: 'normal' })
   await expect.poll(seen, { timeout: CHANGE_MS }).toEqual({ left: 100, top: 50, width: 800, height: 600, visible: 'visible' })

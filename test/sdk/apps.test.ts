@@ -1,4 +1,4 @@
-// Apps through the published SDK: real packages, real sandboxes, code that calls back for browsers.
+// Apps through the published SDK: real packages, real sandboxes, and code that calls back for browsers.
 import Kernel, { toFile } from '@onkernel/sdk'
 import { createServer, type Server } from 'node:http'
 import { once } from 'node:events'
@@ -13,13 +13,13 @@ import { startCloud, type Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 
-/** A first install brings packages through the network. */
+/** The first install downloads packages. */
 const BUILD_MS = 180_000
 const RUN_MS = 60_000
 
 let cloud: Cloud
 let pages: Pages
-/** Listens on the machine's loopback, where no app may come. */
+/** Listens on the machine's loopback, which apps must not reach. */
 let neighbour: Server
 beforeAll(async () => {
   pages = await servePages()
@@ -93,7 +93,7 @@ async function followed(id: string): Promise<{ logs: string[]; states: string[];
   }
   return { logs: logs!, states: states!, output: last.output, reason: last.status_reason }
 }
-/** Sandboxes of runs that are there, but for those in reserve; what a run had is gone with it. */
+/** Sandboxes of current runs, without those in reserve; a run's folder is removed with it. */
 const sandboxes = () => readdirSync(join(cloud.dataDir, 'runs')).length
 
 const PACKAGE = (more: object = {}) => JSON.stringify({ name: 'app', private: true, dependencies: { '@onkernel/sdk': '0.84.0' }, ...more })
@@ -116,7 +116,7 @@ describe('an app in TypeScript', () => {
     { kind: 'of CommonJS', name: 'cjs', more: {} },
   ])('$kind is built, found, and runs', async ({ name, more }) => {
     const { id, order, logs } = await running({ files: { 'package.json': PACKAGE(more), 'index.ts': SOURCE(name) } })
-    // The command line stops reading at `running`; it must have heard of the apps by then.
+    // The CLI stops reading at `running`, so the apps must come before that.
     expect(order.indexOf('app_version_summary')).toBeGreaterThan(0)
     expect(order.at(-1)).toBe('deployment_state')
     expect(logs.length).toBeGreaterThan(0)
@@ -135,7 +135,7 @@ describe('an app in TypeScript', () => {
     expect(status, output).toBe('succeeded')
     const { made, listed, cdp } = JSON.parse(output!) as { made: string; listed: string[]; cdp: string }
     expect(listed).toEqual([made])
-    // An address that works from in there.
+    // An address that works inside the sandbox.
     expect(cdp).toMatch(/^ws:\/\/127\.0\.0\.1:\d+\//)
     await until('the browser to be gone', 10_000, () =>
       cloud.client.browsers.retrieve(made).then(

@@ -1,4 +1,4 @@
-// The published SDK against the running service: sessions from create to delete, every answer held against the contract.
+// The published SDK with the running service: sessions from create to delete, with every answer checked against the contract.
 import Kernel, { ConflictError, NotFoundError } from '@onkernel/sdk'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCloud, type Cloud } from '../support/cloud.ts'

@@ -1,4 +1,4 @@
-// HTTP requests by a session's browser, over the published SDK: the envelope, and browsers.fetch.
+// HTTP requests by a session's browser, through the published SDK: the curl call and browsers.fetch.
 import Kernel from '@onkernel/sdk'
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -20,7 +20,7 @@ let cloud: Cloud
 let session: Session
 let server: Server
 let base: string
-/** Requests that came: method and path. */
+/** Received requests: method and path. */
 const came: string[] = []
 let dropped = 0
 
@@ -110,7 +110,7 @@ const echo = async (options: Omit<Params, 'url'> = {}, path = 'echo'): Promise<E
 const fetchBy = (path: string, init: RequestInit & { timeout_ms?: number } = {}) =>
   cloud.client.browsers.fetch(session.id, `${base}/${path}`, init as never) as Promise<Response>
 
-/** Counts curl's own targets (neither a page of the user's nor a tab), and closes them if so asked. */
+/** Counts the targets that curl itself uses (neither pages nor tabs of the user), and closes them on request. */
 async function targets(close = false): Promise<number> {
   const cdp = await session.browser.newBrowserCDPSession()
   const found = (await cdp.send('Target.getTargets', { filter: [{}] })).targetInfos.filter(({ type }) => type === 'other')
@@ -124,11 +124,11 @@ describe('a request', () => {
     const page = await session.page.goto(`${base}/echo`)
     const own = (await page!.json()) as Echo
     const ours = await echo()
-    // A page that was opened by hand and one that nobody opened differ in nothing here.
+    // The headers are equal to those of a page that a user opened.
     expect(ours.names).toEqual(own.names)
     expect(ours.headers).toEqual(own.headers)
     expect(ours.headers['user-agent']).toMatch(/Mozilla.*Chrome/)
-    // With headers of the caller's, what was there is where it was.
+    // With the caller's headers added, the others keep their order.
     expect((await echo({ headers: { 'X-Mine': 'x' } })).names.filter((name) => name !== 'X-Mine')).toEqual(own.names)
   })
 
@@ -308,7 +308,7 @@ describe('browsers.fetch', () => {
     expect((await fetchBy('set')).headers.getSetCookie()).toHaveLength(2)
     expect(((await (await fetchBy('echo', { headers: { Cookie: 'mine=1' } })).json()) as Echo).headers.cookie).toContain('mine=1')
     const raw = `/browsers/${session.id}/curl/raw?url=${encodeURIComponent(`${base}/echo`)}`
-    expect(((await (await cloud.fetch(raw)).json()) as Echo).headers.authorization).toBeUndefined() // that is our key
+    expect(((await (await cloud.fetch(raw)).json()) as Echo).headers.authorization).toBeUndefined() // our key must not be forwarded
     const theirs = await fetch(`${cloud.url}${raw}&${new URL(session.made.cdp_ws_url).search.slice(1)}`, { headers: { authorization: 'Basic bWU6aXQ=' } })
     expect(((await theirs.json()) as Echo).headers.authorization).toBe('Basic bWU6aXQ=')
   })

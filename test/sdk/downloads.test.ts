@@ -1,4 +1,4 @@
-// What the browser downloads, whoever clicks: it appears in /home/kernel/Downloads under its name, and a watch sees it.
+// Downloads by any client: the file appears in /home/kernel/Downloads under its name, and a watch reports it.
 import type Kernel from '@onkernel/sdk'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -14,9 +14,9 @@ const COME_MS = 20_000
 
 let cloud: Cloud
 let browsers: Kernel['browsers']
-/** Pages that have been asked for. */
+/** Requested pages. */
 const asked = new Set<string>()
-/** A page that is one link to the file of its name, or with `?several` takes files by itself; /file/… is a file that comes slowly. */
+/** Serves pages with one link to the file of the same name, or, with `?several`, that download files by script; /file/… sends a file slowly. */
 const site = createServer((request, response) => {
   const { pathname, search } = new URL(request.url ?? '/', 'http://site')
   const name = pathname.split('/').pop()!
@@ -47,7 +47,7 @@ afterAll(async () => {
   await cloud[Symbol.asyncDispose]()
 })
 
-/** Resolves when a watch of the downloads has told of all these names. */
+/** Resolves when a watch of the downloads has reported all these names. */
 async function appeared(id: string, watchId: string, names: readonly string[]): Promise<void> {
   const missing = new Set(names)
   const see = async () => {

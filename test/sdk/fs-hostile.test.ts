@@ -1,4 +1,4 @@
-// Paths, files, archives and callers that mean no good: each gets its answer, nothing outside is touched, nothing is left, memory stays flat.
+// Hostile paths, files, archives and callers: each gets its answer, nothing outside is touched, nothing is left, memory stays bounded.
 import type Kernel from '@onkernel/sdk'
 import { toFile } from '@onkernel/sdk'
 import { execFileSync } from 'node:child_process'
@@ -14,7 +14,7 @@ import { makeZip } from '../support/zips.ts'
 
 const MB = 1024 * 1024
 const HOME = '/home/kernel'
-/** What the agent may grow by, by all of this together. After floods it holds 17 MB; the rest is garbage that Node is in no hurry to collect, 120 MB at most. */
+/** Limit of the agent's memory growth during all of this. After the tests it holds 17 MB; the rest is garbage that Node has not collected yet, up to 120 MB. */
 const GROWTH = 200 * MB
 
 let cloud: Cloud
@@ -38,7 +38,7 @@ afterAll(async () => {
 const rss = (): number => Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${agent}/status`, 'utf8'))![1]) * 1024
 const filesOpen = (): number => openFilesOf(cloud, id)?.length ?? 0
 const inside = async (line: string): Promise<string> => (await runInside(cloud, id, line)).output.trim()
-/** Unfinished uploads that are left anywhere; they are hidden from the calls. */
+/** Unfinished uploads anywhere in the session; the calls do not show them. */
 const unfinished = (): Promise<string> => inside(`find ${HOME} /tmp /dev/shm -name '.cob-part-*' 2>/dev/null`)
 const status = async (answer: PromiseLike<unknown>): Promise<number> =>
   answer.then(
@@ -255,7 +255,7 @@ test.each([
       known = new Set((await inside('ls /tmp/flood')).split('\n'))
       if (++overflows === 1) await fs.writeFile(id, 'x', { path: '/tmp/flood/last' })
     } else if (type === 'CREATE') known.add(name!)
-    // It is told, or comes when so much is told that it is lost itself, and is listed then.
+    // Its event arrives, or is lost in another overflow, and then the list has it.
     if (known.has('last')) break
   }
   expect(overflows).toBeGreaterThan(0)

@@ -1,4 +1,4 @@
-// The published SDK on the files of a session: every operation, large files both ways, watches, and what the browser downloads.
+// The published SDK and the files of a session: every operation, large files both ways, watches, and downloads of the browser.
 import type Kernel from '@onkernel/sdk'
 import { BadRequestError, NotFoundError, toFile } from '@onkernel/sdk'
 import { execFileSync } from 'node:child_process'
@@ -49,7 +49,7 @@ describe('files and directories', () => {
       ['new', 'drwxr-xr-x', 0, true],
     ])
     await fs.move(id, { src_path: `${HOME}/papers/new`, dest_path: `${HOME}/papers/moved` })
-    // From the disk into memory: another file system.
+    // From disk to memory: another file system.
     await fs.move(id, { src_path: `${HOME}/papers/moved`, dest_path: '/tmp/moved' })
     expect(await read('/tmp/moved/a.txt')).toBe('hello')
     await fs.deleteFile(id, { path: '/tmp/moved/a.txt' })
@@ -158,7 +158,7 @@ test('300 MB go up and down with equal checksums, and neither agent nor service 
 })
 
 describe('watches', () => {
-  /** What a watch tells, until `last` has come. */
+  /** The events of a watch, until `last` has come. */
   async function follow(watchId: string, last: (path: string, type: string) => boolean, session = id): Promise<string[]> {
     const told: string[] = []
     const read = async (): Promise<string[]> => {
@@ -193,7 +193,7 @@ describe('watches', () => {
     await fs.createDirectory(id, { path: '/tmp/watched' })
     const { watch_id } = await fs.watch.start(id, { path: '/tmp/watched' })
     const readers = [1, 2].map(() => follow(watch_id!, () => false))
-    await new Promise((resolve) => setTimeout(resolve, 500)) // both follow by then
+    await new Promise((resolve) => setTimeout(resolve, 500)) // by then both readers follow
     await fs.writeFile(id, 'x', { path: '/tmp/watched/last' })
     await fs.watch.stop(watch_id!, { id })
     for (const told of await Promise.all(readers)) expect(told).toEqual(['CREATE /tmp/watched/last', 'WRITE /tmp/watched/last', 'end'])

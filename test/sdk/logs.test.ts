@@ -1,4 +1,4 @@
-// The published SDK against the running service: logs of a session, read and followed.
+// The published SDK with the running service: logs of a session, read and followed.
 import type { LogStreamParams } from '@onkernel/sdk/resources/browsers/logs'
 import { get, type IncomingMessage } from 'node:http'
 import { setTimeout as sleepFor } from 'node:timers/promises'
@@ -23,7 +23,7 @@ afterAll(async () => {
 
 const run = (line: string) => runIn(cloud.client, id, line)
 
-/** All that a log tells, for one that ends by itself. */
+/** All events of a log that ends by itself. */
 async function whole(query: LogStreamParams): Promise<string[]> {
   const lines: string[] = []
   for await (const event of await cloud.client.browsers.logs.stream(id, query)) {
@@ -33,14 +33,14 @@ async function whole(query: LogStreamParams): Promise<string[]> {
   return lines
 }
 
-/** What an agent has open is closed to its own user; a follower is there long before this. */
+/** The agent's own user cannot see its open files. Wait this long instead; a follower opens its file much faster. */
 const UNSEEN_MS = 500
 
 /** Follows a log; `next` gives line after line. */
 async function follow(query: LogStreamParams) {
   const stream = await cloud.client.browsers.logs.stream(id, query)
   const events = stream[Symbol.asyncIterator]()
-  // The stream is open before the file in the session is; what is written in between would be before the end.
+  // The stream opens before the file in the session does; lines written in between would be before the follower's start.
   if (query.path !== undefined && !isRoot()) await sleepFor(UNSEEN_MS)
   else if (query.path !== undefined) await until('the follower', 5_000, () => openFilesOf(cloud, id)!.includes(query.path!))
   return {
@@ -156,7 +156,7 @@ test('a quiet stream is kept alive, and ends with its session', async () => {
   while (!text.includes(': still here')) text += Buffer.from((await within('a heartbeat', 20_000, reader.read())).value!).toString()
   expect(text).toBe(': open\n\n: still here\n\n')
   await cloud.client.browsers.deleteByID(other)
-  // Closed or cut: the agent is killed with the session.
+  // Closed or interrupted: the agent is killed with the session.
   const last = await within('the end', 10_000, reader.read()).catch((error: unknown) => ({ done: !(error instanceof WaitTimeout) }))
   expect(last.done).toBe(true)
 })

@@ -1,4 +1,4 @@
-// Playwright code run in a session, over the published SDK.
+// Playwright code run in a session, through the published SDK.
 import type Kernel from '@onkernel/sdk'
 import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-// Programs and callers that do their worst: nothing outlives its order to end, memory stays bounded, nobody else waits.
+// Hostile programs and callers: no program survives its end, memory stays bounded, and other callers do not wait.
 import Kernel from '@onkernel/sdk'
 import { readFileSync } from 'node:fs'
 import { get, type IncomingMessage } from 'node:http'
@@ -8,7 +8,7 @@ import { startCloud, type Cloud } from '../support/cloud.ts'
 import { agentOf } from '../support/inside.ts'
 import { alive as aliveIn, base64, read, run as runIn, type Ran } from '../support/programs.ts'
 
-/** How much an agent or the service may grow over what it was, whatever is printed or typed. */
+/** Limit of the memory growth of an agent or the service, for any output and input. */
 const GROWTH_BYTES = 256 * 1024 * 1024
 
 let cloud: Cloud
@@ -35,7 +35,7 @@ const open = (path: string): Promise<IncomingMessage> =>
   )
 const rss = (pid: number): number => Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) * 1024
 
-/** The most that agent and service have grown while `work` ran. */
+/** The largest growth of agent and service while `work` ran. */
 async function growth(work: () => Promise<void>): Promise<number> {
   const pids = [agent, cloud.pid()]
   const before = pids.map(rss)
@@ -49,7 +49,7 @@ async function growth(work: () => Promise<void>): Promise<number> {
   return most
 }
 
-/** Starts four that ignore SIGTERM, each farther from its parent: a child, a daemon with a session of its own, one without its environment, one of another user. */
+/** Starts four processes that ignore SIGTERM, each more detached: a child, a daemon in a new session, one without environment, one of another user. */
 const stubborn = (seconds: number): string => `trap '' TERM
   sleep ${seconds}.1 & (setsid -f bash -c "trap '' TERM; sleep ${seconds}.2; :" &)
   env -i /usr/bin/setsid -f /bin/bash -c "trap '' TERM; /bin/sleep ${seconds}.3; :"

@@ -1,4 +1,4 @@
-// The published SDK against the running service: programs in a session, from one line of shell to work that people do.
+// The published SDK with the running service: programs in a session, from one shell line to realistic work.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
@@ -60,7 +60,7 @@ describe('exec', () => {
     expect((await run('whoami; echo $USER; touch /tmp/of-nobody', { as_user: 'nobody' })).out).toBe('nobody\nnobody\n')
     expect((await run('id -un', { as_user: 'kernel' })).out).toBe('kernel\n')
     expect((await run('id -u', { as_user: null, as_root: false })).out).toBe('1000\n')
-    // Outside it stays kernel, whose files these are.
+    // Outside the namespace the files belong to kernel.
     expect((await run('stat -c %U /tmp/of-nobody; rm /tmp/of-nobody')).out).toBe('kernel\n')
     const root = await run(
       'id -un; for f in /usr/x /etc/x /opt/cob/src/x /x; do touch $f 2>/dev/null && echo "wrote $f"; done; chown 33 ~ 2>/dev/null && echo chowned; hostname x 2>/dev/null && echo renamed; true',
@@ -79,7 +79,7 @@ describe('exec', () => {
     )
     expect(made).toEqual({ code: 0, out: '0\n/root\n', err: '' })
     expect((await run(`cat ${places.map((place) => `${place}/mine`).join(' ')} | wc -l; stat -c %U /app/mine`)).out).toBe(`${places.length}\nkernel\n`)
-    // A program that it installs is found like any other.
+    // A program that it installs is found in PATH.
     const tool = '#!/bin/sh\necho a tool'
     await cloud.client.browsers.fs.writeFile(id, tool, { path: '/usr/local/bin/my-tool', mode: '755' })
     expect((await run('my-tool')).out).toBe('a tool\n')
@@ -213,7 +213,7 @@ describe('real work', () => {
       await new Promise((resolve) => setTimeout(resolve, 100))
     }
     expect((await reading).out).toBe(`begun\n${Array.from({ length: 20 }, (_, i) => `line ${i + 1}\n`).join('')}`)
-    // As they were written, not all at the end.
+    // They arrive as they are printed, not all at the end.
     expect(seen.at(-1)! - seen[0]!).toBeGreaterThan(1_500)
     await processes().kill(one!, { id, signal: 'INT' })
     expect((await read(cloud.client, id, one!)).exitCode).toBe(130)

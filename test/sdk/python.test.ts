@@ -1,4 +1,4 @@
-// The published Python SDK in the releases that people have, sync and async: each through everything below a session.
+// Widely used releases of the published Python SDK, sync and async: each makes every call below a session.
 import { execFile } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { startCloud, type Cloud } from '../support/cloud.ts'
 
 const PYTHON = join(PACKAGE_DIR, '.cob/python')
 const RELEASES = readFileSync(join(PACKAGE_DIR, 'test/data/python/releases.txt'), 'utf8').trim().split('\n')
-/** What a caller can have sent straight to `base_url`: more than any release does by itself. */
+/** All path prefixes that a caller can configure to be sent directly to `base_url`; no release sends all of them by default. */
 const ALL_ROUTED = 'curl,telemetry/stream,computer,playwright,process,fs,logs,replays'
 const PROGRAM_MS = 100_000
 
@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => cloud[Symbol.asyncDispose]())
 
-/** Runs the program over one release. @throws with what it wrote when it does not end well */
+/** Runs the program with one release. @throws with its output when it fails */
 async function run(release: string, mode: 'sync' | 'async', env: Record<string, string> = {}): Promise<void> {
   const library = join(PYTHON, release)
   if (!existsSync(library)) throw new Error(`${library} is missing: run COB_SETUP_TEST=1 script/setup`)

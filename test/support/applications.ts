@@ -1,4 +1,4 @@
-// What tests of real applications share: a service with pages, and waiting for what is seen.
+// Shared by the tests of real applications: a service with pages, and waits for visible changes.
 import type { Page } from 'playwright-core'
 import { expect } from 'vitest'
 import { until } from '../../src/base/wait.ts'
@@ -6,20 +6,20 @@ import { startCloud, type Cloud } from './cloud.ts'
 import { servePages, type Pages } from './pages.ts'
 import type { Box } from './session.ts'
 
-/** A page takes up what it was given. */
+/** Time for a page to react to input. */
 export const TAKE_MS = 10_000
-/** A menu or a dialog comes up or goes away: GTK reads its icons first. */
+/** Time for a menu or a dialog to open or close; GTK loads its icons first. */
 export const WINDOW_MS = 20_000
-/** A page loads. */
+/** Time for a page to load. */
 export const LOAD_MS = 20_000
 
 export interface Desk extends AsyncDisposable {
   cloud: Cloud
   pages: Pages
   computer: Cloud['client']['browsers']['computer']
-  /** A picture of a part of a session's screen. */
+  /** A screenshot of a region of a session's screen. */
   shot(id: string, region: Box): Promise<Buffer>
-  /** Does something, and waits until this part of the screen looks different: a window has come up there. */
+  /** Runs `action` and waits until this region of the screen changes because a window has opened there. */
   comesUp(what: string, id: string, region: Box, action: () => Promise<void>): Promise<void>
 }
 
@@ -45,7 +45,7 @@ export async function openDesk(): Promise<Desk> {
   }
 }
 
-/** Waits until a value of the page is what it should be, and says what it was when it never is. */
+/** Waits until an expression in the page has this value; the error shows the last value. */
 export async function become(page: Page, expression: string, wanted: unknown): Promise<void> {
   const text = JSON.stringify(wanted)
   await page.waitForFunction(`JSON.stringify(${expression}) === ${JSON.stringify(text)}`, undefined, { timeout: TAKE_MS }).catch(() => {})

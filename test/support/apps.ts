@@ -1,4 +1,4 @@
-// Apps for tests: archives made in memory, deploys through HTTP, event streams read frame by frame.
+// Apps for tests: archives made in memory, deploys over HTTP, event streams read frame by frame.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ import { startPostgres } from '../../src/store/embedded.ts'
 import { listenForEvents, type EventBells } from '../../src/store/events.ts'
 import { fileObjects, type Objects } from '../../src/store/objects.ts'
 
-/** The archive of these files. */
+/** A zip archive of these files. */
 export async function zipOf(files: Record<string, string | Buffer> = { 'index.ts': 'export {}' }): Promise<Buffer> {
   const zip = new ZipFile()
   for (const [name, content] of Object.entries(files)) zip.addBuffer(Buffer.from(content), name)
@@ -26,7 +26,7 @@ export async function zipOf(files: Record<string, string | Buffer> = { 'index.ts
   return buffer(zip.outputStream)
 }
 
-/** Sends requests with a key, as a cloud of the tests does. */
+/** Sends requests with a key, like a test's cloud. */
 export interface Service {
   fetch(path: string, init?: RequestInit): Promise<Response>
 }
@@ -59,7 +59,7 @@ export async function deployForm({ files, entrypoint = 'index.ts', version, forc
   return form
 }
 
-/** Deploys, and does not wait for the build. @throws when it is refused */
+/** Deploys without waiting for the build. @throws when it is refused */
 export async function deploy(service: Service, what: Deploy = {}): Promise<Deployed> {
   const response = await service.fetch('/deployments', { method: 'POST', body: await deployForm(what) })
   if (!response.ok) throw new Error(`POST /deployments answered ${response.status}: ${await response.text()}`)
@@ -80,18 +80,18 @@ export function reaches(service: Service, id: string, ...states: string[]): Prom
   })
 }
 
-/** Deploys what runs in the end; over the fake driver variables say which apps it has (instances/fake/apps.ts). */
+/** Deploys and waits until it runs. With the fake driver, variables say which apps it has (instances/fake/apps.ts). */
 export async function deployed(service: Service, what: Deploy = {}): Promise<Deployed> {
   const { id } = await deploy(service, what)
   return reaches(service, id, 'running')
 }
 
-/** Variables that let the fake driver's build find these apps, each with these actions. */
+/** Variables that make the fake driver's build find these apps, each with these actions. */
 export const fakeApps = (apps: Record<string, string[]>): Record<string, string> => ({
   FAKE_APPS: JSON.stringify(Object.entries(apps).map(([name, actions]) => ({ name, actions: actions.map((action) => ({ name: action })) }))),
 })
 
-/** One event of a stream: its data, and its id if it has one. */
+/** One event of a stream: its data, and its id when it has one. */
 export interface Frame {
   id?: string
   data: { event: string; [field: string]: unknown }
@@ -113,7 +113,7 @@ export async function* frames(response: Response): AsyncGenerator<Frame> {
   }
 }
 
-/** Every event of a stream that ends, or those up to the first that `isEnough`. */
+/** Every event of a stream that ends, or those up to the first for which `isEnough` is true. */
 export async function readFrames(response: Response, isEnough: (frame: Frame) => boolean = () => false): Promise<Frame[]> {
   const read: Frame[] = []
   for await (const frame of frames(response)) {
@@ -123,7 +123,7 @@ export async function readFrames(response: Response, isEnough: (frame: Frame) =>
   return read
 }
 
-/** Events in short: `log: text`, `state: running`, `app: name`. */
+/** A short form of events: `log: text`, `state: running`, `app: name`. */
 export function inShort({ data }: Frame): string {
   const state = (data.deployment ?? data.invocation) as { status: string } | undefined
   if (state) return `state: ${state.status}`
@@ -139,7 +139,7 @@ export async function* deployParts({ files, entrypoint = 'index.ts', version, fo
   if (force !== undefined) yield { name: 'force', value: String(force) }
 }
 
-/** A data directory with a database and the fake driver, for services that are started in it one after another. */
+/** A data directory with a database and the fake driver, for several services that run in it one after another. */
 export interface AppHost extends AsyncDisposable {
   paths: DataPaths
   db: Db
@@ -148,7 +148,7 @@ export interface AppHost extends AsyncDisposable {
   objects: Objects
   /** Everything that the services have logged. */
   logged: { level: string; message: string; fields: object }[]
-  /** A service's deployments, not started yet; they end with this. */
+  /** A service's deployments, not started; they end with this object. */
   service(settings?: Partial<DeploymentsSettings>): Deployments
 }
 

@@ -1,4 +1,4 @@
-// Bad requests for every route of the API: odd paths, queries, headers and bodies, which are now and then right after all.
+// Bad requests for every route of the API: odd paths, queries, headers and bodies. Some are valid by chance.
 import fc, { type Arbitrary } from 'fast-check'
 import { readFileSync } from 'node:fs'
 import type { OutgoingHttpHeaders } from 'node:http'
@@ -15,7 +15,7 @@ export interface BadRequest {
   path: string
   headers: OutgoingHttpHeaders
   body: Uint8Array | undefined
-  /** Sends the body in pieces of this size, without telling its length. */
+  /** Sends the body in chunks of this size, without a Content-Length. */
   pieces: number | undefined
 }
 
@@ -27,7 +27,7 @@ interface Route {
   body: Arbitrary<unknown> | undefined
 }
 
-// ---- the routes there are ----
+// ---- the routes ----
 
 const operations = JSON.parse(readFileSync(join(PACKAGE_DIR, 'test/data/operations.json'), 'utf8')) as {
   http_method: string
@@ -36,7 +36,7 @@ const operations = JSON.parse(readFileSync(join(PACKAGE_DIR, 'test/data/operatio
 }[]
 const document = JSON.parse(openapiText()) as { paths: Record<string, Record<string, { parameters: { name: string; in: string }[]; requestBody?: object }>> }
 
-/** Every route of the API, with what the published contract says of its body. */
+/** Every route of the API, with the published description of its body. */
 export const routes: Route[] = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([lower, operation]) => {
     const method = lower.toUpperCase()
@@ -190,7 +190,7 @@ function queryFor(names: readonly string[]): Arbitrary<string> {
   )
 }
 
-// ---- headers, and all of it together ----
+// ---- headers, and whole requests ----
 
 const CONTENT_TYPES = [
   undefined,

@@ -1,4 +1,4 @@
-// A whole service for a test, started as users start it: a process of its own, its own data directory, a free port.
+// A whole service for a test, started as users start it: its own process, its own data directory, a free port.
 import Kernel from '@onkernel/sdk'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -18,15 +18,15 @@ export interface Cloud extends AsyncDisposable {
   url: string
   key: string
   dataDir: string
-  /** The official SDK, pointed here; does not repeat failed calls unless told to. */
+  /** The official SDK with this service's address; does not retry failed calls unless told to. */
   client: Kernel
   /** The service's process. */
   pid: () => number
-  /** Ends the service (or its whole process group) with SIGKILL and resolves when it is gone. */
+  /** Ends the service (or its whole process group) with SIGKILL; resolves when it has ended. */
   kill(group?: boolean): Promise<void>
   /** Starts it again, with the same data and port. */
   start(): Promise<void>
-  /** Asks it to stop as Ctrl-C does; resolves with its exit code and the milliseconds it took. */
+  /** Asks it to stop, as Ctrl-C does; resolves with its exit code and the milliseconds it took. */
   stop(): Promise<{ code: number | null; ms: number }>
   /** What it has logged so far. */
   log(): string
@@ -36,7 +36,7 @@ export interface Cloud extends AsyncDisposable {
   warm(count?: number): Promise<void>
 }
 
-/** Starts a service, with `files` descriptors at most. Disposing ends it and fails when anything is left. */
+/** Starts a service, with at most `files` descriptors. Disposing ends it and fails when anything is left. */
 export async function startCloud(env: Record<string, string> = {}, { files }: { files?: number } = {}): Promise<Cloud> {
   const before = processesNow()
   const dataDir = mkdtempSync(join(tmpdir(), 'cob-test-'))

@@ -1,9 +1,9 @@
-// Computer controls of a session over the fake driver: how tests call them, and bodies that are right and wrong.
+// Computer controls of a session with the fake driver: helpers to call them, and valid and invalid bodies.
 import { inspect } from 'node:util'
 import { conforms } from './contract.ts'
 import { startFastCloud, type FastCloud, type Session } from './fast-cloud.ts'
 
-/** An action that is refused is refused before it begins; one that is not may take minutes. */
+/** An invalid action is refused before it begins; a valid one may take minutes. */
 const ANSWER_MS = 5_000
 
 export const VIEWPORT = { width: 1000, height: 700 }
@@ -31,7 +31,7 @@ export async function startControls(): Promise<Controls> {
   return { cloud, session, send, pointer, [Symbol.asyncDispose]: () => cloud[Symbol.asyncDispose]() }
 }
 
-/** The fields that a refused call names. @throws when it was not refused */
+/** The fields that a refusal names. @throws when the call was not refused */
 export async function named(answer: Promise<Response>): Promise<string[]> {
   const response = await answer
   const text = await response.text()
@@ -41,33 +41,33 @@ export async function named(answer: Promise<Response>): Promise<string[]> {
   return [...new Set((body.details ?? []).map(({ message }) => message.split(':', 1)[0]!))].toSorted()
 }
 
-/** Status, length and text of an answer: `[200, '0', '']` for a call that was done. */
+/** Status, length and text of an answer: `[200, '0', '']` for a successful call. */
 export async function outcome(answer: Promise<Response>): Promise<unknown[]> {
   const response = await answer
   return [response.status, response.headers.get('content-length'), await response.text()]
 }
 export const DONE = [200, '0', '']
 
-/** A value as the title of a test. */
+/** A value as part of a test's title. */
 export const shown = (value: unknown): string => {
   const text = inspect(value, { breakLength: Infinity, depth: 5, maxArrayLength: 4, maxStringLength: 30 })
   return text.length > 120 ? `${text.slice(0, 120)}…` : text
 }
 
-/** What is changed in a right body, and the fields that are then wrong. */
+/** A change of a valid body, and the fields that are invalid after it. */
 export type Refusal = [change: object, ...fields: string[]]
 
-/** An action that can be called alone and be part of a batch. */
+/** An action that can be called alone and in a batch. */
 export interface Action {
   /** Its path below `computer/`. */
   tool: string
-  /** What a batch calls it. */
+  /** Its type in a batch. */
   type: string
-  /** The published name of its body. */
+  /** The name of its body in the published contract. */
   schema: string
-  /** A body with nothing but what is required. */
+  /** A body with only the required fields. */
   right: object
-  /** Changes with which it is right still. All of them are done within milliseconds. */
+  /** Changes that keep the body valid. All of them take only milliseconds. */
   accepted: object[]
   refused: Refusal[]
 }
@@ -97,7 +97,7 @@ const wrongPoint: Refusal[] = [
 /** 64 characters, the longest name of a key. */
 const LONGEST_KEY = `${'ctrl+'.repeat(11)}shift+del`
 
-/** Lists of keys that are wrong, and which entry of them is. */
+/** Invalid lists of keys, and which entry is invalid. */
 const wrongKeys: [keys: unknown, entry: string][] = [
   ['ctrl', ''],
   [null, ''],
@@ -127,7 +127,7 @@ const wrongHolds: Refusal[] = [
 ]
 const rightHolds = [[], ['ctrl'], ['Control_L', 'shift', 'alt+cmd'], ['A', 'é', '+'], times(16, 'a'), [LONGEST_KEY]].map((keys) => ({ hold_keys: keys }))
 
-/** What a number of milliseconds, steps or notches cannot be. */
+/** Invalid numbers of milliseconds, steps or notches. */
 const wrongCount = (name: string): Refusal[] => [-1, 0.5, '5', true, 2 ** 53].map((value) => [{ [name]: value }, name])
 const wrongSwitch = (name: string): Refusal[] => ['true', 1, 0].map((value) => [{ [name]: value }, name])
 
@@ -181,7 +181,7 @@ export const ACTIONS: Action[] = [
       [{ duration_ms: 49 }, 'duration_ms'],
       [{ duration_ms: 5_001 }, 'duration_ms'],
       [{ duration_ms: 5_001, smooth: false }, 'duration_ms'],
-      // The limits are no limits that are refused.
+      // The limits themselves are valid: only x is refused.
       [{ duration_ms: 50, x: 1000 }, 'x'],
       [{ duration_ms: 5_000, x: 1000 }, 'x'],
       [{ button: 'left' }, 'button'],

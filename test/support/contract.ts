@@ -14,7 +14,7 @@ ajv.addSchema(data('schemas.json'))
 const newest: { $defs: Record<string, object> } = data('newest.json')
 ajv.addSchema(newest)
 
-/** Throws unless `value` is a `name` of the contract (or a list of them): in 0.84, and in the newest release where that has a model of this name. */
+/** Throws unless `value` conforms to the contract's `name` (or a list of it): in 0.84, and in the newest release where that has a model of this name. */
 export function conforms(name: string, value: unknown, isArray = false): void {
   for (const release of ['contract', ...(name in newest.$defs ? ['newest'] : [])]) {
     const schema = { $ref: `${release}#/$defs/${name}` }

@@ -1,4 +1,4 @@
-// The control plane inside the test's own process, over pretended browsers, with a data directory and a Postgres of its own.
+// The control plane inside the test's own process, with fake browsers, a data directory and its own Postgres.
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,10 +9,10 @@ import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
 import { startControlPlane } from '../../src/control/main.ts'
 import type { Driver } from '../../src/instances/driver.ts'
 
-/** initdb and the first start of Postgres, on a busy machine. */
+/** Time for initdb and the first start of Postgres on a busy machine. */
 const START_MS = 60_000
 
-/** A session as callers see it; the contract tests check the shape, other tests read fields. */
+/** A session as callers see it. Contract tests check its shape; other tests read fields. */
 export interface Session {
   session_id: string
   cdp_ws_url: string
@@ -39,7 +39,10 @@ export interface FastCloud extends AsyncDisposable {
   query<T extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<T[]>
 }
 
-/** Starts a service on a free port, over pretended browsers or the driver that `drive` makes. Disposing ends it, and fails when an instance or the database is left. */
+/**
+ * Starts a service on a free port, with fake browsers or with the driver that `drive` makes. Disposing ends it, and fails when an instance or the
+ * database is left.
+ */
 export async function startFastCloud(env: Record<string, string> = {}, drive?: (paths: DataPaths) => Driver): Promise<FastCloud> {
   await using scope = new AsyncDisposableStack()
   const dataDir = mkdtempSync(join(tmpdir(), 'cob-fast-'))
@@ -52,7 +55,7 @@ export async function startFastCloud(env: Record<string, string> = {}, drive?: (
     await startControlPlane(config, errorsOnly(errors), AbortSignal.timeout(START_MS), drive && (async (_config, at) => drive(at))),
   )
   const pool = new pg.Pool({ host: paths.postgresSocket, user: 'cob', database: 'postgres' })
-  // Postgres may be gone before the last connection has said its goodbye.
+  // Postgres may end before the last connection is closed properly.
   pool.on('connect', (client) => client.on('error', () => {}))
   pool.on('error', () => {})
   scope.defer(() => pool.end())
@@ -79,7 +82,7 @@ export async function startFastCloud(env: Record<string, string> = {}, drive?: (
 
 function assertNothingLeft(paths: DataPaths): void {
   const left = readdirSync(paths.instances).map((id) => `directory instances/${id}`)
-  // Postgres removes it as the last thing it does.
+  // Postgres deletes it as its last step.
   if (existsSync(join(paths.postgres, 'postmaster.pid'))) left.push('a running Postgres')
   if (left.length > 0) throw new Error(`left behind:\n${left.join('\n')}`)
 }

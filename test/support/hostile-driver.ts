@@ -1,4 +1,4 @@
-// A driver whose agents can be taken over, as a program inside a session may do it: the socket stays, and what answers on it is somebody else.
+// A driver whose agents a test can take over, as a program inside a session may do: the socket stays, and something else answers on it.
 import { once } from 'node:events'
 import { createServer, connect, type Socket } from 'node:net'
 import { join } from 'node:path'
@@ -6,20 +6,20 @@ import type { DataPaths } from '../../src/base/paths.ts'
 import type { Driver, Instance } from '../../src/instances/driver.ts'
 import { fakeDriver } from '../../src/instances/fake/fake.ts'
 
-/** What a hostile agent does with a connection once a request's head has come on it. `head` is the request's, as text. */
+/** Handles a connection after a request's head has arrived on it. `head` is that head, as text. */
 export type Attack = (socket: Socket, head: string) => void
 
 export interface Hostile {
   drive: (paths: DataPaths) => Driver
-  /** From now on requests to the session's agent meet `attack`. */
+  /** From now on, requests to the session's agent go to `attack`. */
   takeOver(id: string, attack: Attack): void
   /** Gives the agent back. */
   release(id: string): void
-  /** Connections that an attacker holds open at the moment. */
+  /** Connections that an attacker holds open now. */
   held(): number
 }
 
-/** Wraps the fake driver: each agent is reached through a relay that attackers can take. */
+/** Wraps the fake driver: each agent is behind a relay that attackers can take over. */
 export function hostileDriver(): Hostile {
   const attacks = new Map<string, Attack>()
   const attacked = new Set<Socket>()
@@ -41,7 +41,7 @@ export function hostileDriver(): Hostile {
       socket.on('close', () => upstream.destroy())
       upstream.write(said)
       upstream.pipe(socket)
-      // A connection that is used again after the agent was taken is the attacker's, too: he has its descriptor.
+      // A reused connection also goes to the attacker, who has its descriptor.
       socket.on('data', (more: Buffer) => {
         const later = attacks.get(id)
         const next = more.toString('latin1')

@@ -1,4 +1,4 @@
-// The processes of a session, found from outside, and programs run inside its sandbox.
+// Finds the processes of a session from outside, and runs programs inside its sandbox.
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
@@ -28,7 +28,7 @@ export function processesOf(cloud: Cloud, id: string): Found[] {
         },
       ]
     } catch {
-      return [] // it ended in between
+      return [] // it ended in the meantime
     }
   })
 }
@@ -36,7 +36,7 @@ export function processesOf(cloud: Cloud, id: string): Found[] {
 export const agentOf = (cloud: Cloud, id: string): number =>
   processesOf(cloud, id).find(({ command }) => /node .*agent\/main\.ts/.test(command) && !command.includes('bwrap'))!.pid
 
-/** What an agent has open, by the names that it has inside. Undefined unless we are root: it is closed to its own user. */
+/** The agent's open files, by their names inside. Undefined unless we are root, because its own user cannot see them. */
 export function openFilesOf(cloud: Cloud, id: string): string[] | undefined {
   if (!isRoot()) return undefined
   const dir = `/proc/${agentOf(cloud, id)}/fd`
@@ -44,7 +44,7 @@ export function openFilesOf(cloud: Cloud, id: string): string[] | undefined {
     try {
       return readlinkSync(join(dir, fd))
     } catch {
-      return '' // it was closed in between
+      return '' // it was closed in the meantime
     }
   })
 }
@@ -53,13 +53,13 @@ export function openFilesOf(cloud: Cloud, id: string): string[] | undefined {
 export const chromiumOf = (cloud: Cloud, id: string): number =>
   processesOf(cloud, id).find(({ command }) => command.includes('--remote-debugging-pipe') && !command.includes('--type='))!.pid
 
-/** Runs a shell line as a process of the session, with its users, mounts, processes and network. */
+/** Runs a shell line as a process of the session, with its user, mounts, processes and network. */
 export function runInside(cloud: Cloud, id: string, line: string): Promise<{ code: number; output: string }> {
-  // The agent is closed to its own user; the display is in the same namespaces and is not.
+  // The agent's own user cannot enter its namespaces. The display is in the same ones and can be entered.
   const display = processesOf(cloud, id).find(({ command }) => command.startsWith('Xvfb '))!.pid
   const bwrap = processesOf(cloud, id)[1]!.pid
   const inner = /^NSpid:.*\s(\d+)$/m.exec(readFileSync(`/proc/${display}/status`, 'utf8'))![1]!
-  // In two steps, for who is not root: from the outer user namespace into the mounts, and from there into the agent's own.
+  // A user who is not root needs two steps: from the outer user namespace into the mounts, and from there into the agent's own.
   const spaces = ['net', 'mnt', 'pid', 'ipc', 'uts'].map((space) => `--${space === 'mnt' ? 'mount' : space}=/proc/${display}/ns/${space}`)
   const outer = [`--user=/proc/${bwrap}/ns/user`, '--preserve-credentials', ...spaces, '--']
   const own = ['/usr/bin/nsenter', `--user=/proc/${inner}/ns/user`, '--preserve-credentials', '--']

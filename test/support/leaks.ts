@@ -1,4 +1,4 @@
-// The leak check that every test with a service runs through: processes, sockets, directories, limits, rows.
+// The leak check for every test with a service: processes, sockets, directories, limits, rows.
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -8,7 +8,7 @@ import { nameProcess, processesUsing, signalProcess, startTicks } from '../../sr
 import { sleep } from '../../src/base/wait.ts'
 import { startPostgres } from '../../src/store/embedded.ts'
 
-/** What ended sessions leave is removed at the lowest priority. */
+/** Files of ended sessions are removed at the lowest priority. */
 const TRASH_MS = 30_000
 
 interface Seen {
@@ -25,7 +25,7 @@ export function processesNow(): Set<string> {
   )
 }
 
-/** Processes that have the data directory among their mounts or in their command line, other than those that were there before. */
+/** New processes that have the data directory among their mounts or in their command line. */
 function processesOf(dataDir: string, before: ReadonlySet<string>): Seen[] {
   return processesUsing(dataDir, '')
     .filter(({ pid, ticks }) => !before.has(`${pid}:${ticks}`))
@@ -40,7 +40,7 @@ function commandOf(pid: number): string {
   }
 }
 
-/** What is left of a service that has ended. Empty when nothing is. */
+/** What a service that has ended left behind. Empty when nothing is left. */
 export async function leftovers(dataDir: string, before: ReadonlySet<string>): Promise<string[]> {
   const left: string[] = []
   const paths = dataPaths(dataDir)
@@ -49,13 +49,13 @@ export async function leftovers(dataDir: string, before: ReadonlySet<string>): P
   const emptied = performance.now() + TRASH_MS
   while (trash().length > 0 && performance.now() < emptied) await sleep(50)
   left.push(...trash().map((name) => `directory trash/${name}`))
-  // The kernel takes a moment to clear away what was killed last.
+  // The kernel needs a moment to clean up the last killed process.
   const end = performance.now() + 3_000
   const added = () => processesOf(dataDir, before)
   while (added().length > 0 && performance.now() < end) await sleep(50)
   for (const { pid, command } of added()) {
     left.push(`process ${pid}: ${command}`)
-    // Found and told; it shall not disturb the tests that follow.
+    // It is reported; kill it so that it does not disturb the next tests.
     const still = nameProcess(pid)
     if (still) signalProcess(still, 'SIGKILL')
   }

@@ -1,7 +1,7 @@
-// Values to send: right ones, made of the published description of a field, odd ones, and right ones made partly odd.
+// Values to send: valid ones, generated from a field's published description, odd ones, and valid ones with odd parts.
 import fc, { type Arbitrary } from 'fast-check'
 
-/** What the published contract says of a field. */
+/** The published description of a field. */
 export interface Field {
   type?: string
   required?: boolean
@@ -11,18 +11,18 @@ export interface Field {
   items?: Field
 }
 
-// ---- right ones ----
+// ---- valid values ----
 
-/** Fields whose right values are few, or whose large values would only take long: they are always given. */
+/** Fixed values for fields with few valid values, and for fields where large values only take long. */
 function few(name: string): Arbitrary<unknown> | undefined {
   const texts: Record<string, string[]> = { start_url: ['about:blank', 'https://example.com/'], name: ['a', 'my browser', 'ü/%'], hold_keys: [] }
   const numbers: Record<string, [number, number]> = {
     duration_ms: [50, 60],
-    // An odd text of 5,000 characters takes this long for each of them.
+    // An odd text may have 5,000 characters, and each takes this long.
     delay: [0, 1],
     step_delay_ms: [0, 2],
     duration: [0, 60],
-    // A notch of the wheel takes a frame.
+    // A notch of the wheel takes one frame.
     delta_x: [-2, 2],
     delta_y: [-2, 2],
     steps_per_segment: [1, 4],
@@ -70,7 +70,7 @@ export function valid(field: Field): Arbitrary<unknown> {
   }
 }
 
-// ---- odd ones ----
+// ---- odd values ----
 
 const TEXTS = [
   '',
@@ -127,7 +127,7 @@ export const oddValue: Arbitrary<unknown> = fc.oneof(
   fc.array(oddText, { minLength: 60, maxLength: 200 }),
 )
 
-/** A right value with some of its parts replaced, removed, or added to. */
+/** A valid value with some parts replaced, removed, or added. */
 export function mutated(right: Arbitrary<unknown>): Arbitrary<unknown> {
   const change = fc.record({ at: fc.nat(), kind: fc.constantFrom('replace', 'replace', 'replace', 'remove', 'add', 'wrap'), key: oddText, value: oddValue })
   return fc.tuple(right, fc.array(change, { minLength: 1, maxLength: 3 })).map(([value, changes]) => {

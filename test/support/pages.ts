@@ -1,4 +1,4 @@
-// Pages for tests, served from this machine's loopback. Sessions reach them as host.cob.internal when the service allows it.
+// Pages for tests, served on this machine's loopback. Sessions reach them as host.cob.internal when the service allows it.
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -7,16 +7,16 @@ import { extname, join } from 'node:path'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 
 export interface Pages extends AsyncDisposable {
-  /** The address of a file of test/pages as a session sees it. */
+  /** The address of a file in test/pages, for a session. */
   url(name: string): string
   /** The same for this machine's own programs. */
   local(name: string): string
-  /** How often a page has been asked for. */
+  /** How often a page has been requested. */
   hits(name: string): number
   port: number
 }
 
-/** What pages load of npm packages, as /npm/<package>/<file>: no internet is needed. No part may begin with a dot. */
+/** Files of npm packages for pages, as /npm/<package>/<file>, so that no internet is needed. No part may begin with a dot. */
 const NPM_FILE = /^npm((?:\/@?\w[\w.-]*){2,})$/
 const TYPES: Record<string, string> = {
   '.js': 'text/javascript; charset=utf-8',
@@ -54,7 +54,7 @@ export async function servePages(): Promise<Pages> {
   }
 }
 
-/** A file of a package, a file of test/pages, or a page that says its own name. Throws when there is no such file. */
+/** A file of a package, a file of test/pages, or a page that shows its own name. @throws when there is no such file */
 function answer(name: string): { type: string; body: Buffer | string } {
   const html = 'text/html; charset=utf-8'
   if (name.startsWith('npm/')) {

@@ -1,10 +1,10 @@
-// A person with a browser of their own, looking at sessions by their live views.
+// A person with their own browser who opens live views of sessions.
 import { chromium, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core'
 import { until } from '../../src/base/wait.ts'
 
-/** What is done in one place is seen in the other. */
+/** Time until an action in one place is visible in the other. */
 export const SEEN_MS = 10_000
-/** A page that has lost its line, until it is back. */
+/** Time until a page that lost its connection has it again. */
 const BACK_MS = 40_000
 
 export interface Person extends AsyncDisposable {
@@ -39,22 +39,22 @@ export async function invitePerson(): Promise<Person> {
   return person
 }
 
-/** Resolves when a live view shows something. */
+/** Resolves when a live view shows a picture. */
 export async function live(page: Page): Promise<void> {
   await page.waitForSelector('[data-state=live]', { timeout: BACK_MS })
   await until('a picture', SEEN_MS, async () => (await pixel(page, 5, 5)).some((value) => value > 0), { everyMs: 50 })
 }
 
-/** A pixel of the session as the view shows it. */
+/** The colour of a session's pixel in the view. */
 const pixel = (page: Page, x: number, y: number): Promise<number[]> =>
   page.evaluate(`[...document.querySelector('#screen canvas').getContext('2d').getImageData(${x}, ${y}, 1, 1).data].slice(0, 3)`)
 
-/** Resolves when the pixel at `x`, `y` of the session is shown in this colour. */
+/** Resolves when the view shows the session's pixel at `x`, `y` in this colour. */
 export async function sees(page: Page, colour: number[], x = 900, y = 600): Promise<void> {
   await until(`the colour ${String(colour)}`, SEEN_MS, async () => String(await pixel(page, x, y)) === String(colour), { everyMs: 20 })
 }
 
-/** Where a pixel of the session is in the view. */
+/** The position of a session's pixel in the view. */
 export async function spot(page: Page, x: number, y: number): Promise<[number, number]> {
   const box = (await page.locator('#screen canvas').boundingBox())!
   const width = (await page.evaluate("document.querySelector('#screen canvas').width")) as number

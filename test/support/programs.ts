@@ -1,4 +1,4 @@
-// Programs of a session under test, over the published SDK: run, and read to their end.
+// Programs of a session under test, through the published SDK: run, and read to the end.
 import type Kernel from '@onkernel/sdk'
 import type { ProcessExecParams, ProcessStdoutStreamResponse } from '@onkernel/sdk/resources/browsers/process'
 import { conforms } from './contract.ts'
@@ -12,14 +12,14 @@ export interface Ran {
 export const text = (base64 = ''): string => Buffer.from(base64, 'base64').toString()
 export const base64 = (plain: string): string => Buffer.from(plain).toString('base64')
 
-/** Runs a line of bash and gives what it printed. */
+/** Runs a line of bash and returns its output. */
 export async function run(client: Kernel, id: string, line: string, more: Partial<ProcessExecParams> = {}): Promise<Ran> {
   const reply = await client.browsers.process.exec(id, { command: 'bash', args: ['-c', line], ...more })
   conforms('ProcessExecResponse', reply)
   return { code: reply.exit_code!, out: text(reply.stdout_b64), err: text(reply.stderr_b64) }
 }
 
-/** What a reader of a program's output saw. */
+/** The output that a reader of a program received. */
 export interface Read {
   out: string
   err: string
@@ -27,7 +27,7 @@ export interface Read {
   exitCode: number | undefined
 }
 
-/** Reads a program's output to its exit, or until `isEnough`. */
+/** Reads a program's output until its exit, or until `isEnough`. */
 export async function read(client: Kernel, id: string, processId: string, isEnough: (seen: Read) => boolean = () => false): Promise<Read> {
   const seen: Read = { out: '', err: '', missed: 0, exitCode: undefined }
   const stream = await client.browsers.process.stdoutStream(processId, { id })
@@ -43,7 +43,7 @@ export async function read(client: Kernel, id: string, processId: string, isEnou
   return seen
 }
 
-/** The command lines of the session's processes that match, as the session sees them. */
+/** The command lines of the session's processes that match, as seen inside the session. */
 export async function alive(client: Kernel, id: string, pattern: string): Promise<string[]> {
   const { out } = await run(client, id, `ps -ww -eo stat=,args=`)
   const lines = out

@@ -1,9 +1,9 @@
-// HTTP by hand: raw bytes on a socket, and the answers read out of what comes back.
+// Raw HTTP: sends bytes on a socket and parses the answers.
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { within } from '../../src/base/wait.ts'
 
-/** No request hangs: each is answered, or its connection ended, within this. */
+/** No request hangs: within this time it is answered or its connection ends. */
 export const ANSWER_MS = 10_000
 
 export interface Answer {
@@ -12,7 +12,7 @@ export interface Answer {
   body: Buffer
 }
 
-/** Everything that the service at `url` says on a connection of its own to these bytes. Our side ends when it has been quiet for `patienceMs`. */
+/** Sends these bytes to the service at `url` on a new connection; returns its whole answer. Closes our side after `patienceMs` of silence. */
 export async function say(url: string, raw: Buffer, patienceMs: number): Promise<Buffer> {
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   const chunks: Buffer[] = []
@@ -33,7 +33,7 @@ export async function say(url: string, raw: Buffer, patienceMs: number): Promise
   return Buffer.concat(chunks)
 }
 
-/** The answers in what was said. @throws when it is not made of whole answers. */
+/** Parses the answers. @throws when they are incomplete */
 export function answersIn(said: Buffer): Answer[] {
   const answers: Answer[] = []
   for (let rest = said; rest.length > 0;) {

@@ -1,4 +1,4 @@
-// Hands whose input and keyboard only write down what is done to them, and know what is down.
+// Hands with fake input and keyboard: they record all requests and track what is down.
 import { makeActions } from '../../src/agent/computer/actions.ts'
 import { BatchBody } from '../../src/agent/computer/contract.ts'
 import type { Input } from '../../src/agent/computer/grip.ts'
@@ -7,20 +7,20 @@ import type { Keyboard, Stroke } from '../../src/agent/computer/keyboard.ts'
 import type { Point } from '../../src/agent/computer/path.ts'
 import { seeded } from './seeded.ts'
 
-/** The signal of a caller who does not leave. */
+/** A signal that never aborts. */
 export const NEVER = new AbortController().signal
 export const BIG = { width: 1000, height: 700, refresh_rate: 60 }
 
 export interface Recorder {
   input: Input
   keyboard: Keyboard
-  /** What was asked for, oldest first: `move 5,6`, `key Control_L down`, `button 1 up`, `pointer`. */
+  /** The requests, oldest first: `move 5,6`, `key Control_L down`, `button 1 up`, `pointer`. */
   log: string[]
   /** Keys and buttons that are down now: `key Control_L`, `button 1`. */
   down: Set<string>
-  /** What no hand does unless it is asked to: pressing what is down, letting go of what is not. */
+  /** Requests that real hands make only on demand: pressing what is down, releasing what is not. */
   odd: string[]
-  /** Called ahead of each request with its number, the first is 1; what it throws is thrown in place of the request. */
+  /** Called before each request with its number, from 1; when it throws, the request fails with that error. */
   before: (call: number) => void
 }
 
@@ -35,7 +35,7 @@ const NAMES: Record<number, string> = {
 }
 const nameOf = (code: number): string => NAMES[code] ?? String.fromCodePoint(code & 0xff_ffff)
 
-/** A recorder; its keys have the number of their keysym, and large letters and `%` are written with Shift. */
+/** A recorder. Its keycodes are the keysyms; capital letters and `%` need Shift. */
 function makeRecorder(): Recorder {
   let at: Point = [0, 0]
   let calls = 0
@@ -84,13 +84,13 @@ function makeRecorder(): Recorder {
 
 export interface Bench extends Recorder {
   hands: Hands
-  /** May be made smaller under what is planned. */
+  /** Tests may make it smaller after an action was planned. */
   screen: { viewport: typeof BIG }
-  /** Plans what a caller may have sent. */
+  /** Plans actions that a caller may have sent. */
   plan(actions: readonly unknown[]): NamedPlan[]
 }
 
-/** Hands over a recorder. `caughtUp` is the program in front. */
+/** Hands on a recorder. `caughtUp` stands for the program in front. */
 export function makeBench(caughtUp: () => Promise<void> = async () => {}): Bench {
   const recorder = makeRecorder()
   const screen = { viewport: BIG }
@@ -103,7 +103,7 @@ export function makeBench(caughtUp: () => Promise<void> = async () => {}): Bench
   })
 }
 
-/** What something failed with; undefined when it did not. */
+/** The error that `work` failed with; undefined when it succeeded. */
 export const failure = (work: Promise<unknown>): Promise<unknown> =>
   work.then(
     () => undefined,

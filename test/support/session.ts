@@ -1,4 +1,4 @@
-// A session under test with its page in reach, over the published SDK and Playwright.
+// A session under test and its page, through the published SDK and Playwright.
 import type Kernel from '@onkernel/sdk'
 import { chromium, type Browser, type Page } from 'playwright-core'
 import type { Cloud } from './cloud.ts'
@@ -29,14 +29,14 @@ export async function openSession(cloud: Cloud, options: Parameters<Kernel['brow
   }
 }
 
-/** One line of the recorder page. A field that its event does not have is undefined. */
+/** One event of the recorder page. A field that its event lacks is undefined. */
 export interface Recorded {
   type: string
   /** Milliseconds since the page was opened. */
   at: number
-  /** The id of the element or of the nearest around it that has one; else its kind. */
+  /** The id of the element or its nearest ancestor with an id; otherwise its tag. */
   target: string
-  /** Of pointer, mouse, wheel and drag events: where, in screen pixels. */
+  /** For pointer, mouse, wheel and drag events: the position, in screen pixels. */
   x: number
   y: number
   button: number
@@ -53,26 +53,26 @@ export interface Recorded {
   /** 0 standard, 1 left, 2 right, 3 number pad. */
   location?: number
   repeat?: boolean
-  /** Of clicks: which one in a row this is. */
+  /** For clicks: its number in a row of clicks. */
   detail?: number
   deltaX?: number
   deltaY?: number
   /** 0 pixels, 1 lines, 2 pages. */
   deltaMode?: number
-  /** What was put in, and how. */
+  /** The inserted text, and how it was inserted. */
   data?: string | null
   inputType?: string
   isComposing?: boolean
   pointerType?: string
   pressure?: number
-  /** Of copy, cut, paste and drop. */
+  /** For copy, cut, paste and drop. */
   text?: string
-  /** Of scroll: where the element stands now. */
+  /** For scroll: the element's position after it. */
   left?: number
   top?: number
 }
 
-/** What test/pages/recorder.html has recorded so far. */
+/** The events that test/pages/recorder.html has recorded so far. */
 export const recorded = (page: Page): Promise<Recorded[]> => page.evaluate('record')
 
 export const clearRecord = (page: Page): Promise<void> => page.evaluate('void (record.length = 0)')
@@ -84,14 +84,14 @@ export interface Box {
   height: number
 }
 
-/** The element in screen pixels. Tabs and address bar, where there are any, are above the page. */
+/** The element's box in screen pixels. Tabs and address bar, where there are any, are above the page. */
 export async function boxOf(page: Page, selector: string): Promise<Box> {
   const box = (await page.locator(selector).boundingBox())!
   const [left, top] = (await page.evaluate('[screenX, screenY + outerHeight - innerHeight]')) as [number, number]
   return { ...box, x: box.x + left, y: box.y + top }
 }
 
-/** The pixel of the screen in the middle of the element. */
+/** The screen pixel in the middle of the element. */
 export async function where(page: Page, selector: string): Promise<{ x: number; y: number }> {
   const { x, y, width, height } = await boxOf(page, selector)
   return { x: Math.round(x + width / 2), y: Math.round(y + height / 2) }

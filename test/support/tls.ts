@@ -1,4 +1,4 @@
-// A proxy with TLS in front of a service, with a certificate that nobody knows.
+// A TLS proxy in front of a service, with a self-signed certificate.
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'

@@ -1,15 +1,15 @@
-// Trees of files on disk, to make and to compare.
+// Creates and compares file trees on disk.
 import { mkdtempSync, readFileSync, readdirSync, readlinkSync, rmSync, lstatSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** A temporary folder, gone with its scope. */
+/** A temporary folder; disposing removes it. */
 export function tempDir(): { path: string } & Disposable {
   const path = mkdtempSync(join(tmpdir(), 'cob-files-'))
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
 }
 
-/** Everything below a folder by its relative name: a file's text, `-> target` of a link, `/` for a folder, and the permissions. */
+/** Everything below a folder by relative name: a file's text, `-> target` of a link, `/` for a folder, and the permissions. */
 export function treeOf(root: string, at = ''): Record<string, string> {
   const found: Record<string, string> = {}
   for (const name of readdirSync(join(root, at)).sort()) {

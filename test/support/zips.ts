@@ -1,4 +1,4 @@
-// Zip archives made byte by byte, for those that no good program would make.
+// Makes zip archives byte by byte, also invalid ones that normal programs would not make.
 import { crc32, deflateRawSync } from 'node:zlib'
 
 export interface ZipEntry {
@@ -6,13 +6,13 @@ export interface ZipEntry {
   content?: Buffer | string
   /** Unix mode with its kind: 0o100644, 0o120777. */
   mode?: number
-  /** What is said of the content instead of the truth. */
+  /** A false size for the header. */
   size?: number
   crc?: number
   method?: number
   flags?: number
   store?: boolean
-  /** Points to the content of an earlier entry instead of bringing its own. */
+  /** Points to the content of an earlier entry instead of having its own. */
   sameAs?: number
 }
 

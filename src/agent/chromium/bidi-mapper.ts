@@ -1,4 +1,4 @@
-// chromium-bidi's mapper for one BiDi client: the program of a thread that bidi.ts starts. Its faults end with the thread.
+// Runs chromium-bidi's mapper for one BiDi client, in a thread that bidi.ts starts. A fault of the mapper ends only this thread.
 import { BidiMapper } from 'chromium-bidi'
 import { BidiParser } from 'chromium-bidi/out/Default/gen/src/bidiTab/BidiParser.js'
 import { MapperCdpConnection } from 'chromium-bidi/out/Default/gen/src/cdp/CdpConnection.js'
@@ -22,17 +22,17 @@ export type FromMapper = { kind: 'send'; text: string } | { kind: 'end'; why: 'e
 const CDP_CONNECT_MS = 10_000
 
 const agent = parentPort
-// Also loaded by prepare.ts, which only wants the code compiled.
+// prepare.ts also loads this file, only to compile it.
 if (agent && typeof workerData?.browserUrl === 'string') await serve(workerData as MapperTask)
 
 async function serve({ browserUrl }: MapperTask): Promise<void> {
   const tell = (message: FromMapper) => agent!.postMessage(message)
   const fault = (error: unknown) => tell({ kind: 'fault', text: (error as Error | undefined)?.stack ?? String(error) })
-  // The mapper is written for a page, where an exception in one event's listener leaves the next event alone. Chromedriver runs it so.
+  // The mapper is written to run in a page. There, an exception in one event's listener does not stop the next event. Chromedriver runs it so.
   process.on('uncaughtException', fault)
   process.on('unhandledRejection', fault)
 
-  // What is thrown inside a WebSocket's own reader would stop the reader for good.
+  // An exception inside a WebSocket's reader would stop that reader for good.
   const attempt = (work: () => void) => {
     try {
       work()
@@ -74,7 +74,7 @@ async function serve({ browserUrl }: MapperTask): Promise<void> {
     onCommand = (text) => {
       const command = parse(text)
       if (!command) return answer({ type: 'error', id: null, error: 'invalid argument', message: 'not a BiDi command: an object with id, method and params' })
-      // Ending a BiDi session leaves the browser to whoever else uses it; the mapper leaves this command to its host.
+      // Ending a BiDi session must not end the browser: others may use it. The mapper leaves this command to its host.
       if (command.method === 'session.end') {
         answer({ type: 'success', id: command.id, result: {} })
         return tell({ kind: 'end', why: 'ended' })

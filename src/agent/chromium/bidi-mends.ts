@@ -1,4 +1,4 @@
-// Faults of chromium-bidi 17.0.2 that are mended from outside, in a mapper's own thread. To be deleted when a later version has mended them.
+// Patches for faults of chromium-bidi 17.0.2, applied in each mapper's thread. Delete them when a later version has fixed the faults.
 import { BrowsingContextImpl } from 'chromium-bidi/out/Default/gen/src/bidiMapper/modules/context/BrowsingContextImpl.js'
 import { MapperCdpClient } from 'chromium-bidi/out/Default/gen/src/cdp/CdpClient.js'
 
@@ -10,14 +10,15 @@ interface Listening {
 type Context = Pick<BrowsingContextImpl, 'dispose'>
 
 /**
- * Two mends. A listener of a CDP event that throws leaves the event to the other listeners (`fault` hears of it). And the context of a frame
- * that has gone listens no more: when the back/forward cache brings the frame back, it would make a realm of a context that nobody knows.
+ * Two patches. When a listener of a CDP event throws, the other listeners still get the event, and `fault` gets the error. And the context of a
+ * removed frame stops listening: when the back/forward cache brings the frame back, the old context would create a realm for a context that the
+ * mapper does not know.
  */
 export function mendMapper(fault: (error: unknown) => void): void {
   const client = MapperCdpClient.prototype as unknown as Listening
   const { on, off } = client
   const safe = new WeakMap<Listener, Listener>()
-  /** What the context that is being made has begun to listen to. */
+  /** The listeners that the context under construction has added so far. */
   let begun: (() => void)[] | undefined
   client.on = function (event, listener) {
     const wrapped: Listener =

@@ -1,4 +1,4 @@
-// What a client may ask of session.new, and what it is told.
+// session.new: the capabilities that a client may ask for, and the answer.
 import { expect, test } from 'vitest'
 import { makeNewSession } from './bidi-session.ts'
 

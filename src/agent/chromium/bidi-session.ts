@@ -1,4 +1,4 @@
-// WebDriver's session.new: what a client may ask for, and what it is told of the browser. The mapper leaves both to its host.
+// WebDriver's session.new: which capabilities a client may ask for, and what the answer says about the browser. The mapper leaves both to its host.
 import { randomUUID } from 'node:crypto'
 
 /** A BiDi command. */
@@ -8,7 +8,7 @@ export interface Command {
   params: Record<string, unknown>
 }
 
-/** What Chromium answers to Browser.getVersion. */
+/** Chromium's answer to Browser.getVersion. */
 export interface BrowserVersion {
   /** `Chrome/156.0.8078.79` */
   product: string
@@ -34,7 +34,7 @@ export interface Refusal {
 export interface NewSession {
   /** Looks at a command before the mapper does; narrows the capabilities of session.new to those that match. */
   asked(command: Command): Refusal | undefined
-  /** The answer as the client gets it. */
+  /** The answer as it is sent to the client. */
   answered(message: object): object
 }
 
@@ -72,21 +72,21 @@ export function makeNewSession({ product }: BrowserVersion): NewSession {
   }
 }
 
-/** alwaysMatch joined with each of firstMatch; undefined when it is malformed, which the mapper then says. */
+/** alwaysMatch merged with each of firstMatch; undefined when it is malformed: then the mapper answers the error. */
 function candidatesOf(asked: unknown): Capabilities[] | undefined {
   if (!isObject(asked)) return undefined
   const { alwaysMatch = {}, firstMatch = [{}] } = asked
   if (!isObject(alwaysMatch) || !Array.isArray(firstMatch) || firstMatch.length === 0 || !firstMatch.every(isObject)) return undefined
-  // A capability in both is an error that the mapper names.
+  // A capability in both is an error; the mapper reports it.
   if (firstMatch.some((one) => Object.keys(one).some((key) => key in alwaysMatch))) return undefined
   return firstMatch.map((one) => ({ ...alwaysMatch, ...one }))
 }
 
-/** Why the browser is not what is asked for; undefined when it is. */
+/** Why the browser does not match the request; undefined when it does. */
 function mismatch({ browserName, browserVersion, platformName, proxy }: Capabilities, version: string): string | undefined {
   if (typeof browserName === 'string' && !NAMES.includes(browserName.toLowerCase())) return `browserName is "chrome", not "${browserName}"`
   if (typeof platformName === 'string' && ![PLATFORM, 'any'].includes(platformName.toLowerCase())) return `platformName is "${PLATFORM}", not "${platformName}"`
-  // Names of channels ("stable") say nothing that could be compared.
+  // A channel name ("stable") cannot be compared with a version number.
   if (typeof browserVersion === 'string' && /^\d/.test(browserVersion) && !`${version}.`.startsWith(`${browserVersion}.`))
     return `browserVersion is "${version}", not "${browserVersion}"`
   if (isObject(proxy) && !['direct', 'system'].includes(String(proxy.proxyType))) return `proxy: a proxyType of "${String(proxy.proxyType)}" is not supported`

@@ -1,4 +1,4 @@
-// Windows for BiDi clients over a pretended Chromium that does what the real one does.
+// Windows for BiDi clients, with a fake Chromium that behaves like the real one.
 import { expect, test } from 'vitest'
 import { windowsInOrder } from './bidi-windows.ts'
 

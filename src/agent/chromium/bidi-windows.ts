@@ -1,7 +1,7 @@
-// Sizes and states of windows for BiDi clients: asked of Chromium in the order that it needs, and answered when they are so.
+// Window sizes and states for BiDi clients: sends the commands in the order that Chromium needs, and answers when the window has changed.
 import { until, WaitTimeout } from '../../base/wait.ts'
 
-/** A window's animation-free change takes some frames. */
+/** A window change without an animation takes a few frames. */
 const CHANGED_MS = 5_000
 
 interface Bounds {
@@ -15,8 +15,8 @@ interface Bounds {
 type Send = (method: string, params?: object) => Promise<unknown>
 
 /**
- * Chromium restores a window that fills the screen and drops the bounds that came with it, and answers before the window has changed.
- * Takes the place of a client's `sendCommand`. @throws when the window does not become what was asked for
+ * When a window fills the screen, Chromium restores it but drops the bounds that came with the command, and it answers before the window has changed.
+ * This wraps a client's `sendCommand`. @throws when the window does not reach the requested state
  */
 export function windowsInOrder(send: Send): Send {
   return async (method, params) => {
@@ -32,7 +32,7 @@ export function windowsInOrder(send: Send): Send {
       })
     }
     const restore = async () => {
-      // From full screen a window goes back to the state before: maximized, perhaps. A minimized one, too.
+      // A window that leaves full screen or the minimized state returns to its previous state, which may be maximized.
       for (let state = (await now()).windowState; state !== 'normal';) {
         await send(method, { windowId, bounds: { windowState: 'normal' } })
         const before = state
@@ -43,7 +43,7 @@ export function windowsInOrder(send: Send): Send {
       }
     }
     try {
-      // From one state that is not normal to another Chromium goes by way of the normal one only.
+      // Chromium changes between two states other than normal only by way of normal.
       if ((await now()).windowState !== windowState) await restore()
       if (windowState !== 'normal') await become({ windowState })
       if (Object.keys(size).length > 0) await become(size)

@@ -1,4 +1,4 @@
-// The thread of the mapper over a pretended browser.
+// The mapper's thread with a fake browser.
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const leave of scope.splice(0).toReversed()) await leave()
 })
 
-/** What a browser without tabs says to the commands with which a mapper begins. */
+/** The answers of a browser without tabs to the commands that a mapper sends at its start. */
 const ANSWERS: Record<string, object> = {
   'Target.attachToBrowserTarget': { sessionId: 'S' },
   'Target.getBrowserContexts': { browserContextIds: [], defaultBrowserContextId: 'C' },

@@ -6,13 +6,13 @@ import type { FromMapper, MapperTask } from './bidi-mapper.ts'
 import { CRASHED } from './crashed.ts'
 import type { ChromiumRun } from './process.ts'
 
-/** The mapper holds the contexts, realms and requests of all tabs; 10 MB were seen for one tab. Beyond this the thread ends, and its client with it. */
+/** The mapper holds the contexts, realms and requests of all tabs; one tab took 10 MB. Above this limit the thread ends and closes its client. */
 const MAX_HEAP_MB = 512
-/** A client learns with this code that its mapper failed; the session and its other clients go on. */
+/** The close code for a client whose mapper failed. The session and its other clients continue. */
 const FAILED = { code: 1011, reason: { reason: 'bidi_failed', message: 'the BiDi mapper ended; connect to the same URL' } }
 const ENDED = { code: 1000, reason: { reason: 'ended' } }
 const CLOSES = { ended: ENDED, crashed: CRASHED, failed: FAILED }
-/** Faults of one mapper that are logged; a page could cause any number. */
+/** At most this many faults of one mapper are logged: a page could cause any number. */
 const MAX_FAULTS_LOGGED = 10
 
 /** Serves one BiDi client until it leaves, the browser ends, or its mapper fails. Leaving never ends the browser. */
@@ -37,7 +37,7 @@ export function connectBidi(client: WebSocket, { port, browserPath, exited }: Pi
   void exited.then(() => close(client, 'crashed'))
 }
 
-/** Closes the client's WebSocket; the first reason counts. */
+/** Closes the client's WebSocket; the first reason is the one that is sent. */
 function close(client: WebSocket, why: keyof typeof CLOSES): void {
   const { code, reason } = CLOSES[why]
   client.close(code, JSON.stringify(reason))

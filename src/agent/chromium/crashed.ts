@@ -1,4 +1,4 @@
-// What clients of a browser that crashed are told.
+// The close code and reason that clients get when the browser crashed.
 
-/** The close code for a browser that crashed; it is being started again behind the same URL. */
+/** The close code for a browser that crashed; it is restarted under the same URL. */
 export const CRASHED = { code: 4003, reason: { reason: 'crashed', message: 'the browser is being started again; connect to the same URL' } } as const

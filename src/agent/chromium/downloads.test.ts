@@ -1,4 +1,4 @@
-// Downloads that went elsewhere: what is copied among the others, under which name, and what is not.
+// Downloads to other folders: which ones are copied to the downloads folder, and under which name.
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-// Downloads that a client has sent to a folder of its own: they appear among the downloads all the same, under their names.
+// A client may redirect downloads to a folder of its own. They are copied to the downloads folder too, under their names.
 import { constants } from 'node:fs'
 import { copyFile, link, rm } from 'node:fs/promises'
 import { basename, dirname, extname, join } from 'node:path'
@@ -6,16 +6,16 @@ import type { Log } from '../../base/log.ts'
 import { temporaryName } from '../fs/stage.ts'
 import type { CdpPipe } from './pipe.ts'
 
-/** Names remembered of downloads that have begun, and tried for one that is taken. */
+/** How many download names are remembered, and how many free names are tried. */
 const MAX_BEGUN = 1_000
 const MAX_NAMES = 1_000
 
-/** Bytes of a name that leave room for a number and an ending below the 255 that a name may have. */
+/** Longest name in bytes; leaves room for a number and an extension below the file system's limit of 255. */
 const MAX_NAME = 200
 
 /**
- * Copies into `folder` what the browser has put elsewhere under a bare number. Playwright does that to every browser it
- * connects to, for files that it would fetch from its own disk; its own file stays as it is.
+ * Copies a file into `folder` when the browser has saved it elsewhere under a bare number. Playwright redirects the downloads of every browser that
+ * it connects to, because it expects to read the files from its own disk. Its own file stays.
  */
 export async function mirrorDownloads(pipe: CdpPipe, folder: string, log: Log): Promise<void> {
   const begun = new Map<string, string>()
@@ -31,13 +31,13 @@ export async function mirrorDownloads(pipe: CdpPipe, folder: string, log: Log): 
     begun.delete(guid)
     if (state !== 'completed' || name === undefined || filePath === undefined) return
     if (basename(filePath) !== guid || dirname(filePath) === folder) return
-    copyInto(filePath, folder, name).catch((err: unknown) => log.warn({ err, filePath }, 'a download was not copied to the downloads'))
+    copyInto(filePath, folder, name).catch((err: unknown) => log.warn({ err, filePath }, 'a download could not be copied to the downloads folder'))
   })
-  // Told of downloads without being asked where they go: that is for policy, and for clients, to say.
+  // Only subscribes to download events. Where downloads go is decided by policy and by clients.
   await pipe.send('Browser.setDownloadBehavior', { behavior: 'default', eventsEnabled: true })
 }
 
-/** Copies a file into `folder` under a name that is free: `a.pdf`, `a (1).pdf` and so on, as the browser itself does. It appears there whole. */
+/** Copies a file into `folder` under a free name, as the browser does: `a.pdf`, `a (1).pdf` and so on. The file appears there complete. */
 export async function copyInto(path: string, folder: string, wanted: string): Promise<void> {
   const whole = basename(wanted.replaceAll('\0', ''))
   const ending = extname(whole).slice(0, 20)
@@ -56,7 +56,7 @@ export async function copyInto(path: string, folder: string, wanted: string): Pr
         if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
       }
     }
-    throw new Error(`${MAX_NAMES} files of this name are there already`)
+    throw new Error(`${MAX_NAMES} files of this name exist already`)
   } finally {
     await rm(staged, { force: true })
   }

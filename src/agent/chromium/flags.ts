@@ -1,9 +1,9 @@
 // How Chromium is started, and why each flag is there. The sandbox is never switched off.
 
-/** Where the profile lies in an instance; users of the original rely on the path. */
+/** Where the profile is in an instance. Users of the original depend on this path. */
 export const USER_DATA_DIR = '/home/kernel/user-data'
 
-/** Where the browser puts what it downloads; users of the original rely on this path, too. */
+/** Where the browser saves downloads. Users of the original depend on this path. */
 export const DOWNLOADS_DIR = '/home/kernel/Downloads'
 
 const FEATURES_OFF = [
@@ -25,10 +25,10 @@ const FEATURES_OFF = [
   'CertificateTransparencyComponentUpdater',
 ]
 
-/** The command line for a session's browser. `extra` comes last, so that it wins. */
+/** The command line for a session's browser. `extra` comes last, so its flags override ours. */
 export function chromiumFlags(size: { width: number; height: number }, extra: readonly string[]): string[] {
   return [
-    // Control: a pipe for the agent, and a port inside the sandbox for clients. The port is a free one, for pages scan the well-known.
+    // Two ways to control it: a pipe for the agent, and a port inside the sandbox for clients. The port is random, because pages scan well-known ports.
     '--remote-debugging-pipe',
     '--remote-debugging-port=0',
     '--enable-unsafe-extension-debugging', // Extensions.loadUnpacked over the pipe: no restart for an extension
@@ -36,7 +36,7 @@ export function chromiumFlags(size: { width: number; height: number }, extra: re
     '--no-first-run',
     '--no-default-browser-check',
     '--password-store=basic', // no key ring to wait for
-    // Nothing on its own account: what leaves the instance is what the caller's pages ask for.
+    // No traffic of the browser's own: only the caller's pages use the network.
     '--disable-background-networking',
     '--disable-component-update',
     '--disable-domain-reliability',
@@ -52,7 +52,7 @@ export function chromiumFlags(size: { width: number; height: number }, extra: re
     '--disable-hang-monitor',
     '--disable-session-crashed-bubble',
     '--hide-crash-restore-bubble',
-    // A user's browser has no navigator.webdriver; the agent's pipe would set it. (The warning bar this flag brings is off by policy.)
+    // A user's browser has no navigator.webdriver, but the agent's pipe would set it. (A policy hides the warning bar that this flag causes.)
     '--disable-blink-features=AutomationControlled',
     // There is no GPU: frames are drawn in software, and WebGL works through SwiftShader rather than not at all.
     '--enable-unsafe-swiftshader',

@@ -1,12 +1,12 @@
-// Whether pages have handled the keys that were sent to them, so that Chromium has done what they left to it.
+// Waits until pages have handled the keys sent to them, so that Chromium has also acted on the keys that the pages left to it.
 import type { Log } from '../../base/log.ts'
 import { WaitTimeout, within } from '../../base/wait.ts'
 import type { Browser } from './keeper.ts'
 import type { CdpPipe } from './pipe.ts'
 
-/** A page that shows nothing new answers after two frames. One whose script is busy, or that shows an alert, does not answer; its keys wait as they do for a person. */
+/** An idle page answers after two frames. A page with a busy script or an open alert does not answer; its keys wait, as they would for a person. */
 const HANDLED_MS = 1_000
-/** Pages and frames that are asked at most: those on the screen are a few. */
+/** At most this many pages and frames are asked; few are on the screen at once. */
 const MAX_ASKED = 32
 
 interface Target {
@@ -15,9 +15,9 @@ interface Target {
 }
 
 /**
- * Makes a wait for what the pages on the screen have still to handle. A shortcut goes to the page first; only when the page has let it pass does
- * Chromium act on it, for example by moving the keyboard to its address bar. Chromium's answer to a gesture of no distance comes behind those
- * to all input before it, on the same line between browser and page, and no page sees it.
+ * Returns a function that waits until the pages on the screen have handled their input. A shortcut goes to the page first. Only when the page lets it
+ * pass does Chromium act on it, for example by focusing its address bar. Chromium answers a gesture of zero distance after all earlier input, because
+ * both use the same channel between browser and page, and no page can see such a gesture.
  */
 export function pagesHandled(browser: Pick<Browser, 'run'>, log: Log): () => Promise<void> {
   return async () => {
@@ -25,8 +25,8 @@ export function pagesHandled(browser: Pick<Browser, 'run'>, log: Log): () => Pro
       const { pipe } = await browser.run()
       const { targetInfos } = await pipe.send<{ targetInfos: Target[] }>('Target.getTargets')
       const asked = targetInfos.filter(({ type }) => type === 'page' || type === 'iframe').slice(0, MAX_ASKED)
-      // A page may close because of the very key.
-      await Promise.all(asked.map((target) => handled(pipe, target).catch((err: unknown) => log.debug({ err }, 'a page did not say what it has handled'))))
+      // The key itself may close the page.
+      await Promise.all(asked.map((target) => handled(pipe, target).catch((err: unknown) => log.debug({ err }, 'a page could not be asked about its input'))))
     }
     await within('pages to handle keys', HANDLED_MS, work()).catch((err: unknown) => {
       if (!(err instanceof WaitTimeout)) throw err
@@ -39,7 +39,7 @@ async function handled(pipe: CdpPipe, { targetId, type }: Target): Promise<void>
   const { sessionId } = await pipe.send<{ sessionId: string }>('Target.attachToTarget', { targetId, flatten: true })
   const ask = <T>(method: string, params: object) => pipe.send<T>(method, params, sessionId)
   try {
-    // Only what is on the screen draws frames, and only what has the focus gets keys.
+    // Only visible pages draw frames, and only the focused one gets keys.
     const expression = type === 'page' ? 'document.visibilityState === "visible"' : 'document.visibilityState === "visible" && document.hasFocus()'
     const { result } = await ask<{ result: { value: unknown } }>('Runtime.evaluate', { expression, returnByValue: true })
     if (result.value === true) await ask('Input.synthesizeScrollGesture', { x: 1, y: 1, xDistance: 0, yDistance: 0, gestureSourceType: 'mouse' })

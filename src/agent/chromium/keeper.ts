@@ -1,4 +1,4 @@
-// Keeps one Chromium alive in its session: starts it, starts it again when it crashes, restarts it when it must be.
+// Keeps one Chromium running in its session: starts it, restarts it after a crash, and restarts it when a setting needs that.
 import { EventEmitter } from 'node:events'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,39 +13,38 @@ import { watchPaints } from './painted.ts'
 import type { CdpPipe } from './pipe.ts'
 import { startChromium, type ChromiumRun } from './process.ts'
 
-/** Where Debian's Chromium reads managed policies. In an instance the folder is the agent's. */
+/** Debian's Chromium reads managed policies here. In an instance the agent owns the folder. */
 const POLICY_DIR = '/etc/chromium/policies/managed'
 
 /**
- * Policies of every session; a session's own come on top. The warning bar about flags would push every page down. A new tab
- * is empty and has its address bar in focus, as people expect; Debian's own new tab page takes the focus away. Downloads go to
- * their folder and nobody is asked where to.
+ * Policies of every session; the session's own policies override them. The warning bar about flags would push every page down. A new tab is empty and
+ * focuses its address bar, as people expect; Debian's own new tab page takes the focus away. Downloads go to their folder without a prompt.
  */
 const BASE_POLICY = {
   CommandLineFlagSecurityWarningsEnabled: false,
   NewTabPageLocation: 'about:blank',
   DownloadDirectory: DOWNLOADS_DIR,
   PromptForDownloadLocation: false,
-  // Pages without TLS may bring files, and pages more than one, as if somebody had said yes each time. (The first is about
-  // pages of such addresses only; what a page with TLS may load stays as it is.)
+  // Pages without TLS may download files, and any page may download several, without a prompt. (The first policy is only about plain HTTP addresses;
+  // mixed content on TLS pages stays as it is.)
   InsecureContentAllowedForUrls: ['http://*'],
   DefaultAutomaticDownloadsSetting: 1,
-  // Pages open windows without a click of somebody, as they may in every browser that programs drive.
+  // Pages may open windows without a user gesture, as in every browser that programs drive.
   DefaultPopupsSetting: 1,
 }
 
-/** More crashes than this within the time, and the session is given up: it would only burn the machine. */
+/** After more crashes than this within CRASH_WINDOW_MS the session fails: further restarts would only waste CPU. */
 const MAX_CRASHES = 5
 const CRASH_WINDOW_MS = 60_000
 
-/** A window changes within some frames; while six browsers started at once on two cores it took 2 s. */
+/** A window changes within a few frames; with six browsers starting at once on two cores it took 2 s. */
 const WINDOW_MS = 5_000
 const WINDOW_TRIES = 3
-/** Chromium says within milliseconds that it has begun to open an address. */
+/** Chromium reports within milliseconds that it has begun to load an address. */
 const START_PAGE_MS = 5_000
 const START_TRIES = 2
 
-/** After a crash the tabs come back. */
+/** After a crash, restore the tabs. */
 const RESTORE = ['--restore-last-session']
 
 export interface KeeperEvents {
@@ -54,13 +53,13 @@ export interface KeeperEvents {
   given_up: [detail: string]
 }
 
-/** What tools may do with Chromium; the fake driver has one of its own. */
+/** The part of the keeper that tools may use; the fake driver has its own implementation. */
 export type Browser = Pick<
   Keeper,
   'run' | 'setPolicy' | 'setFullscreen' | 'fillScreen' | 'open' | 'focusPage' | 'painted' | 'withFirstPage' | 'restarts' | 'on' | 'off'
 >
 
-/** Owns Chromium. {@link Keeper.run} is the one that runs now. */
+/** Owns Chromium. {@link Keeper.run} gives the current run. */
 export class Keeper extends EventEmitter<KeeperEvents> {
   readonly #program: string
   readonly #screen: Pick<Screen, 'viewport'>
@@ -96,7 +95,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     this.#said = said
   }
 
-  /** The browser, once it is up: waits for a restart that is under way. */
+  /** The running browser. Waits for a start or restart in progress. */
   async run(): Promise<ChromiumRun> {
     return this.#run ?? (await this.#turns.run(async () => this.#run ?? (await this.#start(this.#crashes.length > 0 ? RESTORE : []))))
   }
@@ -110,19 +109,19 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     })
   }
 
-  /** Gives the keyboard to the first page: a new window's belongs to its address bar, also where nobody sees that. */
+  /** Focuses the first page. A new window focuses its address bar, even when the bar is hidden. */
   async focusPage(): Promise<void> {
     await this.withFirstPage((pipe, sessionId) => pipe.send('Page.bringToFront', {}, sessionId))
   }
 
-  /** Resolves when pages take input: those that were navigated lately have been painted. Bounded; a browser that is away is not waited for. */
+  /** Resolves when recently navigated pages have been painted, so that they take input. Bounded; does not wait for a browser that is down. */
   async painted(signal: AbortSignal): Promise<void> {
     await (
       await this.#painted
     )?.(signal)
   }
 
-  /** Does something with the first page over a session of its own. */
+  /** Runs `work` on the first page, in a CDP session of its own. */
   async withFirstPage(work: (pipe: CdpPipe, sessionId: string) => Promise<unknown>): Promise<void> {
     const { pipe, firstPage } = await this.run()
     const { sessionId } = await pipe.send<{ sessionId: string }>('Target.attachToTarget', { targetId: firstPage, flatten: true })
@@ -133,14 +132,14 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     }
   }
 
-  /** Whether windows fill the screen without tabs and address bar; kept over restarts. @throws when the first page's window does not become so */
+  /** Sets whether windows fill the screen without tabs and address bar; kept over restarts. @throws when the first page's window does not change */
   async setFullscreen(fullscreen: boolean): Promise<void> {
     this.#fullscreen = fullscreen
     const { pipe, firstPage } = await this.run()
     const { windowId } = await pipe.send<{ windowId: number }>('Browser.getWindowForTarget', { targetId: firstPage })
     const windowState = fullscreen ? 'fullscreen' : 'maximized'
     const attempt = async () => {
-      // A window that is just coming up is told its state by the window manager; hearing of an earlier one it would leave full screen again.
+      // The window manager tells a new window its state. If that message arrives after ours, the window leaves full screen again, so wait for it first.
       await until('the window to come up', WINDOW_MS, () => this.#windows.front() !== undefined, { everyMs: 3 })
       await this.#windows.caughtUp()
       if (fullscreen) this.#windows.expectNotice()
@@ -153,11 +152,11 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     await repeated(WINDOW_TRIES, attempt, (err) => this.#log.warn({ err, windowState }, 'the window did not change; trying again'))
   }
 
-  /** Resolves when the first page's window, unless its user gave it another size, fills the viewport. @throws when it does not */
+  /** Resolves when the first page's window fills the viewport, or the user has given it another size. @throws when it does not */
   async fillScreen(): Promise<void> {
     const { pipe, firstPage } = await this.run()
     const { targetInfos } = await pipe.send<{ targetInfos: { targetId: string }[] }>('Target.getTargets')
-    // Its user may have closed it.
+    // The user may have closed it.
     if (!targetInfos.some(({ targetId }) => targetId === firstPage)) return
     const { windowId } = await pipe.send<{ windowId: number }>('Browser.getWindowForTarget', { targetId: firstPage })
     await this.#filled(pipe, windowId)
@@ -168,7 +167,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     const fills = async () => {
       found = (await pipe.send<{ bounds: typeof found }>('Browser.getWindowBounds', { windowId })).bounds
       const { width, height } = this.#screen.viewport
-      // A window that its user has given another size has nothing to fill.
+      // The user has resized the window: leave it.
       if (windowState === undefined && found.windowState !== 'fullscreen' && found.windowState !== 'maximized') return true
       return found.width === width && found.height === height && (windowState === undefined || found.windowState === windowState)
     }
@@ -177,12 +176,12 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     })
   }
 
-  /** Opens an address in the first page as a user does who typed it, and resolves when Chromium has begun to. @throws when it does not begin */
+  /** Opens an address in the first page, as if typed by a user. Resolves when Chromium has begun to load it. @throws when it does not begin */
   async open(url: string): Promise<void> {
     await repeated(
       START_TRIES,
       () => this.#begin(url),
-      (err) => this.#log.warn({ err }, 'the start page was not begun; trying again'),
+      (err) => this.#log.warn({ err }, 'the start page did not begin to load; trying again'),
     )
   }
 
@@ -195,7 +194,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
       })
       try {
         await pipe.send('Page.enable', {}, sessionId)
-        // Answered when the page is there, or is known not to come: then it says why, which is the page's affair.
+        // Chromium answers when the page has loaded or failed. A failed load (`errorText`) is the page's problem, not an error of this call.
         const { errorText } = await pipe.send<{ errorText?: string }>('Page.navigate', { url }, sessionId).catch((error: Error) => {
           if (error.message.startsWith('Cannot navigate')) return { errorText: error.message }
           throw error
@@ -225,13 +224,13 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   async #start(extra: readonly string[]): Promise<ChromiumRun> {
     mkdirSync(USER_DATA_DIR, { recursive: true })
     writePolicy('00-cob.json', BASE_POLICY)
-    // A lock of a Chromium that was killed; nobody else can hold the profile, for it is inside this instance.
+    // Remove the lock of a killed Chromium. Nobody else can hold the profile, because it is inside this instance.
     for (const lock of ['SingletonLock', 'SingletonSocket', 'SingletonCookie']) rmSync(join(USER_DATA_DIR, lock), { force: true })
     const run = await startChromium(this.#program, chromiumFlags(this.#screen.viewport, extra), this.#env, this.#log, this.#signal, this.#said)
     this.#run = run
-    mirrorDownloads(run.pipe, DOWNLOADS_DIR, this.#log).catch((err: unknown) => this.#log.warn({ err }, 'Chromium does not tell of downloads'))
+    mirrorDownloads(run.pipe, DOWNLOADS_DIR, this.#log).catch((err: unknown) => this.#log.warn({ err }, 'Chromium does not report downloads'))
     this.#painted = watchPaints(run.pipe, this.#log).catch((err: unknown) => {
-      this.#log.warn({ err }, 'Chromium does not tell of navigations; input does not wait for first frames')
+      this.#log.warn({ err }, 'Chromium does not report navigations; input does not wait for first frames')
       return undefined
     })
     void run.exited.then((exit) => this.#onExit(run, exit))
@@ -246,7 +245,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     this.emit('chromium_crashed', detail)
     while (this.#mayRestart()) {
       try {
-        // A caller may have come first and started it already.
+        // A caller may have restarted it already.
         const { pid } = await this.#turns.run(async () => this.#run ?? (await this.#start(RESTORE)))
         this.restarts++
         if (this.#fullscreen) await this.setFullscreen(true)
@@ -261,7 +260,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     this.emit('given_up', `Chromium ended ${MAX_CRASHES + 1} times within ${CRASH_WINDOW_MS / 1000} s`)
   }
 
-  /** Notes a crash; false when there have been too many lately. */
+  /** Records a crash; false when there were too many recently. */
   #mayRestart(): boolean {
     const now = performance.now()
     this.#crashes = [...this.#crashes.filter((at) => now - at < CRASH_WINDOW_MS), now]
@@ -274,7 +273,7 @@ function writePolicy(name: string, policy: object): void {
   writeFileSync(join(POLICY_DIR, name), JSON.stringify(policy))
 }
 
-/** Does something up to `times` times until it works; `onFailure` hears of each failure but the last, which is thrown. */
+/** Runs `work` up to `times` times until it succeeds. `onFailure` gets each error but the last, which is thrown. */
 async function repeated(times: number, work: () => Promise<void>, onFailure: (error: unknown) => void): Promise<void> {
   for (let left = times - 1; ; left--) {
     try {

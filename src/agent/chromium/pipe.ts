@@ -1,8 +1,8 @@
-// CDP over the pipe: the agent's own line to Chromium, which no client can take away.
+// CDP over the pipe: the agent's own connection to Chromium, which no client can close.
 import type { Readable, Writable } from 'node:stream'
 import { within } from '../../base/wait.ts'
 
-/** Chromium answers in microseconds when idle; while five start at once on two cores it took 3 s. */
+/** Chromium answers in microseconds when idle; with five starting at once on two cores it took 3 s. */
 const ANSWER_MS = 30_000
 
 export interface CdpEvent {
@@ -12,9 +12,9 @@ export interface CdpEvent {
 }
 
 export interface CdpPipe {
-  /** Sends a command; rejects with Chromium's message, when the pipe ends, or after a named limit. */
+  /** Sends a command. Rejects with Chromium's message, when the pipe ends, or after a timeout. */
   send<T = Record<string, unknown>>(method: string, params?: object, sessionId?: string): Promise<T>
-  /** Returns what ends the listening. */
+  /** Returns the function that removes the listener. */
   on(listener: (event: CdpEvent) => void): () => void
 }
 
@@ -83,7 +83,7 @@ export function cdpPipe(input: Writable, output: Readable): CdpPipe {
   }
 }
 
-/** Runs `work`; what it throws goes to the top without keeping the messages behind this one from being read. */
+/** Runs `work`. Its exception goes to the top-level handler, so the messages after this one are still read. */
 function alone(work: () => void): void {
   try {
     work()

@@ -1,4 +1,4 @@
-// One run of Chromium: started, ready, ended. Keeping it alive is keeper.ts.
+// One run of Chromium: start, ready, end. keeper.ts restarts it.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
@@ -10,7 +10,7 @@ import { cdpPipe, type CdpPipe } from './pipe.ts'
 
 /** A start takes 0.3-1.0 s alone; ten at once on two cores took 12 s. */
 const START_MS = 60_000
-/** Browser.close writes the profile: 100 ms were seen. */
+/** Browser.close writes the profile, which took up to 100 ms. */
 const CLOSE_MS = 5_000
 
 export interface ChromiumRun {
@@ -23,7 +23,7 @@ export interface ChromiumRun {
   /** The target of the first page. */
   firstPage: string
   exited: Promise<{ code: number | null; signal: string | null }>
-  /** Closes it as a user would, then less and less politely. */
+  /** Closes it as a user would, and then with increasing force. */
   close(): Promise<void>
 }
 
@@ -48,7 +48,7 @@ export async function startChromium(
   const pipe = cdpPipe(child.stdio[3] as Writable, child.stdio[4] as Readable)
   const listening = Promise.withResolvers<RegExpExecArray>()
   listening.promise.catch(() => {})
-  // Chromium's own words are worth having when it will not start; at other times they are noise.
+  // Chromium's stderr is useful only when it fails to start; otherwise it is noise.
   createInterface({ input: child.stderr! }).on('line', (line) => {
     said(line)
     const found = /DevTools listening on ws:\/\/[^:]+:(\d+)(\/\S+)/.exec(line)

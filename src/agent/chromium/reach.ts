@@ -1,12 +1,12 @@
-// Reaching the browser that runs, also in the moment in which it ends and the next one is started.
+// Reaches the running browser, also at the moment when one run ends and the next one starts.
 import { within } from '../../base/wait.ts'
 import type { Browser } from './keeper.ts'
 import type { ChromiumRun } from './process.ts'
 
-/** Between closing its port and its last breath a Chromium that ends takes this long at most; the next one is behind it. */
+/** A Chromium that ends may take this long from closing its port to its exit. The next one starts after that. */
 const LAST_BREATH_MS = 5_000
 
-/** `open`s the browser; when that fails (with a `refusal`) because the browser is just ending, the one that is started after it. */
+/** Calls `open` with the running browser. When it fails (`isRefusal`) because that browser is ending, calls it again with the next one. */
 export async function reachBrowser<T>(
   browser: Pick<Browser, 'run'>,
   open: (run: ChromiumRun) => Promise<T>,

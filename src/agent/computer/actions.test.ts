@@ -1,12 +1,12 @@
-// What each action does to pointer and keyboard, request by request.
+// The pointer and keyboard requests of each action.
 import { describe, expect, test } from 'vitest'
 import { makeBench } from '../../../test/support/recorder.ts'
 
-/** Does one action; what was pressed and where the pointer went, without the questions between. */
+/** Runs one action; returns the presses and pointer moves, without the queries between. */
 async function done(type: string, body: object): Promise<string[]> {
   const { hands, plan, log, odd } = makeBench()
   await hands.performAll(plan([{ type, [type]: body }]), AbortSignal.timeout(5_000))
-  // Only a click of type up lets go of what is not down.
+  // Only a click of type up releases what is not down.
   expect(odd.filter((entry) => !entry.startsWith('button'))).toEqual([])
   return log.filter((entry) => entry !== 'pointer' && entry !== 'strokes')
 }
@@ -117,7 +117,7 @@ describe('keys', () => {
     [{ keys: ['a', 'b'], duration: 5 }, [...down('key a', 'key b'), ...up('key b', 'key a')]],
     [{ keys: ['a', 'ctrl+a'], duration: 5 }, [...down('key a', CTRL), ...up(CTRL, 'key a')]],
     [{ keys: ['a', 'b'], hold_keys: ['ctrl'] }, [...down(CTRL), ...tap('key a', 'key b'), ...up(CTRL)]],
-    // A key that is held anyway is not let go by a combination that has it too.
+    // A combination does not release a key that `hold_keys` holds.
     [{ keys: ['ctrl+a', 'b'], hold_keys: ['ctrl'] }, [...down(CTRL), ...tap('key a', 'key b'), ...up(CTRL)]],
   ])('%o', async (body, expected) => {
     expect(await done('press_key', body)).toEqual(expected)

@@ -1,5 +1,5 @@
-// Batches as callers send them: what is right or wrong alone is so in a batch, the wrong field is named with its place, and
-// nothing of a batch is done when any of it is wrong. How a batch stops is in hands.test.ts.
+// Batches as callers send them: each action is validated as it is alone, an invalid field is named with its index, and an invalid batch does nothing.
+// hands.test.ts tests how a batch stops.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { ACTIONS, DONE, named, outcome, shown, startControls, type Controls } from '../../../test/support/computer.ts'
 import { conforms } from '../../../test/support/contract.ts'
@@ -15,7 +15,7 @@ const PAUSE = { type: 'sleep', sleep: { duration_ms: 0 } }
 const sleeping = (duration_ms: unknown) => ({ type: 'sleep', sleep: { duration_ms } })
 const moveTo = (x: number, y: number) => ({ type: 'move_mouse', move_mouse: { x, y, smooth: false } })
 
-/** An action that comes after two right ones. */
+/** A batch with this action after two valid ones. */
 async function refusedThird(action: unknown): Promise<string[]> {
   const fields = await named(batch(ELSEWHERE, PAUSE, action))
   expect(await controls.pointer(), 'the pointer has moved').toEqual(HERE)
@@ -75,7 +75,7 @@ describe.each(ACTIONS)('$type in a batch', ({ type, right, accepted, refused }) 
     for (const change of [{}, ...accepted]) expect(await outcome(batch({ type, [type]: { ...right, ...change } })), shown(change)).toEqual(DONE)
   })
 
-  // As many requests as there are wrong fields, in one test, for what each of them is for is in refusals.test.ts.
+  // One test for as many requests as there are invalid fields; refusals.test.ts tests each of them.
   test('is refused with all that it may not be alone, which is named with its place', async () => {
     for (const [change, ...fields] of refused)
       expect(await refusedThird({ type, [type]: { ...right, ...change } }), shown(change)).toEqual(fields.map((field) => `actions.2.${type}.${field}`))
@@ -117,7 +117,7 @@ describe('a pause', () => {
 
   test('is of 0 to 30,000 milliseconds', async () => {
     expect(await outcome(batch(sleeping(0)))).toEqual(DONE)
-    // It is another one that is refused.
+    // The second one is refused.
     expect(await named(batch(sleeping(30_000), sleeping(30_001)))).toEqual(['actions.1.sleep.duration_ms'])
   })
 

@@ -1,5 +1,5 @@
-// Computer controls as callers reach them: forwarded through the control plane to the agent's real routes over a pretended screen.
-// What they refuse is in refusals.test.ts, batches are in batch.test.ts.
+// Computer controls as callers reach them: forwarded through the control plane to the agent's real routes, with a fake screen. refusals.test.ts tests
+// refused requests, batch.test.ts batches.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -9,7 +9,7 @@ import { newId } from '../../base/ids.ts'
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import { sleep } from '../../base/wait.ts'
 
-/** Until a call that was just sent has reached the agent. */
+/** The time for a call that was just sent to reach the agent. */
 const UNDER_WAY_MS = 100
 const MIB = 1024 * 1024
 const FIRST = [20, 30]
@@ -185,7 +185,7 @@ describe('a session that cannot be reached', () => {
     await sleep(UNDER_WAY_MS)
     expect((await controls.cloud.fetch(`/browsers/${ending.session_id}`, { method: 'DELETE' })).status).toBe(204)
     expect([404, 503]).toContain((await drag).status)
-    // Its turn may come just before the end: then it is a picture.
+    // Its turn may come just before the end; then it gets a picture.
     expect([200, 404, 503]).toContain((await other).status)
   })
 })

@@ -1,19 +1,19 @@
-// The screen and the hands on it, as callers see them. Paths are the agent's; the control plane offers them under a browser.
+// The screen, pointer and keyboard, as callers see them. Paths are the agent's; the control plane offers them under a browser.
 import { z } from 'zod'
 import { bytes, json, none, route } from '../../http/route.ts'
 
 const group = 'Browser Computer Controls'
 
-/** The longest action, or batch of actions; one that would take longer is refused before it begins. */
+/** The longest action or batch of actions; a longer one is refused before it begins. */
 export const MAX_ACTION_MS = 300_000
 
 /** The longest wait inside a batch. */
 const MAX_SLEEP_MS = 30_000
 
-/** Clicks of one call: ten times what any page tells apart (`detail` 1, 2, 3). */
+/** Most clicks in one call: ten times what a page can tell apart (`detail` 1, 2, 3). */
 const MAX_CLICKS = 30
 
-/** Points on the way of one drag; more come from smoothing. */
+/** Most points in the path of one drag; smoothing adds more. */
 const MAX_POINTS = 1_000
 
 /** Notches of the wheel in one direction: a page of a million pixels. */
@@ -22,10 +22,10 @@ const MAX_NOTCHES = 10_000
 /** Actions of one batch. */
 const MAX_ACTIONS = 1_000
 
-/** The part of mistyped characters that smooth typing may be asked for. */
+/** The highest typo chance that smooth typing accepts. */
 const MAX_TYPO_CHANCE = 0.1
 
-/** Text typed in one call, in UTF-16 code units; a program writes more by the clipboard. */
+/** Text typed in one call, in UTF-16 code units; for longer texts use the clipboard. */
 const MAX_TEXT = 100_000
 
 /** Text in the clipboard, in UTF-16 code units. */
@@ -35,12 +35,12 @@ const MAX_CLIPBOARD_BODY = MAX_CLIPBOARD_CHARS * 6 + 1024
 
 const Pixel = z.int().min(0).max(65_535)
 const Extent = z.int().min(1).max(65_535)
-/** Milliseconds; what is too long for {@link MAX_ACTION_MS} is said when the action is planned. */
+/** Milliseconds; a value above {@link MAX_ACTION_MS} is refused when the action is planned. */
 const Millis = z.int().min(0)
 
 /** The name of a key: an X11 keysym (`Return`, `F5`), an alias (`Enter`, `Cmd`), or one character. */
 const KeyName = z.string().min(1).max(64)
-/** Keys held while something else is done. */
+/** Keys held during the action. */
 const HoldKeys = z.array(KeyName).max(16)
 
 export const ScreenshotBody = z.strictObject({
@@ -72,7 +72,7 @@ export const MoveMouseBody = z.strictObject({
 export type MoveMouse = z.output<typeof MoveMouseBody>
 
 export const DragMouseBody = z.strictObject({
-  /** Points in screen pixels, at least two: where the button goes down, ways, where it goes up. */
+  /** Points in screen pixels, at least two: where the button goes down, points on the way, where it goes up. */
   path: z
     .array(z.tuple([Pixel, Pixel]))
     .min(2)
@@ -105,7 +105,7 @@ export const ScrollBody = z.strictObject({
 export type Scroll = z.output<typeof ScrollBody>
 
 export const PressKeyBody = z.strictObject({
-  /** Keys or combinations (`ctrl+shift+t`): tapped one after the other, or with a `duration` all held together. */
+  /** Keys or combinations (`ctrl+shift+t`): tapped one after the other, or, with `duration`, all held together. */
   keys: z.array(KeyName).min(1).max(256),
   /** Milliseconds the keys are held; 0 taps them. */
   duration: Millis.default(0),
@@ -116,11 +116,11 @@ export type PressKey = z.output<typeof PressKeyBody>
 export const TypeTextBody = z.strictObject({
   /** Any Unicode text. Line breaks are the Return key, tabs the Tab key; other control characters have no key. */
   text: z.string().max(MAX_TEXT),
-  /** Milliseconds from one character to the next; with `smooth` about their mean, to which pauses behind sentences and corrections come on top. */
+  /** Milliseconds from one character to the next. With `smooth` it is about their mean; pauses after sentences and corrections are added. */
   delay: Millis.optional(),
-  /** The uneven rhythm of a person instead of an even one. Off unless asked for, or implied by `typo_chance`. */
+  /** The uneven rhythm of a person instead of an even one. Default false, but true when `typo_chance` is given. */
   smooth: z.boolean().optional(),
-  /** The part of letters that is first mistyped and then corrected, as people do. */
+  /** The fraction of letters that is first mistyped and then corrected, as people do. */
   typo_chance: z.number().min(0).max(MAX_TYPO_CHANCE).default(0),
 })
 export type TypeText = z.output<typeof TypeTextBody>
@@ -131,7 +131,7 @@ export type SetCursor = z.output<typeof CursorBody>
 export const SleepBody = z.strictObject({ duration_ms: z.int().min(0).max(MAX_SLEEP_MS) })
 export type Sleep = z.output<typeof SleepBody>
 
-/** One action of a batch: `type` says which, and the field of that name how. */
+/** One action of a batch: `type` names it, and the field of the same name holds its parameters. */
 const Action = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('click_mouse'), click_mouse: ClickMouseBody }),
   z.strictObject({ type: z.literal('move_mouse'), move_mouse: MoveMouseBody }),
@@ -146,7 +146,7 @@ export type Action = z.output<typeof Action>
 
 export const BatchBody = z.strictObject({ actions: z.array(Action).min(1).max(MAX_ACTIONS) })
 
-/** A call that works the pointer or the keyboard, and answers when it is done. */
+/** A call that uses the pointer or the keyboard and answers when the action is done. */
 const act = <B extends z.ZodType>(path: string, id: string, summary: string, body: B) =>
   route({ method: 'POST', path: `/computer/${path}`, id, group, summary, body, deadlineMs: MAX_ACTION_MS + 10_000, reply: none(200) })
 

@@ -1,4 +1,4 @@
-// What is down: whatever ends an action, nothing stays down that was not meant to, and nobody sees what another holds.
+// Held keys and buttons: an action that ends in any way leaves nothing down that it should not, and no caller sees what another holds.
 // FC_SEED=<number> repeats a run.
 import fc, { type Arbitrary } from 'fast-check'
 import { describe, expect, test } from 'vitest'
@@ -9,13 +9,13 @@ import type { Action } from './contract.ts'
 import type { NamedPlan } from './hands.ts'
 
 const seed = Number(process.env.FC_SEED ?? Date.now() % 2 ** 31)
-/** Short batches, within a few seconds together; they are not shrunk, for what came at a moment comes at another again. */
+/** Short batches of a few seconds together. Not shrunk, because the result depends on timing. */
 const runs = (numRuns: number) => ({ numRuns, seed, endOnFailure: true })
 const held = ({ down }: Recorder): string[] => [...down].toSorted()
-/** Buttons may be asked to go down or up twice, keys cannot. */
+/** Pressing or releasing a button twice is allowed, a key is not. */
 const oddKeys = ({ odd }: Recorder): string[] => odd.filter((entry) => entry.startsWith('key'))
 
-// ---- actions that do nothing for long ----
+// ---- actions without long waits ----
 
 const point = { x: fc.nat(999), y: fc.nat(699) }
 const hold_keys = fc.option(fc.uniqueArray(fc.constantFrom('ctrl', 'shift', 'alt', 'A', 'é', 'ctrl+shift+%'), { maxLength: 3 }), { nil: undefined })
@@ -47,10 +47,10 @@ const pause = action('sleep', { duration_ms: fc.nat(5) })
 const cursor = action('set_cursor', { hidden: fc.boolean() })
 const some = (...kinds: Arbitrary<unknown>[]) => fc.array(fc.oneof(...kinds), { minLength: 1, maxLength: 4 })
 const any = some(click, halfClick, move, drag, scroll, press, type, pause, cursor)
-/** Without those that leave a button down because they were asked to. */
+/** Without actions that leave a button down on request. */
 const whole = some(click, move, drag, scroll, press, type, pause, cursor)
 
-/** The buttons that a batch that was done leaves down, because it was asked to. */
+/** The buttons that a finished batch leaves down on request. */
 function meantDown(actions: readonly unknown[]): string[] {
   const down = new Set<string>()
   const numbers: Record<string, number> = { left: 1, middle: 2, right: 3 }

@@ -1,21 +1,21 @@
-// What a turn holds: the keys and buttons that are down because of it, so that none of them stays down behind it.
+// Records which keys and buttons a turn has pressed, so that all of them are released at its end.
 import { sleep } from '../../base/wait.ts'
 import type { XConnection } from '../display/x11.ts'
 import type { Keyboard, Stroke } from './keyboard.ts'
 import { SHIFT } from './names.ts'
 import type { Point } from './path.ts'
 
-/** Real input on a display, as a mouse and a keyboard make it. The fake driver has one of its own. */
+/** Real input on a display, like that of a mouse and a keyboard. The fake driver has its own implementation. */
 export interface Input {
   move(x: number, y: number): void
   key(code: number, down: boolean): void
   /** Buttons by their X number. */
   button(number: number, down: boolean): void
-  /** Where the pointer is. Answered after everything sent before has been done. */
+  /** Where the pointer is. The answer comes after all earlier input has been processed. */
   pointer(): Promise<Point>
 }
 
-/** The display's input, by XTEST: nothing is spawned, and programs cannot tell it from devices. */
+/** The display's input by XTEST: no process is spawned, and programs cannot tell it from input of devices. */
 export function openInput({ x, root, xtest, ask }: XConnection): Input {
   return {
     move: (toX, toY) => xtest.FakeInput(xtest.MotionNotify, 0, 0, root, toX, toY),
@@ -28,7 +28,7 @@ export function openInput({ x, root, xtest, ask }: XConnection): Input {
   }
 }
 
-/** One turn's grip on the input. */
+/** The keys and buttons that one turn holds. */
 export class Grip {
   readonly input: Input
   readonly #keyboard: Pick<Keyboard, 'strokes'>
@@ -40,7 +40,7 @@ export class Grip {
     this.#keyboard = keyboard
   }
 
-  /** Resolves when the display has done everything so far. */
+  /** Resolves when the display has processed all input so far. */
   async settle(): Promise<void> {
     await this.input.pointer()
   }
@@ -65,7 +65,7 @@ export class Grip {
     this.#buttons = this.#buttons.filter((held) => held !== number)
   }
 
-  /** Presses and lets go a key that is written with or without Shift. */
+  /** Presses and releases a key, with Shift where the stroke needs it. */
   async tap({ code, shift }: Stroke, shiftCode: number, holdMs: number, signal: AbortSignal): Promise<void> {
     const pressShift = shift && !this.#keys.includes(shiftCode)
     if (pressShift) this.keyDown(shiftCode)
@@ -75,7 +75,7 @@ export class Grip {
     if (pressShift) this.keyUp(shiftCode)
   }
 
-  /** Presses keys together, in order, with Shift where one needs it; resolves with what lets them go, the last one first. */
+  /** Presses keys together, in order, with Shift where one needs it. Resolves with a function that releases them in reverse order. */
   async hold(keysyms: readonly number[]): Promise<() => void> {
     if (keysyms.length === 0) return () => {}
     const [shift, ...strokes] = await this.#keyboard.strokes([SHIFT, ...keysyms], this.#keys)
@@ -92,7 +92,7 @@ export class Grip {
     return () => pressed.toReversed().forEach((code) => this.keyUp(code))
   }
 
-  /** Lets go of everything: the end of a turn that failed or was given up. One that cannot be let go does not keep the others down. */
+  /** Releases everything, at the end of a turn that failed or was cancelled. A key that cannot be released does not keep the others down. */
   async letGo(): Promise<void> {
     const failures: unknown[] = []
     const attempt = (release: () => void) => {

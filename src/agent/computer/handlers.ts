@@ -9,22 +9,22 @@ import { makeHands, type Hands } from './hands.ts'
 import type { Keyboard } from './keyboard.ts'
 import { Screenshots } from './screenshot.ts'
 
-/** What the computer controls work on: real in an instance, pretended by the fake driver. */
+/** What the computer controls work on: real in an instance, simulated by the fake driver. */
 export interface Computer {
   screen: Screen
   input: Input
   keyboard: Keyboard
   clipboard: Clipboard
-  /** Resolves when the program in front has handled what was sent to it. */
+  /** Resolves when the program in front has handled all input sent to it. */
   caughtUp: () => Promise<void>
-  /** Resolves when what the last keys asked of the browser is done. */
+  /** Resolves when the browser has done what the last keys asked for. */
   settled: () => Promise<void>
 }
 
-/** A page that was just told to copy has done so within this time, in milliseconds; 3-20 were seen, 170 for a text of 1 MiB. */
+/** A page finishes a copy within this time, in milliseconds; 3-20 were measured, 170 for a text of 1 MiB. */
 const COPY_MS = 250
 
-/** `random` makes the ways and rhythms of a hand; a seeded one makes them repeatable. */
+/** `random` gives the paths and rhythms of a hand; a seeded one makes them repeatable. */
 export function computerHandlers(
   { screen, input, keyboard, clipboard, caughtUp, settled }: Computer,
   random: () => number = Math.random,
@@ -36,7 +36,7 @@ export function computerHandlers(
     batchActions: ({ body, signal }) => hands.performAll(actions.batch(body.actions), signal),
     captureScreenshot({ body, headers, signal }) {
       const { promise, resolve, reject } = Promise.withResolvers<Bytes>()
-      // Answered when the first pixels are there; the turn lasts until all are encoded.
+      // The answer begins with the first pixels; the turn lasts until all are encoded.
       hands.turn(() => screenshots.take(body.region, headers['if-none-match'], resolve, signal), signal).catch(reject)
       return promise
     },
@@ -51,7 +51,7 @@ export function computerHandlers(
     pressKey: ({ body, signal }) => hands.perform(actions.press(body), 'duration', signal),
     readClipboard: ({ signal }) =>
       hands.turn(async () => {
-        // The copy that the last keys asked for may still be on its way from the page.
+        // The page may not have finished the copy that the last keys asked for.
         await clipboard.changed(hands.lastAct, hands.lastAct + COPY_MS)
         return { text: await clipboard.read(signal) }
       }, signal),

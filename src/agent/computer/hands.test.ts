@@ -1,5 +1,5 @@
-// Turns and batches: callers are served in the order in which they came; a batch stops at the first failure and says which it was.
-// What is down at the end of each is in grip.test.ts.
+// Turns and batches: callers are served in the order of their calls; a batch stops at the first failure and names the action. grip.test.ts tests what
+// is down at the end.
 import { describe, expect, test } from 'vitest'
 import { BIG, failure, makeBench, NEVER } from '../../../test/support/recorder.ts'
 import { sleep } from '../../base/wait.ts'
@@ -7,9 +7,9 @@ import { type Fault, fault } from '../../http/fault.ts'
 import { MAX_ACTION_MS } from './contract.ts'
 import type { NamedPlan, Planned } from './hands.ts'
 
-/** An error that says something like this. */
+/** An error with this code and a message like this. */
 const refused = (code: string, message: RegExp) => ({ code, message: expect.stringMatching(message) as unknown })
-/** A promise to say when it is over. */
+/** A promise that the test resolves. */
 const gate = () => Promise.withResolvers<void>()
 
 describe('callers', () => {
@@ -84,7 +84,7 @@ describe('an action that its caller has left', () => {
       caller.abort(fault.clientClosed())
     }
     expect(await failure(bench.hands.performAll(bench.plan([{ type, [type]: body }]), caller.signal))).toBe(caller.signal.reason)
-    // What was begun when the caller left is one.
+    // The request in progress when the caller left may be one.
     expect(bench.log.slice(left + 1).filter((entry) => /down$|^move/.test(entry)).length).toBeLessThanOrEqual(more)
   })
 })
@@ -151,7 +151,7 @@ describe('a batch', () => {
     expect(error).toMatchObject(refused('internal_error', /^actions\.0 \(sleep\) failed/))
     expect(JSON.stringify(error.body())).not.toContain('EPIPE')
     expect(error.cause).toBe(cause)
-    // What may have happened must not happen twice: the SDK repeats a 500 that does not say so.
+    // The action may have happened, so it must not be repeated: the SDK retries a 500 without this header.
     expect(error.headers).toEqual({ 'x-should-retry': 'false' })
   })
 

@@ -1,20 +1,20 @@
-// Hands on the display: one caller at a time, in the order in which they came, and nothing stays pressed behind any of them.
+// Runs actions on the display one at a time, in the order of their calls. An action that fails releases what it pressed.
 import { Mutex } from '../../base/mutex.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import { MAX_ACTION_MS } from './contract.ts'
 import { Grip, type Input } from './grip.ts'
 import type { Keyboard } from './keyboard.ts'
 
-/** An action that has been checked against screen and keyboard and is known to end. */
+/** An action that has been checked against screen and keyboard, with a known longest duration. */
 export interface Planned {
-  /** What it takes at most, in milliseconds; 0 for what is done at once. */
+  /** The longest time it takes, in milliseconds; 0 when it is instant. */
   ms: number
   run(grip: Grip, signal: AbortSignal): Promise<void>
 }
 
 /** One step of a batch. */
 export interface NamedPlan extends Planned {
-  /** How a failure calls it: `actions.2 (click_mouse)`. */
+  /** Its name in an error: `actions.2 (click_mouse)`. */
   name: string
 }
 
@@ -23,9 +23,9 @@ export interface Hands {
   turn<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T>
   /** Does one action in a turn of its own. @throws 400 naming `field` when it would take too long */
   perform(planned: Planned, field: string, signal: AbortSignal): Promise<void>
-  /** Does several in one turn and stops at the first that fails, whose name its error then bears. */
+  /** Does several in one turn and stops at the first that fails; the error names that action. */
   performAll(plans: readonly NamedPlan[], signal: AbortSignal): Promise<void>
-  /** When the last turn that worked the input ended, in milliseconds of `performance.now()`. */
+  /** When the last turn that used the input ended, in milliseconds of `performance.now()`. */
   readonly lastAct: number
 }
 
@@ -34,12 +34,12 @@ function bounded(ms: number, field: string): void {
   if (ms > MAX_ACTION_MS) throw fault.field(field, `would take longer than ${MAX_ACTION_MS} ms`)
 }
 
-/** The hands on a display's input. `ready` resolves when what is in front takes input; it is asked before each action. */
+/** The hands on a display's input. `ready` runs before each action and resolves when the program in front takes input. */
 export function makeHands(input: Input, keyboard: Keyboard, ready: (signal: AbortSignal) => Promise<void> = async () => {}): Hands {
   const turns = new Mutex()
   let lastAct = -Infinity
 
-  /** One turn. What it pressed is released when it fails or its caller leaves; what a finished one leaves down is meant to be. */
+  /** One turn. When it fails or its caller leaves, everything it pressed is released. A turn that succeeds may leave keys down on purpose. */
   function act(work: (grip: Grip) => Promise<void>, signal: AbortSignal): Promise<void> {
     return turns.run(async () => {
       await ready(signal)
@@ -84,7 +84,7 @@ export function makeHands(input: Input, keyboard: Keyboard, ready: (signal: Abor
   }
 }
 
-/** The same failure, with the action it came from in front. */
+/** The same error, prefixed with the name of its action. */
 function naming(name: string, error: unknown): Fault {
   const { code, message, headers, inner } = error instanceof Fault ? error : fault.internal(error)
   const text = `${name} failed, and the actions after it were not done: ${message}`

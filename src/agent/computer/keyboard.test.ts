@@ -1,5 +1,5 @@
-// Keys lent to characters that no key writes, on a display of our own making: it knows the map, and what the program in front
-// has read of it so far. FC_SEED=<number> repeats a run.
+// Spare keys for characters that no key types, on a fake display. It knows the key map, and which part of it the program in front has read.
+// FC_SEED=<number> repeats a run.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../../test/support/seeded.ts'
@@ -17,9 +17,9 @@ const never = new AbortController().signal
 
 const MIN_KEYCODE = 8
 const MAX_KEYCODE = 255
-/** The first of the keys that may be lent. */
+/** The first spare key. */
 const FIRST_SPARE = 180
-/** F13 to F24: empty, and known to Chromium by their place. */
+/** F13 to F24: empty, but Chromium knows their position. */
 const KNOWN_BY_PLACE = [191, 202] as const
 const SHIFT_CODE = 50
 const ON_SHIFT_CODE: readonly [number, number] = [0xffe1, 0]
@@ -44,35 +44,35 @@ interface Display {
   connection: XConnection
   /** The key map by key code. */
   map: Map<number, readonly number[]>
-  /** Keys whose meaning was changed, with what they mean now. */
+  /** Keys whose keysyms were changed, with the new keysyms. */
   changes: { code: number; keysyms: number[] }[]
   /** What happened, oldest first. */
   events: string[]
   /** Resolves when the program in front has handled what was sent. It reads a new map in two steps, as Chromium does. */
   caughtUp: () => Promise<void>
-  /** What the program has got: the text in its field, where keys that meant nothing to it are `?`. */
+  /** The text that the program has received; keys without a meaning are `?`. */
   text: () => string
-  /** Keys changed while they were down, or before the program had handled them. */
+  /** Keys that were remapped while they were down, or before the program had handled them. */
   hurried: number[]
   capsLock: boolean
 }
 
-/** A display with `spares` keys to lend. */
+/** A display with this many spare keys. */
 function makeDisplay(spares: number, keyboards = ['Virtual core XTEST keyboard', 'Xvfb virtual keyboard']): Display {
   const map = new Map<number, readonly number[]>()
   ;[...US, ...LETTERS, ...OTHERS].forEach((pair, index) => map.set(100 + index, pair))
   map.set(SHIFT_CODE, ON_SHIFT_CODE)
-  // Every key that may be lent has a meaning of its own, but the last ones.
+  // All keys in the spare range have a meaning, except the last `spares` ones.
   for (let code = FIRST_SPARE; code <= MAX_KEYCODE - spares; code++)
     if (code < KNOWN_BY_PLACE[0] || code > KNOWN_BY_PLACE[1]) map.set(code, [0x1008_ff00 + code, 0])
 
-  /** What the program has not handled yet: keys, and the news of another map. */
+  /** What the program has not handled yet: keys, and notices of a new map. */
   let sent: (Key | 'another map')[] = []
   const field: string[] = []
   /** Keys that are down. */
   const down = new Set<number>()
   let shift = false
-  /** The map that the program knows, and the one that it is about to take over. */
+  /** The map that the program uses, and the one that it is about to use. */
   let known = new Map(map)
   let coming: Map<number, readonly number[]> | undefined
 
@@ -146,7 +146,7 @@ function makeDisplay(spares: number, keyboards = ['Virtual core XTEST keyboard',
         KeyPress: 2,
         KeyRelease: 3,
         FakeInput(kind: number, code: number) {
-          // The server tells nobody of a key that is let go without being down.
+          // The server sends no event when a key is released that is not down.
           if (kind === 2 ? down.has(code) : !down.delete(code)) return
           if (kind === 2) down.add(code)
           sent.push({ code, down: kind === 2 })
@@ -173,7 +173,7 @@ async function open(spares: number): Promise<Display & { keyboard: Keyboard }> {
 }
 
 const keysyms = (text: string): number[] => Array.from(text, (character) => keysymOfCharacter(character)!)
-/** Greek letters, which no key of the display writes. */
+/** Greek letters, which no key of the display types. */
 const greek = fc.integer({ min: 0x3b1, max: 0x3b1 + 15 }).map((code) => String.fromCodePoint(code))
 const isSpare = (code: number): boolean => code >= FIRST_SPARE && (code < KNOWN_BY_PLACE[0] || code > KNOWN_BY_PLACE[1])
 
@@ -189,7 +189,7 @@ describe('a key of its own', () => {
 
   test('without Shift is better than one with it', async () => {
     const { keyboard } = await open(4)
-    // Both `,<` and `<>` write it.
+    // Both keys `,<` and `<>` type it.
     const [less] = await keyboard.strokes(keysyms('<'))
     expect(less!.shift).toBe(false)
   })
@@ -244,7 +244,7 @@ describe('a lent key', () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 5, max: 8 }), fc.array(asked, { maxLength: 20 }), async (spares, requests) => {
         const { keyboard, map, changes } = await open(spares)
-        /** What is lent, the one used longest ago first. */
+        /** The mapped keysyms, least recently used first. */
         let used: number[] = []
         for (const request of requests.map((characters) => keysyms(characters.join('')))) {
           const rest = used.filter((keysym) => !request.includes(keysym))
@@ -299,7 +299,7 @@ describe('a lent key', () => {
     const { keyboard, changes } = await open(3)
     await expect(keyboard.strokes(keysyms('αβγδ'))).rejects.toThrow('4 characters for 3 spare keys')
     expect(changes).toEqual([])
-    // The same one twice is one.
+    // A repeated character needs one key.
     expect(await keyboard.strokes(keysyms('αβγαβγ'))).toHaveLength(6)
   })
 })
@@ -346,7 +346,7 @@ describe('typed text', () => {
   })
 })
 
-/** Does actions on a display, in turns. */
+/** Runs actions on a display, in turns. */
 function hands({ connection, caughtUp, keyboard }: Display & { keyboard: Keyboard }) {
   const input = openInput(connection)
   const screen = { viewport: { width: 1000, height: 700, refresh_rate: 60 } }

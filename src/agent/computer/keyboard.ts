@@ -1,8 +1,8 @@
-// The keys of this display: which key writes what, and keys lent to characters that no key writes.
+// The keys of this display: which key types which character, and spare keys that are mapped to characters without a key.
 import { openAnnouncer } from '../display/keymap.ts'
 import type { XConnection } from '../display/x11.ts'
 
-/** A key, and whether Shift makes it mean what is wanted. */
+/** A key, and whether it needs Shift. */
 export interface Stroke {
   code: number
   shift: boolean
@@ -10,47 +10,47 @@ export interface Stroke {
 
 export interface Keyboard {
   /**
-   * How each keysym is written, in the order given. What no key writes is put on spare keys first, as many at a time
-   * as there are: ask for at most {@link Keyboard.spares} of those at once, together with `held`, the keycodes that are down.
+   * The strokes for each keysym, in the given order. A keysym without a key is mapped to a spare key first. Only {@link Keyboard.spares} can be
+   * mapped at once: do not ask for more of those in one call, including `held`, the keycodes that are down.
    */
   strokes(keysyms: readonly number[], held?: readonly number[]): Promise<Stroke[]>
-  /** How many keys can be lent at a time. */
+  /** How many spare keys there are. */
   readonly spares: number
-  /** Whether a key of its own writes it, so that none needs to be lent. */
+  /** Whether a key has this keysym, so that no spare key is needed. */
   has(keysym: number): boolean
   /** Whether Caps Lock is on. */
   capsLock(): Promise<boolean>
-  /** Switches Caps Lock without its key: no page hears of it. */
+  /** Switches Caps Lock without pressing its key, so no page gets an event. */
   setCapsLock(on: boolean): void
 }
 
 /** LockMask of the X protocol, in the state that QueryPointer tells. */
 const LOCK_MASK = 2
 
-/** The 105th key, beside the left Shift: a US keyboard has none, and its `<` and `>` are on Shift with comma and period. */
+/** The 105th key, beside the left Shift. A US keyboard does not have it, and its `<` and `>` are on Shift with comma and period. */
 const ISO_KEY = 94
-/** Keypad digits are on Shift only while Num Lock is off, and a page would see the Shift, so they are lent like other characters. */
+/** Keypad digits need Shift unless Num Lock is on, and a page would see that Shift. So they use spare keys, like other characters. */
 const isKeypad = (keysym: number): boolean => keysym >= 0xff80 && keysym <= 0xffbd
 const isModifier = (keysym: number): boolean => keysym >= 0xffe1 && keysym <= 0xffee
-/** Names of the Super key that the map has only behind Shift of another key. */
+/** Names of the Super key that the map has only on another key with Shift. */
 const SUPERS = { super: 0xffeb, others: [0xffe7, 0xffe8, 0xffed, 0xffee] } // Super_L; Meta_L, Meta_R, Hyper_L, Hyper_R
 
 /**
- * Keys that the map leaves empty and Chromium does not know by place either, so that their `event.code` is empty: above the
- * keys of common keyboards, without F13 to F24 (evdev's codes + 8).
+ * Keys that the map leaves empty and whose position Chromium does not know either, so their `event.code` is empty: above the keys of common
+ * keyboards, without F13 to F24 (evdev's codes + 8).
  */
 const isSpare = (code: number): boolean => code >= 180 && (code < 191 || code > 202)
 
 /**
- * Reads the display's key map. `caughtUp` resolves when the program in front has handled every key so far: a key that is
- * lent anew before that would be read with its new meaning.
+ * Reads the display's key map. `caughtUp` resolves when the program in front has handled every key so far: if a spare key got a new keysym before
+ * that, the program would read the earlier press with the new meaning.
  */
 export async function openKeyboard(connection: XConnection, caughtUp: () => Promise<void>): Promise<Keyboard> {
   const { x, ask, minKeycode, maxKeycode, root, xkb } = connection
   const map = await ask<number[][]>((done) => x.GetKeyboardMapping(minKeycode, maxKeycode - minKeycode + 1, done))
   const announce = await openAnnouncer(connection)
   const fixed = new Map<number, Stroke>()
-  // The first key that has the keysym unshifted is the one a person would use; else any that has it with Shift.
+  // A person would use the first key that has the keysym without Shift; otherwise any key that has it with Shift.
   for (const level of [0, 1])
     map.forEach((symbols, index) => {
       const symbol = symbols[level]
@@ -63,7 +63,7 @@ export async function openKeyboard(connection: XConnection, caughtUp: () => Prom
     .flatMap((symbols, index) => (isSpare(minKeycode + index) && symbols.every((symbol) => symbol === 0) ? [minKeycode + index] : []))
     .toReversed()
   const spares = free.length
-  /** Lent keys by keysym, the one used longest ago first. */
+  /** Spare keys in use, by keysym; the least recently used first. */
   const lent = new Map<number, Stroke>()
 
   async function lend(missing: readonly number[], held: readonly number[]): Promise<void> {
@@ -72,17 +72,17 @@ export async function openKeyboard(connection: XConnection, caughtUp: () => Prom
     for (const keysym of missing) {
       let code = free.pop()
       if (code === undefined) {
-        // A key that is down means what it meant until it is up again.
+        // A key that is down must keep its keysym until it is released.
         const [oldest, stroke] = [...lent].find(([, { code: taken }]) => !held.includes(taken))!
         lent.delete(oldest)
         code = stroke.code
       }
-      // The same on both levels, or the server would make a pair of small and capital out of a letter.
+      // The same keysym on both levels; otherwise the server would pair a letter's lower and upper case.
       x.ChangeKeyboardMapping(code, 2, [keysym, keysym])
       lent.set(keysym, { code, shift: false })
     }
     announce()
-    // Chromium reads the new map in two steps, asking for it and taking the answer; keys sent between them would have no `key`.
+    // Chromium updates its map in two steps, a request and its answer; keys sent between them would have no `key`.
     await caughtUp()
     await caughtUp()
   }
@@ -95,7 +95,7 @@ export async function openKeyboard(connection: XConnection, caughtUp: () => Prom
       for (const keysym of keysyms) {
         const stroke = lent.get(keysym)
         if (stroke) {
-          // Used now, so lent away last.
+          // Move it to the end: most recently used.
           lent.delete(keysym)
           lent.set(keysym, stroke)
         } else if (!fixed.has(keysym)) missing.add(keysym)

@@ -1,4 +1,4 @@
-// Names of keys: what X calls them, what people call them, and single characters; and combinations of them.
+// Names of keys: X's names, other common names, single characters, and combinations.
 import fc from 'fast-check'
 import keysyms from 'x11/lib/keysyms.js'
 import { describe, expect, test } from 'vitest'
@@ -37,7 +37,7 @@ test.each([
   ['ArrowLeft', 'Left'],
   ['PageDown', 'Page_Down'],
   ['CapsLock', 'Caps_Lock'],
-  // As KeyboardEvent calls them.
+  // The names of KeyboardEvent.
   ['Control', 'Control_L'],
   ['ControlRight', 'Control_R'],
   ['ShiftRight', 'Shift_R'],
@@ -73,7 +73,7 @@ test.each(['', ' a', 'ab', 'NoSuchKey', '\n', 'Control_L ', 'constructor', 'toSt
   expect(keysymOf(name)).toBeUndefined()
 })
 
-/** What a name must be called by, where only its case tells keys apart. */
+/** Names that differ only in case and mean different keys. */
 const cases = Map.groupBy(
   Object.entries(keysyms).flatMap(([name, { code }]) => (name.startsWith('XK_') ? [{ name: name.slice('XK_'.length), code }] : [])),
   ({ name }) => name.toLowerCase(),

@@ -1,8 +1,8 @@
-// Names of keys to keysyms, the numbers by which X knows what a key means. Pure tables; which key has a keysym is keyboard.ts.
+// Maps names of keys to keysyms, X's numbers for the meaning of a key. Pure tables; keyboard.ts finds the key that has a keysym.
 import keysyms from 'x11/lib/keysyms.js'
 import { fault } from '../../http/fault.ts'
 
-/** Names people use for keys whose keysym is called otherwise; compared in lower case. */
+/** Names that people use for keys whose keysym has another name; compared in lower case. */
 const ALIASES: Record<string, string> = {
   ctrl: 'Control_L',
   control: 'Control_L',
@@ -49,7 +49,7 @@ const ALIASES: Record<string, string> = {
   dot: 'period',
 }
 
-/** Keys of browsers and players (X11's XF86keysym.h), which the table of the x11 package does not have. */
+/** Keys of browsers and media players (X11's XF86keysym.h), which the x11 package's table lacks. */
 const XF86: Record<string, number> = {
   XF86AudioLowerVolume: 0x1008ff11,
   XF86AudioMute: 0x1008ff12,
@@ -73,7 +73,7 @@ const XF86: Record<string, number> = {
 const byName = new Map<string, number>(Object.entries(XF86))
 for (const [name, { code }] of Object.entries(keysyms)) byName.set(name.slice('XK_'.length), code)
 
-/** Names in lower case, without those that mean different keys by their case (`Eacute`, `eacute`). */
+/** Names in lower case, without those whose case changes the meaning (`Eacute`, `eacute`). */
 const byLowerName = new Map<string, number | undefined>()
 for (const [name, code] of byName) {
   const lower = name.toLowerCase()
@@ -92,7 +92,7 @@ export const SHIFT = byName.get('Shift_L')!
 const isModifier = (keysym: number): boolean => (keysym >= 0xffe1 && keysym <= 0xffee) || keysym === 0xfe03
 const isShift = (keysym: number): boolean => keysym === 0xffe1 || keysym === 0xffe2
 
-/** The keysym that writes a character; undefined for control characters without a key and for halves of a surrogate pair. */
+/** The keysym of a character; undefined for control characters without a key and for lone surrogates. */
 export function keysymOfCharacter(character: string): number | undefined {
   const code = character.codePointAt(0)!
   if (character === '\n' || character === '\r') return RETURN
@@ -113,9 +113,8 @@ export function keysymOf(name: string): number | undefined {
 }
 
 /**
- * The keysyms of a combination, in the order in which they go down: `ctrl+shift+t`, `ctrl++`, or one key alone. A letter
- * together with Ctrl, Alt or Super is the key of that letter, also when it is written large, as menus do.
- * @throws 400 naming `field` when a part is no key
+ * The keysyms of a combination, in the order in which they go down: `ctrl+shift+t`, `ctrl++`, or one key alone. With Ctrl, Alt or Super, a capital
+ * letter means the key of that letter, because menus print shortcuts so. @throws 400 naming `field` when a part is not a key
  */
 export function combination(text: string, field: string): number[] {
   const parts = text === '+' ? ['plus'] : text.endsWith('++') ? [...text.slice(0, -2).split('+'), 'plus'] : text.split('+')
@@ -133,7 +132,7 @@ export function combination(text: string, field: string): number[] {
   return asCommands(keys, [])
 }
 
-/** The same keys, letters without Shift when Ctrl, Alt or Super is among them or `held` with them. */
+/** The same keys, with letters in lower case when Ctrl, Alt or Super is among them or in `held`. */
 export function asCommands(keys: readonly number[], held: readonly number[]): number[] {
   const isCommand = [...keys, ...held].some((keysym) => isModifier(keysym) && !isShift(keysym))
   return isCommand ? keys.map(small) : [...keys]
@@ -142,12 +141,12 @@ export function asCommands(keys: readonly number[], held: readonly number[]): nu
 /** `A` to `a`, for the letters of ASCII. */
 const small = (keysym: number): number => (keysym >= 0x41 && keysym <= 0x5a ? keysym + 0x20 : keysym)
 
-/** Modifiers that make a shortcut: Ctrl, Alt, Meta, Super, Hyper; not Shift or AltGr, which write. */
+/** Modifiers that make a shortcut: Ctrl, Alt, Meta, Super, Hyper. Shift and AltGr only change the character. */
 const isCommandKey = (keysym: number): boolean => (keysym >= 0xffe3 && keysym <= 0xffe4) || (keysym >= 0xffe7 && keysym <= 0xffee)
 const isFunctionKey = (keysym: number): boolean => keysym >= 0xffbe && keysym <= 0xffe0
 const isBrowserKey = (keysym: number): boolean => keysym >= 0x1008_ff00 && keysym <= 0x1008_ffff
 const ESCAPE = 0xff1b
 
-/** Whether keys held together may mean something to the browser itself, and not only to what has the keyboard. */
+/** Whether the browser itself may act on these keys held together, and not only the focused element. */
 export const isShortcut = (keysyms: readonly number[]): boolean =>
   keysyms.some((keysym) => isFunctionKey(keysym) || isBrowserKey(keysym) || keysym === ESCAPE) || (keysyms.some(isCommandKey) && !keysyms.every(isCommandKey))

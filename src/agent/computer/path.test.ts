@@ -1,4 +1,4 @@
-// Where the pointer goes in a drag: every given point is touched exactly, nothing leaves the screen, and time only runs forward.
+// The pointer's path in a drag: it touches every given point exactly, stays on the screen, and time never runs backwards.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { FRAME_MS, naturalDuration, smoothPath, straightPath, type Point, type Step } from './path.ts'
@@ -10,7 +10,7 @@ const points = fc.array(point, { minLength: 2, maxLength: 8 })
 const duration = fc.option(fc.integer({ min: 50, max: 10_000 }), { nil: undefined })
 const seed = fc.integer()
 
-/** Whether the way touches the given points in their order. */
+/** Whether the path touches the given points in order. */
 function touchesInOrder(way: readonly Step[], wanted: readonly Point[]): boolean {
   let at = 0
   for (const [x, y] of wanted) {
@@ -114,7 +114,7 @@ describe('a smooth way', () => {
   })
 })
 
-// What tells a hand from a program, over many ways between random points. The limits leave room around what was seen in 2,000 of them.
+// Properties that distinguish a hand from a program, over many paths between random points. The limits leave a margin around 2,000 measured paths.
 describe('200 smooth moves between random points', () => {
   const ways = Array.from({ length: 200 }, (_, index) => {
     const random = seeded(index * 7919 + 1)

@@ -1,4 +1,4 @@
-// The way of a pointer: where it is when. Pure numbers; the pointer follows them.
+// The path of a pointer: where it is at which time. Pure numbers; pointer.ts plays them.
 
 export type Point = readonly [x: number, y: number]
 
@@ -25,7 +25,7 @@ export function straightPath(points: readonly Point[], stepsPerSegment: number, 
 /** Displays and browsers take pointer events once a frame: 60 Hz. A coarser grid is a mark of automation. */
 export const FRAME_MS = 1000 / 60
 
-/** Automatic length of a smooth way: a hand needs a moment to start, then time grows slower than distance (Fitts). */
+/** Default duration of a smooth path: a hand needs a moment to start, then time grows slower than distance (Fitts). */
 const AUTO_BASE_MS = 220
 const AUTO_PER_DOUBLING_MS = 95
 const AUTO_MIN_MS = 150
@@ -36,21 +36,21 @@ export function naturalDuration(distance: number): number {
   return Math.min(AUTO_MAX_MS, Math.max(AUTO_MIN_MS, AUTO_BASE_MS + AUTO_PER_DOUBLING_MS * Math.log2(1 + distance / 16)))
 }
 
-/** How far a curve leaves the straight line, as a part of the segment's length, and in pixels at most. */
+/** How far a curve may leave the straight line: a fraction of the segment's length, and a limit in pixels. */
 const BOW = 0.12
 const BOW_MAX_PX = 80
 
-/** Hands that come from afar run a little past the last point and come back: so far, with this part of the time left for the way back. */
+/** From this distance on, the path overshoots its last point and comes back; the constants give how far, and which part of the time the return takes. */
 const OVERSHOOT_FROM_PX = 150
 const OVERSHOOT_PX = { least: 2, most: 8 }
 const OVERSHOOT_BACK = 0.18
-/** Shorter movements than this are aimed once. */
+/** Movements shorter than this do not overshoot. */
 const OVERSHOOT_FROM_MS = 300
 
 /**
- * A human-like way: through every given point exactly, a cubic Bezier curve with two knots on each segment, one smooth
- * speed profile over each segment (slow, fast, slow), a sample a frame with small irregularities, and after a long last
- * segment a little too far and back. Stays within `bounds`. `random` gives numbers in [0, 1): a seeded one makes the way repeatable.
+ * A human-like path: exactly through every given point, a cubic Bezier curve with two knots on each segment, a smooth speed profile on each segment
+ * (slow, fast, slow), one sample per frame with small irregularities, and an overshoot after a long last segment. Stays within `bounds`. `random`
+ * gives numbers in [0, 1); a seeded one makes the path repeatable.
  */
 export function smoothPath(points: readonly Point[], durationMs: number | undefined, bounds: { width: number; height: number }, random: () => number): Step[] {
   const lengths = points.slice(1).map((point, index) => distance(points[index]!, point))
@@ -84,14 +84,14 @@ export function smoothPath(points: readonly Point[], durationMs: number | undefi
   return steps
 }
 
-/** The same way, a little past its end, and back. */
+/** The same path, with an overshoot at its end. */
 function overshooting(along: (progress: number) => Point, from: Point, to: Point, random: () => number): (progress: number) => Point {
   const [far, aside] = [OVERSHOOT_PX.least + random() * (OVERSHOOT_PX.most - OVERSHOOT_PX.least), (random() - 0.5) * OVERSHOOT_PX.most]
   const beyond = knot(from, to, 1 + far / distance(from, to), aside)
   const turn = 1 - OVERSHOOT_BACK
   return (progress) => {
     const [x, y] = along(Math.min(1, progress / turn))
-    // How much of the detour is in force: all of it by the turn, none at the end.
+    // How much of the overshoot applies: all of it at the turn, none at the end.
     const part = progress < turn ? ease(progress / turn, 0.5) : 1 - ease((progress - turn) / OVERSHOOT_BACK, 0.5)
     return [x + (beyond[0] - to[0]) * part, y + (beyond[1] - to[1]) * part]
   }
@@ -114,7 +114,7 @@ const bezier =
     return [mix(0), mix(1)]
   }
 
-/** Minimum-jerk progress, its fastest moment at `peak` instead of the middle: hands speed up quicker than they settle. */
+/** Minimum-jerk progress, with the highest speed at `peak` instead of the middle: hands accelerate faster than they settle. */
 function ease(t: number, peak: number): number {
   const warped = t < peak ? (t / peak) * 0.5 : 0.5 + ((t - peak) / (1 - peak)) * 0.5
   return warped ** 3 * (10 - 15 * warped + 6 * warped * warped)

@@ -1,4 +1,4 @@
-// What the computer controls refuse: every wrong field is named, and nothing is done.
+// Invalid requests to the computer controls: every invalid field is named, and nothing is done.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { ACTIONS, named, shown, startControls, type Controls } from '../../../test/support/computer.ts'
 

@@ -1,4 +1,4 @@
-// Pictures of the screen as PNG. A screen that has not changed since a picture that the caller still has is not pictured again.
+// Screenshots as PNG. When the screen has not changed since a picture that the caller still has, no new one is taken.
 import { Readable } from 'node:stream'
 import { newId } from '../../base/ids.ts'
 import { fault } from '../../http/fault.ts'
@@ -7,10 +7,10 @@ import type { Pixels, Region } from '../display/framebuffer.ts'
 import type { Screen } from '../display/screen.ts'
 import { encodePng } from '../png/png.ts'
 
-/** Takes pictures of one screen; its callers take turns. */
+/** Takes pictures of one screen, one caller at a time. */
 export class Screenshots {
   readonly #screen: Screen
-  /** Tells our pictures from those of another agent whose screen has the same version. */
+  /** Tells our tags from those of another agent whose screen has the same version number. */
   readonly #self = newId()
 
   constructor(screen: Screen) {
@@ -18,10 +18,9 @@ export class Screenshots {
   }
 
   /**
-   * The whole screen or a region of it. `known` are the tags of pictures that the caller has: when one of them is still what
-   * the screen shows, the answer is 304 and that tag. `answer` is called once, as soon as there is one; its body is still
-   * being encoded then. Resolves when the screen's pixels are no longer needed.
-   * @throws 400 naming the side of a region that lies outside
+   * Takes the whole screen or a region of it. `known` holds the tags of pictures that the caller has: when one of them still matches the screen, the
+   * answer is 304 with that tag. `answer` is called once, as soon as the response can begin; its body is still being encoded then. Resolves when the
+   * screen's pixels are not needed any longer. @throws 400 naming the side of a region that is outside the screen
    */
   async take(region: Region | undefined, known: string | undefined, answer: (picture: Bytes) => void, signal: AbortSignal): Promise<void> {
     const part = this.#within(region)
@@ -49,7 +48,7 @@ export class Screenshots {
   }
 }
 
-/** Encodes as fast as it goes, however slow the reader is: the pixels are the next caller's after that. A picture is a few megabytes. */
+/** Encodes at full speed even for a slow reader, because the next caller needs the pixels. A picture is a few megabytes. */
 async function encodeInto(body: Readable, pixels: Pixels, signal: AbortSignal): Promise<void> {
   try {
     for await (const piece of encodePng(pixels)) {
@@ -58,7 +57,7 @@ async function encodeInto(body: Readable, pixels: Pixels, signal: AbortSignal): 
     }
     body.push(null)
   } catch (error) {
-    // The head has been sent: the body breaks off, and nobody takes the piece for a picture.
+    // The head has been sent already: destroy the body, so that the client sees an incomplete response.
     body.destroy(error as Error)
   }
 }

@@ -1,10 +1,10 @@
-// The rhythm and the mistakes of a person at a keyboard: whatever they are, what is left is the text.
+// The typing rhythm of a person, and their typos: the resulting text is always correct.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../../test/support/seeded.ts'
 import { evenTyping, humanTyping, type Keypress } from './typing.ts'
 
-/** What is on the page when the keys have been pressed. @throws when Backspace would take what was there before */
+/** The text after these keys. @throws when Backspace would delete text from before */
 function typed(keys: readonly Keypress[]): string {
   const left: string[] = []
   for (const { character } of keys) {
@@ -16,7 +16,7 @@ function typed(keys: readonly Keypress[]): string {
 
 const human = (text: string, meanMs: number | undefined, chance: number, seed: number) => humanTyping(Array.from(text), meanMs, chance, seeded(seed))
 
-/** Any text, and texts of letters, where mistakes are made. */
+/** Any text, and texts of letters, where typos occur. */
 const text = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 100 }),
   fc.string({ unit: 'grapheme', maxLength: 50 }),
@@ -30,7 +30,7 @@ const SENTENCES =
   'The quick brown fox jumps over the lazy dog, and then it sleeps. People write mails like this one: short words, a few commas, and now and then a question? '
 const PROSE = SENTENCES.repeat(60)
 const average = (numbers: readonly number[]): number => numbers.reduce((sum, each) => sum + each, 0) / numbers.length
-/** How uneven numbers are: their standard deviation as a part of their average. */
+/** The spread of numbers: standard deviation divided by the mean. */
 function spread(numbers: readonly number[]): number {
   const mean = average(numbers)
   return Math.sqrt(average(numbers.map((each) => (each - mean) ** 2))) / mean
@@ -71,7 +71,7 @@ describe('typing as a person', () => {
 
   test('takes back a mistake after at most two more keys', () => {
     const keys = human(PROSE, undefined, 0.1, 11)
-    // A correction takes as many keys back as were typed since the mistake: one or two wrong ones, and two more.
+    // A correction deletes all keys since the typo: one or two wrong ones, and two more.
     const longest = Math.max(...keys.map((_, at) => keys.slice(at).findIndex(({ character }) => character !== undefined)))
     expect(longest).toBe(3)
   })
@@ -105,7 +105,7 @@ describe('typing as a person', () => {
     for (const part of [0.01, 0.05, 0.1]) {
       const keys = human(PROSE, undefined, part, 7)
       const mistakes = keys.filter(({ character }, at) => character === undefined && keys[at - 1]!.character !== undefined).length
-      // Four standard deviations of as many throws of a coin.
+      // Four standard deviations of a binomial distribution.
       expect(Math.abs(mistakes - letters * part)).toBeLessThan(4 * Math.sqrt(letters * part * (1 - part)))
     }
   })
@@ -135,7 +135,7 @@ describe('typing as a person', () => {
       expect(before(/,/)).toBeGreaterThan(before(/ /))
       expect(before(/ /)).toBeGreaterThan(before(/[a-z]/))
     }
-    // Of one letter over and over, where nothing makes a difference, too.
+    // Also for a single repeated letter, where no pause applies.
     expect(spread(waits(human('x'.repeat(2_000), 50, 0, 3)))).toBeGreaterThan(0.2)
   })
 

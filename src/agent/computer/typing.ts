@@ -1,32 +1,32 @@
-// The rhythm of a person at a keyboard, and their mistakes. Pure numbers; the keyboard follows them.
+// The typing rhythm of a person, and their typos. Pure numbers; the keyboard plays them.
 
-/** One key of a text: a character, or a correction. */
+/** One keypress of a text: a character or a correction. */
 export interface Keypress {
   /** A character, or undefined for Backspace. */
   character: string | undefined
-  /** Milliseconds from the press before to this one. */
+  /** Milliseconds since the previous press. */
   waitMs: number
   /** Milliseconds the key stays down. */
   holdMs: number
 }
 
-/** Mean time between keys of a practised typist: with the pauses below about 130 words a minute of prose. */
+/** Mean time between keys of a practised typist; with the pauses below about 130 words a minute of prose. */
 const MEAN_MS = 85
-/** How long keys are down; never longer than half the way to the next one. */
+/** How long keys are down; never more than half the time to the next one. */
 const HOLD_MS = { least: 25, most: 70 }
 /** Where people pause, as multiples of the mean: between words, and after a sentence, a line, or a clause. */
 const PAUSES = { word: 1.3, clause: 2.2, sentence: 3.5 }
-/** Two letters that are often typed together come faster. */
+/** Two letters that often occur together are typed faster. */
 const BURST = 0.75
 const COMMON_PAIRS = new Set(
   'th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le ve co me de hi ri ro ic ne ea ra ce'.split(' '),
 )
-/** Noticing a mistake and beginning to correct it, as multiples of the mean. */
+/** Time to notice a mistake and begin to correct it, as multiples of the mean. */
 const NOTICE = 3
 
 /** Keys beside each letter on a US keyboard, row by row. */
 const ROWS = ['qwertyuiop', 'asdfghjkl', 'zxcvbnm']
-/** How many more keys follow before a mistake is noticed, at most. */
+/** At most this many more keys are typed before a mistake is noticed. */
 const UNNOTICED = 2
 
 /** Even typing: `delayMs` from one character to the next. */
@@ -35,9 +35,9 @@ export function evenTyping(characters: readonly string[], delayMs: number): Keyp
 }
 
 /**
- * Typing as a person does: uneven, with pauses between words, and with `typoChance` of the letters first mistyped (a
- * neighbouring key, a doubled letter, or two letters in the wrong order) and corrected after at most two more keys. What
- * is left is always exactly the text. `random` gives numbers in [0, 1): a seeded one makes it repeatable.
+ * Types as a person does: uneven, with pauses between words. With `typoChance`, that fraction of the letters is first mistyped (a neighbouring key, a
+ * doubled letter, or two letters swapped) and corrected after at most two more keys. The resulting text is always exactly the given one. `random`
+ * gives numbers in [0, 1); a seeded one makes it repeatable.
  */
 export function humanTyping(characters: readonly string[], meanMs: number | undefined, typoChance: number, random: () => number): Keypress[] {
   const mean = meanMs ?? MEAN_MS
@@ -63,7 +63,7 @@ export function humanTyping(characters: readonly string[], meanMs: number | unde
   return keys
 }
 
-/** Log-normal around 1, as measured inter-key times are: many a little faster, few much slower. Its mean is 1. */
+/** Log-normal around 1, like measured times between keys: many a little faster, few much slower. Its mean is 1. */
 function unevenness(random: () => number): number {
   const sigma = 0.3
   const normal = Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random())
@@ -80,7 +80,7 @@ function pauseBefore(previous: string | undefined, character: string): number {
 
 const isLetter = (character: string): boolean => /^[a-z]$/i.test(character)
 
-/** What is typed instead of a letter; undefined for what people do not mistype. */
+/** The typo in place of a letter; undefined for characters that people do not mistype. */
 function mistake(character: string, next: string | undefined, random: () => number): { characters: string[]; goesOn: boolean } | undefined {
   if (!isLetter(character)) return undefined
   const kind = random()

@@ -1,4 +1,4 @@
-// Whether the screen has changed: drawing (the server's Damage), the pointer, its shape. Costs nothing while nobody asks.
+// Detects whether the screen has changed: drawing (the server's Damage), pointer position, cursor shape. Idle while nobody asks.
 import type { XConnection } from './x11.ts'
 
 /** XFixes: every new shape of the cursor. */
@@ -9,13 +9,13 @@ const ALL_MASTERS = 1
 export interface Changes {
   /** Equal numbers mean equal screens. One round trip, 0.1 ms. */
   version(): Promise<number>
-  /** For who is about to read the screen, with the server grabbed: resolves with the version of what is on it now. */
+  /** Call this before reading the screen, with the server grabbed: resolves with the version of the current content. */
   mark(): Promise<number>
-  /** Something changed that nobody draws: the size, or the cursor being hidden. */
+  /** Reports a change that draws nothing: the size, or hiding the cursor. */
   touch(): void
   /**
-   * Calls `onChange` when something has changed since it was last marked, until the returned function is called. Once it has
-   * been called it may be silent until the screen is marked again.
+   * Calls `onChange` when the screen has changed since the last mark, until the returned function is called. After one call it may stay silent until
+   * the screen is marked again.
    */
   watch(onChange: () => void): () => void
 }
@@ -23,7 +23,7 @@ export interface Changes {
 /** Watches a display. */
 export async function watchChanges({ x, root, ask, fixes, damage, xinput }: XConnection): Promise<Changes> {
   const watched = x.AllocID()
-  // One report when something is drawn for the first time since it was last marked, then silence: a busy page costs no more.
+  // Reports only the first drawing after each mark, so a busy page costs no more than a quiet one.
   damage.Create(watched, root, damage.ReportLevel.NonEmpty)
   fixes.SelectCursorInput(root, DISPLAY_CURSOR)
   let version = 0
@@ -35,12 +35,12 @@ export async function watchChanges({ x, root, ask, fixes, damage, xinput }: XCon
     for (const onChange of watchers) onChange()
   }
   x.on('event', ({ name }: { name: string }) => {
-    // Moves of the pointer draw nothing that is reported; they are told of only while somebody watches.
+    // Pointer moves cause no Damage. They are reported only while a watcher is registered.
     if (name === 'DamageNotify' || name === 'CursorNotify' || name === 'XIRawMotion') touch()
   })
   const tellMoves = (wanted: boolean) => xinput.XISelectEvents(root, { deviceId: ALL_MASTERS, mask: wanted ? ['RawMotion'] : [] })
 
-  /** Reports sent before the answer have been heard when it comes. */
+  /** When the answer comes, all reports sent before it have been processed. */
   async function look(): Promise<void> {
     const { rootX, rootY } = await ask<{ rootX: number; rootY: number }>((done) => x.QueryPointer(root, done))
     const at = `${rootX},${rootY}`
@@ -57,7 +57,7 @@ export async function watchChanges({ x, root, ask, fixes, damage, xinput }: XCon
     async mark() {
       damage.Subtract(watched, 0, 0)
       await look()
-      // Nothing is drawn while the server is grabbed, so whatever is reported from here on is a change of what is marked.
+      // Nothing is drawn while the server is grabbed, so every later report is a change after this mark.
       if (changed) version++
       changed = false
       return version

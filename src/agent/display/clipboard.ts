@@ -1,29 +1,29 @@
-// The clipboard: X's CLIPBOARD selection, so that what a page copies and what a caller writes are one and the same.
+// The clipboard: X's CLIPBOARD selection, shared by pages and callers.
 import { Mutex } from '../../base/mutex.ts'
 import { sleep, within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import { serveSelection, type Held, type SelectionRequest } from './selection.ts'
 import { eventMask, type XConnection, type Xid } from './x11.ts'
 
-/** The owner has this long to answer, and for each part of a long text. Chromium answers within 5 ms. */
+/** How long the owner may take to answer, and for each part of a long text. Chromium answers within 5 ms. */
 const OWNER_MS = 5_000
-/** What is read at most, in bytes of UTF-8. */
+/** The most that is read, in bytes of UTF-8. */
 const MAX_READ_BYTES = 64 * 1024 * 1024
-/** A request that timed out may still be answered, into the property that it named; the next ones name others. */
+/** The answer to a request that timed out may still arrive in the property that it named, so the next requests name others. */
 const PROPERTIES = 8
 
 const NEW_VALUE = 0
 /** The length that asks GetProperty for everything, in units of 4 bytes. */
 const ALL = 0x1fff_ffff
-/** XFixes: a new owner, its window gone, its program gone. */
+/** XFixes: a new owner, the owner's window destroyed, the owner's connection closed. */
 const EVERY_CHANGE = 7
 
 export interface Clipboard {
-  /** The text in it; empty when there is none. @throws 503 when its owner does not hand it over */
+  /** The text in the clipboard; empty when there is none. @throws 503 when the owner does not send it */
   read(signal: AbortSignal): Promise<string>
-  /** Puts text into it; whoever pastes from now on gets it. */
+  /** Sets the text; every later paste gets it. */
   write(text: string, signal: AbortSignal): Promise<void>
-  /** Whether it has changed hands since `since` (of `performance.now()`): resolves when it has, or at `until`. */
+  /** Whether the owner has changed after `since` (of `performance.now()`): resolves when it has, or at `until`. */
   changed(since: number, until: number): Promise<boolean>
 }
 
@@ -32,7 +32,7 @@ interface XEvent extends SelectionRequest {
   wid: Xid
   atom: number
   state: number
-  /** Only in XFixes' SelectionNotify: how it changed hands, and since when. */
+  /** Only in XFixes' SelectionNotify: how the owner changed, and since when. */
   subtype?: number
   selectionTimestamp: number
 }
@@ -54,7 +54,7 @@ export async function openClipboard(connection: XConnection): Promise<Clipboard>
 
   const turns = new Mutex()
   const listeners = new Set<(event: XEvent) => void>()
-  /** Ours, while we own the selection; `next` becomes that when the server says so. */
+  /** `held` is our text while we own the selection; `next` replaces it when the server confirms. */
   let held: Held | undefined
   let next: string | undefined
   let lastChange = -Infinity
@@ -69,7 +69,7 @@ export async function openClipboard(connection: XConnection): Promise<Clipboard>
     for (const listener of listeners) listener(event)
   })
 
-  /** Asks, and waits for the first event that `answers`. */
+  /** Sends a request and waits for the first event that `answers` it. */
   async function heard(answers: (event: XEvent) => boolean, ask: () => void, signal: AbortSignal): Promise<XEvent> {
     const { promise, resolve } = Promise.withResolvers<XEvent>()
     const listener = (event: XEvent) => answers(event) && resolve(event)
@@ -82,7 +82,7 @@ export async function openClipboard(connection: XConnection): Promise<Clipboard>
     }
   }
 
-  /** Asks the owner for its content as `target`; undefined when it has none of that kind. */
+  /** Asks the owner for its content as `target`; undefined when it has none of that type. */
   async function convert(target: number, signal: AbortSignal): Promise<Buffer | undefined> {
     const property = properties[reads++ % PROPERTIES]!
     x.DeleteProperty(window, property)
@@ -94,7 +94,7 @@ export async function openClipboard(connection: XConnection): Promise<Clipboard>
     return answer.property === 0 ? undefined : collect(property, signal)
   }
 
-  /** Reads a property whole: at once, or in parts (INCR), each of which the owner writes when we have taken the one before. */
+  /** Reads a whole property: at once, or in parts (INCR). The owner writes the next part after we have taken the previous one. */
   async function collect(property: number, signal: AbortSignal): Promise<Buffer> {
     const take = () => ask<{ type: number; data: Buffer }>((done) => x.GetProperty(1, window, property, 0, 0, ALL, done))
     let arrived = 0

@@ -1,4 +1,4 @@
-// The mouse cursor on the screen: hidden or shown. Where it points is not its affair.
+// Hides and shows the mouse cursor. Its position is not handled here.
 import type { XConnection } from './x11.ts'
 
 export interface Cursor {

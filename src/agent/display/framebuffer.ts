@@ -1,4 +1,4 @@
-// Pixels straight from the X server's framebuffer file: no request, no copy through a socket.
+// Reads pixels directly from the X server's framebuffer file: no request, no copy through a socket.
 import { closeSync, openSync, readSync, readvSync } from 'node:fs'
 
 /** A part of the screen, in pixels. */
@@ -17,20 +17,20 @@ export interface Pixels {
   height: number
 }
 
-/** Pieces that one read may fill (IOV_MAX). */
+/** Most buffers that one read can fill (IOV_MAX). */
 const MAX_PIECES = 1024
 
 /** An open framebuffer; `read` gives what is on screen at that moment. */
 export interface Framebuffer {
   read(region: Region): Pixels
-  /** Reads the rows of a region one behind the other, without what lies between them, into a buffer of just that size. */
+  /** Copies the rows of a region, without gaps, into a buffer of exactly that size. */
   copy(region: Region, into: Buffer): void
   close(): void
 }
 
 /**
- * Opens an XWD file. Its header (X11/XWDFile.h, 25 big-endian words) tells where the pixels begin: behind
- * `header_size` bytes and `ncolors` colour entries of 12 bytes; `bytes_per_line` is the stride of the largest screen.
+ * Opens an XWD file. Its header (X11/XWDFile.h, 25 big-endian words) tells where the pixels begin: after `header_size` bytes and `ncolors` colour
+ * entries of 12 bytes. `bytes_per_line` is the stride of the largest screen.
  */
 export function openFramebuffer(file: string): Framebuffer {
   const fd = openSync(file, 'r')
@@ -39,7 +39,7 @@ export function openFramebuffer(file: string): Framebuffer {
   const word = (index: number) => header.readUInt32BE(index * 4)
   const [version, bitsPerPixel, stride, start] = [word(1), word(11), word(12), word(0) + word(19) * 12]
   if (version !== 7 || bitsPerPixel !== 32) throw new Error(`${file} is not a framebuffer of 32 bits a pixel (version ${version}, ${bitsPerPixel} bits)`)
-  // One buffer serves every capture: the callers hold the input lock, and nothing keeps it longer than that.
+  // All captures share one buffer: the callers hold the input lock, and none keeps the buffer after that.
   let held = Buffer.alloc(0)
   return {
     read({ x, y, width, height }) {
@@ -59,7 +59,7 @@ export function openFramebuffer(file: string): Framebuffer {
       for (let first = 0; first < height; first += rowsAtOnce) {
         const rows = Math.min(rowsAtOnce, height - first)
         const pieces: Buffer[] = []
-        // What lies between two rows is read over and over into the same place: far cheaper than a read for each row.
+        // The gaps between rows all go into the same scratch buffer: one large read is far cheaper than one read per row.
         for (let at = 0; at < rows; at++) pieces.push(...(at > 0 ? [gap] : []), into.subarray((first + at) * row, (first + at + 1) * row))
         const wanted = (rows - 1) * stride + row
         const count = readvSync(fd, pieces, start + (y + first) * stride + x * 4)

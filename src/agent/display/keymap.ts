@@ -1,15 +1,15 @@
-// Making programs read the key map anew. X tells programs that use XKB, as Chromium does, of a changed map only when they asked
-// for it, and Chromium did not; but all of them read it when another keyboard comes into use.
+// Makes programs reload the key map. X notifies a program that uses XKB of a changed map only when the program asked for it, and Chromium did not.
+// But all of them reload the map when another keyboard becomes active.
 import type { XConnection } from './x11.ts'
 
 /** XInput: a keyboard that belongs to a master, XI2's XISlaveKeyboard. */
 const SLAVE_KEYBOARD = 4
-/** XInput's DeviceKeyRelease, behind the extension's first event. */
+/** XInput's DeviceKeyRelease, as an offset from the extension's first event. */
 const DEVICE_KEY_RELEASE = 2
 
 /**
- * Resolves with what announces a changed key map: for a moment the server's other keyboard is in use. It lets go of a key
- * that is not down, which nobody is told of.
+ * Resolves with a function that announces a changed key map: it makes the server's other keyboard active for a moment, by releasing a key there that
+ * is not down. Programs get no event for that release.
  */
 export async function openAnnouncer({ xinput, xtest, ask, minKeycode, x }: XConnection): Promise<() => void> {
   const devices = await ask<{ deviceId: number; use: number; name: string }[]>((done) => xinput.XIQueryDevice(0, done))

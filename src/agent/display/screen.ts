@@ -1,4 +1,4 @@
-// The screen: its size, changing it, and what is on it.
+// The screen: its size, resizing, and its pixels.
 import { Mutex } from '../../base/mutex.ts'
 import type { Viewport } from '../session/contract.ts'
 import { watchChanges } from './changes.ts'
@@ -12,13 +12,13 @@ export interface Screen {
   resize(viewport: Viewport): Promise<void>
   /** Whether the mouse cursor is part of the picture. */
   readonly cursor: Cursor
-  /** Equal numbers mean that nothing on the screen has changed in between. Far cheaper than a capture. */
+  /** Equal numbers mean that the screen has not changed between the calls. Far cheaper than a capture. */
   version(): Promise<number>
-  /** The pixels of a region as they are now, between two drawing requests, never in the middle of one; valid until the next capture. */
+  /** The current pixels of a region. A capture falls between two drawing requests, never into one. Valid until the next capture. */
   capture(region: Region): Promise<Captured>
-  /** As {@link Screen.capture}, of the whole screen and into memory of the caller's, which `room` gives for the size as it is then. */
+  /** As {@link Screen.capture}, for the whole screen and into the caller's memory: `room` returns a buffer for the current size. */
   copy(room: (viewport: Viewport) => Buffer): Promise<Viewport>
-  /** Calls `onChange` when the screen has changed since it was last captured; see {@link Changes.watch}. Nothing is spent while nothing changes. */
+  /** Calls `onChange` when the screen has changed since its last capture; see {@link Changes.watch}. Costs nothing while nothing changes. */
   watch(onChange: () => void): () => void
   /** Called after each resize. */
   onResize(listener: () => Promise<void>): void
@@ -26,11 +26,11 @@ export interface Screen {
 
 export interface Captured {
   pixels: Pixels
-  /** What {@link Screen.version} says as long as this is what the screen shows. */
+  /** The value of {@link Screen.version} as long as the screen shows these pixels. */
   version: number
 }
 
-// Blanking around the picture. Any values do; with the pixel clock they give the refresh rate, which Chromium paces its frames by.
+// Blanking around the picture. Any values work: with the pixel clock they give the refresh rate, which sets Chromium's frame rate.
 const H_BLANK = 40
 const V_BLANK = 10
 const MM_PER_PIXEL = 25.4 / 96
@@ -44,15 +44,15 @@ export async function openScreen(connection: XConnection, framebufferFile: strin
   const listeners: (() => Promise<void>)[] = []
   let viewport = first
 
-  // One at a time: two would end each other's grab.
+  // One at a time: the first to finish would release the other's grab.
   const moments = new Mutex()
   const atOneMoment = <T>(read: (version: number) => T): Promise<T> =>
     moments.run(async () => {
-      // With the server grabbed no other client draws, so what is read is one moment.
+      // With the server grabbed, no other client draws, so all pixels are from the same moment.
       x.GrabServer()
       try {
         const version = await changes.mark()
-        // The server takes its cursor out of the way of drawing and puts it back before it takes the next request: this one.
+        // The server removes its software cursor while it draws and restores it before the next request. This request makes it restore the cursor.
         await sync()
         return read(version)
       } finally {
@@ -100,7 +100,7 @@ export async function openScreen(connection: XConnection, framebufferFile: strin
 
   async function resize(wanted: Viewport): Promise<void> {
     const { mode, crtc, output, time } = await modeFor(wanted)
-    // A screen may not be smaller than what its output shows, so the output is off while the size changes.
+    // RandR does not allow a screen smaller than its output's mode, so the output is off while the size changes.
     const set = (to: number, outputs: number[]) => ask<{ status: number }>((done) => randr.SetCrtcConfig(crtc, 0, time, 0, 0, to, 1, outputs, done))
     await set(0, [])
     randr.SetScreenSize(root, wanted.width, wanted.height, Math.round(wanted.width * MM_PER_PIXEL), Math.round(wanted.height * MM_PER_PIXEL))

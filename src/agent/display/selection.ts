@@ -1,10 +1,10 @@
-// Handing a selection's text to whoever pastes it (ICCCM 2.2-2.6): at once, or in parts when it is long.
+// Sends a selection's text to programs that paste it (ICCCM 2.2-2.6): at once, or in parts when it is long.
 import { sleep } from '../../base/wait.ts'
 import { eventMask, type XConnection, type Xid } from './x11.ts'
 
-/** Texts longer than this go in parts of this size, in bytes. A request without the BIG-REQUESTS extension holds at most 262,140. */
+/** Longer texts are sent in parts of this size, in bytes. A request without the BIG-REQUESTS extension holds at most 262,140. */
 const PART_BYTES = 128 * 1024
-/** A program that has not taken a part for this long has given up. */
+/** A program that has not read a part for this long has given up. */
 const PART_MS = 10_000
 
 const REPLACE = 0
@@ -19,18 +19,18 @@ export interface SelectionRequest {
   time: number
 }
 
-/** What is handed out: a text, and the server's time at which it became the selection. */
+/** A text that we own, and the server time at which we took the selection. */
 export interface Held {
   text: string
   time: number
 }
 
-/** Answers requests for a text that we hold; without one every request is refused. */
+/** Answers requests for our text; while we own none, every request is refused. */
 export async function serveSelection({ x, atom }: XConnection): Promise<(request: SelectionRequest, held: Held | undefined) => void> {
   const [targets, timestamp, incr, utf8, latin1, text, plain, plainUtf8] = (await Promise.all(
     ['TARGETS', 'TIMESTAMP', 'INCR', 'UTF8_STRING', 'STRING', 'TEXT', 'text/plain', 'text/plain;charset=utf-8'].map(atom),
   )) as [number, number, number, number, number, number, number, number]
-  /** Long texts under way: what tells that the last part was taken. */
+  /** Long transfers in progress: the callback for "the last part was read". */
   const taken = new Map<string, () => void>()
   x.on('event', (event: { name: string; wid: Xid; atom: number; state: number }) => {
     if (event.name === 'PropertyNotify' && event.state === DELETED) taken.get(`${event.wid}:${event.atom}`)?.()
@@ -55,7 +55,7 @@ export async function serveSelection({ x, atom }: XConnection): Promise<(request
       let ready = part()
       x.ChangeProperty(REPLACE, requestor, property, incr, 32, [data.length])
       tell()
-      // One more than there are parts: an empty one says that this was all.
+      // One more than the number of parts: an empty part marks the end.
       for (let at = 0; at <= data.length + PART_BYTES - 1; at += PART_BYTES) {
         if (!(await ready)) return
         ready = part()
@@ -69,12 +69,12 @@ export async function serveSelection({ x, atom }: XConnection): Promise<(request
 
   function encode(content: string, target: number): Buffer | undefined {
     if ([utf8, plainUtf8, plain, text].includes(target)) return Buffer.from(content)
-    // Refused rather than spoilt when it holds other characters.
+    // Refuse Latin-1 when the text holds other characters, because the conversion would lose them.
     return target === latin1 && !/[^\0-\xff]/.test(content) ? Buffer.from(content, 'latin1') : undefined
   }
 
   return ({ requestor, selection, target, property: wanted, time }, held) => {
-    // Old programs name no property; the target's name serves (ICCCM 2.2).
+    // Obsolete clients name no property; then the target's name is used (ICCCM 2.2).
     const property = wanted === 0 ? target : wanted
     const tell = (where: number) => x.SendEvent(requestor, false, 0, { name: 'SelectionNotify', seq: 0, time, requestor, selection, target, property: where })
     if (!held) return tell(0)

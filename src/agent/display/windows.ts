@@ -1,5 +1,5 @@
-// A window manager of one screen's worth: browser windows fill it until a client says otherwise, dialogs stand in its middle, one window has the focus.
-// Without one Chromium never believes itself focused, and a page's request for full screen has nobody to grant it.
+// A minimal window manager: browser windows fill the screen until a client says otherwise, dialogs are centred, and one window has the focus. Without
+// a window manager Chromium never considers itself focused, and a page's request for full screen gets no answer.
 import type { Log } from '../../base/log.ts'
 import { openPing } from './ping.ts'
 import type { Screen } from './screen.ts'
@@ -18,7 +18,7 @@ interface XEvent {
   overrideRedirect?: boolean
 }
 
-/** What EWMH calls them; Chromium asks which of these are supported before it relies on them. */
+/** Names from EWMH; Chromium checks which of these are supported before it uses them. */
 const ATOMS = [
   '_NET_SUPPORTED',
   '_NET_SUPPORTING_WM_CHECK',
@@ -59,17 +59,17 @@ interface Managed {
   fullscreen: boolean
   maximized: boolean
   minimized: boolean
-  /** Where a window is that is neither full screen nor maximized. Of dialogs only the size counts. */
+  /** Where a window is while it is neither full screen nor maximized. For dialogs only the size matters. */
   x: number
   y: number
   width: number
   height: number
-  /** UnmapNotify events to come that are our own doing. */
+  /** How many UnmapNotify events to expect from our own unmap requests. */
   unmaps: number
 }
 
 export interface WindowManager {
-  /** Tells that a window is about to be put into full screen for the session's sake: Chromium's notice of it is taken down. */
+  /** Announces that the session is about to put a window into full screen: Chromium's "press Esc" notice is then removed. */
   expectNotice(): void
   /** The state of the window in front; undefined while there is none. */
   front(): { fullscreen: boolean } | undefined
@@ -79,10 +79,10 @@ export interface WindowManager {
 
 /** How long after the switch Chromium's "press Esc" notice may appear; 30 ms were seen. */
 const NOTICE_MS = 3_000
-/** The notice is a low strip in the upper middle; menus and tooltips hang elsewhere or are higher. */
+/** The notice is a low strip in the upper middle. Menus and tooltips are elsewhere or higher. */
 const NOTICE_MAX_HEIGHT = 120
 
-/** Events that a window manager acts on. The connection brings many others. */
+/** Events that a window manager handles. The connection receives many others. */
 const HANDLED = new Set(['MapRequest', 'ConfigureRequest', 'MapNotify', 'UnmapNotify', 'DestroyNotify', 'ClientMessage'])
 
 /** Becomes the window manager of the screen, for as long as the connection lives. */
@@ -101,7 +101,7 @@ export async function manageWindows(connection: XConnection, screen: Screen, log
       windows.map(({ id }) => id),
     )
 
-  /** Reads a property as 32-bit values; empty when the window has none or is gone. */
+  /** Reads a property as 32-bit values; empty when the window lacks it or has been destroyed. */
   async function values(window: Xid, property: number): Promise<number[]> {
     const { data } = await ask<{ data: Buffer }>((done) => x.GetProperty(0, window, property, 0, 0, 64, done)).catch(() => ({ data: Buffer.alloc(0) }))
     return Array.from({ length: data.length >> 2 }, (_, index) => data.readUInt32LE(index * 4))
@@ -119,7 +119,7 @@ export async function manageWindows(connection: XConnection, screen: Screen, log
   function place(window: Managed): void {
     const bounds = boundsOf(window)
     x.ConfigureWindow(window.id, bounds)
-    // A window that asked for another size and keeps its own must be told so (ICCCM 4.1.5).
+    // A window that asked for another size but keeps its own must be notified (ICCCM 4.1.5).
     if (!window.dialog) x.SendEvent(window.id, false, eventMask.StructureNotify!, { name: 'ConfigureNotify', wid: window.id, wid1: window.id, ...bounds })
   }
 
@@ -151,10 +151,10 @@ export async function manageWindows(connection: XConnection, screen: Screen, log
     tellState(window)
   }
 
-  /** The window that is in front: minimized ones are behind all others. */
+  /** The topmost window that is not minimized. */
   const front = (): Managed | undefined => windows.findLast(({ minimized }) => !minimized)
 
-  /** Takes a window off the screen; a request to map or activate it brings it back. */
+  /** Unmaps a window; a request to map or activate it shows it again. */
   function minimize(window: Managed): void {
     if (window.minimized) return
     window.minimized = true
@@ -199,14 +199,17 @@ export async function manageWindows(connection: XConnection, screen: Screen, log
   function changeState(window: Managed, [action, ...properties]: number[]): void {
     const changed = (before: boolean) => (action === 2 ? !before : action === 1)
     if (properties.includes(atoms._NET_WM_STATE_FULLSCREEN)) window.fullscreen = changed(window.fullscreen)
-    // Either direction stands for both: a window is maximized or it is not.
+    // One of the two directions means both: there is no half-maximized state.
     if (!window.dialog && (properties.includes(atoms._NET_WM_STATE_MAXIMIZED_VERT) || properties.includes(atoms._NET_WM_STATE_MAXIMIZED_HORZ)))
       window.maximized = changed(window.maximized)
     tellState(window)
     place(window)
   }
 
-  /** What a window asks for itself. A dialog stays in the middle; one that fills the screen does so, and gets what it asked for when it is maximized no longer. */
+  /**
+   * Handles a window's request for a size. A dialog stays centred. A window that fills the screen keeps doing so and gets the requested size when it
+   * is restored.
+   */
   function configure(window: Managed, event: XEvent): void {
     const asked = (Object.keys(CONFIGURE) as (keyof typeof CONFIGURE)[]).filter((name) => event.mask & CONFIGURE[name])
     if (!window.fullscreen) for (const name of asked) window[name] = event[name]
@@ -246,11 +249,11 @@ export async function manageWindows(connection: XConnection, screen: Screen, log
         if (event.message_type === atoms.WM_CHANGE_STATE && event.data[0] === ICONIC_STATE) return minimize(window)
     }
   }
-  // One after the other: taking a window in asks the server, and what the window says meanwhile would find nobody.
+  // Handle events in sequence: adding a window waits for the server, and events about that window in between would not find it.
   let turn = Promise.resolve()
-  // A window may be gone before its event is handled; the next event says so.
+  // A window may be destroyed before its event is handled; the next event reports that.
   x.on('event', (event: XEvent) => {
-    if (HANDLED.has(event.name)) turn = turn.then(() => onEvent(event)).catch((err: unknown) => log.debug({ err, event: event.name }, 'a window went away'))
+    if (HANDLED.has(event.name)) turn = turn.then(() => onEvent(event)).catch((err: unknown) => log.debug({ err, event: event.name }, 'a window event failed'))
   })
 
   const check = x.AllocID()

@@ -1,9 +1,9 @@
-// The one X connection, with promises and types for the requests that we use. The protocol itself is the x11 package's.
+// The one X connection, with promises and types for the requests that we use. The x11 package implements the protocol.
 import x11 from 'x11'
 import { within } from '../../base/wait.ts'
 
 const CONNECT_MS = 10_000
-/** A round trip takes 0.1 ms; a server that needs this long is gone. */
+/** A round trip takes 0.1 ms; a server that takes this long is dead. */
 export const ROUND_TRIP_MS = 5_000
 
 type Callback<T> = (error: Error | null, value: T) => void
@@ -35,7 +35,7 @@ interface Client {
   SendEvent(destination: Xid, propagate: boolean, mask: number, event: object): void
   CreateWindow(window: Xid, parent: Xid, x: number, y: number, width: number, height: number, ...rest: unknown[]): void
   AllocID(): Xid
-  /** For requests that the package does not make: the number of the last one, and where bytes go. */
+  /** For requests that the package lacks: the sequence number of the last request, and the output stream. */
   seq_num: number
   pack_stream: { put(request: Buffer): void; submit(): void }
   GrabServer(): void
@@ -78,9 +78,9 @@ export interface XTest {
 export interface XInput {
   firstEvent: number
   XIQueryVersion(major: number, minor: number, callback: Callback<unknown>): void
-  /** Replaces what this connection is told of a device; no names for nothing. */
+  /** Replaces the events that this connection gets from a device; an empty mask means none. */
   XISelectEvents(window: Xid, masks: { deviceId: number; mask: string[] }): void
-  /** Device 0 stands for all. */
+  /** Device 0 means all devices. */
   XIQueryDevice(device: number, callback: Callback<{ deviceId: number; use: number; name: string }[]>): void
 }
 
@@ -88,7 +88,7 @@ export interface XInput {
 export interface XFixes {
   SelectSelectionInput(window: Xid, selection: number, mask: number): void
   SelectCursorInput(window: Xid, mask: number): void
-  /** Each client's calls are counted: as many ShowCursor undo as many HideCursor. */
+  /** The server counts calls per client: each HideCursor needs its own ShowCursor. */
   HideCursor(window: Xid): void
   ShowCursor(window: Xid): void
 }
@@ -110,7 +110,7 @@ export interface Xkb {
   ): void
 }
 
-/** Damage: being told that something was drawn. */
+/** Damage: reports that something was drawn. */
 export interface Damage {
   Create(damage: Xid, drawable: Xid, reportLevel: number): void
   Subtract(damage: Xid, repair: number, parts: number): void
@@ -128,23 +128,23 @@ export interface XConnection {
   xkb: Xkb
   minKeycode: number
   maxKeycode: number
-  /** Asks for a reply; bounded, so that a dead server is noticed. */
+  /** Sends a request and waits for its reply. Bounded, so that a dead server is noticed. */
   ask<T>(request: (callback: Callback<T>) => void): Promise<T>
   /** The number of a named atom, made if it is new. */
   atom(name: string): Promise<number>
   /** Resolves when the server has processed everything sent before. */
   sync(): Promise<void>
   close(): void
-  /** Resolves when the connection has ended: the server is gone, or we closed. */
+  /** Resolves when the connection has ended: the server exited, or we closed it. */
   ended: Promise<void>
 }
 
 export const eventMask: Record<string, number> = x11.eventMask
 
-/** Connects to a display and loads the extensions we use. `onError` hears of requests the server refused. */
+/** Connects to a display and loads the extensions that we use. `onError` gets errors of requests that the server refused. */
 export async function connectX(display: string, onError: (error: Error) => void, signal: AbortSignal): Promise<XConnection> {
   const { promise, resolve, reject } = Promise.withResolvers<{ client: Client; screen: { root: Xid }[]; min_keycode: number; max_keycode: number }>()
-  // Buffered: requests that expect no answer go together, in one write, when we wait for something or the event loop turns.
+  // Buffered: requests without a reply are sent together, in one write, when we wait for a reply or at the end of the event loop's turn.
   x11.createClient({ display, shm: false, bufferRequests: true }, (error: Error | null, found: never) => (error ? reject(error) : resolve(found)))
   const { client: x, screen, min_keycode, max_keycode } = await within('the X connection', CONNECT_MS, promise, signal)
   x.on('error', onError as never)

@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { until } from '../../base/wait.ts'
 import { DISPLAY_LOG, DISPLAY_SOCKET } from '../spec.ts'
 
-/** Xvfb compiles its keymap first; 40-340 ms were seen. */
+/** Xvfb compiles its keymap first; that took 40-340 ms. */
 const XVFB_READY_MS = 20_000
 
 /** Resolves when the X server takes connections. */
@@ -22,7 +22,7 @@ export async function displayReady(signal: AbortSignal): Promise<void> {
   }
 }
 
-/** The last words of the X server. */
+/** The last output of the X server. */
 export function displaySaid(): string {
   try {
     return readFileSync(DISPLAY_LOG, 'utf8').slice(-2000)

@@ -1,4 +1,4 @@
-// What a watch keeps for its readers: everything, in order, or a word of what is missing.
+// A watch's queue for its readers: every event in order, or a notice of lost events.
 import { describe, expect, test } from 'vitest'
 import { Backlog, MAX_CHARS, MAX_EVENTS } from './backlog.ts'
 import type { WatchEvent } from './contract.ts'

@@ -1,12 +1,12 @@
-// What a watch has seen and its readers have not: a bounded queue in which nothing is lost without a word.
+// The queue between a watch and its readers. It is bounded; when events are lost, the readers are told.
 import { fault } from '../../http/fault.ts'
 import type { WatchEvent } from './contract.ts'
 
-/** What one watch keeps for its readers: events, and the characters of their paths. */
+/** Limits of one watch's queue: events, and the characters of their paths. */
 export const MAX_EVENTS = 10_000
 export const MAX_CHARS = 2 * 1024 * 1024
 
-/** The event that says that others are missing. */
+/** The event that reports lost events. */
 export const gap = (code: 'overflow' | 'limit', message: string): WatchEvent => ({
   event: 'error',
   error: { code, message },
@@ -14,7 +14,7 @@ export const gap = (code: 'overflow' | 'limit', message: string): WatchEvent => 
 })
 
 interface Reader {
-  /** The number of the first event that it has not been given for certain, and of the first that it has not asked for. */
+  /** `next` is the first event that the reader may not have received; `asked` is the first that it has not asked for. */
   next: number
   asked: number
   wake: () => void
@@ -23,13 +23,13 @@ interface Reader {
 const charsOf = (event: WatchEvent): number => ('path' in event ? event.path.length + event.name.length : event.error.message.length)
 
 export class Backlog {
-  /** By number, the oldest first. */
+  /** By number, oldest first. */
   readonly #events = new Map<number, WatchEvent>()
   readonly #readers = new Set<Reader>()
   #first = 0
   #end = 0
   #chars = 0
-  /** Where a reader begins when there is no other. */
+  /** Where the next reader begins when no other is connected. */
   #unread = 0
   #ended = false
   #failure: unknown
@@ -45,7 +45,7 @@ export class Backlog {
     this.#wake()
   }
 
-  /** No more events will come; `failure` is what readers are told in the end. */
+  /** No more events will come; `failure` is thrown to readers after the last event. */
   end(failure?: unknown): void {
     if (this.#ended) return
     this.#ended = true
@@ -54,8 +54,9 @@ export class Backlog {
   }
 
   /**
-   * The events, until they end or `signal` aborts. A reader who is alone begins with those that nobody has read yet, another
-   * where the slowest reader is: that may be the same client's last connection, whose end has not been heard of yet. One who is too slow, or comes too late, is told how many events it has missed.
+   * Yields the events until they end or `signal` aborts. A single reader begins with the events that no reader has read. An additional reader begins
+   * where the slowest one is, because that one may be the same client's previous connection, not yet noticed as closed. A reader that is too slow, or
+   * comes too late, is told how many events it missed.
    */
   async *read(signal: AbortSignal): AsyncGenerator<WatchEvent> {
     const start = this.#readers.size === 0 ? this.#unread : Math.min(...[...this.#readers].map(({ next }) => next))
@@ -66,7 +67,7 @@ export class Backlog {
     try {
       while (!signal.aborted) {
         if (reader.next < this.#first) {
-          yield gap('overflow', `${this.#first - reader.next} events were lost, for they came faster than they were read; list the directory again`)
+          yield gap('overflow', `${this.#first - reader.next} events were lost, because they came faster than they were read; list the directory again`)
           reader.next = this.#first
         } else if (reader.next < this.#end) {
           reader.asked = reader.next + 1
@@ -88,7 +89,7 @@ export class Backlog {
     return this.#ended && this.#readers.size === 0 && this.#unread >= this.#end
   }
 
-  /** A write to what was written last, of which nobody has heard yet. */
+  /** Whether the event repeats the last WRITE, which no reader has received yet. */
   #saysNothingNew(event: WatchEvent): boolean {
     const last = this.#events.get(this.#end - 1)
     if (!last || !('type' in last && 'type' in event)) return false

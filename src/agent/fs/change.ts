@@ -1,4 +1,4 @@
-// What changes directories and what is in them: make, delete, move, permissions.
+// Changes to the file system other than contents: create, delete, move, permissions.
 import { constants } from 'node:fs'
 import { access, chmod, chown, lstat, mkdir, readFile, rename, rm, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -8,7 +8,7 @@ import { run } from './run.ts'
 import { makeDirectories, temporaryName } from './stage.ts'
 import { Undo } from './undo.ts'
 
-/** Makes a directory and the missing ones above it. One that is there already is left as it is. */
+/** Creates a directory and its missing parents. An existing one is left as it is. */
 export function createDirectory(path: string, mode: number): Promise<void> {
   return onPath('path', path, async () => {
     await using undo = new Undo()
@@ -18,14 +18,14 @@ export function createDirectory(path: string, mode: number): Promise<void> {
       await chmod(path, mode)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-      // It stays from now on, also when an upload that it was made for is given up.
+      // Keep it from now on, even when an upload that also needed it is cancelled.
       await makeDirectories(path, undo)
     }
     undo.keep()
   })
 }
 
-/** Deletes a file, or a link and not what it leads to. */
+/** Deletes a file, or a link (not its target). */
 export function deleteFile(path: string): Promise<void> {
   return onPath('path', path, async () => {
     if ((await lstat(path)).isDirectory()) throw fault.field('path', 'is a directory; delete_directory deletes those')
@@ -33,7 +33,7 @@ export function deleteFile(path: string): Promise<void> {
   })
 }
 
-/** Deletes a directory with all that is in it, following no link, however deep it is. */
+/** Deletes a directory with all its contents at any depth. Follows no links. */
 export async function deleteDirectory(path: string, signal: AbortSignal): Promise<void> {
   await onPath('path', path, async () => {
     const stats = await lstat(path)
@@ -41,11 +41,11 @@ export async function deleteDirectory(path: string, signal: AbortSignal): Promis
     if (!stats.isDirectory()) throw fault.field('path', 'is not a directory')
     await refuseMounts(path, 'path')
   })
-  // Coreutils walk by open folders, so that no path gets too long, and are several times as fast as we are.
+  // Coreutils' rm walks by open directories, so no path gets too long, and it is several times as fast as our own code.
   await run('rm', ['-rf', '--one-file-system', '--', path], 'path', path, signal)
 }
 
-/** Moves or renames. A file at the destination is replaced; its directory must be there. */
+/** Moves or renames. Replaces a file at the destination; the destination's directory must exist. */
 export async function move(source: string, destination: string, signal: AbortSignal): Promise<void> {
   await onPath('src_path', source, () => lstat(source))
   await refuseMounts(source, 'src_path')
@@ -54,15 +54,15 @@ export async function move(source: string, destination: string, signal: AbortSig
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EXDEV') return moveAcross(source, destination, signal)
     if ((error as NodeJS.ErrnoException).code === 'EINVAL') throw fault.field('dest_path', 'lies in src_path itself')
-    // The source was there a moment ago, so this is about where it is to go.
+    // The source existed a moment ago, so the error is about the destination.
     throw fileFault(error, 'dest_path', (error as NodeJS.ErrnoException).code === 'ENOENT' ? dirname(destination) : destination)
   }
 }
 
-/** To another file system: copied beside the destination, put there at once, and then deleted at the source. */
+/** Moves to another file system: copies beside the destination, renames the copy into place, then deletes the source. */
 async function moveAcross(source: string, destination: string, signal: AbortSignal): Promise<void> {
   await using undo = new Undo()
-  // What cannot be taken away from there need not be copied: half of /proc, all of /usr.
+  // Do not copy what cannot be deleted at the source: half of /proc, all of /usr.
   await onPath('src_path', source, () => access(dirname(source), constants.W_OK))
   const staged = join(dirname(destination), temporaryName())
   undo.defer(async (kept) => (kept ? undefined : rm(staged, { recursive: true, force: true })))
@@ -73,10 +73,10 @@ async function moveAcross(source: string, destination: string, signal: AbortSign
   await run('rm', ['-rf', '--one-file-system', '--', source], 'src_path', source, signal)
 }
 
-/** @throws 400 when something is mounted at `path` or below: part of the tree would go, and then the rest could not */
+/** @throws 400 when something is mounted at or below `path`: the move would stop halfway */
 async function refuseMounts(path: string, field: string): Promise<void> {
   const below = path === '/' ? '/' : `${path}/`
-  // Field 5 is the mount point; spaces and the like are written in octal (proc_pid_mountinfo(5)).
+  // Field 5 is the mount point; spaces and similar characters are octal escapes (proc_pid_mountinfo(5)).
   const mounts = (await readFile('/proc/self/mountinfo', 'utf8'))
     .split('\n')
     .map((line) => (line.split(' ')[4] ?? '').replaceAll(/\\(\d{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8))))
@@ -84,17 +84,17 @@ async function refuseMounts(path: string, field: string): Promise<void> {
   if (found !== undefined) throw fault.field(field, found === path ? 'is part of the session itself' : `holds ${found}, which is part of the session itself`)
 }
 
-/** Sets permissions, of what a link leads to; `owner` and `group` are names or numbers. */
+/** Sets permissions; follows links. `owner` and `group` are names or numbers. */
 export async function setPermissions(path: string, mode: number, owner: string | undefined, group: string | undefined): Promise<void> {
   const [uid, gid] = await Promise.all([account('owner', owner, '/etc/passwd', process.getuid!()), account('group', group, '/etc/group', process.getgid!())])
   await onPath('path', path, async () => {
-    // In this order: a change of owner takes set-uid away.
+    // In this order: chown clears the set-uid bit.
     if (owner !== undefined || group !== undefined) await chown(path, uid, gid)
     await chmod(path, mode)
   })
 }
 
-/** The number of an account. @throws 400 unless it is the session's own, the only one that files in here can belong to */
+/** The number of an account. @throws 400 for any account but the session's own: no other can own files in here */
 async function account(field: string, wanted: string | undefined, file: string, own: number): Promise<number> {
   if (wanted === undefined) return own
   const lines = (await readFile(file, 'utf8')).split('\n').map((line) => line.split(':'))

@@ -1,4 +1,4 @@
-// What paths, permissions and ranges may be, for inputs of all kinds.
+// Valid paths, permissions and ranges, checked with inputs of all kinds.
 import fc from 'fast-check'
 import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'

@@ -4,26 +4,26 @@ import { PARTIAL, byteStream, bytes, events, formParts, json, none, route } from
 
 const group = 'Browser Filesystem'
 
-/** The longest path in bytes: PATH_MAX of Linux without its closing zero. */
+/** The longest path in bytes: PATH_MAX of Linux without the terminating NUL. */
 const MAX_PATH_BYTES = 4095
 
-/** Time for what walks a whole tree (delete, move to another disk), in milliseconds. */
+/** Timeout of calls that walk a whole tree (delete, move to another file system), in milliseconds. */
 const TREE_MS = 600_000
 
-/** Time for a file or a zip to be sent, in milliseconds; uploads have as long (http/server.ts). A reader who has stopped reading is let go then. */
+/** Timeout for sending a file or a zip, in milliseconds; uploads have the same (http/server.ts). Ends the stream to a client that has stopped reading. */
 const SEND_MS = 3_600_000
 
-/** Names of what is not finished: uploads on their way. No call shows them or takes them. */
+/** Names of unfinished uploads. No call shows or accepts them. */
 export const UNFINISHED = /^\.cob-part-[0-9a-f]{24}$/
 
-/** Why `text` cannot be a path of ours; undefined when it can. */
+/** Why `text` is not a valid path; undefined when it is. */
 function problemOf(text: string): string | undefined {
   if (!text.startsWith('/')) return 'must be an absolute path'
   if (text.includes('\0') || !text.isWellFormed()) return 'must not hold U+0000 or half a surrogate pair'
   if (Buffer.byteLength(text) > MAX_PATH_BYTES) return `is longer than ${MAX_PATH_BYTES} bytes`
-  // What ".." means depends on links on the way; whoever wants the parent can name it.
+  // The meaning of ".." depends on links in the path. A caller that wants the parent can name it.
   if (text.split('/').includes('..')) return 'must not hold ".."'
-  if (text.split('/').some((name) => UNFINISHED.test(name))) return 'has a name that is kept for unfinished files'
+  if (text.split('/').some((name) => UNFINISHED.test(name))) return 'has a name that is reserved for unfinished files'
   return undefined
 }
 
@@ -34,7 +34,7 @@ const plain = (path: string): string =>
     .filter((part) => part !== '' && part !== '.')
     .join('/')}`
 
-/** An absolute path without `..`; repeated and closing slashes are taken away. */
+/** An absolute path without `..`; repeated and trailing slashes are removed. */
 export const Path = z
   .string()
   .superRefine((text, context) => {
@@ -43,7 +43,7 @@ export const Path = z
   })
   .transform(plain)
 
-/** Permissions in octal digits, to a number. */
+/** Permissions in octal digits, parsed to a number. */
 const Mode = z
   .string()
   .regex(/^[0-7]{3,4}$/, 'must be 3 or 4 octal digits')
@@ -63,22 +63,22 @@ export const FileInfo = z.object({
 })
 export type FileInfo = z.input<typeof FileInfo>
 
-/** Something happened to a file. A rename is RENAME of the old path and CREATE of the new one, as far as each is watched. */
+/** A change of a file. A rename is RENAME of the old path and CREATE of the new one; each is reported only when that path is watched. */
 const Change = z.object({ type: z.enum(['CREATE', 'WRITE', 'DELETE', 'RENAME']), path: z.string(), name: z.string(), is_dir: z.boolean() })
-/** Something is missing from this stream: `overflow`, events were lost; `limit`, a new directory could not be watched. The stream goes on. */
+/** Events are missing from this stream: `overflow`, events were lost; `limit`, a new directory could not be watched. The stream continues. */
 const Gap = z.object({ event: z.literal('error'), error: z.object({ code: z.enum(['overflow', 'limit']), message: z.string() }), timestamp: z.string() })
 export const WatchEvent = z.union([Change, Gap])
 export type WatchEvent = z.input<typeof WatchEvent>
 
-/** A call that changes something below `path` and answers when it is done. */
+/** A call that changes something below `path` and answers after the change. */
 const change = <B extends z.ZodType>(path: string, id: string, summary: string, body: B, status = 200) =>
   route({ method: 'PUT', path: `/fs/${path}`, id, group, summary, body, deadlineMs: TREE_MS, reply: none(status), faults: ['not_found', 'unavailable'] })
 
-/** A call that tells of `path`. */
+/** A call that reads information about `path`. */
 const look = { method: 'GET', group, query: z.strictObject({ path: Path }), faults: ['not_found', 'unavailable'] } as const
 
 const FILE = { type: 'string', format: 'binary' }
-/** The parts of the forms, for the documentation; they are checked as they come (upload.ts). */
+/** The fields of the forms, for the documentation; upload.ts checks them. */
 const FILES_FORM = {
   type: 'object',
   required: ['files[0][dest_path]', 'files[0][file]'],
@@ -94,7 +94,7 @@ export const filesystem = {
     'create_directory',
     'createDirectory',
     'Create a directory and the missing ones above it',
-    // The mode is that of a directory that is made; one that is there already stays as it is.
+    // The mode is for a new directory; an existing one keeps its own.
     z.strictObject({ path: Path, mode: Mode.default(0o755) }),
     201,
   ),

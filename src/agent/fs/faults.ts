@@ -1,4 +1,4 @@
-// Errors of the file system in words for the caller.
+// Translates errors of the file system into messages for the caller.
 import { fault } from '../../http/fault.ts'
 
 /** What is wrong with a path, by error code (errno(3)). */
@@ -23,7 +23,7 @@ const PROBLEMS: Record<string, string> = {
   ENOTSUP: 'does not support this',
 }
 
-/** Codes of what is not the caller's to mend. */
+/** Error codes of problems that the caller cannot fix. */
 const SHORTAGES: Record<string, string> = {
   ENOSPC: 'there is no space left on the disk',
   EDQUOT: 'there is no space left on the disk',
@@ -32,7 +32,7 @@ const SHORTAGES: Record<string, string> = {
   ENFILE: 'too many files are open on the machine',
 }
 
-/** The fault for an error that `path`, given in `field`, met; other errors come back as they are. */
+/** The fault for an error with `path`, which the caller gave in `field`; other errors are returned unchanged. */
 export function fileFault(error: unknown, field: string, path: string): unknown {
   const code = (error as NodeJS.ErrnoException | null)?.code ?? ''
   if (code === 'ENOENT') return fault.notFound('file or directory', path)
@@ -40,7 +40,7 @@ export function fileFault(error: unknown, field: string, path: string): unknown 
   return code in PROBLEMS ? fault.field(field, PROBLEMS[code]!) : error
 }
 
-/** Runs `work`; errors of the file system become faults that name `field`. */
+/** Runs `work` and turns errors of the file system into faults that name `field`. */
 export async function onPath<T>(field: string, path: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()

@@ -12,7 +12,7 @@ import { Undo } from './undo.ts'
 import { receiveZip, uploadFiles } from './upload.ts'
 import { Watches } from './watches.ts'
 
-/** The files of this instance; disposing ends the watches. `home` is on disk: uploads wait there when their path is not known yet. */
+/** The files of this instance; dispose it to end the watches. `home` is on disk: uploads are stored there until their path is known. */
 export function openFiles(home: string, log: Log): Files & AsyncDisposable {
   const watches = new Watches(log)
   return {
@@ -39,5 +39,5 @@ export function openFiles(home: string, log: Log): Files & AsyncDisposable {
   }
 }
 
-/** Makes the folder of downloads, so that it can be watched before the first comes. */
+/** Creates the downloads folder, so that it can be watched before the first download. */
 export const makeDownloads = (): void => void mkdirSync(DOWNLOADS_DIR, { recursive: true })

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import type { Bytes, FormPart, Handlers } from '../../http/route.ts'
 import type { FileInfo, filesystem, WatchEvent } from './contract.ts'
 
-/** The files that the calls work on: real in an instance; the fake driver has none. Paths are absolute and plain. */
+/** The files that the calls work on: real in an instance; the fake driver has none. Paths are absolute and normalized. */
 export interface Files {
   createDirectory(path: string, mode: number): Promise<void>
   deleteDirectory(path: string, signal: AbortSignal): Promise<void>

@@ -1,4 +1,4 @@
-// The files of a session over HTTP: parts, heads, refusals in the middle of a body, and files that are not whole yet.
+// The files of a session over HTTP: ranges, headers, refusals in the middle of a body, and unfinished files.
 import { readdirSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -1,4 +1,4 @@
-// What is told of files: their kind, size, permissions and time, alone and by directory.
+// Reads kind, size, permissions and time of files: one path, or a whole directory.
 import { lstatSync, type Stats } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
@@ -12,10 +12,10 @@ import { isTemporary } from './stage.ts'
 /** The longest list, in entries: some 20 MB of JSON. */
 export const MAX_LISTED = 100_000
 
-/** Entries asked about before other work gets its turn; asking takes 2 us each, a way through Node's thread pool 20. */
+/** Entries per turn of the event loop: stat takes 2 us each, but 20 us through Node's thread pool. */
 const AT_ONCE = 200
 
-/** Lists are put together one after the other, for a long one holds 100 MB meanwhile; nobody waits for a turn longer than this, in milliseconds. */
+/** Lists are built one at a time, because a long one takes 100 MB. The timeout of waiting for a turn, in milliseconds. */
 const TURN_MS = 60_000
 let last: Promise<void> = Promise.resolve()
 
@@ -33,7 +33,7 @@ export function lsMode(mode: number): string {
   )
 }
 
-/** What a year of four digits can say; a file's time may be any number. */
+/** The range of a four-digit year; a file's time may be outside it. */
 const [FIRST_MS, LAST_MS] = [Date.parse('0001-01-01'), Date.parse('9999-12-31')]
 export const timeOf = ({ mtimeMs }: Stats): Date => new Date(Math.min(Math.max(mtimeMs, FIRST_MS), LAST_MS))
 
@@ -46,10 +46,10 @@ const describe = (name: string, path: string, stats: Stats): FileInfo => ({
   mod_time: timeOf(stats).toISOString(),
 })
 
-/** Tells about a path; of a link, about what it leads to. */
+/** Information about a path; follows links. */
 export const fileInfo = (path: string): Promise<FileInfo> => onPath('path', path, async () => describe(basename(path) || '/', path, await stat(path)))
 
-/** Tells about everything in a directory, in the order of the names' bytes; of links, about themselves. */
+/** Information about every entry of a directory, sorted by the names' bytes. Does not follow links. */
 export async function listFiles(path: string, signal: AbortSignal): Promise<FileInfo[]> {
   const before = last
   const { promise, resolve } = Promise.withResolvers<void>()
@@ -58,13 +58,13 @@ export async function listFiles(path: string, signal: AbortSignal): Promise<File
     await within('the turn of a list', TURN_MS, before, signal)
     return await list(path, signal)
   } finally {
-    // Who gives up waiting lets nobody past those before.
+    // A waiter that times out keeps its place until its turn, so later waiters cannot overtake earlier ones.
     void before.then(resolve)
   }
 }
 
 async function list(path: string, signal: AbortSignal): Promise<FileInfo[]> {
-  // As bytes, for names need not be UTF-8; one that is not is told with U+FFFD in it.
+  // As bytes, because names need not be UTF-8; invalid bytes are shown as U+FFFD.
   const names = (await onPath('path', path, () => readdir(path, { encoding: 'buffer' }))).sort(Buffer.compare)
   if (names.length > MAX_LISTED) throw fault.field('path', `has ${names.length} entries, more than the ${MAX_LISTED} that can be listed`)
   const slash = Buffer.from(path === '/' ? '/' : `${path}/`)
@@ -73,7 +73,7 @@ async function list(path: string, signal: AbortSignal): Promise<FileInfo[]> {
     if (index % AT_ONCE === AT_ONCE - 1) await setImmediate(undefined, { signal })
     const name = raw.toString()
     if (isTemporary(name)) continue
-    // Gone since, or in a directory that may be read but not entered: the second is worth telling.
+    // Skip an entry that has gone. But a directory that may be read and not entered is an error that the caller should see.
     const stats = await onPath('path', path, async () => lstatSync(Buffer.concat([slash, raw]), { throwIfNoEntry: false }))
     if (stats) found.push(describe(name, join(path, name), stats))
   }

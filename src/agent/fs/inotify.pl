@@ -1,7 +1,6 @@
-# Passes the kernel's file events (inotify(7)) to the agent as they are: Node's own watcher drops the word of an overflow and
-# the numbers that belong a rename's two halves together. Arguments: the numbers of the system calls inotify_init1,
-# inotify_add_watch and inotify_rm_watch. Takes frames on standard input (letter, number, length, bytes) and gives such on
-# standard output; ends with its input.
+# Passes the kernel's file events (inotify(7)) to the agent unchanged: Node's own watcher drops overflow events and the cookies that connect the two
+# halves of a rename. Arguments: the numbers of the system calls inotify_init1, inotify_add_watch and inotify_rm_watch. Reads frames from standard
+# input (letter, number, length, bytes) and writes frames to standard output; ends with its input.
 use strict;
 use warnings;
 
@@ -19,7 +18,7 @@ sub put {
     }
 }
 
-# The queue holds 16384 events of at most 272 bytes: with more rounds than that a busy disk would hold us for ever.
+# The queue holds 16384 events of at most 272 bytes. The number of rounds is limited, or a busy disk would keep this loop running for ever.
 sub drain {
     for (1 .. 80) {
         my $read = sysread($queue, my $bytes, 65536);
@@ -43,7 +42,7 @@ while (1) {
         last if length $input < 9 + $length;
         my $bytes = substr($input, 9, $length);
         substr($input, 0, 9 + $length) = '';
-        drain();    # what happened before a command is told before its answer
+        drain();    # earlier events go out before the answer to a command
         if ($letter eq 'A') {
             my ($mask, $path) = unpack('N a*', $bytes);
             my $watch = syscall($add, $number, $path, $mask);

@@ -1,4 +1,4 @@
-// The kernel's file events for one watch: a small program reads them (inotify.pl) and is spoken to here. What they mean is tree.ts.
+// Kernel file events for one watch: a small program (inotify.pl) reads them, and this file talks to it. tree.ts interprets them.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { constants } from 'node:os'
@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 
-/** Bits of an event and of what is asked for (linux/inotify.h). */
+/** Bits of events and of watch masks (linux/inotify.h). */
 export const IN = {
   MODIFY: 0x2,
   MOVED_FROM: 0x40,
@@ -28,14 +28,14 @@ export const IN = {
 const SYSTEM_CALLS: Record<string, string[]> = { x64: ['294', '254', '255'], arm64: ['26', '27', '28'] }
 
 const PROGRAM = '/usr/bin/perl'
-/** It starts in 10 ms, and in some hundreds on a machine that is very busy. */
+/** It starts in 10 ms, and in some hundreds on a very busy machine. */
 const START_MS = 10_000
-/** For answers: it only has to take what the kernel holds for it, but may be held up by all that the session runs. */
+/** Timeout of an answer: the program only has to read the kernel's queue, but all other programs of the session may slow it down. */
 const ANSWER_MS = 60_000
 const END_MS = 5_000
 
 export interface KernelEvent {
-  /** Which watch; -1 for those of the queue itself. */
+  /** The number of the watch; -1 for events of the queue itself. */
   watch: number
   mask: number
   /** The same for both halves of a rename. */
@@ -45,18 +45,18 @@ export interface KernelEvent {
 
 export interface Inotify extends AsyncDisposable {
   /**
-   * Watches a directory. `added` is called with its number before any event of it is told.
-   * @throws an error with a `code` (ENOENT, ENOTDIR, EACCES, ENOSPC when there are no more watches to have)
+   * Watches a directory. `added` is called with the watch's number before its first event. @throws an error with a `code` (ENOENT, ENOTDIR, EACCES,
+   * ENOSPC when the system's limit of watches is reached)
    */
   add(path: string, mask: number, added: (watch: number) => void): Promise<void>
   remove(watch: number): void
-  /** Resolves when all that has happened until now has been told. */
+  /** Resolves when all events until now have been delivered. */
   caughtUp(): Promise<void>
-  /** Settles when the program ends, which it does only when it is told to or fails. */
+  /** Settles when the program ends: after it was told to, or when it fails. */
   ended: Promise<void>
 }
 
-/** Starts the program. `onEvent` is called with the events in their order. */
+/** Starts the program. `onEvent` gets the events in their order. */
 export async function openInotify(onEvent: (event: KernelEvent) => void, signal: AbortSignal): Promise<Inotify> {
   const numbers = SYSTEM_CALLS[process.arch]
   if (!numbers) throw fault.unavailable(`watches do not work on ${process.arch}`)
@@ -67,15 +67,15 @@ export async function openInotify(onEvent: (event: KernelEvent) => void, signal:
   )
   const started = Promise.withResolvers<void>()
   child.on('error', (error) => started.reject(fault.unavailable(`watches need ${PROGRAM}`, error)))
-  // It ends with the number of the error that it met.
+  // Its exit code is the errno of its failure.
   void ended.then((code) =>
     started.reject(
       code === constants.errno.EMFILE
         ? fault.unavailable('there are as many watches as the system allows its user (fs.inotify.max_user_instances)')
-        : fault.unavailable(`the program that watches ended with ${code}`),
+        : fault.unavailable(`the watch program ended with ${code}`),
     ),
   )
-  child.stdin.on('error', () => {}) // it has ended, which `ended` tells
+  child.stdin.on('error', () => {}) // write errors mean that it has ended, which `ended` reports
 
   const waiting = new Map<number, (bytes: Buffer) => void>()
   let lastId = 0
@@ -94,9 +94,9 @@ export async function openInotify(onEvent: (event: KernelEvent) => void, signal:
       resolve()
     })
     send(letter, id, bytes)
-    // Whoever waits for an answer waits no longer than there is somebody to give it.
-    await within('an answer of the program that watches', ANSWER_MS, Promise.race([promise, ended]))
-    if (waiting.delete(id)) throw new Error('the program that watches has ended')
+    // Stop waiting when the program ends.
+    await within('an answer of the watch program', ANSWER_MS, Promise.race([promise, ended]))
+    if (waiting.delete(id)) throw new Error('the watch program has ended')
   }
   const onFrame = (letter: string, id: number, bytes: Buffer) => {
     if (letter === 'E') for (const event of eventsIn(bytes)) onEvent(event)
@@ -112,10 +112,10 @@ export async function openInotify(onEvent: (event: KernelEvent) => void, signal:
   const end = async () => {
     child.stdin.end()
     child.kill('SIGKILL')
-    await within('the program that watches to end', END_MS, ended)
+    await within('the watch program to end', END_MS, ended)
   }
   try {
-    await within('the program that watches', START_MS, started.promise, signal)
+    await within('the watch program', START_MS, started.promise, signal)
   } catch (error) {
     await end()
     throw error
@@ -154,7 +154,7 @@ function readFrames(child: ChildProcess, onFrame: (letter: string, id: number, b
   })
 }
 
-/** The `struct inotify_event`s of a read, in the machine's byte order, which is little-endian wherever Node runs. */
+/** Parses the `struct inotify_event`s of one read, in the machine's byte order, which is little-endian wherever Node runs. */
 export function* eventsIn(bytes: Buffer): Generator<KernelEvent> {
   for (let at = 0; at + 16 <= bytes.length;) {
     const length = bytes.readUInt32LE(at + 12)

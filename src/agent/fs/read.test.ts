@@ -1,4 +1,4 @@
-// Reading what can be read, and refusing at once what would hang, never end, or be no file.
+// Reads regular files, and refuses at once anything that would block, never end, or is not a file.
 import { execFileSync } from 'node:child_process'
 import { appendFileSync, mkdirSync, readFileSync, readdirSync, symlinkSync, truncateSync, utimesSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'

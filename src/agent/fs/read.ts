@@ -1,4 +1,4 @@
-// Reading files: whole or in part, as streams that hold one piece at a time. Only regular files are read.
+// Reads regular files, whole or in part, as streams that hold one chunk at a time.
 import { constants, statfsSync, type Stats } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 import { Readable } from 'node:stream'
@@ -9,17 +9,17 @@ import type { Bytes } from '../../http/route.ts'
 import { onPath } from './faults.ts'
 import { timeOf } from './info.ts'
 
-/** Bytes read at once: larger pieces were no faster. */
+/** Bytes per read; larger reads were not faster. */
 const PIECE = 256 * 1024
 
-/** Files of /proc tell no length; they are read whole up to here, in bytes. Those that are longer are no texts (memory, page maps). */
+/** Files of /proc report no length. They are read up to this size, in bytes; longer ones are not text (memory, page maps). */
 const MAX_KERNEL_FILE = 1024 * 1024
 /** statfs magic of /proc (linux/magic.h). */
 const PROC_MAGIC = 0x9fa0
 
-/** Opens a regular file for reading; what is none is refused before anything is read of it. */
+/** Opens a regular file for reading; anything else is refused before a byte is read. */
 export async function openRegular(path: string | Buffer, follow = true): Promise<{ handle: FileHandle; stats: Stats }> {
-  // Without O_NONBLOCK a FIFO would hold us until somebody writes to it.
+  // Without O_NONBLOCK, opening a FIFO would block until a writer opens it.
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY | (follow ? 0 : constants.O_NOFOLLOW))
   try {
     const stats = await handle.stat()
@@ -33,9 +33,8 @@ export async function openRegular(path: string | Buffer, follow = true): Promise
 }
 
 /**
- * The bytes of an open file from `start` up to before `end`. With `exact` an end that comes early is an error, for a length has
- * been promised; without, the stream is as long as the file turns out to be. The file is closed with the stream, unless it is
- * to be `left` open.
+ * Streams the bytes of an open file from `start` up to (not including) `end`. With `exact`, an early end of the file is an error, because a
+ * Content-Length has been sent; without it, the stream just ends there. Closing the stream closes the file, unless `left` is set.
  */
 export function pieces(handle: FileHandle, start: number, end: number, exact: boolean, left = false): Readable {
   let at = start
@@ -54,7 +53,7 @@ export function pieces(handle: FileHandle, start: number, end: number, exact: bo
       else reading = next(this).catch((error: Error) => void this.destroy(error))
     },
     destroy(error, done) {
-      // A read that is under way must not meet another file under the same number.
+      // Wait for the read in progress: after a close, another file may get the same descriptor.
       const closed = callbackify(() => reading.then(() => (left ? undefined : handle.close())))
       closed((failure) => done(failure ?? error))
     },
@@ -62,8 +61,8 @@ export function pieces(handle: FileHandle, start: number, end: number, exact: bo
 }
 
 /**
- * Answers `GET read_file`: the file, or the range of it that the caller asks for. With `unchangedSince` (If-Range), whoever
- * goes on with a file that is another by now gets the whole of it.
+ * Answers `GET read_file`: the file, or the range that the caller asks for. With `unchangedSince` (If-Range), a file that has changed since then is
+ * sent whole.
  */
 export function readFile(path: string, range: string | undefined, unchangedSince?: string): Promise<Bytes> {
   return onPath('path', path, async () => {
@@ -92,6 +91,6 @@ async function readKernelFile(handle: FileHandle): Promise<Bytes> {
   for (let read = -1; read !== 0 && length < whole.length; length += read)
     read = (await handle.read(whole, length, Math.min(PIECE, whole.length - length), length)).bytesRead
   await handle.close()
-  if (length > MAX_KERNEL_FILE) throw fault.field('path', 'is a file of the kernel without an end that is near')
+  if (length > MAX_KERNEL_FILE) throw fault.field('path', 'is a file of the kernel that is too long to read')
   return { body: whole.subarray(0, length), headers: {} }
 }

@@ -1,13 +1,13 @@
-// Running a program of coreutils on files, ended when its caller leaves.
+// Runs a program of coreutils; ends it when the caller leaves.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fault } from '../../http/fault.ts'
 import { fileFault } from './faults.ts'
 
-/** What a program says of why it failed is cut here, in characters. */
+/** A program's error message is cut at this length, in characters. */
 const MAX_WORDS = 4096
 
-/** The words of strerror(3) that lead to a fault other than "could not". */
+/** Messages of strerror(3) that have a fault of their own; others become "could not". */
 const CODES: Record<string, string> = {
   'No space left on device': 'ENOSPC',
   'Disk quota exceeded': 'EDQUOT',
@@ -17,7 +17,7 @@ const CODES: Record<string, string> = {
   'Device or resource busy': 'EBUSY',
 }
 
-/** Runs a program to its end. @throws a fault that names `field`, with the program's own reason */
+/** Runs a program until it exits. @throws a fault that names `field`, with the program's error message */
 export async function run(program: string, args: readonly string[], field: string, path: string, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted()
   const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, LC_ALL: 'C' } })

@@ -1,4 +1,4 @@
-// Writing, making, moving and deleting: at once or not at all, and nothing is left of what was given up.
+// Write, create, move and delete: atomically, and a cancelled operation leaves nothing.
 import { execFileSync } from 'node:child_process'
 import { chmodSync, existsSync, lstatSync, mkdirSync, readFileSync, readdirSync, readlinkSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -108,7 +108,7 @@ describe('writing a file', () => {
     symlinkSync('link', `${dir.path}/second`)
     await write(`${dir.path}/second`, 'text')
     expect(treeOf(dir.path)).toEqual({ link: '-> real/f', real: '/ 755', 'real/f': 'text 644', second: '-> link' })
-    // A link is relative to where it really is, not to the way that led there.
+    // A link's target is relative to the link's real folder, not to the path that led to the link.
     mkdirSync(`${dir.path}/deep/er`, { recursive: true })
     symlinkSync('deep/er', `${dir.path}/short`)
     symlinkSync('../up', `${dir.path}/deep/er/link`)
@@ -173,7 +173,7 @@ describe('folders', () => {
     symlinkSync(outside.path, `${dir.path}/d/link`)
     execFileSync('mkfifo', [`${dir.path}/d/pipe`])
     writeFileSync(Buffer.concat([Buffer.from(`${dir.path}/d/`), Buffer.from([0xff, 0xfe])]), '')
-    // 600 folders of 100 letters: ten times as long as a path may be.
+    // 600 folders of 100 letters: ten times the longest path.
     execFileSync('python3', ['-c', `import os\nos.chdir(${JSON.stringify(`${dir.path}/d/sub`)})\nfor i in range(600):\n  os.mkdir('x'*100); os.chdir('x'*100)`])
     await expect(deleteFile(`${dir.path}/d`)).rejects.toMatchObject(refused)
     await deleteDirectory(`${dir.path}/d`, signal)

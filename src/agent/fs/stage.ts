@@ -1,4 +1,4 @@
-// Files that appear at once: written beside their place under a name of their own, then renamed. Whoever gives up leaves nothing.
+// Writes files atomically: under a temporary name beside the destination, then renamed. A cancelled write leaves nothing.
 import { randomBytes } from 'node:crypto'
 import { chmod, lstat, mkdir, open, readlink, realpath, rename, rm, rmdir, stat, type FileHandle } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
@@ -7,25 +7,25 @@ import { fault } from '../../http/fault.ts'
 import { UNFINISHED } from './contract.ts'
 import { Undo } from './undo.ts'
 
-/** Permissions of a file and of a directory whose maker says none. */
+/** Default permissions of a file and of a directory. */
 export const FILE_MODE = 0o644
 export const DIRECTORY_MODE = 0o755
 
-/** Links followed before a path is taken for a circle; Linux has the same limit (path_resolution(7)). */
+/** Longest chain of links; Linux has the same limit (path_resolution(7)). */
 const MAX_LINKS = 40
 
-/** A name for what is not finished. Lists, zips and watches do not show it. */
+/** A name for an unfinished file. Lists, zips and watches do not show it. */
 export const temporaryName = (): string => `.cob-part-${randomBytes(12).toString('hex')}`
 export const isTemporary = (name: string): boolean => UNFINISHED.test(name)
 
 /**
- * Where writing to `path` ends up, behind links, and the permissions of the file that is there.
- * @throws 400 when something other than a regular file is there
+ * The real path that a write to `path` changes, with links resolved, and the permissions of the existing file. @throws 400 when the path exists and
+ * is not a regular file
  */
 export async function placeOf(path: string, field: string): Promise<{ path: string; mode: number | undefined }> {
   let at = path
   for (let links = 0; links < MAX_LINKS; links++) {
-    // Links are relative to where they really are, and ".." behind a link to a folder leads out of that folder.
+    // A link's target is relative to the link's real folder, and ".." after a link to a folder means the parent of that folder.
     at = join(await realpath(dirname(at)).catch(orMissing(dirname(at))), basename(at))
     const stats = await lstat(at).catch(orMissing(undefined))
     if (stats === undefined) return { path: at, mode: undefined }
@@ -38,13 +38,12 @@ export async function placeOf(path: string, field: string): Promise<{ path: stri
   throw fault.field(field, 'leads through too many symbolic links')
 }
 
-/** Directories that were made for what is not finished, and for how many such things. */
+/** Directories created for unfinished writes, with the number of writes that need each. */
 const provisional = new Map<string, number>()
 
 /**
- * Makes a directory and the missing ones above it; true when it was not there. `undo` takes those away again that nobody has
- * put anything into, once nothing else that is not finished stands on them.
- * Not by `mkdir` with `recursive`: below /proc that runs in a circle for ever (Node 24).
+ * Creates a directory and its missing parents; true when it was missing. `undo` removes those that are still empty, once no other unfinished write
+ * needs them. Does not use `mkdir` with `recursive`: below /proc that never returns (Node 24).
  */
 export async function makeDirectories(dir: string, undo: Undo): Promise<boolean> {
   const missing: string[] = []
@@ -58,7 +57,7 @@ export async function makeDirectories(dir: string, undo: Undo): Promise<boolean>
       await mkdir(path, { mode: DIRECTORY_MODE })
       provisional.set(path, 0)
     } catch (error) {
-      // Somebody else may have made it by now.
+      // Another write may have created it in the meantime.
       if (codeOf(error) !== 'EEXIST' || !(await isDirectory(path))) throw error
     }
     standOn(path, undo)
@@ -71,7 +70,7 @@ function standOn(path: string, undo: Undo): void {
   provisional.set(path, provisional.get(path)! + 1)
   undo.defer(async (kept) => {
     const standing = provisional.get(path)
-    if (standing === undefined) return // somebody came to a good end with it: it stays
+    if (standing === undefined) return // another write that needs it has succeeded: keep the directory
     if (kept || standing === 1) provisional.delete(path)
     else provisional.set(path, standing - 1)
     if (kept || standing > 1) return
@@ -83,7 +82,7 @@ function standOn(path: string, undo: Undo): void {
   })
 }
 
-/** False when there is nothing. @throws ENOTDIR when something else is there */
+/** Whether the path is a directory; false when it is missing. @throws ENOTDIR when it is anything else */
 async function isDirectory(path: string): Promise<boolean> {
   try {
     if ((await stat(path)).isDirectory()) return true
@@ -94,7 +93,7 @@ async function isDirectory(path: string): Promise<boolean> {
   throw Object.assign(new Error(`${path} is not a directory`), { code: 'ENOTDIR' })
 }
 
-/** What stands for something that is not there; other errors stay errors. */
+/** A substitute value for a path that does not exist; other errors are rethrown. */
 const orMissing =
   <T>(instead: T) =>
   (error: unknown): T => {
@@ -104,7 +103,7 @@ const orMissing =
 
 const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? ''
 
-/** A temporary file in `dir`, holding what `body` brings; gone when `undo` is undone. */
+/** A temporary file in `dir` with the contents of `body`; `undo` deletes it. */
 export async function stage(dir: string, body: Readable, undo: Undo, signal: AbortSignal): Promise<string> {
   const path = join(dir, temporaryName())
   const handle = await open(path, 'wx', 0o600)
@@ -117,10 +116,10 @@ export async function stage(dir: string, body: Readable, undo: Undo, signal: Abo
   return path
 }
 
-/** Writes a stream to its end. The stream is left as it is when writing fails, so that its sender can still be answered. */
+/** Writes a stream to the end. When writing fails, the stream is not destroyed, so the sender can still get an answer. */
 async function fill(handle: FileHandle, body: Readable, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted()
-  // Only this ends a wait for a sender who has gone.
+  // When the sender has gone, only destroying the stream ends the wait.
   const onAbort = () => body.destroy(signal.reason as Error)
   signal.addEventListener('abort', onAbort, { once: true })
   try {
@@ -131,18 +130,18 @@ async function fill(handle: FileHandle, body: Readable, signal: AbortSignal): Pr
   }
 }
 
-/** A write may take less than it is given. */
+/** A single write may write fewer bytes than it was given. */
 export async function writeAll(handle: FileHandle, chunk: Buffer): Promise<void> {
   for (let at = 0; at < chunk.length;) at += (await handle.write(chunk, at)).bytesWritten
 }
 
-/** Puts a staged file into its place, with its permissions. */
+/** Sets a staged file's permissions and renames it into place. */
 export async function settle(staged: string, place: string, mode: number): Promise<void> {
   await chmod(staged, mode)
   await rename(staged, place)
 }
 
-/** Writes `body` to `path`: readers see the whole of it or what was there before. Without a mode an existing file keeps its own. */
+/** Writes `body` to `path`: readers see the old contents or all of the new. Without a mode an existing file keeps its own. */
 export async function writeFile(path: string, mode: number | undefined, body: Readable, signal: AbortSignal): Promise<void> {
   await using undo = new Undo()
   const place = await placeOf(path, 'path')

@@ -1,4 +1,4 @@
-// The directories of one watch: which of them the kernel watches, and what its events mean. Gaps are told, never passed over.
+// The directories of one watch: which ones the kernel watches, and what its events mean. Lost events are always reported as a gap.
 import { lstatSync } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
@@ -9,53 +9,53 @@ import { fileFault, onPath } from './faults.ts'
 import { IN, openInotify, type Inotify, type KernelEvent } from './inotify.ts'
 import { isTemporary } from './stage.ts'
 
-/** Directories of one watch. The kernel's own limit for a user is some ten thousands and up. */
+/** Most directories of one watch. The kernel's limit per user is some ten thousands and up. */
 export const MAX_DIRECTORIES = 10_000
 
-/** Directories looked into at once. */
+/** Directories scanned at the same time. */
 const AT_ONCE = 16
 
-/** Renames of our own whose second half is still to come; there is one for each upload that ends at this moment. */
+/** Renames of our own uploads whose second event has not arrived; there is one for each upload that finishes at this moment. */
 const MAX_PLACED = 1_000
 
 const CHANGES = IN.CREATE | IN.MODIFY | IN.DELETE | IN.MOVED_FROM | IN.MOVED_TO | IN.ONLYDIR | IN.EXCL_UNLINK
 const OF_ROOT = CHANGES | IN.DELETE_SELF | IN.MOVE_SELF
 const OF_INNER = CHANGES | IN.DONT_FOLLOW
 
-/** Where nothing tells of changes. */
+/** File systems without change events. */
 const KERNEL = ['/proc', '/sys']
 const isKernels = (path: string): boolean => KERNEL.some((root) => path === root || path.startsWith(`${root}/`))
 
 /** A directory that the kernel watches. */
 interface Directory {
   path: string
-  /** The last round of looking at everything that it was found in. */
+  /** The last full scan that found this directory. */
   round: number
-  /** Being looked into, or about to be. */
+  /** Set while a scan of it is queued or running. */
   fresh?: Fresh | undefined
-  /** The rename that took it from where it was, as long as nobody knows where to. */
+  /** The cookie of the rename that moved it away, until the new path is known. */
   leaving?: number | undefined
 }
 
-/** What is known of a directory that is looked into: until that is done, events may tell of what it had before. */
+/** What is known about a directory while it is scanned. Until the scan ends, events may refer to entries that existed before the watch. */
 interface Fresh {
-  /** What was in it before it was watched is not told: it is old, not new. */
+  /** Do not report existing entries as new. */
   quiet: boolean
-  /** Names that events have told of, which know better than a list. */
+  /** Names that had events; an event is newer than the scan's result. */
   seen: Set<string>
   look?: Look
 }
 
-/** A directory to be watched and looked into. */
+/** A directory to be watched and scanned. */
 interface Look {
   path: string
   quiet: boolean
   round: number
-  /** Another look does better. */
+  /** A later scan replaces this one. */
   cancelled?: boolean
 }
 
-/** A directory that was moved from `path`, with what was known below it then. */
+/** A directory that was moved away from `path`, with what was known below it at that time. */
 interface Moved {
   path: string
   directories: Directory[]
@@ -63,18 +63,17 @@ interface Moved {
 }
 
 export interface Tree extends AsyncDisposable {
-  /** Settles when the watched directory is no more; rejects when watching has failed. */
+  /** Settles when the watched directory has gone; rejects when watching has failed. */
   ended: Promise<void>
 }
 
 /**
- * Watches a directory, with `recursive` everything below it, and tells what happens from the moment it resolves on. A
- * directory that appears, made or moved, is looked into once it is watched: CREATE of it is followed by CREATE of all it has,
- * and by WRITE of what is not empty.
+ * Watches a directory, with `recursive` everything below it, and reports changes from the moment it resolves. A directory that appears (created or
+ * moved in) is scanned once it is watched: after its own CREATE come CREATE for each entry, and WRITE for each file that is not empty.
  */
 export async function watchTree(root: string, recursive: boolean, tell: (event: WatchEvent) => void, signal: AbortSignal): Promise<Tree> {
   if (!(await onPath('path', root, () => stat(root))).isDirectory()) throw fault.field('path', 'is not a directory')
-  if (isKernels(root)) throw fault.field('path', 'is where the kernel tells of no changes')
+  if (isKernels(root)) throw fault.field('path', 'is a file system without change events')
   const watcher = new Watcher(root, recursive, tell)
   await using undo = new AsyncDisposableStack()
   const inotify = undo.use(await openInotify((event) => watcher.onEvent(event), signal))
@@ -94,12 +93,12 @@ class Watcher {
   readonly #looking = new Set<Look>()
   #working = false
   #round = 0
-  /** Everything is being looked at again, for events were lost; and whether that has come across directories that were not watched. */
+  /** `#recovering`: events were lost, so everything is scanned again. `#foundMore`: that scan found directories that were not watched. */
   #recovering = false
   #foundMore = false
-  /** By the number of the rename, until it is known where to. */
+  /** By the rename's cookie, until the new path is known. */
   readonly #moved = new Map<number, Moved>()
-  /** Renames of what we have written ourselves. */
+  /** Cookies of renames of our own temporary files. */
   readonly #placed = new Set<number>()
   #inotify!: Inotify
   #started = false
@@ -115,13 +114,13 @@ class Watcher {
 
   async start(inotify: Inotify, signal: AbortSignal): Promise<void> {
     this.#inotify = inotify
-    void inotify.ended.then(() => this.#ended.reject(new Error('the program that watches has ended')))
+    void inotify.ended.then(() => this.#ended.reject(new Error('the watch program has ended')))
     this.#waiting.push({ path: this.#root, quiet: true, round: 0 })
     await this.#work(signal)
     this.#started = true
   }
 
-  // ---- what happens ----
+  // ---- events ----
 
   onEvent({ watch, mask, cookie, name }: KernelEvent): void {
     if (mask & IN.Q_OVERFLOW) return this.#onOverflow()
@@ -131,10 +130,10 @@ class Watcher {
     if (mask & (IN.DELETE_SELF | IN.MOVE_SELF)) return this.#onRootGone(mask & IN.DELETE_SELF ? 'DELETE' : 'RENAME')
     if (mask & IN.IGNORED) {
       this.#watched.delete(watch)
-      // Unmounted, or its end is all that is left of its deletion.
+      // The directory was unmounted, or its DELETE_SELF event was lost.
       if (isRoot) this.#onRootGone('DELETE')
     } else if (name !== '' && directory.leaving === undefined) {
-      // One that is leaving is no longer where we know it; if it comes back, what is in it is told of anew.
+      // A directory that is being moved has no known path. If it comes back, its entries are reported again.
       this.#onChange(directory, mask, cookie, name)
     }
   }
@@ -144,7 +143,7 @@ class Watcher {
     const isDir = (mask & IN.ISDIR) !== 0
     const tell = (type: 'CREATE' | 'WRITE' | 'DELETE' | 'RENAME') => this.#tell({ type, path, name, is_dir: isDir })
     if (isTemporary(name)) {
-      // What we write ourselves is told of when it is in its place.
+      // Report our own uploads when they reach their final name.
       if (mask & IN.MOVED_FROM && this.#placed.size < MAX_PLACED) this.#placed.add(cookie)
       else this.#placed.delete(cookie)
       return
@@ -153,7 +152,7 @@ class Watcher {
     const { fresh } = directory
     if (fresh && !fresh.seen.has(name)) {
       fresh.seen.add(name)
-      // It was there before the directory was watched, and is only told of now.
+      // It existed before the directory was watched and has not been reported yet.
       if (!isNew && !fresh.quiet) tell('CREATE')
     }
     if (mask & IN.MODIFY) tell('WRITE')
@@ -179,7 +178,7 @@ class Watcher {
     const directories = [...this.#watched.values()].filter(under)
     for (const directory of directories) directory.leaving = cookie
     this.#moved.set(cookie, { path, directories, looks: [...this.#waiting, ...this.#looking].filter(under) })
-    // Both halves of a rename come together; when the second is not there by then, it went out of what is watched.
+    // Both events of a rename come together. If the second has not arrived when the queue is empty, the target is outside the watch.
     void this.#inotify
       .caughtUp()
       .then(() => {
@@ -194,7 +193,7 @@ class Watcher {
   #onDirectory(path: string, cookie: number): void {
     const moved = this.#moved.get(cookie)
     this.#moved.delete(cookie)
-    // Moved directories keep their watches; only their paths are others, and what is in them is told of anew.
+    // Moved directories keep their watches. Only their paths change, and their entries are reported again.
     for (const look of moved?.looks ?? []) look.cancelled = true
     for (const directory of moved?.directories ?? []) {
       directory.path = path + directory.path.slice(moved!.path.length)
@@ -212,14 +211,14 @@ class Watcher {
     }
   }
 
-  /** Events were lost, of new directories or of the end of this one perhaps: everything is looked at again. */
+  /** Events were lost, perhaps of new directories or of the end of this one: scan everything again. */
   #onOverflow(): void {
-    this.#tell(gap('overflow', 'events were lost, for they came faster than they could be taken; list the directory again'))
+    this.#tell(gap('overflow', 'events were lost, because they came faster than they could be handled; list the directory again'))
     this.#recovering = true
     this.#look({ path: this.#root, quiet: true, round: ++this.#round })
   }
 
-  // ---- looking into directories ----
+  // ---- scans ----
 
   #look(look: Look): void {
     this.#waiting.push(look)
@@ -235,10 +234,10 @@ class Watcher {
         for (const look of some) this.#looking.add(look)
         await Promise.all(some.map((look) => this.#lookInto(look).finally(() => this.#looking.delete(look))))
       }
-      // What a full round has not come across is no longer there; word of its end was lost.
+      // Directories that a full scan has not found are gone; the events of their end were lost.
       this.#drop(({ round }) => round < this.#round)
-      // What happened in these since the first word of the loss was told to nobody, either.
-      if (this.#foundMore) this.#tell(gap('overflow', 'events in new directories were lost, until now; list the directory again'))
+      // Events in newly found directories were also lost until now.
+      if (this.#foundMore) this.#tell(gap('overflow', 'events in new directories were lost; list the directory again'))
       this.#recovering = this.#foundMore = false
     } finally {
       this.#working = false
@@ -249,7 +248,7 @@ class Watcher {
     const directory = await this.#add(look)
     if (!directory) return look.path === this.#root ? this.#onRootGone('DELETE') : undefined
     const entries = this.#recursive ? await entriesOf(directory.path, look.quiet) : []
-    // Whatever events there are of these names have been told when this returns.
+    // After this, all earlier events about these names have been handled.
     await this.#inotify.caughtUp()
     const { fresh } = directory
     if (look.cancelled || fresh?.look !== look) return
@@ -263,7 +262,7 @@ class Watcher {
     directory.fresh = undefined
   }
 
-  /** Has the kernel watch a directory; one that it watches already is brought up to date. Undefined when that cannot be. */
+  /** Asks the kernel to watch a directory, or updates one that it watches already. Undefined when the directory cannot be watched. */
   async #add(look: Look): Promise<Directory | undefined> {
     const { path, quiet, round } = look
     const isRoot = path === this.#root
@@ -286,19 +285,19 @@ class Watcher {
       if (code === 'ENOSPC') return this.#tooMany(path, 'there are as many watches as the system allows')
       if (code === '' || (isRoot && !this.#started)) throw fileFault(error, 'path', path)
       if (!['ENOENT', 'ENOTDIR', 'ELOOP'].includes(code)) return this.#cannot(path, code)
-      // It has gone again, or has been moved, of which there is word; or it is there, but under bytes that are no text.
+      // It has been deleted or moved, and an event reports that; or its name is not UTF-8, so the path does not match.
       return path.includes('\ufffd') ? this.#cannot(path, 'its name is not UTF-8') : undefined
     }
     return isOneTooMany ? this.#tooMany(path, `there are more than ${MAX_DIRECTORIES} directories`) : directory
   }
 
-  /** Before the watch has begun, having too many directories is a reason not to. */
+  /** Before the watch has begun, too many directories fail the call; later they are reported as a gap. */
   #tooMany(path: string, why: string): undefined {
     if (!this.#started) throw fault.field('path', `cannot be watched: ${why}`)
     this.#cannot(path, why)
   }
 
-  /** Says once that not everything is watched. */
+  /** Reports once that a part of the tree is not watched. */
   #cannot(path: string, why: string): undefined {
     if (!this.#full) this.#tell(gap('limit', `${path} is not watched: ${why}`))
     this.#full = true
@@ -308,11 +307,11 @@ class Watcher {
 interface Entry {
   name: string
   isDir: boolean
-  /** It has been written, of which no event will tell; not found out for what is not told of. */
+  /** The file is not empty; the write happened before the watch, so no event reports it. Not looked up in quiet scans. */
   hasContent: boolean
 }
 
-/** What is in a directory; nothing when it has gone or cannot be read. */
+/** The entries of a directory; empty when it has gone or cannot be read. */
 async function entriesOf(path: string, quiet: boolean): Promise<Entry[]> {
   try {
     const found: Entry[] = []

@@ -1,6 +1,6 @@
-// What takes back the steps of something that was not finished.
+// Undoes the steps of an operation that did not finish.
 
-/** Steps that are taken back in reverse order when it is disposed, unless it was kept. Each is told which. */
+/** On dispose, runs the steps in reverse order. Each step gets whether `keep` was called. */
 export class Undo implements AsyncDisposable {
   readonly #steps: ((kept: boolean) => Promise<void>)[] = []
   #kept = false
@@ -9,12 +9,12 @@ export class Undo implements AsyncDisposable {
     this.#steps.push(step)
   }
 
-  /** Everything has come to its good end. */
+  /** The operation has succeeded: keep its results. */
   keep(): void {
     this.#kept = true
   }
 
-  /** Takes every step back, also when one cannot be. */
+  /** Runs every step, even when one of them fails. */
   async [Symbol.asyncDispose](): Promise<void> {
     const failures: unknown[] = []
     for (const step of this.#steps.reverse()) await step(this.#kept).catch((error: unknown) => failures.push(error))

@@ -1,4 +1,4 @@
-// Unpacking a zip: all of it beside the destination, checked while it is unpacked, then moved in at once. Nothing of a zip is believed.
+// Unpacks a zip into a temporary directory beside the destination, checks it on the way, then moves the result in. A zip is never trusted.
 import { lstat, mkdir, open, readdir, rename, rm, symlink, type FileHandle } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { pipeline } from 'node:stream'
@@ -13,13 +13,13 @@ import { Undo } from './undo.ts'
 
 export const ZIP_LIMITS: ZipLimits = { entries: 100_000, bytes: 4 * 1024 ** 3, ratio: 200, ratioFromBytes: 100 * 1024 ** 2 }
 
-/** Files written at once: the disk takes its time for each new one. */
+/** Files written at the same time, because creating a file waits for the disk. */
 const AT_ONCE = 4
 
-/** Bytes unpacked at once. */
+/** Bytes unpacked per chunk. */
 const PIECE = 64 * 1024
 
-/** A link's target is a path. */
+/** The longest link target in bytes, as for any path. */
 const MAX_TARGET = 4095
 
 const S_IFMT = 0o170000
@@ -30,9 +30,8 @@ const STORED = 0
 const refuse = (problem: string): Error => fault.field('zip_file', problem)
 
 /**
- * Unpacks the zip at `archive` into `destination`, a directory that is made when it is missing; files that are there already
- * are replaced. When the zip is refused, or unpacking fails, nothing has changed; only a failure of the disk while the
- * unpacked tree is moved in may leave a part of it.
+ * Unpacks the zip at `archive` into the directory `destination`, which is created when missing; existing files are replaced. When the zip is refused
+ * or unpacking fails, nothing changes. Only a disk failure during the final move can leave a part of it.
  */
 export async function unzip(archive: string, destination: string, signal: AbortSignal, limits: ZipLimits = ZIP_LIMITS): Promise<void> {
   await using undo = new Undo()
@@ -67,7 +66,7 @@ async function openZip(handle: FileHandle): Promise<ZipFile> {
   }
 }
 
-/** Errors of the reader are about the zip; those of the file system have a code. */
+/** Errors of the zip reader become faults about the zip; errors of the file system have a `code` and stay. */
 const unreadable = (error: unknown): unknown => {
   const { code, message } = error as NodeJS.ErrnoException
   return code === undefined || code.startsWith('Z_') ? refuse(`is not a zip that can be read (${message})`) : error
@@ -79,10 +78,10 @@ class Unpacking {
   readonly #root: string
   readonly #limits: ZipLimits
   readonly #signal: AbortSignal
-  /** What is unpacked so far, by its name. */
+  /** What has been unpacked so far, by name. */
   readonly #made = new Map<string, 'directory' | 'file'>()
   #bytes = 0
-  /** Files that are being written; these never fail, they say so in {@link #failures}. */
+  /** Writes in progress. These promises never reject; errors go to {@link #failures}. */
   readonly #writing = new Set<Promise<void>>()
   readonly #failures: unknown[] = []
 
@@ -112,7 +111,7 @@ class Unpacking {
     if (this.#failures.length > 0) throw this.#failures[0]
   }
 
-  /** Lets `work` run while others do, as many as may at once. */
+  /** Runs `work` concurrently, up to the limit. */
   async #beside(work: Promise<void>): Promise<void> {
     const writing = work.catch((error: unknown) => void this.#failures.push(error)).then(() => void this.#writing.delete(writing))
     this.#writing.add(writing)
@@ -125,11 +124,11 @@ class Unpacking {
     if (entry.isEncrypted()) throw refuse(`"${name}" is encrypted`)
     if (!entry.canDecodeFileData()) throw refuse(`"${name}" is packed by a method other than deflate`)
     const parts = name.split('/').filter((part) => part !== '' && part !== '.')
-    if (parts.some(isTemporary)) throw refuse(`"${name}" has a name that is kept for unfinished files`)
+    if (parts.some(isTemporary)) throw refuse(`"${name}" has a name that is reserved for unfinished files`)
     if (name.endsWith('/') || parts.length === 0) return this.#directory(parts, name)
     await this.#directory(parts.slice(0, -1), name)
     const key = parts.join('/')
-    if (this.#made.has(key)) throw refuse(`"${name}" is in it twice`)
+    if (this.#made.has(key)) throw refuse(`"${name}" is in the zip twice`)
     this.#note(key, 'file')
     const path = join(this.#root, key)
     const mode = entry.versionMadeBy >> 8 === MADE_ON_UNIX ? entry.externalFileAttributes >>> 16 : 0
@@ -142,7 +141,7 @@ class Unpacking {
       const key = parts.slice(0, length).join('/')
       const before = this.#made.get(key)
       if (before === 'directory') continue
-      if (before === 'file') throw refuse(`"${name}" needs "${key}" to be a directory, which is a file in it`)
+      if (before === 'file') throw refuse(`"${name}" needs "${key}" to be a directory, but it is a file in the zip`)
       this.#note(key, 'directory')
       await onPath('zip_file', name, () => mkdir(join(this.#root, key), { mode: DIRECTORY_MODE }))
     }
@@ -176,7 +175,7 @@ class Unpacking {
     await symlink(target, path)
   }
 
-  /** The bytes of an entry, counted as they come and held against the limits, the length and the checksum that it says. */
+  /** The contents of an entry. Checks its size against the limits, and its length and checksum against the header. */
   async *#content(entry: Entry): AsyncGenerator<Buffer> {
     let length = 0
     let sum = 0
@@ -200,7 +199,7 @@ class Unpacking {
       try {
         yield* entry.compressionMethod === STORED ? packed : pipeline(packed, createInflateRaw({ chunkSize: PIECE }), () => {})
       } finally {
-        // Nothing may be reading of the file any more when it is closed.
+        // Wait until no read uses the file before closing it.
         packed.destroy()
         if (!packed.closed) await new Promise((resolve) => packed.once('close', resolve))
       }
@@ -216,8 +215,8 @@ function nameOf({ fileName }: Entry): string {
 }
 
 /**
- * Whether a link in the directory `from` (relative to the root) leads to somewhere below the root. Steps up may only come
- * first, where they go through directories of the zip; behind a name they might start from wherever another link leads.
+ * Whether a link in the directory `from` (relative to the root) points below the root. Steps up are only allowed at the start, where they pass
+ * through directories of the zip. After a name they could start from the target of another link.
  */
 export function staysWithin(from: string, target: string): boolean {
   if (target === '' || target.startsWith('/') || target.includes('\0')) return false
@@ -227,7 +226,7 @@ export function staysWithin(from: string, target: string): boolean {
   return parts.lastIndexOf('..') < ups && ups <= (from === '.' ? 0 : from.split('/').length)
 }
 
-/** @throws 400 when something of the tree cannot take the place of what is there: a directory that of a file, or the other way round */
+/** @throws 400 when a directory of the tree would replace a file, or the other way round */
 async function checkFit(from: string, to: string): Promise<void> {
   for (const entry of await readdir(from, { withFileTypes: true })) {
     const place = join(to, entry.name)
@@ -237,12 +236,12 @@ async function checkFit(from: string, to: string): Promise<void> {
     })
     if (there === undefined) continue
     if (entry.isDirectory() !== there.isDirectory())
-      throw fault.field('dest_path', `"${place}" is ${there.isDirectory() ? 'a directory, but not in the zip' : 'no directory, but one in the zip'}`)
+      throw fault.field('dest_path', `"${place}" is ${there.isDirectory() ? 'a directory, but not in the zip' : 'not a directory, but is one in the zip'}`)
     if (entry.isDirectory()) await checkFit(join(from, entry.name), place)
   }
 }
 
-/** Moves what is in one directory into another; directories that are there already take in what theirs has. */
+/** Moves the contents of one directory into another, merging directories that exist in both. */
 async function moveIn(from: string, to: string): Promise<void> {
   for (const entry of await readdir(from, { withFileTypes: true })) {
     const [source, place] = [join(from, entry.name), join(to, entry.name)]

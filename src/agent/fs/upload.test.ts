@@ -1,4 +1,4 @@
-// Forms with files, over real HTTP: every spelling that clients have, all or none, and nothing left of what breaks off.
+// Upload forms over real HTTP: every client's spelling of fields, all files or none, and an interrupted upload leaves nothing.
 import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

@@ -1,4 +1,4 @@
-// Forms with files: several files at once, and the form that brings a zip.
+// Upload forms: several files at once, and the form with a zip.
 import { constants } from 'node:fs'
 import { copyFile, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -9,7 +9,7 @@ import { onPath } from './faults.ts'
 import { FILE_MODE, makeDirectories, placeOf, settle, stage, temporaryName } from './stage.ts'
 import { Undo } from './undo.ts'
 
-/** `files[0][file]` as the TypeScript SDK writes it, `files.0.file` as Go does, `files[][file]` as Python does: there the order counts. */
+/** Field names: `files[0][file]` from the TypeScript SDK, `files.0.file` from Go, and `files[][file]` from Python, where the order counts. */
 const PART = /^files(?:\[(\d{0,4})\]|\.(\d{1,4}))(?:\[(dest_path|file)\]|\.(dest_path|file))$/
 
 interface Incoming {
@@ -18,8 +18,8 @@ interface Incoming {
 }
 
 /**
- * Writes the files of a form. All are received before the first is put into its place, so that a form that is broken off
- * or wrong changes nothing. `home` is where files wait whose path has not come yet.
+ * Writes the files of a form. All are received before the first is renamed into place, so an invalid or interrupted form changes nothing. A file
+ * whose path has not arrived yet is stored in `home`.
  */
 export async function uploadFiles(parts: AsyncIterable<FormPart>, home: string, signal: AbortSignal): Promise<void> {
   await using undo = new Undo()
@@ -53,7 +53,7 @@ async function settleAll(files: Map<string, Incoming>, undo: Undo): Promise<void
     if (staged === undefined) throw fault.field(`files[${index}][file]`, 'is required')
     const name = `files[${index}][dest_path]`
     const place = await onPath(name, path, () => placeOf(path, name))
-    if (places.has(place.path)) throw fault.field(name, 'is the place of another file of this form')
+    if (places.has(place.path)) throw fault.field(name, 'is also the path of another file of this form')
     const dir = await dirFor(path, name, undo)
     const near = dirname(staged) === dir ? staged : await onPath(name, path, () => bringNear(staged, dir, undo))
     places.set(place.path, { index, staged: near, mode: place.mode ?? FILE_MODE })
@@ -64,7 +64,7 @@ async function settleAll(files: Map<string, Incoming>, undo: Undo): Promise<void
   for (const [place, { index, staged, mode }] of places) await onPath(`files[${index}][dest_path]`, place, () => settle(staged, place, mode))
 }
 
-/** The directory that a file goes to, made when it is missing. */
+/** The destination directory of a file, created when missing. */
 async function dirFor(path: string, field: string, undo: Undo): Promise<string> {
   return onPath(field, path, async () => {
     const dir = dirname((await placeOf(path, field)).path)
@@ -73,7 +73,7 @@ async function dirFor(path: string, field: string, undo: Undo): Promise<string> 
   })
 }
 
-/** Brings a staged file into another directory, which may be on another file system. */
+/** Moves a staged file into another directory, which may be on another file system. */
 async function bringNear(staged: string, dir: string, undo: Undo): Promise<string> {
   const near = join(dir, temporaryName())
   undo.defer(async (kept) => (kept ? undefined : rm(near, { force: true })))
@@ -102,7 +102,7 @@ function pathOf(part: FormPart, name: string): string {
   return parsed.data
 }
 
-/** Receives the form of a zip: the archive spooled to a file below `home`, which goes with `undo`, and where it is to be unpacked. */
+/** Receives the form of a zip: stores the archive in a file below `home`, which `undo` deletes, and returns the destination. */
 export async function receiveZip(
   parts: AsyncIterable<FormPart>,
   home: string,

@@ -1,4 +1,4 @@
-// Watches of real directories: nothing that happens is missed, and what is lost is told.
+// Watches of real directories: every change is reported, and so are lost events.
 import fc from 'fast-check'
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -40,10 +40,10 @@ async function watch(root: string, recursive: boolean) {
   return { id, told, events, ended }
 }
 
-/** Makes something happen that is told last. */
+/** Makes a change and waits until its event arrives. */
 async function settled({ told }: { told: string[] }, root: string): Promise<string[]> {
   const name = `end-${Math.random()}`
-  // What is looked into for the first time is told a moment after what happens later.
+  // Events of a directory's first scan may come a moment after those of later changes.
   for (let before = -1; before !== told.length; await new Promise((resolve) => setTimeout(resolve, 60))) before = told.length
   mkdirSync(join(root, name))
   await expect.poll(() => told.at(-1), { timeout: 10_000 }).toBe(`CREATE ${name}/`)
@@ -138,7 +138,7 @@ describe('a watch', () => {
     rmSync(join(dir.path, 'f0'))
     process.kill(helper!, 'SIGCONT')
     await expect.poll(() => watched.told.filter((line) => line === 'overflow').length, { timeout: 20_000 }).toBeGreaterThan(0)
-    // Before the folder is watched perhaps: then it is told once more that events are missing, and who lists again finds it.
+    // It may be created before its folder is watched. Then another gap event comes, and a client that lists again finds it.
     const before = watched.told.length
     writeFileSync(join(dir.path, 'unheard/of/f'), '')
     const hasWord = () => watched.told.slice(before).some((line) => line === 'overflow' || line === 'CREATE unheard/of/f')
@@ -212,13 +212,13 @@ describe('a watch', () => {
   })
 })
 
-// ---- whatever happens, what was told adds up to what is there ----
+// ---- the events together always describe the real tree ----
 
 type Step = ['mkdir' | 'write' | 'rm' | 'rename' | 'out' | 'in', string, string]
 const place = fc.array(fc.constantFrom('a', 'b', 'c'), { minLength: 1, maxLength: 3 }).map((parts) => parts.join('/'))
 const step: fc.Arbitrary<Step> = fc.tuple(fc.constantFrom('mkdir', 'mkdir', 'write', 'write', 'rm', 'rename', 'rename', 'out', 'in'), place, place)
 
-/** Run in the test's own process, everything happens before anyone looks; in another one, while we look. */
+/** In the test's own process all steps happen before the watcher reads; in another process they happen meanwhile. */
 function perform(steps: readonly Step[], root: string, outside: string): void {
   for (const [kind, a, b] of steps) {
     const [from, to, away] = [join(root, a), join(root, b), join(outside, b.replaceAll('/', ''))]
@@ -229,11 +229,11 @@ function perform(steps: readonly Step[], root: string, outside: string): void {
       else if (kind === 'rename') renameSync(from, to)
       else if (kind === 'out') renameSync(from, away)
       else renameSync(away, from)
-    } catch {} // not every step is possible where it comes
+    } catch {} // a random step may be impossible
   }
 }
 
-/** The tree that the events tell of, beginning with `names`. */
+/** The tree that the events describe, starting with `names`. */
 function told(events: readonly WatchEvent[], root: string, names: Iterable<string>): string[] {
   const there = new Set(names)
   for (const event of events) {

@@ -1,4 +1,4 @@
-// The watches of a session: started, read, ended. What one sees is tree.ts, what it keeps backlog.ts.
+// The watches of a session: start, read, stop. tree.ts produces the events, backlog.ts queues them.
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { fault } from '../../http/fault.ts'
@@ -6,7 +6,7 @@ import { Backlog } from './backlog.ts'
 import type { WatchEvent } from './contract.ts'
 import { watchTree, type Tree } from './tree.ts'
 
-/** Each costs a small process (5 MB, most of it shared) and what it keeps for readers. */
+/** Each watch costs a small process (5 MB, most of it shared) and its queue. */
 export const MAX_WATCHES = 32
 
 interface Watch {
@@ -22,7 +22,7 @@ export class Watches implements AsyncDisposable {
     this.#log = log
   }
 
-  /** Begins a watch; what happens from the moment it resolves is kept for its readers. */
+  /** Starts a watch; events from the moment it resolves are kept for readers. */
   async start(path: string, recursive: boolean, signal: AbortSignal): Promise<string> {
     if (this.#watches.size >= MAX_WATCHES) throw fault.conflict(`there are ${MAX_WATCHES} watches already, as many as a session may have; end one first`)
     const id = newId()
@@ -35,7 +35,7 @@ export class Watches implements AsyncDisposable {
       throw error
     }
     if (!this.#watches.has(id)) {
-      // The session has ended in between.
+      // The session ended in the meantime.
       await watch.tree[Symbol.asyncDispose]()
       throw fault.unavailable('the session ends')
     }
@@ -60,7 +60,7 @@ export class Watches implements AsyncDisposable {
       try {
         yield* backlog.read(signal)
       } finally {
-        // A watch whose directory is gone, or that has failed, is kept until somebody has read of it.
+        // A watch that failed, or whose directory has gone, is kept until a reader has been told.
         if (backlog.finished) watches.delete(id)
       }
     })()

@@ -1,4 +1,4 @@
-// Directories to zips and back: nothing is lost, nothing gets out, and what is refused has changed nothing.
+// Directories to zips and back: nothing is lost, nothing escapes the destination, and a refused zip changes nothing.
 import fc from 'fast-check'
 import { execFileSync } from 'node:child_process'
 import { appendFileSync, chmodSync, mkdirSync, readFileSync, readdirSync, realpathSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
@@ -18,7 +18,7 @@ async function zipped(path: string, into: string): Promise<string> {
   return archive
 }
 
-/** In another locale unzip cannot write the names down. */
+/** In another locale unzip cannot create the names. */
 const UTF8 = { env: { ...process.env, LC_ALL: 'C.UTF-8' } }
 
 describe('a directory as a zip', () => {
@@ -63,7 +63,7 @@ describe('a directory as a zip', () => {
           try {
             mkdirSync(dirname(join(dir.path, ...path)), { recursive: true })
             writeFileSync(join(dir.path, ...path), content, { mode })
-          } catch {} // a file where another has a folder
+          } catch {} // a folder exists where a file should go
         }
         await unzip(await zipped(dir.path, out.path), join(out.path, 'x'), signal)
         expect(treeOf(join(out.path, 'x'))).toEqual(treeOf(dir.path))
@@ -206,7 +206,7 @@ describe('a zip that is unpacked', () => {
     const error = await unzip(zip, to, signal, small).catch((thrown: unknown) => thrown)
     expect(error).toMatchObject({ code: 'bad_request', message: expect.stringMatching(/^zip_file: /) })
     expect(readdirSync(dir.path)).toEqual(['a.zip'])
-    // Into a folder that is there, everything stays as it was.
+    // An existing folder does not change.
     mkdirSync(to, { recursive: true })
     writeFileSync(join(to, 'f'), 'mine')
     await expect(unzip(zip, to, signal, small)).rejects.toMatchObject({ code: 'bad_request' })
@@ -318,14 +318,14 @@ test('no set of links that are taken leads out of their directory', async () => 
           try {
             symlinkSync(target.join('/'), join(root, from, name))
             made.push(join(root, from, name))
-          } catch {} // there already
+          } catch {} // it exists already
         }
         for (const path of made) {
           let real: string
           try {
             real = realpathSync(path)
           } catch {
-            continue // it leads nowhere, or in a circle
+            continue // the link is dangling or circular
           }
           expect(real === root || real.startsWith(`${root}/`), `${path} leads to ${real}`).toBe(true)
         }

@@ -1,4 +1,4 @@
-// A directory as a zip, made while it is sent: nothing of it is held but the list of what it has.
+// Streams a directory as a zip. Only the list of entries is held in memory.
 import type { Dirent } from 'node:fs'
 import { lstat, readdir, readlink } from 'node:fs/promises'
 import { PassThrough, Readable } from 'node:stream'
@@ -8,15 +8,15 @@ import { fileFault, onPath } from './faults.ts'
 import { openRegular, pieces } from './read.ts'
 import { isTemporary } from './stage.ts'
 
-/** Deflate's fastest: three times as fast as its default, for files a few hundredths larger. The browser needs the processor, too. */
+/** Deflate's fastest level: three times as fast as the default, and the files are a few percent larger. The browser needs the CPU too. */
 const LEVEL = 1
 
-/** Entries that are opened while an earlier one is written. Many small files are waiting for the disk more than anything. */
+/** Entries opened ahead of the one being written, because many small files wait mostly for the disk. */
 const AHEAD = 8
-/** Files up to here are read when they are opened, in bytes. */
+/** Files up to this size are read when they are opened, in bytes. */
 const SMALL = 64 * 1024
 
-/** What is no files but the kernel's own accounts. */
+/** Kernel file systems, not real files. */
 const KERNEL = ['/proc', '/sys']
 
 const gone = (error: unknown): boolean => ['ENOENT', 'ENOTDIR', 'ELOOP'].includes((error as NodeJS.ErrnoException).code ?? '')
@@ -37,14 +37,14 @@ interface Opened {
 }
 
 /**
- * The directory at `path` as a zip: names relative to it, empty directories too, links as links and never followed, in the
- * order of the names' bytes. What vanishes on the way is left out, and of a file that changes its length the zip has what was
- * there to read. Sockets, FIFOs, devices and unfinished uploads are left out. An error on the way breaks the stream off.
+ * Zips the directory at `path`. Names are relative to it and sorted by their bytes. Empty directories are included; links are stored as links and
+ * never followed. Left out: entries that disappear meanwhile, sockets, FIFOs, devices and unfinished uploads. A file whose length changes is stored
+ * with what could be read. An error breaks the stream off.
  */
 export async function zipDirectory(path: string): Promise<Readable> {
   await onPath('path', path, async () => {
     if (!(await lstat(`${path}/`)).isDirectory()) throw fault.field('path', 'is not a directory')
-    if (KERNEL.some((root) => path === root || path.startsWith(`${root}/`))) throw fault.field('path', 'holds no files, but what the kernel tells')
+    if (KERNEL.some((root) => path === root || path.startsWith(`${root}/`))) throw fault.field('path', 'is a file system of the kernel and has no real files')
     await readdir(path)
   })
   const zip = new ZipFile()
@@ -57,7 +57,7 @@ export async function zipDirectory(path: string): Promise<Readable> {
 }
 
 async function pack(zip: ZipFile, root: string, signal: AbortSignal): Promise<void> {
-  // The writer looks through its list from the start for each entry, which is slow for long ones: what is written waits here.
+  // The writer searches its whole list for each entry, which is slow for long lists, so pending entries wait here.
   const writer = zip as unknown as { entries: unknown[] }
   const written: unknown[] = []
   for await (const { name, mtime, mode, content } of opened(below(root, signal))) {
@@ -85,14 +85,14 @@ async function pack(zip: ZipFile, root: string, signal: AbortSignal): Promise<vo
   zip.end()
 }
 
-/** Opens what is found, some entries ahead of where it is written. */
+/** Opens the entries found, some of them ahead of the one being written. */
 async function* opened(found: AsyncIterable<Found>): AsyncGenerator<Opened> {
   const waiting: Promise<Opened | undefined>[] = []
   const next = async () => waiting.shift()
   try {
     for await (const item of found) {
       const opening = open(item)
-      opening.catch(() => {}) // thrown when its turn comes
+      opening.catch(() => {}) // the await below throws it
       waiting.push(opening)
       const first = waiting.length > AHEAD ? await next() : undefined
       if (first) yield first
@@ -106,7 +106,7 @@ async function* opened(found: AsyncIterable<Found>): AsyncGenerator<Opened> {
   }
 }
 
-/** Undefined for what has gone since, or has become something else. */
+/** Undefined when it has gone or become something else. */
 async function open({ path, name, kind }: Found): Promise<Opened | undefined> {
   try {
     if (kind !== 'file') {
@@ -132,7 +132,7 @@ async function open({ path, name, kind }: Found): Promise<Opened | undefined> {
 const kindOf = (entry: Dirent<Buffer>): Found['kind'] | undefined =>
   entry.isDirectory() ? 'directory' : entry.isSymbolicLink() ? 'link' : entry.isFile() ? 'file' : undefined
 
-/** Everything below a directory, each before what is in it. */
+/** Yields everything below a directory; each directory before its contents. */
 async function* below(root: string, signal: AbortSignal): AsyncGenerator<Found> {
   const slash = Buffer.from('/')
   const waiting: Found[] = [{ path: Buffer.from(root === '/' ? '' : root), name: '', kind: 'directory' }]
@@ -155,7 +155,7 @@ async function* below(root: string, signal: AbortSignal): AsyncGenerator<Found> 
   }
 }
 
-/** A name as a zip can have it: a backslash would be a folder there, and `c:` a disk. */
+/** A name that is valid in a zip: there a backslash would be a folder, and `c:` a drive. */
 const inZip = (raw: Buffer): string =>
   raw
     .toString()

@@ -1,4 +1,4 @@
-// The live view inside an instance: who looks, who may also act, and the clipboard between them and the session.
+// The live view inside an instance: who watches, who may also control, and the clipboard between them and the session.
 import type { WebSocket } from 'ws'
 import type { Log } from '../../base/log.ts'
 import type { Computer } from '../computer/handlers.ts'
@@ -8,23 +8,23 @@ import { Picture } from './picture.ts'
 import { joinViewer, MAX_TEXT, PICTURE_ENDED, type Viewer } from './viewer.ts'
 import { ViewerHands } from './viewer-hands.ts'
 
-/** Viewers of a session at a time; each has an encoder of its own in the server of the picture. */
+/** Most viewers of a session at the same time; each has its own encoder in the picture server. */
 const MAX_VIEWERS = 32
 /** WebSocket close code: try again later. */
 const TOO_MANY = 1013
-/** How long one wait for a new clipboard lasts at most, so that it ends with the last viewer. */
+/** Longest single wait for a clipboard change, so that the loop ends soon after the last viewer has left. */
 const CLIPBOARD_WAIT_MS = 30_000
 
 export interface Live {
-  /** Takes a viewer, whose WebSocket is open. Resolves when it has left. */
+  /** Adds a viewer, whose WebSocket is open. Resolves when it has left. */
   join(client: WebSocket, control: boolean): Promise<void>
 }
 
-/** The live view of a desk. `hands` are those that callers' actions take turns at. */
+/** The live view of a desk. Viewers share `hands`, and so their turns, with callers' actions. */
 export function openLive(desk: Computer, hands: Hands, log: Log): Live {
   const picture = new Picture(DISPLAY, log)
   const viewers = new Set<Viewer>()
-  /** Those who may act. Others are not told what is copied. */
+  /** Viewers that may control. Only they receive the clipboard. */
   const actors = new Set<Viewer>()
   let text = ''
   let watching = false
@@ -69,7 +69,7 @@ export function openLive(desk: Computer, hands: Hands, log: Log): Live {
       client.once('close', onClose)
       client.pause()
       const socket = await picture.connect(left.signal).catch((err: unknown) => {
-        if (!left.signal.aborted) log.warn({ err }, 'there is no picture of the display')
+        if (!left.signal.aborted) log.warn({ err }, 'the picture server did not start')
         client.resume()
         client.close(PICTURE_ENDED, JSON.stringify({ reason: 'no_picture' }))
       })
@@ -91,7 +91,7 @@ export function openLive(desk: Computer, hands: Hands, log: Log): Live {
       tellCount()
       if (control) {
         actors.add(viewer)
-        greet(viewer).catch((err: unknown) => log.warn({ err }, 'the clipboard is not watched'))
+        greet(viewer).catch((err: unknown) => log.warn({ err }, 'the clipboard cannot be watched'))
       }
       await viewer.ended
       viewers.delete(viewer)

@@ -1,4 +1,4 @@
-// The reader of what viewers send: whole messages out of pieces of any size, and nothing that acts among what is passed on.
+// Parsing viewers' messages: complete messages from chunks of any size, and no input events among what is passed on.
 import { describe, expect, test } from 'vitest'
 import { ClientMessages, ProtocolError, type ClientMessage } from './messages.ts'
 

@@ -1,5 +1,5 @@
-// What a viewer's RFB client (RFC 6143 and its registered extensions) sends, message by message. Only what may cross to the server of the
-// picture bears `pass`: keys, buttons, texts and wishes for another size never do, whoever sends them.
+// Parses what a viewer's RFB client (RFC 6143 and its registered extensions) sends, message by message. Only messages with `pass` may go to the
+// picture server. Keys, buttons, texts and resize requests never do, for any viewer.
 
 /** A message, or a part of the handshake. */
 export type ClientMessage =
@@ -8,30 +8,30 @@ export type ClientMessage =
   | { kind: 'pointer'; x: number; y: number; buttons: number; pass: Buffer }
   | { kind: 'dropped' }
 
-/** The client speaks something that we do not take. */
+/** The client sent something that we do not support. */
 export class ProtocolError extends Error {}
 
 const VERSION = 'RFB 003.008\n'
-/** Lengths of what stands before the first message: version, security type (None), the wish to share. The server answers each of them. */
+/** Lengths of the handshake before the first message: version, security type (None), shared flag. The server answers each of them. */
 const HANDSHAKE = [VERSION.length, 1, 1]
 
-/** Of clients; longer ones are no mistake of theirs. */
+/** Most encodings that a client may list; real clients list fewer. */
 const MAX_ENCODINGS = 256
 const MAX_CUT_TEXT = 16 * 1024 * 1024
 
 /**
- * Encodings that the client may have but is not to use: they would bring keys, texts and buttons in forms that we do not read.
- * QEMU's keys and LEDs, sizes of the client's choice, xvp, extended clipboard and mouse buttons.
+ * Encodings that are removed from the client's list: they would bring keys, texts and buttons in forms that we do not parse. QEMU's keys and LEDs,
+ * client-side resizing, xvp, extended clipboard and mouse buttons.
  */
 const UNWANTED = new Set([-258, -261, -308, -309, -316, 0xc0a1e5ce | 0])
 
-/** Reads a client's stream in pieces of any size. */
+/** Parses a client's stream from chunks of any size. */
 export class ClientMessages {
   #held: Buffer = Buffer.alloc(0)
-  /** Parts of the handshake that have come. */
+  /** How many parts of the handshake have arrived. */
   #steps = 0
 
-  /** The messages that are complete with `chunk`. @throws {@link ProtocolError} */
+  /** The messages that `chunk` completes. @throws {@link ProtocolError} */
   push(chunk: Buffer): ClientMessage[] {
     this.#held = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk])
     const found: ClientMessage[] = []
@@ -49,10 +49,10 @@ export class ClientMessages {
 }
 
 function checkVersion(message: Buffer): void {
-  if (message.toString('latin1') !== VERSION) throw new ProtocolError('only version 3.8 of RFB is spoken here')
+  if (message.toString('latin1') !== VERSION) throw new ProtocolError('only RFB version 3.8 is supported')
 }
 
-/** How long the message at the beginning is; undefined when more of it is needed to know. */
+/** The length of the first message; undefined when more bytes are needed to know it. */
 function lengthOf(bytes: Buffer): number | undefined {
   if (bytes.length === 0) return undefined
   const behind = (head: number, rest: () => number) => (bytes.length < head ? undefined : rest())
@@ -75,10 +75,10 @@ function lengthOf(bytes: Buffer): number | undefined {
     case 251: // SetDesktopSize
       return behind(8, () => 8 + 16 * bytes[6]!)
     case 255: // QEMU: extended key event
-      if (bytes.length > 1 && bytes[1] !== 0) throw new ProtocolError(`no message 255 of kind ${bytes[1]} is known`)
+      if (bytes.length > 1 && bytes[1] !== 0) throw new ProtocolError(`no message 255 of kind ${bytes[1]} is supported`)
       return 12
     default:
-      throw new ProtocolError(`no message ${bytes[0]} is known`)
+      throw new ProtocolError(`message ${bytes[0]} is not supported`)
   }
 }
 

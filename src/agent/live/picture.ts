@@ -1,4 +1,4 @@
-// The server of the picture: TigerVNC's X0tigervnc on the session's display. It runs only while somebody looks, and takes no input from anybody.
+// The picture server: TigerVNC's X0tigervnc on the session's display. It runs only while a viewer is connected, and accepts no input.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -6,11 +6,11 @@ import type { Log } from '../../base/log.ts'
 import { until, within } from '../../base/wait.ts'
 
 const PROGRAM = 'X0tigervnc'
-/** Where it listens. Pages reach no such socket; programs of the session have the display anyway. */
+/** The path of its socket. Pages cannot reach it; programs of the session can use the display anyway. */
 const SOCKET = '/run/cob/live.sock'
-/** Up within 100 ms on a machine with nothing else to do. */
+/** It starts within 100 ms on an idle machine. */
 const READY_MS = 15_000
-/** After the last viewer has left, for the one who only loads the page again. */
+/** It keeps running this long after the last viewer has left, for a viewer that only reloads the page. */
 const LINGER_MS = 10_000
 
 const command = (display: string): string[] => [
@@ -22,10 +22,10 @@ const command = (display: string): string[] => [
   '-UseBlacklist=0',
   '-AlwaysShared',
   '-AcceptKeyEvents=0',
-  // It hears where viewers point, which tells it whether they see a cursor of their own, and does nothing about it.
+  // It gets the viewers' pointer positions, from which it learns whether a viewer draws its own cursor, but it does not act on them.
   '-AcceptPointerEvents=0',
   '-AcceptSetDesktopSize=0',
-  // Only the cursor's position is asked for in a rhythm; drawing is told by the X server.
+  // Only the cursor's position is polled; the X server reports drawing.
   '-PollingCycle=40',
   '-desktop=Cob',
   '-Log=*:stderr:0',
@@ -36,7 +36,7 @@ interface Running {
   isStopping: boolean
   ended: Promise<unknown>
   hasEnded: boolean
-  /** Its last words. */
+  /** Its last output. */
   said: string
 }
 
@@ -52,12 +52,12 @@ export class Picture {
     this.#log = log
   }
 
-  /** A connection of its own for a viewer; the server is started when there is none, and ended some time after the last one has closed. */
+  /** Opens a connection for a viewer. Starts the server when it does not run; it ends some time after the last connection has closed. */
   async connect(signal: AbortSignal): Promise<Socket> {
     this.#viewers++
     clearTimeout(this.#linger)
     try {
-      if (this.#running?.isStopping) await within('the end of the picture', READY_MS, this.#running.ended, signal)
+      if (this.#running?.isStopping) await within('the picture server to end', READY_MS, this.#running.ended, signal)
       const running = (this.#running ??= this.#start())
       const socket = await until('the server of the picture', READY_MS, () => (running.hasEnded ? gone(running) : reach()), { everyMs: 5, signal })
       socket.once('close', () => this.#left())
@@ -83,7 +83,7 @@ export class Picture {
         running.isStopping = true
         child.kill()
       },
-      // A program that is not there is an error and never closes.
+      // When the program is missing, spawn emits an error and never closes.
       ended: once(child, 'close').catch((error: unknown) => (running.said = String(error))),
       hasEnded: false,
       said: '',
@@ -92,14 +92,14 @@ export class Picture {
     void running.ended.then(() => {
       running.hasEnded = true
       if (this.#running === running) this.#running = undefined
-      this.#log.debug({ said: running.said, code: child.exitCode, ms: Math.round(performance.now() - started) }, 'the server of the picture ended')
+      this.#log.debug({ said: running.said, code: child.exitCode, ms: Math.round(performance.now() - started) }, 'the picture server ended')
     })
     return running
   }
 }
 
 const gone = ({ said }: Running): never => {
-  throw new Error(`the server of the picture (${PROGRAM}) ended: ${said}`)
+  throw new Error(`the picture server (${PROGRAM}) ended: ${said}`)
 }
 
 function reach(): Promise<Socket | undefined> {

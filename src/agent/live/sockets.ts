@@ -1,10 +1,10 @@
-// The WebSockets of the live view: one to act and one to look. Which of them a viewer gets is decided by the control plane, by its token.
+// The WebSockets of the live view: one for viewers that control and one for viewers that only watch. The control plane chooses by the token.
 import { WebSocketServer } from 'ws'
 import type { Log } from '../../base/log.ts'
 import type { UpgradeHandler } from '../../http/upgrade.ts'
 import type { Live } from './live.ts'
 
-/** A pasted text in JSON is the longest that anybody sends; who only looks sends nothing long. */
+/** The longest message is a pasted text in JSON. A viewer that only watches sends nothing long. */
 const MAX_FROM_ACTOR = 64 * 1024 * 1024
 const MAX_FROM_ONLOOKER = 64 * 1024
 
@@ -14,7 +14,7 @@ export function liveSockets(live: Live, log: Log): Record<string, UpgradeHandler
     return async ({ request, socket, head }) =>
       server.handleUpgrade(request, socket, head, (client) => {
         live.join(client, control).catch((err: unknown) => {
-          log.warn({ err }, 'a viewer was not let in')
+          log.warn({ err }, 'a viewer could not join')
           client.close(1011)
         })
       })

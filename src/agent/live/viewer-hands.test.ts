@@ -1,4 +1,4 @@
-// A viewer's mouse and keyboard over a pretended display: turns with callers, any layout, nothing left pressed.
+// A viewer's mouse and keyboard with a fake display: turns with callers, any layout, nothing left pressed.
 import { expect, test, vi } from 'vitest'
 import { silentLog } from '../../base/log.ts'
 import { sleep, until } from '../../base/wait.ts'
@@ -10,7 +10,7 @@ const WAIT_MS = 2_000
 const SHIFT = 0xffe1
 const CTRL = 0xffe3
 const [A, CAPITAL_A, SLASH, QUESTION, CORN] = [0x61, 0x41, 0x2f, 0x3f, 0x0101f33d]
-/** Keys of a US keyboard, as far as these tests press them; anything else is lent key 200. */
+/** Keys of a US keyboard that these tests press; every other character uses spare key 200. */
 const KEYS: Record<number, { code: number; shift: boolean }> = {
   [SHIFT]: { code: 50, shift: false },
   [CTRL]: { code: 37, shift: false },
@@ -103,7 +103,7 @@ test('what is held when a viewer leaves is let go', async () => {
   await becomes('1,1', '+b1', '+k37')
   await viewer.leave()
   await until('nothing to be held', WAIT_MS, () => down.size === 0)
-  // And others have their turn at once.
+  // Other callers get their turn at once.
   await hands.turn(async () => {}, AbortSignal.timeout(WAIT_MS))
   viewer.key(A, true)
   expect(down.size).toBe(0)

@@ -1,24 +1,24 @@
-// A viewer's mouse and keyboard. What a person does takes its turn with what callers do, and nothing stays pressed behind a viewer who leaves.
+// A viewer's mouse and keyboard. A person's input takes turns with callers' actions, and a viewer who leaves leaves nothing pressed.
 import type { Log } from '../../base/log.ts'
 import { Grip } from '../computer/grip.ts'
 import type { Computer } from '../computer/handlers.ts'
 import type { Hands } from '../computer/hands.ts'
 import { asCommands, SHIFT } from '../computer/names.ts'
 
-/** From the first press until all is let go is one turn, but nobody waits longer than this for a person who holds something. */
+/** One turn lasts from the first press until everything is released, but at most this long, so that a held key does not block other callers. */
 const GESTURE_MS = 5_000
-/** After this long in the queue a viewer is told that it waits. */
+/** After this long in the queue a viewer is told that it is waiting. */
 const PATIENCE_MS = 300
-/** Something is held and nothing has been heard: time to ask whether anybody is there. */
+/** After this long without input while something is held, check whether the viewer is still connected. */
 const SILENCE_MS = 3_000
-/** What may wait. A person who is kept waiting longer than this lasts does not mean it any more. */
+/** Most input events that may wait. When there are more, drop all of them: the user has moved on. */
 const MAX_WAITING = 500
 
 const isShift = (keysym: number): boolean => keysym === 0xffe1 || keysym === 0xffe2
 const isModifier = (keysym: number): boolean => keysym >= 0xffe1 && keysym <= 0xffee
-/** Their effect is in the characters already: locks, and the keys of a third level (AltGr). */
+/** Locks and the keys of a third level (AltGr): the characters that the viewer sends already include their effect. */
 const isUnneeded = (keysym: number): boolean => [0xff7e, 0xff7f, 0xffe5, 0xffe6].includes(keysym) || (keysym >= 0xfe01 && keysym <= 0xfe0f)
-/** Keys that write something of their own; the space bar means more with Shift. */
+/** Keys that type a character. Not the space bar, because Shift with it has a meaning of its own. */
 const isCharacter = (keysym: number): boolean => keysym !== 0x20 && (keysym < 0xfe00 || keysym >= 0x0100_0000)
 
 type Act = { kind: 'pointer'; x: number; y: number; buttons: number } | { kind: 'key'; keysym: number; down: boolean } | { kind: 'text'; text: string }
@@ -26,9 +26,9 @@ type Act = { kind: 'pointer'; x: number; y: number; buttons: number } | { kind: 
 export interface ViewerHandsSettings {
   desk: Computer
   hands: Hands
-  /** Told when a viewer begins and stops to wait for somebody else's action. */
+  /** Called when a viewer begins and stops waiting for another caller's action. */
   onWaiting: (waiting: boolean) => void
-  /** Whether the viewer is there; asked while it holds something. */
+  /** Whether the viewer is still connected; called while it holds something. */
   isThere: () => Promise<boolean>
   log: Log
 }
@@ -54,7 +54,7 @@ export class ViewerHands {
 
   pointer(x: number, y: number, buttons: number): void {
     const last = this.#waiting.at(-1)
-    // Of movements that wait only the last one matters.
+    // Of several waiting pointer moves only the last one matters.
     if (
       last?.kind === 'pointer' &&
       last.buttons === buttons &&
@@ -70,18 +70,18 @@ export class ViewerHands {
     if (!isUnneeded(keysym)) this.#add({ kind: 'key', keysym, down })
   }
 
-  /** Puts a text into the clipboard; keys that come after it find it there. */
+  /** Puts a text into the clipboard; later keys find it there. */
   text(text: string): void {
     this.#add({ kind: 'text', text })
   }
 
-  /** The viewer has left: what waits is forgotten, what is held is let go. */
+  /** The viewer has left: drop its waiting input and release what it holds. */
   async leave(): Promise<void> {
     this.#left.abort(new Error('the viewer left'))
     clearTimeout(this.#watch)
     this.#waiting = []
     this.#wake()
-    // Not in a turn of its own: what is held must not stay down until others are done.
+    // Do not wait for a turn: held keys must not stay down until other callers are done.
     if (!this.#pumping) await this.#letGo()
   }
 
@@ -95,7 +95,7 @@ export class ViewerHands {
     if (this.#waiting.length >= MAX_WAITING) this.#waiting = []
     this.#waiting.push(act)
     this.#wake()
-    if (!this.#pumping) void this.#pump().catch((err: unknown) => this.#settings.log.warn({ err }, 'what a viewer did was not done'))
+    if (!this.#pumping) void this.#pump().catch((err: unknown) => this.#settings.log.warn({ err }, 'the input of a viewer failed'))
   }
 
   async #pump(): Promise<void> {
@@ -120,7 +120,7 @@ export class ViewerHands {
     }
   }
 
-  /** One turn: all that waits, and while something is held whatever follows. */
+  /** One turn: all waiting input, and, while something is held, all input that follows. */
   async #gesture(signal: AbortSignal): Promise<void> {
     const end = performance.now() + GESTURE_MS
     const { keyboard } = this.#settings.desk
@@ -146,8 +146,8 @@ export class ViewerHands {
       else if (act.down) await this.#press(act.keysym, signal)
       else this.#release(act.keysym)
     } catch (err) {
-      // One key that cannot be written does not keep the next ones from being so.
-      if (!signal.aborted) this.#settings.log.debug({ err, kind: act.kind }, 'what a viewer did was not done')
+      // One key that cannot be typed does not stop the next ones.
+      if (!signal.aborted) this.#settings.log.debug({ err, kind: act.kind }, 'the input of a viewer failed')
     }
   }
 
@@ -164,18 +164,18 @@ export class ViewerHands {
     this.#buttons = buttons
   }
 
-  /** Presses the key that writes what the viewer's own key wrote, on whatever layout that was. */
+  /** Presses the key that types the same character as the viewer's own key, on any layout. */
   async #press(wanted: number, signal: AbortSignal): Promise<void> {
-    // The display repeats a key that is held; the viewer's own repetitions would come on top.
+    // The display repeats a held key itself; the viewer's repeats would come twice.
     if (this.#keys.has(wanted)) return
     const held = [...this.#keys.keys()]
     const shifts = held.filter(isShift)
-    // Caps Lock and a shortcut: the letter is meant, not the capital.
+    // Caps Lock with a shortcut sends a capital, but the shortcut means the plain letter.
     const keysym = shifts.length > 0 ? wanted : asCommands([wanted], held)[0]!
     const { keyboard } = this.#settings.desk
     const [shift, stroke] = (await keyboard.strokes([SHIFT, keysym], [...this.#keys.values()])) as [{ code: number }, { code: number; shift: boolean }]
     if (!isModifier(keysym) && stroke.shift && shifts.length === 0) return this.#grip.tap(stroke, shift.code, 0, signal)
-    // Shift made another character on the viewer's keyboard than it would here. A lent key writes the same with it.
+    // The viewer's layout needs Shift for this character and ours does not. A spare key types it with and without Shift.
     if (isCharacter(keysym) && !stroke.shift && shifts.length > 0 && keyboard.has(keysym)) {
       const codes = shifts.map((down) => this.#keys.get(down)!)
       codes.forEach((code) => this.#grip.keyUp(code))
@@ -201,7 +201,7 @@ export class ViewerHands {
     await this.#grip.letGo()
   }
 
-  /** A viewer whose line is dead holds nothing. */
+  /** Releases what a viewer holds when its connection is dead. */
   #watchHeld(): void {
     clearTimeout(this.#watch)
     const check = async () => {
@@ -209,7 +209,7 @@ export class ViewerHands {
       if (performance.now() - this.#lastAct >= SILENCE_MS && !(await this.#settings.isThere()) && this.#isHolding) await this.#letGo()
       else this.#watchHeld()
     }
-    this.#watch = setTimeout(() => void check().catch((err: unknown) => this.#settings.log.warn({ err }, 'a viewer was not asked')), SILENCE_MS)
+    this.#watch = setTimeout(() => void check().catch((err: unknown) => this.#settings.log.warn({ err }, 'a viewer could not be pinged')), SILENCE_MS)
     this.#watch.unref()
   }
 }

@@ -1,30 +1,30 @@
-// One viewer: its WebSocket joined to the picture. Binary messages are RFB; text messages are JSON, for all that RFB has no words for.
+// Connects one viewer's WebSocket to the picture. Binary messages are RFB; text messages are JSON, for what RFB cannot express.
 import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
 import type { Log } from '../../base/log.ts'
 import { ClientMessages, ProtocolError } from './messages.ts'
 import type { ViewerHands } from './viewer-hands.ts'
 
-/** Keeps proxies from hanging up a line on which nothing moves, and finds those that are dead: 8 bytes. */
+/** A ping of 8 bytes keeps proxies from closing an idle connection, and finds dead ones. */
 const PING_MS = 20_000
-/** A living one answers within a round trip. */
+/** A living client answers within one round trip. */
 const PONG_MS = 5_000
-/** What may wait in our hands for a slow line; the picture pauses until it has gone. */
+/** Most bytes buffered for a slow connection; beyond that the picture pauses. */
 const MAX_BUFFERED = 512 * 1024
-/** Of what is copied and pasted, in characters: as much as `clipboard/write` takes. */
+/** Longest text that is copied or pasted, in characters; the same as for `clipboard/write`. */
 export const MAX_TEXT = 8_000_000
 
-/** What a viewer's page is told. */
+/** Messages to a viewer's page. */
 export type Told =
   | { type: 'hello'; control: boolean }
   | { type: 'viewers'; count: number }
   | { type: 'waiting'; waiting: boolean }
   | { type: 'clipboard'; text: string; initial: boolean }
 
-/** What a viewer's page tells. */
+/** Messages from a viewer's page. */
 type Tells = { type: 'clipboard'; text: string } | { type: 'hidden'; hidden: boolean }
 
-/** WebSocket close codes: the picture broke off (try again), what was sent is no RFB, this page may not write. */
+/** WebSocket close codes: the picture server ended (try again), the message was not RFB, this page may not write. */
 export const PICTURE_ENDED = 1012
 const NOT_UNDERSTOOD = 1002
 
@@ -35,7 +35,7 @@ export interface Viewer {
   ended: Promise<void>
 }
 
-/** Joins a viewer to `picture`. Without `hands` it only looks: whatever it presses or pastes ends here. */
+/** Connects a viewer to `picture`. Without `hands` it only watches: its input is dropped here. */
 export function joinViewer(client: WebSocket, picture: Socket, hands: ViewerHands | undefined, log: Log): Viewer {
   const { promise: ended, resolve: onEnd } = Promise.withResolvers<void>()
   const messages = new ClientMessages()
@@ -59,7 +59,7 @@ export function joinViewer(client: WebSocket, picture: Socket, hands: ViewerHand
   const hear = (tells: Tells | null) => {
     if (tells?.type === 'clipboard' && typeof tells.text === 'string' && tells.text.length <= MAX_TEXT) hands?.text(tells.text)
     else if (tells?.type === 'hidden') {
-      // Nobody sees it: the picture waits, and the server of it with it. What has changed is sent in one when it is seen again.
+      // The page is hidden: pause the picture, and with it the server. When it is visible again, all changes come at once.
       hidden = tells.hidden === true
       flow()
     }
@@ -69,7 +69,7 @@ export function joinViewer(client: WebSocket, picture: Socket, hands: ViewerHand
       if (isBinary) take(data as Buffer)
       else hear(JSON.parse((data as Buffer).toString()) as Tells | null)
     } catch (error) {
-      if (!(error instanceof ProtocolError || error instanceof SyntaxError)) log.warn({ err: error }, 'a message of a viewer was not taken')
+      if (!(error instanceof ProtocolError || error instanceof SyntaxError)) log.warn({ err: error }, 'a message of a viewer failed')
       client.close(NOT_UNDERSTOOD, JSON.stringify({ reason: 'not_understood' }))
     }
   })

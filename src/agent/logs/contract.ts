@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { events, queryBoolean, route } from '../../http/route.ts'
 
-/** The programs of an instance whose words are kept: the browser, the agent itself, the X server. */
+/** The programs of an instance whose output is kept: the browser, the agent itself, the X server. */
 export const ProgramName = z.enum(['chromium', 'agent', 'display'])
 export type ProgramName = z.output<typeof ProgramName>
 
@@ -21,7 +21,7 @@ export const LogQuery = z
       .optional(),
     /** With source supervisor: the program. */
     supervisor_process: ProgramName.optional(),
-    /** Only what comes from now on, for ever; otherwise what is there, and then the end. */
+    /** True: only new lines, without end. False: the existing lines, then the end. */
     follow: queryBoolean.default(true),
   })
   .superRefine(({ source, path, supervisor_process: program }, context) => {

@@ -1,4 +1,4 @@
-// Files read and followed, over everything that happens to logs.
+// Reads and follows files through rotation, truncation and deletion.
 import { execFileSync } from 'node:child_process'
 import {
   appendFileSync,
@@ -35,7 +35,7 @@ async function whole(path: string): Promise<string[]> {
   return lines
 }
 
-/** A follower that has opened the file, and what it tells next. */
+/** A follower that has opened the file; `next` gives its next line. */
 async function follow(path: string) {
   const leaving = new AbortController()
   const lines = readLines(path, true, leaving.signal)
@@ -82,9 +82,9 @@ describe('reading', () => {
     symlinkSync('fifo', join(dir, 'to-fifo'))
     for (const [name, words] of [
       ['nothing', 'there is no such file'],
-      ['fifo', 'no regular file'],
-      ['to-fifo', 'no regular file'],
-      ['folder', 'no regular file'],
+      ['fifo', 'not a regular file'],
+      ['to-fifo', 'not a regular file'],
+      ['folder', 'not a regular file'],
       ['circle', 'circle'],
       ['x'.repeat(300), 'too long'],
       [`log-${count - 1}/x`, 'there is no such file'],
@@ -167,7 +167,7 @@ describe('following', () => {
     await using log = await follow(file)
     unlinkSync(file)
     execFileSync('mkfifo', [file])
-    expect(await log.next()).toMatch(/no regular file/)
+    expect(await log.next()).toMatch(/not a regular file/)
     expect(await log.next()).toBeUndefined()
   })
 
@@ -199,6 +199,6 @@ function attempt(look: () => string): string | undefined {
   try {
     return look()
   } catch {
-    return undefined // it was closed in between
+    return undefined // it was closed in the meantime
   }
 }

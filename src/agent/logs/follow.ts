@@ -1,24 +1,27 @@
-// The lines of a file, to its end or as they are written, over rotation and truncation.
+// Reads the lines of a file, to its end or as they are written. Handles rotation and truncation.
 import { constants } from 'node:fs'
 import { open, stat, type FileHandle } from 'node:fs/promises'
 import { sleep } from '../../base/wait.ts'
 import { Lines } from './lines.ts'
 
-/** How often a followed file is looked at. */
+/** How often a followed file is checked. */
 const LOOK_MS = 100
 
-/** Whoever writes to a rotated file is often told of it a moment later; so the new one is gone on with when the old has been quiet for so many looks. */
+/**
+ * A program often learns of a rotation a moment later and still writes to the old file. So change to the new one after the old has not grown for this
+ * many checks.
+ */
 const QUIET_LOOKS = 3
 
 const READ_BYTES = 64 * 1024
 
-/** Read of files that tell no size, as those of /proc. */
+/** Bytes read from a file without a size, such as those of /proc. */
 const UNSIZED_BYTES = 1024 * 1024
 
 /**
- * With `follow`, the lines written from now on: a file that takes its place (rotation) is read from its start, one that became
- * shorter (truncation) too. A line is told when it ends, or when its file is rotated or truncated. Without, the lines that are there.
- * What cannot be read is told in one line of its own, and that is the last one.
+ * With `follow`, yields the lines written from now on. After rotation the new file is read from its start, after truncation the same file. A line is
+ * yielded when it ends, or when its file is rotated or truncated. Without `follow`, yields the existing lines. When the file cannot be read, the last
+ * line says why.
  */
 export async function* readLines(path: string, follow: boolean, signal: AbortSignal): AsyncGenerator<string> {
   let file: FileHandle | undefined
@@ -27,7 +30,7 @@ export async function* readLines(path: string, follow: boolean, signal: AbortSig
     const { size } = await file.stat()
     const lines = new Lines()
     if (!follow) {
-      // Not to wherever the end is by then: somebody may write faster than this is read.
+      // Stop at the current size: a program may write faster than this reads.
       yield* piecesOf(file, 0, size === 0 ? UNSIZED_BYTES : size, lines, signal)
       yield* lines.rest()
       return
@@ -67,26 +70,26 @@ async function* piecesOf(file: FileHandle, from: number, to: number, lines: Line
   for (let at = from; at < to;) {
     signal.throwIfAborted()
     const { bytesRead } = await file.read(buffer, 0, Math.min(READ_BYTES, to - at), at)
-    if (bytesRead === 0) return // it became shorter
+    if (bytesRead === 0) return // the file was truncated
     yield* lines.add(buffer.subarray(0, bytesRead))
     at += bytesRead
   }
 }
 
-/** Whether the name now leads elsewhere, or nowhere. The open file's number is not given to another as long as it is open. */
+/** Whether the path now names another file, or none. The inode number is not reused while the file is open. */
 async function isReplaced(path: string, file: FileHandle): Promise<boolean> {
   const [now, then] = await Promise.all([stat(path).catch(ignoreMissing), file.stat()])
   return now?.ino !== then.ino || now.dev !== then.dev
 }
 
-/** Opens a file without waiting for whoever else is at a pipe. @throws for whatever is no regular file */
+/** Opens a file without blocking on a pipe. @throws for anything but a regular file */
 async function openRegular(path: string): Promise<FileHandle> {
-  // A look before: opening alone does something to some devices.
-  if (!(await stat(path)).isFile()) throw new Error('it is no regular file')
+  // Check first, because opening some devices has side effects.
+  if (!(await stat(path)).isFile()) throw new Error('it is not a regular file')
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY)
   if ((await file.stat()).isFile()) return file
   await file.close()
-  throw new Error('it is no regular file')
+  throw new Error('it is not a regular file')
 }
 
 function ignoreMissing(error: NodeJS.ErrnoException): undefined {

@@ -1,16 +1,16 @@
-// The logs contract, answered by files and by what the instance's programs said.
+// The logs contract, answered by files and by the output of the instance's programs.
 import type { Handlers } from '../../http/route.ts'
 import type { LogEvent, logs, ProgramName } from './contract.ts'
 import { readLines } from './follow.ts'
 import type { LogRing } from './ring.ts'
 
-/** What logs are read from: real in an instance, refused by the fake driver. */
+/** The source of logs: real in an instance, refused by the fake driver. */
 export interface Logs {
   file(path: string, follow: boolean, signal: AbortSignal): AsyncIterable<LogEvent>
   program(name: ProgramName, follow: boolean, signal: AbortSignal): AsyncIterable<LogEvent>
 }
 
-/** Where the words of the instance's programs are: in memory, or in a file that its owner keeps small. */
+/** Where the output of the instance's programs is: in memory, or in a file that its owner keeps small. */
 export type Programs = Record<ProgramName, LogRing | string>
 
 export function openLogs(programs: Programs): Logs {

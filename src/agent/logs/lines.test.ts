@@ -1,4 +1,4 @@
-// Lines out of bytes, however they come.
+// Splits bytes in chunks of any size into lines.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Lines, MAX_LINE_BYTES } from './lines.ts'
@@ -20,7 +20,7 @@ test('however a text is cut into pieces, its lines are the same', () => {
         let at = 0
         for (const length of cuts) found.push(...lines.add(bytes.subarray(at, (at += length))))
         found.push(...lines.add(bytes.subarray(at)), ...lines.rest())
-        // A last line that is empty and has no end is none.
+        // An empty last part without a line end is not a line.
         const expected = !isEnded && wanted.at(-1) === '' ? wanted.slice(0, -1) : wanted
         expect(found).toEqual(expected)
       },

@@ -1,6 +1,6 @@
-// From bytes to lines, however they are cut into pieces; of a line without end only its beginning is held.
+// Splits bytes into lines. Of a line without an end only the beginning is held.
 
-/** Bytes of one line; what is longer is cut, and says so. */
+/** Bytes of one line; a longer one is cut and marked. */
 export const MAX_LINE_BYTES = 64 * 1024
 
 const NEWLINE = 0x0a
@@ -12,7 +12,7 @@ export class Lines {
   #held = 0
   #cut = 0
 
-  /** The lines that end in `data`. What is not UTF-8 becomes U+FFFD. */
+  /** The lines that end in `data`. Invalid UTF-8 becomes U+FFFD. */
   add(data: Buffer): string[] {
     const lines: string[] = []
     let from = 0
@@ -25,7 +25,7 @@ export class Lines {
     return lines
   }
 
-  /** The last line, when it has no end. */
+  /** The last line, when it has no line end. */
   rest(): string[] {
     return this.#held + this.#cut === 0 ? [] : [this.#take()]
   }
@@ -35,7 +35,7 @@ export class Lines {
     this.#cut += data.length - kept.length
     if (kept.length === 0) return
     this.#held += kept.length
-    // The caller may use its buffer again.
+    // Copy, because the caller may reuse its buffer.
     this.#pieces.push(Buffer.from(kept))
     if (this.#pieces.length > 64) this.#pieces = [Buffer.concat(this.#pieces)]
   }

@@ -1,4 +1,4 @@
-// The last words of a program: all of them, or those to come.
+// The last output of a program: the kept lines, or only new ones.
 import { expect, test } from 'vitest'
 import { LogRing } from './ring.ts'
 

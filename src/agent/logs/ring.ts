@@ -1,11 +1,11 @@
-// The last words of a program, kept in memory for whoever asks for them.
+// The last output of a program, kept in memory.
 import { Bell } from '../../base/bell.ts'
 
-/** Kept of one program. */
+/** Bytes kept of one program. */
 const KEPT_BYTES = 256 * 1024
-/** Of one line. */
+/** Most bytes of one line. */
 const MAX_LINE = 16 * 1024
-/** What a line costs beside its text, and at least: an empty one costs, too. */
+/** The cost of a line besides its text, so that empty lines count too. */
 const LINE_COST = 100
 
 export interface Said {
@@ -18,7 +18,7 @@ export class LogRing {
   readonly #limit: number
   #lines: Said[] = []
   #bytes = 0
-  /** Lines that were there once. */
+  /** How many lines have been dropped. */
   #gone = 0
 
   constructor(limit = KEPT_BYTES) {
@@ -36,7 +36,7 @@ export class LogRing {
     this.#bell.ring()
   }
 
-  /** With `follow`, the lines said from now on; without, those that are kept. Who reads too slowly is told how many lines are lost. */
+  /** With `follow`, the lines from now on; without, those that are kept. A reader that is too slow is told how many lines it missed. */
   async *read(follow: boolean, signal: AbortSignal): AsyncGenerator<Said> {
     const end = this.#gone + this.#lines.length
     let next = follow ? end : this.#gone
@@ -51,5 +51,5 @@ export class LogRing {
   }
 }
 
-/** JavaScript keeps a character in up to two bytes. */
+/** JavaScript needs up to two bytes per character. */
 const cost = (text: string): number => text.length * 2 + LINE_COST

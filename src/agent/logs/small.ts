@@ -1,23 +1,23 @@
-// A log that another program appends to, kept from filling the memory that it lies in.
+// Limits the size of a log that another program appends to: it is in memory.
 import { statSync, truncateSync, watch } from 'node:fs'
 import type { Log } from '../../base/log.ts'
 
 const MAX_BYTES = 1024 * 1024
 
-/** Empties the file whenever it has grown over 1 MiB. Its writer must append, or it would go on behind a hole. */
+/** Truncates the file when it grows above 1 MiB. The writer must use O_APPEND; otherwise it would continue at its old offset and leave a hole. */
 export function keepSmall(path: string, log: Log): void {
   const look = () => {
     try {
       if (statSync(path).size > MAX_BYTES) truncateSync(path)
     } catch (err) {
-      // A program of the session may have removed it; then there is nothing to keep small.
-      log.debug({ err, path }, 'a log is gone')
+      // A program of the session may have deleted it; then there is nothing to limit.
+      log.debug({ err, path }, 'a log was deleted')
     }
   }
   try {
     watch(path, { persistent: false }, look).on('error', (err) => log.debug({ err, path }, 'a log is no longer watched'))
     look()
   } catch (err) {
-    log.warn({ err, path }, 'a log is not kept small')
+    log.warn({ err, path }, 'a log could not be truncated')
   }
 }

@@ -1,4 +1,4 @@
-// Pictures are lossless: whatever is on the screen, a decoder gets the same pixels back, and no checksum is wrong.
+// PNGs are lossless: for any screen a decoder gets the same pixels, and all checksums are correct.
 import fc from 'fast-check'
 import { inflateSync } from 'node:zlib'
 import sharp from 'sharp'
@@ -10,7 +10,7 @@ import { encodePng } from './png.ts'
 type Paint = (x: number, y: number, random: () => number) => number
 
 const noise: Paint = (_x, _y, random) => random() * 2 ** 24
-/** What screens show: steps by one, and equal pixels beside and below each other. */
+/** Typical screen contents: small steps, and equal pixels beside and below each other. */
 const slope: Paint = (x, y) => ((x >> 1) << 16) | ((y >> 2) << 8) | ((x + y) >> 3)
 const dither: Paint = (_x, _y, random) => 0x808080 + (random() < 0.3 ? 0x010101 : 0)
 const text: Paint = (x, y) => ((x % 9) * (x % 7) * (y % 5) > 20 && y % 12 < 8 ? 0x202122 : 0xffffff)
@@ -19,7 +19,7 @@ const stripes: Paint = (_x, y) => ((y >> 3) * 0x3f5a77) & 0xffffff
 const paints: Record<string, Paint> = { noise, slope, dither, text, grey, stripes, black: () => 0, white: () => 0xffffff, red: () => 0xff0000 }
 const mixed: Paint = (x, y, random) => Object.values(paints)[((x >> 6) + (y >> 5)) % Object.keys(paints).length]!(x, y, random)
 
-/** A picture as it lies in a framebuffer: rows may be longer than what is pictured, and the unused byte may hold anything. */
+/** A picture as in a framebuffer: rows may have padding, and the unused byte may have any value. */
 function paint(width: number, height: number, pixel: Paint, seed = 1, gap = 0): Pixels {
   const random = seeded(seed)
   const stride = (width + gap) * 4
@@ -57,7 +57,7 @@ async function expectSame(png: Buffer, { data, stride, width, height }: Pixels):
       wanted[to++] = data[at]!
     }
   expect(got.equals(wanted)).toBe(true)
-  // The decoder may not look at Adler-32, inflate does.
+  // The decoder may ignore Adler-32, but inflate checks it.
   expect(inflateSync(compressed(png)).length).toBe((width * 3 + 1) * height)
 }
 

@@ -1,37 +1,37 @@
-// Pixels of the screen as a PNG, strip by strip. What touches every pixel is in programs.ts, assembled when the first picture is taken.
-// Measured at 1920x1080, in turns with sharp
-// (level 1, no filter): a rich page 10 ms and 2.3 MB (29 ms, 2.8 MB), text 6 ms and 323 kB (8 ms, 336 kB), an almost empty page 2 ms and
-// 30 kB (5 ms, 76 kB). For the rich page the same in JavaScript takes 17 ms, strips by zlib on two threads 29 ms.
+// Encodes pixels of the screen as a PNG, strip by strip. The per-pixel work is in programs.ts, which is assembled for the first picture.
+// Measured at 1920x1080, alternating with sharp (level 1, no filter): a rich page 10 ms and 2.3 MB (sharp 29 ms, 2.8 MB), text 6 ms and 323 kB (8 ms,
+// 336 kB), an almost empty page 2 ms and 30 kB (5 ms, 76 kB). For the rich page, the same algorithm in JavaScript takes 17 ms, and strips by zlib on
+// two threads 29 ms.
 import { setImmediate as turn } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
 import type { Pixels } from '../display/framebuffer.ts'
 import { COUNTS, programs, SUMS } from './programs.ts'
 import { assemble, makeMemory } from './wasm.ts'
 
-/** Pixels that are encoded at a time, under a prefix code of their own: 0.6 ms. With twice as many the rich page is 3 % larger, with half 7 % slower. */
+/** Pixels per strip; each strip has its own prefix code and takes 0.6 ms. With twice as many the rich page is 3 % larger, with half 7 % slower. */
 const STRIP = 1 << 17
 /** Pixels of a row; screens have at most 7680. The sums of `filter` overflow above 9400. */
 const MAX_WIDTH = 8192
 
-/** Filters of a row (PNG, 9.2): its pixels less those on their left, or less those above. */
+/** Row filters (PNG, 9.2): the difference from the pixel on the left, or from the one above. */
 const [SUB, UP] = [1, 2]
 
-// Symbols of deflate (RFC 1951, 3.2.5): bytes, the end, lengths; and distances.
+// Symbols of deflate (RFC 1951, 3.2.5): literal bytes, end of block, lengths; and distances.
 const [END, LENGTHS, SYMBOLS, DISTANCES] = [256, 257, 286, 30]
 const MAX_BITS = 15
-/** With up to 13 extra bits, and 6 that tell how many all these are, a distance has to fit into a word. */
+/** With up to 13 extra bits, and 6 bits for the total length, a distance code has to fit into a 32-bit word. */
 const MAX_DISTANCE_BITS = 12
 /** Pixels of the longest match, 258 bytes. */
 const MAX_MATCH = 86
-/** When more pixels than this are written one by one, one of 16 stands for all in the choice of the code: 0.1 % larger, but 4 ms less. */
+/** When more pixels than this are written as literals, only every 16th is counted to choose the code: 0.1 % larger, but 4 ms faster. */
 const SAMPLED = 1 << 15
-/** Pixels behind a run of zeros that are looked up among earlier ones. Pages of text become 40 % smaller, for 1.3 ms. */
+/** Pixels after a run of zeros that are looked up among earlier ones. Pages of text become 40 % smaller, for 1.3 ms. */
 const LOOK_UPS = 32
 
-// The memory, in bytes. At 0 stand the codes of the symbols, a word each: the bits, and in the lowest 6 their number.
-// Behind them stand COUNTS and SUMS, then a pixel that is zero.
+// The memory layout, in bytes. At 0 are the codes of the symbols, one word each: the bits, and in the lowest 6 bits their number. COUNTS and SUMS
+// follow, then a zero pixel.
 const ZERO = 4224
-/** Two rows of pixels that take turns: the present one and the one above. On the left of each is a black pixel. */
+/** Two row buffers, for the current row and the one above, which swap. Left of each is a black pixel. */
 const ROW = MAX_WIDTH * 4 + 64
 const ROWS = [8192, 8192 + ROW] as const
 const RESIDUALS = 8192 + 2 * ROW
@@ -40,8 +40,8 @@ const OUT = TOKENS + STRIP * 8
 const SIZE = OUT + STRIP * 6 + 4096
 
 /**
- * Yields a PNG (8 bits, RGB) piece by piece, each of a strip; the event loop turns between them. The pixels must stay as they are until the end,
- * so take the pieces as fast as they come, however slow their reader is. They are the caller's to keep.
+ * Yields a PNG (8 bits, RGB) in chunks, one per strip; the event loop runs between them. The pixels must not change until the end, so read all chunks
+ * at full speed even for a slow client. The caller may keep the chunks.
  */
 export async function* encodePng(pixels: Pixels): AsyncGenerator<Buffer> {
   const { width, height } = pixels
@@ -69,10 +69,10 @@ function chunk(type: string, data: Buffer): Buffer {
   return out
 }
 
-/** Adler-32 of all filtered bytes so far, in its two halves. `length` is that of a row, with the byte of its filter. */
+/** Adler-32 of all filtered bytes so far, in its two halves. `length` is that of a row, including its filter byte. */
 type Adler = Record<'low' | 'high' | 'length', number>
 
-/** Adds a row: the byte of its filter, the sum of its other bytes, and their sum weighted by how far each stands from the end. */
+/** Adds a row: its filter byte, the sum of its other bytes, and their sum weighted by the distance from the end. */
 function addRow(adler: Adler, filtered: number, sum: number, weighted: number): void {
   adler.high = (adler.high + adler.length * (adler.low + filtered) + weighted) % 65_521
   adler.low = (adler.low + filtered + sum) % 65_521
@@ -81,8 +81,8 @@ function addRow(adler: Adler, filtered: number, sum: number, weighted: number): 
 let shared: Encoder | undefined
 
 /**
- * Encodes strips. Pixels become residuals, what the filter leaves of them, a word each; and these become tokens of four words: from where to where
- * residuals are written one by one, then what comes behind them: a length and a distance in pixels, or 0 and a symbol (-1 for nothing).
+ * Encodes strips. The filter turns pixels into residuals, one word each. Residuals become tokens of four words: start and end of the residuals that
+ * are written as literals, then a length and a distance in pixels, or 0 and a symbol (-1 for none).
  */
 class Encoder {
   readonly #memory = makeMemory(SIZE)
@@ -91,13 +91,13 @@ class Encoder {
   readonly #programs = assemble(programs, this.#memory)
   readonly #counts = new Uint32Array(SYMBOLS)
   readonly #distances = new Uint32Array(DISTANCES)
-  /** Where three pixels stood last, by their hash; checked before use. */
+  /** The last position of three pixels, by their hash; verified before use. */
   readonly #seen = new Int32Array(4096)
   #present = 0
   #token = 0
   #literals = 0
 
-  /** Gives the strip's part of the compressed data, whole bytes, valid until the next strip. */
+  /** Returns the strip's part of the compressed data in whole bytes, valid until the next strip. */
   encode(pixels: Pixels, from: number, to: number, adler: Adler): Buffer {
     const { width, stride, data } = pixels
     this.#counts.fill(0)
@@ -129,7 +129,7 @@ class Encoder {
     for (let x = 0; x < width; x += 16) gain += unlike(words[row + x]!, words[row + x - 1]!) - unlike(words[row + x]!, words[above + x]!)
     const chosen = gain > 0 ? UP : SUB
     const other = gain > 0 ? above : row - 1
-    // Vectors are four pixels wide: what stands behind the row gives zeros.
+    // Vectors are four pixels wide; the padding after the row must give zeros.
     const pads = -width & 3
     for (let x = width; x < width + pads; x++) words[row + x] = words[other + x]!
     this.#programs.filter(row * 4, other * 4, residuals, residuals + length)
@@ -144,7 +144,7 @@ class Encoder {
     this.#find(residuals >> 2, (residuals + length) >> 2)
   }
 
-  /** Makes tokens of a row's residuals: finds runs of zeros, and behind these what has stood further left. Positions are in words. */
+  /** Makes tokens of a row's residuals: finds runs of zeros, and after each run a repeat of earlier pixels. Positions are in words. */
   #find(start: number, end: number): void {
     const words = this.#words
     let from = start
@@ -159,7 +159,7 @@ class Encoder {
       while (x < end && words[x] === 0) x++
       this.#match(from, first + 1, x - first - 1, 1)
       from = x
-      // A small step behind the run is a gradient's, where looking takes 4 ms for 3 % less.
+      // A small difference after the run is a gradient; looking it up would cost 4 ms for 3 %.
       if (x < end && (((words[x]! >> 8) + 1) & 255) < 3) continue
       for (let left = LOOK_UPS; left > 0 && x + 2 < end; left--) {
         const hash = Math.imul(words[x]! ^ (words[x + 1]! << 5) ^ (words[x + 2]! << 10), 0x9e3779b1) >>> 20
@@ -197,7 +197,7 @@ class Encoder {
     } else if (value >= 0) this.#counts[value]!++
   }
 
-  /** Writes all tokens as one block, and an empty stored one that fills the last byte. Gives the end. */
+  /** Writes all tokens as one block, then an empty stored block to fill the last byte. Returns the end. */
   #write(): number {
     const [words, bytes, counts, end] = [this.#words, this.#bytes, this.#counts, this.#token * 4]
     const step = this.#literals > SAMPLED ? 16 : 1
@@ -219,7 +219,7 @@ class Encoder {
       bytes.writeUInt32LE(bytes[bit >> 3]! | (value << (bit & 7)), bit >> 3)
       bit += bits
     }
-    // A block with its own codes: of 286 and 30 symbols, whose lengths are written with a code of 4 bits each.
+    // A block with dynamic codes for 286 and 30 symbols, whose lengths are all written with 4 bits.
     put(4 | (29 << 3) | (29 << 8) | (15 << 13), 17)
     for (const length of [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15]) put(length > 15 ? 0 : 4, 3)
     for (const part of lengths) for (const length of part) put(reversed(length, 4), 4)
@@ -227,13 +227,13 @@ class Encoder {
   }
 }
 
-/** How unlike two pixels are, judged by their green. Beyond 16 it makes no difference to the bits that are needed. */
+/** How different two pixels are, by their green value. Above 16 the difference does not change the number of bits. */
 const unlike = (a: number, b: number): number => Math.min(16, Math.abs(((a >> 8) & 255) - ((b >> 8) & 255)))
 
-/** Where a value stands on a scale of `1 << bits` symbols for each power of two: the symbol (8 bits), the number of its extra bits (4), these. */
+/** Position of a value on a scale of `1 << bits` symbols per power of two: the symbol (8 bits), the number of its extra bits (4), the extra bits. */
 function place(value: number, bits: number): number {
   if (value < 2 << bits) return value
-  if (value === 255 && bits === 2) return 28 // the longest match has a symbol of its own
+  if (value === 255 && bits === 2) return 28 // the longest match has its own symbol
   const extra = 31 - Math.clz32(value) - bits
   return (((extra + 1) << bits) + ((value >> extra) & ((1 << bits) - 1))) | (extra << 8) | ((value & ((1 << extra) - 1)) << 12)
 }
@@ -243,11 +243,11 @@ function withExtra(codes: Int32Array, base: number, at: number): number {
   return (((code >> 6) | ((at >> 12) << (code & 63))) << 6) | ((code & 63) + ((at >> 8) & 15))
 }
 
-/** Lengths of a prefix code in which every symbol has one: Shannon's, and what these leave of the space goes to the symbols that gain most. */
+/** Code lengths that give every symbol a code: Shannon's lengths, then the unused code space goes to the symbols that gain most. */
 function codeLengths(counts: Uint32Array, limit: number): Uint8Array {
   let total = 1
   for (const count of counts) total += count
-  // Added to each, so that none needs more than the limit.
+  // Added to each count, so that no symbol needs more bits than the limit.
   const least = (total / ((1 << limit) - counts.length)) * 1.001
   const whole = total + least * counts.length
   const lengths = new Uint8Array(counts.length)
@@ -267,7 +267,7 @@ function codeLengths(counts: Uint32Array, limit: number): Uint8Array {
   return lengths
 }
 
-/** The canonical code of these lengths (RFC 1951, 3.2.2), in the form of the table: the bits, first one lowest, and in the lowest 6 their number. */
+/** The canonical code of these lengths (RFC 1951, 3.2.2), in the table's form: the bits, first one lowest, and in the lowest 6 bits their number. */
 function codesOf(lengths: Uint8Array): Int32Array {
   const codes = new Int32Array(lengths.length)
   for (let length = 1, code = 0; length <= MAX_BITS; length++, code <<= 1)

@@ -1,5 +1,5 @@
-// What touches every pixel, as WebAssembly: it has vectors and 64 bits, and is fast from its first run on. Operands that are
-// numbers are constants. Where things lie in the memory is png.ts'; these are the places that the programs know.
+// The per-pixel work, as WebAssembly: it has vectors and 64-bit integers, and is fast from the first call. Operands that are numbers are constants.
+// png.ts defines the memory layout; these are the addresses that the programs use.
 import {
   add,
   add64,
@@ -40,12 +40,15 @@ import {
   type Program,
 } from './wasm.ts'
 
-/** How often each byte stands among residuals: 256 words. */
+/** How often each byte occurs among residuals: 256 words. */
 export const COUNTS = 2048
-/** What `filter` sums up: three vectors of four words. */
+/** The sums of `filter`: three vectors of four words. */
 export const SUMS = 4096
 
-/** Writes residuals, `row` less `other`, and three vectors to SUMS: sums of bytes by column, these summed up again, what green and blue weigh less. */
+/**
+ * Writes residuals, `row` minus `other`, and three vectors to SUMS: column sums of the bytes, the running sum of those, and the correction of the
+ * weights of green and blue.
+ */
 const filter: Program = (local, row, other, out, end) => {
   const [pixels, green, sums, twice, less] = [local(V128), local(V128), local(V128), local(V128), local(V128)]
   const four = [
@@ -62,21 +65,21 @@ const filter: Program = (local, row, other, out, end) => {
   return [...loop(four, below(tee(out, add(out, 16)), end)), ...results, ...int(0)]
 }
 
-/** Goes through tokens, and through the residuals of each. */
+/** Loops over tokens, and over the residuals of each. */
 const eachToken = (token: Code, end: Code, source: Code, stop: Code, step: Operand, residual: Code, rest: Code): Code =>
   loop(
     [...set(stop, load(token, 4)), ...when(below(tee(source, load(token)), stop), loop(residual, below(tee(source, add(source, step)), stop))), ...rest],
     below(tee(token, add(token, 16)), end),
   )
 
-/** Counts the bytes among residuals in COUNTS. */
+/** Counts the bytes of residuals in COUNTS. */
 const count: Program = (local, token, end, step) => {
   const [source, stop, symbol] = [local(I32), local(I32), local(I32)]
   const one = (byte: number) => [...set(symbol, shl(loadByte(source, byte), 2)), ...store(symbol, add(load(symbol, COUNTS), 1), COUNTS)]
   return [...eachToken(token, end, source, stop, step, [...one(0), ...one(1), ...one(2)], []), ...int(0)]
 }
 
-/** Writes tokens from a bit on, and gives the bit behind them. */
+/** Writes tokens from a bit position on, and returns the position after them. */
 const write: Program = (local, token, end, bit) => {
   const [source, stop, at] = [local(I32), local(I32), local(I32)]
   const [red, green, blue, waiting, bits] = [local(I64), local(I64), local(I64), local(I64), local(I64)]
@@ -87,7 +90,7 @@ const write: Program = (local, token, end, bit) => {
     ...set(waiting, shr64(waiting, and64(bits, 56))),
     ...set(bits, and64(bits, 7)),
   ]
-  // Shifts look at the lowest 6 bits of their second operand only: there each code has its length, and a sum of codes the sum of these.
+  // Shifts use only the lowest 6 bits of their second operand: there each code has its length, and a sum of codes has the sum of the lengths.
   const two = or64(shr64(red, 6), shl64(shr64(green, 6), red))
   const pixel = [
     ...set(red, loadLong(shl(loadByte(source, 2), 2))),

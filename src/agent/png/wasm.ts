@@ -1,5 +1,5 @@
-// An assembler for small WebAssembly programs: instructions by the bytes that they are (WebAssembly 2.0, chapter 5).
-// It makes a few hundred bytes in 2 ms, when they are first needed; no tool and no binary file is in the tree.
+// A small WebAssembly assembler: instructions as their bytes (WebAssembly 2.0, chapter 5). It makes a few hundred bytes in 2 ms, when they are first
+// needed, so the repository needs no compiler and no binary file.
 
 export type Code = number[]
 export type Operand = Code | number
@@ -38,10 +38,10 @@ const stores =
   (address: Operand, value: Code, offset = 0): Code => [...int(address), ...value, ...code, 0, ...unsigned(offset)]
 export const [store, storeLong, vectorStore] = [stores(0x36), stores(0x37), stores(0xfd, 11)]
 
-/** A memory of at least so many bytes, for programs to work in. */
+/** A memory of at least this many bytes, for programs to work in. */
 export const makeMemory = (bytes: number): { buffer: ArrayBuffer } => new WebAssembly.Memory({ initial: Math.ceil(bytes / 65_536) })
 
-/** Makes functions of programs; their parameters and what they give are 32 bits. */
+/** Makes callable functions of programs; parameters and results are 32-bit integers. */
 export function assemble<Name extends string>(programs: Record<Name, Program>, memory: object): Record<Name, (...parameters: number[]) => number> {
   const list = (items: Code[]): Code => [...unsigned(items.length), ...items.flat()]
   const sized = (code: Code): Code => [...unsigned(code.length), ...code]

@@ -1,4 +1,4 @@
-// What an exec keeps of its output, and how it says what it did not keep.
+// What an exec captures of its output, and how it reports what is missing.
 import { expect, test } from 'vitest'
 import { Capture, CAPTURED_IN_ALL_BYTES } from './capture.ts'
 

@@ -1,4 +1,4 @@
-// What one waited-for program prints, up to a limit; what is more is counted and dropped, so that the program goes on.
+// Captures the output of one `exec` program up to a limit; the rest is counted and dropped, so that the program continues.
 import type { ExecReply, Stream } from './contract.ts'
 
 /** Bytes kept of each stream: the first ones. */
@@ -6,20 +6,20 @@ export const CAPTURED_BYTES = 8 * 1024 * 1024
 /** Bytes kept for all calls of a session together. */
 export const CAPTURED_IN_ALL_BYTES = 32 * 1024 * 1024
 
-/** Bytes of each stream that an error tells. */
+/** The last bytes of each stream that an error shows. */
 const TAIL_BYTES = 4 * 1024
 
-/** What all captures of a session hold. */
+/** The total of all captures of a session. */
 export interface Captured {
   bytes: number
 }
 
-/** Memory is taken in blocks, each twice as large as the one before: small for the many that print little, few for those who print much. */
+/** Memory grows in blocks, each twice as large as the previous: most programs print little, and a few print much. */
 const FIRST_BLOCK = 4 * 1024
 const LARGEST_BLOCK = 1024 * 1024
 
 interface Kept {
-  /** All are full but the last. */
+  /** All but the last are full. */
   blocks: Buffer[]
   /** Bytes in the last block. */
   filled: number
@@ -61,7 +61,7 @@ export class Capture {
     }
   }
 
-  /** The captured part of the answer. What is not there is said in its own fields and, for who does not know those, in a last line of stderr. */
+  /** The captured part of the answer. Missing bytes are counted in fields of their own and, for clients that do not know those, in a last line of stderr. */
   reply(): Pick<ExecReply, 'stdout_b64' | 'stderr_b64' | 'stdout_missed_bytes' | 'stderr_missed_bytes'> {
     const { stdout, stderr } = this.#streams
     const notes = (['stdout', 'stderr'] as const).filter((stream) => this.#streams[stream].missed > 0).map((stream) => Buffer.from(this.#note(stream)))
@@ -79,7 +79,7 @@ export class Capture {
     return `It had printed ${stdout.bytes + stdout.missed} bytes to stdout and ${stderr.bytes + stderr.missed} to stderr.`
   }
 
-  /** The end of what is kept of each stream, as text, for the details of an error. Undefined when nothing was printed. */
+  /** The end of each captured stream as text, for the details of an error. Undefined when nothing was printed. */
   tails(): { code: string; message: string }[] | undefined {
     const tails = (['stdout', 'stderr'] as const)
       .filter((stream) => this.#streams[stream].bytes > 0)
@@ -87,7 +87,7 @@ export class Capture {
     return tails.length > 0 ? tails : undefined
   }
 
-  /** Gives back what it holds. */
+  /** Frees its share of the limit. */
   [Symbol.dispose](): void {
     this.#open = false
     for (const kept of Object.values(this.#streams)) {

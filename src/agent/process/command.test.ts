@@ -1,4 +1,4 @@
-// What is refused before a program is started, and the command line of what is not.
+// Requests that are refused before a program starts, and the command lines of the others.
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

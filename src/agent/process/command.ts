@@ -1,4 +1,4 @@
-// From what a caller asks to run to the command line, environment and folder of a process; refused before anything starts.
+// Turns a request into the command line, environment and folder of a process; invalid requests are refused before anything starts.
 import { accessSync, constants, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { fault, type FieldProblem } from '../../http/fault.ts'
@@ -12,16 +12,16 @@ export interface Command {
   cwd: string
 }
 
-/** What programs get when their caller says nothing. */
+/** Defaults for what the caller does not give. */
 export interface Defaults {
   env: Record<string, string>
   cwd: string
 }
 
-/** The user that everything in an instance runs as, who needs no namespace to be it. */
+/** The uid that everything in an instance runs as; it needs no user namespace. */
 const KERNEL = 1000
 
-/** Linux takes no longer argument or variable, with its closing zero (MAX_ARG_STRLEN). */
+/** Linux's limit of one argument or variable, without its terminating NUL (MAX_ARG_STRLEN). */
 const MAX_TEXT_BYTES = 131_072 - 1
 
 /** @throws 400 naming `cwd`, `command`, `args`, `env` or `as_user` */
@@ -37,18 +37,17 @@ export function commandOf(asked: Omit<Exec, 'timeout_sec'>, defaults: Defaults):
 }
 
 /**
- * The command that makes its program another user: in a user namespace in which the wanted number stands for ours. To the
- * program it is that user; to everything outside, files included, it stays `kernel`. So root owns the session's files and may
- * write the places that the session may (instances/local/places.ts). It has every capability over what the namespace owns, which is
- * nothing else: it writes no other system files, binds no port below 1024, and cannot change to a third user or give files to one,
- * for no other number stands for anybody.
+ * The command that runs its program as another user, in a user namespace that maps the wanted uid to ours. Inside, the program has
+ * that uid; to everything outside, files included, it stays `kernel`. So root owns the session's files and may write where the
+ * session may (instances/local/places.ts). Its capabilities apply only to what the namespace owns: it cannot write other system
+ * files, bind a port below 1024, change to a third user or give files to one, because no other uid is mapped.
  */
 function becoming(identity: Identity | undefined): string[] {
   if (!identity || (identity.uid === KERNEL && identity.gid === KERNEL)) return []
   return ['/usr/bin/unshare', '--user', `--map-user=${identity.uid}`, `--map-group=${identity.gid}`, '--']
 }
 
-// HOME stays for all but root, who has /root: /home/kernel is the folder that they can write to.
+// HOME stays /home/kernel, the folder that other users can write to; only root has /root.
 function variablesOf(identity: Identity | undefined, path = ''): Record<string, string> {
   if (identity === undefined) return {}
   const name = identity.name ?? String(identity.uid)
@@ -66,7 +65,7 @@ function tooLong({ command, args, env }: Pick<Exec, 'command' | 'args' | 'env'>)
     .map(([field]) => ({ field, problem: `is longer than ${MAX_TEXT_BYTES} bytes, more than Linux takes` }))
 }
 
-/** As execvp(3) looks for it. @throws 400 naming `command` */
+/** Searches PATH as execvp(3) does. @throws 400 naming `command` */
 function findProgram(command: string, cwd: string, path: string): void {
   const places = command.includes('/') ? [resolve(cwd, command)] : path.split(':').map((folder) => resolve(cwd, folder, command))
   const files = places.filter(isFile)

@@ -4,43 +4,43 @@ import { events, json, route } from '../../http/route.ts'
 
 const group = 'Browser Processes'
 
-/** Linux takes no path longer than this (PATH_MAX). */
+/** Linux's limit of a path (PATH_MAX). */
 const MAX_PATH = 4096
 
-/** Linux takes no single argument or variable of 32 pages or more (MAX_ARG_STRLEN), and 2 MiB of all of them; the body's limit is 1 MiB. */
+/** Linux limits one argument or variable to 32 pages (MAX_ARG_STRLEN), and all of them to 2 MiB; the body's limit is 1 MiB. */
 const MAX_TEXT = 131_071
 const MAX_ARGS = 20_000
 
 /** Bytes of one call's input. */
 export const MAX_STDIN_BYTES = 4 * 1024 * 1024
-/** As base64, and the JSON around it. */
+/** As base64, plus the JSON around it. */
 const MAX_STDIN_BODY = Math.ceil(MAX_STDIN_BYTES / 3) * 4 + 1024
 
-/** Terminals count their size in 16 bits. */
+/** Terminals store their size in 16 bits. */
 const Cells = z.int().min(1).max(65_535)
 
 const program = {
-  /** A program's path, or its name to be looked for in PATH. There is no shell: `sh` with `-c` is one. */
+  /** A program's path, or a name that is searched in PATH. There is no shell unless the command is one: `sh` with `-c`. */
   command: z.string().min(1).max(MAX_PATH),
   args: z.array(z.string().max(MAX_TEXT)).max(MAX_ARGS).default([]),
-  /** A folder that is there. `/home/kernel` when absent. */
+  /** An existing folder. Default: `/home/kernel`. */
   cwd: z
     .string()
     .max(MAX_PATH)
     .refine((path) => path.startsWith('/'), 'must be an absolute path')
     .nullish(),
-  /** On top of the session's own variables. */
+  /** Added to the session's own variables. */
   env: z
     .record(
       z.string().refine((name) => name !== '' && !name.includes('='), 'is no name of a variable'),
       z.string().max(MAX_TEXT),
     )
     .default({}),
-  /** A name of /etc/passwd, a uid, or uid:gid: who the program takes itself for. What it may do stays what `kernel` may do. */
+  /** A name in /etc/passwd, a uid, or uid:gid: the user that the program sees itself as. Its permissions stay those of `kernel`. */
   as_user: z.string().min(1).max(64).nullish(),
-  /** The program is root inside the session, as in `as_user` 0, and its HOME is /root. Not together with `as_user`. */
+  /** The program is root inside the session, as with `as_user` 0, and its HOME is /root. Not together with `as_user`. */
   as_root: z.boolean().default(false),
-  /** Seconds after which the program is ended with all that it started; null and 0 set no limit. */
+  /** After this many seconds the program and all its child processes are ended; null and 0 mean no limit. */
   timeout_sec: z.int().min(0).nullish(),
 }
 
@@ -51,19 +51,19 @@ export const SpawnBody = z.strictObject({
   ...program,
   /** Input and output are a terminal. */
   allocate_tty: z.boolean().default(false),
-  /** Size of the terminal; 24 rows and 80 columns when absent. */
+  /** Size of the terminal. Default: 24 rows and 80 columns. */
   rows: Cells.optional(),
   cols: Cells.optional(),
 })
 export type Spawn = z.output<typeof SpawnBody>
 
 const ExecReply = z.object({
-  /** As a shell tells it: 128 + its number for a program that a signal ended. */
+  /** As a shell reports it: 128 plus the signal's number when a signal ended the program. */
   exit_code: z.int(),
   stdout_b64: z.string(),
   stderr_b64: z.string(),
   duration_ms: z.int(),
-  /** Bytes that were not kept because the stream had more than 8 MiB; absent when all is there. The last line of stderr says it, too. */
+  /** Bytes that were not kept because the stream was longer than 8 MiB; absent when nothing is missing. The last line of stderr says it too. */
   stdout_missed_bytes: z.int().optional(),
   stderr_missed_bytes: z.int().optional(),
 })
@@ -73,10 +73,10 @@ const Stream = z.enum(['stdout', 'stderr'])
 export type Stream = z.output<typeof Stream>
 
 const OutputEvent = z.object({
-  /** With `data_b64`: where it was printed. What a terminal shows is stdout. */
+  /** Only with `data_b64`: the stream it was printed to. A terminal's output is stdout. */
   stream: Stream.optional(),
   data_b64: z.string().optional(),
-  /** Bytes of this stream that are gone: printed before what is kept, or faster than this reader read. */
+  /** Bytes of this stream that are missing: printed before what is kept, or faster than this reader read. */
   missed_bytes: z.int().optional(),
   /** The last event, with `exit_code`. */
   event: z.literal('exit').optional(),
@@ -88,9 +88,9 @@ const Status = z.object({
   state: z.enum(['running', 'exited']),
   /** Null while it runs. */
   exit_code: z.int().nullable(),
-  /** Of one core, the program and all that it started, since the status was last asked for (at least 0.1 s). */
+  /** Percent of one core used by the program and all its child processes since the last status call (over at least 0.1 s). */
   cpu_pct: z.number(),
-  /** Resident memory of the program and all that it started. */
+  /** Resident memory of the program and all its child processes. */
   mem_bytes: z.int(),
 })
 export type Status = z.input<typeof Status>
@@ -106,7 +106,7 @@ export const processes = {
     group,
     summary: 'Run a program and wait for its end',
     body: ExecBody,
-    // Its own limit is timeout_sec.
+    // timeout_sec is its limit.
     deadlineMs: Infinity,
     faults: ['too_many_requests'],
     reply: json(ExecReply),

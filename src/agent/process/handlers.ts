@@ -4,7 +4,7 @@ import type { Handlers } from '../../http/route.ts'
 import { MAX_STDIN_BYTES, type processes } from './contract.ts'
 import type { Processes } from './processes.ts'
 
-/** What the process calls work with: real in an instance, refused by the fake driver. */
+/** What the process calls use: real in an instance, refused by the fake driver. */
 export type ProcessTable = Pick<Processes, 'exec' | 'spawn' | 'status' | 'write' | 'output' | 'kill' | 'resize'>
 
 export function processHandlers(table: ProcessTable): Handlers<typeof processes> {
@@ -29,10 +29,10 @@ export function processHandlers(table: ProcessTable): Handlers<typeof processes>
   }
 }
 
-/** @throws 400 for what is not base64: Node would skip what it does not know */
+/** @throws 400 for invalid base64: Node would skip invalid characters */
 function bytesOf(base64: string): Buffer {
   const data = Buffer.from(base64, 'base64')
-  if (base64.length % 4 !== 0 || data.length !== Buffer.byteLength(base64, 'base64')) throw fault.field('data_b64', 'is not base64 with its padding')
+  if (base64.length % 4 !== 0 || data.length !== Buffer.byteLength(base64, 'base64')) throw fault.field('data_b64', 'is not valid base64 with padding')
   if (data.length > MAX_STDIN_BYTES) throw fault.field('data_b64', `is more than ${MAX_STDIN_BYTES} bytes; send it in several calls`)
   return data
 }

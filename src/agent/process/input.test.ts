@@ -1,4 +1,4 @@
-// Input that waits is bounded, refused in words, and never half taken.
+// Queued input is bounded, refused with a message, and accepted completely or not at all.
 import { closeSync, openSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { Input, QUEUED_BYTES, terminalSink, Waiting, type Sink } from './input.ts'

@@ -1,4 +1,4 @@
-// Writing to a program's input without holding more than a little of it, whether or not the program reads.
+// Writes to a program's input with a bounded queue, whether or not the program reads.
 import { writeSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { Bell } from '../../base/bell.ts'
@@ -6,21 +6,21 @@ import { Mutex } from '../../base/mutex.ts'
 import { sleep, within, WaitTimeout } from '../../base/wait.ts'
 import { Fault, fault } from '../../http/fault.ts'
 
-/** Bytes that wait for a program before more is refused. One call's input is always taken when nothing waits. */
+/** Bytes queued for one program; more are refused. The input of one call is always accepted when the queue is empty. */
 export const QUEUED_BYTES = 1024 * 1024
-/** Bytes that wait for all programs of a session. */
+/** Bytes queued for all programs of a session. */
 export const QUEUED_IN_ALL_BYTES = 32 * 1024 * 1024
 
-/** How long a call waits for a program to read what earlier calls wrote. */
+/** How long a call waits for the program to read earlier input. */
 const ROOM_MS = 5_000
 
-/** A program that has closed its input is noticed when writing fails; the kernel says so at once. */
+/** A closed input shows when a write fails; the kernel reports that at once. */
 const SETTLE_MS = 20
 
-/** Where bytes go. Resolves when the kernel has taken all, and rejects when nobody will read them. */
+/** Takes bytes. Resolves when the kernel has accepted all; rejects when nothing will read them. */
 export type Sink = (data: Buffer) => Promise<void>
 
-/** Bytes that wait, of all inputs of a session. */
+/** Bytes queued by all inputs of a session. */
 export class Waiting {
   bytes = 0
   readonly bell = new Bell()
@@ -41,8 +41,8 @@ export class Input {
   }
 
   /**
-   * Takes all of `data` or nothing: it is on its way to the program when this resolves, whether the program has read it or not.
-   * @throws 409 when the input is closed, or so much waits in it that this does not fit within some seconds
+   * Accepts all of `data` or nothing. Resolves when it is queued; the program may not have read it yet. @throws 409 when the input is closed, or the
+   * queue stays too full for some seconds
    */
   async write(data: Buffer, signal: AbortSignal): Promise<void> {
     const patience = AbortSignal.timeout(this.#roomMs)
@@ -66,7 +66,7 @@ export class Input {
     }
   }
 
-  /** Refuses what is written from now on. The first reason stays. */
+  /** Refuses later writes. The first reason is kept. */
   close(reason: string): void {
     this.#closed ??= reason
     this.#waiting.bell.ring()
@@ -107,15 +107,14 @@ export function socketSink(socket: Socket): Sink {
   return (data) => new Promise((resolve, reject) => socket.write(data, (error) => (error ? reject(error) : resolve())))
 }
 
-/** How soon it is tried again to write to a terminal that is full. */
+/** Delay before the next try to write to a full terminal. */
 const FULL_MS = 20
-/** Bytes handed to a terminal at once, so that the agent has time for others in between. */
+/** Bytes written to a terminal per turn of the event loop, so that the agent can do other work between. */
 const SLICE_BYTES = 16 * 1024
 
 /**
- * A sink to a terminal. Node would write to it in a loop that ends when the program reads, and do nothing else meanwhile
- * (libuv takes the master's side of a terminal for one that blocks), so it is written to here. Not by a thread: the
- * descriptor may be closed, and be another file's, by the time that one gets to it.
+ * A sink to a terminal. Node's own write would block the whole agent until the program reads, because libuv treats the terminal's master side as
+ * blocking. So this code writes itself. It uses no thread: by the time a thread writes, the descriptor may be closed and reused for another file.
  */
 export function terminalSink(fd: number, isClosed: () => boolean): Sink {
   const turns = new Mutex()

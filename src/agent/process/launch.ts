@@ -1,4 +1,4 @@
-// Starting a program with pipes: its output comes out, its input goes in, and its end is told as a shell would.
+// Starts a program with pipes: passes its output out and its input in, and reports its exit as a shell would.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync } from 'node:fs'
@@ -12,21 +12,21 @@ import { socketSink, type Sink } from './input.ts'
 import type { OnData, Pipe, Pipes } from './pipes.ts'
 
 /**
- * A program that has ended may have left others behind that hold its output open. What it printed itself is in the pipe by
- * then, so its output counts as complete after this time; what the others print later goes nowhere.
+ * A program that has ended may have left child processes that keep its output open. Its own output is in the pipe already, so the output counts as
+ * complete after this time; later output of the child processes is dropped.
  */
 const DRAIN_MS = 50
 
 export interface Launched {
   pid: number
-  /** The exit code, or 128 + the signal's number, when all that the program printed has been told. */
+  /** The exit code, or 128 + the signal's number; settles after all output of the program has been delivered. */
   exited: Promise<number>
   /** Undefined for a program without input. */
   sink: Sink | undefined
   resize?: (size: { rows: number; cols: number }) => void
 }
 
-/** Told of every piece of output. Its memory is used again for the next: what is kept is copied. */
+/** Called for each piece of output. Its buffer is reused: copy what you keep. */
 export type OnOutput = (stream: Stream, data: Buffer) => void
 export type Start<T> = (command: Command, onOutput: OnOutput, options: T) => Launched
 
@@ -44,8 +44,8 @@ export async function startOnPipes(command: Command, onOutput: OnOutput, pipes: 
   const stdout = await open((data) => onOutput('stdout', data))
   const stderr = await open((data) => onOutput('stderr', data))
   const child = await begin(command, [input?.theirs ?? 'ignore', stdout.theirs, stderr.theirs])
-  ours.move() // they are the program's now, and end with it
-  // A program that closes its input is told to whoever writes next.
+  ours.move() // the program owns them now
+  // The next write reports that a program has closed its input.
   input?.ours.on('error', () => {})
   const exit = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>
   const read = Promise.all([ended(stdout.ours), ended(stderr.ours)])
@@ -60,7 +60,7 @@ export async function startOnPipes(command: Command, onOutput: OnOutput, pipes: 
 async function begin({ line, cwd, env }: Command, stdio: (number | 'ignore')[]): Promise<ChildProcess> {
   try {
     const child = spawn(line[0]!, line.slice(1), { cwd, env, detached: true, stdio })
-    // What could not be started has no pid, and says why in the next turn.
+    // A program that could not be started has no pid; the error event comes in the next turn.
     if (child.pid === undefined) throw (await once(child, 'error'))[0]
     return child
   } catch (error) {
@@ -68,7 +68,7 @@ async function begin({ line, cwd, env }: Command, stdio: (number | 'ignore')[]):
   }
 }
 
-/** Resolves at the end of a stream; it is read on when nobody listens any more, or whoever still writes to it would wait for ever. */
+/** Resolves at the end of a stream. Keep reading after nobody listens any more, or a child process that still writes would block for ever. */
 function ended(socket: Socket): Promise<void> {
   return new Promise((resolve) => {
     socket
@@ -80,17 +80,17 @@ function ended(socket: Socket): Promise<void> {
 
 async function drained(): Promise<void> {
   await sleepFor(DRAIN_MS)
-  // A busy agent may not have looked at its pipes within that time; it does between these turns.
+  // A busy agent may not have read its pipes in that time; these turns of the event loop let it.
   for (let turns = 0; turns < 3; turns++) await new Promise(setImmediate)
 }
 
-/** @throws what the kernel's refusal means to a caller */
+/** Translates the kernel's refusal to start a program. @throws always */
 export function refuse(error: NodeJS.ErrnoException): never {
   switch (error.code) {
     case 'E2BIG':
-      throw fault.field('args', 'with the environment are longer than Linux takes')
+      throw fault.field('args', 'are too long together with the environment (a limit of Linux)')
     case 'ENOTDIR':
-      throw fault.field('cwd', 'is no folder')
+      throw fault.field('cwd', 'is not a folder')
     case 'EAGAIN':
     case 'EMFILE':
     case 'ENFILE':

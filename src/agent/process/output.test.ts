@@ -1,4 +1,4 @@
-// What readers of a program's output get, whenever they come and however slowly they read.
+// Readers of a program's output, at any time and at any speed.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { OutputEvent, Stream } from './contract.ts'
@@ -16,7 +16,7 @@ async function all(output: Output, onEvent: (event: OutputEvent) => void = () =>
   return events
 }
 
-/** What a reader got of a stream: its bytes and how many it was told to have missed. */
+/** A reader's view of a stream: its bytes, and how many were reported missing. */
 function of(events: OutputEvent[], stream: Stream): { text: string; missed: number } {
   const mine = events.filter((event) => event.stream === stream)
   return { text: Buffer.concat(mine.map(bytes)).toString(), missed: mine.reduce((sum, { missed_bytes }) => sum + (missed_bytes ?? 0), 0) }
@@ -78,7 +78,7 @@ describe('readers', () => {
           const data = Buffer.alloc(size, index)
           printed[stream].push(Buffer.from(data))
           output.add(stream, data)
-          data.fill(255) // its memory is used again
+          data.fill(255) // the caller reuses its buffer
           other.add('stdout', Buffer.alloc(size))
           expect(output.bytes).toBeLessThanOrEqual(limit)
           expect(memory.bytes).toBeLessThanOrEqual(limit * 2)

@@ -1,27 +1,27 @@
-// What a program printed last, for any number of readers, each at its own pace. The program never waits for a reader.
+// Keeps the last output of a program for any number of readers, each at its own pace. The program never waits for a reader.
 import { Bell } from '../../base/bell.ts'
 import type { OutputEvent, Stream } from './contract.ts'
 
-/** Bytes kept of one program; what is older goes. */
+/** Bytes kept of one program; older output is dropped. */
 export const KEPT_BYTES = 4 * 1024 * 1024
 
-/** Bytes kept of all programs of a session together; whoever holds most gives way. */
+/** Bytes kept of all programs of a session together; above it, the program that holds most loses its oldest output. */
 export const KEPT_IN_ALL_BYTES = 64 * 1024 * 1024
 
-/** What a piece costs beside its bytes. Counted, or a program that prints byte by byte would take a hundred times what it prints. */
+/** The cost of a piece besides its bytes; otherwise a program that prints byte by byte would take a hundred times the memory of its output. */
 const PIECE_COST = 256
 
-/** Pieces smaller than this are put together. */
+/** Smaller pieces are joined. */
 const JOINED_BYTES = 8 * 1024
 
 interface Piece {
-  /** Bytes printed before it, of both streams. */
+  /** Bytes of both streams before this piece. */
   at: number
   stream: Stream
   data: Buffer
 }
 
-/** The memory that outputs share. */
+/** The memory limit that all outputs share. */
 export class OutputMemory {
   readonly #outputs = new Set<Output>()
   readonly #limit: number
@@ -38,7 +38,7 @@ export class OutputMemory {
     return output
   }
 
-  /** Lets go of an output and all that it keeps. */
+  /** Frees an output and all that it keeps. */
   close(output: Output): void {
     this.#outputs.delete(output)
   }
@@ -56,7 +56,7 @@ export class OutputMemory {
   }
 }
 
-/** What one program printed, as far as it is kept. */
+/** The kept output of one program. */
 export class Output {
   readonly #onGrown: (bytes: number) => void
   readonly #bell = new Bell()
@@ -64,16 +64,16 @@ export class Output {
   #pieces: Piece[] = []
   #end = 0
   #exitCode: number | undefined
-  /** Memory of the piece that went last, for the next one of its size: or much output would be as much garbage. */
+  /** The buffer of the last dropped piece, reused for the next one: otherwise much output would mean as much garbage. */
   #spare: Buffer | undefined
-  /** What is kept, with what it costs to keep it. */
+  /** The memory that it uses, with overhead. */
   bytes = 0
 
   constructor(onGrown: (bytes: number) => void) {
     this.#onGrown = onGrown
   }
 
-  /** After the end nothing is added: others that hold the program's output may still print. */
+  /** After the end nothing is added: child processes that hold the program's output may still print. */
   add(stream: Stream, data: Buffer): void {
     if (data.length === 0 || this.#exitCode !== undefined) return
     const last = this.#pieces.at(-1)
@@ -95,7 +95,7 @@ export class Output {
     this.#bell.ring()
   }
 
-  /** Drops the oldest pieces, until `bytes` have been freed. */
+  /** Drops the oldest pieces until `bytes` have been freed. */
   forget(bytes: number): void {
     let freed = 0
     while (freed < bytes && this.#pieces.length > 0) {
@@ -107,7 +107,7 @@ export class Output {
     this.bytes -= freed
   }
 
-  /** All from the first byte that is kept to the exit. A reader who is too late for some of it is told how much that was, by stream. */
+  /** Yields everything from the first kept byte to the exit. A reader that comes too late is told how many bytes it missed, by stream. */
   async *read(signal: AbortSignal): AsyncGenerator<OutputEvent> {
     const known: Record<Stream, number> = { stdout: 0, stderr: 0 }
     let at = 0
@@ -141,7 +141,7 @@ export class Output {
     return memory
   }
 
-  /** The piece with byte `at`, which is kept. */
+  /** The piece that contains byte `at`, which must be kept. */
   #pieceAt(at: number): Piece {
     let [low, high] = [0, this.#pieces.length - 1]
     while (low < high) {

@@ -1,5 +1,5 @@
-// Pipes between the agent and the programs it starts. Node itself connects children by sockets, and what is a socket cannot be
-// opened by its name: `echo x > /dev/stderr` and `cat /dev/stdin`, which scripts do, would fail.
+// Pipes between the agent and the programs it starts. Node connects child processes by sockets, and a socket cannot be opened by its name: `echo x >
+// /dev/stderr` and `cat /dev/stdin`, which scripts do, would fail.
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -8,15 +8,15 @@ import { Socket, type SocketConstructorOpts } from 'node:net'
 import { join } from 'node:path'
 import { within } from '../../base/wait.ts'
 
-/** Node has no way to make a pipe with a name, so a program makes many at once (2 ms). */
+/** Node cannot make a named pipe, so mkfifo makes many at once (2 ms). */
 const BATCH = 32
 const LOW = 8
 const MAKE_MS = 10_000
 
-/** Read at once; a pipe holds as much (pipe(7)). */
+/** Bytes per read; a pipe holds as much (pipe(7)). */
 const READ_BYTES = 64 * 1024
 
-/** Told of every piece that is read. The memory it is in is used again for the next. */
+/** Called for each piece that is read. Its buffer is reused for the next piece. */
 export type OnData = (data: Buffer) => void
 
 /** The two ends of a pipe: ours, and a descriptor for the program, which the caller closes once the program has it. */
@@ -30,7 +30,7 @@ export class Pipes {
   #fresh: string[] = []
   #making: Promise<void> | undefined
 
-  /** `dir` is made when the first pipe is. */
+  /** `dir` is created with the first pipe. */
   constructor(dir: string) {
     this.#dir = dir
   }
@@ -41,7 +41,7 @@ export class Pipes {
     try {
       return openEnds(name, onData)
     } catch {
-      // Programs of the session may have taken the names away; then there are new ones.
+      // Programs of the session may have deleted the pipes; then make new ones.
       this.#fresh = []
       return openEnds(await this.#take(), onData)
     }
@@ -50,7 +50,7 @@ export class Pipes {
   async #take(): Promise<string> {
     while (this.#fresh.length === 0) await this.#make()
     const name = this.#fresh.pop()!
-    // The next call finds out by itself when this does not succeed.
+    // When this fails, the next call gets the error.
     if (this.#fresh.length < LOW) this.#make().catch(() => {})
     return name
   }
@@ -82,10 +82,10 @@ function openEnds(name: string, onData: OnData | undefined): Pipe {
     return fd
   }
   try {
-    // The reading end first and without waiting; the others by way of it, so that they are ends of the same pipe.
+    // Open the reading end first and without blocking, then the other ends through it, so that all belong to the same pipe.
     const reading = open(name, O_RDONLY | O_NONBLOCK)
     unlinkSync(name)
-    if (!fstatSync(reading).isFIFO()) throw new Error(`${name} is no pipe any more`)
+    if (!fstatSync(reading).isFIFO()) throw new Error(`${name} is not a pipe any longer`)
     const writing = open(`/proc/self/fd/${reading}`, O_WRONLY)
     if (onData) return { ours: reader(reading, onData), theirs: writing }
     const theirs = open(`/proc/self/fd/${reading}`, O_RDONLY)
@@ -98,7 +98,7 @@ function openEnds(name: string, onData: OnData | undefined): Pipe {
   }
 }
 
-/** Reads into the same memory again and again: a gigabyte printed would otherwise be a gigabyte of garbage, and the agent's memory grow by a hundred megabytes. */
+/** Reads into one buffer that is reused. Otherwise a gigabyte of output would be a gigabyte of garbage, and the agent would grow by a hundred megabytes. */
 function reader(fd: number, onData: OnData): Socket {
   const buffer = Buffer.allocUnsafeSlow(READ_BYTES)
   const onread = {

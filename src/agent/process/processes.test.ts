@@ -1,4 +1,4 @@
-// Programs of this machine, run as an instance runs them: their output, their end, and whatever they started.
+// Programs on this machine, run as in an instance: their output, their exit, and their child processes.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -153,7 +153,7 @@ describe('spawn', () => {
     const { process_id: id } = await spawn(`trap 'echo ${word}; exit 5' ${signal}; echo up; while :; do sleep 0.05; done`)
     for await (const event of processes.output(id, never)) if (text(event.data_b64).includes('up')) break
     await processes.kill(id, signal)
-    // Bash says a word of its own, now and then, about a child that a signal ended.
+    // Bash sometimes prints a line about a child process that a signal ended.
     expect((await all(id)).out.replace(/^(Terminated|Hangup)\n/m, '')).toBe(`up\n${word}\n`)
     expect(processes.status(id).exit_code).toBe(5)
   })

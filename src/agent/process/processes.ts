@@ -12,24 +12,24 @@ import { OutputMemory, type Output } from './output.ts'
 import { Pipes } from './pipes.ts'
 import { marked, Marks, Tree } from './tree.ts'
 
-/** Programs that run at once. What they start themselves is bounded by the instance's own limit. */
+/** Programs that run at the same time. The instance's own limit bounds their child processes. */
 export const MAX_RUNNING = 128
-/** Programs that have ended and can still be asked about; their output as long as there is memory for it (output.ts). */
+/** Ended programs that can still be asked about; their output is kept as long as there is memory for it (output.ts). */
 export const MAX_ENDED = 256
 
-/** Where programs run, and with which variables: the agent's, without those that are for Node and for us. */
+/** The folder and variables for programs: the agent's own, without those for Node and for the agent. */
 export function openProcesses(pipeDir: string, log: Log): Processes {
   const { NODE_COMPILE_CACHE: _cache, COB_AGENT: _spec, ...env } = process.env
   return new Processes({ env: { ...(env as Record<string, string>), PATH: programPath(env.PATH), DISPLAY }, cwd: process.cwd() }, pipeDir, log)
 }
 
-/** How long programs that are ended for their caller get between SIGTERM and SIGKILL. */
+/** How long a program gets between SIGTERM and SIGKILL. */
 const GRACE_MS = 1_000
 
-/** The shortest time over which CPU use is told; the kernel counts in steps of 10 ms. */
+/** The shortest time over which CPU use is measured; the kernel counts in steps of 10 ms. */
 const MIN_CPU_WINDOW_MS = 100
 
-/** Timers hold no more, in milliseconds: 24 days. No session lives that long. */
+/** Timers cannot be longer, in milliseconds: 24 days. No session lives that long. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
 const DEFAULT_SIZE = { rows: 24, cols: 80 }
@@ -43,7 +43,7 @@ interface Spawned {
   input: Input
   output: Output
   exitCode: number | undefined
-  /** As it was last worked out. */
+  /** The last measurement. */
   cpu: { at: number; seconds: number; percent: number }
 }
 
@@ -67,9 +67,8 @@ export class Processes {
   }
 
   /**
-   * Runs a program to its end. What it left in the background runs on. When it takes longer than `timeout_sec`, or its caller
-   * leaves, it is ended with all that it started.
-   * @throws 504, which is not repeated, with the end of what it printed
+   * Runs a program until it exits. Child processes in the background continue. When it takes longer than `timeout_sec`, or its caller leaves, the
+   * program and all its child processes are ended. @throws 504, which must not be retried, with the end of its output
    */
   async exec(asked: Exec, signal: AbortSignal): Promise<ExecReply> {
     using capture = new Capture(this.#captured)
@@ -90,7 +89,7 @@ export class Processes {
     const output = this.#memory.open()
     const onOutput: OnOutput = (stream, data) => output.add(stream, data)
     try {
-      // Loaded before the program is started, so that nothing is awaited in between.
+      // Load this before the start, so that nothing is awaited after it.
       const terminal = asked.allocate_tty ? await import('./pty.ts') : undefined
       const size = { rows: asked.rows ?? DEFAULT_SIZE.rows, cols: asked.cols ?? DEFAULT_SIZE.cols }
       const { launched, tree } = await this.#start(asked, signal, (command) =>
@@ -108,7 +107,7 @@ export class Processes {
     }
   }
 
-  /** CPU use and memory are those of the program and all that it started, while it runs. */
+  /** CPU use and memory of the program and all its child processes, while it runs. */
   status(id: string): Status {
     const spawned = this.#find(id)
     if (spawned.exitCode !== undefined) return { state: 'exited', exit_code: spawned.exitCode, cpu_pct: 0, mem_bytes: 0 }
@@ -116,25 +115,25 @@ export class Processes {
     const now = performance.now()
     const { at, seconds } = spawned.cpu
     if (now - at >= MIN_CPU_WINDOW_MS)
-      // Less than before when one that had left its parent has ended, and took its count along.
+      // The sum falls when a detached child process ends, because its count goes with it.
       spawned.cpu = { at: now, seconds: cpuSeconds, percent: Math.max(0, Math.round(((cpuSeconds - seconds) / (now - at)) * 1_000_000) / 10) }
     return { state: 'running', exit_code: null, cpu_pct: spawned.cpu.percent, mem_bytes: memoryBytes }
   }
 
-  /** @throws 409 for a program that has ended or closed its input, or does not read it */
+  /** @throws 409 when the program has ended, closed its input, or does not read it */
   async write(id: string, data: Buffer, signal: AbortSignal): Promise<void> {
     await this.#find(id).input.write(data, signal)
   }
 
-  /** Everything that is kept of the output, then what comes, then the exit. */
+  /** The kept output, then new output, then the exit. */
   output(id: string, signal: AbortSignal): AsyncIterable<OutputEvent> {
     return this.#find(id).output.read(signal)
   }
 
-  /** Signals a program and all that it started. One that has ended is no error: whoever asks cannot know that it just did. */
+  /** Signals a program and all its child processes. One that has ended is not an error: the caller cannot know that it just did. */
   async kill(id: string, signal: Signal): Promise<void> {
     const { tree } = this.#find(id)
-    // Looked for again until there are none: what is killed may just have started another.
+    // Repeat until none are left: a killed process may just have started another.
     if (signal === 'SIGKILL') await this.#end(tree, 0)
     else tree.signal(signal)
   }
@@ -153,7 +152,7 @@ export class Processes {
     return found
   }
 
-  /** Starts a program, counts it until it has ended, and knows all that comes of it. */
+  /** Starts a program, counts it until it has ended, and collects its output. */
   async #start(
     asked: Exec | Spawn,
     signal: AbortSignal,
@@ -161,7 +160,7 @@ export class Processes {
   ): Promise<{ launched: Launched; tree: Tree }> {
     signal.throwIfAborted()
     const command = commandOf(asked, this.#defaults)
-    if (this.#running >= MAX_RUNNING) throw fault.tooMany(`${this.#running} programs run in this session, as many as may at once`, 1)
+    if (this.#running >= MAX_RUNNING) throw fault.tooMany(`${this.#running} programs run in this session, which is the limit`, 1)
     this.#running++
     const mark = this.#marks.next()
     let launched: Launched
@@ -204,7 +203,7 @@ export class Processes {
 
 const limitOf = ({ timeout_sec: seconds }: Exec): number | undefined => (seconds && seconds * 1000 <= MAX_TIMER_MS ? seconds * 1000 : undefined)
 
-/** The value of `promise`, or undefined when the time is up or the signal aborts before it is there. */
+/** The value of `promise`; undefined when the time is up or the signal aborts first. */
 async function firstOf<T>(promise: Promise<T>, ms: number | undefined, signal?: AbortSignal): Promise<T | undefined> {
   const { promise: given, resolve } = Promise.withResolvers<undefined>()
   const timer = ms === undefined ? undefined : setTimeout(() => resolve(undefined), ms)

@@ -1,10 +1,10 @@
-// A program with a terminal. Loaded by the first one that asks for it: the native part costs a session some memory.
+// A program with a terminal. Loaded only when a caller asks for one: the native module costs memory in the session.
 import { spawn, type IPty } from '@lydell/node-pty'
 import { fault } from '../../http/fault.ts'
 import { terminalSink } from './input.ts'
 import type { Start } from './launch.ts'
 
-/** What node-pty has and does not declare (its version is pinned). */
+/** Fields of node-pty that its types do not declare (its version is pinned). */
 interface Inside {
   fd: number
   _socket: { destroyed: boolean }
@@ -12,7 +12,7 @@ interface Inside {
 
 const TERM = 'xterm-256color'
 
-/** Starts `line` on a terminal of `rows` and `cols`. Both of its streams are one, told as stdout. */
+/** Starts `line` on a terminal of `rows` and `cols`. Both of its streams are reported as stdout. */
 export const startOnTerminal: Start<{ rows: number; cols: number }> = ({ line, env, cwd }, onOutput, { rows, cols }) => {
   let terminal: IPty
   try {
@@ -22,7 +22,7 @@ export const startOnTerminal: Start<{ rows: number; cols: number }> = ({ line, e
   }
   const inside = terminal as unknown as Inside
   const isClosed = () => inside._socket.destroyed
-  // Without an encoding it gives bytes, whatever its types say.
+  // Without an encoding it passes bytes, although its types say string.
   terminal.onData((data) => onOutput('stdout', data as unknown as Buffer))
   return {
     pid: terminal.pid,

@@ -1,39 +1,39 @@
-// Everything that a program has started, however far it went to get away: found, signalled, ended, weighed.
+// Finds, signals, ends and measures all processes that a program has started, also those that have detached from it.
 import { readFileSync, readdirSync } from 'node:fs'
 import { descendantsOf, isAlive, KILLED_GONE_MS, killAll, nameProcess, readProcessFile, signalProcess, type ProcessName } from '../../base/processes.ts'
 import { until, WaitTimeout } from '../../base/wait.ts'
 
-/** How often it is looked whether processes that were asked to end have done so; a look reads all of /proc (some milliseconds). */
+/** How often to check whether signalled processes have ended; one check reads all of /proc (some milliseconds). */
 const LOOK_MS = 25
 
 /**
- * The mark of a tree: its limit of bytes in POSIX message queues, one byte apart from the next tree's. Limits go to every
- * child, through fork, exec, setsid, a cleared environment and another user namespace; none can raise its own again, every
- * process may read them, and hardly a program uses this one. (Groups and sessions are left by daemons, ancestors lost with
- * a parent that ends, variables cleared, and a PID namespace would hide the session's processes from each other.)
+ * The mark of a process tree: its limit of bytes in POSIX message queues, one byte less than the previous tree's. Every child inherits limits,
+ * through fork, exec, setsid, a cleared environment and another user namespace. No process can raise its own, every process can read them, and hardly
+ * any program uses this one. (Daemons leave process groups and sessions, a child loses its ancestors when a parent ends, variables can be cleared,
+ * and a PID namespace would hide the session's processes from each other.)
  */
 export class Marks {
   readonly #highest: number
   #given = 0
 
-  /** `own` is the limit of the agent itself, which a child's cannot exceed. */
+  /** `own` is the agent's own limit, which a child cannot exceed. */
   constructor(own = messageQueueLimit('self')) {
     this.#highest = Math.min(own ?? 0, 2 ** 30)
   }
 
-  /** Undefined where there is no room for marks: a tree then is the program's descendants. */
+  /** Undefined when the limit has no room for marks: then a tree is the program's descendants. */
   next(): number | undefined {
-    // The lower half is left to programs that set a limit of their own.
+    // The lower half is left to programs that set this limit themselves.
     const room = Math.floor(this.#highest / 2)
     return room < 1 ? undefined : this.#highest - 1 - (this.#given++ % room)
   }
 }
 
-/** The command that runs a program with the mark. It becomes the program: same pid, no process more. */
+/** The command that sets the mark and then becomes the program: same pid, no extra process. */
 export const marked = (mark: number | undefined, command: readonly string[]): string[] =>
   mark === undefined ? [...command] : ['/usr/bin/prlimit', `--msgqueue=${mark}`, '--', ...command]
 
-/** A program and whatever came of it. */
+/** A program and all processes that it has started. */
 export class Tree {
   readonly #root: ProcessName | undefined
   readonly #mark: number | undefined
@@ -43,7 +43,7 @@ export class Tree {
     this.#mark = mark
   }
 
-  /** Those that are alive. */
+  /** The processes that are alive. */
   members(): ProcessName[] {
     const below = this.#root && isAlive(this.#root) ? [this.#root.pid, ...descendantsOf(this.#root.pid)] : []
     const pids = new Set(below)
@@ -52,14 +52,14 @@ export class Tree {
     return [...pids].map(nameProcess).filter((name) => name !== undefined)
   }
 
-  /** Sends a signal to each. One that is stopped is told to go on, or it would not hear it. */
+  /** Sends a signal to each. A stopped process also gets SIGCONT; otherwise it would not handle the signal. */
   signal(signal: NodeJS.Signals): void {
     const names = this.members()
     for (const name of names) signalProcess(name, signal)
     if (signal !== 'SIGKILL') for (const name of names) signalProcess(name, 'SIGCONT')
   }
 
-  /** Ends all: asks with SIGTERM, and kills what is left after `graceMs`. @throws WaitTimeout when the kernel does not let go of one */
+  /** Ends all: sends SIGTERM, and SIGKILL after `graceMs`. @throws WaitTimeout when a killed process does not disappear */
   async end(graceMs: number): Promise<void> {
     if (graceMs > 0) {
       this.signal('SIGTERM')
@@ -70,7 +70,7 @@ export class Tree {
         if (!(error instanceof WaitTimeout)) throw error
       }
     }
-    // What is killed may have been about to start something, so it is looked again until nothing is found.
+    // A process may start another just before it is killed, so repeat until none is found.
     await until('a program to be killed', KILLED_GONE_MS, async () => {
       const left = this.members()
       await killAll(left)
@@ -78,7 +78,7 @@ export class Tree {
     })
   }
 
-  /** CPU time used so far, in seconds, and resident memory, in bytes, of all that are alive. */
+  /** CPU time used so far, in seconds, and resident memory, in bytes, of all processes that are alive. */
   usage(): { cpuSeconds: number; memoryBytes: number } {
     let [ticks, memoryBytes] = [0, 0]
     for (const { pid } of this.members()) {
@@ -97,10 +97,10 @@ export class Tree {
   }
 }
 
-/** USER_HZ, which the kernel promises to programs whatever its own clock is. */
+/** USER_HZ: the kernel uses it in /proc whatever its own clock rate is. */
 const TICKS_PER_SECOND = 100
 
-/** The hard limit of bytes in message queues of a process; undefined when it is gone. */
+/** A process's hard limit of bytes in message queues; undefined when it has ended. */
 function messageQueueLimit(pid: string): number | undefined {
   const hard = /^Max msgqueue size\s+\S+\s+(\S+)/m.exec(readProcessFile(pid, 'limits') ?? '')?.[1]
   return hard === 'unlimited' ? Infinity : hard === undefined ? undefined : Number(hard)

@@ -1,4 +1,4 @@
-// Who may be asked for with as_user, and who that is.
+// Valid values of as_user, and the user that each means.
 import { expect, test } from 'vitest'
 import { accounts, identityOf, parseIdentity } from './users.ts'
 

@@ -1,28 +1,28 @@
-// Who a program shall take itself for.
+// The user that a program runs as, from the caller's point of view.
 import { readFileSync } from 'node:fs'
 import { fault } from '../../http/fault.ts'
 
-/** A user as programs see one. */
+/** A user, as a program sees itself. */
 export interface Identity {
   uid: number
   gid: number
-  /** Undefined for a number that has no name here. */
+  /** Undefined for a uid without a name here. */
   name: string | undefined
 }
 
-/** The largest number that is a uid (2^32 - 1 stands for none). */
+/** The largest uid (2^32 - 1 means none). */
 const MAX_ID = 2 ** 32 - 2
 
 const ROOT: Identity = { uid: 0, gid: 0, name: 'root' }
 
-/** Undefined when nobody is named. @throws 400 naming `as_user` for who is not in /etc/passwd, and for both at once */
+/** Undefined when no user is given. @throws 400 naming `as_user` for a user that is not in /etc/passwd, and when both are given */
 export function identityOf({ as_user: user, as_root: root }: { as_user?: string | null; as_root: boolean }): Identity | undefined {
   if (user == null) return root ? ROOT : undefined
   if (root) throw fault.field('as_user', 'cannot be together with as_root')
   return parseIdentity(user, accounts(readFileSync('/etc/passwd', 'utf8')))
 }
 
-/** `name`, `uid` or `uid:gid`. A uid without a gid gets that of its account, or else the same number. @throws 400 naming `as_user` */
+/** Parses `name`, `uid` or `uid:gid`. A uid without a gid gets the gid of its account, or else the same number. @throws 400 naming `as_user` */
 export function parseIdentity(text: string, known: readonly Identity[]): Identity {
   const numbers = /^(\d{1,10})(?::(\d{1,10}))?$/.exec(text)
   if (!numbers) {

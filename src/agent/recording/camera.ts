@@ -1,4 +1,4 @@
-// Takes pictures of the screen for all recordings at once: one when something has changed, none while nothing does.
+// Takes pictures of the screen for all recordings: one when something has changed, none while nothing changes.
 import type { Screen } from '../display/screen.ts'
 
 /** The screen at one moment. */
@@ -11,18 +11,18 @@ export interface Picture {
   at: number
 }
 
-/** Who looks through the camera. */
+/** A recording that receives pictures. */
 export interface Viewer {
-  /** When it may be shown the next picture (performance.now()); Infinity while it cannot take one. */
+  /** The earliest time of its next picture (performance.now()); Infinity while it cannot take one. */
   dueAt(): number
-  /** `done` must be called once, when the pixels are no longer needed. */
+  /** Call `done` once, when the pixels are not needed any longer. */
   show(picture: Picture, done: () => void): void
 }
 
 export class Camera {
   readonly #screen: Pick<Screen, 'copy' | 'watch'>
   readonly #onError: (error: unknown) => void
-  /** Those who look, and whether the screen has changed since the picture they were last shown. */
+  /** The viewers, and whether the screen has changed since the last picture of each. */
   readonly #viewers = new Map<Viewer, { isBehind: boolean }>()
   #free: Buffer[] = []
   #unwatch: (() => void) | undefined
@@ -34,7 +34,7 @@ export class Camera {
     this.#onError = onError
   }
 
-  /** Shows the screen to a viewer, at once and whenever it has changed. */
+  /** Shows the screen to a viewer at once, and again after each change. */
   add(viewer: Viewer): void {
     this.#viewers.set(viewer, { isBehind: true })
     this.#unwatch ??= this.#screen.watch(() => {
@@ -54,21 +54,21 @@ export class Camera {
     this.#free = []
   }
 
-  /** Shows a viewer the screen once more, whether it has changed or not. */
+  /** Shows the screen to a viewer once more, even when it has not changed. */
   again(viewer: Viewer): void {
     const state = this.#viewers.get(viewer)
     if (state) state.isBehind = true
     this.nudge()
   }
 
-  /** Looks whether a picture is due: something has changed, or a viewer can take one again. */
+  /** Checks whether a picture is due: something has changed, or a viewer can take one again. */
   nudge(): void {
     if (this.#isTaking) return
     const due = Math.min(...[...this.#viewers].map(([viewer, { isBehind }]) => (isBehind ? viewer.dueAt() : Infinity)))
     clearTimeout(this.#timer)
     this.#timer = undefined
     if (due === Infinity) return
-    // Timers are whole milliseconds, and may be early by a part of one.
+    // Timers have whole milliseconds and may fire up to one too early.
     const wait = Math.ceil(due - performance.now())
     if (wait > 0) this.#timer = setTimeout(() => this.nudge(), wait)
     else this.#take().catch(this.#onError)
@@ -79,7 +79,7 @@ export class Camera {
     try {
       let pixels: Buffer = Buffer.alloc(0)
       const { width, height } = await this.#screen.copy(({ width: w, height: h }) => (pixels = this.#room(w * h * 4)))
-      // What is reported from here on has happened after the picture: reports are heard between two turns of the event loop.
+      // Every change reported from here on came after the picture, because reports arrive between two turns of the event loop.
       const picture = { pixels, width, height, at: performance.now() }
       let users = 1
       const done = () => {
@@ -98,7 +98,7 @@ export class Camera {
     this.nudge()
   }
 
-  /** Memory for a picture, used again and again: at most one piece a viewer and one more are in use. */
+  /** A buffer for a picture, reused: at most one per viewer and one more are in use. */
   #room(bytes: number): Buffer {
     this.#free = this.#free.filter(({ length }) => length === bytes)
     return this.#free.pop() ?? Buffer.allocUnsafeSlow(bytes)

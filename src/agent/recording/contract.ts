@@ -1,15 +1,15 @@
-// The agent's recordings, for the control plane only: start, look, read while it grows, stop, forget.
+// The agent's recordings, for the control plane only: start, status, read while it grows, stop, delete.
 import { z } from 'zod'
 import { bytes, json, none, route } from '../../http/route.ts'
 
-/** Above it the original asks for a GPU; there is none here. */
+/** For a higher rate the original requires a GPU; there is none here. */
 export const MAX_FRAMERATE = 20
 
 const id = z.string().regex(/^[a-z][a-z0-9]{23}$/)
 const params = z.strictObject({ id })
 const group = 'Agent'
 
-/** Why a recording is over. `agent_lost` is said by who asks in vain. */
+/** Why a recording ended. `agent_lost` is set by a caller that cannot reach the agent. */
 export const EndOfRecording = z.enum(['stopped', 'max_duration', 'disk_full', 'too_large', 'encoder_failed'])
 export type EndOfRecording = z.infer<typeof EndOfRecording>
 
@@ -25,13 +25,13 @@ export const RecordingStatus = z.object({
   /** When its first picture was taken, in milliseconds since 1970. */
   startedAt: z.number(),
   durationMs: z.number(),
-  /** Bytes made so far; all of them once it has ended. */
+  /** Bytes so far; all of them once it has ended. */
   bytes: z.number(),
   ended: EndOfRecording.optional(),
 })
 export type RecordingStatus = z.infer<typeof RecordingStatus>
 
-/** At most so many bytes are in one answer, so that its reader says how far it has come before it gets more. */
+/** Most bytes in one answer, so that the reader acknowledges them before it gets more. */
 export const BYTES_AT_ONCE = 16 * 1024 * 1024
 
 export const recording = {

@@ -1,4 +1,4 @@
-// One ffmpeg that makes H.264 of pictures: raw pictures in, packets out, each packet for the picture that is due. It knows no times.
+// One ffmpeg process that encodes H.264: raw pictures in, packets out, one packet for each picture in order. It handles no times.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { within } from '../../base/wait.ts'
 import { FlvReader, type Packet } from './flv.ts'
@@ -8,16 +8,16 @@ export interface Size {
   height: number
 }
 
-/** Time for what is in the encoder to come out: 20 ms a picture were seen. */
+/** Time for the encoder to finish its pictures; 20 ms per picture were measured. */
 const DRAIN_MS = 5_000
 
-/** A key picture this often while the screen moves; seeking decodes from there. */
+/** Seconds between key frames while the screen changes; seeking decodes from there. */
 const KEY_EVERY_SECONDS = 5
 
-/** H.264 in the usual form of colours has no odd sizes. */
+/** H.264 with 4:2:0 colours needs even sizes. */
 export const even = ({ width, height }: Size): Size => ({ width: width + (width & 1), height: height + (height & 1) })
 
-/** Pictures of the same size are padded to an even one; others are fitted into it whole, with bars. */
+/** Pictures of the same size are padded to an even size; others are scaled to fit, with bars. */
 function fitted(from: Size, to: Size): string[] {
   const asIs = [`pad=${to.width}:${to.height}`]
   const scaled = [`scale=${to.width}:${to.height}:force_original_aspect_ratio=decrease:flags=bilinear`, `pad=${to.width}:${to.height}:(ow-iw)/2:(oh-ih)/2`]
@@ -29,8 +29,8 @@ function fitted(from: Size, to: Size): string[] {
 }
 
 /**
- * superfast: two thirds of the CPU of veryfast at the same size of file, and ultrafast's files are half as large again. zerolatency and
- * one thread: each picture comes out before the next one is taken, and nothing is lost with the encoder.
+ * superfast uses two thirds of the CPU of veryfast for the same file size; ultrafast's files are half as large again. zerolatency and one thread:
+ * each picture comes out before the next goes in, so nothing is lost with the encoder.
  */
 function command(from: Size, to: Size, framerate: number): string[] {
   const said = ['-nostdin', '-hide_banner', '-loglevel', 'error', '-nostats']
@@ -43,7 +43,7 @@ function command(from: Size, to: Size, framerate: number): string[] {
 
 export class Encoder {
   readonly from: Size
-  /** Resolves with the last words when it has ended, by itself or by us. */
+  /** Resolves with ffmpeg's last output when it has ended, by itself or by us. */
   readonly ended: Promise<string>
   readonly #child: ChildProcess
   #inside = 0
@@ -51,7 +51,7 @@ export class Encoder {
   #hasEnded = false
   #empty = Promise.withResolvers<void>()
 
-  /** `onPacket` gets the packets, in the order of the pictures; `onRoom` is told when another picture can be taken. */
+  /** `onPacket` gets the packets in the order of the pictures; `onRoom` is called when another picture can be taken. */
   constructor(from: Size, to: Size, framerate: number, onPacket: (packet: Packet) => void, onRoom: () => void) {
     this.from = from
     this.#child = spawn('ffmpeg', command(from, to, framerate), { stdio: ['pipe', 'pipe', 'pipe'] })
@@ -73,18 +73,18 @@ export class Encoder {
       this.#hasEnded = true
       this.#empty.resolve()
     })
-    this.#child.stdin!.on('error', () => {}) // it has ended, which is heard of
+    this.#child.stdin!.on('error', () => {}) // write errors mean that it has ended, which `ended` reports
     this.#onRoom = onRoom
   }
 
   readonly #onRoom: () => void
 
-  /** Whether it takes a picture now: it has read the last one, and is not behind. */
+  /** Whether it can take a picture now: it has read the last one and keeps up. */
   get hasRoom(): boolean {
     return !this.#writing && this.#inside < 2 && !this.#hasEnded
   }
 
-  /** Gives it a picture; `done` is called when its bytes are no longer needed. */
+  /** Encodes a picture; `done` is called when its bytes are not needed any longer. */
   encode(pixels: Buffer, done: () => void): void {
     if (this.#inside++ === 0) this.#empty = Promise.withResolvers()
     this.#writing = true
@@ -95,13 +95,13 @@ export class Encoder {
     })
   }
 
-  /** Resolves when every picture has come out, or it has ended. */
+  /** Resolves when every picture has come out, or ffmpeg has ended. */
   async drained(): Promise<void> {
     if (this.#inside === 0 || this.#hasEnded) return
     await within('the encoder', DRAIN_MS, this.#empty.promise)
   }
 
-  /** Ends it; what is in it is lost. */
+  /** Ends ffmpeg; pictures inside it are lost. */
   async close(): Promise<void> {
     if (!this.#hasEnded) this.#child.kill('SIGKILL')
     await this.ended

@@ -1,6 +1,6 @@
-// Reads what ffmpeg says in FLV: of all its formats the one whose packets say their length, so that each is known at its last byte.
+// Parses ffmpeg's FLV output. FLV packets start with their length, so each is known to be complete at its last byte.
 
-/** A packet of the encoder: how to decode all of them, or one of them. */
+/** A packet of the encoder: the decoder's configuration, or one frame. */
 export type Packet = { kind: 'description'; data: Buffer } | { kind: 'frame'; data: Buffer; isKey: boolean; atMs: number }
 
 const FILE_HEADER = 9 + 4
@@ -8,7 +8,7 @@ const TAG_HEADER = 11
 const TAG_END = 4
 const [AUDIO, VIDEO] = [8, 9]
 
-/** Takes bytes as they come; gives the packets that are whole. */
+/** Takes chunks of any size and returns the packets that are complete. */
 export class FlvReader {
   #chunks: Buffer[] = []
   #length = 0
@@ -48,7 +48,7 @@ export class FlvReader {
   }
 }
 
-// Kind and codec in a byte, the packet's type in the next (0: how to decode), then 24 bits that only matter with frames out of order.
+// One byte for kind and codec, one for the packet type (0: configuration), then 24 bits that only matter when frames are reordered.
 const video = (data: Buffer, atMs: number): Packet =>
   data[1] === 0 ? { kind: 'description', data: data.subarray(5) } : { kind: 'frame', data: data.subarray(5), isKey: data[0]! >> 4 === 1, atMs }
 

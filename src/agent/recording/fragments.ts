@@ -1,4 +1,4 @@
-// Writes a fragmented MP4: a head, then for every second or so a fragment with its own index, so that whatever has been written plays.
+// Writes a fragmented MP4: a header, then a fragment with its own index about every second, so that the file can be played at any time.
 import { box, fullBox, moov, u16, u32, u32s, u64 } from '../../base/boxes.ts'
 
 /** One encoded picture, or one piece of sound. */
@@ -32,7 +32,7 @@ const VIDEO_TIMESCALE = 1000
 const SAMPLE_IS_KEY = 0x02000000
 const SAMPLE_IS_NO_KEY = 0x01010000
 
-/** What the file begins with. */
+/** The beginning of the file. */
 export function fileHead(video: VideoTrack, audio: AudioTrack | undefined): Buffer {
   const brands = ['isom', 'iso5', 'iso6', 'avc1', 'mp41'].map((name) => Buffer.from(name))
   const ftyp = box('ftyp', Buffer.from('isom'), 0x200, ...brands)
@@ -81,10 +81,10 @@ function describeAudio({ rate, channels, config }: AudioTrack): Buffer {
   return fullBox('stsd', 0, 0, 1, entry)
 }
 
-/** One fragment: the samples of each track that has any, in their order. */
+/** One fragment: the samples of each track that has some, in order. */
 export function fragment(sequence: number, tracks: readonly { id: number; samples: readonly Sample[] }[]): Buffer {
   const filled = tracks.filter(({ samples }) => samples.length > 0)
-  // The places of the samples are told from the beginning of the index on, whose length does not depend on them.
+  // Offsets count from the start of the index; their values do not change its length.
   const index = (offset: number) => {
     let at = offset
     const trafs = filled.map(({ id, samples }) => {
@@ -101,5 +101,5 @@ export function fragment(sequence: number, tracks: readonly { id: number; sample
   return Buffer.concat([moof, box('mdat', ...filled.flatMap(({ samples }) => samples.map(({ data }) => data)))])
 }
 
-/** Says that the last picture was still there at a time, where a fragment would say it at the price of a picture. Players pass over it. */
+/** Records that the last picture was still on the screen at a time. A fragment would cost a picture; players skip this box. */
 export const stillThere = (atMs: number): Buffer => box('free', Buffer.from('cob '), u64(atMs))

@@ -1,4 +1,4 @@
-// Recordings of a screen that the test paints, made by a real ffmpeg and judged by what other programs decode.
+// Recordings of a screen that the test paints: encoded by a real ffmpeg, decoded by other programs.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -192,7 +192,7 @@ test('a full disk ends a recording; what had been written stays whole', async ({
   }
 })
 
-/** The same, with pixels that no encoder makes small. */
+/** The same screen with noise, which an encoder cannot compress. */
 function noisy(screen: Screen): Screen {
   return {
     ...screen,

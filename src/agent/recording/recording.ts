@@ -9,18 +9,18 @@ import { AUDIO_ID, fileHead, fragment, stillThere, VIDEO_ID, type Sample } from 
 import type { Sound } from './sound.ts'
 import { Spool } from './spool.ts'
 
-/** How often what has been recorded is written down: so much a kill takes away at most. */
+/** How often new data is written to disk; a kill loses at most this much. */
 const WRITE_EVERY_MS = 1_000
-/** A screen that stays as it is is pictured again this often, for players that dislike pictures of minutes. */
+/** A screen that does not change is recorded again this often, because some players cannot handle frames of minutes. */
 const REPEAT_MS = 5_000
-/** Larger recordings are ended. The original's limit is 10 GB at most, and not public. */
+/** A recording that grows larger is ended. The original's limit is not public; it is at most 10 GB. */
 const MAX_BYTES = 4 * 1024 ** 3
-/** An encoder that ends by itself (memory) is replaced this often. */
+/** How often an encoder that died (out of memory) is replaced. */
 const MAX_ENCODER_DEATHS = 3
 
 export class Recording implements Viewer, AsyncDisposable {
   readonly spool: Spool
-  /** Resolves when the first picture is encoded. @throws why it cannot be */
+  /** Resolves when the first picture is encoded. @throws the reason when that fails */
   readonly begun: Promise<void>
   readonly #camera: Camera
   readonly #spec: RecordingSpec
@@ -37,7 +37,7 @@ export class Recording implements Viewer, AsyncDisposable {
   #size: Size | undefined
   #deaths = 0
   #lastShown = -Infinity
-  /** When the next picture may be taken. */
+  /** When the next picture is due. */
   #due = -Infinity
   /** Times of the pictures in the encoder. */
   #inside: number[] = []
@@ -80,7 +80,7 @@ export class Recording implements Viewer, AsyncDisposable {
 
   show(picture: Picture, done: () => void): void {
     this.#lastShown = picture.at
-    // A picture that is a little late does not put off those after it: the rate is what was asked for, not a bit less.
+    // A late picture does not delay the later ones, so the average rate is the requested one.
     this.#due = Math.max(this.#due + this.#interval, picture.at + this.#interval / 2)
     this.#size ??= even(picture)
     const { from } = this.#encoder ?? {}
@@ -90,20 +90,20 @@ export class Recording implements Viewer, AsyncDisposable {
       return
     }
     this.#encoder ??= this.#open(picture, this.#size)
-    // The first picture is the beginning, and no two are of the same millisecond.
+    // The first picture is at time 0, and no two have the same millisecond.
     const before = this.#inside.at(-1) ?? this.#encoded.at(-1)?.at ?? this.#writtenUntil - 1
     this.#inside.push(Math.max(before + 1, this.#sequence === 0 && before < 0 ? 0 : Math.round(picture.at - this.#started)))
     this.#encoder.encode(picture.pixels, done)
   }
 
-  /** Ends the recording; resolves when its last byte is written. Twice is once, and the first reason stands. */
+  /** Ends the recording; resolves when the last byte is written. A second call does the same, and the first reason is kept. */
   async stop(reason: EndOfRecording): Promise<void> {
     if (!this.#end) {
       const now = this.#now()
       this.#end = { reason, at: Math.max(reason === 'max_duration' ? Math.min(now, this.#spec.maxDurationMs!) : now, (this.#inside.at(-1) ?? 0) + 1) }
       this.#camera.remove(this)
       for (const timer of this.#timers) clearTimeout(timer)
-      await this.#finish().catch((err: unknown) => this.#log.warn({ err, recording: this.#spec.id }, 'the end of a recording was lost'))
+      await this.#finish().catch((err: unknown) => this.#log.warn({ err, recording: this.#spec.id }, 'the end of a recording could not be written'))
       this.#begin.reject(new Error(`the recording ended before it began: ${reason}`))
       this.spool.close()
       this.#hasEnded = true
@@ -144,11 +144,11 @@ export class Recording implements Viewer, AsyncDisposable {
     return encoder
   }
 
-  /** The screen has another size: what the encoder has in it comes out, and the next picture goes to another one. */
+  /** The screen has another size: drain the encoder and continue with a new one. */
   async #change(): Promise<void> {
     const encoder = this.#encoder!
     this.#isChanging = true
-    await encoder.drained().catch((err: unknown) => this.#log.warn({ err }, 'an encoder does not end'))
+    await encoder.drained().catch((err: unknown) => this.#log.warn({ err }, 'an encoder did not finish'))
     this.#encoder = undefined
     this.#inside = []
     await encoder.close()
@@ -169,7 +169,7 @@ export class Recording implements Viewer, AsyncDisposable {
 
   #onPacket(packet: Packet): void {
     if (packet.kind === 'description') {
-      // The encoders of a recording have the same settings, so that what they say of themselves is the same.
+      // The encoders of a recording have the same settings, so their configuration must be equal.
       if (this.#avcC && !this.#avcC.equals(packet.data)) {
         this.#log.error({ recording: this.#spec.id }, 'two encoders of one recording differ')
         void this.stop('encoder_failed')
@@ -196,12 +196,12 @@ export class Recording implements Viewer, AsyncDisposable {
       await this.#write(Math.round(this.#now()))
       if (this.spool.length > MAX_BYTES) void this.stop('too_large')
     } catch (err) {
-      this.#log.warn({ err, recording: this.#spec.id }, 'a recording has no more room')
+      this.#log.warn({ err, recording: this.#spec.id }, 'the disk is too full for a recording')
       void this.stop('disk_full')
     }
   }
 
-  /** Writes down what is encoded; the last picture of it was on the screen until `now`, or until the next one. */
+  /** Writes the encoded pictures; the last one was on the screen until `now`, or until the next one. */
   #write(now: number): Promise<void> {
     return this.#writes.run(async () => {
       if (!this.#avcC) return

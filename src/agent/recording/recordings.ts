@@ -1,4 +1,4 @@
-// The recordings of an agent by their ids, all through one camera.
+// The recordings of an agent by id; all share one camera.
 import type { Readable } from 'node:stream'
 import type { Log } from '../../base/log.ts'
 import { within } from '../../base/wait.ts'
@@ -10,9 +10,9 @@ import { Recording } from './recording.ts'
 import { openSound, type Sound } from './sound.ts'
 import type { Speakers } from './speakers.ts'
 
-/** Each has an encoder of its own, of some 100 MB. */
+/** Most recordings at the same time; each has an encoder of about 100 MB. */
 const MAX_AT_ONCE = 8
-/** An encoder starts in 150 ms when the machine is idle. */
+/** An encoder starts in 150 ms on an idle machine. */
 const BEGIN_MS = 15_000
 
 export interface Recordings extends AsyncDisposable {
@@ -23,7 +23,7 @@ export interface Recordings extends AsyncDisposable {
   forget(id: string): Promise<void>
 }
 
-/** `dir` is where what has not been fetched yet lies. */
+/** `dir` holds the data that has not been fetched yet. */
 export function openRecordings(screen: Screen, speakers: Pick<Speakers, 'server'>, dir: string, log: Log): Recordings {
   const all = new Map<string, Recording>()
   const camera = new Camera(screen, (err) => log.error({ err }, 'a picture for a recording could not be taken'))

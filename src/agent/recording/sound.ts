@@ -1,4 +1,4 @@
-// What a session plays, as pieces of AAC with the times at which they were heard.
+// The sound of a session, as AAC frames with the times at which they were played.
 import { spawn } from 'node:child_process'
 import { within } from '../../base/wait.ts'
 import { FlvReader, type Packet } from './flv.ts'
@@ -6,22 +6,22 @@ import type { AudioTrack, Sample } from './fragments.ts'
 import { SINK } from './speakers.ts'
 
 const RATE = 48_000
-/** Samples of a piece of AAC. */
+/** Samples per AAC frame. */
 const PIECE = 1024
-/** What lies between being played and coming out of the encoder: a piece that is gathered, and one that it looks ahead. */
+/** Delay from playing to the encoder's output: one frame that is filled, and one of look-ahead. */
 const DELAY_MS = (2 * PIECE * 1000) / RATE
-/** Pieces are counted, as their arrivals jitter; further off than this, some were lost. */
+/** Times are counted in frames, because their arrivals jitter. A larger difference than this means that some were lost. */
 const MAX_DRIFT_MS = 200
 const START_MS = 10_000
 
 export interface Sound {
   readonly track: AudioTrack
-  /** What has come since the last call, in time since `started` (performance.now()). */
+  /** The samples since the last call, with times relative to `started` (performance.now()). */
   take(started: number): Sample[]
   close(): Promise<void>
 }
 
-/** Listens to what is played through a sound server. Resolves when sound comes. */
+/** Records the output of a sound server. Resolves when sound arrives. */
 export async function openSound(server: string): Promise<Sound> {
   const input = ['-f', 'pulse', '-server', server, '-sample_rate', `${RATE}`, '-channels', '2', '-fragment_size', '4096', '-i', `${SINK}.monitor`]
   const output = ['-c:a', 'aac', '-b:a', '128k', '-f', 'flv', '-flvflags', 'no_duration_filesize+no_metadata', '-flush_packets', '1', 'pipe:1']
@@ -69,7 +69,7 @@ export async function openSound(server: string): Promise<Sound> {
         return taken.flatMap(({ data, at }) => {
           const time = Math.max(Math.round(((at - started) * RATE) / 1000), last < 0 ? -Infinity : last + PIECE)
           if (time < 0) return []
-          // A piece that was counted on follows the one before it to the sample.
+          // A frame in sequence starts exactly where the previous one ended.
           last = last >= 0 && time - last <= PIECE + 2 ? last + PIECE : time
           return [{ data, at: last, duration: PIECE, isKey: true }]
         })

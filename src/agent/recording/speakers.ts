@@ -1,4 +1,4 @@
-// What a session's programs play to: a sound server of its own with a sink that nobody hears. It starts when somebody plays or records.
+// The sound output of a session's programs: a sound server with a null sink. It starts when a program plays sound or a recording needs it.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
@@ -6,19 +6,19 @@ import { dirname, join } from 'node:path'
 import type { Log } from '../../base/log.ts'
 import { until } from '../../base/wait.ts'
 
-/** Started, it answers in 50 ms on an idle machine. */
+/** It is ready after 50 ms on an idle machine. */
 const READY_MS = 10_000
 
 export const SINK = 'cob'
 
 export interface Speakers {
-  /** Resolves with where the sound server is reached, once it runs. */
+  /** Resolves with the sound server's address, once it runs. */
   server(): Promise<string>
 }
 
 /**
- * Listens where programs look for a sound server (`<runtimeDir>/pulse/native`). The first one that comes has the server started, and
- * all are passed on to it: a session that is silent has no process for its sound.
+ * Listens where programs look for a sound server (`<runtimeDir>/pulse/native`). The first connection starts the server, and all connections are
+ * passed on to it. A silent session has no process for sound.
  */
 export function openSpeakers(runtimeDir: string, log: Log): Speakers {
   const [door, inner] = [join(runtimeDir, 'pulse/native'), join(runtimeDir, 'pulse-server/native')]
@@ -43,17 +43,17 @@ export function openSpeakers(runtimeDir: string, log: Log): Speakers {
     ready().then(
       () => passOn(socket, connect(inner)),
       (err: unknown) => {
-        log.error({ err }, 'there is no sound server')
+        log.error({ err }, 'the sound server did not start')
         socket.destroy()
       },
     )
   })
-  listener.on('error', (err) => log.error({ err }, 'nobody can play sounds'))
+  listener.on('error', (err) => log.error({ err }, 'programs cannot play sound'))
   listener.listen(door)
   return { server: async () => (await ready(), `unix:${inner}`) }
 }
 
-// Sounds go through us, 190 KB a second while something plays: the server cannot take over a socket that is listened to already.
+// Sound passes through the agent, 190 KB a second while something plays: the server cannot take over a socket that is already listened on.
 function passOn(from: Socket, to: Socket): void {
   for (const [one, other] of [
     [from, to],
@@ -87,7 +87,7 @@ function startServer(socket: string): ChildProcess {
   ]
   const modules = [
     `module-null-sink sink_name=${SINK} rate=48000 channels=2 sink_properties=device.description=Speakers`,
-    // Whoever is in the instance may play and listen.
+    // Every program in the instance may play and record.
     `module-native-protocol-unix auth-anonymous=1 auth-cookie-enabled=0 socket=${socket}`,
   ]
   const own = dirname(socket)

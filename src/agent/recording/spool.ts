@@ -1,4 +1,4 @@
-// Bytes between a recording and its reader, on disk: kept until the reader has them, invisible to the session, gone with the agent.
+// A disk buffer between a recording and its reader: holds bytes until the reader has them. The session cannot see it, and it ends with the agent.
 import { constants } from 'node:fs'
 import { open, unlink, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import { Bell } from '../../base/bell.ts'
 import { Mutex } from '../../base/mutex.ts'
 import { fault } from '../../http/fault.ts'
 
-/** What is read at once. */
+/** Bytes per read. */
 const PIECE = 256 * 1024
 
 interface Segment {
@@ -17,7 +17,7 @@ interface Segment {
   end: number
 }
 
-/** A file that grows at one end and is forgotten at the other. */
+/** A file that grows at one end and is freed at the other. */
 export class Spool implements AsyncDisposable {
   readonly #dir: string
   readonly #segmentBytes: number
@@ -26,7 +26,7 @@ export class Spool implements AsyncDisposable {
   readonly #disposed = new AbortController()
   #segments: Segment[] = []
   #isClosed = false
-  /** Bytes that have been written whole. */
+  /** Bytes that have been written completely. */
   length = 0
 
   constructor(dir: string, segmentBytes: number) {
@@ -34,7 +34,7 @@ export class Spool implements AsyncDisposable {
     this.#segmentBytes = segmentBytes
   }
 
-  /** Adds bytes: all of them or, when it throws, none. */
+  /** Appends all of the bytes, or none when it throws. */
   append(bytes: Buffer): Promise<void> {
     return this.#turns.run(async () => {
       let last = this.#segments.at(-1)
@@ -49,13 +49,13 @@ export class Spool implements AsyncDisposable {
     })
   }
 
-  /** No more is added; readers come to an end. */
+  /** No more is appended; readers end after the last byte. */
   close(): void {
     this.#isClosed = true
     this.#bell.ring()
   }
 
-  /** The bytes from `from` on as they are added, at most `limit` of them. What lies before `from` is dropped. */
+  /** Streams the bytes from `from` on as they are appended, at most `limit`. Frees the bytes before `from`. */
   async read(from: number, limit: number, signal: AbortSignal): Promise<Readable> {
     if (from > this.length) throw fault.conflict(`there are only ${this.length} bytes`)
     await this.#turns.run(() => this.#forget(from))
@@ -72,7 +72,7 @@ export class Spool implements AsyncDisposable {
         await this.#bell.heard(signal)
         continue
       }
-      // In a turn of its own, so that nobody closes the file under the read.
+      // Take a turn, so that the file is not closed during the read.
       const piece = await this.#turns.run(async () => {
         const segment = this.#segments.find(({ start, end: stop }) => start <= at && at < stop)!
         const wanted = Math.min(PIECE, segment.end - at, end - at)
@@ -99,14 +99,14 @@ export class Spool implements AsyncDisposable {
   }
 }
 
-/** Linux: a file in a folder that never gets a name (asm-generic/fcntl.h); Node does not tell it. */
+/** Linux: a file in a folder that never gets a name (asm-generic/fcntl.h); Node does not define it. */
 const O_TMPFILE = 0o20000000 | constants.O_DIRECTORY
 
-// A file without a name: nothing of the session sees it, and the disk has its room back when the agent ends, however that is.
+// A file without a name: the session cannot see it, and the disk space is freed when the agent ends in any way.
 async function openHidden(dir: string): Promise<FileHandle> {
   const unnamed = await open(dir, constants.O_RDWR | O_TMPFILE, 0o600).catch(() => undefined)
   if (unnamed) return unnamed
-  // Not every file system can do that; then it has a name for a moment.
+  // Not every file system supports that; there the file has a name for a moment.
   const path = join(dir, `.recording-${newId()}`)
   const file = await open(path, constants.O_RDWR | constants.O_CREAT | constants.O_EXCL, 0o600)
   await unlink(path)

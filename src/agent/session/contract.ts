@@ -6,13 +6,13 @@ import { bytes, json, none, route } from '../../http/route.ts'
 export const Viewport = z.object({ width: z.number(), height: z.number(), refresh_rate: z.number() })
 export type Viewport = z.infer<typeof Viewport>
 
-/** What a session wants of a browser that is running already. Absent fields stay as they are. */
+/** The settings that a session wants of a running browser. Absent fields stay as they are. */
 export const Fit = z.strictObject({
   viewport: Viewport.optional(),
   /** The page fills the screen: no tabs, no address bar. */
   fullscreen: z.boolean().optional(),
   start_url: z.string().optional(),
-  /** The session's timeout: how long the instance may go on without a service that watches it, besides its grace. */
+  /** The session's timeout: how long the instance may run without a service that watches it, plus its grace. */
   timeout_seconds: z.number().min(0).max(1_000_000).optional(),
   /** Managed policies; a change restarts Chromium, because many of them are read only at its start. */
   chrome_policy: z.record(z.string(), z.unknown()).optional(),
@@ -30,7 +30,7 @@ export type AgentStatus = z.infer<typeof AgentStatus>
 export const AgentEvent = z.object({ event: z.enum(['ready', 'chromium_crashed', 'chromium_restarted', 'heartbeat']), detail: z.string().optional() })
 export type AgentEvent = z.infer<typeof AgentEvent>
 
-/** What clients of DevTools' HTTP interface are told; the texts are the pages' own, cut to these lengths. */
+/** The answers for clients of DevTools' HTTP interface. The texts come from pages and are cut to these lengths. */
 export const DevTools = z.object({
   version: z.object({
     product: z.string().max(256),

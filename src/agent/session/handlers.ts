@@ -1,4 +1,4 @@
-// The agent's own contract: fitting the browser to a session, and telling what happens to it.
+// The agent's own contract: sets up the browser for a session and reports its events.
 import { PassThrough } from 'node:stream'
 import type { Lease } from '../../base/lease.ts'
 import type { Handlers } from '../../http/route.ts'
@@ -6,10 +6,10 @@ import type { Browser } from '../chromium/keeper.ts'
 import type { Screen } from '../display/screen.ts'
 import type { AgentEvent, DevTools, Fit, session } from './contract.ts'
 
-/** A watcher that hears nothing for three of these may take the agent for dead. */
+/** A watcher that receives nothing for three times this long may assume that the agent is dead. */
 export const HEARTBEAT_MS = 5_000
 
-/** `ready` settles when the browser is up for the first time. */
+/** `ready` settles when the browser has started for the first time. */
 export function sessionHandlers(keeper: Browser, screen: Screen, ready: Promise<void>, lease: Lease): Handlers<typeof session> {
   return {
     async agentStatus() {
@@ -63,7 +63,10 @@ async function devTools(keeper: Browser): Promise<DevTools> {
   return { version, targets: targets.map(({ targetId, type, title, url }) => ({ id: targetId, type, title: title.slice(0, 1024), url: url.slice(0, 8192) })) }
 }
 
-/** Fits the running browser: policy first, for it restarts the browser; then screen, window and page. Every step resolves when it has taken effect, or throws. */
+/**
+ * Sets up the running browser: policy first, because it restarts the browser; then screen, window and page. Each step resolves when it has taken
+ * effect, or throws.
+ */
 async function fit(keeper: Browser, screen: Screen, wanted: Fit): Promise<void> {
   if (wanted.chrome_policy) await keeper.setPolicy(wanted.chrome_policy)
   if (wanted.viewport) {
@@ -71,7 +74,7 @@ async function fit(keeper: Browser, screen: Screen, wanted: Fit): Promise<void> 
     await keeper.fillScreen()
   }
   if (wanted.fullscreen !== undefined) await keeper.setFullscreen(wanted.fullscreen)
-  // Whether the page loads is the page's affair.
+  // Whether the page loads does not matter here.
   if (wanted.start_url !== undefined) await keeper.open(wanted.start_url)
   else if (wanted.fullscreen) await keeper.focusPage()
 }

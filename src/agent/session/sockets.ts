@@ -1,4 +1,4 @@
-// The agent's WebSockets: CDP spliced to Chromium's port, BiDi spoken by the mapper.
+// The agent's WebSockets: CDP is forwarded to Chromium's port, BiDi is handled by the mapper.
 import type { OutgoingHttpHeaders } from 'node:http'
 import { WebSocketServer } from 'ws'
 import type { Log } from '../../base/log.ts'
@@ -10,7 +10,7 @@ import { CRASHED } from '../chromium/crashed.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import { reachBrowser } from '../chromium/reach.ts'
 
-/** A WebSocket to the browser; when the browser is just ending, to the one that is started after it. */
+/** Connects to the browser; when it is just ending, to the one that starts after it. */
 async function toBrowser(keeper: Browser, headers: OutgoingHttpHeaders, signal: AbortSignal, path?: string): Promise<Upgraded> {
   try {
     return await reachBrowser(
@@ -23,7 +23,7 @@ async function toBrowser(keeper: Browser, headers: OutgoingHttpHeaders, signal: 
   }
 }
 
-/** Paths of the agent's WebSockets and what they open. */
+/** The paths of the agent's WebSockets and their handlers. */
 export function sockets(keeper: Browser, log: Log): Record<string, UpgradeHandler> {
   const bidi = new WebSocketServer({ noServer: true, maxPayload: 64 * 1024 * 1024 })
   const spliced = async ({ request, socket, head, signal }: UpgradeCall, path?: string): Promise<void> => {
@@ -34,11 +34,11 @@ export function sockets(keeper: Browser, log: Log): Record<string, UpgradeHandle
   }
   return {
     '/session/cdp': (call) => spliced(call),
-    // A line to one page, as DevTools' list of pages offers it.
+    // A connection to one page, as DevTools' list of pages offers it.
     '/session/cdp/{target}': (call) => spliced(call, `/devtools/page/${encodeURIComponent(call.params.target!)}`),
     '/session/bidi': async ({ request, socket, head }) => {
       const run = await keeper.run()
-      // Most sessions never speak BiDi.
+      // Load it on demand: most sessions never use BiDi.
       const { connectBidi } = await import('../chromium/bidi.ts')
       bidi.handleUpgrade(request, socket, head, (client) => connectBidi(client, run, log))
     },
