@@ -75,10 +75,10 @@ const desk = {
   clipboard: await openClipboard(connection),
   caughtUp: windows.caughtUp,
   async settled() {
-    // Sent to the page; handled by it; and what that did to Chromium's own windows.
-    await windows.caughtUp()
+    // Sent to the page; handled by it; and what that did to Chromium's own windows. A browser that hangs has got its keys all the same.
+    if (!(await windows.answers())) return
     await handled()
-    await windows.caughtUp()
+    await windows.answers()
   },
 }
 keepSmall(DISPLAY_LOG, log)
