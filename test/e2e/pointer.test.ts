@@ -277,6 +277,8 @@ describe.each([
       ['left', { delta_x: -5 }, [-5, 0]],
       ['both ways', { delta_x: 2, delta_y: -3 }, [2, -3]],
       ['far', { delta_y: 250 }, [0, 250]],
+      // 167 s if each had a frame of its own: longer than the test may take.
+      ['as far as it goes', { delta_y: 9_999 }, [0, 9_999]],
     ] as const)('turned %s by %j gives what is under the pointer as many notches', async (_where, deltas, [right, down]) => {
       const record = await turned(Math.abs(right) + Math.abs(down), () => computer.scroll(id, { ...over, ...deltas }))
       expect([sum(record, 'deltaX'), sum(record, 'deltaY')]).toEqual([right * unit, down * unit])
@@ -323,6 +325,7 @@ describe.each([
       [{ delta_y: -5 }, [0, -600]],
       [{ delta_x: 6 }, [720, 0]],
       [{ delta_y: 100 }, [0, 12_000]],
+      [{ delta_y: 600 }, [0, 72_000]],
       [{ delta_y: -30, delta_x: -40 }, [-4_800, -3_600]],
     ] as const)('scrolls by all notches of %j', async (deltas, [right, down]) => {
       await session.page.evaluate('scrollTo({ left: 20000, top: 20000, behavior: "instant" })')

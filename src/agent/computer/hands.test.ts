@@ -92,6 +92,16 @@ describe('an action that its caller has left', () => {
 describe('the time that actions take', () => {
   const taking = (ms: number, ran: number[]): Planned => ({ ms, run: async () => void ran.push(ms) })
 
+  test.each([
+    [{ delta_y: 9_999 }, 5_000],
+    [{ delta_x: -10_000, delta_y: 10_000 }, 5_000],
+    [{ delta_y: -60 }, 1_000],
+  ])('is bounded for the wheel, and a frame a notch for as many as people turn: %o', (deltas, ms) => {
+    const [plan] = makeBench().plan([{ type: 'scroll', scroll: { x: 1, y: 1, ...deltas } }])
+    expect(plan!.ms).toBeGreaterThanOrEqual(ms)
+    expect(plan!.ms).toBeLessThan(ms + 100)
+  })
+
   test('is five minutes at most for one, and the field is named that makes it longer', async () => {
     const { hands } = makeBench()
     const ran: number[] = []

@@ -12,7 +12,7 @@ import { evenTyping, humanTyping, type Keypress } from './typing.ts'
 /** Keys sent before we let the program in front catch up, and look whether the caller is still there. */
 const KEYS_AT_ONCE = 100
 
-/** Opening a window takes Chromium 0.2 s, on a machine that starts browsers seconds. */
+/** What {@link KeyTools.settled} waits for ends by itself within 5 s. */
 const SETTLED_MS = 15_000
 
 /** What keyboard actions need. */
@@ -20,7 +20,10 @@ export interface KeyTools {
   keyboard: Keyboard
   /** Resolves when the program in front has handled what was sent to it. */
   caughtUp: () => Promise<void>
-  /** As {@link KeyTools.caughtUp}, and what it left to others is done too: a shortcut that a page let pass has done its work. */
+  /**
+   * As {@link KeyTools.caughtUp}, and what it left to others is done too: a shortcut that a page let pass has done its work. Resolves also when the
+   * program does not answer: people press shortcuts to get rid of one that hangs.
+   */
   settled: () => Promise<void>
   random: () => number
 }

@@ -17,11 +17,16 @@ const WHEEL = { up: 4, down: 5, left: 6, right: 7 } as const
 /** Between the clicks of a double click. Chromium tells clicks apart by their millisecond and counts those within 500 ms. */
 const BETWEEN_CLICKS_MS = 20
 
-/** Movements without a pause that are sent before we look whether the caller is still there. */
+/** Movements, or notches, without a pause that are sent before we look whether the caller is still there. */
 const AT_ONCE = 100
 
 /** Between notches of the wheel. Chromium joins those of one frame, and a joined one scrolls no further than the page is high; 12 ms lost nothing, 8 ms some. */
 const BETWEEN_NOTCHES_MS = FRAME_MS
+/**
+ * The longest turn of the wheel: more notches than its 300 frames share frames. Chromium tells the page of each (10,000 were told), but what
+ * it joins may scroll less far than its sum. Up to 4 in a frame nothing was lost.
+ */
+const MAX_SCROLL_MS = 5_000
 
 /** What pointer actions need. */
 export interface PointerTools {
@@ -134,14 +139,16 @@ export function pointerPlans({ screen, keyboard, random }: PointerTools) {
     const point = [wanted.x, wanted.y] as const
     within(point, at)
     const keys = heldKeys(wanted.hold_keys, keyboard, at)
+    const notches = Math.abs(wanted.delta_x) + Math.abs(wanted.delta_y)
+    const everyMs = Math.min(BETWEEN_NOTCHES_MS, MAX_SCROLL_MS / Math.max(1, notches))
     return {
-      ms: (Math.abs(wanted.delta_x) + Math.abs(wanted.delta_y)) * BETWEEN_NOTCHES_MS,
+      ms: notches * everyMs + 2 * BETWEEN_NOTCHES_MS,
       async run(grip, signal) {
         within(point, at)
         grip.input.move(...point)
         const release = await grip.hold(keys)
-        await turnWheel(grip, wanted.delta_x > 0 ? WHEEL.right : WHEEL.left, Math.abs(wanted.delta_x), signal)
-        await turnWheel(grip, wanted.delta_y > 0 ? WHEEL.down : WHEEL.up, Math.abs(wanted.delta_y), signal)
+        await turnWheel(grip, wanted.delta_x > 0 ? WHEEL.right : WHEEL.left, Math.abs(wanted.delta_x), everyMs, signal)
+        await turnWheel(grip, wanted.delta_y > 0 ? WHEEL.down : WHEEL.up, Math.abs(wanted.delta_y), everyMs, signal)
         release()
       },
     }
@@ -162,11 +169,14 @@ async function follow(grip: Grip, steps: readonly Step[], signal: AbortSignal): 
   }
 }
 
-async function turnWheel(grip: Grip, button: number, notches: number, signal: AbortSignal): Promise<void> {
+/** Turns a wheel by `notches`, one every `everyMs`. */
+async function turnWheel(grip: Grip, button: number, notches: number, everyMs: number, signal: AbortSignal): Promise<void> {
   const start = performance.now()
   for (let count = 0; count < notches; count++) {
-    const ahead = start + count * BETWEEN_NOTCHES_MS - performance.now()
+    const ahead = start + count * everyMs - performance.now()
     if (ahead > 0.5) await sleep(ahead, signal)
+    else if (count % AT_ONCE === AT_ONCE - 1) await grip.settle()
+    signal.throwIfAborted()
     grip.buttonDown(button)
     grip.buttonUp(button)
   }

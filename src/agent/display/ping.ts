@@ -1,23 +1,39 @@
 // Whether the program in front has handled what was sent to it: EWMH's _NET_WM_PING, which it answers in its turn.
-import { sleep, within } from '../../base/wait.ts'
+import { sleep, WaitTimeout, within } from '../../base/wait.ts'
 import type { XConnection, Xid } from './x11.ts'
 
 /** Chromium answers within 1 ms when idle; while it opens a window 100-200 ms were seen. */
 const PING_MS = 10_000
+/** The same for a caller who goes on without an answer: long enough for a busy machine, and short enough for who closes a window that hangs. */
+const PATIENCE_MS = 2_000
 /** What a program that knows no pings is given. */
 const BLIND_MS = 50
 
-/** Resolves when the owner of `window` has handled every event sent to it before, or the window is gone. @throws WaitTimeout when it does not answer */
-export type Ping = (window: Xid | undefined) => Promise<void>
+export interface Ping {
+  /** Resolves when the owner of `window` has handled every event sent to it before, or the window is gone. @throws WaitTimeout when it does not answer */
+  handled(window: Xid | undefined): Promise<void>
+  /**
+   * The same for a caller who goes on in any case: resolves with false when the owner does not answer within {@link PATIENCE_MS}. From then on, until
+   * it does answer, it is known to hang and is not waited for.
+   */
+  answers(window: Xid | undefined): Promise<boolean>
+}
 
 /** Listens for answers on the root window, whose manager we are. */
 export async function openPing({ x, root, ask, atom }: XConnection): Promise<Ping> {
   const [protocols, ping] = await Promise.all([atom('WM_PROTOCOLS'), atom('_NET_WM_PING')])
   const waiting = new Map<number, { window: Xid; done: () => void }>()
+  /** Windows whose owner has left somebody without an answer and has not answered since. */
+  const hanging = new Set<Xid>()
   let count = 0
   x.on('event', (event: { name: string; wid: Xid; message_type: number; data: number[] }) => {
-    if (event.name === 'ClientMessage' && event.wid === root && event.message_type === protocols && event.data[0] === ping) waiting.get(event.data[1]!)?.done()
-    if (event.name === 'DestroyNotify') for (const { window, done } of waiting.values()) if (window === event.wid) done()
+    if (event.name === 'ClientMessage' && event.wid === root && event.message_type === protocols && event.data[0] === ping) {
+      hanging.delete(event.data[2]!)
+      waiting.get(event.data[1]!)?.done()
+    }
+    if (event.name !== 'DestroyNotify') return
+    hanging.delete(event.wid)
+    for (const { window, done } of waiting.values()) if (window === event.wid) done()
   })
 
   async function knowsPings(window: Xid): Promise<boolean> {
@@ -27,7 +43,7 @@ export async function openPing({ x, root, ask, atom }: XConnection): Promise<Pin
     return Array.from({ length: data.length >> 2 }, (_, index) => data.readUInt32LE(index * 4)).includes(ping)
   }
 
-  return async (window) => {
+  async function handled(window: Xid | undefined, ms = PING_MS): Promise<void> {
     if (window === undefined || !(await knowsPings(window))) return sleep(BLIND_MS)
     // The time stamp comes back as it was sent; a number of our own in its place tells the answers apart.
     const number = (count = (count % 0x7fff_ffff) + 1)
@@ -35,9 +51,23 @@ export async function openPing({ x, root, ask, atom }: XConnection): Promise<Pin
     waiting.set(number, { window, done })
     try {
       x.SendEvent(window, false, 0, { name: 'ClientMessage', format: 32, wid: window, message_type: protocols, data: [ping, number, window] })
-      await within('the window in front', PING_MS, promise)
+      await within('the window in front', ms, promise)
     } finally {
       waiting.delete(number)
     }
   }
+
+  async function answers(window: Xid | undefined): Promise<boolean> {
+    if (window !== undefined && hanging.has(window)) return false
+    try {
+      await handled(window, PATIENCE_MS)
+      return true
+    } catch (error) {
+      if (!(error instanceof WaitTimeout) || window === undefined) throw error
+      hanging.add(window)
+      return false
+    }
+  }
+
+  return { handled, answers }
 }

@@ -75,6 +75,8 @@ export interface WindowManager {
   front(): { fullscreen: boolean } | undefined
   /** Resolves when the program in front has handled every event sent to it so far. @throws WaitTimeout when it does not answer */
   caughtUp(): Promise<void>
+  /** The same for a caller who goes on in any case: resolves with false when the program does not answer in 2 s, and at once while it is known to hang. */
+  answers(): Promise<boolean>
 }
 
 /** How long after the switch Chromium's "press Esc" notice may appear; 30 ms were seen. */
@@ -274,6 +276,7 @@ export async function manageWindows(connection: XConnection, screen: Screen, log
   return {
     expectNotice: () => void (noticeUntil = performance.now() + NOTICE_MS),
     front,
-    caughtUp: () => ping(front()?.id),
+    caughtUp: () => ping.handled(front()?.id),
+    answers: () => ping.answers(front()?.id),
   }
 }

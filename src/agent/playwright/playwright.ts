@@ -1,6 +1,7 @@
 // Runs of Playwright code in the instance: one at a time, in a worker that is there before the code is.
 import type { Log } from '../../base/log.ts'
 import { Mutex } from '../../base/mutex.ts'
+import { WaitTimeout, within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import type { CdpPipe } from '../chromium/pipe.ts'
@@ -11,6 +12,9 @@ import { NotBegun, WorkerProcess, type Executed } from './worker-process.ts'
 
 /** A worker that nobody has used for so long is ended; it takes some 100 MB. */
 const IDLE_MS = 120_000
+
+/** What the browser is given to stop what loads, after the time of a run is over. */
+const STOP_MS = 300
 
 /** Runs code beside the browser; the fake driver has one that runs nothing. */
 export interface Playwright {
@@ -43,9 +47,14 @@ export function makePlaywright(browser: Pick<Browser, 'run'>, log: Log): Playwri
     } catch (error) {
       if (!(error instanceof NotBegun && error.late)) throw error
       // Otherwise no run could begin until Chromium itself gives the page up.
-      await stopLoading(pipe).catch((err: unknown) => log.warn({ err }, 'a page that does not answer was not stopped'))
-      const why = `the code has not begun: a page has not answered for ${timeoutMs / 1000} s. It was loading, which has been stopped now, is busy, or has a dialog open.`
-      return { success: false, error: why, stdout: '', stderr: '' }
+      const stopped = within('pages to stop loading', STOP_MS, stopLoading(pipe)).then(
+        () => true,
+        (err: unknown) => (log.warn({ err }, 'a page that does not answer was not stopped'), false),
+      )
+      const why = (await stopped)
+        ? `a page has not answered for ${timeoutMs / 1000} s. It was loading, which has been stopped now, is busy, or has a dialog open.`
+        : `the browser has not answered for ${timeoutMs / 1000} s.`
+      return { success: false, error: `the code has not begun: ${why}`, stdout: '', stderr: '' }
     } finally {
       // What is not fit is replaced now, and not when the next caller waits for it.
       void mine
@@ -57,8 +66,16 @@ export function makePlaywright(browser: Pick<Browser, 'run'>, log: Log): Playwri
 
   async function turn(code: string, timeoutMs: number, signal: AbortSignal): Promise<Executed> {
     clearTimeout(timer)
+    const began = performance.now()
+    // A second attempt has what the first has left of the time, in whole seconds and at least one.
+    const left = () => Math.max(1, Math.ceil((timeoutMs - (performance.now() - began)) / 1000)) * 1000
+    const attempt = (current: ChromiumRun) => run(current, code, left(), signal)
+    const up = () =>
+      within('the browser to be up', timeoutMs, browser.run(), signal).catch((error: unknown) => {
+        throw error instanceof WaitTimeout ? new NotBegun(error.message) : error
+      })
     try {
-      return await reachBrowser(browser, (current) => run(current, code, timeoutMs, signal), signal, isNotBegun)
+      return await reachBrowser({ run: up }, attempt, signal, isNotBegun)
     } finally {
       timer = setTimeout(() => void turns.run(end), IDLE_MS).unref()
     }

@@ -13,6 +13,8 @@ export interface RunOrder {
 
 /** From the worker. */
 export type WorkerMessage =
+  /** The order was read: from here on the run's own time counts. */
+  | { is: 'taken' }
   /** The browser is connected; the code begins. */
   | { is: 'begun' }
   /** The code has not begun: the browser could not be connected to, or (`late`) did not answer in time. */

@@ -2,7 +2,7 @@
 import type { Duplex } from 'node:stream'
 import { setImmediate as turnOfLoop } from 'node:timers/promises'
 import { stripVTControlCharacters } from 'node:util'
-import { sleep, WaitTimeout } from '../../base/wait.ts'
+import { sleep, WaitTimeout, within } from '../../base/wait.ts'
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { compile } from './compile.ts'
 import { toJson } from './json.ts'
@@ -90,16 +90,24 @@ export function serveRuns(channel: Duplex): void {
     }
   }
 
+  async function scopeOf(order: RunOrder) {
+    const current = await connected(order)
+    return { browser: current.browser, ...(await current.front()) }
+  }
+
   async function run(order: RunOrder): Promise<void> {
     clearTimeout(linger)
+    tell({ is: 'taken' })
     const { code, mark } = order
     let scope
     try {
-      const current = await connected(order)
-      scope = { browser: current.browser, ...(await current.front()) }
+      scope = await within('the browser', order.connectMs, scopeOf(order))
     } catch (error) {
+      // What is asked of a browser that hangs may still come to pass, in the midst of the next run: this process takes no other.
+      const late = error instanceof WaitTimeout
+      tell({ is: 'unconnected', why: errorText(error), late })
+      if (late) return tell({ is: 'idle', fit: false })
       await disconnect()
-      tell({ is: 'unconnected', why: errorText(error), late: error instanceof WaitTimeout })
       return tell({ is: 'idle', fit: true })
     }
     const traces = watchTraces()

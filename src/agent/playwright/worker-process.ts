@@ -12,6 +12,9 @@ import { MAX_RESULT_BYTES, type RunOrder, type WorkerMessage } from './protocol.
 /** Node with Playwright starts in 0.3 s; beside ten starting browsers that takes seconds. */
 const START_MS = 60_000
 
+/** A worker tells in time that the browser does not answer. One that does not even do that hangs itself. */
+const TELL_MS = 500
+
 /** Outputs are pipes: what was written before the end of a run is there already. */
 const OUTPUT_MS = 2_000
 
@@ -101,17 +104,20 @@ export class WorkerProcess {
   }
 
   /**
-   * Runs `code`; whatever ends it, it ends. Aborting `signal` and running longer than `timeoutMs` kill the process.
+   * Runs `code`; whatever ends it, it ends. Aborting `signal` kills the process. So does `timeoutMs`, in which the browser has to answer and the code
+   * to be done; it begins when the process is there.
    * @throws NotBegun, or the signal's reason
    */
   async run(code: string, browser: string, timeoutMs: number, signal: AbortSignal): Promise<Executed> {
     const order: RunOrder = { code, browser, connectMs: timeoutMs, mark: `\n${randomUUID()}\n` }
+    const taken = Promise.withResolvers<void>()
     const begun = Promise.withResolvers<void>()
     const ended = Promise.withResolvers<Extract<WorkerMessage, { is: 'ended' }>>()
     const settled = Promise.withResolvers<boolean>()
     this.#settled = settled.promise
     this.#hear = (message) => {
-      if (message.is === 'begun') begun.resolve()
+      if (message.is === 'taken') taken.resolve()
+      else if (message.is === 'begun') begun.resolve()
       else if (message.is === 'ended') ended.resolve(message)
       else if (message.is === 'idle') settled.resolve(message.fit)
       else begun.reject(new NotBegun(message.why, message.late))
@@ -123,19 +129,21 @@ export class WorkerProcess {
     let is: Extract<WorkerMessage, { is: 'ended' }> | string
     try {
       const gone = this.#exited.then((how) => `the process in which the code ran ended ${how}`)
-      const early = await within('the worker', START_MS + timeoutMs, Promise.race([begun.promise, gone]), signal)
+      let early = await within('the worker', START_MS, Promise.race([taken.promise, gone]), signal)
+      const end = performance.now() + timeoutMs
+      early ??= await within('the browser', timeoutMs + TELL_MS, Promise.race([begun.promise, gone]), signal)
       if (early !== undefined) {
         settled.resolve(false)
         throw new NotBegun(`${early}: ${this.#stderr.take().slice(-1000)}`)
       }
-      is = await within('the code', timeoutMs, Promise.race([ended.promise, gone]), signal)
+      is = await within('the code', Math.max(0, end - performance.now()), Promise.race([ended.promise, gone]), signal)
     } catch (error) {
       // It lives, and says itself whether it is fit.
       if (error instanceof NotBegun) throw error
       settled.resolve(false)
       await this.kill()
       if (!(error instanceof WaitTimeout)) throw error
-      if (error.what !== 'the code') throw new NotBegun(error.message)
+      if (error.what !== 'the code') throw new NotBegun(error.message, error.what === 'the browser')
       is = `the code was not done within ${timeoutMs / 1000} s, and was ended`
     }
     if (typeof is === 'string') {
@@ -184,6 +192,8 @@ function parse(line: string): WorkerMessage | undefined {
   try {
     const message = JSON.parse(line) as Record<string, unknown> | null
     switch (message?.is) {
+      case 'taken':
+        return { is: 'taken' }
       case 'begun':
         return { is: 'begun' }
       case 'unconnected':

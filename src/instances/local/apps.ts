@@ -14,6 +14,7 @@ import { environmentFile } from '../../runner/command.ts'
 import type { RunnerSpec } from '../../runner/contract.ts'
 import { letGo, type AppSandboxes, type AppSandboxSpec } from '../driver.ts'
 import { APP_LINK, appCommand, GO } from './app-command.ts'
+import { readyCache } from './build-cache.ts'
 import { writeGuestEtc } from './guest-etc.ts'
 import { listSandboxes, openSandbox, type LocalInstance, type Place, type SandboxKind } from './instance.ts'
 import { planNetwork } from './network.ts'
@@ -57,9 +58,10 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
       apps = command.seen.apps!
       return command
     }
-    // The result of a build outlives the build, so it lies outside of the build's disk.
-    const shared = code === undefined ? [] : [code, paths.buildCache]
-    return { instance: await openSandbox(kind, { id, limits, disk: diskQuota(config.appDiskMb), shared, prepare: fill }), user, apps }
+    // The result of a build outlives the build, so it lies outside of the build's disk. Of the shared downloads, only what a build adds counts for it.
+    const sharedBefore = code === undefined ? undefined : await readyCache(paths.buildCache, kind.usage, kind.trash, kind.log)
+    const shared = code === undefined ? [] : sharedBefore ? [code, paths.buildCache] : [code]
+    return { instance: await openSandbox(kind, { id, limits, disk: diskQuota(config.appDiskMb), shared, sharedBefore, prepare: fill }), user, apps }
   }
 
   /** Gives a prepared sandbox its input. */

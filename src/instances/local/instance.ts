@@ -17,7 +17,7 @@ import type { InstanceLimits, Limits } from './limits.ts'
 import type { Bounds } from './sandbox.ts'
 import { emptyDisk, keeperOf, makeDisk, makeMemoryFolders, storageLines, type Quota, type Storage } from './storage.ts'
 import type { Trash } from './trash.ts'
-import type { Counted, Usage } from './usage.ts'
+import type { Counted, Size, Usage } from './usage.ts'
 
 /** Timeout of a whole start until the browser answers: 0.6 s alone, 12 s when ten start at once on two cores. */
 const START_MS = 90_000
@@ -77,6 +77,8 @@ export interface SandboxPlan {
   disk: Quota
   /** Folders outside of its own directory that it fills. */
   shared?: string[]
+  /** What these hold already. */
+  sharedBefore?: Size | undefined
   prepare: (place: Place) => Promise<Command>
 }
 
@@ -87,7 +89,7 @@ export async function startSandbox(kind: SandboxKind, plan: SandboxPlan, signal:
 }
 
 /** Starts a sandbox without waiting for its program. The next service does not adopt it before {@link LocalInstance.up} has succeeded. */
-export async function openSandbox(kind: SandboxKind, { id, limits, disk, shared = [], prepare }: SandboxPlan): Promise<LocalInstance> {
+export async function openSandbox(kind: SandboxKind, { id, limits, disk, shared = [], sharedBefore, prepare }: SandboxPlan): Promise<LocalInstance> {
   const dir = join(kind.root, id)
   const { images } = await kind.storage()
   await using scope = new AsyncDisposableStack()
@@ -107,7 +109,8 @@ export async function openSandbox(kind: SandboxKind, { id, limits, disk, shared 
   const child = await launch(dir, await prepare({ dir, groups, bounds, before: storageLines(dir, disk) }))
   const main = nameProcess(child.pid ?? 0)
   if (!main) throw new Error(`instance ${id} could not be started; is everything installed? (cob doctor)`)
-  const counted = { disk, image: images, shared, memoryBytes: kind.limits.boundsMemory ? undefined : limits.memoryBytes }
+  const memoryBytes = kind.limits.boundsMemory ? undefined : limits.memoryBytes
+  const counted: Counted = { disk, image: images, shared, ...(sharedBefore && { sharedBefore }), memoryBytes }
   const instance = new LocalInstance(kind, id, { processes: [main], isReady: false, counted }, child)
   instance.remember(false)
   kind.addresses.follow(instance, closed)

@@ -11,6 +11,13 @@ import { sleep } from '../../base/wait.ts'
 import type { Exit, Instance } from '../driver.ts'
 import { diskOf, imageOf, type Quota } from './storage.ts'
 
+/** What lies in folders. */
+export interface Size {
+  bytes: number
+  /** Files, folders and links. */
+  inodes: number
+}
+
 /** How a sandbox is counted. */
 export interface Counted {
   disk: Quota
@@ -18,6 +25,8 @@ export interface Counted {
   image: boolean
   /** Folders outside of its own directory that it fills. They are always counted. */
   shared: string[]
+  /** What these held before its start, which is not its own; absent when that was nothing. */
+  sharedBefore?: Size
   /** Undefined where the kernel bounds its memory. */
   memoryBytes: number | undefined
 }
@@ -59,8 +68,7 @@ export class Usage {
       ended.abort(new Error('the sandbox has ended'))
       if (this.#counted.get(sandbox.id) === entry) this.#counted.delete(sandbox.id)
     })
-    const folders = [...(counted.image ? [] : [diskOf(sandbox.dir)]), ...counted.shared]
-    if (folders.length > 0) void this.#watch(sandbox, ended.signal, () => tooMuchDisk(sandbox, folders, counted.disk))
+    if (!counted.image || counted.shared.length > 0) void this.#watch(sandbox, ended.signal, () => tooMuchDisk(sandbox, counted))
     const { memoryBytes } = counted
     if (memoryBytes !== undefined) void this.#watch(sandbox, ended.signal, () => tooMuchMemory(sandbox, memoryBytes))
   }
@@ -68,6 +76,11 @@ export class Usage {
   /** Whether a sandbox is counted. */
   has(id: string): boolean {
     return this.#counted.has(id)
+  }
+
+  /** Whether a sandbox that is counted fills a folder outside of its own. */
+  isFilled(folder: string): boolean {
+    return [...this.#counted.values()].some(({ counted }) => counted.shared.includes(folder))
   }
 
   /** Ends the sandbox that uses most of the disk, among those that are counted and `others`; undefined when none uses much. */
@@ -96,8 +109,10 @@ export class Usage {
   }
 }
 
-async function tooMuchDisk(sandbox: Sandbox, folders: string[], quota: Quota): Promise<Exit | undefined> {
-  const { bytes, inodes } = await walk(folders)
+async function tooMuchDisk(sandbox: Sandbox, counted: Counted): Promise<Exit | undefined> {
+  const quota = counted.disk
+  const [own, shared] = await Promise.all([sizeOf(counted.image ? [] : [diskOf(sandbox.dir)]), added(counted)])
+  const [bytes, inodes] = [own.bytes + shared.bytes, own.inodes + shared.inodes]
   if (inodes > quota.inodes) return { limit: 'disk', reason: `it has ${inodes} files on disk; ${quota.inodes} are allowed` }
   const all = bytes + (bytes > quota.bytes ? 0 : await deleted(sandbox))
   if (all > quota.bytes) return { limit: 'disk', reason: `it has ${Math.round(all / MIB)} MiB on disk; ${quota.bytes / MIB} are allowed` }
@@ -116,14 +131,21 @@ async function tooMuchMemory(sandbox: Sandbox, memoryBytes: number): Promise<Exi
 }
 
 /** What a sandbox uses of the machine's disk. */
-async function held(sandbox: Sandbox, { image, shared }: Counted): Promise<number> {
-  const own = image ? stat(imageOf(sandbox.dir)).then(({ blocks }) => blocks * 512) : walk([diskOf(sandbox.dir)]).then(({ bytes }) => bytes)
-  const parts = [own, walk(shared).then(({ bytes }) => bytes), image ? 0 : deleted(sandbox)]
+async function held(sandbox: Sandbox, counted: Counted): Promise<number> {
+  const { image } = counted
+  const own = image ? stat(imageOf(sandbox.dir)).then(({ blocks }) => blocks * 512) : sizeOf([diskOf(sandbox.dir)]).then(({ bytes }) => bytes)
+  const parts = [own, added(counted).then(({ bytes }) => bytes), image ? 0 : deleted(sandbox)]
   return (await Promise.all(parts.map((part) => Promise.resolve(part).catch(() => 0)))).reduce((sum, bytes) => sum + bytes, 0)
 }
 
-/** Counts the content of folders. A folder that cannot be counted in time has too many files. */
-async function walk(folders: string[]): Promise<{ bytes: number; inodes: number }> {
+/** What a sandbox has added to the folders that it shares with others. */
+async function added({ shared, sharedBefore: before }: Counted): Promise<Size> {
+  const { bytes, inodes } = await sizeOf(shared)
+  return { bytes: Math.max(0, bytes - (before?.bytes ?? 0)), inodes: Math.max(0, inodes - (before?.inodes ?? 0)) }
+}
+
+/** Counts what lies in folders; one that is not there holds nothing. What cannot be counted in time has files without end: Infinity. */
+export async function sizeOf(folders: string[]): Promise<Size> {
   const [bytes, inodes] = await Promise.all([du(folders, '--block-size=1'), du(folders, '--inodes')])
   return { bytes, inodes }
 }

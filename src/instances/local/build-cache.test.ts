@@ -1,0 +1,87 @@
+// The downloads of builds, over real files: whose they are, and when they go.
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { silentLog } from '../../base/log.ts'
+import { sleep, within } from '../../base/wait.ts'
+import type { Exit } from '../driver.ts'
+import { readyCache } from './build-cache.ts'
+import { diskOf } from './storage.ts'
+import { Trash } from './trash.ts'
+import { Usage } from './usage.ts'
+
+const MIB = 1024 * 1024
+/** A look begins at once; two programs are started for it, on a busy machine. */
+const LOOK_MS = 20_000
+/** Longer than from one look to the next. */
+const NEXT_LOOK_MS = 3_000
+const QUOTA = { bytes: 3 * MIB, inodes: 1000 }
+
+let root: string
+let cache: string
+let usage: Usage
+let trash: Trash
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'cob-cache-'))
+  cache = join(root, 'build-cache')
+  mkdirSync(cache)
+  usage = new Usage(silentLog)
+  trash = new Trash(join(root, 'trash'), silentLog)
+})
+afterEach(async () => {
+  await trash[Symbol.asyncDispose]()
+  rmSync(root, { recursive: true, force: true })
+})
+
+const fill = (name: string, megabytes: number) => writeFileSync(join(cache, name), Buffer.alloc(megabytes * MIB, 'x'))
+const ready = (max = { bytes: 100 * MIB, inodes: 1000 }) => readyCache(cache, usage, trash, silentLog, max)
+
+/** A build that starts now. */
+async function build(id: string, max?: { bytes: number; inodes: number }) {
+  const sharedBefore = (await ready(max))!
+  const dir = join(root, id)
+  mkdirSync(diskOf(dir), { recursive: true })
+  const exit = Promise.withResolvers<Exit>()
+  usage.count(
+    { id, dir, exited: exit.promise, live: () => [], stopFor: async (why) => exit.resolve(why) },
+    { disk: QUOTA, image: false, shared: [cache], sharedBefore, memoryBytes: undefined },
+  )
+  return { exited: exit.promise, end: () => exit.resolve({ reason: 'over' }) }
+}
+
+test('a build is not ended for the downloads of builds before it, and is for its own', async () => {
+  fill('before', 10)
+  const { exited } = await build('one')
+  await sleep(NEXT_LOOK_MS)
+  fill('own', 4)
+  const exit = await within('the build to be ended', LOOK_MS, exited)
+  expect(exit).toEqual({ limit: 'disk', reason: expect.stringMatching(/^it has 4 MiB on disk; 3 are allowed$/) })
+})
+
+test('the build that is ended first on a full disk is not one that has only found downloads', async () => {
+  fill('before', 70)
+  const { end } = await build('one')
+  expect(await usage.endLargest()).toBeUndefined()
+  end()
+})
+
+test.each([
+  ['bytes', { bytes: MIB, inodes: 1000 }],
+  ['files', { bytes: 100 * MIB, inodes: 1 }],
+])('downloads of too many %s are begun anew before a build, but not while another build runs', async (_what, max) => {
+  fill('before', 2)
+  expect(await ready()).toMatchObject({ inodes: 2 })
+  const { exited, end } = await build('one')
+  expect((await ready(max))!.bytes).toBeGreaterThanOrEqual(2 * MIB)
+  expect(existsSync(join(cache, 'before'))).toBe(true)
+  end()
+  await exited
+  expect(await ready(max)).toEqual({ bytes: 0, inodes: 0 })
+  expect(existsSync(cache)).toBe(false)
+})
+
+test('downloads that are not there yet are none', async () => {
+  rmSync(cache, { recursive: true })
+  expect(await ready()).toEqual({ bytes: 0, inodes: 0 })
+})

@@ -1,0 +1,78 @@
+// A session whose Chromium is stopped (SIGSTOP), as one that hangs: every call ends within its own limit, and later all is as before.
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { until } from '../../src/base/wait.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
+import { chromiumOf } from '../support/inside.ts'
+import { servePages, type Pages } from '../support/pages.ts'
+import { clearRecord, openSession, recorded, type Session } from '../support/session.ts'
+
+/** Far more than any call here may take, and less than what one took when its own limit was not the outer one (38 s). */
+const FAR_TOO_LONG_MS = 20_000
+/** A page takes up what was done. */
+const TAKE_MS = 10_000
+
+let cloud: Cloud
+let pages: Pages
+let session: Session
+let stopped: number | undefined
+const go = (): void => {
+  if (stopped !== undefined) process.kill(stopped, 'SIGCONT')
+  stopped = undefined
+}
+beforeAll(async () => {
+  pages = await servePages()
+  cloud = await startCloud()
+  session = await openSession(cloud, { timeout_seconds: 300, headless: true })
+  await session.page.goto(pages.url('recorder.html'))
+  await session.page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')
+})
+afterAll(async () => {
+  go()
+  await session[Symbol.asyncDispose]()
+  await cloud[Symbol.asyncDispose]()
+  await pages[Symbol.asyncDispose]()
+})
+
+async function timed<T>(work: Promise<T>): Promise<{ ms: number; answer: T }> {
+  const began = performance.now()
+  const answer = await work
+  return { ms: performance.now() - began, answer }
+}
+
+test('a browser that hangs makes no call longer than its own limit, gets its shortcuts and clicks, and works on when it goes on', async () => {
+  const { browsers } = cloud.client.withOptions({ maxRetries: 0 })
+  const { id, page } = session
+  // Its process is there, so that the limits below are of the runs alone.
+  expect(await browsers.playwright.execute(id, { code: 'return 1' })).toMatchObject({ success: true, result: 1 })
+  await clearRecord(page)
+  stopped = chromiumOf(cloud, id)
+  process.kill(stopped, 'SIGSTOP')
+
+  // Twice: with the connection that the last run has left, and with none.
+  for (const [timeout_sec, error] of [
+    [2, /not done within 2 s/],
+    [5, /has not begun: the browser has not answered for 5 s/],
+  ] as const) {
+    const run = await timed(browsers.playwright.execute(id, { code: 'return await page.title()', timeout_sec }))
+    expect(run.answer).toMatchObject({ success: false, error: expect.stringMatching(error) })
+    expect(run.ms).toBeLessThan(FAR_TOO_LONG_MS)
+  }
+
+  const curl = await timed(browsers.curl(id, { url: pages.url('recorder.html'), timeout_ms: 3_000 }).catch((error: unknown) => error))
+  expect(curl.answer).toMatchObject({ status: 504 })
+  expect(curl.ms).toBeLessThan(FAR_TOO_LONG_MS)
+
+  // Ten shortcuts of a browser that answers none: only the first is waited for.
+  const keys = await timed(browsers.computer.pressKey(id, { keys: Array.from({ length: 10 }, () => 'ctrl+shift+F8') }))
+  expect(keys.ms).toBeLessThan(FAR_TOO_LONG_MS)
+  const click = await timed(browsers.computer.clickMouse(id, { x: 700, y: 600 }))
+  expect(click.ms).toBeLessThan(FAR_TOO_LONG_MS)
+  expect((await browsers.computer.captureScreenshot(id)).ok).toBe(true)
+
+  go()
+  const kinds = (types: string[]) => async () => (await recorded(page)).filter(({ type, key }) => types.includes(type) && (type !== 'keydown' || key === 'F8'))
+  await until('the keys and the click', TAKE_MS, async () => (await kinds(['keydown', 'click'])()).length >= 11)
+  expect((await kinds(['keydown', 'click'])()).map(({ type }) => type)).toEqual([...Array.from({ length: 10 }, () => 'keydown'), 'click'])
+  expect(await browsers.playwright.execute(id, { code: 'return await page.title()' })).toMatchObject({ success: true, result: 'recorder' })
+  expect(await browsers.curl(id, { url: pages.url('recorder.html') })).toMatchObject({ status: 200 })
+})
