@@ -1,6 +1,7 @@
 // Patches for faults of chromium-bidi 17.0.2, applied in each mapper's thread. Delete them when a later version has fixed the faults.
 import { BrowsingContextImpl } from 'chromium-bidi/out/Default/gen/src/bidiMapper/modules/context/BrowsingContextImpl.js'
 import { MapperCdpClient } from 'chromium-bidi/out/Default/gen/src/cdp/CdpClient.js'
+import { sleep } from '../../base/wait.ts'
 
 type Listener = (...args: unknown[]) => void
 interface Listening {
@@ -8,14 +9,33 @@ interface Listening {
   off(event: string, listener: Listener): unknown
 }
 type Context = Pick<BrowsingContextImpl, 'dispose'>
+type Sending = { sendCommand(method: string, params?: object): Promise<unknown> }
+
+/** Commands of the history. They are refused in the moment between two documents of the back/forward cache, and have done nothing then. */
+const HISTORY = ['Page.getNavigationHistory', 'Page.navigateToHistoryEntry']
+/** Timeout of that moment: it takes some 10 ms. */
+const SWAP_MS = 2_000
+const SWAP_EVERY_MS = 20
 
 /**
- * Two patches. When a listener of a CDP event throws, the other listeners still get the event, and `fault` gets the error. And the context of a
+ * Three patches. A command of the history that comes while a page is swapped is sent again. When a listener of a CDP event throws, the other listeners still get the event, and `fault` gets the error. And the context of a
  * removed frame stops listening: when the back/forward cache brings the frame back, the old context would create a realm for a context that the
  * mapper does not know.
  */
 export function mendMapper(fault: (error: unknown) => void): void {
-  const client = MapperCdpClient.prototype as unknown as Listening
+  const client = MapperCdpClient.prototype as unknown as Listening & Sending
+  const { sendCommand } = client
+  client.sendCommand = async function (method, params) {
+    const end = performance.now() + (HISTORY.includes(method) ? SWAP_MS : 0)
+    for (;;) {
+      try {
+        return await sendCommand.call(this, method, params)
+      } catch (error) {
+        if (performance.now() >= end || !String((error as Error).message).includes('Not attached to an active page')) throw error
+        await sleep(SWAP_EVERY_MS)
+      }
+    }
+  }
   const { on, off } = client
   const safe = new WeakMap<Listener, Listener>()
   /** The listeners that the context under construction has added so far. */

@@ -58,7 +58,7 @@ export function makeDisk({ dir, reserveMb, log, relieve }: DiskSettings): Disk {
 
   async function run(): Promise<void> {
     while (!stop.signal.aborted) {
-      await look().catch((err: unknown) => log.error({ err }, 'the disk cannot be checked'))
+      await look().catch((err: unknown) => stop.signal.aborted || log.error({ err }, 'the disk cannot be checked'))
       const lasts = (room.freeBytes - (reserveMb * 1024 * 1024) / 2) / FILL_RATE
       await sleep(Math.max(LOOK_OFTEN_MS, Math.min(LOOK_MS, lasts)), stop.signal).catch(() => {})
     }

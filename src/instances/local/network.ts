@@ -102,7 +102,8 @@ export function planNetwork(allowHostLoopback: boolean, ports: readonly number[]
   const closed = [...NEVER, ...TO_MANY, ...ranges].filter((range) => (isRange4(range) ? v4 : v6))
   return {
     pasta: v4 || v6 ? pasta : [],
-    setup: (batch) => `${SETTLE}\nip -batch '${batch}' || exit 71${v4 ? `\n${REFUSE_TO_MANY} || echo 'multicast of sockets bound to the device is not refused (cob doctor)' >&2` : ''}`,
+    setup: (batch) =>
+      `${SETTLE}\nip -batch '${batch}' || exit 71${v4 ? `\n${REFUSE_TO_MANY} || echo 'multicast of sockets bound to the device is not refused (cob doctor)' >&2` : ''}`,
     batch: closing(closed),
     resolvConf: (nameservers.length > 0 ? nameservers : [DNS_FORWARD]).map((address) => `nameserver ${address}\n`).join(''),
     hosts: `${hosts.join('\n')}\n`,
