@@ -214,7 +214,7 @@ describe('a build of Python', () => {
     expect(index.downloads).toHaveLength(1)
     index.add('tiny', { 'tiny.py': 'NAME = "second"' })
     const { last, logs } = await lab.build(requiring('tiny'), 'main.py', index.env)
-    expect(logs.join('\n')).toMatch(/Using cached .*tiny-1-py3-none-any\.whl.*cob: a kept download does not match the index any more/s)
+    expect(logs.join('\n')).toMatch(/Using cached .*tiny-1-py3-none-any\.whl.*cob: a cached download does not match the index any longer/s)
     expect(last).toMatchObject(loaded(['second', ['a']]))
     expect(index.downloads).toHaveLength(2)
   }, 120_000)
