@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config'
 
 // What a person would do at a screen, with a person's timing: wheel notches that must not share a frame, menus, pointer paths.
-const HANDS = ['applications*', 'batch', 'clipboard', 'drag', 'keyboard', 'pointer', 'replays*', 'screen', 'screenshots'].map(
+const HANDS = ['applications*', 'batch', 'clipboard', 'drag', 'keyboard', 'live-view', 'pointer', 'replays*', 'screen', 'screenshots'].map(
   (name) => `test/e2e/${name}.test.ts`,
 )
 

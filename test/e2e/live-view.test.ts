@@ -40,6 +40,8 @@ beforeEach(async () => {
   await session.page.goto(pages.url('watched.html'))
 })
 afterEach(async () => {
+  // A screenshot takes its turn after all earlier input. Without it an Escape of this test could stop the next test's navigation.
+  await cloud.client.browsers.computer.captureScreenshot(session.id)
   await person.leave()
 })
 
