@@ -386,6 +386,19 @@ test('nothing of this machine is reached where the session may not reach it', as
   await closed.client.browsers.deleteByID(id)
 })
 
+test('requests that find their hidden page just closed are made in another one', async () => {
+  const eight = () => Promise.all(Array.from({ length: 8 }, async () => (await curl('echo')).status))
+  const cdp = await session.browser.newBrowserCDPSession()
+  for (let round = 0; round < 15; round++) {
+    expect(await eight()).toEqual(Array.from({ length: 8 }, () => 200))
+    const { targetInfos } = await cdp.send('Target.getTargets', { filter: [{}] })
+    const hidden = targetInfos.filter(({ type }) => type === 'other')
+    expect(hidden.length).toBeGreaterThan(0)
+    await Promise.all(hidden.map(({ targetId }) => cdp.send('Target.closeTarget', { targetId })))
+  }
+  await cdp.detach()
+})
+
 test.each([
   ['a client closes the hidden pages', () => targets(true)],
   ['Chromium crashes', () => process.kill(chromiumOf(cloud, session.id), 'SIGKILL')],

@@ -17,6 +17,11 @@ export interface CdpEvent {
   sessionId?: string
 }
 
+interface Listener {
+  onEvent: (event: CdpEvent) => void
+  onGone: () => void
+}
+
 interface Waiting {
   sessionId: string | undefined
   answer: PromiseWithResolvers<unknown>
@@ -31,11 +36,17 @@ interface Message extends CdpEvent {
 /** Chromium refused a command; the message is Chromium's. */
 export class CdpRefusal extends Error {}
 
+/** The hidden page has gone, at the word of a client of the session or with its browser. */
+export class PageGone extends Error {}
+
+/** Chromium's answers to a command for a target that goes or has gone (content/browser/devtools). */
+const GONE = /^(Inspected target navigated or closed|Session with given id not found\.|Not attached to an active page|Target closed)/
+
 export class CdpConnection {
   readonly #socket: WebSocket
   readonly #waiting = new Map<number, Waiting>()
   readonly #sessions = new Set<string>()
-  readonly #listeners = new Map<string, (event: CdpEvent) => void>()
+  readonly #listeners = new Map<string, Listener>()
   #lastId = 0
   /** Resolves when the connection has ended, for whatever reason. */
   readonly ended: Promise<void>
@@ -47,7 +58,7 @@ export class CdpConnection {
     socket.on('error', () => {})
     this.ended = new Promise((resolve) =>
       socket.on('close', () => {
-        for (const { answer } of this.#waiting.values()) answer.reject(new Error('the browser closed the connection'))
+        for (const { answer } of this.#waiting.values()) answer.reject(new PageGone('the browser closed the connection'))
         this.#waiting.clear()
         this.#sessions.clear()
         resolve()
@@ -61,7 +72,7 @@ export class CdpConnection {
 
   /** Sends a command. @throws CdpRefusal with Chromium's message; an Error when the connection ends or nothing comes within `ms` */
   async send<T = Record<string, unknown>>(method: string, params: object = {}, sessionId?: string, ms = ANSWER_MS): Promise<T> {
-    if (!this.isOpen) throw new Error('the browser closed the connection')
+    if (!this.isOpen) throw new PageGone('the browser closed the connection')
     const id = ++this.#lastId
     const answer = Promise.withResolvers<unknown>()
     this.#waiting.set(id, { sessionId, answer })
@@ -85,16 +96,18 @@ export class CdpConnection {
     return this.#sessions.has(sessionId)
   }
 
-  /** Events of a session go to `listener`, the only one it has. */
-  listen(sessionId: string, listener: (event: CdpEvent) => void): void {
-    this.#listeners.set(sessionId, listener)
+  /** Events of a session go to `onEvent`, until another listener takes its place. `onGone` is called when the session's target goes meanwhile. */
+  listen(sessionId: string, onEvent: (event: CdpEvent) => void, onGone: () => void): void {
+    this.#listeners.set(sessionId, { onEvent, onGone })
   }
 
   /** Ends a session on this side. Chromium leaves what a session is still asked unanswered when its target goes. */
   forget(sessionId: string): void {
     this.#sessions.delete(sessionId)
+    const listener = this.#listeners.get(sessionId)
     this.#listeners.delete(sessionId)
-    for (const waiting of this.#waiting.values()) if (waiting.sessionId === sessionId) waiting.answer.reject(new Error('the hidden page was closed'))
+    listener?.onGone()
+    for (const waiting of this.#waiting.values()) if (waiting.sessionId === sessionId) waiting.answer.reject(new PageGone('the hidden page was closed'))
   }
 
   /** Ends it; Chromium closes the hidden targets that it made. */
@@ -105,11 +118,11 @@ export class CdpConnection {
   #onMessage(message: Message): void {
     if (message.id === undefined) {
       if (message.method === 'Target.detachedFromTarget') this.forget(String(message.params.sessionId))
-      else this.#listeners.get(message.sessionId ?? '')?.(message)
+      else this.#listeners.get(message.sessionId ?? '')?.onEvent(message)
       return
     }
     const answer = this.#waiting.get(message.id)?.answer
-    if (message.error) answer?.reject(new CdpRefusal(message.error.message))
+    if (message.error) answer?.reject(new (GONE.test(message.error.message) ? PageGone : CdpRefusal)(message.error.message))
     else answer?.resolve(message.result)
   }
 }

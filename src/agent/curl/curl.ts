@@ -1,8 +1,9 @@
 // HTTP requests by the session's browser: with its cookies, its proxy, its TLS and its own headers.
 import { Fault, fault } from '../../http/fault.ts'
 import type { Browser } from '../chromium/keeper.ts'
-import { Exchange, type CurlAnswer, type CurlRequest } from './exchange.ts'
-import { Targets } from './targets.ts'
+import { PageGone } from './connection.ts'
+import { ended, Exchange, type CurlAnswer, type CurlRequest } from './exchange.ts'
+import { MAX_AT_ONCE, Targets } from './targets.ts'
 
 /** Sends requests by the browser; the fake driver has one that reaches nothing. */
 export interface Curl {
@@ -18,12 +19,18 @@ export function makeCurl(browser: Pick<Browser, 'run'>): Curl {
   const targets = new Targets(browser)
   return {
     async send(request, signal, readMs) {
-      try {
-        const page = await targets.take(signal)
-        return await new Exchange(page, request, signal, readMs, (clean) => (clean ? targets.giveBack(page) : targets.discard(page))).run()
-      } catch (error) {
-        if (error instanceof Fault || signal.aborted) throw error
-        throw fault.unavailable('the browser did not take the request', error)
+      for (let pages = 1; ; pages++) {
+        let exchange: Exchange | undefined
+        try {
+          const page = await targets.take(signal)
+          exchange = new Exchange(page, request, signal, readMs, (clean) => (clean ? targets.giveBack(page) : targets.discard(page)))
+          return await exchange.run()
+        } catch (error) {
+          if (error instanceof Fault || signal.aborted) throw error
+          // A client may just have closed the pages; Chromium reports it a moment later. A request that was not sent is sent from the next page.
+          if (error instanceof PageGone && !exchange?.isOut && pages <= MAX_AT_ONCE) continue
+          throw exchange?.isOut ? ended(error) : fault.unavailable('the browser did not take the request', error)
+        }
       }
     },
   }

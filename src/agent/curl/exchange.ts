@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream'
 import { sleep, WaitTimeout, within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
-import { CdpRefusal, NO_LIMIT_MS, type CdpEvent } from './connection.ts'
+import { CdpRefusal, NO_LIMIT_MS, PageGone, type CdpEvent } from './connection.ts'
 import { afterRedirect, merge, type Header } from './headers.ts'
 import { AS_TEXT, isLive, LiveBody } from './live.ts'
 import type { HiddenPage } from './targets.ts'
@@ -74,6 +74,7 @@ export class Exchange {
   #head: { status: number; headers: Header[] } | undefined
   #live: LiveBody | undefined
   #broken: string | undefined
+  #isOut = false
   #navigated: Promise<unknown> = Promise.resolve()
   #release: (clean: boolean) => void
 
@@ -94,13 +95,19 @@ export class Exchange {
     this.#outcome.promise.catch(() => {})
   }
 
+  /** Whether the request may have left the browser; until then it can be made again in another page. */
+  get isOut(): boolean {
+    return this.#isOut
+  }
+
   /** Sends the request and resolves with the head of its answer. @throws a Fault that tells why there is none */
   async run(): Promise<CurlAnswer> {
     const { connection, network, body } = this.#page
     try {
-      connection.listen(network, (event) => this.#onNetwork(event))
-      connection.listen(body, (event) => this.#onBody(event))
-      void connection.ended.then(() => this.#outcome.reject(fault.unavailable('the browser ended while the request was on its way')))
+      const onGone = () => this.#onGone()
+      connection.listen(network, (event) => this.#onNetwork(event), onGone)
+      connection.listen(body, (event) => this.#onBody(event), onGone)
+      void connection.ended.then(() => this.#outcome.reject(new PageGone('the browser ended while the request was on its way')))
       this.#navigated = this.#navigate()
       const { requestId } = await this.#patiently(this.#outcome.promise)
       const { status, headers } = this.#head!
@@ -131,6 +138,12 @@ export class Exchange {
     } catch (error) {
       this.#outcome.reject(error instanceof CdpRefusal ? fault.field('url', 'is not one that the browser takes') : error)
     }
+  }
+
+  /** Chromium may have answered every command by then, the navigation too. */
+  #onGone(): void {
+    this.#outcome.reject(new PageGone('the hidden page was closed'))
+    this.#live?.body.destroy(ended())
   }
 
   /** Chromium's own name of an error, as a fault. */
@@ -189,6 +202,7 @@ export class Exchange {
       ...(redirectedRequestId === undefined && body && { postData: body.toString('base64') }),
       headers: merge(request.headers, headers)?.map(([name, value]) => ({ name, value })),
     }
+    this.#isOut = true
     this.#proceed('Fetch.continueRequest', { requestId, ...overrides })
   }
 
@@ -246,7 +260,7 @@ export class Exchange {
       const began = performance.now()
       const piece = this.#send<{ data: string; base64Encoded?: boolean; eof: boolean }>(this.#page.body, 'IO.read', { handle: stream, size })
       const { data, base64Encoded, eof } = await within('a piece of the answer', this.#readMs, piece).catch((error: unknown) => {
-        throw error instanceof WaitTimeout ? fault.deadline(this.#readMs) : error
+        throw error instanceof WaitTimeout ? fault.deadline(this.#readMs) : error instanceof PageGone ? ended(error) : error
       })
       const took = performance.now() - began
       if (took < QUICK_MS) size = Math.min(size * 4, READ_BYTES.most)
@@ -296,6 +310,9 @@ function locationOf({ responseStatusCode, responseHeaders }: Paused): string | u
   if (!REDIRECTS.includes(responseStatusCode ?? 0)) return undefined
   return responseHeaders?.find(({ name }) => name.toLowerCase() === 'location')?.value || undefined
 }
+
+/** A client of the session has closed the page, or Chromium has ended, after the request may have been sent. */
+export const ended = (cause?: unknown) => fault.unavailable('the browser ended the request', cause)
 
 const unanswered = (why: string) => fault.badGateway(`the target gave no whole answer (${why})`)
 
