@@ -85,6 +85,20 @@ describe('a backlog', () => {
     expect([await reader.next(), await reader.next()]).toEqual(['overflow', '100'])
   })
 
+  test.each([
+    ['has left', async (first: ReturnType<typeof reading>) => first.leave()],
+    ['is not yet noticed as gone', async () => {}],
+  ])('a reader who follows one that was blocked and %s is told that events are lost with its connection', async (_, end) => {
+    const backlog = new Backlog()
+    for (const name of ['a', 'b', 'c']) backlog.push(event(name))
+    const first = reading(backlog)
+    expect(await first.next()).toBe('a')
+    expect(await first.next()).toBe('b')
+    await end(first)
+    const second = reading(backlog)
+    expect([await second.next(), await second.next(), await second.next()]).toEqual(['overflow', 'b', 'c'])
+  })
+
   test('takes writes to one file for one until somebody has heard of the first, and never hides the last', async () => {
     const backlog = new Backlog()
     for (let i = 0; i < 5; i++) backlog.push(event('a', 'WRITE'))

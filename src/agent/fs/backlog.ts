@@ -17,6 +17,8 @@ interface Reader {
   /** `next` is the first event that the reader may not have received; `asked` is the first that it has not asked for. */
   next: number
   asked: number
+  /** It has an event and has not come for the next one: its connection is full, or it is about to ask. */
+  isBlocked: boolean
   wake: () => void
 }
 
@@ -31,6 +33,8 @@ export class Backlog {
   #chars = 0
   /** Where the next reader begins when no other is connected. */
   #unread = 0
+  /** Whether the last reader left with events still in its connection. */
+  #hasLost = false
   #ended = false
   #failure: unknown
 
@@ -56,18 +60,26 @@ export class Backlog {
   /**
    * Yields the events until they end or `signal` aborts. A single reader begins with the events that no reader has read. An additional reader begins
    * where the slowest one is, because that one may be the same client's previous connection, not yet noticed as closed. A reader that is too slow, or
-   * comes too late, is told how many events it missed.
+   * comes too late, is told how many events it missed; one that follows a connection that was full is told that what was in it is lost.
    */
   async *read(signal: AbortSignal): AsyncGenerator<WatchEvent> {
-    const start = this.#readers.size === 0 ? this.#unread : Math.min(...[...this.#readers].map(({ next }) => next))
-    const reader: Reader = { next: start, asked: start, wake: () => {} }
+    const slowest = [...this.#readers].reduce<Reader | undefined>((a, b) => (a && a.next <= b.next ? a : b), undefined)
+    const start = slowest?.next ?? this.#unread
+    const hasLost = slowest?.isBlocked ?? this.#hasLost
+    const reader: Reader = { next: start, asked: start, isBlocked: false, wake: () => {} }
     this.#readers.add(reader)
     const onAbort = () => reader.wake()
     signal.addEventListener('abort', onAbort)
+    let mustTell = hasLost
     try {
-      while (!signal.aborted) {
-        if (reader.next < this.#first) {
-          yield gap('overflow', `${this.#first - reader.next} events were lost, because they came faster than they were read; list the directory again`)
+      for (; !signal.aborted; reader.isBlocked = false) {
+        reader.isBlocked = true
+        if (mustTell) {
+          yield gap('overflow', 'events were lost, because a connection ended that was full of them; list the directory again')
+          mustTell = false
+        } else if (reader.next < this.#first) {
+          const lost = this.#first - reader.next
+          yield gap('overflow', `${lost} events were lost, because they came faster than they were read; list the directory again`)
           reader.next = this.#first
         } else if (reader.next < this.#end) {
           reader.asked = reader.next + 1
@@ -75,12 +87,18 @@ export class Backlog {
           reader.next++
         } else if (this.#failure) throw fault.unavailable('the watch has failed', this.#failure)
         else if (this.#ended) return
-        else await new Promise<void>((resolve) => (reader.wake = resolve))
+        else {
+          reader.isBlocked = false
+          await new Promise<void>((resolve) => (reader.wake = resolve))
+        }
       }
     } finally {
       signal.removeEventListener('abort', onAbort)
       this.#readers.delete(reader)
-      if (this.#readers.size === 0) this.#unread = reader.next
+      if (this.#readers.size === 0) {
+        this.#unread = reader.next
+        this.#hasLost = reader.isBlocked
+      }
     }
   }
 
