@@ -73,7 +73,7 @@ test('a real BiDi client opens a page over webdriver_ws_url and reads it', async
   expect(result.result.value).toBe('bidi')
   const ended = await bidi.send({ method: 'session.end', params: {} })
   expect(ended.type).toBe('success')
-  expect(await session.page.title()).toBe('bidi')
+  await expect.poll(() => session.page.title()).toBe('bidi')
 })
 
 test('clients that begin with an http address find the session below its CDP address, with its token or with a key', async () => {

@@ -21,7 +21,7 @@ export async function probe(file: string): Promise<Probed & { seconds: number }>
 
 /** The colour of one place at `rate` moments per second, each as [red, green, blue]. */
 export async function colours(file: string, rate: number, { x, y }: { x: number; y: number }): Promise<[number, number, number][]> {
-  const filter = `fps=${rate}:round=down,crop=2:2:${x}:${y},scale=1:1`
+  const filter = `fps=${rate}:round=up,crop=2:2:${x}:${y},scale=1:1`
   const { stdout } = (await run('ffmpeg', ['-v', 'error', '-i', file, '-vf', filter, '-f', 'rawvideo', '-pix_fmt', 'rgb24', '-'], {
     ...LIMITS,
     encoding: 'buffer',
