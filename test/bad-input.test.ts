@@ -8,12 +8,13 @@ import { within } from '../src/base/wait.ts'
 import { badRequest, LIVE, routes, segment, type BadRequest } from './support/bad-requests.ts'
 import { conforms } from './support/contract.ts'
 import { startFastCloud, type FastCloud, type Session } from './support/fast-cloud.ts'
+import { amount } from './support/long.ts'
 import { oddValue } from './support/odd-values.ts'
 import { ANSWER_MS, answersIn, say, type Answer } from './support/raw-http.ts'
 
-const REQUESTS_PER_ROUTE = 250
-const OTHER_REQUESTS = 500
-const RAW_REQUESTS = 300
+const REQUESTS_PER_ROUTE = amount(100, 1_000)
+const OTHER_REQUESTS = amount(300, 2_000)
+const RAW_REQUESTS = amount(200, 1_000)
 const AT_LEAST = 2_000
 /** How long to wait for more data on a connection; connections that must be answered close after the answer. */
 const PATIENCE_MS = 2_000

@@ -1,12 +1,13 @@
-// Fifty rounds of killing things at random: no call hangs or gets a wrong answer, and nothing is left at the end.
+// Rounds of killing things at random: no call hangs or gets a wrong answer, and nothing is left at the end.
 import { APIError } from '@onkernel/sdk'
 import { expect, test } from 'vitest'
 import { sleep } from '../../src/base/wait.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { agentOf, chromiumOf } from '../support/inside.ts'
+import { amount } from '../support/long.ts'
 import { seeded } from '../support/seeded.ts'
 
-const ROUNDS = 50
+const ROUNDS = amount(15, 50)
 /** A call without an answer after this long counts as hanging. A cold start on an overloaded machine is slow. */
 const CALL_MS = 60_000
 
