@@ -11,6 +11,7 @@ import { dataPaths } from '../base/paths.ts'
 import { openDb, type Db } from './db.ts'
 import { startPostgres } from './embedded.ts'
 import { deploymentMoves, mover } from './moves.ts'
+import { copyTemplate } from '../../test/support/template.ts'
 
 const START_MS = 60_000
 const table = lifecycle({ queued: ['in_progress', 'failed'], in_progress: ['running', 'failed'], running: ['stopped'], stopped: [], failed: [] })
@@ -21,6 +22,7 @@ let db: Db
 beforeAll(async () => {
   const paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-moves-')))
   scope.defer(() => rmSync(paths.root, { recursive: true, force: true }))
+  copyTemplate(paths.root)
   const postgres = await startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))
   scope.defer(() => postgres.stop())
   db = await openDb(postgres.address, silentLog)

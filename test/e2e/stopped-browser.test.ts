@@ -68,6 +68,10 @@ test('a browser that hangs makes no call longer than its own limit, gets its sho
   const click = await timed(browsers.computer.clickMouse(id, { x: 700, y: 600 }))
   expect(click.ms).toBeLessThan(FAR_TOO_LONG_MS)
   expect((await browsers.computer.captureScreenshot(id)).ok).toBe(true)
+  // The browser must have read the meaning of a key before it gets this character.
+  const typed = await timed(browsers.computer.typeText(id, { text: '\u0416' }).catch((error: unknown) => error))
+  expect(typed.answer).toMatchObject({ status: 503, message: expect.stringContaining('does not answer') })
+  expect(typed.ms).toBeLessThan(FAR_TOO_LONG_MS)
 
   go()
   const kinds = (types: string[]) => async () => (await recorded(page)).filter(({ type, key }) => types.includes(type) && (type !== 'keydown' || key === 'F8'))
@@ -75,4 +79,15 @@ test('a browser that hangs makes no call longer than its own limit, gets its sho
   expect((await kinds(['keydown', 'click'])()).map(({ type }) => type)).toEqual([...Array.from({ length: 10 }, () => 'keydown'), 'click'])
   expect(await browsers.playwright.execute(id, { code: 'return await page.title()' })).toMatchObject({ success: true, result: 'recorder' })
   expect(await browsers.curl(id, { url: pages.url('recorder.html') })).toMatchObject({ status: 200 })
+})
+
+test('a warm browser that hangs costs its caller some seconds, and not the session', async () => {
+  await cloud.warm()
+  const [warm] = await cloud.query<{ id: string }>(`select id from browsers where state = 'warm'`)
+  process.kill(chromiumOf(cloud, warm!.id), 'SIGSTOP')
+  const made = await timed(cloud.client.browsers.create({ kiosk_mode: true, timeout_seconds: 60 }))
+  expect(made.answer.session_id).not.toBe(warm!.id)
+  expect(made.ms).toBeLessThan(FAR_TOO_LONG_MS)
+  expect(await cloud.query('select end_reason from browsers where id = $1', [warm!.id])).toEqual([{ end_reason: 'abandoned' }])
+  await cloud.client.browsers.deleteByID(made.answer.session_id)
 })

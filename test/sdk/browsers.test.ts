@@ -6,7 +6,7 @@ import { conforms } from '../support/contract.ts'
 
 let cloud: Cloud
 beforeAll(async () => {
-  cloud = await startCloud({ COB_WARM_BROWSERS: '1' })
+  cloud = await startCloud({ COB_WARM_BROWSERS: '1' }, { isFirst: true })
   await cloud.warm()
 })
 afterAll(() => cloud[Symbol.asyncDispose]())

@@ -10,6 +10,7 @@ import pg from 'pg'
 import { dataPaths, PACKAGE_DIR } from '../../src/base/paths.ts'
 import { until } from '../../src/base/wait.ts'
 import { leftovers, processesNow } from './leaks.ts'
+import { copyTemplate } from './template.ts'
 
 const START_MS = 60_000
 const STOP_MS = 20_000
@@ -36,10 +37,14 @@ export interface Cloud extends AsyncDisposable {
   warm(count?: number): Promise<void>
 }
 
-/** Starts a service, with at most `files` descriptors. Disposing ends it and fails when anything is left. */
-export async function startCloud(env: Record<string, string> = {}, { files }: { files?: number } = {}): Promise<Cloud> {
+/**
+ * Starts a service, with at most `files` descriptors; `isFirst`: with an empty data directory, as at a user's first start. Disposing ends it and fails
+ * when anything is left.
+ */
+export async function startCloud(env: Record<string, string> = {}, { files, isFirst = false }: { files?: number; isFirst?: boolean } = {}): Promise<Cloud> {
   const before = processesNow()
   const dataDir = mkdtempSync(join(tmpdir(), 'cob-test-'))
+  if (!isFirst) copyTemplate(dataDir)
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
   let child: ChildProcess

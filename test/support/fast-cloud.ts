@@ -8,6 +8,7 @@ import type { Log } from '../../src/base/log.ts'
 import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
 import { startControlPlane } from '../../src/control/main.ts'
 import type { Driver } from '../../src/instances/driver.ts'
+import { copyTemplate } from './template.ts'
 
 /** Time for initdb and the first start of Postgres on a busy machine. */
 const START_MS = 60_000
@@ -47,6 +48,7 @@ export async function startFastCloud(env: Record<string, string> = {}, drive?: (
   await using scope = new AsyncDisposableStack()
   const dataDir = mkdtempSync(join(tmpdir(), 'cob-fast-'))
   scope.defer(() => rmSync(dataDir, { recursive: true, force: true }))
+  copyTemplate(dataDir)
   const paths = dataPaths(dataDir)
   scope.defer(() => assertNothingLeft(paths))
   const errors: FastCloud['errors'] = []

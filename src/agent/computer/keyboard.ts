@@ -1,5 +1,7 @@
 // The keys of this display: which key types which character, and spare keys that are mapped to characters without a key.
 import { openAnnouncer } from '../display/keymap.ts'
+import { WaitTimeout } from '../../base/wait.ts'
+import { fault } from '../../http/fault.ts'
 import type { XConnection } from '../display/x11.ts'
 
 /** A key, and whether it needs Shift. */
@@ -66,9 +68,19 @@ export async function openKeyboard(connection: XConnection, caughtUp: () => Prom
   /** Spare keys in use, by keysym; the least recently used first. */
   const lent = new Map<number, Stroke>()
 
+  const readByProgram = async (): Promise<void> => {
+    try {
+      await caughtUp()
+    } catch (error) {
+      throw error instanceof WaitTimeout
+        ? fault.unavailable('the program in front does not answer, so it cannot get characters that have no key', error)
+        : error
+    }
+  }
+
   async function lend(missing: readonly number[], held: readonly number[]): Promise<void> {
     if (missing.length > spares) throw new Error(`${missing.length} characters for ${spares} spare keys`)
-    if (free.length < missing.length) await caughtUp()
+    if (free.length < missing.length) await readByProgram()
     for (const keysym of missing) {
       let code = free.pop()
       if (code === undefined) {
@@ -83,8 +95,8 @@ export async function openKeyboard(connection: XConnection, caughtUp: () => Prom
     }
     announce()
     // Chromium updates its map in two steps, a request and its answer; keys sent between them would have no `key`.
-    await caughtUp()
-    await caughtUp()
+    await readByProgram()
+    await readByProgram()
   }
 
   return {

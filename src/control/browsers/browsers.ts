@@ -29,6 +29,8 @@ import type { SessionTokens } from './tokens.ts'
 
 /** Timeout for fitting: a policy restarts Chromium; everything else takes milliseconds. */
 const FIT_MS = 30_000
+/** The same for a warm browser, in whose place there may be another: one that hangs should not cost its caller half a minute. */
+const WARM_FIT_MS = 10_000
 /** Refresh rate when a caller gives only a size. Comparable services go down to 10 Hz for large screens; Cob does not need to. */
 const DEFAULT_REFRESH_RATE = 60
 /** Retry-After when the machine is full: a session may end at any moment. */
@@ -116,14 +118,14 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
       throw isDuplicate(error, 'browsers_name') ? fault.conflict(`there is a live browser named "${name}" already`) : error
     })
 
-  const fit = async (row: BrowserRow, wanted: Fit, signal: AbortSignal): Promise<void> => {
-    if (Object.keys(wanted).length > 0) await callJson(row.endpoint!, 'POST', '/session/fit', wanted, AbortSignal.any([signal, AbortSignal.timeout(FIT_MS)]))
+  const fit = async (row: BrowserRow, wanted: Fit, signal: AbortSignal, ms = FIT_MS): Promise<void> => {
+    if (Object.keys(wanted).length > 0) await callJson(row.endpoint!, 'POST', '/session/fit', wanted, AbortSignal.any([signal, AbortSignal.timeout(ms)]))
   }
 
   /** Fits a browser that has just become a session. Tells its agent the timeout, which applies when there is no service. */
-  const fitNew = async (row: BrowserRow, wanted: Fit, signal: AbortSignal): Promise<void> => {
+  const fitNew = async (row: BrowserRow, wanted: Fit, ms: number, signal: AbortSignal): Promise<void> => {
     const timeout = { timeout_seconds: row.timeout_seconds }
-    if (Object.keys(wanted).length > 0) return fit(row, { ...wanted, ...timeout }, signal)
+    if (Object.keys(wanted).length > 0) return fit(row, { ...wanted, ...timeout }, signal, ms)
     // A caller that wants the browser as it is does not wait for this. If it fails, the browser keeps the timeout of an unclaimed one.
     void fit(row, timeout, AbortSignal.timeout(FIT_MS)).catch((err: unknown) => log.debug({ err, browser: row.id }, 'a session was not told its timeout'))
   }
@@ -151,37 +153,46 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
     return { row: await find(id), warm: false }
   }
 
+  /** Makes a session. Undefined when it had a warm browser that did not accept its settings within `warmFitMs`; that one is ended then. */
+  async function begin(ownership: Ownership, warmFitMs: number, signal: AbortSignal): Promise<BrowserRow | undefined> {
+    const leaveSeat = fleet.seat(maxBrowsers)
+    if (!leaveSeat) throw fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
+    const { row, warm } = await named(ownership.name, obtain(ownership, leaveSeat, signal)).finally(leaveSeat)
+    const release = activity.hold(row.id)
+    try {
+      await fitNew(row, fitOf(ownership.options, warm), warm ? warmFitMs : FIT_MS, signal)
+      // Nobody would ever end a session whose caller left before it got the answer.
+      signal.throwIfAborted()
+      // The run may have ended before this browser belonged to it. Then its end has not ended this browser.
+      await checkUnfinished(ownership.invocationId)
+      return row
+    } catch (error) {
+      await fleet.end(row.id, 'abandoned')
+      if (signal.aborted || error instanceof Fault) throw error
+      // The end of its run may end a browser during this call.
+      await checkUnfinished(ownership.invocationId)
+      log.warn({ err: error, browser: row.id, warm }, 'a browser did not accept its settings')
+      if (warm) return undefined
+      throw fault.unavailable('the browser did not accept its settings', error)
+    } finally {
+      release()
+    }
+  }
+
   return {
     async create(wanted, origin, signal) {
       checkPlace(wanted, place)
       await checkUnfinished(wanted.invocation_id)
-      const leaveSeat = fleet.seat(maxBrowsers)
-      if (!leaveSeat) throw fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
-      const options = optionsOf(wanted)
-      const { row, warm } = await named(
-        wanted.name,
-        obtain(
-          { name: wanted.name, tags: wanted.tags ?? {}, options, timeoutSeconds: wanted.timeout_seconds, invocationId: wanted.invocation_id },
-          leaveSeat,
-          signal,
-        ),
-      ).finally(leaveSeat)
-      const release = activity.hold(row.id)
-      try {
-        await fitNew(row, fitOf(options, warm), signal)
-        // Nobody would ever end a session whose caller left before it got the answer.
-        signal.throwIfAborted()
-        // The run may have ended before this browser belonged to it. Then its end has not ended this browser.
-        await checkUnfinished(wanted.invocation_id)
-      } catch (error) {
-        await fleet.end(row.id, 'abandoned')
-        if (signal.aborted || error instanceof Fault) throw error
-        // The end of its run may end a browser during this call.
-        await checkUnfinished(wanted.invocation_id)
-        throw fault.unavailable('the browser did not accept its settings', error)
-      } finally {
-        release()
+      const ownership = {
+        name: wanted.name,
+        tags: wanted.tags ?? {},
+        options: optionsOf(wanted),
+        timeoutSeconds: wanted.timeout_seconds,
+        invocationId: wanted.invocation_id,
       }
+      // A warm browser may have come to hang while it waited. Then another takes its place, once.
+      const row = (await begin(ownership, WARM_FIT_MS, signal)) ?? (await begin(ownership, FIT_MS, signal))
+      if (!row) throw fault.unavailable('the browser did not accept its settings')
       return present(row, origin)
     },
     async list(filter, origin) {

@@ -14,6 +14,7 @@ import { startPostgres } from '../../store/embedded.ts'
 import { Fleet, WARM_VIEWPORT, type EndReason } from './fleet.ts'
 import { moveBrowser, type BrowserState } from './lifecycle.ts'
 import { insertStarting, type Ownership } from './rows.ts'
+import { copyTemplate } from '../../../test/support/template.ts'
 
 const START_MS = 60_000
 /** Timeout for the service to notice a change by itself. */
@@ -36,6 +37,7 @@ const fleets: Fleet[] = []
 beforeAll(async () => {
   paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-fleet-')))
   scope.defer(() => rmSync(paths.root, { recursive: true, force: true }))
+  copyTemplate(paths.root)
   const postgres = await startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))
   scope.defer(() => postgres.stop())
   db = await openDb(postgres.address, silentLog)

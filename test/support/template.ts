@@ -1,0 +1,48 @@
+// What every service makes at its first start, made once for all services under test: a database with all tables, and the agent's compiled code.
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { silentLog } from '../../src/base/log.ts'
+import { dataPaths } from '../../src/base/paths.ts'
+import { agentCache } from '../../src/instances/local/agent-cache.ts'
+import { Trash } from '../../src/instances/local/trash.ts'
+import { openDb } from '../../src/store/db.ts'
+import { startPostgres } from '../../src/store/embedded.ts'
+
+const MAKE_MS = 120_000
+/** Names the template's folder to the tests' processes. */
+const VARIABLE = 'COB_TEST_TEMPLATE'
+
+/** Called by vitest before the first test of a run; what it returns is called after the last one. */
+export default async function make(): Promise<() => void> {
+  const dir = mkdtempSync(join(tmpdir(), 'cob-template-'))
+  const remove = () => rmSync(dir, { recursive: true, force: true })
+  try {
+    const signal = AbortSignal.timeout(MAKE_MS)
+    const paths = dataPaths(dir)
+    const postgres = await startPostgres(paths, silentLog, signal)
+    try {
+      await (await openDb(postgres.address, silentLog)).destroy()
+    } finally {
+      await postgres.stop()
+    }
+    await using trash = new Trash(paths.trash, silentLog)
+    // Without a working sandbox the fast tests pass nevertheless; the others then say what is wrong.
+    await agentCache(paths.root, trash, signal).catch(() => {})
+  } catch (error) {
+    remove()
+    throw error
+  }
+  process.env[VARIABLE] = dir
+  return remove
+}
+
+/** Gives a new data directory what a first start would make. */
+export function copyTemplate(dataDir: string): void {
+  const template = process.env[VARIABLE]
+  if (template === undefined) throw new Error(`${VARIABLE} is not set: run tests with this project's vitest.config.ts`)
+  const parts = readdirSync(template).filter((name) => name === 'postgres' || name.startsWith('agent-cache-'))
+  execFileSync('cp', ['-a', '--reflink=auto', ...parts.map((name) => join(template, name)), dataDir])
+  if (!existsSync(join(dataDir, 'postgres'))) throw new Error('the template has no database')
+}
