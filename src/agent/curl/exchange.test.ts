@@ -92,7 +92,7 @@ test('a header that Chromium refuses is the caller’s mistake', async () => {
     throw new CdpRefusal('Unsafe header: Host')
   }
   paused('network', 'http://a.example/')
-  await expect(answer).rejects.toMatchObject({ code: 'bad_request', message: 'headers.Host: is for the browser alone to set' })
+  await expect(answer).rejects.toMatchObject({ code: 'bad_request', message: 'headers.Host: can only be set by the browser; leave it out' })
 })
 
 test('an answer is read to its end, and then the page can be used again; its raw cookies are among its headers', async () => {
