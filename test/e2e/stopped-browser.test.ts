@@ -51,7 +51,7 @@ test('a browser that hangs makes no call longer than its own limit, gets its sho
   // Twice: with the connection that the last run has left, and with none.
   for (const [timeout_sec, error] of [
     [2, /not done within 2 s/],
-    [5, /has not begun: the browser has not answered for 5 s/],
+    [5, /has not begun: the browser did not answer within 5 s/],
   ] as const) {
     const run = await timed(browsers.playwright.execute(id, { code: 'return await page.title()', timeout_sec }))
     expect(run.answer).toMatchObject({ success: false, error: expect.stringMatching(error) })

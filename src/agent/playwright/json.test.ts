@@ -31,7 +31,7 @@ describe('a result', () => {
     expect(toJson([twice, twice])).toBe('[{"a":1},{"a":1}]')
     const itself: Record<string, unknown> = { list: [] }
     ;(itself.list as unknown[]).push({ back: itself })
-    expect(() => toJson(itself)).toThrow('the result.list[0].back refers back to what it is part of')
+    expect(() => toJson(itself)).toThrow('the result.list[0].back refers to an object that contains it; JSON cannot hold cycles')
   })
 
   test.each([
@@ -48,7 +48,7 @@ describe('a result', () => {
     [new Uint8Array(3), 'base64'],
     [new ArrayBuffer(3), 'base64'],
     [{ page: { _guid: 'page@1', _connection: {} } }, 'the result.page is a Playwright Object'],
-    ['x'.repeat(MAX_RESULT_BYTES), `more than ${MAX_RESULT_BYTES}`],
+    ['x'.repeat(MAX_RESULT_BYTES), `more than the limit of ${MAX_RESULT_BYTES}`],
     [Array.from({ length: 100_000 }).reduce<unknown>((inner) => [inner], 1), 'nested too deeply'],
   ])('that JSON would lose is refused with a word on it: case %#', (value, message) => {
     expect(() => toJson(value)).toThrow(message)

@@ -50,7 +50,7 @@ describe('the output of a run', () => {
     await output.marked
     const text = output.take()
     expect(text.slice(0, MAX_OUTPUT_BYTES)).toBe('x'.repeat(MAX_OUTPUT_BYTES))
-    expect(text.slice(MAX_OUTPUT_BYTES)).toBe(`\n[${3_000_000 - MAX_OUTPUT_BYTES} more bytes were printed and are left out]\n`)
+    expect(text.slice(MAX_OUTPUT_BYTES)).toBe(`\n[${3_000_000 - MAX_OUTPUT_BYTES} more bytes were dropped]\n`)
     output.begin(MARK)
     stream.write(`next${MARK}`)
     await output.marked
