@@ -85,7 +85,7 @@ describe('reading', () => {
       ['fifo', 'not a regular file'],
       ['to-fifo', 'not a regular file'],
       ['folder', 'not a regular file'],
-      ['circle', 'circle'],
+      ['circle', 'loop'],
       ['x'.repeat(300), 'too long'],
       [`log-${count - 1}/x`, 'there is no such file'],
     ] as const)
