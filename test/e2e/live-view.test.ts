@@ -239,7 +239,7 @@ describe('the line', () => {
     await cloud.kill()
     await page.waitForSelector('[data-state=connecting]')
     expect(await page.locator('#last').isVisible()).toBe(true)
-    expect(await page.getByRole('status').first().textContent()).toContain('Connecting again')
+    expect(await page.getByRole('status').first().textContent()).toContain('Reconnecting')
     await cloud.start()
     await live(page)
     expect(await page.locator('#last').isHidden()).toBe(true)
@@ -256,10 +256,10 @@ describe('the line', () => {
     const page = await look(made.browser_live_view_url)
     await cloud.client.browsers.deleteByID(made.session_id)
     await page.getByRole('heading', { name: 'This session has ended' }).waitFor()
-    expect(await page.locator('#notice-text').textContent()).toBe('Its owner ended it.')
+    expect(await page.locator('#notice-text').textContent()).toBe('The owner of this session has ended it.')
     const again = await page.reload()
     expect(again!.status()).toBe(410)
-    expect(await page.getByText('Its owner ended it.').isVisible()).toBe(true)
+    expect(await page.getByText('The owner of this session has ended it.').isVisible()).toBe(true)
   })
 
   test('goes on through a change of the viewport', async () => {

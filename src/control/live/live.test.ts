@@ -76,9 +76,13 @@ describe('the page', () => {
     await cloud.fetch(`/browsers/${session.session_id}`, { method: 'DELETE' })
     for (const url of [viewOf(session), watch, `${viewOf(session)}?readOnly=true`]) {
       const response = await open(url)
-      expect([response.status, await response.text()]).toEqual([410, expect.stringContaining('Its owner ended it.')])
+      expect([response.status, await response.text()]).toEqual([410, expect.stringContaining('The owner of this session has ended it.')])
     }
-    expect(await (await open(`${viewOf(session)}/state`)).json()).toEqual({ state: 'ended', reason: 'deleted', message: 'Its owner ended it.' })
+    expect(await (await open(`${viewOf(session)}/state`)).json()).toEqual({
+      state: 'ended',
+      reason: 'deleted',
+      message: 'The owner of this session has ended it.',
+    })
     expect(await rights(`${viewOf(session)}/socket`)).toBe(404)
     for (const token of ['x', 'a'.repeat(57), '%00', '..%2f..%2fhealth']) expect((await open(`${cloud.url}/browser/live/${token}`)).status).toBe(404)
   })
