@@ -39,7 +39,7 @@ async function timed<T>(work: Promise<T>): Promise<{ ms: number; answer: T }> {
   return { ms: performance.now() - began, answer }
 }
 
-test('a browser that hangs makes no call longer than its own limit, gets its shortcuts and clicks, and works on when it goes on', async () => {
+test('a browser that hangs delays no call beyond its own limit, and gets its shortcuts and clicks when it continues', async () => {
   const { browsers } = cloud.client.withOptions({ maxRetries: 0 })
   const { id, page } = session
   // Its process is there, so that the limits below are of the runs alone.

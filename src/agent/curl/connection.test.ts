@@ -25,7 +25,7 @@ async function open() {
   return { connection, browser: (await joined)[0] }
 }
 
-test('what a page is still asked when it goes is an error, on that page alone', async () => {
+test('a command that is pending when its page closes is rejected, and commands to other pages are not', async () => {
   const { connection, browser } = await open()
   const [gone, stays, left] = [await connection.attach('a'), await connection.attach('b'), await connection.attach('c')]
   const ask = (session: string) => connection.send('IO.read', {}, session, NO_LIMIT_MS)

@@ -4,8 +4,8 @@ import { describe, expect, test } from 'vitest'
 import { toJson } from './json.ts'
 import { MAX_RESULT_BYTES } from './protocol.ts'
 
-describe('a result', () => {
-  test('that JSON has is what JSON.stringify makes of it', () => {
+describe('the result of Playwright code', () => {
+  test('is what JSON.stringify makes of it, if JSON can hold it', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         expect(toJson(value)).toBe(JSON.stringify(value))
@@ -26,7 +26,7 @@ describe('a result', () => {
     expect(toJson(new (class Point { x = 1 })())).toBe('{"x":1}') // prettier-ignore
   })
 
-  test('may hold the same thing twice, but not itself', () => {
+  test('may contain the same object twice, but not itself', () => {
     const twice = { a: 1 }
     expect(toJson([twice, twice])).toBe('[{"a":1},{"a":1}]')
     const itself: Record<string, unknown> = { list: [] }
@@ -50,11 +50,11 @@ describe('a result', () => {
     [{ page: { _guid: 'page@1', _connection: {} } }, 'the result.page is a Playwright Object'],
     ['x'.repeat(MAX_RESULT_BYTES), `more than the limit of ${MAX_RESULT_BYTES}`],
     [Array.from({ length: 100_000 }).reduce<unknown>((inner) => [inner], 1), 'nested too deeply'],
-  ])('that JSON would lose is refused with a word on it: case %#', (value, message) => {
+  ])('is refused with a reason if JSON would lose a part of it: case %#', (value, message) => {
     expect(() => toJson(value)).toThrow(message)
   })
 
-  test('that throws when it is looked at throws that', () => {
+  test('that throws while it is read fails with that error', () => {
     expect(() =>
       toJson({
         get x() {

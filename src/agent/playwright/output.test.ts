@@ -14,7 +14,7 @@ const pieces = (bytes: Buffer, cuts: readonly number[]): Buffer[] => {
 }
 
 describe('the output of a run', () => {
-  test('is all that comes before its mark, however it is cut, and nothing behind it', async () => {
+  test('is everything before its mark, for any chunks, and nothing after it', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.string({ unit: fc.constantFrom('\n', '0', '1', 'é', '-', 'm'), maxLength: 60 }),
@@ -33,7 +33,7 @@ describe('the output of a run', () => {
     )
   })
 
-  test('without a mark is all that has come', () => {
+  test('without a mark is everything that arrived', () => {
     const stream = new PassThrough()
     const output = new Output(stream)
     output.begin(MARK)
@@ -41,7 +41,7 @@ describe('the output of a run', () => {
     expect(output.take()).toBe(`a${MARK.slice(0, 5)}`)
   })
 
-  test('is kept up to 1 MiB, and says how much more there was; the next run begins anew', async () => {
+  test('is kept up to 1 MiB with the number of dropped bytes; the next run starts empty', async () => {
     const stream = new PassThrough()
     const output = new Output(stream)
     output.begin(MARK)
@@ -58,8 +58,8 @@ describe('the output of a run', () => {
   })
 })
 
-describe('lines', () => {
-  test('are read however they are cut, and only a line feed ends one', () => {
+describe('messages in lines', () => {
+  test('are read for any chunks, and only a line feed ends one', () => {
     fc.assert(
       fc.property(
         fc.array(fc.string({ unit: fc.constantFrom('a', '\u2028', '\r', 'é'), maxLength: 8 }), { maxLength: 8 }),
@@ -75,7 +75,7 @@ describe('lines', () => {
     )
   })
 
-  test('that are too long end it', () => {
+  test('that are too long end the channel', () => {
     const stream = new PassThrough()
     const read: (string | undefined)[] = []
     readLines(stream, 10, (line) => read.push(line))
