@@ -194,14 +194,14 @@ describe('a character that has a key', () => {
     expect(less!.shift).toBe(false)
   })
 
-  test('never uses a key that is borrowed', async () => {
+  test('never uses a spare key that is in use', async () => {
     const { keyboard } = await open(4)
     await keyboard.strokes(keysyms('α'))
     expect(keyboard.has(keysyms('α')[0]!)).toBe(false)
   })
 })
 
-describe('a borrowed key', () => {
+describe('a spare key', () => {
   test('is a keycode that is empty and unknown to Chromium; all other keys stay unchanged', async () => {
     await fc.assert(
       fc.asyncProperty(
@@ -326,7 +326,7 @@ describe('typed text', () => {
     return display
   }
 
-  test('arrives complete, for any characters, any number of keys to borrow, and with Caps Lock', async () => {
+  test('arrives complete, for any characters, any number of spare keys, and with Caps Lock', async () => {
     const character = fc.oneof(fc.string({ unit: 'grapheme-ascii', minLength: 1, maxLength: 1 }), greek, fc.constantFrom('é', 'É', '🌽', '\n', '\t', 'я', '日'))
     const text = fc.string({ unit: character, maxLength: 150 })
     await fc.assert(
@@ -367,7 +367,7 @@ describe('keys pressed by name', () => {
     expect(display.hurried).toEqual([])
   })
 
-  test('that need more keys at once than can be borrowed are refused as a bad request', async () => {
+  test('that need more keys at once than there are spare keys are refused as a bad request', async () => {
     const { act } = hands(await open(3))
     for (const body of [
       { keys: ['α', 'β', 'γ', 'δ'], duration: 1 },
@@ -377,7 +377,7 @@ describe('keys pressed by name', () => {
       await expect((async () => act('press_key', body))()).rejects.toMatchObject({ code: 'bad_request' })
   })
 
-  test('arrive while another borrowed key is held, also if there are more of them than keys to borrow', async () => {
+  test('arrive while another spare key is held, also if there are more of them than spare keys', async () => {
     const display = await open(3)
     const { act } = hands(display)
     await act('press_key', { keys: ['β', 'γ', 'δ', 'ε'], hold_keys: ['α'] })

@@ -1,4 +1,4 @@
-// One request against a Chromium that is acted: what it is told at each stage. (With a real one: test/sdk/curl.test.ts.)
+// One request against a fake Chromium: the commands it gets at each stage. test/sdk/curl.test.ts uses a real one.
 import { expect, test, vi } from 'vitest'
 import { CdpRefusal, type CdpConnection, type CdpEvent } from './connection.ts'
 import { Exchange, type CurlRequest } from './exchange.ts'
@@ -9,7 +9,7 @@ interface Sent {
   params: Record<string, unknown>
 }
 
-/** A hidden page whose events and answers a test plays. */
+/** A hidden page whose events and answers the test sends. */
 function act(request: Partial<CurlRequest>) {
   const listeners = new Map<string, (event: CdpEvent) => void>()
   const sent: Sent[] = []
@@ -103,7 +103,7 @@ test('an answer is read to its end and includes the raw cookies, and then the pa
   replies['Fetch.failRequest'] = () => navigated.resolve({ errorText: 'net::ERR_ABORTED' })
   paused('network', 'http://a.example/')
   emit('network', 'Network.requestWillBeSentExtraInfo', { requestId: 'n' })
-  // Of the request before, which used this page, and is late.
+  // A late event of the previous request on this page.
   emit('network', 'Network.responseReceivedExtraInfo', { requestId: 'earlier', headers: { 'set-cookie': 'not=mine' } })
   const head = { responseStatusCode: 200, responseHeaders: [{ name: 'X-A', value: 'b' }] }
   paused('network', 'http://a.example/', head)

@@ -1,4 +1,4 @@
-// The two forms of curl over a browser that is pretended: limits, times, bodies.
+// Both calls of curl with a fake browser: limits, timeouts, bodies.
 import { EventEmitter } from 'node:events'
 import type { IncomingHttpHeaders } from 'node:http'
 import { Readable } from 'node:stream'

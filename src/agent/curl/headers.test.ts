@@ -1,11 +1,11 @@
-// Headers on their way to a target and back: what is added, what is kept from it, what is kept from us.
+// Headers of requests and answers: which are added, and which are not passed on.
 import fc from 'fast-check'
 import { ServerResponse, IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { afterRedirect, byCanonicalName, joinCookies, merge, passedOn, sentOn, type Header } from './headers.ts'
 
-/** As a debugging client is told of them: by name. */
+/** As a debugging client gets them: sorted by name. */
 const OWN = { Accept: 'text/html', Cookie: 'a=1; b=2', 'Upgrade-Insecure-Requests': '1', 'User-Agent': 'Mozilla/5.0', 'sec-ch-ua': '"Chromium"' }
 
 describe('the headers of a request', () => {

@@ -1,4 +1,4 @@
-// Callers' code as a function: TypeScript and JavaScript, and words for what is neither.
+// Compiling callers' code: TypeScript, JavaScript, and the errors for anything else.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { compile } from './compile.ts'

@@ -1,4 +1,4 @@
-// Results as JSON: what JSON.stringify makes of them, or a refusal that says what could not be said.
+// Results as JSON: the same as JSON.stringify's, or an error that names what JSON cannot hold.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { toJson } from './json.ts'

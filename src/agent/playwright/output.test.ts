@@ -1,4 +1,4 @@
-// What a run prints, in whatever pieces it comes, and messages by lines.
+// The output of a run and the lines of messages, for chunks of any size.
 import fc from 'fast-check'
 import { PassThrough } from 'node:stream'
 import { describe, expect, test } from 'vitest'
@@ -7,7 +7,7 @@ import { MAX_OUTPUT_BYTES, Output } from './output.ts'
 
 const MARK = '\n0123-mark\n'
 
-/** The text in pieces that end at `cuts`. */
+/** The text in chunks that end at `cuts`. */
 const pieces = (bytes: Buffer, cuts: readonly number[]): Buffer[] => {
   const ends = [...cuts.map((cut) => cut % (bytes.length + 1)).toSorted((a, b) => a - b), bytes.length]
   return ends.map((end, index) => bytes.subarray(ends[index - 1] ?? 0, end))

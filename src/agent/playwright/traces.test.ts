@@ -1,4 +1,4 @@
-// What a run leaves behind in its process is noticed.
+// Side effects of a run in its process are detected.
 import { connect, createServer } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import { until } from '../../base/wait.ts'

@@ -1,4 +1,4 @@
-// The worker as a process: what its code does is its own affair, and where there is no browser nothing begins. (With one: test/sdk/playwright.test.ts.)
+// The worker process without a browser, so that no code begins. test/sdk/playwright.test.ts tests it with a browser.
 import { afterEach, expect, test } from 'vitest'
 import { silentLog } from '../../base/log.ts'
 import { makePlaywright } from './playwright.ts'

@@ -298,7 +298,7 @@ describe('an update of a session', () => {
     ['telemetry', { enabled: true }],
     ['timeout_seconds', 100],
     ['headless', true],
-  ])('of %s is refused, because only a create can set it', async (field, value) => {
+  ])('of %s, which cannot be changed, is refused, and the error names it', async (field, value) => {
     expect(await refused(patch(await cloud.create(), { [field]: value }))).toMatchObject({ status: 400, named: [field] })
   })
 

@@ -1,4 +1,4 @@
-// The downloads of builds, over real files: whose they are, and when they go.
+// The downloads of builds, with real files: for which build they count, and when they are deleted.
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,9 +12,9 @@ import { Trash } from './trash.ts'
 import { Usage } from './usage.ts'
 
 const MIB = 1024 * 1024
-/** A look begins at once; two programs are started for it, on a busy machine. */
+/** A count begins at once. It starts two programs, on a busy machine. */
 const LOOK_MS = 20_000
-/** Longer than from one look to the next. */
+/** Longer than the time between two counts. */
 const NEXT_LOOK_MS = 3_000
 const QUOTA = { bytes: 3 * MIB, inodes: 1000 }
 
