@@ -116,21 +116,21 @@ const BODILESS = ['/browsers/{id}/replays/{replay_id}/stop', '/browsers/{id}/com
 
 // ---- the properties ----
 
-test('the requests are for every route there is', () => {
+test('there are bad requests for every route', () => {
   expect(routes.length).toBeGreaterThanOrEqual(12)
   const withoutBody = routes.filter(({ method, body }) => body === undefined && ['POST', 'PATCH', 'PUT'].includes(method))
   expect(withoutBody.map(({ path }) => path).filter((path) => !BODILESS.includes(path))).toEqual([])
 })
 
 describe.each(routes)('$name', (route) => {
-  test(`answers ${REQUESTS_PER_ROUTE} bad requests, and none with an error of ours`, { timeout: PROPERTY_MS }, async () => {
+  test(`answers ${REQUESTS_PER_ROUTE} bad requests without an internal error`, { timeout: PROPERTY_MS }, async () => {
     const parts = route.path.split(/\{\w+\}/)
     const path = fc.tuple(...parts.slice(1).map(() => segment)).map((values) => parts.map((part, index) => part + (values[index] ?? '')).join(''))
     await fc.assert(fc.asyncProperty(badRequest(fc.constant(route.method), path, route.query, route.body ?? oddValue), survives), runs(REQUESTS_PER_ROUTE))
   })
 })
 
-test(`whatever the method and wherever the path leads, ${OTHER_REQUESTS} times`, { timeout: PROPERTY_MS }, async () => {
+test(`the service answers bad requests with any method and path, ${OTHER_REQUESTS} times`, { timeout: PROPERTY_MS }, async () => {
   // CONNECT needs a different client; the malformed requests below include it.
   const method = fc.constantFrom(...METHODS.filter((name) => name !== 'CONNECT'))
   const known = fc.constantFrom(...routes).chain(({ path }) => segment.map((value) => path.replaceAll(/\{\w+\}/g, value)))
@@ -142,7 +142,7 @@ test(`whatever the method and wherever the path leads, ${OTHER_REQUESTS} times`,
 
 // ---- malformed HTTP ----
 
-describe('HTTP at its edges', () => {
+describe('unusual HTTP', () => {
   const key = () => `Authorization: Bearer ${cloud.key}\r\n`
   const cases: { name: string; raw: () => string; expected: (number | undefined)[] }[] = [
     { name: 'a request of HTTP/1.0 without Host is answered', raw: () => `GET /browsers HTTP/1.0\r\n${key()}\r\n`, expected: [200] },
@@ -235,7 +235,7 @@ describe('HTTP at its edges', () => {
     expect(expected).toContain(answers[0]?.status)
   })
 
-  test('requests that are sent without waiting for their answers are answered in order', async () => {
+  test('pipelined requests are answered in order', async () => {
     const paths = ['/health', '/nothing', '/browsers', '/status']
     const raw = paths
       .map((path, index) => `GET ${path} HTTP/1.1\r\nHost: x\r\nX-Request-Id: id-${index}\r\n${index === paths.length - 1 ? 'Connection: close\r\n' : ''}\r\n`)
@@ -249,41 +249,37 @@ describe('HTTP at its edges', () => {
     ])
   })
 
-  test(
-    `requests with bytes changed, lost and added, ${RAW_REQUESTS} times, are answered in the one shape or not at all`,
-    { timeout: PROPERTY_MS },
-    async () => {
-      const right = fc.constantFrom(
-        () => `GET /browsers?limit=5&tags[a]=b HTTP/1.1\r\nHost: x\r\n${key()}\r\n`,
-        () => `PATCH /browsers/${live.session_id} HTTP/1.1\r\nHost: x\r\n${key()}Content-Type: application/json\r\nContent-Length: 17\r\n\r\n{"tags":{"a":"b"}`,
-        () =>
-          `POST /browsers/${live.session_id}/computer/screenshot HTTP/1.1\r\nHost: x\r\n${key()}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`,
-      )
-      const change = fc.record({
-        at: fc.nat(),
-        kind: fc.constantFrom('set', 'set', 'drop', 'add'),
-        byte: fc.oneof(fc.constantFrom(0, 10, 13, 32, 37, 58, 127, 128, 255), fc.nat(255)),
-      })
-      await fc.assert(
-        fc.asyncProperty(right, fc.array(change, { minLength: 1, maxLength: 4 }), async (make, changes) => {
-          const raw = [...Buffer.from(make(), 'latin1')]
-          for (const { at, kind, byte } of changes) raw.splice(at % raw.length, kind === 'add' ? 0 : 1, ...(kind === 'drop' ? [] : [byte]))
-          for (const answer of answersIn(await say(cloud.url, Buffer.from(raw), HASTE_MS))) check(answer)
-        }),
-        runs(RAW_REQUESTS),
-      )
-    },
-  )
+  test(`requests with changed, lost and added bytes, ${RAW_REQUESTS} times, get an answer in the common shape or none`, { timeout: PROPERTY_MS }, async () => {
+    const right = fc.constantFrom(
+      () => `GET /browsers?limit=5&tags[a]=b HTTP/1.1\r\nHost: x\r\n${key()}\r\n`,
+      () => `PATCH /browsers/${live.session_id} HTTP/1.1\r\nHost: x\r\n${key()}Content-Type: application/json\r\nContent-Length: 17\r\n\r\n{"tags":{"a":"b"}`,
+      () =>
+        `POST /browsers/${live.session_id}/computer/screenshot HTTP/1.1\r\nHost: x\r\n${key()}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`,
+    )
+    const change = fc.record({
+      at: fc.nat(),
+      kind: fc.constantFrom('set', 'set', 'drop', 'add'),
+      byte: fc.oneof(fc.constantFrom(0, 10, 13, 32, 37, 58, 127, 128, 255), fc.nat(255)),
+    })
+    await fc.assert(
+      fc.asyncProperty(right, fc.array(change, { minLength: 1, maxLength: 4 }), async (make, changes) => {
+        const raw = [...Buffer.from(make(), 'latin1')]
+        for (const { at, kind, byte } of changes) raw.splice(at % raw.length, kind === 'add' ? 0 : 1, ...(kind === 'drop' ? [] : [byte]))
+        for (const answer of answersIn(await say(cloud.url, Buffer.from(raw), HASTE_MS))) check(answer)
+      }),
+      runs(RAW_REQUESTS),
+    )
+  })
 })
 
 // ---- after all requests ----
 
-describe('after all of it the service', () => {
-  test(`has answered at least ${AT_LEAST} requests`, () => {
+describe('after all bad requests the service', () => {
+  test(`has answered at least ${AT_LEAST} of them`, () => {
     expect(sent).toBeGreaterThanOrEqual(AT_LEAST)
   })
 
-  test('is well, makes a browser, and has no session but the one we know', async () => {
+  test('is healthy, creates a browser, and has no other session than the expected one', async () => {
     expect((await cloud.fetch('/health')).status).toBe(200)
     const listed = (await (await cloud.fetch('/browsers?limit=100')).json()) as Session[]
     for (const { session_id } of listed) expect((await cloud.fetch(`/browsers/${session_id}`, { method: 'DELETE' })).status).toBe(204)
@@ -296,7 +292,7 @@ describe('after all of it the service', () => {
     expect(cloud.errors.map(({ message, fields }) => `${message}: ${JSON.stringify(fields, errorsAsText)}`)).toEqual([])
   })
 
-  test('has its prototypes as they were', () => {
+  test('has unchanged prototypes', () => {
     expect(({} as Record<string, unknown>).polluted).toBeUndefined()
   })
 })

@@ -13,7 +13,7 @@ const session = {
 }
 const newer = { region: 'us-east', memory: '2GiB' }
 
-test('an answer is held against the schemas of 0.84 and of the newest release', () => {
+test('answers are checked against the schemas of SDK 0.84 and of the newest release', () => {
   expect(() => conforms('BrowserCreateResponse', { ...session, ...newer })).not.toThrow()
   expect(() => conforms('BrowserListResponse', [{ ...session, ...newer }], true)).not.toThrow()
   expect(() => conforms('BrowserCreateResponse', { ...session, ...newer, headless: 'no' })).toThrow(/contract.*headless/s)

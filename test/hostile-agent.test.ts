@@ -194,7 +194,7 @@ async function othersAreServed(): Promise<void> {
   expect(heard?.status, `another session after ${performance.now() - began} ms`).toBe(200)
 }
 
-describe('an agent that was taken over and answers with', () => {
+describe('the service is not harmed by a hostile agent that answers with', () => {
   beforeAll(async () => {
     victim = await cloud.create({ timeout_seconds: 3600 })
   })
@@ -217,7 +217,7 @@ describe('an agent that was taken over and answers with', () => {
     expect((await call(victim, CALLS[1]!, OTHERS_MS))?.status).toBe(200)
   })
 
-  test('anything: good answers with bytes changed, moved, repeated and left out', { timeout: 60_000 }, async () => {
+  test('random answers: good ones with bytes changed, moved, repeated and removed', { timeout: 60_000 }, async () => {
     const good = [
       ok('content-type: application/json\r\ncontent-length: 13', '{"x":1,"y":2}'),
       ok('content-type: image/png\r\netag: "t"\r\ntransfer-encoding: chunked', '4\r\nPNG!\r\n0\r\n\r\n'),
@@ -257,7 +257,7 @@ describe('an agent that was taken over and answers with', () => {
     await othersAreServed()
   })
 
-  test('none of it costs memory that stays', async () => {
+  test('any of these, and keeps no memory for them', async () => {
     const before = process.memoryUsage().rss
     hostile.takeOver(victim.session_id, ATTACKS['a tagged picture without end']!)
     for (let round = 0; round < 5; round++) await call(victim, CALLS[1]!, 3 * LISTEN_MS)
@@ -266,8 +266,8 @@ describe('an agent that was taken over and answers with', () => {
   })
 })
 
-describe('an agent that records', () => {
-  test('and promises bytes that never come is asked at leisure, and its recording ends', { timeout: 60_000 }, async () => {
+describe('a recording of a hostile agent', () => {
+  test('that promises bytes and never sends them is polled slowly, and ends', { timeout: 60_000 }, async () => {
     const session = await cloud.create({ timeout_seconds: 3600 })
     const { replay_id: replay } = (await (await cloud.send('POST', `/browsers/${session.session_id}/replays`, {})).json()) as { replay_id: string }
     let asked = 0
@@ -284,7 +284,7 @@ describe('an agent that records', () => {
     expect(rows[0]?.finished_at).toBeInstanceOf(Date)
   })
 
-  test('and sends faster than any screen makes does not fill the disk', { timeout: 60_000 }, async () => {
+  test('that sends faster than any screen changes does not fill the disk', { timeout: 60_000 }, async () => {
     const session = await cloud.create({ timeout_seconds: 3600 })
     await cloud.send('POST', `/browsers/${session.session_id}/replays`, {})
     let sent = 0

@@ -109,8 +109,8 @@ function isAllowed(rule: Rule, { to }: Import): boolean {
   return rule.may.some((pattern) => matchesGlob(to, pattern))
 }
 
-describe('rooms', () => {
-  test('every file of src/ belongs to a room of the table', () => {
+describe('the rooms of the code', () => {
+  test('contain every file of src/', () => {
     expect(files.filter((file) => !RULES.some((rule) => matchesGlob(file, rule.files)))).toEqual([])
   })
 
@@ -119,13 +119,13 @@ describe('rooms', () => {
     expect(mine.filter((line) => !isAllowed(rule, line)).map(show)).toEqual([])
   })
 
-  test('the reader of imports sees every import of src/', () => {
+  test('are checked with every import of src/', () => {
     const lines = files.flatMap((file) => text(file).split('\n'))
     const words = lines.filter((line) => /\bfrom '[^']+'|\bimport\('|^import '/.test(line) && !/^\s*(\/\/|\*)/.test(line) && !line.includes("'node:"))
     expect(imports.length).toBeGreaterThanOrEqual(words.length)
   })
 
-  test('imports of src/ lead to files that exist, named with their .ts', () => {
+  test('have only imports of files that exist, with their .ts extension', () => {
     const relatives = files.flatMap((file) =>
       [...text(file).matchAll(/(?:\sfrom\s+|\bimport\(\s*)'(\.[^']*)'/g)].map(([, to]) => ({
         from: file,
@@ -136,20 +136,20 @@ describe('rooms', () => {
     expect(relatives.filter(({ to }) => !everyFile.includes(to)).map(show)).toEqual([])
   })
 
-  test('what src/ imports from npm is a run-time dependency', () => {
+  test('import only run-time dependencies from npm', () => {
     const { dependencies } = JSON.parse(readFileSync(join(PACKAGE_DIR, 'package.json'), 'utf8')) as { dependencies: Record<string, string> }
     expect(imports.filter(({ to, typeOnly }) => !isOurs(to) && !typeOnly && !(to in dependencies)).map(show)).toEqual([])
   })
 
-  test('no file imports itself by way of others', () => {
+  test('have no import cycles', () => {
     expect(cycles()).toEqual([])
   })
 
-  test(`no file of src/ has more than ${MAX_LINES} lines`, () => {
+  test(`have no file with more than ${MAX_LINES} lines`, () => {
     expect(everyFile.map((file) => ({ file, lines: text(file).trimEnd().split('\n').length })).filter(({ lines }) => lines > MAX_LINES)).toEqual([])
   })
 
-  test('every file of src/ opens by saying what lives in it', () => {
+  test('have a first line in every file that says what the file contains', () => {
     expect(everyFile.filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts') && !text(file).startsWith('// '))).toEqual([])
   })
 })

@@ -19,7 +19,7 @@ async function under(program: string): Promise<{ code: number; said: string }> {
   return { code: code as number, said }
 }
 
-test('an exception and a rejection that nothing catches are logged, and the agent lives', async () => {
+test('an uncaught exception or rejection is logged, and the agent continues', async () => {
   const { code, said } = await under(`
     setTimeout(() => { throw new Error('one') }, 1)
     setTimeout(() => void Promise.reject(new Error('two')), 2)
@@ -29,13 +29,13 @@ test('an exception and a rejection that nothing catches are logged, and the agen
   expect(code).toBe(0)
 })
 
-test('exceptions that do not stop end the agent', async () => {
+test('repeated uncaught exceptions end the agent', async () => {
   const { code, said } = await under(`setInterval(() => { throw new Error('again') }, 1)`)
   expect(code).toBe(7)
   expect(said).toContain('ends: more than 50 exceptions within 60 s')
 })
 
-test("an exception inside the X connection's reader ends the agent, for its next message would be misread", async () => {
+test('an uncaught exception in the reader of the X connection ends the agent, because it would misread the next message', async () => {
   const { code } = await under(`
     const { runInThisContext } = await import('node:vm')
     const read = runInThisContext('(listener) => listener()', { filename: '/opt/cob/node_modules/x11/lib/xcore.js' })

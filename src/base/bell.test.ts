@@ -4,7 +4,7 @@ import { Bell } from './bell.ts'
 
 const never = new AbortController().signal
 
-test('one ring wakes all who wait, and nobody who comes later', async () => {
+test('one ring wakes all current waiters, and none that comes later', async () => {
   const bell = new Bell()
   const waiting = [bell.heard(never), bell.heard(never)]
   bell.ring()

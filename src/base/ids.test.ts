@@ -4,17 +4,17 @@ import { isId, newId } from './ids.ts'
 
 const MANY = 5_000
 
-test('an id is 24 lower-case letters and digits with a letter first', () => {
+test('an id has 24 lower-case letters and digits, and the first is a letter', () => {
   for (let i = 0; i < MANY; i++) expect(newId()).toMatch(/^[a-z][a-z0-9]{23}$/)
 })
 
-test('ids do not repeat, and use every letter and digit at every place but the first, where digits are not allowed', () => {
+test('ids do not repeat, and use all letters and digits at all positions except the first, which is a letter', () => {
   const ids = Array.from({ length: MANY }, newId)
   expect(new Set(ids).size).toBe(MANY)
   for (let place = 0; place < 24; place++) expect(new Set(ids.map((id) => id[place])).size).toBe(place === 0 ? 26 : 36)
 })
 
-test('isId says yes to every id', () => {
+test('isId accepts every id', () => {
   expect(Array.from({ length: MANY }, newId).every(isId)).toBe(true)
 })
 
@@ -29,6 +29,6 @@ test.each([
   'htzv5orfit78e1m2biiifpbv\n',
   ' htzv5orfit78e1m2biiifpbv',
   'htzv5orfit78e1m2biiifpbé',
-])('isId says no to %j', (text) => {
+])('isId refuses %j', (text) => {
   expect(isId(text)).toBe(false)
 })

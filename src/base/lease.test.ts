@@ -7,7 +7,7 @@ afterEach(() => void vi.useRealTimers())
 
 const MINUTE = 60_000
 
-test('what nobody has ever watched ends after its grace', () => {
+test('a process that was never watched ends after its grace period', () => {
   const onEnd = vi.fn<() => void>()
   openLease(15 * MINUTE, onEnd)
   vi.advanceTimersByTime(15 * MINUTE - 1)
@@ -16,7 +16,7 @@ test('what nobody has ever watched ends after its grace', () => {
   expect(onEnd).toHaveBeenCalledOnce()
 })
 
-test('what is watched does not end; when the last watcher has left, it has the time that it was allowed, and its grace', () => {
+test('a watched process continues; after the last watcher leaves, it gets its allowed time and its grace period', () => {
   const onEnd = vi.fn<() => void>()
   const lease = openLease(15 * MINUTE, onEnd)
   const [leave, leaveLast] = [lease.watch(), lease.watch()]
@@ -33,7 +33,7 @@ test('what is watched does not end; when the last watcher has left, it has the t
   expect(onEnd).toHaveBeenCalledOnce()
 })
 
-test('time that is allowed while nobody watches counts from when the last watcher left', () => {
+test('allowed time that is set while nobody watches counts from when the last watcher left', () => {
   const onEnd = vi.fn<() => void>()
   const lease = openLease(MINUTE, onEnd)
   vi.advanceTimersByTime(MINUTE / 2)

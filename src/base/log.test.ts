@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { described } from './log.ts'
 
-test('an error is logged in short: its words and causes, and nothing that a library has attached to it', () => {
+test('an error is logged with its message and causes, without the properties that a library attached to it', () => {
   const root = Object.assign(new Error('x'.repeat(10_000)), { code: 'HPE_HEADER_OVERFLOW', rawPacket: Buffer.alloc(16_384), query: 'secret' })
   const logged = JSON.stringify(described(new TypeError('outer', { cause: root })))
   expect(logged).toContain('outer')
@@ -11,7 +11,7 @@ test('an error is logged in short: its words and causes, and nothing that a libr
   expect(logged.length).toBeLessThan(12_000)
 })
 
-test('causes are followed some way, and whatever was thrown is logged', () => {
+test('a chain of causes is logged up to a limit, and any thrown value can be logged', () => {
   const loop = new Error('loop')
   loop.cause = loop
   expect(JSON.stringify(described(loop)).match(/"loop"/g)).toHaveLength(5)

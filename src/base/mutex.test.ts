@@ -4,7 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { Mutex } from './mutex.ts'
 
-test('callers are served one at a time, in the order in which they came', async () => {
+test('callers run one at a time, in the order in which they came', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.nat(3), { minLength: 1, maxLength: 12 }), async (waits) => {
       const mutex = new Mutex()
@@ -25,7 +25,7 @@ test('callers are served one at a time, in the order in which they came', async 
   )
 })
 
-test('a caller whose work throws is told so, and the next one is served', async () => {
+test('a caller whose work throws gets the error, and the next caller runs', async () => {
   const mutex = new Mutex()
   const broken = mutex.run(() => Promise.reject(new Error('broke')))
   const next = mutex.run(async () => 'served')
@@ -33,7 +33,7 @@ test('a caller whose work throws is told so, and the next one is served', async 
   expect(await next).toBe('served')
 })
 
-test('a caller who leaves while waiting is never served, and those behind still wait for those before', async () => {
+test('a caller that leaves while it waits never runs, and later callers still wait for earlier ones', async () => {
   const mutex = new Mutex()
   const first = Promise.withResolvers<void>()
   const caller = new AbortController()
@@ -50,7 +50,7 @@ test('a caller who leaves while waiting is never served, and those behind still 
   expect(seen).toEqual(['first', 'behind'])
 })
 
-test('a caller who leaves hears of it at once, not when those before are done', async () => {
+test('a caller that leaves gets its error immediately, not when the callers before it are done', async () => {
   const mutex = new Mutex()
   const first = Promise.withResolvers<void>()
   const caller = new AbortController()

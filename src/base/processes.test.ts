@@ -21,14 +21,14 @@ function withoutDescriptors(lines: string): unknown {
   return JSON.parse(execFileSync('prlimit', args, { encoding: 'utf8' }))
 }
 
-test('a process that cannot be looked at, for want of a descriptor, is not taken for gone', () => {
+test('a process that cannot be inspected, because no file descriptor is free, does not count as ended', () => {
   expect(
     withoutDescriptors(`[processes.isAlive(self), processes.isAlive({ pid: 999999999, ticks: '1' }), told(() => processes.nameProcess(process.pid)),
       told(() => processes.childrenOf(process.pid)), told(() => processes.processesUsing('/', '')), told(() => processes.signalProcess(self, 'SIGKILL'))]`),
   ).toEqual([true, true, 'EMFILE', 'EMFILE', 'EMFILE', 'EMFILE'])
 })
 
-test('a process that has ended is gone, and one whose number was given to another as well', () => {
+test('a process that has exited counts as ended, also if another process has its pid now', () => {
   const self = nameProcess(process.pid)!
   expect([isAlive(self), isAlive({ ...self, ticks: '1' }), nameProcess(999_999_999), isAlive({ pid: 999_999_999, ticks: '1' })]).toEqual([
     true,

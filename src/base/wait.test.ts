@@ -8,16 +8,16 @@ const LONG_MS = 60_000
 const never = new Promise<never>(() => {})
 const aborted = () => AbortSignal.abort(new Error('the caller left'))
 
-test('within gives what was awaited', async () => {
+test('within returns the awaited value', async () => {
   expect(await within('an answer', LONG_MS, Promise.resolve(42))).toBe(42)
 })
 
-test('within ends with its limit, naming what was awaited', async () => {
+test('within times out with an error that names what it waited for', async () => {
   await expect(within('an answer', 1, never)).rejects.toThrow(WaitTimeout)
   await expect(within('an answer', 1, never)).rejects.toThrow('an answer: nothing within 1 ms')
 })
 
-test('within ends with its caller, for their reason, also when they left before', async () => {
+test("within ends with the reason of its caller's signal, also if the signal aborted before", async () => {
   const caller = new AbortController()
   const waiting = within('an answer', LONG_MS, never, caller.signal)
   caller.abort(new Error('the caller left'))
@@ -26,7 +26,7 @@ test('within ends with its caller, for their reason, also when they left before'
 })
 
 // Node ends a process for an unhandled rejection. A caller that leaves early must not end the service.
-test('what fails after its waiter has gone is no unhandled rejection', async () => {
+test('a failure after the waiter has left is not an unhandled rejection', async () => {
   const unhandled: unknown[] = []
   const note = (reason: unknown) => void unhandled.push(reason)
   process.on('unhandledRejection', note)
@@ -45,27 +45,27 @@ test('what fails after its waiter has gone is no unhandled rejection', async () 
   expect(unhandled).toEqual([])
 })
 
-test('until asks again until there is something other than undefined or false', async () => {
+test('until repeats its probe until it returns something other than undefined or false', async () => {
   const answers = [undefined, false, 0] as const
   let asked = 0
   expect(await until('an answer', LONG_MS, () => answers[asked++], { everyMs: 0 })).toBe(0)
   expect(asked).toBe(3)
 })
 
-test('until ends with its limit, with its caller, and with what its probe throws', async () => {
+test('until ends at its timeout, with its signal, and with an error of its probe', async () => {
   await expect(until('an answer', 1, () => false, { everyMs: 0 })).rejects.toThrow('an answer: nothing within 1 ms')
   await expect(until('an answer', LONG_MS, () => false, { signal: aborted() })).rejects.toThrow('the caller left')
   await expect(until('an answer', LONG_MS, () => Promise.reject(new Error('broke')))).rejects.toThrow('broke')
 })
 
-test('sleep ends with its caller, for their reason', async () => {
+test("sleep ends with the reason of its caller's signal", async () => {
   const caller = new AbortController()
   const sleeping = sleep(LONG_MS, caller.signal)
   caller.abort(new Error('the caller left'))
   await expect(sleeping).rejects.toThrow('the caller left')
 })
 
-test('a wait that has ended listens to its caller no more', async () => {
+test('a wait that has ended removes its listener from the signal', async () => {
   const caller = new AbortController()
   await within('an answer', LONG_MS, Promise.resolve(), caller.signal)
   await sleep(0, caller.signal)

@@ -26,7 +26,7 @@ function newDataDir(): string {
   return join(dir, 'data')
 }
 
-test('cob alone prints its help and starts nothing', async () => {
+test('cob without a command prints its help and starts nothing', async () => {
   const data = newDataDir()
   const { code, out, err } = await cob([], { COB_DATA_DIR: data, COB_DRIVER: 'fake', COB_PORT: '0' })
   expect([code, err]).toEqual([0, ''])
@@ -34,16 +34,16 @@ test('cob alone prints its help and starts nothing', async () => {
   expect(existsSync(data)).toBe(false)
 })
 
-test('cob --version prints the version alone', async () => {
+test('cob --version prints only the version', async () => {
   expect(await cob(['--version'])).toEqual({ code: 0, out: `${VERSION}\n`, err: '' })
 })
 
-test('a command that there is not is an error that names it', async () => {
+test('an unknown command is an error that names it', async () => {
   const { code, err } = await cob(['sevre'])
   expect([code, err]).toEqual([1, expect.stringContaining("unknown command 'sevre'")])
 })
 
-test('a port in use is told before a database is made, with the setting that changes it', async () => {
+test('a port in use is reported before a database is created, with the setting that changes the port', async () => {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   onTestFinished(() => void server.close())
@@ -57,7 +57,7 @@ test('a port in use is told before a database is made, with the setting that cha
   expect(existsSync(data)).toBe(false)
 })
 
-test('an address that is not of this machine is told by its setting', async () => {
+test('an address that does not belong to this machine is an error that names its setting', async () => {
   const { code, err } = await cob(['serve'], { COB_DATA_DIR: newDataDir(), COB_DRIVER: 'fake', COB_HOST: '192.0.2.1' })
   expect([code, err]).toEqual([1, expect.stringMatching(/^cob: COB_HOST: 192\.0\.2\.1 is not an address of this machine.*\n$/)])
 })
@@ -67,7 +67,7 @@ test.each([
   ['postgres://ann:hush%40hush@[::1]:1/shop', 'Postgres at [::1]:1 does not accept connections'],
   ['postgres://ann:hush%40hush@/shop?host=/nowhere', 'Postgres at /nowhere/.s.PGSQL.5432 does not accept connections'],
   ['postgres://ann:hush@hush@127.0.0.1:99999/shop', 'is not the address of a Postgres'],
-])('a DATABASE_URL that cannot be used is told in one line, without its password: %s', async (url, problem) => {
+])('an unusable DATABASE_URL is reported in one line, without its password: %s', async (url, problem) => {
   const { code, out, err } = await cob(['serve'], { COB_DATA_DIR: newDataDir(), COB_DRIVER: 'fake', COB_PORT: '0', DATABASE_URL: url })
   expect([code, out]).toEqual([1, ''])
   expect(err.split('\n')).toEqual([expect.stringContaining(`cob: DATABASE_URL: ${problem}`), ''])

@@ -29,25 +29,25 @@ const UNLISTED = '/browsers/{id}/curl/raw'
 /** Operations with more than one successful answer. */
 const SEVERAL: Record<string, string[]> = { createInvocation: ['200', '202'], downloadReplay: ['200', '202', '206'], readFile: ['200', '206'] }
 
-test('openapi.json is what the code says (npm run openapi writes it)', () => {
+test('openapi.json matches the code (npm run openapi updates it)', () => {
   expect(readFileSync(join(PACKAGE_DIR, 'openapi.json'), 'utf8')).toBe(openapiText())
 })
 
-test('the document is the same each time it is made', () => {
+test('the document is the same each time it is generated', () => {
   expect(openapiText()).toBe(openapiText())
 })
 
-test('every route of the contracts is in it once, under an id of its own', () => {
+test('every route of the contracts is in the document once, under an id of its own', () => {
   const routes = contracts.flatMap((contract) => Object.values(contract))
   expect(operations.map(({ name }) => name).toSorted()).toEqual(routes.map(({ method, path }) => `${method} ${path}`).toSorted())
   expect(new Set(operations.map(({ operation }) => operation.operationId)).size).toBe(operations.length)
 })
 
-test("a handler's name is its operation's id", () => {
+test('the name of a handler is the id of its operation', () => {
   for (const contract of contracts) for (const [name, { id }] of Object.entries(contract)) expect(id).toBe(name)
 })
 
-test('every route is one of the published interface, or of a group of our own', () => {
+test('every route belongs to the published API, or to one of our own groups', () => {
   const published = (JSON.parse(readFileSync(join(PACKAGE_DIR, 'test/data/operations.json'), 'utf8')) as { http_method: string; path: string }[]).map(
     ({ http_method, path }) => `${http_method} ${path}`,
   )
@@ -55,7 +55,7 @@ test('every route is one of the published interface, or of a group of our own', 
   expect(routes.map(({ method, path }) => `${method} ${path}`).filter((name) => !published.includes(name))).toEqual([])
 })
 
-test('both answers to a new invocation are described', () => {
+test('both answers to POST /invocations are described', () => {
   const { responses } = operations.find(({ operation }) => operation.operationId === 'createInvocation')!.operation
   for (const status of ['200', '202'])
     expect(responses[status]!.content).toMatchObject({
@@ -63,7 +63,7 @@ test('both answers to a new invocation are described', () => {
     })
 })
 
-test('every whole number that callers send to the control plane is bounded to what a column holds', () => {
+test('every integer that callers send to the control plane is limited to the range of its database column', () => {
   const forwarded = new Set(Object.values(instanceApis).map(({ id }) => id))
   const unbounded: string[] = []
   const look = (name: string, schema: unknown): void => {
@@ -78,14 +78,14 @@ test('every whole number that callers send to the control plane is bounded to wh
 })
 
 describe.each(operations)('$name', ({ path, operation }) => {
-  test('declares exactly the parameters that its path has', () => {
+  test('declares exactly the parameters in its path', () => {
     const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!)
     const declared = operation.parameters.filter((parameter) => parameter.in === 'path')
     expect(declared.map(({ name }) => name).toSorted()).toEqual(inPath.toSorted())
     expect(declared.every(({ required }) => required)).toBe(true)
   })
 
-  test('says what it answers when all is well, and that errors have the one shape', () => {
+  test('describes its successful answer, and errors in the common shape', () => {
     const statuses = Object.keys(operation.responses)
     const several = SEVERAL[operation.operationId]
     expect(statuses.filter((status) => status.startsWith('2'))).toEqual(several ?? [expect.any(String)])

@@ -71,8 +71,8 @@ const recovered = () =>
     everyMs: 50,
   })
 
-describe('a database that was killed', () => {
-  test('is told with 503 to callers of every kind, whatever their key, and comes back by itself', async () => {
+describe('while Postgres has crashed', () => {
+  test('callers of every kind get 503, with any key, and the service recovers by itself', async () => {
     const calls: Record<string, { ask: () => Promise<Response>; shouldRetry: string | null }> = {
       read: { ask: () => cloud.fetch('/browsers'), shouldRetry: null },
       change: { ask: () => cloud.send('PATCH', `/browsers/${session.session_id}`, { tags: { a: 'b' } }), shouldRetry: 'false' },
@@ -99,8 +99,8 @@ describe('a database that was killed', () => {
   })
 })
 
-describe('a database that does not answer', () => {
-  test('is told with 503 within a limit, also by /health and /status, and nothing is left when it answers again', async () => {
+describe('while Postgres hangs', () => {
+  test('callers get 503 within a limit, also from /health and /status, and nothing is left behind when it continues', async () => {
     await recovered()
     const pids = postgres()
     signal(pids, 'SIGSTOP')
@@ -130,8 +130,8 @@ describe('a database that does not answer', () => {
   }, 60_000)
 })
 
-describe('a database without space', () => {
-  test('refuses what it would have to write with 503, tells it in /status and /health, and takes it again when there is space', async () => {
+describe('while the disk of Postgres is full', () => {
+  test('calls that must write get 503, /status and /health report it, and they succeed when there is space again', async () => {
     await recovered()
     const change = () => cloud.send('PATCH', `/browsers/${session.session_id}`, { tags: { at: 'last' } })
     await cloud.query(`create function no_space() returns trigger language plpgsql as

@@ -37,11 +37,11 @@ describe('a caller', () => {
     ['GET', '/browsers/abc/session/status'],
     ['POST', '/session/fit'],
     ['GET', '/v1/browsers'],
-  ])('of %s %s, which is not there, hears 404 or 405', async (method, path) => {
+  ])('of %s %s, which does not exist, gets 404 or 405', async (method, path) => {
     expect([404, 405]).toContain((await refused(cloud.fetch(path, { method }))).status)
   })
 
-  test('who has the right path and the wrong method hears 405, and which methods there are', async () => {
+  test('with the right path and the wrong method gets 405 with the allowed methods', async () => {
     const allow = async (method: string, path: string) => {
       const { status, headers } = await refused(cloud.fetch(path, { method }))
       return [status, headers.get('allow')]
@@ -52,7 +52,7 @@ describe('a caller', () => {
     expect(await allow('PUT', '/deployments/abc')).toEqual([405, 'GET, DELETE, HEAD'])
   })
 
-  test('whose body is broken, has no JSON header or is too large hears which', async () => {
+  test('whose body is broken, not JSON or too large gets an error that says which', async () => {
     const { session_id } = await cloud.create()
     const paths = [
       ['POST', '/browsers'],
@@ -70,7 +70,7 @@ describe('a caller', () => {
     }
   })
 
-  test('gets its request id back, also from a call that is forwarded and from one that fails', async () => {
+  test('gets its request id back, also from a forwarded call and from a failed one', async () => {
     const { session_id } = await cloud.create()
     for (const [method, path] of [
       ['GET', '/health'],
@@ -84,7 +84,7 @@ describe('a caller', () => {
     }
   })
 
-  test('is told in URLs the address that it used itself', async () => {
+  test('gets URLs with the address that it used', async () => {
     const { port } = new URL(cloud.url)
     const response = await fetch(`http://localhost:${port}/browsers`, { method: 'POST', headers: { authorization: `Bearer ${cloud.key}` } })
     const session = (await response.json()) as { base_url: string; cdp_ws_url: string; session_id: string }
@@ -96,7 +96,7 @@ describe('a caller', () => {
 })
 
 describe('a service', () => {
-  test('behind a proxy tells the public address in its URLs, with TLS for WebSockets', async () => {
+  test('behind a proxy returns its public address in URLs, with TLS for WebSockets', async () => {
     await using behind = await startFastCloud({ COB_PUBLIC_URL: 'https://browsers.example.com', COB_WARM_BROWSERS: '0' }).then((made) => ({
       ...made,
       address: made.url,
@@ -105,7 +105,7 @@ describe('a service', () => {
     expect(behind.address).toBe('https://browsers.example.com')
   })
 
-  test('that cannot have its port says so by the name of the setting, and leaves nothing behind', async () => {
+  test('whose port is in use fails with the name of the setting, and leaves nothing behind', async () => {
     const taken = createServer().listen(0, '127.0.0.1')
     await once(taken, 'listening')
     const dataDir = mkdtempSync(join(tmpdir(), 'cob-fast-'))
@@ -126,7 +126,7 @@ describe('a service', () => {
     await cloud.create()
   })
 
-  test('that starts again with the same data has the same key and remembers its sessions', async () => {
+  test('that starts again with the same data keeps its key and its sessions', async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'cob-fast-'))
     const start = () => startControlPlane(readConfig({ COB_DATA_DIR: dataDir, COB_DRIVER: 'fake', COB_PORT: '0' }), silentLog, AbortSignal.timeout(START_MS))
     const headers = (key: string) => ({ authorization: `Bearer ${key}` })

@@ -32,8 +32,8 @@ async function ask(socket: Socket, key: string): Promise<string> {
   return String((await answer)[0]).split('\r\n')[0]!
 }
 
-describe('connections on which nobody has shown a key', () => {
-  test('are limited: the oldest idle ones are closed, and a caller who comes then is served', async () => {
+describe('connections without a valid key', () => {
+  test('are limited: the oldest idle ones are closed, and a new caller is served', async () => {
     const flood = await openMany(3 * LIMIT)
     await until('the oldest to be closed', WAIT_MS, () => alive(flood).length <= LIMIT)
     const caller = await open()
@@ -41,7 +41,7 @@ describe('connections on which nobody has shown a key', () => {
     for (const socket of [...flood, caller]) socket.destroy()
   })
 
-  test('take no place from those on which somebody has, nor from WebSockets', async () => {
+  test('take no place from connections with a key, or from WebSockets', async () => {
     const session = await cloud.create()
     const client = new WebSocket(session.cdp_ws_url)
     await once(client, 'open')

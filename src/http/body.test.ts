@@ -48,7 +48,7 @@ describe('readBody', () => {
     return promise
   }
 
-  test('gives the bytes as they were sent, however they were cut', async () => {
+  test('returns the bytes as they were sent, for any chunks', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.uint8Array({ minLength: 1, maxLength: 90 }), { maxLength: 11 }), async (pieces) => {
         expect(await sent(pieces)).toEqual(Buffer.concat(pieces))
@@ -56,7 +56,7 @@ describe('readBody', () => {
     )
   })
 
-  test('takes a body of exactly the limit and refuses one byte more with 413, whether its length was announced or not', async () => {
+  test('accepts a body of exactly the limit and refuses one byte more with 413, with or without Content-Length', async () => {
     const full = new Uint8Array(LIMIT)
     const over = new Uint8Array(LIMIT + 1)
     expect(await sent([full])).toHaveLength(LIMIT)
@@ -68,7 +68,7 @@ describe('readBody', () => {
 })
 
 describe('parseJson', () => {
-  test('gives what JSON.parse gives, for every value that the store can hold', () => {
+  test('returns what JSON.parse returns, for every value that the database can store', () => {
     fc.assert(
       fc.property(fc.jsonValue({ noUnicodeString: false }), (value) => {
         const text = JSON.stringify(value)
@@ -78,13 +78,13 @@ describe('parseJson', () => {
     )
   })
 
-  test('an empty body counts as {} where a body is optional, whatever its content type, and is refused where it is not', async () => {
+  test('treats an empty body as {} where a body is optional, with any content type, and refuses it elsewhere', async () => {
     for (const contentType of [JSON_TYPE, undefined, 'text/plain']) expect(parseJson(Buffer.alloc(0), contentType, true)).toEqual({})
     expect(await refusal(() => parse(''))).toMatchObject({ status: 400, message: 'body: a JSON object is required' })
   })
 
   test.each(['application/json', 'application/json; charset=utf-8', 'Application/JSON', 'application/json ;charset=utf-8', 'application/merge-patch+json'])(
-    'takes the content type %s',
+    'accepts the content type %s',
     (contentType) => {
       expect(parse('{"a":1}', contentType)).toEqual({ a: 1 })
     },
@@ -126,20 +126,20 @@ describe('parseJson', () => {
     ['{"tags":{"a\\u0000":"x"}}', 'tags'],
     ['{"name":"\\ud800"}', 'name'],
     ['{"list":["fine","\\udc00\\ud800"]}', 'list.1'],
-  ])('refuses U+0000 and halves of surrogate pairs in %s, naming the field', async (text, field) => {
+  ])('refuses U+0000 and lone surrogates in %s, and names the field', async (text, field) => {
     expect((await refusal(() => parse(text))).message).toMatch(new RegExp(`^${field.replaceAll('.', '\\.')}: `))
   })
 
-  test('takes whole surrogate pairs', () => {
+  test('accepts surrogate pairs', () => {
     expect(parse('{"name":"\\ud83c\\udf3d"}')).toEqual({ name: '🌽' })
   })
 
-  test('refuses a body that is nested without end, and does not fall over it', async () => {
+  test('refuses a body that is nested too deeply, and does not crash', async () => {
     for (const depth of [100, 10_000, 100_000]) expect((await refusal(() => parse('['.repeat(depth) + ']'.repeat(depth)))).status).toBe(400)
     for (const depth of [100, 10_000]) expect((await refusal(() => parse('{"a":'.repeat(depth) + '1' + '}'.repeat(depth)))).status).toBe(400)
   })
 
-  test('a property named __proto__ changes no prototype', () => {
+  test('does not change a prototype for a property named __proto__', () => {
     const value = parse('{"__proto__":{"polluted":true}}') as Record<string, unknown>
     expect(Object.getPrototypeOf(value)).toBe(Object.prototype)
     expect(({} as Record<string, unknown>).polluted).toBeUndefined()
@@ -186,7 +186,7 @@ describe('parseQuery', () => {
     )
   })
 
-  test('never throws and never touches a prototype', () => {
+  test('never throws and never changes a prototype', () => {
     fc.assert(fc.property(fc.string(), (text) => void parseQuery(text)))
     for (const text of ['__proto__[polluted]=1', 'constructor[polluted]=1', '__proto__=1&__proto__=2', 'tags[__proto__]=1', 'a=1&a[polluted]=1'])
       parseQuery(text)
@@ -194,7 +194,7 @@ describe('parseQuery', () => {
   })
 })
 
-test('badText finds U+0000 and halves of surrogate pairs, and nothing else', () => {
+test('badText finds U+0000 and lone surrogates, and nothing else', () => {
   expect(['\0', 'a\0b', '\ud800', 'x\udc00y'].map(badText)).toEqual([true, true, true, true])
   fc.assert(fc.property(fc.string({ unit: 'grapheme' }), (text) => badText(text) === text.includes('\0')))
 })

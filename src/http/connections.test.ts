@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { connectionsFor, descriptorLimit, descriptorProblem } from './connections.ts'
 
-test('callers never get the descriptors that instances and the database need, and always some', () => {
+test('callers never get the file descriptors that instances and the database need, and always get some', () => {
   for (const descriptors of [64, 256, 1024, 20_000, 1_048_576])
     for (const instances of [1, 70, 1000]) {
       const taken = 2 * connectionsFor(descriptors, instances)
@@ -11,7 +11,7 @@ test('callers never get the descriptors that instances and the database need, an
     }
 })
 
-test('a limit that is too low is told, with the one that is enough', () => {
+test('a limit of file descriptors that is too low is reported with a sufficient one', () => {
   const told = descriptorProblem(256, 70)
   expect(told).toMatch(/^256 open files are allowed/)
   const enough = Number(/allow (\d+)/.exec(told!)![1])

@@ -117,7 +117,7 @@ const problem = async (response: Response): Promise<{ status: number; code: stri
 
 describe('a caller', () => {
   test.each([undefined, 'Bearer wrong', 'Bearer', 'Bearer ', `Basic ${KEY}`, KEY, `Bearer ${KEY} more`, `Bearer  ${KEY}`])(
-    'with the authorization %j is not let in, and told how',
+    'with the authorization %j is refused, and the error says how to authenticate',
     async (authorization) => {
       const response = await fetch(`${origin}/things`, { headers: { ...(authorization !== undefined && { authorization }) } })
       expect(response.headers.get('www-authenticate')).toBe('Bearer')
@@ -125,23 +125,23 @@ describe('a caller', () => {
     },
   )
 
-  test.each([`Bearer ${KEY}`, `bearer ${KEY}`, `BEARER ${KEY}`])('with the authorization "%s" is let in', async (authorization) => {
+  test.each([`Bearer ${KEY}`, `bearer ${KEY}`, `BEARER ${KEY}`])('with the authorization "%s" is accepted', async (authorization) => {
     expect((await fetch(`${origin}/things`, { headers: { authorization } })).status).toBe(200)
   })
 
-  test('needs no key for what is public, and is asked for one before a wrong body is looked at', async () => {
+  test('needs no key for public routes; elsewhere the key is checked before the body', async () => {
     expect(await (await fetch(`${origin}/public`)).text()).toBe('hello')
     expect((await fetch(`${origin}/things/a`, { method: 'POST', body: '{' })).status).toBe(401)
   })
 
-  test('gets its own request id back when that is harmless, and one of ours when it is not', async () => {
+  test('gets its own request id back if it is harmless, and a new one otherwise', async () => {
     const id = async (sent: string) => (await call('GET', '/public', { headers: { 'x-request-id': sent } })).headers.get('x-request-id')
     expect(await id('my-id_1.2')).toBe('my-id_1.2')
     for (const bad of ['', 'a b', 'x'.repeat(101), '<script>', 'a;b']) expect(await id(bad)).toMatch(/^[a-z][a-z0-9]{23}$/)
     expect((await call('GET', '/public')).headers.get('x-request-id')).toMatch(/^[a-z][a-z0-9]{23}$/)
   })
 
-  test('who leaves makes the handler stop', async () => {
+  test("that leaves aborts the handler's signal", async () => {
     const leaving = new AbortController()
     const answer = call('GET', '/held', { signal: leaving.signal }).catch((error: Error) => error.name)
     const signal = await held.promise
@@ -154,7 +154,7 @@ describe('a caller', () => {
 })
 
 describe('a path', () => {
-  test('that is not there answers 404, naming method and path, and where all of them are listed', async () => {
+  test('that does not exist answers 404 with method and path, and says where all paths are listed', async () => {
     expect(await problem(await call('GET', '/nothing/here?secret=1'))).toEqual({
       status: 404,
       code: 'not_found',
@@ -167,18 +167,18 @@ describe('a path', () => {
     ['/things/a', 'GET', 'POST, PUT, DELETE'],
     ['/things/a', 'PATCH', 'POST, PUT, DELETE'],
     ['/broken', 'OPTIONS', 'POST'],
-  ])('%s answers 405 to %s, and names in Allow what it takes', async (path, method, allow) => {
+  ])('%s answers 405 to %s, with the allowed methods in Allow', async (path, method, allow) => {
     const response = await call(method, path)
     expect(response.headers.get('allow')).toBe(allow)
     expect(await problem(response)).toMatchObject({ status: 405, code: 'method_not_allowed' })
   })
 
-  test('takes HEAD where it takes GET, and answers it without a body', async () => {
+  test('that accepts GET accepts HEAD, without a body in the answer', async () => {
     const response = await call('HEAD', '/things')
     expect([response.status, response.headers.get('x-has-more'), await response.text()]).toEqual([200, 'true', ''])
   })
 
-  test.each(['/things/%', '/things/%zz', '/things/%ff', '/things/%c3%28'])('%s, which is no valid URL, answers 400', async (path) => {
+  test.each(['/things/%', '/things/%zz', '/things/%ff', '/things/%c3%28'])('%s, which is not a valid URL, answers 400', async (path) => {
     expect(await problem(await call('DELETE', path))).toMatchObject({ status: 400, code: 'bad_request' })
   })
 
@@ -195,7 +195,7 @@ describe('input', () => {
     expect(await (await send('POST', '/things/ab', { n: 3 })).json()).toEqual({ name: 'ab', n: 3, tags: {} })
   })
 
-  test('that is wrong in many places is refused once, with every place named', async () => {
+  test('with several errors is refused once, with every wrong field named', async () => {
     const refused = await problem(await send('POST', '/things/too-long?loud=maybe&what=this', { n: 11, inner: { deep: 'yes', more: 1 }, extra: true }))
     expect(refused).toMatchObject({ status: 400, code: 'bad_request', inner_error: { code: 'invalid_input' } })
     expect(refused.details!.map(({ message }) => message.split(':', 1)[0]).toSorted()).toEqual([
@@ -210,13 +210,13 @@ describe('input', () => {
   })
 
   test.each([{ n: 1.5 }, { n: '1' }, { n: null }, { n: true }, { n: [1] }, { n: 1e21 }, {}, [], [{ n: 1 }], null, 1, 'text', true])(
-    '%j does not pass for a thing',
+    '%j is refused where an object is required',
     async (body) => {
       expect((await send('POST', '/things/a', JSON.stringify(body))).status).toBe(400)
     },
   )
 
-  test('that is broken JSON, not UTF-8, or not called JSON is refused by name', async () => {
+  test('that is broken JSON, not UTF-8, or not declared as JSON is refused, and the error says which', async () => {
     expect((await problem(await send('POST', '/things/a', '{"n":'))).message).toMatch(/^body: /)
     expect((await problem(await send('POST', '/things/a', Uint8Array.of(0x22, 0xff, 0x22)))).message).toMatch(/^body: /)
     expect((await problem(await send('POST', '/things/a', '{"n":1}', { 'content-type': 'text/plain' }))).message).toMatch(/^content-type: /)
@@ -224,13 +224,13 @@ describe('input', () => {
     expect((await problem(await call('POST', '/things/a'))).message).toMatch(/^body: /)
   })
 
-  test('may be left out where it is optional: no body, an empty one, and {} are the same', async () => {
+  test('can be omitted where it is optional: no body, an empty one, and {} are the same', async () => {
     expect((await call('PUT', '/things/a')).status).toBe(200)
     expect((await send('PUT', '/things/a', '')).status).toBe(200)
     expect((await send('PUT', '/things/a', {})).status).toBe(200)
   })
 
-  test('above the limit answers 413, whether its length was announced or not', async () => {
+  test('above the limit answers 413, with or without Content-Length', async () => {
     expect(await problem(await send('POST', '/things/a', ' '.repeat(MAX_BODY + 1)))).toMatchObject({
       status: 413,
       code: 'payload_too_large',
@@ -245,7 +245,7 @@ describe('input', () => {
   })
 
   // A server that answers early and closes resets the connection while bytes still arrive. The client then loses the answer.
-  test('far above the limit answers 413 to a caller who sends all of it before reading anything', async () => {
+  test('far above the limit answers 413 to a caller that sends everything before it reads', async () => {
     for (let round = 0; round < 10; round++) {
       const socket = connect((context.app.server.address() as AddressInfo).port, '127.0.0.1')
       const answer = wholeText(socket).catch((error: NodeJS.ErrnoException) => `none, but ${error.code}`)
@@ -260,39 +260,39 @@ describe('input', () => {
     }
   })
 
-  test('of exactly the limit is taken', async () => {
+  test('of exactly the limit is accepted', async () => {
     expect((await send('POST', '/things/a', '{"n":1}'.padEnd(MAX_BODY))).status).toBe(201)
   })
 })
 
 describe('an answer', () => {
-  test('without content is 204 with no body, or 200 with its length said', async () => {
+  test('without content is 204 without a body, or 200 with length 0', async () => {
     const dropped = await call('DELETE', '/things/a')
     expect([dropped.status, await dropped.text()]).toEqual([204, ''])
     const touched = await call('PUT', '/things/a')
     expect([touched.status, touched.headers.get('content-length'), await touched.text()]).toEqual([200, '0', ''])
   })
 
-  test('that is a page is a bare array, with where to go on in its headers; the last says 0', async () => {
+  test('with a page is a bare array, with the next offset in its headers; the last page says 0', async () => {
     const first = await call('GET', '/things?limit=3')
     expect([first.headers.get('x-has-more'), first.headers.get('x-next-offset'), await first.json()]).toEqual(['true', '3', [0, 1, 2]])
     const last = await call('GET', '/things?limit=3&offset=3')
     expect([last.headers.get('x-has-more'), last.headers.get('x-next-offset'), await last.json()]).toEqual(['false', '0', [3, 4, 5]])
   })
 
-  test('to a limit above 100 has 100 items, and to none 20', async () => {
+  test('for a limit above 100 has 100 items, and without a limit 20', async () => {
     expect(await (await call('GET', '/things?limit=100000')).json()).toHaveLength(100)
     expect(await (await call('GET', '/things')).json()).toHaveLength(20)
   })
 
   test.each(['limit=0', 'limit=-1', 'limit=1.5', 'limit=x', 'limit=', 'limit=1&limit=2', 'offset=-1', 'offset=1e99', 'limit[a]=1'])(
-    'to ?%s is 400',
+    'for the invalid page ?%s is 400',
     async (query) => {
       expect((await call('GET', `/things?${query}`)).status).toBe(400)
     },
   )
 
-  test('to a handler that broke is 500 and tells nothing of the cause, which the log has under the request id', async () => {
+  test('of a handler that throws is 500 without the cause, which is in the log under the request id', async () => {
     const response = await call('POST', '/broken', { headers: { 'x-request-id': 'look-for-me' } })
     expect(response.headers.get('x-should-retry')).toBe('false')
     const words = await response.text()
@@ -302,13 +302,13 @@ describe('an answer', () => {
     })
   })
 
-  test('to a conflict tells clients not to ask again', async () => {
+  test('with a conflict tells clients not to retry', async () => {
     const response = await call('POST', '/conflict')
     expect(response.headers.get('x-should-retry')).toBe('false')
     expect(await problem(response)).toEqual({ status: 409, code: 'conflict', message: 'it is there' })
   })
 
-  test('that does not come in time is 504, naming the limit', async () => {
+  test('that is not ready in time is 504, and names the limit', async () => {
     const response = await call('GET', '/slow')
     expect(response.headers.get('x-should-retry')).toBe('false')
     expect(await problem(response)).toEqual({ status: 504, code: 'deadline_exceeded', message: `not done within ${DEADLINE_MS} ms` })

@@ -35,19 +35,19 @@ test.each([
   ['fields of objects in a map', { map: { k: { a: null } } }, { map: { k: { b: 1 } } }],
   ['fields of the option that a discriminator names', { action: { type: 'wait', ms: null } }, { action: { type: 'wait', ms: 5 } }],
   ['fields of the first option that fits without them', { either: { name: 'n', id: null } }, { either: { name: 'n' } }],
-])('null is "not given" for %s', (_, sent, read) => {
+])('null means "not set" for %s', (_, sent, read) => {
   expect(parse(sent)).toEqual({ required: 'x', defaulted: true, ...read })
 })
 
-test('null keeps a meaning that a schema gives it', () => {
+test('null keeps the meaning that a schema gives it', () => {
   expect(parse({ meant: null, anything: null })).toMatchObject({ meant: null, anything: null })
 })
 
-test.each([{ required: null }, { list: [null] }, { map: { k: null } }, { unknown: null }])('null is refused where something is required: %j', (sent) => {
+test.each([{ required: null }, { list: [null] }, { map: { k: null } }, { unknown: null }])('null is refused where a value is required: %j', (sent) => {
   expect(schema.safeParse(withoutNulls(schema, { required: 'x', ...sent })).success).toBe(false)
 })
 
-test('names that objects have by themselves are no fields', () => {
+test('property names that every object has are not treated as fields', () => {
   const sent = JSON.parse('{"required":"x","__proto__":{"polluted":null},"constructor":null}') as object
   const stripped = withoutNulls(schema, sent) as object
   expect(Object.keys(stripped)).toEqual(['required', '__proto__', 'constructor'])

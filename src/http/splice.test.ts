@@ -43,8 +43,8 @@ function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
 }
 const places = fc.array(fc.nat(200_000), { maxLength: 12 })
 
-describe('the boundary', () => {
-  test('stands between frames exactly after whole frames, however the bytes are cut', () => {
+describe('the WebSocket frame boundary', () => {
+  test('is found exactly after complete frames, for any chunks', () => {
     fc.assert(
       fc.property(frames, places, (list, at) => {
         const bytes = list.map(frame)
@@ -62,7 +62,7 @@ describe('the boundary', () => {
     )
   })
 
-  test('is the same when every byte comes alone', () => {
+  test('is the same if every byte arrives alone', () => {
     const boundary = new FrameBoundary()
     for (const byte of frame({ opcode: 2, length: 300, fin: true })) {
       boundary.push(Uint8Array.of(byte))
@@ -70,7 +70,7 @@ describe('the boundary', () => {
     expect(boundary.isBetweenFrames).toBe(true)
   })
 
-  test('knows a close frame wherever it comes, and takes none for one that only lies in a payload', () => {
+  test('detects a close frame anywhere, and not in a payload that contains its bytes', () => {
     fc.assert(
       fc.property(fc.array(dataFrame, { maxLength: 4 }), fc.nat(125), places, (list, size, at) => {
         const boundary = new FrameBoundary()
@@ -83,7 +83,7 @@ describe('the boundary', () => {
     )
   })
 
-  test('counts a payload of 8 GiB that is still under way', () => {
+  test('counts a payload of 8 GiB that is still arriving', () => {
     const boundary = new FrameBoundary()
     boundary.push(Uint8Array.of(0x82, 127, 0, 0, 0, 2, 0, 0, 0, 0))
     boundary.push(new Uint8Array(100_000))
@@ -91,23 +91,23 @@ describe('the boundary', () => {
   })
 })
 
-describe('a close frame of ours', () => {
-  test('has the code and the reason as JSON', () => {
+describe("the service's close frame", () => {
+  test('contains the code and the reason as JSON', () => {
     const bytes = closeFrame({ code: 4001, reason: { reason: 'deleted' } })
     expect([bytes[0], bytes[1], bytes.readUInt16BE(2)]).toEqual([0x88, bytes.length - 2, 4001])
     expect(JSON.parse(bytes.toString('utf8', 4))).toEqual({ reason: 'deleted' })
   })
 
-  test('never exceeds what a control frame may hold', () => {
+  test('never exceeds the size of a control frame', () => {
     expect(closeFrame({ code: 4003, reason: { message: 'x'.repeat(500) } })).toHaveLength(2 + 125)
   })
 
-  test('holds the longest reason we have whole', () => {
+  test('has room for the longest reason', () => {
     expect(JSON.parse(closeFrame(CRASHED).toString('utf8', 4))).toEqual(CRASHED.reason)
   })
 })
 
-describe('a splice', () => {
+describe('a relayed WebSocket', () => {
   const why = { code: 4001, reason: { reason: 'deleted' } }
   // Like the sockets of Node's HTTP server: the other side may end its half first.
   const server = createServer({ allowHalfOpen: true })
@@ -133,7 +133,7 @@ describe('a splice', () => {
     return { client, upstream, done: splice(near, far, head, () => why, signal) }
   }
 
-  test('gives the client every byte of the upstream, then our close frame if, and only if, the last frame was whole and none had closed', async () => {
+  test('gives the client every byte of the upstream, then a close frame only if the last frame was complete and none had closed', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.oneof(dataFrame, fc.constant({ opcode: CLOSE, length: 2, fin: true })), { maxLength: 3 }),
@@ -159,7 +159,7 @@ describe('a splice', () => {
     )
   })
 
-  test('whose signal aborts tells the client why, and lets go of the upstream', async () => {
+  test('whose signal aborts tells the client the reason, and disconnects from the upstream', async () => {
     const ending = new AbortController()
     const { client, upstream, done } = await joined(undefined, ending.signal)
     const text = frame({ opcode: 1, length: 5, fin: true })
@@ -174,7 +174,7 @@ describe('a splice', () => {
     await Promise.all([done, gone])
   })
 
-  test('whose client leaves ends the upstream', async () => {
+  test('whose client leaves closes the upstream', async () => {
     const { client, upstream, done } = await joined()
     upstream.on('end', () => upstream.end()).resume()
     client.destroy()
@@ -182,7 +182,7 @@ describe('a splice', () => {
   })
 
   // A browser that hangs closes nothing. Its session must not count as in use for ever after one client had connected.
-  test('whose client leaves ends also when the upstream does not answer any more', async () => {
+  test('whose client leaves closes the upstream also if it no longer answers', async () => {
     const { client, upstream, done } = await joined()
     upstream.resume()
     client.destroy()
@@ -190,7 +190,7 @@ describe('a splice', () => {
     upstream.destroy()
   })
 
-  test('whose client breaks off ends the upstream', async () => {
+  test('whose client breaks off closes the upstream', async () => {
     const { client, upstream, done } = await joined()
     upstream.resume()
     client.resetAndDestroy()
@@ -221,7 +221,7 @@ describe('a splice', () => {
     await done
   })
 
-  test('carries what the client sends, byte for byte, until the client leaves', async () => {
+  test('passes on what the client sends, byte for byte, until the client leaves', async () => {
     const { client, upstream, done } = await joined()
     const received = buffer(upstream)
     const sent = Array.from({ length: 50 }, (_, index) => Buffer.alloc(index * 997, index))

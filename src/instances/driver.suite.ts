@@ -65,7 +65,7 @@ export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driv
       expect(left).toEqual([])
     })
 
-    test('a started instance answers at its agent with a picture of its screen', async () => {
+    test('a started instance answers at its agent with a screenshot', async () => {
       await using instance = await driver.start(spec(), signal)
       expect(await picture(instance)).toEqual({ status: 200, width: 1024, height: 768 })
     })
@@ -81,14 +81,14 @@ export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driv
       expect(await driver.list()).toEqual([])
     })
 
-    test('ending an instance twice is ending it once', async () => {
+    test('ending an instance twice equals ending it once', async () => {
       const instance = await driver.start(spec(), signal)
       await Promise.all([instance[Symbol.asyncDispose](), instance[Symbol.asyncDispose]()])
       await instance[Symbol.asyncDispose]()
       expect((await within('exited', EXIT_MS, instance.exited)).reason).not.toBe('')
     })
 
-    test('an instance that has been ended leaves neither its directory nor anybody who answers', async () => {
+    test('an ended instance leaves no directory, and nothing answers for it', async () => {
       const instance = await driver.start(spec(), signal)
       expect(existsSync(paths.instance(instance.id))).toBe(true)
       expect(await refusal(instance.agent)).toBeUndefined()
@@ -98,13 +98,13 @@ export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driv
       expect(await driver.list()).toEqual([])
     })
 
-    test('a start whose caller has left already is refused with the reason of the caller, and leaves nothing', async () => {
+    test("a start whose caller has left is refused with the caller's reason, and leaves nothing", async () => {
       await expect(driver.start(spec(), AbortSignal.abort(new Error('the caller left')))).rejects.toThrow('the caller left')
       expect(readdirSync(paths.instances)).toEqual([])
       expect(await driver.list()).toEqual([])
     })
 
-    test('a start whose caller leaves on the way leaves nothing', async () => {
+    test('a start whose caller leaves meanwhile leaves nothing', async () => {
       const caller = new AbortController()
       const starting = driver.start(spec(), caller.signal)
       setImmediate(() => caller.abort(new Error('the caller left')))
@@ -116,7 +116,7 @@ export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driv
       expect(await driver.list()).toEqual([])
     })
 
-    test('two instances live and end apart from each other', async () => {
+    test('two instances live and end independently', async () => {
       await using scope = new AsyncDisposableStack()
       const [one, other] = (
         await Promise.all([driver.start(spec(), signal), driver.start({ ...spec(), viewport: { width: 640, height: 480, refresh_rate: 60 } }, signal)])

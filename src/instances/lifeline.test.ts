@@ -56,18 +56,18 @@ test.each([
   ['crashes with long stories', crash('A'.repeat(10_000))],
   ['heartbeats without end', '{"event":"heartbeat"}\n'],
   ['a line without end', 'x'.repeat(10_000)],
-])('an agent that says %s is let go of, and the log does not grow with it', async (_name, lines) => {
+])('an agent that sends %s is disconnected, and the log does not grow with it', async (_name, lines) => {
   const { reason, logged } = await hear(lines, Infinity)
   expect(reason).toMatch(/said more than \d+ bytes/)
   expect(logged.join('').length).toBeLessThan(128 * 1024)
 })
 
-test.each(['{"event":"party"}\n', 'no json\n', '[1]\n', `{"event":"${'x'.repeat(2_000)}"}\n`])('an agent that says %j is let go of', async (line) => {
+test.each(['{"event":"party"}\n', 'no json\n', '[1]\n', `{"event":"${'x'.repeat(2_000)}"}\n`])('an agent that sends %j is disconnected', async (line) => {
   const { reason } = await hear(line, Infinity)
   expect(reason).not.toBe('the agent ended')
 })
 
-test('a browser that crashes now and then is told of, with what it said in short', async () => {
+test('repeated crashes of a browser are reported, with its last output in short', async () => {
   const { reason, logged } = await hear(crash('B'.repeat(2_000)), 3)
   expect(reason).toBe('the agent ended')
   expect(logged).toEqual(Array.from({ length: 3 }, () => JSON.stringify({ detail: 'B'.repeat(500) })))

@@ -89,7 +89,7 @@ describe('a build of TypeScript', () => {
   test.each([
     ['module', 'mjs', false],
     ['commonjs', 'cjs', true],
-  ])('with enums, aliases, JSX and several files, as %s', async (type, suffix, cjs) => {
+  ])('supports enums, aliases, JSX and several files, as %s', async (type, suffix, cjs) => {
     const built = await lab.build({ ...TYPESCRIPT, 'src/package.json': JSON.stringify({ type }) }, 'src/app.ts')
     expect(built.last).toMatchObject(loaded(['app', ['all', 'throws']]))
     expect(manifestOf(built)).toMatchObject({ entrypoint: `src/.cob-app.${suffix}`, registries: [{ cjs }] })
@@ -97,7 +97,7 @@ describe('a build of TypeScript', () => {
     expect((await lab.run(built.app, 'throws')).logs.join('\n')).toMatch(/src\/app\.ts:7:\d+/)
   })
 
-  test('takes top-level await also where nothing says that it is a module', async () => {
+  test('accepts top-level await, also if nothing declares that it is a module', async () => {
     const built = await lab.build(
       { 'app.ts': `import { Kernel } from '@onkernel/sdk'\nawait 1\nnew Kernel().app('app').action('one', async (ctx) => 1 as number)` },
       'app.ts',
@@ -106,7 +106,7 @@ describe('a build of TypeScript', () => {
     expect(await outputOf(built, 'one')).toBe(1)
   })
 
-  test('keeps CommonJS files, a script mark, and a "require" that the code declares', async () => {
+  test('keeps CommonJS files, a #! line, and a "require" that the code declares', async () => {
     const files = (cjs: boolean) => ({
       'package.json': '{"type":"module","imports":{"#lib/*":"./lib/*.ts"}}',
       'app.ts': `#!/usr/bin/env node
@@ -122,7 +122,7 @@ describe('a build of TypeScript', () => {
     for (const cjs of [true, false]) expect(await outputOf(await lab.build(files(cjs), 'app.ts'), 'one')).toEqual(['sub', '/', 'function'])
   })
 
-  test('that cannot be parsed names file and line', async () => {
+  test('that cannot be parsed fails with file and line', async () => {
     const { logs, last } = await lab.build({ 'app.ts': 'const a: = 1' }, 'app.ts')
     expect(last).toMatchObject(failed(/^app\.ts could not be bundled: app\.ts:1:9: Unexpected "="/))
     expect(logs.join('\n')).toContain('const a: = 1')
@@ -130,7 +130,7 @@ describe('a build of TypeScript', () => {
 })
 
 describe('a build of JavaScript', () => {
-  test('finds several apps of one file, and those of both kinds of modules', async () => {
+  test('finds several apps in one file, and apps in both kinds of modules', async () => {
     const built = await lab.build(
       {
         'app.mjs': `import { Kernel } from '@onkernel/sdk'
@@ -148,7 +148,7 @@ describe('a build of JavaScript', () => {
     expect([await outputOf(built, 'a', 'one'), await outputOf(built, 'c', 'three')]).toEqual(['one', 'three'])
   })
 
-  test('leaves compiled code for the runs, and nothing of its own work', async () => {
+  test('keeps compiled code for the runs, and no files of its own', async () => {
     const { app } = await lab.build(
       { 'index.js': `const { Kernel } = require('@onkernel/sdk'); new Kernel().app('app').action('a', async (ctx) => 1)` },
       'index.js',
@@ -157,7 +157,7 @@ describe('a build of JavaScript', () => {
     expect(readdirSync(join(app, 'compile-cache'), { recursive: true }).length).toBeGreaterThan(10)
   })
 
-  test('gives the code its variables, and shows none of them', async () => {
+  test('gives the code its variables, and hides its own', async () => {
     const code = `import { Kernel } from '@onkernel/sdk'
       if (process.env.SECRET !== 'hunter2') throw new Error('no secret')
       new Kernel().app('app').action('a', async (ctx) => 1)`
@@ -168,7 +168,7 @@ describe('a build of JavaScript', () => {
 })
 
 describe('a build of Python', () => {
-  test('finds the apps, and makes an environment for the runs', async () => {
+  test('finds the apps, and creates an environment for the runs', async () => {
     const read = (name: string) => readFileSync(join(import.meta.dirname, '../../test/data/apps/python', name), 'utf8')
     const files = { 'src/main.py': read('main.py'), 'src/kernel.py': read('kernel.py'), 'pyproject.toml': '[project]\nname = "x"\nversion = "1"\n' }
     const built = await lab.build(files, 'src/main.py')
@@ -177,13 +177,13 @@ describe('a build of Python', () => {
     expect(await outputOf(built, 'async', 'py')).toEqual([{ n: 1 }])
   })
 
-  test('that cannot be imported shows where', async () => {
+  test('that cannot be imported fails with the place of the error', async () => {
     const { logs, last } = await lab.build({ 'main.py': 'import nowhere_to_be_found\n' }, 'main.py')
     expect(last).toMatchObject(failed(/could not be loaded: No module named 'nowhere_to_be_found'/))
     expect(logs.join('\n')).toMatch(/File ".*main\.py", line 1/)
   })
 
-  test('whose lockfile lacks a dependency is installed without it, with a warning', async () => {
+  test('whose lockfile lacks a dependency installs it without the lockfile, with a warning', async () => {
     await using index = await packageIndex()
     // A fake uv: prints its arguments and makes the environment.
     index.add('uv', { 'uv-1.data/scripts/uv': '#!/bin/sh\necho "asked: $*"\nexec python3 -m venv --without-pip "$UV_PROJECT_ENVIRONMENT"\n' })
@@ -206,7 +206,7 @@ describe('a build of Python', () => {
     'kernel.py': readFileSync(join(import.meta.dirname, '../../test/data/apps/python/kernel.py'), 'utf8'),
   })
 
-  test('takes packages from what earlier builds downloaded, also of an index that says nothing about keeping, but never another file than the index names', async () => {
+  test('uses packages from earlier downloads, also if the index forbids caching, but never another file than the index names', async () => {
     await using index = await packageIndex()
     index.add('tiny', { 'tiny.py': 'NAME = "first"' })
     const first = await lab.build(requiring('tiny'), 'main.py', index.env)
@@ -221,7 +221,7 @@ describe('a build of Python', () => {
 })
 
 describe('a build whose lockfile does not match package.json', () => {
-  test('is installed by package.json, with a warning', async () => {
+  test('installs by package.json, with a warning', async () => {
     const files = {
       'app.mjs': `import { Kernel } from '@onkernel/sdk'\nimport name from 'near'\nnew Kernel().app(name).action('a', async (ctx) => 1)`,
       'near/package.json': '{"name":"near","version":"1.0.0","main":"index.js"}',
@@ -265,13 +265,13 @@ describe('a build fails with a reason', () => {
       'a.mjs',
       /"npm ci" failed with exit code 1: .*can only install with an existing package-lock\.json/s,
     ],
-  ])('%s', async (_what, files, entrypoint, reason) => {
+  ])('for %s', async (_what, files, entrypoint, reason) => {
     const { logs, last } = await lab.build(files, entrypoint)
     expect(last).toMatchObject(failed(reason))
     expect(logs[0]).toBe('cob: unpacking the archive')
   })
 
-  test('a file that is no zip', async () => {
+  test('for a file that is not a zip archive', async () => {
     expect((await lab.build(Buffer.from('no zip at all'), 'a.js')).last).toMatchObject(failed(/the archive is not a zip that can be read/))
   })
 })
@@ -324,7 +324,7 @@ describe('a build of a repository', () => {
   test.each([
     ['a branch', () => 'main', 2],
     ['a commit', () => commit, 1],
-  ])('takes %s and a folder of it', async (_what, ref, version) => {
+  ])('downloads %s and a folder of it', async (_what, ref, version) => {
     const built = await lab.fetch({ type: 'git', url, ref: ref(), path: 'apps/one', entrypoint: 'app.mjs', token })
     expect(built.last).toMatchObject(loaded(['app', ['version']]))
     expect(readdirSync(join(built.app, 'code'))).toEqual(['apps'])
@@ -332,7 +332,7 @@ describe('a build of a repository', () => {
     expect(built.logs.join('\n')).not.toContain(token)
   })
 
-  test('fails without a login, or for a branch that is not there', async () => {
+  test('fails without credentials, or for a branch that does not exist', async () => {
     const source = { type: 'git', url, ref: 'main', entrypoint: 'app.mjs' } as const
     expect((await lab.fetch(source)).last).toMatchObject(failed(/"git fetch .*" failed with exit code 128: .*(could not read Username|Authentication failed)/s))
     const { logs, last } = await lab.fetch({ ...source, ref: 'nowhere', token })
@@ -376,7 +376,7 @@ function backend(root: string, request: IncomingMessage, response: ServerRespons
   })
 }
 
-test('a build takes one archive', async () => {
+test('a build accepts one archive only', async () => {
   const app = join(lab.dir, 'once')
   mkdirSync(app)
   await using runner = await lab.start({ kind: 'build', source: { type: 'archive', entrypoint: 'a.js' } }, app)

@@ -11,18 +11,18 @@ function linesOf(chunks: (string | Buffer)[], max?: number): string[] {
   return found
 }
 
-describe('lines', () => {
-  test('are cut at newlines wherever the chunks end; the last one needs none', () => {
+describe('lines of output', () => {
+  test('are split at newlines, for any chunks; the last one needs no newline', () => {
     expect(linesOf(['a', 'b\nc\n', '\n', 'd'])).toEqual(['ab', 'c', '', 'd'])
     expect(linesOf(['a\n'])).toEqual(['a'])
     expect(linesOf([])).toEqual([])
   })
 
-  test('lose one carriage return before their end, not those within', () => {
+  test('lose one carriage return at their end, and keep others', () => {
     expect(linesOf(['a\r\nb\r', '\nc\rd\n', 'e\r\r\n'])).toEqual(['a', 'b', 'c\rd', 'e\r'])
   })
 
-  test('are cut between characters, and what is behind the cut is gone', () => {
+  test('that are too long are cut between characters, and the rest is dropped', () => {
     expect(linesOf(['abcdefgh\nij\n'], 4)).toEqual(['abcd', 'ij'])
     expect(linesOf(['aaé€\n'], 4)).toEqual(['aaé'])
     expect(linesOf(['aé€\n'], 4)).toEqual(['aé'])
@@ -30,19 +30,19 @@ describe('lines', () => {
     expect(linesOf(['abcd\r\n'], 4)).toEqual(['abcd'])
   })
 
-  test('are UTF-8: other bytes are replaced, and count as what they became', () => {
+  test('are UTF-8: invalid bytes are replaced, and count with the size of the replacement', () => {
     expect(linesOf([Buffer.from([0x61, 0xff, 0x62, 0x0a])])).toEqual(['a\ufffdb'])
     expect(linesOf([Buffer.from([0xff, 0xff, 0xff, 0x0a])], 6)).toEqual(['\ufffd\ufffd'])
     expect(linesOf([Buffer.from([0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x0a])], 4)).toEqual(['\ufffd'])
   })
 
-  test('a character that is split between chunks is whole', () => {
+  test('keep a character that is split between chunks', () => {
     const euro = Buffer.from('€')
     expect(linesOf([euro.subarray(0, 1), euro.subarray(1), '\n'])).toEqual(['€'])
   })
 })
 
-describe('events', () => {
+describe('the events of a runner', () => {
   const read = async (events: Events, after: number) => {
     const found: { seq: number; type: string }[] = []
     for await (const text of events.follow(after, new AbortController().signal))
@@ -50,7 +50,7 @@ describe('events', () => {
     return found
   }
 
-  test('are numbered without gaps, kept until acknowledged, and read from anywhere', async () => {
+  test('are numbered without gaps, kept until they are acknowledged, and can be read from any number', async () => {
     const events = new Events()
     for (let i = 0; i < 200; i++) events.log(`line ${i}`)
     events.acknowledge(50)
@@ -60,14 +60,14 @@ describe('events', () => {
     expect(await read(events, 201)).toEqual([])
   })
 
-  test('nothing comes after the last one', async () => {
+  test('end with the last one', async () => {
     const events = new Events()
     events.end({ type: 'loaded', apps: [] })
     events.log('late')
     expect(await read(events, 0)).toHaveLength(1)
   })
 
-  test('hold up their source when nobody takes them, and let it go on afterwards', () => {
+  test('pause their source if nobody reads them, and resume it afterwards', () => {
     const events = new Events(1000)
     const source = { paused: false, pause: () => (source.paused = true), resume: () => (source.paused = false) }
     const forget = events.throttle(source)
@@ -82,7 +82,7 @@ describe('events', () => {
     expect(source.paused).toBe(false)
   })
 
-  test('a reader that waits is told at once', async () => {
+  test('reach a waiting reader immediately', async () => {
     const events = new Events()
     const reading = read(events, 0)
     await new Promise(setImmediate)

@@ -52,14 +52,14 @@ afterAll(() => lab[Symbol.asyncDispose]())
 const failed = (reason: string) => ({ type: 'result', ok: false, reason, output: JSON.stringify({ error: reason }) })
 
 describe('a run', () => {
-  test('gives what the action returned, and its output, with that of the import, before it', async () => {
+  test('returns the result of the action, after its output and the output of the import', async () => {
     const { logs, last } = await lab.run(app, 'echo', { a: [1, 'é'] })
     expect(logs).toEqual(['imported', 'echo'])
     expect(last).toMatchObject({ type: 'result', ok: true, reason: null })
     expect(JSON.parse((last as { output: string }).output)).toEqual({ ctx: { invocation_id: 'inv_1' }, payload: { a: [1, 'é'] } })
   })
 
-  test('has the variables of the app, with whatever is in them, and none of ours', async () => {
+  test("has the variables of the app, with any content, and none of the runner's", async () => {
     const secret = `a'b"c\n$(d) \`e\` \\ é`
     const { last } = await lab.run(app, 'env', null, { env: { SECRET: secret, 'odd.name': 'odd' } })
     const [one, two, key, ours] = JSON.parse((last as { output: string }).output) as unknown[]
@@ -67,11 +67,11 @@ describe('a run', () => {
     expect(ours).toEqual(['COB_RUNNER_PATHS']) // added by this test
   })
 
-  test('without a value has the output null', async () => {
+  test('that returns nothing has the output null', async () => {
     expect((await lab.run(app, 'nothing')).last).toMatchObject({ ok: true, output: null })
   })
 
-  test('that throws fails with its message; the stack is in the logs', async () => {
+  test('that throws fails with its message; the stack is in the log', async () => {
     const { logs, last } = await lab.run(app, 'throws')
     expect(last).toMatchObject(failed('broken'))
     expect(logs.join('\n')).toMatch(/TypeError: broken\n +at .*app\.mjs:\d+/)
@@ -83,54 +83,54 @@ describe('a run', () => {
     ['cycle', /cannot be written as JSON: .*circular/],
     ['function', /cannot be written as JSON: it is a function/],
     ['huge', /returned 4718594 bytes of JSON; 4718592 are allowed/],
-  ])('that returns no JSON of a size that is allowed fails, and says so: %s', async (action, reason) => {
+  ])('whose result is not JSON of an allowed size fails with that reason: %s', async (action, reason) => {
     const { last } = await lab.run(app, action)
     expect(last).toMatchObject({ ok: false, reason: expect.stringMatching(reason) })
   })
 
-  test('that ends its process fails, and nothing it printed is lost', async () => {
+  test('that exits its process fails, and none of its output is lost', async () => {
     const { logs, last } = await lab.run(app, 'exit')
     expect(last).toMatchObject(failed('the action ended its process with exit code 3 before it returned'))
     expect(logs).toEqual(['imported', 'half'])
   })
 
-  test('that is killed, or has no memory left, fails with a word about memory', async () => {
+  test('that is killed, or runs out of memory, fails with a hint about memory', async () => {
     expect((await lab.run(app, 'killed')).last).toMatchObject(failed('the action was killed; most likely it used more memory than its limit of 512 MiB'))
     const { last } = await lab.run(app, 'heap', null, { env: { NODE_OPTIONS: '--max-old-space-size=40' } })
     expect(last).toMatchObject({ ok: false, reason: expect.stringContaining('ran out of memory') })
   })
 
-  test('with a rejection that nobody handles fails with it', async () => {
+  test('with an unhandled rejection fails with it', async () => {
     expect((await lab.run(app, 'rejects')).last).toMatchObject(failed('unhandled'))
   })
 
-  test('that waits for nothing ends', async () => {
+  test('that waits for something that can never happen ends', async () => {
     expect((await lab.run(app, 'stuck')).last).toMatchObject({ ok: false, reason: expect.stringContaining('can never happen') })
   })
 
-  test('may print a line of a megabyte; 64 KiB of it are kept', async () => {
+  test('can print a line of a megabyte, of which 64 KiB are kept', async () => {
     const { logs, last } = await lab.run(app, 'line')
     expect(logs.map((line) => line.length)).toEqual([8, 65536, 5])
     expect(last).toMatchObject({ ok: true, output: '1' })
   })
 
-  test('may print faster than anyone reads: nothing is lost, and both outputs stay in order', async () => {
+  test('can print faster than it is read: nothing is lost, and both outputs stay in order', async () => {
     const { logs, last } = await lab.run(app, 'many', 60_000)
     expect(logs.slice(1)).toEqual(Array.from({ length: 60_000 }, (_, at) => `line ${at}`))
     expect(last).toMatchObject({ ok: true, output: '60000' })
   })
 
-  test('leaves no process behind that holds its output', async () => {
+  test('leaves no process behind that holds its output open', async () => {
     const { last } = await lab.run(app, 'leftover', null, { env: { LAB: `${lab.dir}/leftover` } })
     expect(last).toMatchObject({ ok: true, output: '"left"' })
     expect(processesOf(`${lab.dir}/leftover`)).toEqual([])
   })
 
-  test('cannot make others believe what it reports by itself', async () => {
+  test('cannot forge its own reports', async () => {
     expect((await lab.run(app, 'liar')).last).toMatchObject(failed('what the action returned is not JSON'))
   })
 
-  test('of an action that is not there fails', async () => {
+  test('of an unknown action fails', async () => {
     expect((await lab.run(app, 'other')).last).toMatchObject({ ok: false, reason: expect.stringContaining('has no action "other"') })
   })
 })
@@ -139,7 +139,7 @@ describe('an app that cannot be loaded', () => {
   test.each([
     ['throw new Error("on import")', /could not be loaded: on import/],
     ['process.exit(7)', /ended its process with exit code 7 before it was loaded/],
-  ])('ends the runner with its reason: %s', async (code, reason) => {
+  ])('ends the runner with the reason: %s', async (code, reason) => {
     await using runner = await lab.start({ kind: 'run', env: { ON_IMPORT: code } }, app)
     const last = (await runner.events()).at(-1)
     expect(last).toMatchObject({ type: 'failed', reason: expect.stringMatching(reason) })
@@ -148,7 +148,7 @@ describe('an app that cannot be loaded', () => {
 })
 
 describe('a runner', () => {
-  test('runs once', async () => {
+  test('runs one run only', async () => {
     await using runner = await lab.start({ kind: 'run' }, app)
     const run = { invocation: 'inv_1', app: 'app', action: 'nothing', payload: null }
     expect(await runner.ready()).toEqual({ ok: true })
@@ -157,7 +157,7 @@ describe('a runner', () => {
     await runner.events()
   })
 
-  test('tells again what was not acknowledged, and waits with an app that prints more than it may keep', async () => {
+  test('sends unacknowledged events again, and pauses an app that prints more than it may keep', async () => {
     await using runner = await lab.start({ kind: 'run' }, app)
     await runner.call('POST', '/runs', { invocation: 'inv_1', app: 'app', action: 'many', payload: '120000' })
     const first = await runner.events({ acknowledge: false, until: 40_000 })
@@ -167,8 +167,8 @@ describe('a runner', () => {
   })
 })
 
-describe('Python', () => {
-  test('an app of a virtual environment runs: sync, async, context, errors, exits', async () => {
+describe('a run in Python', () => {
+  test('supports virtual environments, sync and async actions, the context, errors and exits', async () => {
     const python = join(lab.dir, 'python')
     mkdirSync(join(python, 'venv/bin'), { recursive: true })
     symlinkSync(join(import.meta.dirname, '../../test/data/apps/python'), join(python, 'code'))
@@ -199,7 +199,7 @@ describe('Python', () => {
   })
 })
 
-test('a runner that no service watches ends after its grace', async () => {
+test('a runner that no service watches ends after its grace period', async () => {
   await using runner = await lab.start({ kind: 'run', graceSeconds: 1 }, app)
   await until(
     'its end',

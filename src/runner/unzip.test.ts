@@ -23,8 +23,8 @@ async function unpack(entries: ZipEntry[] | Buffer, limits = ZIP_LIMITS): Promis
 }
 const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8)
 
-describe('a zip', () => {
-  test('without modes gets files that can be read and folders that can be entered', async () => {
+describe('unpacking an archive', () => {
+  test('without modes creates readable files and folders that can be entered', async () => {
     const { root, files } = await unpack([
       { name: 'a/', mode: 0 },
       { name: 'a/b.txt', content: 'b', mode: 0 },
@@ -35,7 +35,7 @@ describe('a zip', () => {
     expect(readFileSync(join(root, 'a/b.txt'), 'utf8')).toBe('b')
   })
 
-  test('of 20,000 files is unpacked', async () => {
+  test('of 20,000 files works', async () => {
     const { root, files } = await unpack(Array.from({ length: 20_000 }, (_, at) => ({ name: `${at % 100}/${at}`, content: String(at), store: at % 2 === 0 })))
     expect(files).toBe(20_000)
     expect(readFileSync(join(root, '99/19999'), 'utf8')).toBe('19999')
@@ -50,7 +50,7 @@ describe('a zip', () => {
     expect(readFileSync(join(root, 'a/link'), 'utf8')).toBe('x')
   })
 
-  test('of large files is unpacked piece by piece', async () => {
+  test('of large files works piece by piece', async () => {
     const content = Buffer.alloc(20 * 1024 ** 2, 'some text that is not quite the same all the time ')
     const { root, bytes } = await unpack([
       { name: 'packed', content },
@@ -95,7 +95,7 @@ describe('a zip', () => {
     expect(existsSync(join(dir, 'evil')) || existsSync(join(dir, String(count), 'evil'))).toBe(false)
   })
 
-  test('that is a bomb is refused by what comes out of it', async () => {
+  test('that is a zip bomb is refused by the size of its content', async () => {
     const content = Buffer.alloc(30 * 1024 ** 2)
     const small = { ...ZIP_LIMITS, ratioFromBytes: 10 * 1024 ** 2 }
     await expect(unpack([{ name: 'zeros', content }], small)).rejects.toThrow(/more than 200 times its size/)
@@ -104,7 +104,7 @@ describe('a zip', () => {
     await expect(unpack(again, small)).rejects.toThrow(/more than 200 times its size/)
   })
 
-  test('of too many entries is refused, those counted that names imply', async () => {
+  test('with too many entries is refused, including folders that only appear in paths', async () => {
     await expect(unpack([{ name: 'a/b/c/d', content: 'x' }], { ...ZIP_LIMITS, entries: 3 })).rejects.toThrow(/more than 3 entries/)
   })
 })

@@ -44,7 +44,7 @@ async function query(postgres: EmbeddedPostgres, text: string): Promise<Record<s
   }
 }
 
-test('starts, answers, and keeps its data over a stop and another start', async () => {
+test('Postgres starts, answers, and keeps its data after a stop and another start', async () => {
   const first = await start()
   await query(first, 'create table kept as select 42 as answer')
   await first.stop()
@@ -54,7 +54,7 @@ test('starts, answers, and keeps its data over a stop and another start', async 
   await second.stop()
 })
 
-test('a second start finds the server that runs, and starts no other; stopping it there stops it', async () => {
+test('a second start finds the running Postgres and starts no other; stopping it there stops it', async () => {
   await start()
   const server = serverOf(paths)!
   const again = await start()
@@ -64,7 +64,7 @@ test('a second start finds the server that runs, and starts no other; stopping i
   expect(isAlive(server)).toBe(false)
 })
 
-test('a start right after the server was killed with -9 recovers everything that was committed', async () => {
+test('a start right after kill -9 of Postgres recovers everything that was committed', async () => {
   const first = await start()
   await query(first, 'create table kept as select generate_series(1, 10000) as n')
   // Connections hold the server's shared memory for a moment after the server has ended.
@@ -77,7 +77,7 @@ test('a start right after the server was killed with -9 recovers everything that
   await second.stop()
 })
 
-test('ensure does nothing while the server runs, and starts it again when it was killed, with its data', async () => {
+test('ensure does nothing while Postgres runs, and starts it with its data after a kill', async () => {
   const postgres = await start()
   const signal = AbortSignal.timeout(START_MS)
   await query(postgres, 'create table kept as select 42 as answer')
@@ -93,7 +93,7 @@ test('ensure does nothing while the server runs, and starts it again when it was
   expect(serverOf(paths)).toBeUndefined()
 })
 
-test('a start after a power cut, when the pid file names a process of somebody else, starts a server', async () => {
+test('a start after a power cut works, when the pid in the pid file belongs to another process', async () => {
   const first = await start()
   signalProcess(serverOf(paths)!, 'SIGKILL')
   await until('the killed server to leave', GONE_MS, () => serverOf(paths) === undefined)
@@ -105,7 +105,7 @@ test('a start after a power cut, when the pid file names a process of somebody e
   await second.stop()
 })
 
-test('half a database, left by a first start that was killed, is not taken for one', async () => {
+test('an incomplete database from a first start that was killed is not used', async () => {
   mkdirSync(join(`${paths.postgres}.new`, 'base'), { recursive: true })
   writeFileSync(join(`${paths.postgres}.new`, 'PG_VERSION'), '18\n')
   const postgres = await start()
@@ -114,7 +114,7 @@ test('half a database, left by a first start that was killed, is not taken for o
   await postgres.stop()
 })
 
-test.each(['makes its database', 'boots'])('a start whose caller leaves while the server %s says so and leaves no server', async (phase) => {
+test.each(['makes its database', 'boots'])('a start whose caller leaves while Postgres %s fails with that reason and leaves no Postgres', async (phase) => {
   if (phase === 'boots') await (await start()).stop()
   const caller = new AbortController()
   const starting = startPostgres(paths, silentLog, caller.signal)
@@ -123,7 +123,7 @@ test.each(['makes its database', 'boots'])('a start whose caller leaves while th
   await until('what was started to leave', GONE_MS, () => childrenOf(process.pid).length === 0)
 })
 
-test('listens on its socket only, which nobody else may enter, and runs unprivileged', async () => {
+test('Postgres listens only on its socket, which other users cannot enter, and runs unprivileged', async () => {
   const postgres = await start()
   expect(await query(postgres, `select current_setting('listen_addresses') as addresses, current_setting('fsync') as fsync`)).toEqual([
     { addresses: '', fsync: 'on' },

@@ -42,8 +42,8 @@ const row = (id: string) => db.selectFrom('deployments').selectAll().where('id',
 const events = async (id: string) =>
   (await db.selectFrom('app_events').selectAll().where('deployment_id', '=', id).orderBy('id').execute()).map(({ state, reason }) => ({ state, reason }))
 
-describe('a move', () => {
-  test('says where the row came from, changes it, and logs it with its reason', async () => {
+describe('a state transition', () => {
+  test('returns the old state, changes the row, and logs it with its reason', async () => {
     const id = await queued()
     expect(await move(db, id, 'in_progress', null)).toBe('queued')
     expect(await move(db, id, 'failed', 'it broke', { status_reason: 'it broke' })).toBe('in_progress')
@@ -54,18 +54,18 @@ describe('a move', () => {
     ])
   })
 
-  test('that the lifecycle does not have changes nothing and logs nothing', async () => {
+  test('that the lifecycle does not allow changes and logs nothing', async () => {
     const id = await queued()
     for (const to of ['running', 'stopped', 'queued'] as const) expect(await move(db, id, to, 'no', { status_reason: 'no' })).toBeUndefined()
     expect(await row(id)).toMatchObject({ state: 'queued', status_reason: null })
     expect(await events(id)).toEqual([])
   })
 
-  test("of a row that is not there is nobody's", async () => {
+  test('of an unknown row returns nothing', async () => {
     expect(await move(db, newId(), 'failed', null)).toBeUndefined()
   })
 
-  test('writes row and log in one transaction: neither is ever seen without the other', async () => {
+  test('writes row and log in one transaction: neither is ever visible without the other', async () => {
     const id = await queued()
     await move(db, id, 'in_progress', null)
     const { rows } = await sql<{
@@ -76,7 +76,7 @@ describe('a move', () => {
     expect(rows[0]!.row).toBe(rows[0]!.event)
   })
 
-  test('whose log cannot be written does not happen', async () => {
+  test('whose log entry cannot be written does not happen', async () => {
     const id = await queued()
     await sql`create function refuse() returns trigger language plpgsql as $$ begin raise exception 'no log'; end $$`.execute(db)
     await sql`create trigger refuse before insert on app_events for each row execute function refuse()`.execute(db)
@@ -89,8 +89,8 @@ describe('a move', () => {
   })
 })
 
-describe('of many movers', () => {
-  test('to the same state, one wins, and there is one event', async () => {
+describe('concurrent state transitions', () => {
+  test('to the same state: one succeeds, and there is one event', async () => {
     for (let round = 0; round < 20; round++) {
       const id = await queued()
       const outcomes = await Promise.all(Array.from({ length: 8 }, () => move(db, id, 'in_progress', null)))
@@ -99,7 +99,7 @@ describe('of many movers', () => {
     }
   })
 
-  test('to different states, the log tells a way that the lifecycle has, and it ends where the row is', async () => {
+  test('to different states: the log is an allowed path, and ends at the state of the row', async () => {
     for (let round = 0; round < 20; round++) {
       const id = await queued()
       const wanted = ['in_progress', 'failed', 'running', 'stopped', 'in_progress', 'failed', 'running', 'stopped'] as const

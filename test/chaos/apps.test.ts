@@ -49,7 +49,7 @@ async function deploy(version: number): Promise<void> {
   throw new Error(`deployment ${version} did not come to run`)
 }
 
-test(`of ${RUNS} runs at once, a tenth of which crash, each is done once, and no line of any is lost`, async () => {
+test(`of ${RUNS} concurrent runs, a tenth of which crash, each runs once, and no line is lost`, async () => {
   await deploy(0)
   const tell = `http://host.cob.internal:${(counter.address() as AddressInfo).port}/`
   const runs = await Promise.all(
@@ -77,7 +77,7 @@ test(`of ${RUNS} runs at once, a tenth of which crash, each is done once, and no
   expect(begun.size).toBe(RUNS)
 })
 
-test(`${DEPLOYS} deployments in a row under constant calls answer each call with the version that was the newest`, async () => {
+test(`during ${DEPLOYS} deployments in a row, each call is answered by the newest version`, async () => {
   let newest = 0
   let stop = false
   const calls: { least: number; got: number; most: number }[] = []

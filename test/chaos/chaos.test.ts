@@ -48,7 +48,7 @@ const actions = {
 const pick = <T>(random: () => number, items: readonly T[]): T => items[Math.floor(random() * items.length)]!
 
 test(
-  `service, agent and Chromium killed at random points of create, drag, screenshot and delete, ${ROUNDS} rounds: nothing is left`,
+  `service, agent and Chromium are killed at random points of create, drag, screenshot and delete, ${ROUNDS} rounds: nothing is left behind`,
   { timeout: 600_000 },
   async () => {
     const seed = Number(process.env.CHAOS_SEED ?? Date.now() % 1_000_000)

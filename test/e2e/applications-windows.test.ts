@@ -16,13 +16,13 @@ beforeAll(async () => {
 })
 afterAll(() => desk[Symbol.asyncDispose]())
 
-describe('windows beside the page', () => {
+describe('windows outside the page', () => {
   const middle: Box = { x: 700, y: 400, width: 500, height: 300 }
 
   test.each([
     ['in a headless session', { headless: true }],
     ['in a headful session', { headless: false }],
-  ])('a file is chosen in the dialog by typing its path: %s', async (_kind, options) => {
+  ])('a file can be chosen in the file dialog by typing its path: %s', async (_kind, options) => {
     await using session = await openSession(cloud, { timeout_seconds: 300, ...options })
     const { id, page } = session
     expect(await runInside(cloud, id, `printf 'what the note says' > note.txt; printf 'another' > other.txt`)).toMatchObject({ code: 0 })
@@ -54,7 +54,7 @@ describe('windows beside the page', () => {
     await become(page, `document.getElementById('colour').value`, 'blue')
   })
 
-  test('an entry of a drop-down list is chosen with the mouse and with keys', async () => {
+  test('an entry of a drop-down list can be chosen with the mouse and with keys', async () => {
     await using session = await openSession(cloud, { headless: true })
     const { id, page } = session
     await page.goto(pages.url('chooser.html'))
@@ -103,7 +103,7 @@ describe("the browser's own controls", () => {
     await arrive(session.page, 'clicked')
   })
 
-  test('shortcuts of one batch find the keyboard where the one before has put it: ctrl+l, ctrl+a, ctrl+c copy the address, each time', async () => {
+  test('shortcuts of one batch have the focus that the previous one set: ctrl+l, ctrl+a, ctrl+c always copy the address', async () => {
     const { page } = session
     await page.goto(pages.url('writing.html'))
     const address = page.url()
@@ -123,7 +123,7 @@ describe("the browser's own controls", () => {
     expect(new Set(copied)).toEqual(new Set([address]))
   })
 
-  test('entries of the context menu are chosen by arrow keys and by letter', async () => {
+  test('entries of the context menu can be chosen with arrow keys and with letters', async () => {
     const { page } = session
     await page.goto(pages.url('before'))
     await page.goto(pages.url('after'))
@@ -149,7 +149,7 @@ describe("the browser's own controls", () => {
     expect(pages.hits('before')).toBe(hits + 1)
   })
 
-  test('a click and a key that come before the first frame of a page reach it', async () => {
+  test('a click and a key before the first frame of a page reach it', async () => {
     const { page } = session
     for (let count = 0; count < 5; count++) {
       await page.goto(pages.url('before'))
@@ -160,7 +160,7 @@ describe("the browser's own controls", () => {
     }
   })
 
-  test("the mouse's buttons and alt with arrows walk through the history", async () => {
+  test("the mouse's back and forward buttons and alt with arrows navigate the history", async () => {
     const { page } = session
     await page.goto(pages.url('one'))
     await page.goto(pages.url('two'))
@@ -174,7 +174,7 @@ describe("the browser's own controls", () => {
     await arrive(page, 'two')
   })
 
-  test('ctrl+t opens a tab, and its address bar takes what is typed; ctrl+w closes it', async () => {
+  test('ctrl+t opens a tab whose address bar gets the typed text; ctrl+w closes it', async () => {
     const tabs = () => session.browser.contexts()[0]!.pages()
     const [first] = tabs()
     await computer.pressKey(id, { keys: ['ctrl+t'] })
@@ -185,7 +185,7 @@ describe("the browser's own controls", () => {
     await until('one tab', TAKE_MS, () => tabs().length === 1 && tabs()[0] === first)
   })
 
-  test('ctrl and the wheel, and ctrl with plus and 0, zoom the page', async () => {
+  test('ctrl with the wheel, plus and 0 zooms the page', async () => {
     const { page } = session
     await page.goto(pages.url('zoomed'))
     await computer.scroll(id, { x: 700, y: 500, delta_y: -1, hold_keys: ['ctrl'] })

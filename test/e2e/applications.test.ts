@@ -21,7 +21,7 @@ afterAll(() => desk[Symbol.asyncDispose]())
 
 type Point = [number, number]
 
-describe('in a page', () => {
+describe('applications in a page', () => {
   let session: Session
   let id: string
   let page: Page
@@ -33,7 +33,7 @@ describe('in a page', () => {
     await session[Symbol.asyncDispose]()
   })
 
-  describe('a drawing', () => {
+  describe('a drawing application', () => {
     let canvas: Box
     beforeAll(async () => {
       await page.goto(pages.url('drawing.html'))
@@ -42,7 +42,7 @@ describe('in a page', () => {
     const onScreen = (path: Point[]): Point[] => path.map(([x, y]) => [x + canvas.x, y + canvas.y])
     const strokes = () => page.evaluate('strokes()') as Promise<Point[][]>
 
-    test('strokes drawn with the mouse are in the drawing where they were drawn', async () => {
+    test('draws strokes exactly where the mouse moves', async () => {
       const first: Point[] = [
         [100, 100],
         [300, 400],
@@ -73,7 +73,7 @@ describe('in a page', () => {
       expect(Math.max(dominant.r, dominant.g, dominant.b)).toBeLessThan(128)
     })
 
-    test('a stroke in three calls, down, move, up, is one stroke', async () => {
+    test('draws one stroke for three calls: down, move, up', async () => {
       await page.evaluate('pad.clear()')
       const [from, to] = onScreen([
         [200, 200],
@@ -104,20 +104,20 @@ describe('in a page', () => {
       await computer.dragMouse(id, { path, smooth: false, steps_per_segment: 20, step_delay_ms: 30, delay: 100 })
     }
 
-    test('an item dragged down or up stands where it was dropped', async () => {
+    test('puts an item where it was dropped, further up or down', async () => {
       await drag('a', 'd')
       await become(page, `order('native')`, ['b', 'c', 'd', 'a', 'e'])
       await drag('e', 'b')
       await become(page, `order('native')`, ['e', 'b', 'c', 'd', 'a'])
     })
 
-    test('an item dragged into another list leaves the first', async () => {
+    test('moves an item into another list', async () => {
       await drag('c', 'y')
       await become(page, `order('native')`, ['a', 'b', 'd', 'e'])
       await become(page, `order('other').includes('c')`, true)
     })
 
-    test('a list that moves its items by itself is sorted too', async () => {
+    test('that moves its items by itself can be sorted too', async () => {
       await drag('1', '4')
       await become(page, `order('fallback')`, ['2', '3', '4', '1', '5'])
       await drag('5', '2')
@@ -153,7 +153,7 @@ describe('in a page', () => {
     const placeAt = ([x, y]: Point) => page.evaluate(`placeAt(${x}, ${y})`) as Promise<Point>
     const onScreen = ([x, y]: Point): Point => [x + map.x, y + map.y]
 
-    test('the place that was grabbed is under the mouse where it was let go', async () => {
+    test('keeps the grabbed place under the mouse', async () => {
       const [from, to] = [
         [700, 400],
         [350, 230],
@@ -163,7 +163,7 @@ describe('in a page', () => {
       await until('the map to have moved', TAKE_MS, async () => distance(await placeAt(to), grabbed) < 0.2, { everyMs: 50 })
     })
 
-    test('the wheel zooms in and out around the pointer', async () => {
+    test('zooms around the pointer with the wheel', async () => {
       const point: Point = [250, 150]
       const place = await placeAt(point)
       const [x, y] = onScreen(point)
@@ -175,7 +175,7 @@ describe('in a page', () => {
       await page.waitForFunction(`zoom() < ${near}`, undefined, { timeout: TAKE_MS })
     })
 
-    test('a double click zooms in; with shift held it zooms out', async () => {
+    test('zooms in with a double click, and out with shift held', async () => {
       const [x, y] = onScreen([450, 400])
       await computer.clickMouse(id, { x, y, num_clicks: 2 })
       await become(page, 'zoom()', 5)
@@ -183,7 +183,7 @@ describe('in a page', () => {
       await become(page, 'zoom()', 4)
     })
 
-    test('a marker is dragged alone, and the map stays', async () => {
+    test('stays in place while a marker is dragged', async () => {
       const centre = await placeAt([450, 275])
       const { x, y } = await where(page, '.leaflet-marker-icon')
       const path = [
@@ -203,14 +203,14 @@ describe('in a page', () => {
       await computer.clickMouse(id, await where(page, '#editor'))
     })
 
-    test('5,000 characters of source typed without pause arrive as they are', { timeout: 240_000 }, async () => {
+    test('keeps 5,000 characters that are typed without pause', { timeout: 240_000 }, async () => {
       const source = sourceText(5_000)
       await computer.typeText(id, { text: source, delay: 0 })
       await page.waitForFunction(`text().length >= ${source.length}`, undefined, { timeout: TAKE_MS }).catch(() => {})
       expect(await page.evaluate('text()')).toBe(source)
     })
 
-    test('select all and copy put the document into the clipboard; paste puts the clipboard into the document', async () => {
+    test('copies the document with select all and copy, and pastes the clipboard', async () => {
       const source = sourceText(2_000)
       await page.evaluate(`setText(${JSON.stringify(source)})`)
       await computer.pressKey(id, { keys: ['ctrl+a', 'ctrl+c'] })
@@ -221,7 +221,7 @@ describe('in a page', () => {
       await become(page, 'text()', other)
     })
 
-    test('cut, undo and redo do what they do under a hand', async () => {
+    test('supports cut, undo and redo', async () => {
       await computer.typeText(id, { text: 'one two three' })
       await become(page, 'text()', 'one two three')
       await computer.pressKey(id, { keys: ['ctrl+shift+Left', 'ctrl+x'] })
@@ -233,7 +233,7 @@ describe('in a page', () => {
       await become(page, 'text()', 'one two ')
     })
 
-    test('a double click selects a word, a third the line, and what is typed replaces them', async () => {
+    test('selects a word with a double click, a line with a triple click, and typing replaces the selection', async () => {
       await page.evaluate(`setText('first line\\nsecond word here\\nlast')`)
       const [x, y] = ((await page.evaluate(`placeOf('first line\\nsecond w'.length)`)) as Point).map(Math.round) as Point
       await computer.clickMouse(id, { x, y, num_clicks: 2 })
@@ -248,7 +248,7 @@ describe('in a page', () => {
       await become(page, 'text()', 'first line\ngone\nlast')
     })
 
-    test('a drag and a click with shift held select what lies between', async () => {
+    test('selects a range with a drag, and with a click with shift held', async () => {
       await page.evaluate(`setText('alpha beta gamma delta')`)
       const at = async (offset: number) => ((await page.evaluate(`placeOf(${offset})`)) as Point).map(Math.round) as Point
       // A click in the middle of a character may go to either side of it; one a pixel further left goes before it.
@@ -260,7 +260,7 @@ describe('in a page', () => {
       await become(page, 'selected()', 'beta gamma')
     })
 
-    test('one batch writes, selects, copies and pastes, in this order', async () => {
+    test('writes, selects, copies and pastes in one batch, in this order', async () => {
       await computer.batch(id, {
         actions: [
           { type: 'type_text', type_text: { text: 'again ' } },

@@ -82,7 +82,7 @@ beforeEach(async () => {
   await clearRecord(session.page)
 })
 
-test('every kind of action is done in the order of the batch', async () => {
+test('a batch runs every kind of action in order', async () => {
   const [text, scroller] = [await where(session.page, '#text'), await where(session.page, '#scroller')]
   await batch(
     move(300, 700),
@@ -132,14 +132,14 @@ test('every kind of action is done in the order of the batch', async () => {
   expect(await value()).toBe('ab\nC')
 })
 
-test('a sleep takes its time, and so do smooth moves', async () => {
+test('a sleep takes its duration, and so do smooth moves', async () => {
   await batch(press('a'), pause(700), press('b'), { type: 'move_mouse', move_mouse: { x: 900, y: 700, duration_ms: 400 } }, press('c'))
   const [a, b, c] = of(await ended(), 'keydown')
   expect(b!.at - a!.at).toBeGreaterThan(690)
   expect(c!.at - b!.at).toBeGreaterThan(390)
 })
 
-test('a button pressed by a batch that ends well stays down for the next call', async () => {
+test('a button that a successful batch left down is still down for the next call', async () => {
   await batch(click(400, 600, { click_type: 'down' }), move(450, 610), pause(FRAMES_MS))
   await batch(move(500, 620), click(500, 620, { click_type: 'up' }))
   const record = await ended()
@@ -148,12 +148,12 @@ test('a button pressed by a batch that ends well stays down for the next call', 
 })
 
 describe('a batch that fails', () => {
-  test('at once, because an action of it is off the screen, does nothing at all', async () => {
+  test('immediately, because a point is off the screen, runs nothing', async () => {
     await expect(batch(write('never'), click(1920, 5))).rejects.toMatchObject({ status: 400, message: expect.stringContaining('actions.1.click_mouse.x') })
     expect(await ended()).toEqual([])
   })
 
-  test('in the middle, because the screen became smaller, names the action, does no more, and lets go of everything', async () => {
+  test('halfway, because the screen became smaller, names the action, stops, and releases everything', async () => {
     const failure = batch(write('a'), click(300, 500, { click_type: 'down' }), pause(2_000), click(1500, 900), write('never')).catch((error: unknown) => error)
     try {
       await until('the button to be down', TAKE_MS, async () => of(await recorded(session.page), 'mousedown').length === 1)
@@ -174,8 +174,8 @@ describe('a batch that fails', () => {
   })
 })
 
-describe('a caller who leaves', () => {
-  test('in the middle ends the batch there: nothing more happens, nothing stays down', async () => {
+describe('a caller that leaves', () => {
+  test('during its batch ends it: nothing more happens, and nothing stays down', async () => {
     const steps = Array.from({ length: 100 }, (_, index) => [move(300 + index, 600), pause(50), press('k')]).flat()
     const { leave, outcome } = leavable({ actions: [click(300, 600, { click_type: 'down' }), ...steps] })
     await until('the batch to be under way', TAKE_MS, async () => of(await recorded(session.page), 'keydown').length >= 3)
@@ -193,7 +193,7 @@ describe('a caller who leaves', () => {
     expect(of(await recorded(session.page), 'mousemove').at(-1)).toMatchObject({ buttons: 0 })
   })
 
-  test('while waiting for another is never served, and holds nobody up', async () => {
+  test('while it waits is never served, and blocks nobody', async () => {
     const first = batch(write('a'), pause(800), write('a'))
     await sleep(SENT_MS)
     const { leave, outcome } = leavable({ actions: [write('never')] })
@@ -207,8 +207,8 @@ describe('a caller who leaves', () => {
   })
 })
 
-describe('callers at once', () => {
-  test('never work between the actions of a batch', async () => {
+describe('concurrent callers', () => {
+  test('never act between the actions of a batch', async () => {
     const letters = (letter: string) => Array.from({ length: 8 }, () => [write(letter), pause(20)]).flat()
     await Promise.all([
       batch(...letters('a')),
@@ -240,7 +240,7 @@ describe('callers at once', () => {
     expect(await value()).toBe('abcdabcdabcd')
   })
 
-  test('never get a picture of the middle of a drag', async () => {
+  test('never get a screenshot of the middle of a drag', async () => {
     await open('colours.html')
     // White at first, then blue from 0 to 255 along the path.
     await session.page.evaluate(`onmousemove = ({ buttons, clientX }) => { if (buttons) paint('rgb(0, 0, ' + Math.round((clientX - 100) / 1000 * 255) + ')') }`)

@@ -17,7 +17,7 @@ afterAll(async () => {
   await pages[Symbol.asyncDispose]()
 })
 
-test('a BiDi client that goes back and forth over a page with a frame gets its answers, and ends nobody: CDP clients, programs, files', async () => {
+test('a BiDi client that navigates back and forward on a page with a frame gets its answers, and CDP clients, programs and files stay', async () => {
   const made = await cloud.client.browsers.create({ timeout_seconds: 300 })
   const browser = await chromium.connectOverCDP(made.cdp_ws_url)
   const { process_id } = await cloud.client.browsers.process.spawn(made.session_id, { command: 'sleep', args: ['300'] })

@@ -68,10 +68,10 @@ test('an empty clipboard reads as an empty text', async () => {
   expect(await read()).toBe('')
 })
 
-describe('between a caller and a page', () => {
+describe('the clipboard between a caller and a page', () => {
   beforeAll(() => open(pages.url('writing.html')))
 
-  test.each(Object.entries(kinds))('%s written are read, and pasted with ctrl+v', async (_kind, text) => {
+  test.each(Object.entries(kinds))('returns %s that was written, and ctrl+v pastes it', async (_kind, text) => {
     await write(text)
     expect(await read()).toBe(text)
     await fill('')
@@ -80,7 +80,7 @@ describe('between a caller and a page', () => {
     expect(await read()).toBe(text)
   })
 
-  test.each(Object.entries(kinds))('%s copied with ctrl+c are read at once', async (_kind, text) => {
+  test.each(Object.entries(kinds))('returns %s immediately after ctrl+c', async (_kind, text) => {
     await write('before')
     await fill(text)
     await press('ctrl+a', 'ctrl+c')
@@ -88,14 +88,14 @@ describe('between a caller and a page', () => {
     expect(await content('text')).toBe(text)
   })
 
-  test('what is cut with ctrl+x is read at once and gone from the page', async () => {
+  test('returns text immediately after ctrl+x, and the page has lost it', async () => {
     await fill('cut away')
     await press('ctrl+a', 'ctrl+x')
     expect(await read()).toBe('cut away')
     await becomes('text', '')
   })
 
-  test('a copy is read at once every time, ten times over', async () => {
+  test('returns a copy immediately every time, ten times in a row', async () => {
     for (let count = 0; count < 10; count++) {
       await fill(`copy ${count}`)
       await press('ctrl+a', 'ctrl+c')
@@ -103,7 +103,7 @@ describe('between a caller and a page', () => {
     }
   })
 
-  test('the last one to write has it: caller, page, caller, page', async () => {
+  test('has the last text written: caller, page, caller, page', async () => {
     for (const round of ['one', 'two']) {
       await write(`caller ${round}`)
       expect(await read()).toBe(`caller ${round}`)
@@ -118,7 +118,7 @@ describe('between a caller and a page', () => {
     await becomes('text', 'secondsecond')
   })
 
-  test('an empty text written empties it', async () => {
+  test('is empty after an empty text is written', async () => {
     await write('something')
     await write('')
     expect(await read()).toBe('')
@@ -127,14 +127,14 @@ describe('between a caller and a page', () => {
     await becomes('text', 'kept')
   })
 
-  test('selecting alone copies nothing', async () => {
+  test('does not change when text is only selected', async () => {
     await write('stays')
     await fill('selected')
     await press('ctrl+a')
     expect(await read()).toBe('stays')
   })
 
-  test('formatted text is read without its format', async () => {
+  test('returns formatted text without its format', async () => {
     await session.page.evaluate('begin("rich"); rich.innerHTML = "<b>bold</b> and <i>slanted</i>"')
     await press('ctrl+a', 'ctrl+c')
     expect(await read()).toBe('bold and slanted')
@@ -145,7 +145,7 @@ describe('between a caller and a page', () => {
     ['a MiB of many scripts', () => 'ä Ω 漢字 😀 \n'.repeat(MIB / 20)],
     ['a little more than one part', () => 'x'.repeat(128 * 1024 + 1)],
     ['exactly two parts', () => 'y'.repeat(256 * 1024)],
-  ])('%s goes both ways, whole', async (_what, make) => {
+  ])('passes %s complete in both directions', async (_what, make) => {
     const text = make()
     await write(text)
     expect((await read()) === text).toBe(true)
@@ -159,7 +159,7 @@ describe('between a caller and a page', () => {
     expect((await read()) === text).toBe(true)
   })
 
-  test('is the same after a navigation, whoever wrote it', async () => {
+  test('stays the same after a navigation, whoever wrote it', async () => {
     for (const copy of [() => write('by a caller'), () => press('ctrl+a', 'ctrl+c')]) {
       await fill('by a page')
       await copy()
@@ -186,19 +186,19 @@ describe('pages that copy by themselves', () => {
   }
   beforeEach(() => write('before'))
 
-  test('when they are clicked: read at once behind the click', async () => {
+  test('on a click: the text can be read immediately after the click', async () => {
     await open(pages.url('copying.html'))
     await click('old')
     expect(await read()).toBe('from the page: ü漢😀')
   })
 
-  test('without a text there is none, and no error', async () => {
+  test('without text: it reads as empty, without an error', async () => {
     const copied = await click('html')
     await copied()
     expect(await read()).toBe('')
   })
 
-  test('by the asynchronous interface: text is read, a picture is no text', async () => {
+  test('with the asynchronous API: text can be read, and an image reads as no text', async () => {
     const file = readFileSync(join(PACKAGE_DIR, 'test/pages/copying.html'), 'base64')
     expect(await runInside(cloud, id, `echo ${file} | base64 -d > /home/kernel/copying.html`)).toMatchObject({ code: 0 })
     await open('file:///home/kernel/copying.html')
@@ -215,7 +215,7 @@ describe('pages that copy by themselves', () => {
   })
 })
 
-test('sessions do not share it', async () => {
+test('sessions do not share their clipboard', async () => {
   const other = await cloud.client.browsers.create({ timeout_seconds: 300 })
   expect(await read(other.session_id)).toBe('')
   await Promise.all([write('mine'), write('theirs', other.session_id)])
@@ -227,7 +227,7 @@ test('sessions do not share it', async () => {
 test.each([
   ['half of a surrogate pair', '"a\\ud83d"'],
   ['the other half', '"\\ude00b"'],
-])('a text with %s is refused, and the clipboard stays as it is', async (_what, text) => {
+])('a text with %s is refused, and the clipboard is unchanged', async (_what, text) => {
   await write('stays')
   const [method, headers] = ['POST', { 'content-type': 'application/json' }]
   const answer = await cloud.fetch(`/browsers/${id}/computer/clipboard/write`, { method, headers, body: `{"text":${text}}` })
@@ -235,7 +235,7 @@ test.each([
   expect(await read()).toBe('stays')
 })
 
-test('callers at once: each read gives one whole text that was written', async () => {
+test('concurrent callers read only complete texts that were written', async () => {
   const texts = Array.from({ length: 8 }, (_, index) => `${index}`.repeat(10_000))
   const reads = await Promise.all(texts.map(async (text) => (await write(text), read())))
   for (const found of reads) expect(texts.includes(found)).toBe(true)

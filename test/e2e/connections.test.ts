@@ -25,7 +25,7 @@ const closing = (socket: WebSocket): Promise<{ code: number; reason: string }> =
   new Promise((resolve) => socket.on('close', (code, reason) => resolve({ code, reason: String(reason) })))
 const opening = (socket: WebSocket): Promise<void> => new Promise((resolve, reject) => socket.on('open', () => resolve()).on('error', reject))
 
-test('Playwright and Puppeteer work on the same pages at once, and one that leaves does not disturb the other', async () => {
+test('Playwright and Puppeteer work on the same pages at once, and a disconnect of one does not affect the other', async () => {
   await using session = await openSession(cloud, { timeout_seconds: 300 })
   await session.page.goto(pages.url('one'))
   const second = await puppeteer.connect({ browserWSEndpoint: session.made.cdp_ws_url, defaultViewport: null })
@@ -38,7 +38,7 @@ test('Playwright and Puppeteer work on the same pages at once, and one that leav
   expect(await session.page.evaluate('1 + 1')).toBe(2)
 })
 
-test('a client that was dropped comes back to the same URL and the same pages', async () => {
+test('a client that was disconnected can reconnect to the same URL and the same pages', async () => {
   await using session = await openSession(cloud, { timeout_seconds: 300 })
   await session.page.goto(pages.url('kept'))
   await session.page.evaluate('window.mark = 42')
@@ -53,7 +53,7 @@ test('a client that was dropped comes back to the same URL and the same pages', 
   await again.close()
 })
 
-test('large messages pass whole in both directions', async () => {
+test('large messages arrive complete in both directions', async () => {
   await using session = await openSession(cloud)
   const text = 'x'.repeat(8 * 1024 * 1024)
   expect(await session.page.evaluate((sent: string) => sent.length, text)).toBe(text.length)
@@ -76,7 +76,7 @@ test('a real BiDi client opens a page over webdriver_ws_url and reads it', async
   await expect.poll(() => session.page.title()).toBe('bidi')
 })
 
-test('clients that begin with an http address find the session below its CDP address, with its token or with a key', async () => {
+test('clients that start with an http address find the session under its CDP address, with its token or with a key', async () => {
   await using session = await openSession(cloud, { timeout_seconds: 300 })
   await session.page.goto(pages.url('found'))
   const address = session.made.cdp_ws_url.replace(/^ws/, 'http')
@@ -103,7 +103,7 @@ test('clients that begin with an http address find the session below its CDP add
   for (const query of ['', '?jwt=wrong']) expect((await fetch(`${bare}/json/version${query}`)).status).toBe(401)
 })
 
-test('a token opens its own session only, and no session without one', async () => {
+test('a token opens only its own session, and no session opens without one', async () => {
   await using first = await openSession(cloud)
   await using second = await openSession(cloud)
   const swapped = first.made.cdp_ws_url.replace(first.id, second.id)
@@ -115,7 +115,7 @@ test('a token opens its own session only, and no session without one', async () 
   }
 })
 
-test('deleting a session closes its sockets with a code and a reason, and its URLs stay shut', async () => {
+test('deleting a session closes its WebSockets with a code and a reason, and its URLs stay closed', async () => {
   const made = await cloud.client.browsers.create()
   const sockets = [made.cdp_ws_url, made.webdriver_ws_url].map((url) => new WebSocket(url))
   await Promise.all(sockets.map(opening))
@@ -128,7 +128,7 @@ test('deleting a session closes its sockets with a code and a reason, and its UR
   expect(refused).toBe(404)
 })
 
-test('a browser closed or crashed by its client runs again behind the same URL, its tabs are back, and the log says so', async () => {
+test('a browser that its client closed or crashed is started again behind the same URL, with its tabs, and the log says so', async () => {
   const made = await cloud.client.browsers.create({ timeout_seconds: 300 })
   for (const method of ['Browser.close', 'Browser.crash']) {
     const before = await chromium.connectOverCDP(made.cdp_ws_url)

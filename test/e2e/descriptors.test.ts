@@ -14,7 +14,7 @@ const HELD_MS = 3_000
 
 const postmaster = (cloud: Cloud) => readFileSync(join(cloud.dataDir, 'postgres/postmaster.pid'), 'utf8').split('\n')[0]
 
-test('a flood of connections takes neither the database nor a session, and afterwards all is served as before', async () => {
+test('a flood of connections breaks neither the database nor a session, and afterwards everything works as before', async () => {
   await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' }, { files: FILES })
   await using session = await openSession(cloud, { timeout_seconds: 300 })
   const database = postmaster(cloud)

@@ -32,41 +32,44 @@ async function drag(options: Drag): Promise<Recorded[]> {
 const of = (record: Recorded[], type: string): Recorded[] => record.filter((entry) => entry.type === type)
 const buttons = { left: { button: 0, mask: 1 }, middle: { button: 1, mask: 4 }, right: { button: 2, mask: 2 } } as const
 
-describe('straight', () => {
-  test.each(['left', 'middle', 'right'] as const)('the %s button goes down at the first point, moves in equal steps, goes up at the last', async (button) => {
-    const record = await drag({
-      path: [
-        [200, 500],
+describe('a straight drag', () => {
+  test.each(['left', 'middle', 'right'] as const)(
+    'with the %s button presses at the first point, moves in equal steps, and releases at the last',
+    async (button) => {
+      const record = await drag({
+        path: [
+          [200, 500],
+          [400, 600],
+          [700, 500],
+        ],
+        button,
+        smooth: false,
+        steps_per_segment: 5,
+        step_delay_ms: 40,
+      })
+      const [down] = of(record, 'mousedown')
+      const [up] = of(record, 'mouseup')
+      expect(down).toMatchObject({ x: 200, y: 500, button: buttons[button].button, trusted: true })
+      expect(up).toMatchObject({ x: 700, y: 500, button: buttons[button].button, trusted: true })
+      const moves = of(record, 'mousemove').filter((entry) => entry.buttons === buttons[button].mask)
+      expect(moves.map(({ x, y }) => [x, y])).toEqual([
+        [240, 520],
+        [280, 540],
+        [320, 560],
+        [360, 580],
         [400, 600],
+        [460, 580],
+        [520, 560],
+        [580, 540],
+        [640, 520],
         [700, 500],
-      ],
-      button,
-      smooth: false,
-      steps_per_segment: 5,
-      step_delay_ms: 40,
-    })
-    const [down] = of(record, 'mousedown')
-    const [up] = of(record, 'mouseup')
-    expect(down).toMatchObject({ x: 200, y: 500, button: buttons[button].button, trusted: true })
-    expect(up).toMatchObject({ x: 700, y: 500, button: buttons[button].button, trusted: true })
-    const moves = of(record, 'mousemove').filter((entry) => entry.buttons === buttons[button].mask)
-    expect(moves.map(({ x, y }) => [x, y])).toEqual([
-      [240, 520],
-      [280, 540],
-      [320, 560],
-      [360, 580],
-      [400, 600],
-      [460, 580],
-      [520, 560],
-      [580, 540],
-      [640, 520],
-      [700, 500],
-    ])
-    // 10 movements, 40 ms after each.
-    expect(up!.at - moves[0]!.at).toBeGreaterThan(350)
-  })
+      ])
+      // 10 movements, 40 ms after each.
+      expect(up!.at - moves[0]!.at).toBeGreaterThan(350)
+    },
+  )
 
-  test('delay passes between button down and the first movement', async () => {
+  test('waits for delay between the press and the first movement', async () => {
     const record = await drag({
       path: [
         [200, 500],
@@ -81,7 +84,7 @@ describe('straight', () => {
     expect(first!.at - of(record, 'mousedown')[0]!.at).toBeGreaterThanOrEqual(480)
   })
 
-  test('held keys are down during the whole drag and up after it', async () => {
+  test('holds its keys during the whole drag, and releases them after it', async () => {
     const record = await drag({
       path: [
         [200, 500],
@@ -105,8 +108,8 @@ describe('straight', () => {
   })
 })
 
-describe('smooth', () => {
-  test('the way is curved, the end points and way points are exact, and its length is what was asked for', async () => {
+describe('a smooth drag', () => {
+  test('is curved, passes the end points and waypoints exactly, and takes the requested time', async () => {
     const record = await drag({
       path: [
         [200, 300],
@@ -127,7 +130,7 @@ describe('smooth', () => {
     expect(moves.every(({ trusted }) => trusted)).toBe(true)
   })
 
-  test('without a duration the drag takes as long as a hand would, longer for a longer way', async () => {
+  test('takes as long as a hand if no duration is given, and longer for a longer path', async () => {
     const length = async (path: [number, number][]) => {
       const record = await drag({ path })
       return of(record, 'mouseup')[0]!.at - of(record, 'mousedown')[0]!.at
@@ -148,7 +151,7 @@ describe('smooth', () => {
   })
 })
 
-test('HTML5 drag and drop really drops', async () => {
+test('HTML5 drag and drop works', async () => {
   await session.page.reload()
   const box = (await session.page.locator('#card').boundingBox())!
   const target = (await session.page.locator('#to').boundingBox())!
@@ -164,7 +167,7 @@ test('HTML5 drag and drop really drops', async () => {
   await session.page.reload()
 })
 
-test('a caller who leaves in the middle leaves no button and no key pressed', async () => {
+test('a caller that leaves during a drag leaves no button and no key pressed', async () => {
   await clearRecord(session.page)
   const leave = new AbortController()
   const call = cloud
@@ -336,7 +339,7 @@ test.each([
       speed: 1,
     },
   ],
-])('wrong input is refused by name and moves nothing: %s', async (field, body) => {
+])('an invalid drag is refused, the error names the field, and nothing moves: %s', async (field, body) => {
   await clearRecord(session.page)
   const answer = await cloud.fetch(`/browsers/${session.id}/computer/drag_mouse`, {
     method: 'POST',

@@ -35,7 +35,7 @@ async function fill(cloud: Cloud, id: string): Promise<void> {
   else await runInside(cloud, id, `chdir "/home/kernel" or die; ${MANY_FILES}`)
 }
 
-test('a session that left very many files is deleted before they are removed, the service does not remove them, and a crash stops nothing', async () => {
+test('a session with very many files is deleted immediately, another process removes its files, and a crash does not stop that', async () => {
   await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
   await using other = await openSession(cloud, { timeout_seconds: 300 })
   const { session_id: id } = await cloud.client.browsers.create({ timeout_seconds: 300 })
@@ -57,7 +57,7 @@ test('a session that left very many files is deleted before they are removed, th
   await emptied(cloud)
 })
 
-test('closed folders, names of any bytes and folders nested deeper than a path can be long are removed', async () => {
+test('unreadable folders, names with any bytes and folders nested deeper than the longest path are removed', async () => {
   await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
   const { session_id: id } = await cloud.client.browsers.create()
   await runInside(
@@ -70,7 +70,7 @@ test('closed folders, names of any bytes and folders nested deeper than a path c
   await emptied(cloud)
 })
 
-test('a session that cannot be removed is out of use and not deleted, and is removed as soon as that works', async () => {
+test('a session that cannot be removed is unusable but not deleted, and is removed as soon as that works', async () => {
   await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
   const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ timeout_seconds: 300 })
   const processes = processesOf(cloud, id)
@@ -89,7 +89,7 @@ test('a session that cannot be removed is out of use and not deleted, and is rem
   expect(existsSync(instance(id))).toBe(false)
 })
 
-test('an end that was interrupted by a crash, and does not work at the next start either, is tried again until nothing is left', async () => {
+test('an end that a crash interrupted, and that fails again at the next start, is retried until nothing is left', async () => {
   await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
   const { session_id: id } = await cloud.client.browsers.create({ timeout_seconds: 300 })
   const { trash, instance } = dataPaths(cloud.dataDir)

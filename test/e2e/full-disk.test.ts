@@ -14,7 +14,7 @@ const RESERVE_MB = 200
 const ENDED_MS = 60_000
 
 // Only root can mount a file system; src/control/system/disk.test.ts tests the refusals without one.
-describe.skipIf(!isRoot())('a disk that fills', () => {
+describe.skipIf(!isRoot())('a full disk', () => {
   const outer = process.env.TMPDIR
   let root: string
   let cloud: Cloud
@@ -56,7 +56,7 @@ describe.skipIf(!isRoot())('a disk that fills', () => {
     await until('Postgres to be gone', ENDED_MS, () => !existsSync(`/proc/${postgres}`))
   }
 
-  test('costs the session that fills it its life; the database and the other session go on', async () => {
+  test('ends the session that fills it; the database and other sessions continue', async () => {
     const [hog, other] = [await create(), await create()]
     void sh(hog, `dd if=/dev/zero of=/home/kernel/big bs=1M count=${DISK_MB} conv=fsync`).catch(() => {})
     expect(await until('the hog to be ended', ENDED_MS, () => endOf(hog), { everyMs: 50 })).toBe('disk_limit')
@@ -67,7 +67,7 @@ describe.skipIf(!isRoot())('a disk that fills', () => {
     await cloud.client.browsers.deleteByID(other)
   })
 
-  test('does not keep the service from starting, when something else has filled it: nothing new is begun until there is room', async () => {
+  test('does not stop the service from starting if something else fills it; creates are refused until there is room', async () => {
     await until('the reserve for the database', ENDED_MS, () => existsSync(join(cloud.dataDir, 'ballast')), { everyMs: 50 })
     const kept = await create()
     await kill()
@@ -82,7 +82,7 @@ describe.skipIf(!isRoot())('a disk that fills', () => {
     await cloud.client.browsers.deleteByID(await create())
   })
 
-  test('does not keep the service from starting, when a session has filled it while the service was away', async () => {
+  test('does not stop the service from starting if a session filled it while the service was down', async () => {
     await until('the reserve for the database', ENDED_MS, () => existsSync(join(cloud.dataDir, 'ballast')), { everyMs: 50 })
     const hog = await create()
     const line = `sleep 1; dd if=/dev/zero of=/home/kernel/big bs=1M count=${DISK_MB}; sync`

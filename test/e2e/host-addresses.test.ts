@@ -134,31 +134,31 @@ async function tryAll(addresses: string[]): Promise<void> {
 
 const ROOT_ONLY = 'only root can give addresses to the machine'
 
-test('a program in a session reaches nothing of the machine by any entry of its local routing tables', async () => {
+test('a program in a session reaches no address in the routing tables of the machine', async () => {
   const addresses = hostRanges().map((range) => range.split('/')[0]!)
   expect(addresses).not.toEqual([])
   await tryAll(addresses.slice(0, 20))
 })
 
-test('a program in a session reaches nothing of the machine by multicast and broadcast', async () => {
+test('a program in a session reaches nothing on the machine by multicast and broadcast', async () => {
   await tryAll(['224.0.0.1', '239.255.255.250', '255.255.255.255', 'ff02::1', 'ff05::1', 'ff0e::1'])
 })
 
-test('closed multicast leaves the gateway of IPv6 to be found', async () => {
+test('with multicast closed, the IPv6 gateway can still be found', async () => {
   // Look it up again by neighbour discovery, which uses the gateway's multicast address, as a new session does.
   const line = `gateway=$(ip -6 route show default | sed -n 's/.* via \\([^ ]*\\) .*/\\1/p'); [ -z "$gateway" ] && echo none && exit
     echo x >/dev/udp/$gateway/9; for i in $(seq 50); do ip -6 neigh show $gateway | grep -q lladdr && echo found && exit; sleep 0.1; done`
   expect((await runInside(cloud, session.id, line)).output.trim()).toMatch(/^(found|none)$/)
 })
 
-describe.skipIf(!isRoot())(`addresses that were hidden (${ROOT_ONLY})`, () => {
-  test.each(Object.entries(BEFORE))('%s does not answer', async (_name, { address }) => {
+describe.skipIf(!isRoot())(`addresses that are hidden on the machine (${ROOT_ONLY})`, () => {
+  test.each(Object.entries(BEFORE))('are not reachable: %s', async (_name, { address }) => {
     await tryAll([address])
   })
 })
 
-describe.skipIf(!isRoot())(`addresses that come later (${ROOT_ONLY})`, () => {
-  test('they are closed in sessions that run, also in one whose service was killed and came back', async () => {
+describe.skipIf(!isRoot())(`addresses that the machine gains later (${ROOT_ONLY})`, () => {
+  test('are closed in running sessions, also in one whose service was killed and started again', async () => {
     const isClosed = async (changes: Record<string, Change>) => {
       const { output } = await runInside(cloud, session.id, 'ip route show table local; ip -6 route show table local')
       return Object.values(changes).every(({ args, address }) => output.includes(args.includes('route') ? address.replace(/9$/, '0/24') : address))

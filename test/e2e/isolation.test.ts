@@ -56,7 +56,7 @@ const gateway = (): string =>
     .join('.') ?? '192.0.2.1'
 const inUrl = (address: string): string => (address.includes(':') ? `[${address}]` : address)
 
-test('a process reaches no server of this machine: not on loopback, not on its addresses, not the service, not by the gateway', async () => {
+test('a process reaches no server of this machine: not on loopback, not on its addresses, not the service, not over the gateway', async () => {
   const targets = [
     ...['127.0.0.1', '::1', '0.0.0.0', '127.0.0.53', ...hostAddresses(), ...linkLocal(), gateway()].map((address) => [address, port]),
     ['127.0.0.1', Number(new URL(cloud.url).port)],
@@ -72,7 +72,7 @@ test('a process reaches no server of this machine: not on loopback, not on its a
   expect(reached).toBe(0)
 })
 
-test('a process that binds its socket to the network device gets no further', async () => {
+test('a process that binds its socket to the network device reaches nothing more', async () => {
   // 25 is SO_BINDTODEVICE, which bypasses routes and needs no privilege.
   const connect = (address: string, to: number) =>
     `perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0); setsockopt(S, SOL_SOCKET, 25, "eth0\\0") or die "no option: $!"; alarm 3; connect(S, pack_sockaddr_in(${to}, inet_aton("${address}"))) ? print "answers" : print "refused: $!"'`
@@ -81,14 +81,14 @@ test('a process that binds its socket to the network device gets no further', as
   expect(reached).toBe(0)
 })
 
-test('a page reaches no server of this machine either', async () => {
+test('a page reaches no server of this machine', async () => {
   for (const address of ['127.0.0.1', 'localhost', ...hostAddresses(), gateway(), '169.254.169.254', 'host.cob.internal'])
     for (const target of [port, Number(new URL(cloud.url).port)])
       await expect(first.page.goto(`http://${inUrl(address)}:${target}/`, { timeout: 5_000 })).rejects.toThrow()
   expect(reached).toBe(0)
 })
 
-test('a process sees its own files, processes and users and nobody else', async () => {
+test('a process sees only the files, processes and users of its own session', async () => {
   const see = async (line: string) => (await runInside(cloud, first.id, line)).output
   expect((await see('ls /home')).trim()).toBe('kernel')
   expect(await see('ls -a /home/kernel')).not.toContain(second.id)
@@ -108,7 +108,7 @@ test('a process sees its own files, processes and users and nobody else', async 
   expect(environment).not.toMatch(/cob_[0-9a-f]{40}|SECRET|API_KEY|DATABASE_URL/)
 })
 
-test('a process can write its home and its temporary folder, and nothing of the system', async () => {
+test('a process can write its home and its temporary folder, and no system folder', async () => {
   const writes = await runInside(
     cloud,
     first.id,
@@ -132,7 +132,7 @@ test('a process can write its home and its temporary folder, and nothing of the 
   expect((await runInside(cloud, first.id, `grep -E 'CapEff|NoNewPrivs' /proc/self/status; true`)).output).toMatch(/CapEff/)
 })
 
-test('agent and Chromium run unprivileged without a capability, and Chromium keeps its own sandbox on', async () => {
+test("agent and Chromium run unprivileged without capabilities, and Chromium's own sandbox is on", async () => {
   const found = processesOf(cloud, first.id)
   for (const { command, status } of found) {
     expect(command).not.toMatch(/--no-sandbox|--disable-setuid-sandbox|--disable-seccomp/)
@@ -153,7 +153,7 @@ test('agent and Chromium run unprivileged without a capability, and Chromium kee
   if (process.getuid!() === 0) expect(/^Uid:\s+(\d+)/m.exec(other.status)![1]).not.toBe(/^Uid:\s+(\d+)/m.exec(found[0]!.status)![1])
 })
 
-test('no debugging port is open on this machine, and secrets lie in files of their owner only', async () => {
+test('no debugging port is open on this machine, and secrets are in files that only their owner can read', async () => {
   const listening = readFileSync('/proc/net/tcp', 'utf8')
     .split('\n')
     .slice(1)

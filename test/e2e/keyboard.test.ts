@@ -69,7 +69,7 @@ const written = (record: Recorded[]) => of(record, 'keydown').filter(({ key }) =
 const gaps = (record: Recorded[]) => written(record).flatMap(({ at }, index, all) => (index === 0 ? [] : [at - all[index - 1]!.at]))
 const sum = (numbers: number[]) => numbers.reduce((total, number) => total + number, 0)
 
-describe('a key', () => {
+describe('press_key', () => {
   test.each([
     ['Return Enter enter KP_Enter', 'Enter', 'Enter Enter Enter NumpadEnter'],
     ['Escape esc', 'Escape', 'Escape Escape'],
@@ -98,7 +98,7 @@ describe('a key', () => {
     ['KP_1', '1', ''],
     ['eacute é U00E9', 'é', '  '],
     ['EuroSign €', '€', ' '],
-  ])('%s is %j', async (names, key, codes) => {
+  ])('%s presses %j', async (names, key, codes) => {
     const record = await press(names.split(' '))
     expect(written(record).map((entry) => entry.key)).toEqual(names.split(' ').map(() => key))
     expect(written(record).map(({ code }) => code)).toEqual(codes.split(' '))
@@ -106,7 +106,7 @@ describe('a key', () => {
     expect(record.every(({ trusted, repeat }) => trusted && repeat !== true)).toBe(true)
   })
 
-  test('F1 to F12 are themselves', async () => {
+  test('F1 to F12 press the function keys', async () => {
     // F8 ends records; F11 toggles the browser's full screen.
     const names = Array.from({ length: 12 }, (_, index) => `F${index + 1}`).filter((name) => !['F8', 'F11'].includes(name))
     const downs = written(await press(names))
@@ -122,14 +122,14 @@ describe('a key', () => {
     ['Alt_R', 'Alt', 'AltRight', 2],
     ['Super_L cmd meta win', 'Meta', 'MetaLeft', 1],
     ['Meta_L', 'Meta', 'MetaLeft', 1],
-  ])('%s is the modifier %s, with its side', async (names, key, code, location) => {
+  ])('%s presses the modifier %s, with its side', async (names, key, code, location) => {
     const record = await press(names.split(' '))
     expect(record.map((entry) => [entry.type, entry.key, entry.code, entry.location])).toEqual(
       names.split(' ').flatMap(() => ['keydown', 'keyup'].map((type) => [type, key, code, location])),
     )
   })
 
-  test('a combination goes down in order, up in reverse order, and the page sees its modifiers', async () => {
+  test('presses a combination in order, releases it in reverse order, and the page sees its modifiers', async () => {
     const record = await press(['ctrl+shift+k'])
     expect(record.map(({ type, code }) => [type, code])).toEqual([
       ['keydown', 'ControlLeft'],
@@ -146,7 +146,7 @@ describe('a key', () => {
     expect(written(await press(['ctrl++'])).at(-1)).toMatchObject({ key: '+', ctrl: true })
   })
 
-  test('several are tapped one after the other', async () => {
+  test('taps several keys one after the other', async () => {
     expect((await press(['x', 'y'])).map(({ type, key }) => [type, key])).toEqual([
       ['keydown', 'x'],
       ['keyup', 'x'],
@@ -155,7 +155,7 @@ describe('a key', () => {
     ])
   })
 
-  test('duration holds all keys together for so long, and the key repeats as a held one does', async () => {
+  test('with duration holds all keys together that long, and the key repeats', async () => {
     const record = await press(['x', 'y'], { duration: 1_000 })
     const first = (type: string, key: string) => record.find((entry) => entry.type === type && entry.key === key)!
     for (const key of ['x', 'y']) expect(first('keyup', key).at - first('keydown', key).at).toBeGreaterThanOrEqual(950)
@@ -165,7 +165,7 @@ describe('a key', () => {
     expect(again.every(({ key }) => key === 'y')).toBe(true)
   })
 
-  test('hold_keys are down for every key and up behind the last', async () => {
+  test('with hold_keys holds them from before the first key to after the last', async () => {
     const record = await press(['a', 'b'], { hold_keys: ['Shift_L'] }, 'text')
     expect(await content('text')).toBe('AB')
     expect(record.map(({ type, code }) => `${type} ${code}`)).toEqual([
@@ -178,7 +178,7 @@ describe('a key', () => {
     ])
   })
 
-  test('Return, Backspace, arrows, selecting and replacing do in a text what they do under a hand', async () => {
+  test('edits text with Return, Backspace, arrows, and by replacing a selection', async () => {
     const steps: [string[], string][] = [
       [['a', 'b', 'Return', 'c', 'd'], 'ab\ncd'],
       [['BackSpace', 'Left', 'Delete', 'e'], 'ab\ne'],
@@ -195,7 +195,7 @@ describe('a key', () => {
     }
   })
 
-  test('Tab and shift+Tab move the focus', async () => {
+  test('moves the focus with Tab and shift+Tab', async () => {
     const focused = () => session.page.evaluate('document.activeElement.id')
     await press(['Tab'], {}, 'text')
     expect(await focused()).toBe('tabs')
@@ -218,8 +218,8 @@ const TEXTS = {
   'odd spaces and marks': 'a\u00A0b\u2009c\u200Bd\u00ADe\u2060f\uFEFFg\uE000h\uF8FFi\uFFFDj',
 }
 
-describe('typing', () => {
-  test.each(Object.entries(TEXTS))('%s gives exactly this text, and each key names its character', async (_name, text) => {
+describe('type_text', () => {
+  test.each(Object.entries(TEXTS))('with %s gives exactly this text, and each key event names its character', async (_name, text) => {
     const { value, record } = await type(text)
     expect(value).toBe(text)
     const basic = (characters: (string | undefined)[]) => characters.filter((character) => character!.length === 1 && character! <= '\uFFFF')
@@ -228,19 +228,19 @@ describe('typing', () => {
     expect(record.every(({ trusted }) => trusted)).toBe(true)
   })
 
-  test('line breaks of every kind are the Return key', async () => {
+  test('types line breaks of every kind as the Return key', async () => {
     const { value, record } = await type('one\ntwo\r\nthree\n\n\r\nfour\rfive')
     expect(value).toBe('one\ntwo\nthree\n\n\nfour\nfive')
     expect(of(record, 'keydown').filter(({ key }) => key === 'Enter')).toHaveLength(6)
   })
 
-  test('a tab is the Tab key: an editor takes it, elsewhere it moves the focus', async () => {
+  test('types a tab as the Tab key: an editor inserts it, elsewhere it moves the focus', async () => {
     expect((await type('\tone\n\t\ttwo', 'tabs')).value).toBe('\tone\n\t\ttwo')
     const { value } = await type('here\tthere', 'text')
     expect([value, await content('tabs')]).toEqual(['here', '\tone\n\t\ttwothere'])
   })
 
-  test.each([1, 2, 3])('300 different characters in any order are typed exactly (order %i)', async (seed) => {
+  test.each([1, 2, 3])('types 300 different characters in any order exactly (order %i)', async (seed) => {
     const random = seeded(seed)
     const ranges = [0xa1, 0x391, 0x410, 0x5d0, 0x627, 0x3041, 0x4e00, 0xac00, 0x2200, 0x1f600, 0x1f400, 0x20000]
     const different = ranges.flatMap((from) => Array.from({ length: 25 }, (_, index) => String.fromCodePoint(from + index))).filter((c) => c !== '\u00AD')
@@ -256,21 +256,21 @@ describe('typing', () => {
     expect(written(record).flatMap(({ key }) => (key!.length === 1 ? [key] : []))).toEqual(basic)
   })
 
-  test('1,000 characters of many kinds without a delay are exact', async () => {
+  test('types 1,000 characters of many kinds without a delay exactly', async () => {
     const all = Array.from(Object.values(TEXTS).join('')).filter((character) => !/\p{M}|\p{Cf}/u.test(character))
     const random = seeded(7)
     const text = Array.from({ length: 1_000 }, () => (random() < 0.8 ? ASCII[Math.floor(random() * 95)]! : all[Math.floor(random() * all.length)]!)).join('')
     expect((await type({ text, delay: 0 })).value).toBe(text)
   })
 
-  test('delay is the time from one character to the next', async () => {
+  test('with delay waits that long between characters', async () => {
     const { value, record } = await type({ text: 'abCdé漢fgh', delay: 80 })
     expect(value).toBe('abCdé漢fgh')
     expect(sum(gaps(record))).toBeGreaterThanOrEqual(8 * 80 * 0.9)
     expect(Math.min(...gaps(record))).toBeGreaterThan(30)
   })
 
-  test('smooth typing is uneven and exact', async () => {
+  test('with smooth is irregular and exact', async () => {
     const text = 'The quick brown fox, it seems, jumps over the lazy dog. Again.'
     const { value, record } = await type({ text, smooth: true, delay: 40 })
     expect(value).toBe(text)
@@ -284,7 +284,7 @@ describe('typing', () => {
     expect(sum(held.map(({ at }) => at)) - sum(written(record).map(({ at }) => at))).toBeGreaterThan(held.length * 5)
   })
 
-  test('mistakes are made and corrected, and the text is exact in the end', async () => {
+  test('makes and corrects mistakes, and the final text is exact', async () => {
     const text = 'Every sentence of this text is typed by a hand that errs now and then but never leaves an error behind, for it reads what it has written.'
     const { value, record } = await type({ text, typo_chance: 0.1, delay: 15 })
     expect(value).toBe(text)
@@ -296,7 +296,7 @@ describe('typing', () => {
   test.each([
     ['ASCII', ASCII],
     ['other letters', 'äÖß Жж Ωω ıİ ǆǅ 漢'],
-  ])('with Caps Lock on text is still exact, and Caps Lock is still on behind it: %s', async (_name, text) => {
+  ])('is exact with Caps Lock on, and leaves Caps Lock on: %s', async (_name, text) => {
     await computer.pressKey(id, { keys: ['Caps_Lock'] })
     try {
       const { value, record } = await type(text)
@@ -309,18 +309,18 @@ describe('typing', () => {
     expect((await press(['a'])).find(({ key }) => key === 'a')).toMatchObject({ type: 'keydown', capsLock: false })
   })
 
-  test.each(['password', 'rich'] as const)('works in a field of another kind: %s', async (field) => {
+  test.each(['password', 'rich'] as const)('works in another kind of field: %s', async (field) => {
     const text = 'pässwörd 漢字 😀 <b>&amp;'
     expect((await type(text, field)).value).toBe(text)
   })
 
-  test('a page that lets no key do anything still hears every key', async () => {
+  test('sends every key event to a page that prevents the default of all keys', async () => {
     const { value, record } = await type('Hé漢o', 'deaf')
     expect(value).toBe('')
     expect(written(record).map(({ key }) => key)).toEqual(['H', 'é', '漢', 'o'])
   })
 
-  test('leaves every other key as it was', async () => {
+  test('leaves the keymap of other keys unchanged', async () => {
     // A single character is the name of its key, except the plus of combinations.
     const names = Array.from(ASCII.trim()).filter((character) => character !== '+')
     const pairs = async () => written(await press(names)).map(({ key, code, location }) => [key, code, location])
@@ -337,7 +337,7 @@ describe('typing', () => {
     ['slow text', { text: 'abcdefghijklmnopqrstuvwxyz'.repeat(20), delay: 100 }, 'type'],
     ['smooth text', { text: 'Some Words '.repeat(50), smooth: true }, 'type'],
     ['held keys', { keys: ['a', 'Shift_L', 'ctrl'], duration: 60_000 }, 'press_key'],
-  ])('a caller who leaves in the middle of %s ends it, with no key down', async (_what, body, operation) => {
+  ])('ends if its caller leaves during %s, with no key down', async (_what, body, operation) => {
     await begin('deaf')
     const leave = new AbortController()
     const [method, headers] = ['POST', { 'content-type': 'application/json' }]
@@ -364,7 +364,7 @@ describe('typing', () => {
 test.each([
   ['headless', true],
   ['headful', false],
-])('a new %s session gives the keyboard to the page it was started with', async (_kind, headless) => {
+])('in a new %s session the start page has the keyboard focus', async (_kind, headless) => {
   const before = session
   session = await openSession(cloud, { timeout_seconds: 300, headless, start_url: pages.url('writing.html') })
   try {
@@ -379,7 +379,7 @@ test.each([
   }
 })
 
-test('a headful session takes the same keys and texts', async () => {
+test('a headful session accepts the same keys and texts', async () => {
   const headless = session
   session = await openSession(cloud, { timeout_seconds: 300, headless: false })
   try {

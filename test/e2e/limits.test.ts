@@ -38,7 +38,7 @@ const endOf = async (id: string): Promise<string | undefined> =>
   (await cloud.query<{ end_reason: string }>('select end_reason from browsers where id = $1 and deleted_at is not null', [id]))[0]?.end_reason
 
 describe('the disk of a session', () => {
-  test('takes what its quota allows and no more; other sessions do not notice', async () => {
+  test('has room for its quota and no more; other sessions are not affected', async () => {
     await using hog = await session()
     await using other = await session()
     const before = await used()
@@ -52,7 +52,7 @@ describe('the disk of a session', () => {
     expect((await sh(other.id, 'dd if=/dev/zero of=/home/kernel/file bs=1M count=20 status=none && echo written')).out).toBe('written\n')
   })
 
-  test('takes as many files as its quota allows and no more', async () => {
+  test('has room for the quota of files and no more', async () => {
     await using hog = await session()
     const { inodes } = diskQuota(DISK_MB)
     const write = sh(hog.id, `perl -e 'for (1..${inodes + 1000}) { open F, ">", "/home/kernel/$_" or die "$_ $!" }'`).catch(() => undefined)
@@ -60,7 +60,7 @@ describe('the disk of a session', () => {
     else expect(await until('the session to be ended', ENDED_MS, () => endOf(hog.id), { everyMs: 100 })).toBe('disk_limit')
   })
 
-  test.skipIf(!isRoot())('is gone with its session: image, mount and loop device', async () => {
+  test.skipIf(!isRoot())('is removed with its session: image, mount and loop device', async () => {
     if (!images) return
     const loops = async () => (await promisify(execFile)('losetup', ['--list', '--noheadings', '--output', 'BACK-FILE'])).stdout
     const hog = await session()
@@ -73,7 +73,7 @@ describe('the disk of a session', () => {
   })
 })
 
-test('the folders in memory of a session are bounded in bytes and files, every one of them', async () => {
+test('every in-memory folder of a session is limited in bytes and files', async () => {
   await using made = await session()
   // All writable places that are not on the disk.
   const { out } = await sh(
@@ -99,7 +99,7 @@ test('the folders in memory of a session are bounded in bytes and files, every o
   )
 })
 
-test("what a session's programs write to the agent's own output does not fill the disk", async () => {
+test("output that programs of a session write to the agent's own output does not fill the disk", async () => {
   await using made = await session()
   const line = `for fd in /proc/[0-9]*/fd/[12]; do [ -p "$fd" ] && timeout 5 head -c 10000000 /dev/zero 2>/dev/null > "$fd"; done; true`
   await sh(made.id, line)
@@ -109,7 +109,7 @@ test("what a session's programs write to the agent's own output does not fill th
   expect((await sh(made.id, 'echo works')).out).toBe('works\n')
 })
 
-test('a fork bomb gets no further than the processes of its own session', async () => {
+test('a fork bomb is limited to the processes of its own session', async () => {
   await using bomb = await session()
   await using other = await session()
   const bang = sh(bomb.id, `ulimit -u; perl -e 'for (1..${2 * PIDS}) { defined($pid = fork) or die "$_ $!\\n"; $pid or sleep(4), exit }'`)
@@ -124,7 +124,7 @@ describe.skipIf(!findLimits('test').sharesCpu)('CPU time', () => {
   const count = (threads: number, seconds: number) =>
     `for i in $(seq ${threads}); do perl -e '$SIG{ALRM} = sub { print "$n\\n"; exit }; alarm ${seconds}; $n++ while 1' & done | awk '{ n += $1 } END { printf "%d", n }'`
 
-  test('is shared by sessions, not by their processes: eight busy loops do not slow another session to a ninth', async () => {
+  test('is shared by sessions, not by processes: eight busy loops do not slow another session down to a ninth', async () => {
     await using hog = await session()
     await using other = await session()
     const [many, one] = await Promise.all([sh(hog.id, count(8, 3)), sh(other.id, count(1, 3))])
@@ -132,7 +132,7 @@ describe.skipIf(!findLimits('test').sharesCpu)('CPU time', () => {
     expect(Number(one.out) / Number(many.out)).toBeGreaterThan(0.3)
   })
 
-  test('is capped where a setting says so', async () => {
+  test('is limited if a setting says so', async () => {
     await using capped = await startCloud({ COB_INSTANCE_CPU_PERCENT: String(CPU_PERCENT), COB_WARM_BROWSERS: '0' })
     const { session_id: id } = await capped.client.browsers.create({})
     const line = `start=$(date +%s%N); for i in 1 2; do perl -e '$end = time + 3; 1 while time < $end; print((times)[0] + (times)[1], "\\n")' & done | awk '{ n += $1 } END { print n }'; echo $(( ($(date +%s%N) - start) / 1000000 ))`
@@ -142,7 +142,7 @@ describe.skipIf(!findLimits('test').sharesCpu)('CPU time', () => {
   })
 })
 
-test('what is not enforced on this machine is told at the start', () => {
+test('limits that this machine cannot enforce are logged at the start', () => {
   const { findings } = findLimits('test')
   for (const finding of findings) expect(cloud.log()).toContain(JSON.stringify(finding).slice(1, -1))
   expect(cloud.log().includes('disk quotas of sessions and apps are counted')).toBe(!images)

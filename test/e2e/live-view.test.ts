@@ -65,8 +65,8 @@ interface Heard {
 }
 const heard = (): Promise<Heard[]> => session.page.evaluate('heard')
 
-describe('a person', () => {
-  test('clicks, and sees what came of it', async () => {
+describe('a viewer', () => {
+  test('clicks, and sees the result', async () => {
     const page = await look()
     await sees(page, WHITE)
     await clickOn(page, '#paint')
@@ -75,7 +75,7 @@ describe('a person', () => {
     expect((await heard()).every(({ trusted }) => trusted)).toBe(true)
   })
 
-  test('types what any keyboard writes: capitals, signs, other scripts, emoji, and keys that write nothing', async () => {
+  test('types everything that a keyboard can: capitals, symbols, other scripts, emoji, and keys without characters', async () => {
     const page = await look()
     await clickOn(page, '#field')
     await page.keyboard.type('Hello, World! 1+1=2?')
@@ -88,7 +88,7 @@ describe('a person', () => {
     await fieldBecomes('Hello, World! 1+1=2?\nGrüße 漢字 Ж')
   })
 
-  test('scrolls, uses the right button and shortcuts', async () => {
+  test('scrolls, and uses the right button and shortcuts', async () => {
     const page = await look()
     await clickOn(page, '#field')
     await page.keyboard.type('one')
@@ -103,7 +103,7 @@ describe('a person', () => {
     await page.keyboard.press('Escape')
   })
 
-  test('touches it on a phone, and opens the keyboard by its button', async () => {
+  test('on a phone touches the screen, and opens the keyboard with its button', async () => {
     const page = await look(viewOf(session), { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true })
     const tapOn = async (selector: string) => {
       const { x, y } = await where(session.page, selector)
@@ -118,7 +118,7 @@ describe('a person', () => {
     await fieldBecomes('von Hand ✓')
   })
 
-  test('leaves, and nothing stays pressed', async () => {
+  test('that leaves, leaves nothing pressed', async () => {
     const page = await look()
     const { x, y } = await where(session.page, '#paint')
     await page.mouse.move(...(await spot(page, x, y)))
@@ -133,12 +133,12 @@ describe('a person', () => {
   })
 })
 
-describe('the clipboard', () => {
+describe('the clipboard of the live view', () => {
   const granted = (): BrowserContextOptions => ({ permissions: ['clipboard-read', 'clipboard-write'] })
   const text = 'copied: äß 漢字 😀\nsecond line'
   const mine = (page: Page): Promise<string> => page.evaluate('navigator.clipboard.readText()')
 
-  test('has here what was copied there', async () => {
+  test("has on the viewer's side what was copied in the session", async () => {
     const page = await look(viewOf(session), granted())
     await session.page.fill('#field', text)
     await clickOn(page, '#field')
@@ -147,7 +147,7 @@ describe('the clipboard', () => {
     await until('the copy', SEEN_MS, async () => (await mine(page)) === text, { everyMs: 50 })
   })
 
-  test('has there what was copied here, at once, however long', async () => {
+  test('has in the session what the viewer copied, immediately and for any length', async () => {
     const page = await look(viewOf(session), granted())
     const long = `${text} ${'0123456789'.repeat(20_000)}`
     await clickOn(page, '#field')
@@ -161,7 +161,7 @@ describe('the clipboard', () => {
     expect((await cloud.client.browsers.computer.readClipboard(session.id)).text === long).toBe(true)
   })
 
-  test('can be seen and set in its panel', async () => {
+  test('can be read and set in its panel', async () => {
     await cloud.client.browsers.computer.writeClipboard(session.id, { text: 'from before' })
     const page = await look()
     await page.getByRole('button', { name: 'Clipboard' }).click()
@@ -175,8 +175,8 @@ describe('the clipboard', () => {
   })
 })
 
-describe('read-only', () => {
-  test('shows everything and takes nothing', async () => {
+describe('a read-only live view', () => {
+  test('shows everything and accepts no input', async () => {
     const page = await look(`${viewOf(session)}?readOnly=true`)
     expect(page.url()).not.toContain(new URL(viewOf(session)).pathname)
     await clickOn(page, '#paint')
@@ -190,7 +190,7 @@ describe('read-only', () => {
     expect(await session.page.evaluate('painted')).toBe(1)
   })
 
-  test('is kept by the service, whatever a page of its own sends', async () => {
+  test('is enforced by the service, whatever a page sends', async () => {
     const watch = (await look(`${viewOf(session)}?readOnly=true`)).url()
     await cloud.client.browsers.computer.writeClipboard(session.id, { text: 'untouched' })
     const { x, y } = await where(session.page, '#paint')
@@ -223,7 +223,7 @@ describe('read-only', () => {
     socket.terminate()
   })
 
-  test('has an address to hand on, from the toolbar', async () => {
+  test('has a link to share, in the toolbar', async () => {
     const page = await look(viewOf(session), { permissions: ['clipboard-read', 'clipboard-write'] })
     await page.getByRole('button', { name: 'Copy view-only link' }).click()
     await page.getByText('View-only link copied').waitFor()
@@ -233,13 +233,13 @@ describe('read-only', () => {
   })
 })
 
-describe('the line', () => {
-  test('comes back by itself when it broke, with the picture of before in the meantime', async () => {
+describe('the connection of the live view', () => {
+  test('is restored after it breaks, and the last picture stays visible meanwhile', async () => {
     const page = await look()
     await cloud.kill()
     await page.waitForSelector('[data-state=connecting]')
     expect(await page.locator('#last').isVisible()).toBe(true)
-    expect(await page.getByRole('status').first().textContent()).toContain('Connecting again')
+    expect(await page.getByRole('status').first().textContent()).toContain('Reconnecting')
     await cloud.start()
     await live(page)
     expect(await page.locator('#last').isHidden()).toBe(true)
@@ -251,18 +251,18 @@ describe('the line', () => {
     await sees(page, RED)
   })
 
-  test('says that the session ended, and why; so does the address afterwards', async () => {
+  test('shows that the session has ended, and why; so does the link afterwards', async () => {
     const made = await cloud.client.browsers.create()
     const page = await look(made.browser_live_view_url)
     await cloud.client.browsers.deleteByID(made.session_id)
     await page.getByRole('heading', { name: 'This session has ended' }).waitFor()
-    expect(await page.locator('#notice-text').textContent()).toBe('Its owner ended it.')
+    expect(await page.locator('#notice-text').textContent()).toBe('The owner of this session has ended it.')
     const again = await page.reload()
     expect(again!.status()).toBe(410)
-    expect(await page.getByText('Its owner ended it.').isVisible()).toBe(true)
+    expect(await page.getByText('The owner of this session has ended it.').isVisible()).toBe(true)
   })
 
-  test('goes on through a change of the viewport', async () => {
+  test('survives a change of the viewport', async () => {
     const page = await look()
     const size = () => page.evaluate("[document.querySelector('#screen canvas').width, document.querySelector('#screen canvas').height].join()")
     for (const [width, height] of [
@@ -279,7 +279,7 @@ describe('the line', () => {
     expect(await page.getAttribute('body', 'data-state')).toBe('live')
   })
 
-  test('is a use of the session: it times out only when nobody looks', { timeout: 60_000 }, async () => {
+  test('counts as use of the session, which times out only when nobody watches', { timeout: 60_000 }, async () => {
     const short = await cloud.client.browsers.create({ timeout_seconds: 10 })
     const page = await look(short.browser_live_view_url)
     await page.waitForTimeout(16_000)
@@ -289,7 +289,7 @@ describe('the line', () => {
   })
 })
 
-test('several look at once, see the same, and how many they are; the picture is made only while somebody looks', async () => {
+test('several viewers see the same picture and their number; the picture is produced only while somebody watches', async () => {
   const server = () => processesOf(cloud, session.id).filter(({ command }) => command.startsWith('X0tigervnc')).length
   await until('no server of the test before', 20_000, () => server() === 0, { everyMs: 100 })
   const views = [await look(), await look(), await look(`${viewOf(session)}?readOnly=true`)]
@@ -303,7 +303,7 @@ test('several look at once, see the same, and how many they are; the picture is 
   await until('the server to end', 20_000, () => server() === 0, { everyMs: 100 })
 })
 
-test('a viewer whose tab is hidden gets nothing until it is seen again', async () => {
+test('a viewer with a hidden tab gets nothing until the tab is visible again', async () => {
   const socket = new WebSocket(`${viewOf(session).replace('http', 'ws')}/socket`)
   let bytes = 0
   socket.on('message', (data, isBinary) => isBinary && (bytes += (data as Buffer).length))
@@ -326,7 +326,7 @@ test('a viewer whose tab is hidden gets nothing until it is seen again', async (
   socket.terminate()
 })
 
-test('works behind a proxy with TLS', async () => {
+test('the live view works behind a proxy with TLS', async () => {
   await using proxy = await tlsInFrontOf(cloud.url)
   const page = await look(proxy.url + new URL(viewOf(session)).pathname, { ignoreHTTPSErrors: true })
   await clickOn(page, '#paint')
@@ -334,7 +334,7 @@ test('works behind a proxy with TLS', async () => {
   await page.close()
 })
 
-test('works in the frame of another site', async () => {
+test('the live view works in the frame of another site', async () => {
   const site = createServer((_request, response) =>
     response
       .setHeader('content-type', 'text/html')
@@ -357,7 +357,7 @@ test('works in the frame of another site', async () => {
   }
 })
 
-test('passes the accessibility check: live, with its panel, read-only, on a phone, ended', async () => {
+test('the live view passes the accessibility check: live, with its panel, read-only, on a phone, ended', async () => {
   const problems = async (page: Page) => {
     await page.evaluate(axe.source)
     const { violations } = (await page.evaluate('axe.run()')) as { violations: { id: string; nodes: { html: string }[] }[] }
@@ -378,7 +378,7 @@ test('passes the accessibility check: live, with its panel, read-only, on a phon
   expect(await problems(page)).toEqual([])
 })
 
-test('the keyboard alone is enough: out of the session by Ctrl+Alt+Shift, along the toolbar, and back', async () => {
+test('the live view can be used with the keyboard alone: out of the session with Ctrl+Alt+Shift, along the toolbar, and back', async () => {
   const page = await look()
   await until('the focus', SEEN_MS, () => page.evaluate("document.activeElement.id === 'keys'"))
   await page.keyboard.press('Control+Alt+Shift')

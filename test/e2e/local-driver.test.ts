@@ -67,7 +67,7 @@ describe('an instance of the local driver', () => {
     return [...pids].map(nameProcess).filter((name) => name !== undefined)
   }
 
-  test('takes every process with it when it is ended: network, sandbox, display, browser, agent', async () => {
+  test('ends with all its processes: network, sandbox, display, browser, agent', async () => {
     const instance = await driver.start(spec(), signal)
     const processes = processesOf(instance.id)
     expect(processes.length).toBeGreaterThan(5)
@@ -82,7 +82,7 @@ describe('an instance of the local driver', () => {
     expect(users.flat()).not.toContain('0')
   })
 
-  test('ends by itself when its sandbox is killed, and what is left of it goes with the next list', async () => {
+  test('ends by itself when its sandbox is killed, and the next list removes its remains', async () => {
     await using instance = await driver.start(spec(), signal)
     const processes = processesOf(instance.id)
     signalProcess(processes[0]!, 'SIGKILL')
@@ -94,7 +94,7 @@ describe('an instance of the local driver', () => {
     expect(groupsLeft()).toEqual([])
   })
 
-  test('is not made up: directories that belong to no instance are removed by list, whatever they hold', async () => {
+  test('is listed only if it is real: directories without an instance are removed, whatever they hold', async () => {
     for (const name of ['empty', 'nonsense', 'stale', 'half']) mkdirSync(paths.instance(name))
     writeFileSync(join(paths.instance('nonsense'), 'instance.json'), '{"processes":')
     // The pid now belongs to another process, with another start time. Listing must not signal that process.

@@ -28,7 +28,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(etc, { recursive: true }))
 
-test('from the moment at which a sandbox is entered, no address, link or route of its network changes', async () => {
+test('no address, link or route of a sandbox changes after it is entered', async () => {
   const watch = ['/bin/sh', '-c', `timeout ${WATCHED_SECONDS} ip -oneline monitor link address route; echo --; ip -oneline address show dev eth0`]
   const { file, args } = asUser(instanceUser('watched'), { etc }, (seen) => networked(network, seen.etc!, [], watch))
   const { stdout } = await run(file, args, { timeout: 60_000 })
@@ -38,7 +38,7 @@ test('from the moment at which a sandbox is entered, no address, link or route o
   expect(addresses).not.toContain('tentative')
 })
 
-test('a sandbox starts whatever the numbers of its processes are on the host', async () => {
+test('a sandbox starts with any process ids on the host', async () => {
   const isFree = (pid: number) => [1, 2, 3, 4, 5].every((after) => !existsSync(`/proc/${pid + after}`))
   const last = Array.from({ length: 20_000 }, (_, index) => 10_000 + index).find(isFree)!
   const before = `echo ${last} >/proc/sys/kernel/ns_last_pid || exit 73`

@@ -79,7 +79,7 @@ describe.each([
       ['right', 2, 2, ['pointerdown', 'mousedown', 'contextmenu', 'pointerup', 'mouseup', 'auxclick']],
       ['back', 3, 8, ['pointerdown', 'mousedown', 'pointerup', 'mouseup', 'auxclick']],
       ['forward', 4, 16, ['pointerdown', 'mousedown', 'pointerup', 'mouseup', 'auxclick']],
-    ] as const)('of the %s button is button %i with the mask %i, trusted, where it was asked for', async (button, number, mask, types) => {
+    ] as const)('with the %s button is button %i with mask %i, trusted, at the right point', async (button, number, mask, types) => {
       const { x, y } = fresh()
       const record = await seen(() => computer.clickMouse(id, { x, y, button }))
       const presses = of(record, ...PRESSES)
@@ -94,7 +94,7 @@ describe.each([
       expect(await position()).toEqual([x, y])
     })
 
-    test('down and up in calls of their own make a drag, with the button down until the up', async () => {
+    test('in two calls, down and up, makes a drag, and the button stays down until the up', async () => {
       const down = await seen(() => computer.clickMouse(id, { x: 400, y: 600, click_type: 'down' }))
       expect(of(down, ...PRESSES)).toMatchObject([
         { type: 'pointerdown', x: 400, y: 600, buttons: 1 },
@@ -111,7 +111,7 @@ describe.each([
       expect(of(after, 'mousemove').at(-1)).toMatchObject({ x: 720, y: 500, buttons: 0 })
     })
 
-    test('a left press during a middle one adds to the mask', async () => {
+    test('of the left button while the middle one is down adds to the mask', async () => {
       const place = fresh()
       const record = await seen(async () => {
         for (const [button, click_type] of [
@@ -130,7 +130,7 @@ describe.each([
       ])
     })
 
-    test('num_clicks 2 is a double click, of the left button when none is named', async () => {
+    test('with num_clicks 2 is a double click, of the left button by default', async () => {
       const record = await seen(() => computer.clickMouse(id, { ...fresh(), num_clicks: 2 }))
       expect(of(record, 'mousedown', 'mouseup', 'click', 'dblclick').map(({ type, detail }) => [type, detail])).toEqual([
         ['mousedown', 1],
@@ -143,7 +143,7 @@ describe.each([
       ])
     })
 
-    test('num_clicks 3 is a triple click, which selects the paragraph', async () => {
+    test('with num_clicks 3 is a triple click, which selects the paragraph', async () => {
       const words = await where(session.page, '#words')
       const record = await seen(() => computer.clickMouse(id, { ...words, num_clicks: 3 }))
       expect(of(record, 'click').map(({ detail }) => detail)).toEqual([1, 2, 3])
@@ -151,7 +151,7 @@ describe.each([
       expect(await session.page.evaluate('String(getSelection()).trim()')).toBe('one two three four')
     })
 
-    test('a double click with another button, and as many clicks as were asked for', async () => {
+    test('with another button can be a double click, or have any number of clicks', async () => {
       const middle = await seen(() => computer.clickMouse(id, { ...fresh(), num_clicks: 2, button: 'middle' }))
       expect(of(middle, 'auxclick').map(({ detail }) => detail)).toEqual([1, 2])
       const many = await seen(() => computer.clickMouse(id, { ...fresh(), num_clicks: 12 }))
@@ -163,7 +163,7 @@ describe.each([
       [['Shift_L', 'Alt_L'], { ctrl: false, shift: true, alt: true, meta: false }],
       [['ctrl+shift'], { ctrl: true, shift: true, alt: false, meta: false }],
       [['cmd'], { ctrl: false, shift: false, alt: false, meta: true }],
-    ])('with %j held is seen with these keys, and they are up behind it', async (hold_keys, flags) => {
+    ])('with %j held has these modifiers, and releases them afterwards', async (hold_keys, flags) => {
       const record = await seen(() => computer.clickMouse(id, { ...fresh(), hold_keys }))
       for (const press of of(record, 'mousedown', 'mouseup', 'click')) expect(press).toMatchObject(flags)
       const downs = of(record, 'keydown').map(({ code }) => code)
@@ -173,7 +173,7 @@ describe.each([
       expect(of(after, 'click')).toMatchObject([{ ctrl: false, shift: false, alt: false, meta: false }])
     })
 
-    test('keys held by another click that fails are never pressed', async () => {
+    test('with an unknown key is refused, and presses none of its keys', async () => {
       const record = await seen(async () => {
         const wrong: Click = { ...fresh(), hold_keys: ['ctrl', 'NoSuchKey'] }
         await expect(computer.clickMouse(id, wrong)).rejects.toMatchObject({ status: 400, message: expect.stringContaining('hold_keys.1') })
@@ -182,7 +182,7 @@ describe.each([
     })
   })
 
-  describe('a move', () => {
+  describe('a mouse move', () => {
     beforeEach(() => seen(() => computer.moveMouse(id, { x: 200, y: 400, smooth: false })))
 
     test('that is not smooth is one jump to the point', async () => {
@@ -192,7 +192,7 @@ describe.each([
       expect(await position()).toEqual([1203, 707])
     })
 
-    test('that is smooth bends, takes its time, and ends exactly on the point', async () => {
+    test('that is smooth is curved, takes its time, and ends exactly at the point', async () => {
       const record = await seen(() => computer.moveMouse(id, { x: 1200, y: 800, duration_ms: 1500 }))
       const moves = of(record, 'mousemove')
       expect(places(moves).at(-1)).toEqual([1200, 800])
@@ -208,7 +208,7 @@ describe.each([
       expect(await position()).toEqual([1200, 800])
     })
 
-    test('that is smooth has a step a frame, not one every 40 ms as step_delay would', async () => {
+    test('that is smooth has one step per frame, not one per 40 ms as with step_delay', async () => {
       const record = await seen(() => computer.moveMouse(id, { x: 1400, y: 700, duration_ms: 2000 }))
       const moves = of(record, 'mousemove')
       const gaps = moves.slice(1).map(({ at }, index) => at - moves[index]!.at)
@@ -216,7 +216,7 @@ describe.each([
       expect(gaps.filter((gap) => gap > 37 && gap < 43).length / gaps.length).toBeLessThan(0.2)
     })
 
-    test('without a duration takes longer for a longer way', async () => {
+    test('without a duration takes longer for a longer distance', async () => {
       const length = async (x: number) => {
         const moves = of(await seen(() => computer.moveMouse(id, { x, y: 420 })), 'mousemove')
         expect(places(moves).at(-1)).toEqual([x, 420])
@@ -227,7 +227,7 @@ describe.each([
       expect(await length(1500)).toBeGreaterThan(short)
     })
 
-    test('sees its held keys on the way and lets them go at the end', async () => {
+    test('holds its keys on the way, and releases them at the end', async () => {
       const record = await seen(() => computer.moveMouse(id, { x: 600, y: 500, duration_ms: 300, hold_keys: ['shift', 'a'] }))
       const moves = of(record, 'mousemove')
       expect(moves.length).toBeGreaterThan(5)
@@ -235,7 +235,7 @@ describe.each([
       expect(of(record, 'keyup').map(({ code }) => code)).toEqual(['KeyA', 'ShiftLeft'])
     })
 
-    test('reaches every corner of the screen, and where it is already', async () => {
+    test('reaches every corner of the screen, and the point where it already is', async () => {
       for (const [x, y] of [
         [200, 400],
         [0, 0],
@@ -249,7 +249,7 @@ describe.each([
     })
   })
 
-  describe('the wheel', () => {
+  describe('a scroll', () => {
     const sum = (record: Recorded[], delta: 'deltaX' | 'deltaY') => of(record, 'wheel').reduce((total, entry) => total + entry[delta]!, 0)
     /** One notch, in pixels. */
     const unit = 120
@@ -279,7 +279,7 @@ describe.each([
       ['far', { delta_y: 250 }, [0, 250]],
       // 167 s if each had a frame of its own: longer than the test may take.
       ['as far as it goes', { delta_y: 9_999 }, [0, 9_999]],
-    ] as const)('turned %s by %j gives what is under the pointer as many notches', async (_where, deltas, [right, down]) => {
+    ] as const)('%s by %j sends exactly that many notches to the element under the pointer', async (_where, deltas, [right, down]) => {
       const record = await turned(Math.abs(right) + Math.abs(down), () => computer.scroll(id, { ...over, ...deltas }))
       expect([sum(record, 'deltaX'), sum(record, 'deltaY')]).toEqual([right * unit, down * unit])
       for (const entry of of(record, 'wheel'))
@@ -287,19 +287,19 @@ describe.each([
       expect(await position()).toEqual([over.x, over.y])
     })
 
-    test('turned by nothing only moves there', async () => {
+    test('by zero only moves the pointer', async () => {
       const record = await seen(() => computer.scroll(id, { x: 333, y: 444 }))
       expect(of(record, 'wheel')).toEqual([])
       expect(await position()).toEqual([333, 444])
     })
 
-    test('turned elsewhere goes to what is there', async () => {
+    test('at another point scrolls the element there', async () => {
       const record = await turned(5, () => computer.scroll(id, { x: 300, y: 700, delta_y: 5 }))
       expect(sum(record, 'deltaY')).toBe(5 * unit)
       for (const entry of of(record, 'wheel')) expect(entry).toMatchObject({ target: 'body', x: 300, y: 700 })
     })
 
-    test('turned with ctrl held says so, and the key is up behind it', async () => {
+    test('with ctrl held has that modifier, and releases the key afterwards', async () => {
       const record = await turned(2, () => computer.scroll(id, { ...over, delta_y: -2, hold_keys: ['ctrl'] }))
       expect(of(record, 'wheel').length).toBeGreaterThan(0)
       for (const entry of of(record, 'wheel')) expect(entry).toMatchObject({ ctrl: true, shift: false })
@@ -327,7 +327,7 @@ describe.each([
       [{ delta_y: 100 }, [0, 12_000]],
       [{ delta_y: 600 }, [0, 72_000]],
       [{ delta_y: -30, delta_x: -40 }, [-4_800, -3_600]],
-    ] as const)('scrolls by all notches of %j', async (deltas, [right, down]) => {
+    ] as const)('receives all notches of %j', async (deltas, [right, down]) => {
       await session.page.evaluate('scrollTo({ left: 20000, top: 20000, behavior: "instant" })')
       await atRest()
       await computer.scroll(id, { x: 700, y: 600, ...deltas })
@@ -336,7 +336,7 @@ describe.each([
     })
   })
 
-  test('a frame in the page sees clicks, double clicks on its words, and the wheel', async () => {
+  test('a frame in the page receives clicks, double clicks on its words, and the wheel', async () => {
     await open(session.page, 'framed.html')
     const frame = session.page.frame('inner')!
     await frame.waitForFunction('window.record')
@@ -359,7 +359,7 @@ describe.each([
   })
 })
 
-describe('with a button left down', () => {
+describe('while a button is down', () => {
   test.each([
     [
       'its page has crashed',
@@ -370,7 +370,7 @@ describe('with a button left down', () => {
         ),
     ],
     ['Chromium was killed and started again', async (_page: Page, of: string) => void process.kill(chromiumOf(cloud, of), 'SIGKILL')],
-  ])('the pointer works on when %s', async (_what, end) => {
+  ])('the pointer keeps working if %s', async (_what, end) => {
     const made = await cloud.client.browsers.create({ timeout_seconds: 300, headless: true })
     id = made.session_id
     const before = await connect(made.cdp_ws_url)

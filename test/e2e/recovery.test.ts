@@ -57,7 +57,7 @@ test.each([
   ['network (pasta)', (cloud: Cloud, id: string) => processesOf(cloud, id)[0]!.pid],
   ['sandbox (bwrap)', (cloud: Cloud, id: string) => processesOf(cloud, id)[1]!.pid],
   ['X server', (cloud: Cloud, id: string) => processesOf(cloud, id).find(({ command }) => command.startsWith('Xvfb'))!.pid],
-])('a session whose %s dies is ended as crashed, its clients are told, and nothing of it is left', async (_name, find) => {
+])('a session whose %s dies is recorded as crashed, its clients are told, and nothing of it is left', async (_name, find) => {
   await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
   const made = await cloud.client.browsers.create({ timeout_seconds: 300 })
   const socket = new WebSocket(made.cdp_ws_url)
@@ -72,7 +72,7 @@ test.each([
   expect(processes.filter(({ pid, ticks }) => isAlive({ pid, ticks })).map(({ command }) => command)).toEqual([])
 })
 
-test('a Chromium that is killed again and again ends its session instead of burning the machine', async () => {
+test('a Chromium that is killed again and again ends its session, and is not restarted for ever', async () => {
   await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
   const made = await cloud.client.browsers.create({ timeout_seconds: 300 })
   const find = () => {
@@ -96,7 +96,7 @@ test('a Chromium that is killed again and again ends its session instead of burn
   expect((await cloud.query('select end_reason from browsers where id = $1', [made.session_id]))[0]).toEqual({ end_reason: 'crashed' })
 })
 
-test('an instance that ends while the service is down is found missing, and one whose row is gone is removed', async () => {
+test('after downtime of the service, an instance that ended is detected, and one without a row is removed', async () => {
   await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
   const [lost, orphan] = [await cloud.client.browsers.create({ timeout_seconds: 300 }), await cloud.client.browsers.create({ timeout_seconds: 300 })]
   await cloud.query('delete from browsers where id = $1', [orphan.session_id])
@@ -108,7 +108,7 @@ test('an instance that ends while the service is down is found missing, and one 
   expect((await cloud.query('select end_reason from browsers where id = $1', [lost.session_id]))[0]).toEqual({ end_reason: 'lost' })
 })
 
-test('a create whose caller goes away leaves no session', async () => {
+test('a create whose caller leaves creates no session', async () => {
   await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
   const leave = new AbortController()
   const call = cloud.fetch('/browsers', { method: 'POST', signal: leave.signal }).catch(() => 'left')
@@ -118,7 +118,7 @@ test('a create whose caller goes away leaves no session', async () => {
   await until('the undo', 20_000, async () => (await cloud.query(`select 1 from browsers where deleted_at is null`)).length === 0, { everyMs: 50 })
 })
 
-test('Ctrl-C ends the service, its sessions and its Postgres, and a second service may not share its data', async () => {
+test('Ctrl-C ends the service, its sessions and its Postgres, and two services cannot share their data', async () => {
   await using cloud = await startCloud()
   await using session = await openSession(cloud)
   const other = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, 'src/cli/main.ts'), 'serve'], {
@@ -132,7 +132,7 @@ test('Ctrl-C ends the service, its sessions and its Postgres, and a second servi
   expect(await session.page.evaluate('1')).toBe(1)
 })
 
-test('a Postgres that is killed under a running service is started again, and sessions go on', async () => {
+test('a Postgres that is killed under a running service is started again, and sessions continue', async () => {
   await using cloud = await startCloud()
   await using session = await openSession(cloud, { timeout_seconds: 300 })
   process.kill(postmaster(cloud), 'SIGKILL')

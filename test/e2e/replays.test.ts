@@ -88,8 +88,8 @@ async function clockSession(options: Parameters<typeof openSession>[1] = SMALL, 
   return session
 }
 
-describe('a recording', () => {
-  test('shows the right colour in every second, to within 100 ms, in a full HD session with its tabs', async () => {
+describe('a replay recording', () => {
+  test('shows the right colour at every second, within 100 ms, in a full HD session with tabs', async () => {
     await using session = await clockSession({ timeout_seconds: 300 })
     const replay = await start(session, { framerate: 20 })
     const waiting = await cloud.fetch(`/browsers/${session.id}/replays/${replay.replay_id}`)
@@ -111,7 +111,7 @@ describe('a recording', () => {
     expect(await wrongMoments(file, replay.started_at!, 100, { x: 40, y: 1040 }, painted)).toEqual([])
   })
 
-  test('of a still page is small and as long as it was recorded', async () => {
+  test('of a still page is small, and has its full duration', async () => {
     await using session = await clockSession(SMALL, '#still')
     const agent = agentOf(cloud, session.id)
     const replay = await start(session)
@@ -130,7 +130,7 @@ describe('a recording', () => {
     expect(percent).toBeLessThan(3)
   })
 
-  test('goes on through a change of the viewport, in the size that it began with', async () => {
+  test('continues after a change of the viewport, in its first size', async () => {
     await using session = await clockSession()
     const replay = await start(session, { framerate: 20 })
     await sleep(2_500)
@@ -150,7 +150,7 @@ describe('a recording', () => {
     expect(COLOURS.some((colour) => near(bar.at(-1)!, colour))).toBe(true)
   })
 
-  test('ends by itself after its longest duration, and downloads by range', async () => {
+  test('ends by itself after its longest duration, and can be downloaded by range', async () => {
     await using session = await clockSession()
     const replay = await start(session, { max_duration_in_seconds: 2 })
     await until('its end', 10_000, async () => (await found(session, replay)).finished_at !== null, { everyMs: 50 })
@@ -164,7 +164,7 @@ describe('a recording', () => {
     await stop(session, replay) // once more is nothing
   })
 
-  test('stands beside two others', async () => {
+  test('works beside two others', async () => {
     await using session = await clockSession()
     const three = await Promise.all([start(session, { framerate: 5 }), start(session), start(session, { framerate: 20 })])
     await sleep(4_000)
@@ -181,7 +181,7 @@ describe('a recording', () => {
     )
   })
 
-  test('is refused with a word on each wrong field', async () => {
+  test('with wrong fields is refused, and the error names each', async () => {
     await using session = await openSession(cloud, SMALL)
     for (const [body, field] of [
       [{ framerate: 0 }, 'framerate'],
@@ -201,7 +201,7 @@ describe('a recording', () => {
   })
 })
 
-test('the sound of a page is in its recording when it is asked for, and when it was heard', async () => {
+test('the sound of a page is recorded if requested, at the right time', async () => {
   await using session = await clockSession()
   await session.page.mouse.click(500, 300)
   const [replay, mute] = [await start(session, { record_audio: true, framerate: 20 }), await start(session)]
@@ -231,7 +231,7 @@ test('the sound of a page is in its recording when it is asked for, and when it 
 })
 
 describe('a recording survives', () => {
-  test('the end of its session, and the video is downloadable after it', async () => {
+  test('the end of its session, and can be downloaded after it', async () => {
     const session = await clockSession()
     const replay = await start(session, { framerate: 20 })
     await sleep(2_500)
@@ -245,7 +245,7 @@ describe('a recording survives', () => {
     await expect(start(session)).rejects.toMatchObject({ status: 404 })
   })
 
-  test('the death of its agent, to the last second', async () => {
+  test('the death of its agent, up to the last second', async () => {
     const session = await clockSession()
     const replay = await start(session, { framerate: 20 })
     await sleep(3_600)
@@ -257,7 +257,7 @@ describe('a recording survives', () => {
     await session.browser.close()
   })
 
-  test('the death of the service: the next one goes on with it, and with what ended meanwhile', async () => {
+  test('the death of the service: the next one continues it, and finishes those that ended meanwhile', async () => {
     await using session = await clockSession()
     const lost = await clockSession()
     const [replay, other] = await Promise.all([start(session, { framerate: 20 }), start(lost)])
@@ -277,7 +277,7 @@ describe('a recording survives', () => {
     await lost.browser.close().catch(() => {})
   })
 
-  test.runIf(isRoot())('a full object store: what it took is a film', async () => {
+  test.runIf(isRoot())('a full object store: the part that was stored is a playable film', async () => {
     await using session = await clockSession()
     const objects = join(cloud.dataDir, 'objects')
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=400k', 'tmpfs', objects])
@@ -297,8 +297,8 @@ describe('a recording survives', () => {
   })
 })
 
-describe('the player', () => {
-  test('plays a replay to whoever has its address, and nothing else', async () => {
+describe('the replay player', () => {
+  test('plays a replay for anyone with its address, and nothing else', async () => {
     await using session = await clockSession()
     const [replay, other] = [await start(session), await start(session)]
     const early = await fetch(replay.replay_view_url!)

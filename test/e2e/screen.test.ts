@@ -32,7 +32,7 @@ describe.each([
   ['kiosk', { kiosk_mode: true }, 0],
   ['headful', {}, 60],
 ] as const)('a %s session', (_kind, options, chrome) => {
-  test('shows its page as it is, whole and by region', async () => {
+  test('shows its page exactly, as a whole and by region', async () => {
     await using session = await openSession(cloud, { ...options, viewport: { width: 1000, height: 700 } })
     await session.page.goto(STRIPES)
     const inner = (await session.page.evaluate('[innerWidth, innerHeight, outerWidth, outerHeight, screen.width, screen.height]')) as number[]
@@ -70,7 +70,7 @@ describe.each([
   })
 })
 
-test('a picture of a fresh full-screen session shows no notice over the page', async () => {
+test('a screenshot of a new full-screen session has no notice over the page', async () => {
   await using session = await openSession(cloud, { headless: true })
   await session.page.goto('data:text/html,<body style="background:%2300ff00">')
   await sleep(300)
@@ -83,7 +83,7 @@ test('a picture of a fresh full-screen session shows no notice over the page', a
   expect(foreign).toBeLessThan(600)
 })
 
-test('a viewport changed in mid-session changes screen, window and page; larger than the display it is refused', async () => {
+test('a changed viewport changes screen, window and page; one larger than the display is refused', async () => {
   await using session = await openSession(cloud, { headless: true })
   for (const [width, height] of [
     [800, 600],
@@ -102,12 +102,12 @@ test('a viewport changed in mid-session changes screen, window and page; larger 
   })
 })
 
-test('a session may ask for a screen larger than the usual one', async () => {
+test('a session can have a larger screen than the default', async () => {
   await using session = await openSession(cloud, { viewport: { width: 3000, height: 2000 } })
   expect(await sharp(await shot(session.id)).metadata()).toMatchObject({ width: 3000, height: 2000 })
 })
 
-test('the refresh rate asked for is the rate at which pages are drawn', async () => {
+test('pages are drawn at the requested refresh rate', async () => {
   await using session = await openSession(cloud, { viewport: { width: 800, height: 600, refresh_rate: 20 } })
   const rate = async () =>
     (await session.page.evaluate(
@@ -118,7 +118,7 @@ test('the refresh rate asked for is the rate at which pages are drawn', async ()
   expect(await rate()).toBeGreaterThan(10)
 })
 
-test('start_url is open soon after the create, and one that cannot be opened fails nothing', async () => {
+test('start_url is open soon after the create, and a page that cannot be opened does not fail the create', async () => {
   await using session = await openSession(cloud, { start_url: pages.url('started') })
   await session.page.waitForURL(pages.url('started'), { timeout: 10_000 })
   await using other = await openSession(cloud, { start_url: 'http://nothing.invalid/' })
@@ -126,12 +126,12 @@ test('start_url is open soon after the create, and one that cannot be opened fai
   await expect.poll(() => other.page.evaluate('1').catch(() => 'navigating')).toBe(1)
 })
 
-test('a managed policy holds from the first page on', async () => {
+test('a managed policy applies from the first page on', async () => {
   await using session = await openSession(cloud, { chrome_policy: { URLBlocklist: ['host.cob.internal'] }, timeout_seconds: 120 })
   await expect(session.page.goto(pages.url('closed'))).rejects.toThrow('ERR_BLOCKED_BY_ADMINISTRATOR')
 })
 
-describe('bad input', () => {
+describe('a screenshot request', () => {
   let id: string
   beforeAll(async () => {
     id = (await cloud.client.browsers.create({ timeout_seconds: 300 })).session_id
@@ -139,7 +139,7 @@ describe('bad input', () => {
   const post = (body: string | undefined, type = 'application/json') =>
     cloud.fetch(`/browsers/${id}/computer/screenshot`, { method: 'POST', ...(body !== undefined && { body, headers: { 'content-type': type } }) })
 
-  test('no body, an empty one and {} are the whole screen', async () => {
+  test('with no body, an empty one and {} returns the whole screen', async () => {
     for (const body of [undefined, '', '{}']) {
       const answer = await post(body)
       expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'image/png'])
@@ -157,7 +157,7 @@ describe('bad input', () => {
     ['region.x', { region: { x: 0.5, y: 0, width: 5, height: 5 } }],
     ['region.y', { region: { x: 0, width: 5, height: 5 } }],
     ['region.scale', { region: { x: 0, y: 0, width: 5, height: 5, scale: 2 } }],
-  ])('is refused and names %s', async (field, body) => {
+  ])('with an error is refused, and the message names %s', async (field, body) => {
     const answer = await post(JSON.stringify(body))
     expect(answer.status).toBe(400)
     expect(await answer.json()).toMatchObject({
@@ -170,17 +170,17 @@ describe('bad input', () => {
     ['content-type', '{}', 'text/plain'],
     ['body', '{"region":', 'application/json'],
     ['expected object', '[]', 'application/json'],
-  ])('a body that is not a JSON object is refused: %s', async (words, body, type) => {
+  ])('with a body that is not a JSON object is refused: %s', async (words, body, type) => {
     const answer = await post(body, type)
     expect(answer.status).toBe(400)
     expect(await answer.json()).toMatchObject({ code: 'bad_request', details: [{ code: 'invalid_input', message: expect.stringContaining(words) }] })
   })
 
-  test('a body over the limit is 413', async () => {
+  test('with a body over the limit answers 413', async () => {
     expect((await post('x'.repeat(1024 * 1024 + 1))).status).toBe(413)
   })
 
-  test('an unknown session is 404', async () => {
+  test('of an unknown session answers 404', async () => {
     const answer = await cloud.fetch('/browsers/nobody/computer/screenshot', { method: 'POST' })
     expect([answer.status, ((await answer.json()) as { code: string }).code]).toEqual([404, 'not_found'])
   })

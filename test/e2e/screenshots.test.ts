@@ -79,8 +79,8 @@ beforeEach(async () => {
   await until('the plain page', TAKE_MS, async () => String((await shot()).colours()) === '#102030')
 })
 
-describe('nothing changed', () => {
-  test('is the same bytes every time, whole and by region, and callers at once get them too', async () => {
+describe('a screenshot of an unchanged screen', () => {
+  test('has the same bytes every time, whole and by region, also for concurrent callers', async () => {
     await page('detail()')
     const region = { x: 101, y: 53, width: 333, height: 77 }
     const whole = await until('the picture', TAKE_MS, async () => {
@@ -92,7 +92,7 @@ describe('nothing changed', () => {
     expect(more.map((png, index) => png.equals(index % 2 === 0 ? whole : part))).toEqual([true, true, true, true])
   })
 
-  test('a change and its undoing are the picture from before', async () => {
+  test('equals an earlier one after a change is undone', async () => {
     const before = await bytes()
     await page(`paint('#405060')`)
     await until('the other colour', SHOWN_MS, async () => (await shot()).at(5, 5) === '#405060')
@@ -101,7 +101,7 @@ describe('nothing changed', () => {
   })
 })
 
-describe('a change is in the next picture', () => {
+describe('the next screenshot shows a change', () => {
   const changes = Array.from({ length: 50 }, (_, index) => `#${((index + 1) * 0x040503).toString(16).padStart(6, '0')}`)
   const corner = { x: 1364, y: 766, width: 1, height: 1 }
 
@@ -134,7 +134,7 @@ describe('a change is in the next picture', () => {
       expect(await late((colour) => page(`mark('${colour}')`), look)).toBeLessThanOrEqual(LATE)
   })
 
-  test('when the pointer moved, by one pixel and far', async () => {
+  test('of the position of the pointer, by one pixel and far', async () => {
     await hide(false)
     await move(300, 300)
     let before = await bytes()
@@ -152,7 +152,7 @@ describe('a change is in the next picture', () => {
     }
   })
 
-  test('when a click, a key or the wheel made the page draw', async () => {
+  test('that a click, a key or the wheel made the page draw', async () => {
     await page(`onmousedown = () => paint('#aa0000'); onkeydown = () => paint('#00aa00'); onwheel = () => paint('#0000aa')`)
     for (const [colour, act] of [
       ['#aa0000', () => computer.clickMouse(id, { x: 400, y: 400 })],
@@ -166,12 +166,12 @@ describe('a change is in the next picture', () => {
   })
 })
 
-describe('a region', () => {
+describe('a screenshot of a region', () => {
   beforeEach(() => page('detail()'))
   /** Resolves when the whole screen is drawn. */
   const whole = () => until('a still picture', TAKE_MS, async () => ((await shot()).colours().length > 10_000 ? shot() : false))
 
-  test('is the same part of the whole picture, at odd places and of odd sizes', async () => {
+  test('equals that part of the whole screenshot, at odd positions and with odd sizes', async () => {
     const full = await whole()
     expect([full.width, full.height]).toEqual([1365, 767])
     for (const region of [
@@ -196,7 +196,7 @@ describe('a region', () => {
     [1279, 719],
     [1366, 768],
     [1365, 767],
-  ])('and the whole have every pixel in its place when the screen became %i by %i', async (width, height) => {
+  ])('and of the whole screen are correct in every pixel when the screen became %i by %i', async (width, height) => {
     await cloud.client.browsers.update(id, { viewport: { width, height } })
     expect(await sharp(await bytes()).metadata()).toMatchObject({ width, height })
     await session.page.waitForFunction(`innerWidth === ${width} && innerHeight === ${height}`, undefined, { timeout: TAKE_MS })
@@ -210,11 +210,11 @@ describe('a region', () => {
   })
 })
 
-describe('the cursor', () => {
+describe('the mouse cursor', () => {
   const around = { x: 380, y: 280, width: 60, height: 60 }
   const colours = async () => (await shot(around)).colours()
 
-  test('is in the picture where the pointer is, and away when hidden', async () => {
+  test("is in the screenshot at the pointer's position, and absent when hidden", async () => {
     await move(400, 300)
     expect(await colours()).toEqual(['#102030'])
     const without = await bytes()
@@ -230,7 +230,7 @@ describe('the cursor', () => {
     expect(await bytes()).toEqual(without)
   })
 
-  test('hidden twice is shown by one call, and the other way round', async () => {
+  test('that is hidden twice is shown by one call, and the other way round', async () => {
     await move(400, 300)
     for (const [hidden, seen] of [
       [true, false],
@@ -256,7 +256,7 @@ describe('the cursor', () => {
     expect(await colours()).toEqual(['#102030'])
   })
 
-  test('hidden, the pointer moves and clicks as before', async () => {
+  test('can move and click while it is hidden', async () => {
     await page('onclick = ({ clientX, clientY }) => (clicked = [clientX, clientY])')
     await computer.clickMouse(id, { x: 555, y: 333 })
     await until('the click', TAKE_MS, async () => String(await page('globalThis.clicked')) === '555,333')
@@ -265,7 +265,7 @@ describe('the cursor', () => {
   })
 })
 
-test('while the page changes with every frame, each picture is one whole frame', async () => {
+test('while the page changes with every frame, each screenshot is one complete frame', async () => {
   const frames = ['#ff0000', '#0000ff']
   await page(`alternate(${frames.map((colour) => `'${colour}'`).join()})`)
   try {

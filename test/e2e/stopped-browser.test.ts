@@ -1,4 +1,4 @@
-// A session whose Chromium is stopped (SIGSTOP), as one that hangs: every call ends within its own limit, and later all is as before.
+// A session whose Chromium hangs (SIGSTOP): every call ends within its own limit, and everything works again when Chromium continues.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
@@ -6,9 +6,9 @@ import { chromiumOf } from '../support/inside.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { clearRecord, openSession, recorded, type Session } from '../support/session.ts'
 
-/** Far more than any call here may take, and less than what one took when its own limit was not the outer one (38 s). */
+/** Much longer than any call here may take, and shorter than a call took before its own limit was the outermost one (38 s). */
 const FAR_TOO_LONG_MS = 20_000
-/** A page takes up what was done. */
+/** The time for a page to handle input. */
 const TAKE_MS = 10_000
 
 let cloud: Cloud
@@ -39,19 +39,19 @@ async function timed<T>(work: Promise<T>): Promise<{ ms: number; answer: T }> {
   return { ms: performance.now() - began, answer }
 }
 
-test('a browser that hangs makes no call longer than its own limit, gets its shortcuts and clicks, and works on when it goes on', async () => {
+test('a browser that hangs delays no call beyond its own limit, and gets its shortcuts and clicks when it continues', async () => {
   const { browsers } = cloud.client.withOptions({ maxRetries: 0 })
   const { id, page } = session
-  // Its process is there, so that the limits below are of the runs alone.
+  // Start the worker process first, so that the limits below apply only to the runs.
   expect(await browsers.playwright.execute(id, { code: 'return 1' })).toMatchObject({ success: true, result: 1 })
   await clearRecord(page)
   stopped = chromiumOf(cloud, id)
   process.kill(stopped, 'SIGSTOP')
 
-  // Twice: with the connection that the last run has left, and with none.
+  // Twice: with the connection of the previous run, and without one.
   for (const [timeout_sec, error] of [
     [2, /not done within 2 s/],
-    [5, /has not begun: the browser has not answered for 5 s/],
+    [5, /has not begun: the browser did not answer within 5 s/],
   ] as const) {
     const run = await timed(browsers.playwright.execute(id, { code: 'return await page.title()', timeout_sec }))
     expect(run.answer).toMatchObject({ success: false, error: expect.stringMatching(error) })
@@ -62,13 +62,13 @@ test('a browser that hangs makes no call longer than its own limit, gets its sho
   expect(curl.answer).toMatchObject({ status: 504 })
   expect(curl.ms).toBeLessThan(FAR_TOO_LONG_MS)
 
-  // Ten shortcuts of a browser that answers none: only the first is waited for.
+  // Ten shortcuts without an answer: only the first one waits.
   const keys = await timed(browsers.computer.pressKey(id, { keys: Array.from({ length: 10 }, () => 'ctrl+shift+F8') }))
   expect(keys.ms).toBeLessThan(FAR_TOO_LONG_MS)
   const click = await timed(browsers.computer.clickMouse(id, { x: 700, y: 600 }))
   expect(click.ms).toBeLessThan(FAR_TOO_LONG_MS)
   expect((await browsers.computer.captureScreenshot(id)).ok).toBe(true)
-  // The browser must have read the meaning of a key before it gets this character.
+  // This character needs a spare key, so the call must wait until the browser has read the new key map.
   const typed = await timed(browsers.computer.typeText(id, { text: '\u0416' }).catch((error: unknown) => error))
   expect(typed.answer).toMatchObject({ status: 503, message: expect.stringContaining('does not answer') })
   expect(typed.ms).toBeLessThan(FAR_TOO_LONG_MS)

@@ -15,7 +15,7 @@ test.each([
   ['the database is being made', 'making the database'],
   ['Postgres has just started', 'Postgres started'],
   ['the first warm browser waits for compiled code', '"listening"'],
-])('a service that is stopped while %s ends well, waits for none of that, and logs no stack trace', async (_when, text) => {
+])('a service that is stopped while %s exits normally, does not wait for that, and logs no stack trace', async (_when, text) => {
   const before = processesNow()
   const dataDir = mkdtempSync(join(tmpdir(), 'cob-stop-'))
   const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, 'src/cli/main.ts'), 'serve'], {

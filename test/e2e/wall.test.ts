@@ -63,7 +63,7 @@ describe('the agent', () => {
   test.each([
     ['kernel', {}],
     ['root', { as_root: true }],
-  ])('is not taken over by a program of its session that runs as %s', async (_user, more) => {
+  ])('cannot be taken over by a program of its session that runs as %s', async (_user, more) => {
     const told = await attempted(ways, more)
     expect(told).toHaveLength(Object.keys(ways).length)
     expect(told.filter((line) => line.includes(' done'))).toEqual([])
@@ -71,7 +71,7 @@ describe('the agent', () => {
     expect((await run('echo fine')).out).toBe('fine\n')
   })
 
-  test('leaves its listening socket in no other process of the session', async () => {
+  test('has a listening socket that no other process of the session holds', async () => {
     const { out } = await run(`for p in /proc/[0-9]*; do ls -l $p/fd 2>/dev/null | sed "s,^,$p ,"; done`)
     expect(out).toMatch(/^\/proc\/1 .* 0 -> \/dev\/null$/m)
     // Xvfb and Chromium have their own sockets; the kernel reports the owner of each listening Unix socket.
@@ -81,7 +81,7 @@ describe('the agent', () => {
   })
 })
 
-test('a session has no keys, no mounts, no io_uring, and no sockets but those of Unix, IP, routes and devices', async () => {
+test('programs of a session have no keys, no mounts, no io_uring, and no sockets except Unix, IP, routes and devices', async () => {
   const socketOf = (family: number, kind: number, protocol: number) => `socket.socket(${family}, ${kind}, ${protocol})`
   expect(
     await attempted(
@@ -123,7 +123,7 @@ test('a session has no keys, no mounts, no io_uring, and no sockets but those of
   expect(open.filter((line) => !line.includes(' done'))).toEqual([])
 })
 
-describe('a session reaches its own browser from inside', () => {
+describe('a program in a session reaches its own browser', () => {
   const direct = () => made.cdp_ws_url.replace('localhost', `127.0.0.1:${new URL(cloud.url).port}`)
 
   /** The answer to a program inside at a WebSocket's address: the browser's name, or the status of the refusal. */
@@ -137,7 +137,7 @@ describe('a session reaches its own browser from inside', () => {
     return (await run(`/opt/node/node -e '${script.replaceAll("'", `'\\''`)}'`)).out.trim()
   }
 
-  test('by its cdp_ws_url, at the address that clients use and at the one where the service listens', async () => {
+  test("over its cdp_ws_url, at the clients' address and at the address on which the service listens", async () => {
     expect(await version(made.cdp_ws_url)).toBe('Chrome')
     expect(await version(direct())).toBe('Chrome')
     const own = Object.values(networkInterfaces())
@@ -148,7 +148,7 @@ describe('a session reaches its own browser from inside', () => {
     expect(await version(direct(), { origin: 'chrome-extension://abcdefghijklmnopabcdefghijklmnop' })).toBe('Chrome')
   })
 
-  test('by its webdriver_ws_url', async () => {
+  test('over its webdriver_ws_url', async () => {
     const script = `const socket = new WebSocket('${made.webdriver_ws_url}'); socket.onopen = () => socket.send(JSON.stringify({ id: 1, method: 'session.status', params: {} })); socket.onmessage = ({ data }) => { console.log(JSON.parse(data).type); process.exit() }; socket.onerror = () => process.exit(1)`
     expect((await run(`/opt/node/node -e "${script.replaceAll('"', '\\"')}"`)).out).toBe('success\n')
   })
@@ -166,7 +166,7 @@ describe('a session reaches its own browser from inside', () => {
     }
   })
 
-  test('but no page of it does', async () => {
+  test('but a page of the session does not', async () => {
     const code = `return page.evaluate((urls) => Promise.all(urls.map((url) => new Promise((told) => {
       const socket = new WebSocket(url)
       socket.onopen = () => told('open')
@@ -179,7 +179,7 @@ describe('a session reaches its own browser from inside', () => {
   })
 })
 
-test('process 1 tells no path, key or variable of the machine', async () => {
+test('process 1 reveals no path, key or variable of the machine', async () => {
   expect((await run('cat /proc/1/environ | wc -c')).out).toBe('0\n')
   expect((await run('tr "\\0" "\\n" </proc/1/cmdline')).out).toMatch(/^bwrap\n--args\n\d+\n--seccomp\n\d+\n--\n\/bin\/sh\n/)
   expect((await run('tr "\\0" "\\n" </proc/1/cmdline')).out).not.toContain(cloud.dataDir)

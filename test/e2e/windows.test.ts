@@ -53,7 +53,7 @@ async function become(wanted: Bounds, found = wanted): Promise<void> {
 const seen = (): Promise<unknown> =>
   page.evaluate('({ left: screenX, top: screenY, width: outerWidth, height: outerHeight, visible: document.visibilityState })')
 
-test('a window takes the bounds and states that a CDP client gives it, its page knows, and the mouse finds the page where it is', async () => {
+test('a window gets the bounds and states that a CDP client sets, its page knows them, and the mouse hits the page there', async () => {
   await page.goto(pages.url('copying.html'))
   await become({ windowState: 'normal' })
   await become({ left: 100, top: 50, width: 800, height: 600 })
@@ -91,13 +91,13 @@ test('a window takes the bounds and states that a CDP client gives it, its page 
   await expect.poll(seen, { timeout: CHANGE_MS }).toEqual({ left: 100, top: 50, width: 800, height: 600, visible: 'visible' })
 })
 
-test('a page gets the size that a client resizes it to, as resize_page of chrome-devtools-mcp does', async () => {
+test('a page gets the size that a client sets, like resize_page of chrome-devtools-mcp', async () => {
   await become({ windowState: 'normal' })
   await page.resize({ contentWidth: 640, contentHeight: 480 })
   await expect.poll(() => page.evaluate('[innerWidth, innerHeight]'), { timeout: CHANGE_MS }).toEqual([640, 480])
 })
 
-test('a BiDi client puts windows into states and sizes, and is answered when they are so', async () => {
+test('a BiDi client sets states and sizes of windows, and is answered when they are reached', async () => {
   await become({ windowState: 'maximized' })
   const bidi = new BIDI(bidiUrl)
   await bidi.waitForConnection()
@@ -119,7 +119,7 @@ test('a BiDi client puts windows into states and sizes, and is answered when the
   bidi.close()
 })
 
-test('a viewport that changes is filled by windows that fill the screen; one with a size of its own keeps it', async () => {
+test('a changed viewport resizes windows that fill the screen; one with its own size keeps it', async () => {
   await become({ windowState: 'normal' })
   await become({ left: 10, top: 10, width: 600, height: 500 })
   await cloud.client.browsers.update(id, { viewport: { width: 1024, height: 768 } })
@@ -128,14 +128,14 @@ test('a viewport that changes is filled by windows that fill the screen; one wit
   await expect.poll(seen, { timeout: CHANGE_MS }).toMatchObject({ left: 0, top: 0, width: 1024, height: 768 })
 })
 
-test('a page opens windows without a click of somebody', async () => {
+test('a page can open windows without a click', async () => {
   await page.goto(pages.url('opener'))
   const before = (await browser.pages()).length
   expect(await page.evaluate(`Boolean(window.open(${JSON.stringify(pages.url('opened'))}))`)).toBe(true)
   await until('the window', CHANGE_MS, async () => (await browser.pages()).length === before + 1)
 })
 
-test('six kiosk sessions that are made at once all fill their screens, each with its start page', async () => {
+test('six kiosk sessions created at once all fill their screens, each with its start page', async () => {
   const made = await Promise.all(
     Array.from({ length: 6 }, (_, index) =>
       cloud.client.browsers.create({

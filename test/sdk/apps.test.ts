@@ -130,7 +130,7 @@ describe('an app in TypeScript', () => {
     expect((await followed(done.id)).logs).toEqual([`hello ${done.id}`])
   })
 
-  test('opens browsers with its own key, which end with the run', async () => {
+  test('creates browsers with its own key, and they end with the run', async () => {
     const { status, output } = await call('esm', 'browsers', {})
     expect(status, output).toBe('succeeded')
     const { made, listed, cdp } = JSON.parse(output!) as { made: string; listed: string[]; cdp: string }
@@ -179,7 +179,7 @@ const trials = (version: string, more: Partial<Deploy> = {}): Deploy => ({
 describe('a run', () => {
   beforeAll(async () => void (await running(trials('one', { env: { GREETING: 'hällo', KERNEL_API_KEY: 'mine', SECRET_WORD: 'tulip-4711' } }))), BUILD_MS)
 
-  test('that throws or exits has failed, with a reason to act on', async () => {
+  test('that throws or exits fails, with a useful reason', async () => {
     const thrown = await call('trials', 'throw', 1)
     expect([thrown.status, thrown.status_reason, thrown.output]).toEqual(['failed', 'no luck', '{"error":"no luck"}'])
     const exited = await call('trials', 'exit', 1)
@@ -187,12 +187,12 @@ describe('a run', () => {
   })
 
   // An unprivileged service without delegated cgroups has no limits to give, and `cob doctor` says so.
-  test.skipIf(findLimits('test').findings.length > 0)('that takes too much memory has failed, with a reason to act on', async () => {
+  test.skipIf(findLimits('test').findings.length > 0)('that uses too much memory fails, with a useful reason', async () => {
     const greedy = await call('trials', 'memory', 1)
     expect([greedy.status, greedy.status_reason]).toEqual(['failed', expect.stringMatching(/memory/i)])
   })
 
-  test('that never ends is ended at its time, and when it is cancelled, and leaves no process', async () => {
+  test('that never ends is ended at its timeout or when it is cancelled, and leaves no process', async () => {
     const [slow, looping, parent] = await Promise.all([start('trials', 'loop', 1, 10), start('trials', 'loop', 2), call('trials', 'children', 1)])
     expect(parent.status).toBe('succeeded')
     await until('the run to begin', 20_000, async () => (await cloud.client.invocations.retrieve(looping.id)).status === 'running')
@@ -204,11 +204,11 @@ describe('a run', () => {
     await until('only what is in reserve to be left', 20_000, () => sandboxes() <= 4)
   })
 
-  test('does not get at the process that watches over it', async () => {
+  test('cannot access the process that supervises it', async () => {
     expect(JSON.parse((await call('trials', 'runner', 1)).output!)).toEqual(['EACCES', 'EACCES', 'EACCES'])
   })
 
-  test('prints to its own events and its deployment’s, every line in order, long ones cut', async () => {
+  test('prints to its own events and its deployment’s, every line in order, and long lines are cut', async () => {
     const done = await call('trials', 'lines', 500)
     const { logs } = await followed(done.id)
     expect(logs.slice(0, 500)).toEqual(Array.from({ length: 500 }, (_, i) => `line ${i}`))
@@ -216,7 +216,7 @@ describe('a run', () => {
     expect(logs.at(-1)!.length).toBe(64 * 1024)
   })
 
-  test('has its variables and a key of its own; their values are nowhere else', async () => {
+  test('has its variables and its own key, and their values are stored nowhere else', async () => {
     const done = await call('trials', 'env', 1)
     const env = JSON.parse(done.output!) as Record<string, string>
     expect(env).toMatchObject({
@@ -235,7 +235,7 @@ describe('a run', () => {
     expect(rows[0]!.all).not.toContain('tulip-4711')
   })
 
-  test('reaches the API and nothing else of the machine; sees its own code only, and cannot change it', async () => {
+  test('reaches the API and nothing else on the machine; it sees only its own code, and cannot change it', async () => {
     const reach = async (url: string) => JSON.parse((await call('trials', 'reach', url)).output!) as string
     expect(await reach(`${cloud.url}/health`)).toContain('ok')
     const { port } = neighbour.address() as AddressInfo
@@ -249,7 +249,7 @@ describe('a run', () => {
     expect(JSON.parse((await call('trials', 'write', 1)).output!)).toMatch(/EROFS|EACCES/)
   })
 
-  test('repeated by a client that had no patience is done once', async () => {
+  test('that an impatient client requests again runs once', async () => {
     const hurried = new Kernel({ apiKey: cloud.key, baseURL: cloud.url, timeout: 1_500, maxRetries: 2 })
     const done = await hurried.invocations.create({ app_name: 'trials', action_name: 'wait', version: 'latest', payload: '3000' })
     expect([done.status, done.output]).toEqual(['succeeded', '"waited"'])
@@ -257,7 +257,7 @@ describe('a run', () => {
     expect(items).toHaveLength(1)
   })
 
-  test('goes on with the old code while new code takes over', async () => {
+  test('continues with the old code while new code is deployed', async () => {
     const old = await start('trials', 'slowly', 60)
     await until('the run to begin', 20_000, async () => (await cloud.client.invocations.retrieve(old.id)).status === 'running')
     const before = (await cloud.client.apps.list({ app_name: 'trials' }).then((page) => page.items))[0]!.deployment
@@ -270,7 +270,7 @@ describe('a run', () => {
     await until('its code to be removed', 10_000, () => !existsSync(join(cloud.dataDir, 'apps', before)))
   })
 
-  test('goes on when the service is killed, and no line is lost or told twice', async () => {
+  test('continues when the service is killed, and no line is lost or repeated', async () => {
     const { id } = await start('trials', 'slowly', 80)
     await until('some lines', 20_000, async () => (await cloud.query(`select 1 from app_events where invocation_id = $1 and kind = 'log'`, [id])).length > 5)
     await cloud.kill()
@@ -281,7 +281,7 @@ describe('a run', () => {
   })
 })
 
-test('a build that the service was killed in begins again, and succeeds', async () => {
+test('a build during which the service was killed starts again, and succeeds', async () => {
   const files = { 'package.json': PACKAGE({ type: 'module' }), 'index.ts': SOURCE('killed') }
   const { id } = await cloud.client.deployments.create({ file: await toFile(await zipOf(files), 'app.zip'), entrypoint_rel_path: 'index.ts' })
   await until('the build to begin', 20_000, async () => (await cloud.client.deployments.retrieve(id)).status === 'in_progress')
@@ -304,12 +304,12 @@ test.each([
     reason: /not-there-at-all/,
   },
   { what: 'no action', files: { 'package.json': PACKAGE({ type: 'module' }), 'index.ts': `export {}` }, reason: /action|app/ },
-])('a deployment with $what fails and says so', async ({ files, reason }) => {
+])('a deployment with $what fails with a reason', async ({ files, reason }) => {
   const { status, reason: told } = await deploy({ files: files as unknown as Record<string, string> })
   expect([status, told]).toEqual(['failed', expect.stringMatching(reason)])
 })
 
-test('an app in Python has sync and async actions, and their payloads', async () => {
+test('an app in Python has sync and async actions, and gets their payloads', async () => {
   const source = `
 import kernel
 client = kernel.Kernel()
@@ -337,7 +337,7 @@ def broken(ctx: kernel.KernelContext):
   expect((await followed(plain.id)).logs).toEqual([`in plain ${plain.id}`])
 })
 
-test('deleting in a loop empties the list, as the command line does it, and takes the apps along', async () => {
+test('deleting all listed deployments until the list is empty, as the CLI does, also removes the apps', async () => {
   for (let round = 0; round < 20; round++) {
     const { items } = await cloud.client.deployments.list()
     if (items.length === 0) break

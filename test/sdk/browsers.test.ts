@@ -19,7 +19,7 @@ const all = async <T>(pages: AsyncIterable<T>): Promise<T[]> => {
 }
 
 describe('sessions', () => {
-  test('a created browser has everything the SDK promises, can be found by id and name, changed, and deleted once', async () => {
+  test('have everything the SDK promises, can be found by id and name, changed, and deleted once', async () => {
     const { client } = cloud
     const made = await client.browsers.create({
       name: 'First One',
@@ -58,7 +58,7 @@ describe('sessions', () => {
     expect(dead.deleted_at).toBeTruthy()
   })
 
-  test('a name is taken only as long as its browser lives, and a conflict is one request', async () => {
+  test('have a name only as long as they live, and a conflict causes one request', async () => {
     const { client } = cloud
     const made = await client.browsers.create({ name: 'taken' })
     let requests = 0
@@ -76,7 +76,7 @@ describe('sessions', () => {
     await client.browsers.deleteByID(again.session_id)
   })
 
-  test('lists are walked page by page, filtered by tags, name and status', async () => {
+  test('can be listed page by page, and filtered by tags, name and status', async () => {
     const { client } = cloud
     const made = [] as string[]
     for (let i = 0; i < 3; i++) made.push((await client.browsers.create({ tags: { batch: 'x', n: String(i) }, name: `listed-${i}` })).session_id)
@@ -103,7 +103,7 @@ describe('sessions', () => {
     ['start_url', { start_url: 'not a url' }],
     ['chrome_policy.ExtensionSettings', { chrome_policy: { ExtensionSettings: {} } }],
     ['nonsense', { nonsense: 1 } as object],
-  ])('an option that cannot be had is refused by name and makes nothing: %s', async (field, options) => {
+  ])('with an option that is not available are refused with its name, and nothing is created: %s', async (field, options) => {
     const before = (await cloud.query('select count(*) from browsers where created_at is not null'))[0]
     await expect(cloud.client.browsers.create(options)).rejects.toMatchObject({
       status: 400,
@@ -112,7 +112,7 @@ describe('sessions', () => {
     expect((await cloud.query('select count(*) from browsers where created_at is not null'))[0]).toEqual(before)
   })
 
-  test('an idle session ends within 5 s of its timeout, one in use does not', async () => {
+  test('end within 5 s of their timeout when idle, but not while they are used', async () => {
     const { client } = cloud
     const idle = await client.browsers.create({ timeout_seconds: 10 })
     const used = await client.browsers.create({ timeout_seconds: 10 })
@@ -127,7 +127,7 @@ describe('sessions', () => {
     expect(await closed).toMatchObject({ code: 4001, reason: '{"reason":"deleted"}' })
   })
 
-  test('a tool call goes straight to base_url with the session token alone', async () => {
+  test('get tool calls directly at base_url with the session token alone', async () => {
     const made = await cloud.client.browsers.create()
     const jwt = new URL(made.cdp_ws_url).searchParams.get('jwt')
     const shot = await fetch(`${made.base_url}/computer/screenshot?jwt=${jwt}`, { method: 'POST' })
@@ -142,7 +142,7 @@ describe('sessions', () => {
 })
 
 describe('deployments', () => {
-  test('a deployment can be looked up in each of its states, and an unknown one is 404', async () => {
+  test('can be read in each of their states, and an unknown one answers 404', async () => {
     for (const state of ['queued', 'in_progress', 'running', 'failed', 'stopped']) {
       const id = `dep${state.replace('_', '')}`.padEnd(24, '0')
       await cloud.query(`insert into deployments (id, state, region, env_keys) values ($1, $2, 'aws.us-east-1a', '["TOKEN"]')`, [id, state])

@@ -119,8 +119,8 @@ async function targets(close = false): Promise<number> {
   return found.length
 }
 
-describe('a request', () => {
-  test('looks as one of the browser’s own: its user agent, its languages, its encodings, its order of headers', async () => {
+describe('a curl request', () => {
+  test('looks like one of the browser’s own: user agent, languages, encodings, order of headers', async () => {
     const page = await session.page.goto(`${base}/echo`)
     const own = (await page!.json()) as Echo
     const ours = await echo()
@@ -132,7 +132,7 @@ describe('a request', () => {
     expect((await echo({ headers: { 'X-Mine': 'x' } })).names.filter((name) => name !== 'X-Mine')).toEqual(own.names)
   })
 
-  test('on a safe origin has the client hints and fetch metadata, too', async () => {
+  test('to a secure origin also has the client hints and fetch metadata', async () => {
     const serve = `require('http').createServer((q, r) => r.end(JSON.stringify(q.rawHeaders))).listen(7777, '127.0.0.1')`
     await runInside(cloud, session.id, `setsid nohup /opt/node/node -e "${serve}" >/dev/null 2>&1 & sleep 0.5`)
     const [plain, given] = await Promise.all([{}, { headers: { 'X-Mine': 'x' } }].map((options) => curl('http://127.0.0.1:7777/', options)))
@@ -141,7 +141,7 @@ describe('a request', () => {
     expect((JSON.parse(given!.body) as string[]).filter((name, i) => i % 2 === 0 && name !== 'X-Mine')).toEqual(names)
   })
 
-  test('has method, headers and body of the caller, on top of the browser’s', async () => {
+  test('has method, headers and body of the caller, in addition to the browser’s', async () => {
     for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const)
       expect(await echo({ method, headers: { 'X-Mine': 'ü', 'User-Agent': 'Mine/1' }, ...(method !== 'GET' && { body: 'hällo' }) })).toMatchObject({
         method,
@@ -151,7 +151,7 @@ describe('a request', () => {
     expect(await curl('echo', { method: 'HEAD' })).toMatchObject({ status: 200, body: '', headers: { 'Content-Type': ['application/json'] } })
   })
 
-  test('shares the cookies of the pages, both ways', async () => {
+  test('shares cookies with the pages, in both directions', async () => {
     await session.page.goto(`${base}/blank`)
     await session.page.evaluate(`void (document.cookie = 'page=set-by-page; path=/; samesite=strict')`)
     expect((await echo()).headers.cookie).toContain('page=set-by-page')
@@ -162,7 +162,7 @@ describe('a request', () => {
     expect(cookie.split('; ').toSorted()).toEqual(['hidden=1', 'jar=from-curl', 'more=1', 'page=mine'])
   })
 
-  test('follows redirects as the browser does, with the caller’s headers where they belong', async () => {
+  test('follows redirects like the browser, and sends the caller’s headers only where they belong', async () => {
     const options = { method: 'POST', body: 'x', headers: { 'Content-Type': 'text/x', 'X-Mine': 'x', Authorization: 'secret' } } as const
     const found = await echo(options, `redirect?to=/echo`)
     expect(found).toMatchObject({ method: 'GET', text: '', headers: { 'x-mine': 'x', authorization: 'secret' } })
@@ -172,13 +172,13 @@ describe('a request', () => {
     expect(JSON.stringify(elsewhere ?? '')).not.toContain('secret')
   })
 
-  test('gives the target’s own errors as data, whatever they are', async () => {
+  test('returns the target’s own errors as data', async () => {
     for (const code of [204, 304, 400, 404, 418, 500, 503, 999]) expect((await curl(`status?code=${code}`)).status).toBe(code)
     expect(await curl('nothing')).toMatchObject({ status: 404, body: '' })
     expect(await curl('login')).toMatchObject({ status: 401, body: 'who?' })
   })
 
-  test('gives decoded text, bytes as base64, and files without downloading them', async () => {
+  test('returns decoded text, bytes as base64, and files without downloading them', async () => {
     expect((await curl('gzip')).body).toBe('zipped '.repeat(1000))
     const file = await curl('file', { response_encoding: 'base64' })
     expect(sha(Buffer.from(file.body, 'base64'))).toBe(sha(BIG))
@@ -201,7 +201,7 @@ describe('a request', () => {
   })
 })
 
-describe('what cannot be answered', () => {
+describe('a curl request that fails', () => {
   test.each([
     ['file:///etc/passwd', 400, 'url'],
     ['chrome://version', 400, 'url'],
@@ -216,7 +216,7 @@ describe('what cannot be answered', () => {
     ['redirect?to=/redirect?to=http://none.invalid/', 502, 'ERR_NAME_NOT_RESOLVED'],
     ['cut', 502, 'broke off'],
     ['big', 502, '/curl/raw'],
-  ])('%s is a %d with the reason, and asked for once', async (path, status, reason) => {
+  ])('to %s answers %d with the reason, and is sent once', async (path, status, reason) => {
     const retrying = cloud.client.withOptions({ maxRetries: 2 })
     came.length = 0
     const url = /^\w+:/.test(path) ? path : `${base}/${path}`
@@ -224,7 +224,7 @@ describe('what cannot be answered', () => {
     expect(new Set(came).size).toBe(came.length)
   })
 
-  test('headers that the browser alone may set, or that are none, are a 400 that names them', async () => {
+  test('with invalid headers, or headers that only the browser can set, answers 400 that names them', async () => {
     for (const name of ['Host', 'Content-Length', 'Proxy-Authorization', 'a b', 'x:y'])
       await expect(curl('echo', { headers: { [name]: 'x' } })).rejects.toMatchObject({ status: 400, message: expect.stringContaining(name) })
     await expect(curl('echo', { headers: { 'X-A': 'a\r\nb: c' } })).rejects.toMatchObject({ status: 400 })
@@ -232,14 +232,14 @@ describe('what cannot be answered', () => {
     await expect(curl('echo', { method: 'TRACE' as never })).rejects.toMatchObject({ status: 400, message: expect.stringContaining('method') })
   })
 
-  test('what takes too long is ended at the target, too', async () => {
+  test('because of its timeout is ended at the target too', async () => {
     const before = dropped
     await expect(curl('hang', { timeout_ms: 300 })).rejects.toMatchObject({ status: 504 })
     await expect(curl('drip', { timeout_ms: 300 })).rejects.toMatchObject({ status: 504 })
     await until('the target to be let go', 5_000, () => dropped >= before + 2, { everyMs: 20 })
   })
 
-  test('what its caller has left is ended at the target, too, and leaves no hidden page at work', async () => {
+  test('because its caller left is ended at the target too, and leaves no hidden page busy', async () => {
     const before = dropped
     came.length = 0
     const left = new AbortController()
@@ -257,7 +257,7 @@ describe('what cannot be answered', () => {
 })
 
 describe('browsers.fetch', () => {
-  test('gives a Response with status, headers and body of the target, over the session’s own address and token', async () => {
+  test('returns a Response with status, headers and body of the target, over the session’s own address and token', async () => {
     const urls: string[] = []
     const client = new Kernel({
       apiKey: cloud.key,
@@ -283,7 +283,7 @@ describe('browsers.fetch', () => {
     expect(seen.headers.host).toBe(new URL(base).host)
   })
 
-  test('passes 50 MB on as they come, byte for byte, and the agent does not hold them', async () => {
+  test('streams 50 MB byte for byte, and the agent does not hold them in memory', async () => {
     const rss = () => Number(/^VmRSS:\s+(\d+)/m.exec(processesOf(cloud, session.id).find(({ pid }) => pid === agentOf(cloud, session.id))!.status)![1]) / 1024
     const before = rss()
     const hash = createHash('sha256')
@@ -299,7 +299,7 @@ describe('browsers.fetch', () => {
     expect(most - before).toBeLessThan(60)
   })
 
-  test('sends bytes up, and passes redirects, encodings and cookies on as a fetch does', async () => {
+  test('sends bytes, and handles redirects, encodings and cookies like fetch', async () => {
     const bytes = randomBytes(5_000_000)
     expect((await (await fetchBy('echo', { method: 'PUT', body: bytes })).json()) as Echo).toMatchObject({ method: 'PUT', sha: sha(bytes) })
     expect(((await (await fetchBy('redirect?to=/echo')).json()) as Echo).method).toBe('GET')
@@ -313,13 +313,13 @@ describe('browsers.fetch', () => {
     expect(((await theirs.json()) as Echo).headers.authorization).toBe('Basic bWU6aXQ=')
   })
 
-  test('makes an error of the SDK of the target’s errors, with the target’s status', async () => {
+  test('turns the target’s errors into errors of the SDK, with the target’s status', async () => {
     await expect(fetchBy('status?code=404')).rejects.toMatchObject({ status: 404 })
     await expect(fetchBy('status?code=503')).rejects.toMatchObject({ status: 503 })
     expect((await cloud.fetch(`/browsers/${session.id}/curl/raw?url=${encodeURIComponent(`${base}/status?code=999`)}`)).status).toBe(999)
   })
 
-  test('hears of an answer that breaks off, of one that stops, and of none', async () => {
+  test('reports an answer that breaks off, one that stalls, and one that never comes', async () => {
     await expect((await fetchBy('cut')).arrayBuffer()).rejects.toThrow()
     await expect(fetchBy('hang', { timeout_ms: 200 })).rejects.toMatchObject({ status: 504 })
     await expect(cloud.client.browsers.fetch(session.id, 'http://none.invalid/', {} as never)).rejects.toMatchObject({
@@ -328,7 +328,7 @@ describe('browsers.fetch', () => {
     })
   })
 
-  test('reads a stream as it comes, for longer than its time', async () => {
+  test('reads a stream while it arrives, for longer than its timeout', async () => {
     const response = await fetchBy('drip', { timeout_ms: 1_000 })
     const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
     expect(response.headers.get('content-type')).toBe('text/event-stream')
@@ -346,31 +346,31 @@ describe('browsers.fetch', () => {
     await until('the target to be let go', 5_000, () => dropped > before, { everyMs: 20 })
   })
 
-  test('reads what comes slowly for as long as it comes, not only event streams', async () => {
+  test('reads any slow answer until it ends, not only event streams', async () => {
     const reader = (await fetchBy('drip?type=application/json', { timeout_ms: 1_500 })).body!.getReader()
     const began = performance.now()
     for (; performance.now() - began < 4_000;) expect((await reader.read()).done).toBe(false)
     await reader.cancel()
   })
 
-  test('a HEAD of it is answered once, without a body', async () => {
+  test('answers a HEAD request once, without a body', async () => {
     came.length = 0
     const response = await cloud.fetch(`/browsers/${session.id}/curl/raw?url=${encodeURIComponent(`${base}/file`)}`, { method: 'HEAD' })
     expect([response.status, response.headers.get('content-disposition')]).toEqual([200, 'attachment; filename=file.bin'])
     expect(came).toHaveLength(1)
   })
 
-  test('a document among the answers may not act as a page of ours', async () => {
+  test('does not let an HTML answer act as a page of the service', async () => {
     expect((await fetchBy('page')).headers.get('content-security-policy')).toBe('sandbox')
   })
 })
 
-test('30 at once are all answered', async () => {
+test('30 concurrent curl requests are all answered', async () => {
   const all = await Promise.all(Array.from({ length: 30 }, (_, i) => echo({ method: 'POST', body: `number ${i}` })))
   expect(all.map(({ text }) => text)).toEqual(Array.from({ length: 30 }, (_, i) => `number ${i}`))
 })
 
-test('nothing of this machine is reached where the session may not reach it', async () => {
+test('curl reaches nothing on this machine that the session may not reach', async () => {
   await using closed = await startCloud({ COB_ALLOW_HOST_LOOPBACK: '0' })
   const { session_id: id } = await closed.client.browsers.create({})
   came.length = 0
@@ -386,7 +386,7 @@ test('nothing of this machine is reached where the session may not reach it', as
   await closed.client.browsers.deleteByID(id)
 })
 
-test('requests that find their hidden page just closed are made in another one', async () => {
+test('requests whose hidden page was just closed are sent from another page', async () => {
   const eight = () => Promise.all(Array.from({ length: 8 }, async () => (await curl('echo')).status))
   const cdp = await session.browser.newBrowserCDPSession()
   for (let round = 0; round < 15; round++) {
@@ -402,7 +402,7 @@ test('requests that find their hidden page just closed are made in another one',
 test.each([
   ['a client closes the hidden pages', () => targets(true)],
   ['Chromium crashes', () => process.kill(chromiumOf(cloud, session.id), 'SIGKILL')],
-])('when %s, what is under way says so at once, and the next request is answered', async (_what, end) => {
+])('if %s, pending requests fail immediately, and the next one works', async (_what, end) => {
   expect((await curl('echo')).status).toBe(200)
   came.length = 0
   const waiting = curl('hang').catch((error: unknown) => error)

@@ -63,7 +63,7 @@ const contentOf = async (id: string, name: string): Promise<string> => (await br
 const listed = async (id: string): Promise<string[]> => (await browsers.fs.listFiles(id, { path: DOWNLOADS })).map(({ name }) => name)
 
 describe('a download', () => {
-  test.each(['report.pdf', 'tool.exe', 'table.csv'])('of %s by a click of the mouse arrives whole, and twice as two files', async (name) => {
+  test.each(['report.pdf', 'tool.exe', 'table.csv'])('of %s after a mouse click arrives complete, and twice as two files', async (name) => {
     const { session_id: id } = await browsers.create({ start_url: address(`page/${name}`) })
     const { watch_id } = await browsers.fs.watch.start(id, { path: DOWNLOADS })
     await expect.poll(() => asked.has(name), { timeout: COME_MS }).toBe(true)
@@ -77,13 +77,13 @@ describe('a download', () => {
     await browsers.deleteByID(id)
   })
 
-  test('of several files that a page takes by itself needs nobody to agree', async () => {
+  test('of several files that a page starts needs no permission', async () => {
     const { session_id: id } = await browsers.create({ start_url: address('page?several') })
     await expect.poll(() => listed(id), { timeout: COME_MS }).toEqual(['1.pdf', '2.exe', '3.zip'])
     await browsers.deleteByID(id)
   })
 
-  test('by Playwright, which puts it where only it looks, is among the others too; after it has left all is as before', async () => {
+  test('by Playwright, which only Playwright can find, is also saved in the usual folder; after it disconnects everything is as before', async () => {
     const { session_id: id, cdp_ws_url } = await browsers.create()
     const { watch_id } = await browsers.fs.watch.start(id, { path: DOWNLOADS })
     const browser = await chromium.connectOverCDP(cdp_ws_url)
@@ -102,7 +102,7 @@ describe('a download', () => {
     await browsers.deleteByID(id)
   })
 
-  test('goes where a client says, when it says so by CDP', async () => {
+  test('goes to the folder that a client sets over CDP', async () => {
     const { session_id: id, cdp_ws_url } = await browsers.create()
     const browser = await chromium.connectOverCDP(cdp_ws_url)
     const cdp = await browser.newBrowserCDPSession()

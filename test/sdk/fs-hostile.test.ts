@@ -83,13 +83,13 @@ describe('paths', () => {
     '/dev/ptmx',
     '/dev/stdin',
     '/proc/self/fd/0',
-  ])('%s is answered at once by every call, and is still there', async (path) => {
+  ])('%s is answered immediately by every call, and still exists afterwards', async (path) => {
     for (const each of call(path)) expect([200, 400, 404]).toContain(await status(each()))
     expect(await status(fs.readFile(id, { path }, { timeout: 5_000 }))).not.toBe(200)
     await fs.fileInfo(id, { path: `${HOME}/warm` })
   })
 
-  test('links lead where they lead in the session: to its own /etc, and to nothing of the machine or of another session', async () => {
+  test("with links lead to the session's own files, and to nothing of the machine or of another session", async () => {
     const other = (await cloud.client.browsers.create()).session_id
     await fs.writeFile(other, 'secret of another', { path: `${HOME}/secret` })
     writeFileSync(join(cloud.dataDir, 'secret'), 'secret of the machine')
@@ -116,7 +116,7 @@ describe('paths', () => {
     await cloud.client.browsers.deleteByID(other)
   })
 
-  test('FIFOs and sockets hold nobody up, and directories deeper than any path are deleted', async () => {
+  test('to FIFOs and sockets block nobody, and directories deeper than any path can be deleted', async () => {
     await inside(
       `mkdir ${HOME}/odd; cd ${HOME}/odd; mkfifo pipe; node -e "require('net').createServer().listen('socket', () => process.kill(process.pid, 'SIGKILL'))"; ln -s pipe link`,
     )
@@ -165,8 +165,8 @@ function line(): Socket {
   return connect(Number(port), hostname).on('error', () => {})
 }
 
-describe('callers', () => {
-  test('who leave in the middle of an upload leave nothing', async () => {
+describe('hostile callers', () => {
+  test('that leave during an upload leave nothing', async () => {
     const open = filesOpen()
     const sockets = Array.from({ length: 20 }, (_, index) => {
       const socket = line()
@@ -181,7 +181,7 @@ describe('callers', () => {
     await expect.poll(filesOpen).toBeLessThanOrEqual(open + 5)
   })
 
-  test('who send a form that ends in a file get a 400, and the agent lives', async () => {
+  test('that send a form which ends in the middle of a file get a 400, and the agent continues', async () => {
     const body = `--b\r\nContent-Disposition: form-data; name="files[0][dest_path]"\r\n\r\n/tmp/half\r\n--b\r\nContent-Disposition: form-data; name="files[0][file]"; filename="f"\r\n\r\nhalf of it`
     for (let i = 0; i < 5; i++)
       expect(
@@ -191,7 +191,7 @@ describe('callers', () => {
     expect(agentOf(cloud, id)).toBe(agent)
   })
 
-  test('who stop reading hold up nobody and cost no memory; when they leave, their files are closed', async () => {
+  test('that stop reading block nobody and cost no memory; when they leave, their files are closed', async () => {
     await inside(`truncate -s 2G ${HOME}/huge`)
     const open = filesOpen()
     const sockets = Array.from({ length: 20 }, (_, index) => {
@@ -208,7 +208,7 @@ describe('callers', () => {
     await fs.deleteFile(id, { path: `${HOME}/huge` })
   })
 
-  test('fifty at once each get their own file back', async () => {
+  test('that are fifty at once each get their own file back', async () => {
     const texts = Array.from({ length: 50 }, (_, index) => String(index).repeat(200_000))
     await Promise.all(texts.map((text, index) => fs.writeFile(id, text, { path: `${HOME}/many/${index}` })))
     const back = await Promise.all(texts.map(async (_, index) => (await fs.readFile(id, { path: `${HOME}/many/${index}` })).text()))
@@ -236,7 +236,7 @@ test.each([
   ['while nobody reads', 'unread'],
   ['while its reader has stopped reading', 'stopped'],
   ['while its program gets no turn', 'held'],
-])('a watch that is flooded %s says that events are missing: who lists again then knows all, at no cost of memory', async (_, how) => {
+])('a watch that is flooded %s reports missing events: a new list shows everything, and memory stays limited', async (_, how) => {
   await fs.createDirectory(id, { path: '/tmp/flood' })
   const { watch_id } = await fs.watch.start(id, { path: '/tmp/flood', recursive: true })
   const helper = processesOf(cloud, id).find(({ command }) => /^\S*perl .*inotify\.pl/.test(command))!.pid
@@ -266,7 +266,7 @@ test.each([
   await fs.deleteDirectory(id, { path: '/tmp/flood' })
 })
 
-test('a disk that is full is told as such, and what did not fit leaves nothing', () => {
+test('a full disk is reported as such, and incomplete files are removed', () => {
   using dir = tempDir()
   const zip = join(dir.path, 'a.zip')
   writeFileSync(

@@ -32,7 +32,7 @@ const read = async (path: string, session = id): Promise<string> => (await fs.re
 const names = async (path: string, session = id): Promise<string[]> => (await fs.listFiles(session, { path })).map(({ name }) => name)
 
 describe('files and directories', () => {
-  test('are made, written, read, told about, moved and deleted', async () => {
+  test('can be created, written, read, described, moved and deleted', async () => {
     await fs.createDirectory(id, { path: `${HOME}/papers/deep`, mode: '700' })
     await fs.writeFile(id, 'hello', { path: `${HOME}/papers/new/a.txt` })
     expect(await read(`${HOME}/papers/new/a.txt`)).toBe('hello')
@@ -59,7 +59,7 @@ describe('files and directories', () => {
     await expect(fs.readFile(id, { path: '/tmp/moved/a.txt' })).rejects.toBeInstanceOf(NotFoundError)
   })
 
-  test('have permissions that can be set, and the one owner that there is', async () => {
+  test('have permissions that can be set, and only one owner', async () => {
     await fs.writeFile(id, '#!/bin/sh\n', { path: `${HOME}/run` })
     await fs.setFilePermissions(id, { path: `${HOME}/run`, mode: '0755', owner: 'kernel', group: '1000' })
     expect((await fs.fileInfo(id, { path: `${HOME}/run` })).mode).toBe('-rwxr-xr-x')
@@ -82,7 +82,7 @@ describe('files and directories', () => {
     ['path', () => fs.deleteFile(id, { path: HOME })],
     ['dest_path', () => fs.move(id, { src_path: `${HOME}/Downloads`, dest_path: `${HOME}/Downloads/x` })],
     ['path', () => fs.watch.start(id, { path: '/etc/passwd' })],
-  ])('what cannot be is refused naming %s', async (field, call) => {
+  ])('refuse what is impossible, and the error names %s', async (field, call) => {
     await expect(call()).rejects.toBeInstanceOf(BadRequestError)
     await expect(call()).rejects.toMatchObject({
       error: { code: 'bad_request', details: [{ code: 'invalid_input', message: expect.stringContaining(`${field}: `) }] },
@@ -91,7 +91,7 @@ describe('files and directories', () => {
 })
 
 describe('many files at once', () => {
-  test('are uploaded together, zipped, unpacked elsewhere, and come back the same', async () => {
+  test('can be uploaded together, zipped, unpacked elsewhere, and come back unchanged', async () => {
     using dir = tempDir()
     const large = Buffer.alloc(3 * MB, 'large ')
     await fs.upload(id, {
@@ -112,7 +112,7 @@ describe('many files at once', () => {
     for (const path of [`${HOME}/set`, '/tmp/copy']) await fs.deleteDirectory(id, { path })
   })
 
-  test('made by zip on this side keep their permissions and links', async () => {
+  test('in a zip made outside keep their permissions and links', async () => {
     using dir = tempDir()
     mkdirSync(join(dir.path, 'in/bin'), { recursive: true })
     writeFileSync(join(dir.path, 'in/bin/tool'), 'tool', { mode: 0o755 })
@@ -131,7 +131,7 @@ describe('many files at once', () => {
 
 const rssOf = (pid: number): number => Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) * 1024
 
-test('300 MB go up and down with equal checksums, and neither agent nor service grows by half of that', async () => {
+test('300 MB are uploaded and downloaded with equal checksums, and neither agent nor service grows by half of that', async () => {
   using dir = tempDir()
   const path = join(dir.path, 'large')
   writeFileSync(path, execFileSync('head', ['-c', String(8 * MB), '/dev/urandom'], { maxBuffer: 16 * MB }))
@@ -172,7 +172,7 @@ describe('watches', () => {
     return within('the last of the events', 20_000, read())
   }
 
-  test('tell what happened before anyone asked, and what happens in new directories', async () => {
+  test('report what happened before the first reader came, and what happens in new directories', async () => {
     const started = await fs.watch.start(id, { path: HOME, recursive: true })
     conforms('WatchStartResponse', started)
     await fs.writeFile(id, 'x', { path: `${HOME}/seen/deep/down/f` })
@@ -189,7 +189,7 @@ describe('watches', () => {
     await fs.deleteDirectory(id, { path: `${HOME}/seen` })
   })
 
-  test('have several readers, end when they are stopped, and are gone then', async () => {
+  test('can have several readers, end when they are stopped, and are then gone', async () => {
     await fs.createDirectory(id, { path: '/tmp/watched' })
     const { watch_id } = await fs.watch.start(id, { path: '/tmp/watched' })
     const readers = [1, 2].map(() => follow(watch_id!, () => false))
@@ -201,7 +201,7 @@ describe('watches', () => {
     await expect(fs.watch.events(watch_id!, { id })).rejects.toBeInstanceOf(NotFoundError)
   })
 
-  test('end with the session, and their readers with them', async () => {
+  test("end with the session, and so do their readers' streams", async () => {
     const other = (await cloud.client.browsers.create()).session_id
     const { watch_id } = await fs.watch.start(other, { path: HOME })
     const told = follow(watch_id!, () => false, other).catch(() => ['cut off'])

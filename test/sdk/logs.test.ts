@@ -53,13 +53,13 @@ async function follow(query: LogStreamParams) {
   }
 }
 
-describe('files', () => {
-  test('without follow: what is there, and the end', async () => {
+describe('the log of a file', () => {
+  test('without follow contains the existing lines, and ends', async () => {
     await run(`printf 'one\\n\\nzw\\xc3\\xb6lf\\r\\n\\xff\\nlast' > /tmp/a.log`)
     expect(await whole({ source: 'path', path: '/tmp/a.log', follow: false })).toEqual(['one', '', 'zwölf', '\ufffd', 'last'])
   })
 
-  test('follow is the default: from the end on, over rotation and truncation', async () => {
+  test('follows by default: from the end of the file on, across rotation and truncation', async () => {
     await run('echo old > /tmp/b.log')
     using log = await follow({ source: 'path', path: '/tmp/b.log' })
     await run('echo new >> /tmp/b.log')
@@ -72,7 +72,7 @@ describe('files', () => {
     expect(await log.next()).toBe('truncated')
   })
 
-  test('many lines in a burst arrive in order, and a line of 1 MB is cut', async () => {
+  test('contains many lines of a burst in order, and a line of 1 MB is cut', async () => {
     await run(': > /tmp/c.log')
     using log = await follow({ source: 'path', path: '/tmp/c.log' })
     await run('seq 1 2000 >> /tmp/c.log; head -c 1000000 /dev/zero | tr "\\0" x >> /tmp/c.log; echo >> /tmp/c.log; echo end >> /tmp/c.log')
@@ -83,7 +83,7 @@ describe('files', () => {
     expect(await log.next()).toBe('end')
   })
 
-  test('what cannot be read is said in one line of the log, at once, whether followed or not', async () => {
+  test('that cannot be read is one line with the reason, immediately, with or without follow', async () => {
     await run('mkfifo /tmp/fifo; mkdir -p /tmp/folder; touch /tmp/secret; chmod 000 /tmp/secret; ln -s /proc/1/root/etc/shadow /tmp/link')
     for (const path of ['/tmp/nothing', '/tmp/fifo', '/tmp/folder', '/tmp/secret', '/tmp/link', '/dev/zero', '/dev/tty', '/root/.bashrc'])
       for (const followed of [true, false])
@@ -92,7 +92,7 @@ describe('files', () => {
         ])
   })
 
-  test('a file of a gigabyte is read by a slow reader, who holds nobody up', async () => {
+  test('of a gigabyte can be read by a slow reader, which blocks nobody', async () => {
     await run('yes 0123456789012345678901234567890123456789 | head -c 1000000000 > ~/big.log')
     const stalled = await new Promise<IncomingMessage>((resolve, reject) =>
       get(
@@ -108,16 +108,16 @@ describe('files', () => {
   })
 })
 
-describe('programs of the session', () => {
+describe('the log of a program of the session', () => {
   const supervised = (supervisor_process: string, isFollowed = false) => ({ source: 'supervisor', supervisor_process, follow: isFollowed }) as const
 
-  test('what Chromium, the display and the agent said is there', async () => {
+  test('contains the output of Chromium, the display and the agent', async () => {
     expect((await whole(supervised('chromium'))).join('\n')).toContain('DevTools listening on')
     await whole(supervised('display'))
     await whole(supervised('agent'))
   })
 
-  test('a crash is told to those who follow the agent, and the next Chromium to those who follow Chromium', async () => {
+  test('shows a crash to followers of the agent, and the next Chromium to followers of Chromium', async () => {
     using agent = await follow(supervised('agent', true))
     using chromium = await follow(supervised('chromium', true))
     process.kill(chromiumOf(cloud, id), 'SIGKILL')
@@ -140,14 +140,14 @@ test.each([
   ['supervisor_process', { source: 'supervisor', supervisor_process: 'sshd' }],
   ['supervisor_process', { source: 'path', path: '/x', supervisor_process: 'agent' }],
   ['follow', { source: 'path', path: '/x', follow: 'perhaps' }],
-])('a wrong %s is refused by name: %o', async (field, query) => {
+])('an invalid %s is refused, and the error names it: %o', async (field, query) => {
   await expect(cloud.client.browsers.logs.stream(id, query as never)).rejects.toMatchObject({
     status: 400,
     error: { code: 'bad_request', message: expect.stringMatching(new RegExp(`^${field}: `)) },
   })
 })
 
-test('a quiet stream is kept alive, and ends with its session', async () => {
+test('a quiet log stream gets heartbeats, and ends with its session', async () => {
   const { session_id: other } = await cloud.client.browsers.create({ timeout_seconds: 60 })
   const response = await cloud.fetch(`/browsers/${other}/logs/stream?source=supervisor&supervisor_process=agent`)
   expect(response.headers.get('content-type')).toBe('text/event-stream')

@@ -39,14 +39,14 @@ const result = async (code: string): Promise<unknown> => {
 const running = () => processesOf(cloud, id).find(({ command }) => command.includes('--remote-debugging-pipe') && !command.includes('--type='))?.pid
 const workers = () => processesOf(cloud, id).filter(({ command }) => command.includes('playwright/worker.ts'))
 
-describe('code', () => {
-  test('before any has run there is no process for it; then there is one', async () => {
+describe('Playwright code', () => {
+  test('has no process before the first run, and one afterwards', async () => {
     expect(workers()).toHaveLength(0)
     expect(await result('return 1')).toBe(1)
     expect(workers()).toHaveLength(1)
   })
 
-  test('has page, context and browser, waits, and returns', async () => {
+  test('has page, context and browser, can wait, and returns a value', async () => {
     await result(`await page.goto('${pages.url('first')}')`)
     expect(await result('return await page.title()')).toBe('first')
     expect(await result('return [browser.contexts().length, context.pages().length, context === page.context(), browser.isConnected()]')).toEqual([
@@ -57,7 +57,7 @@ describe('code', () => {
     ])
   })
 
-  test('may be TypeScript', async () => {
+  test('can be TypeScript', async () => {
     const code = `enum Size { S = 1, L = 2 }
       interface Found { title: string; size: Size }
       const title = await page.evaluate<string>(() => document.title as string)
@@ -65,15 +65,15 @@ describe('code', () => {
     expect(await result(code)).toEqual({ title: 'first', size: 2 })
   })
 
-  test('that is not code at all fails with the line', async () => {
+  test('that is invalid fails with the line', async () => {
     expect(await execute('const a = 1\nretrun a b')).toMatchObject({ success: false, error: expect.stringContaining('line 2') })
   })
 
-  test('is seen printing, in order, and cut at 1 MiB', async () => {
+  test('can print, in order, and the output is cut at 1 MiB', async () => {
     const done = await execute(`console.log('one', { two: 2 }); process.stdout.write('three\\n'); console.error('é'); return 1`)
     expect(done).toEqual({ success: true, result: 1, stdout: 'one { two: 2 }\nthree\n', stderr: 'é\n' })
     const long = await execute(`for (let i = 0; i < 300; i++) process.stdout.write('x'.repeat(10_000))`)
-    expect(long.stdout).toMatch(/^x{1048576}\n\[1951424 more bytes were printed and are left out\]\n$/)
+    expect(long.stdout).toMatch(/^x{1048576}\n\[1951424 more bytes were dropped\]\n$/)
   })
 
   test('that throws fails with its message, and its stack is on stderr', async () => {
@@ -84,7 +84,7 @@ describe('code', () => {
     expect(missed.error).not.toMatch(/\p{Cc}\[/u)
   })
 
-  test('whose result JSON does not have fails, and says why', async () => {
+  test('that returns something JSON cannot hold fails with the reason', async () => {
     for (const [code, error] of [
       ['return page', 'Playwright Page'],
       ['return 1n', 'BigInt'],
@@ -96,7 +96,7 @@ describe('code', () => {
     expect(await execute('return undefined')).toEqual({ success: true, stdout: '', stderr: '' })
   })
 
-  test('that is missing, empty or given a wrong time is a 400 that names the field', async () => {
+  test('that is missing, empty or has an invalid timeout answers 400 that names the field', async () => {
     for (const [params, field] of [
       [{ code: '' }, 'code'],
       [{ code: ' \n' }, 'code'],
@@ -108,8 +108,8 @@ describe('code', () => {
   })
 })
 
-describe('a run that goes wrong', () => {
-  test('without end is ended, with what it has printed, and the next is not', async () => {
+describe('a Playwright run that goes wrong', () => {
+  test('because it never ends is stopped, returns its output, and the next run works', async () => {
     const began = performance.now()
     expect(await execute(`console.log('begun'); for (;;) {}`, { timeout_sec: 1 })).toMatchObject({
       success: false,
@@ -133,15 +133,15 @@ describe('a run that goes wrong', () => {
     ['fills buffers', 'const all = []; for (;;) all.push(Buffer.alloc(1e8, 1))', 'allocate memory'],
     ['throws what has no text', `throw Object.assign(new Error('x'), { message: { odd: 1 }, stack: 5 })`, 'odd'],
     ['throws what cannot be looked at', `throw Object.assign(new Error('x'), { get message() { throw 1 } })`, ''],
-    ['throws a book', `throw new Error('x'.repeat(30e6))`, '29934464 more characters are left out'],
+    ['throws a book', `throw new Error('x'.repeat(30e6))`, '29934464 more characters were dropped'],
     ['cannot even say that it failed', `process.stderr.write = () => { throw new Error('mute') }; throw new Error('x')`, 'exit code 1'],
     ['talks to the agent in its own way', `(await import('node:fs')).writeSync(3, 'nonsense\\n'); await new Promise(() => {})`, 'SIGKILL'],
-  ])('%s, fails, and the next does not', async (_name, code, error) => {
+  ])('because it %s, fails, and the next run works', async (_name, code, error) => {
     expect(await execute(code, { timeout_sec: 20 })).toMatchObject({ success: false, error: expect.stringContaining(error) })
     expect(await result('return await page.title()')).toBe('first')
   })
 
-  test('takes with it what it has started, also when it ends by itself', async () => {
+  test('takes its child processes with it, also if it exits by itself', async () => {
     const start = `(await import('node:child_process')).spawn('sleep', ['4321'], { stdio: 'ignore' })`
     const sleepers = () => processesOf(cloud, id).filter(({ command }) => command.startsWith('sleep 4321'))
     for (const end of ['return 1', 'process.exit(0)', 'for (;;) {}']) {
@@ -150,11 +150,11 @@ describe('a run that goes wrong', () => {
     }
   })
 
-  test('that is the first to go when the session has no memory left', async () => {
+  test('is the first process to be killed when the session has no memory left', async () => {
     expect(await result(`return (await import('node:fs')).readFileSync('/proc/self/oom_score_adj', 'utf8').trim()`)).toBe('1000')
   })
 
-  test('whose caller leaves is ended, and the next runs', async () => {
+  test('because its caller leaves is stopped, and the next one runs', async () => {
     const left = new AbortController()
     const run = execute('for (;;) {}', {}, { signal: left.signal }).catch((error: unknown) => error)
     await until('the code to run', 10_000, async () => (await runInside(cloud, id, 'ps -eo pcpu,args | grep worker.t[s]')).output.trim() !== '', {
@@ -165,7 +165,7 @@ describe('a run that goes wrong', () => {
     expect(await result('return 3')).toBe(3)
   })
 
-  test('leaves nothing to the next: globals, timers, listeners, routes, loops, changed built-ins', async () => {
+  test('leaves nothing for the next: globals, timers, listeners, routes, loops, changed built-ins', async () => {
     const code = `globalThis.left = 1
       Array.prototype.left = () => {}
       setInterval(() => console.log('tick'), 1)
@@ -182,15 +182,15 @@ describe('a run that goes wrong', () => {
     expect(next).toEqual({ success: true, result: ['undefined', 'undefined', 'undefined', 'second'], stdout: '', stderr: '' })
   })
 
-  test('is not run again by the SDK, and no answer of it is an error', async () => {
+  test('is not retried by the SDK, because its answer is not an HTTP error', async () => {
     const retrying = cloud.client.withOptions({ maxRetries: 2 })
     await retrying.browsers.playwright.execute(id, { code: `const fs = await import('node:fs'); fs.appendFileSync('/home/kernel/runs', 'x'); process.exit(1)` })
     expect((await runInside(cloud, id, 'cat runs')).output).toBe('x')
   })
 })
 
-describe('runs', () => {
-  test('that come at once are done one after the other, in the order of their coming', async () => {
+describe('Playwright runs', () => {
+  test('that arrive at once run one after the other, in order', async () => {
     const order = await Promise.all(
       Array.from({ length: 6 }, async (_, index) => {
         await new Promise((resolve) => setTimeout(resolve, index * 15))
@@ -200,7 +200,7 @@ describe('runs', () => {
     for (let i = 1; i < order.length; i++) expect(order[i]![0]).toBeGreaterThanOrEqual(order[i - 1]![1])
   })
 
-  test('take the page in front', async () => {
+  test('use the frontmost page', async () => {
     await result(`const other = await context.newPage(); await other.goto('${pages.url('third')}')`)
     expect(await result('return await page.title()')).toBe('third')
     await result('await context.pages().find((each) => each !== page).bringToFront()')
@@ -216,14 +216,14 @@ describe('runs', () => {
     expect(await result('return context.pages().length')).toBe(1)
   })
 
-  test('go on when Chromium has crashed and is back', async () => {
+  test('continue after Chromium has crashed and restarted', async () => {
     const before = await until('Chromium to be there', 10_000, running, { everyMs: 50 })
     process.kill(before, 'SIGKILL')
     expect(await result('return browser.isConnected()')).toBe(true)
     expect(running()).not.toBe(before)
   })
 
-  test('change nothing for another client: its downloads, its dialogs, its media', async () => {
+  test('change nothing for other clients: downloads, dialogs, media', async () => {
     const browser = await chromium.connectOverCDP(cdpUrl)
     try {
       const page = browser.contexts()[0]!.pages()[0]!
@@ -252,7 +252,7 @@ describe('runs', () => {
     expect((await runInside(cloud, id, 'cat saved.txt')).output).toBe('mine')
   })
 
-  test('have the session around them and nothing of the agent’s', async () => {
+  test('have the environment of the session, and nothing of the agent’s', async () => {
     expect(await result(`return [(await import('node:os')).userInfo().username, process.cwd(), Object.keys(process.env).sort()]`)).toEqual([
       'kernel',
       '/home/kernel',
@@ -261,7 +261,7 @@ describe('runs', () => {
   })
 })
 
-test('after all of it the agent has one worker, and holds no more memory than before', async () => {
+test('after all Playwright runs the agent has one worker, and uses no more memory than before', async () => {
   await until('one worker', 5_000, () => workers().length === 1, { everyMs: 50 })
   const agent = processesOf(cloud, id).find(({ pid }) => pid === agentOf(cloud, id))!
   expect(Number(/^VmRSS:\s+(\d+)/m.exec(agent.status)![1]) / 1024).toBeLessThan(300)

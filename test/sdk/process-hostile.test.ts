@@ -55,8 +55,8 @@ const stubborn = (seconds: number): string => `trap '' TERM
   env -i /usr/bin/setsid -f /bin/bash -c "trap '' TERM; /bin/sleep ${seconds}.3; :"
   unshare --user --map-root-user setsid -f bash -c "trap '' TERM; sleep ${seconds}.4; :"; echo up; while :; do sleep 1; done`
 
-describe('nothing outlives the order to end', () => {
-  test('SIGTERM reaches everything that a program started, and SIGKILL ends it, though it ignores signals and hides', async () => {
+describe('all processes of a program end', () => {
+  test('with SIGTERM and then SIGKILL, also those that ignore signals and hide', async () => {
     const one = await spawn(stubborn(7001))
     await read(cloud.client, id, one, ({ out }) => out.includes('up'))
     await until('all four', 5_000, async () => (await alive('sleep 7001[.].$')).length === 4)
@@ -68,7 +68,7 @@ describe('nothing outlives the order to end', () => {
     expect(await alive('sleep 7001')).toEqual([])
   })
 
-  test('a timeout ends it all, and the SDK does not run it again', async () => {
+  test('at a timeout, and the SDK does not run the program again', async () => {
     const patient = new Kernel({ apiKey: cloud.key, baseURL: cloud.url, maxRetries: 2 })
     const line = `echo run >> /tmp/runs; ${stubborn(7002)}`
     await expect(patient.browsers.process.exec(id, { command: 'bash', args: ['-c', line], timeout_sec: 1 })).rejects.toMatchObject({
@@ -82,7 +82,7 @@ describe('nothing outlives the order to end', () => {
     expect(await alive('sleep 7003')).toEqual([])
   })
 
-  test('a caller who leaves an exec ends it all', async () => {
+  test('when the caller of exec leaves', async () => {
     const leaving = new AbortController()
     const running = processes().exec(id, { command: 'bash', args: ['-c', stubborn(7004)] }, { signal: leaving.signal })
     running.catch(() => {})
@@ -92,7 +92,7 @@ describe('nothing outlives the order to end', () => {
     await until('their end', 5_000, async () => (await alive('sleep 7004')).length === 0)
   })
 
-  test('programs that fork faster than they are looked for are ended', async () => {
+  test('even if they fork faster than they can be found', async () => {
     const one = await spawn('f() { while :; do (sleep 0.01 &); done; }; f & f & f & echo up; wait')
     await read(cloud.client, id, one, ({ out }) => out.includes('up'))
     await processes().kill(one, { id, signal: 'KILL' })
@@ -101,8 +101,8 @@ describe('nothing outlives the order to end', () => {
   })
 })
 
-describe('memory is bounded', () => {
-  test('1 GB printed to an exec, to a reader, and to nobody', async () => {
+describe('the memory of outputs is limited', () => {
+  test('for 1 GB printed to an exec, to a reader, and to nobody', async () => {
     const grown = await growth(async () => {
       const reply = await processes().exec(id, { command: 'head', args: ['-c', '1000000000', '/dev/zero'] })
       expect(reply).toMatchObject({ exit_code: 0, stdout_missed_bytes: 1_000_000_000 - 8 * 1024 * 1024 })
@@ -126,7 +126,7 @@ describe('memory is bounded', () => {
     expect(grown).toBeLessThan(GROWTH_BYTES)
   })
 
-  test('a client that stops reading holds up neither the program nor anybody else, and is told what it missed', async () => {
+  test('if a client stops reading: neither the program nor others wait, and the client learns what it missed', async () => {
     const one = await spawn('head -c 300000000 /dev/zero; echo done >&2')
     let stalled: IncomingMessage
     const grown = await growth(async () => {
@@ -148,7 +148,7 @@ describe('memory is bounded', () => {
     expect(events.at(-1)).toEqual({ event: 'exit', exit_code: 0 })
   })
 
-  test('readers that leave in the middle are let go, and the program goes on', async () => {
+  test('if readers leave in the middle: they are released, and the program continues', async () => {
     const one = await spawn('while :; do echo line; sleep 0.01; done')
     for (let i = 0; i < 20; i++) {
       const stream = await open(`/process/${one}/stdout/stream`)
@@ -159,7 +159,7 @@ describe('memory is bounded', () => {
     await processes().kill(one, { id, signal: 'KILL' })
   })
 
-  test.each([false, true])('input for a program that does not read is refused after some megabytes (terminal: %s)', async (allocate_tty) => {
+  test.each([false, true])('for input of a program that does not read, which is refused after some megabytes (terminal: %s)', async (allocate_tty) => {
     const one = await spawn(allocate_tty ? 'stty raw -echo; echo up; exec sleep 600' : 'echo up; exec sleep 600', { allocate_tty })
     await read(cloud.client, id, one, ({ out }) => out.includes('up'))
     const megabyte = base64('x'.repeat(1024 * 1024))
@@ -180,13 +180,13 @@ describe('memory is bounded', () => {
   })
 })
 
-describe('many at once', () => {
-  test('fifty execs are answered, each with its own output', async () => {
+describe('many programs at once', () => {
+  test('are possible: fifty execs each return their own output', async () => {
     const answers = await Promise.all(Array.from({ length: 50 }, (_, i) => run(`sleep 0.$((RANDOM % 5)); echo ${i}; echo ${i} >&2; exit ${i}`)))
     expect(answers).toEqual(Array.from({ length: 50 }, (_, i) => ({ code: i, out: `${i}\n`, err: `${i}\n` })))
   })
 
-  test('more than 128 programs are refused in words, and there is room again when they have ended', async () => {
+  test('are limited: more than 128 are refused with a message, and there is room again when they have ended', async () => {
     const started = await Promise.allSettled(Array.from({ length: 140 }, () => spawn('exec sleep 8001')))
     const failed = started.filter((result) => result.status === 'rejected')
     expect(failed).toHaveLength(12)

@@ -21,7 +21,7 @@ const run = (line: string, more: object = {}): Promise<Ran> => runIn(cloud.clien
 const refused = (field: string) => ({ status: 400, error: { code: 'bad_request', details: [{ message: expect.stringMatching(`^${field}`) }] } })
 
 describe('exec', () => {
-  test('runs a program without a shell and answers with its streams, its code and the time', async () => {
+  test('runs a program without a shell and returns its streams, its code and the duration', async () => {
     const reply = await processes().exec(id, { command: 'printf', args: ['%s\n', '$HOME *', 'ü'] })
     conforms('ProcessExecResponse', reply)
     expect({ ...reply, duration_ms: 0 }).toEqual({ exit_code: 0, stdout_b64: base64('$HOME *\nü\n'), stderr_b64: '', duration_ms: 0 })
@@ -29,7 +29,7 @@ describe('exec', () => {
     expect((await run('kill -KILL $$')).code).toBe(137)
   })
 
-  test('a program sees the session: its user, its folder, its display, and no variable of ours', async () => {
+  test('gives a program the environment of the session: its user, folder and display, and no variable of the agent', async () => {
     const { out } = await run('id -un; pwd; env | sort')
     expect(out.split('\n').slice(0, 2)).toEqual(['kernel', '/home/kernel'])
     expect(out).toContain('DISPLAY=:0\n')
@@ -50,12 +50,12 @@ describe('exec', () => {
     ['args.0', { command: 'true', args: ['x'.repeat(131_072)] }],
     ['timeout_sec', { command: 'true', timeout_sec: -1 }],
     ['nonsense', { command: 'true', nonsense: 1 } as never],
-  ])('what cannot be run is refused by name: %s', async (field, params) => {
+  ])('refuses a program that cannot run, and the error names the field: %s', async (field, params) => {
     await expect(processes().exec(id, params)).rejects.toMatchObject(refused(field))
     await expect(processes().spawn(id, params)).rejects.toMatchObject(refused(field))
   })
 
-  test('another user is who the program takes itself for, and root is root over nothing but that', async () => {
+  test('runs a program as another user, and root has no more rights than that user', async () => {
     expect((await run('id -u; id -g', { as_user: '1234:55' })).out).toBe('1234\n55\n')
     expect((await run('whoami; echo $USER; touch /tmp/of-nobody', { as_user: 'nobody' })).out).toBe('nobody\nnobody\n')
     expect((await run('id -un', { as_user: 'kernel' })).out).toBe('kernel\n')
@@ -69,7 +69,7 @@ describe('exec', () => {
     expect(root.out).toBe('root\n')
   })
 
-  test('root may write where the image of a machine would let it, and its home is /root', async () => {
+  test('as root can write where an image of a machine allows it, with /root as home', async () => {
     const places = ['/app', '/data', '/root', '/usr/local/bin', '/usr/local/lib', '/var/lib', '/var/log', '/var/tmp', '/var/www/html']
     const made = await run(
       `id -u; echo $HOME; for p in ${places.join(' ')}; do mkdir -p $p && echo x > $p/mine; done; touch /root/.rc; chown root:root /app/mine`,
@@ -85,7 +85,7 @@ describe('exec', () => {
     expect((await run('my-tool')).out).toBe('a tool\n')
   })
 
-  test('more than 8 MiB is cut, counted, and said in the last line of stderr', async () => {
+  test('cuts output above 8 MiB, counts it, and says so in the last line of stderr', async () => {
     const reply = await processes().exec(id, { command: 'head', args: ['-c', '10000000', '/dev/zero'] })
     expect(Buffer.byteLength(reply.stdout_b64!, 'base64')).toBe(8 * 1024 * 1024)
     expect(text(reply.stderr_b64)).toBe(`\n[stdout was cut after 8388608 bytes; ${10_000_000 - 8_388_608} more were dropped]\n`)
@@ -94,7 +94,7 @@ describe('exec', () => {
 })
 
 describe('spawn', () => {
-  test('a program can be asked about, written to, read by many from its start, and read and asked about after its end', async () => {
+  test('starts a program that can be inspected, written to, read by many from its start, and read after its end', async () => {
     const started = await processes().spawn(id, {
       command: 'bash',
       args: ['-c', 'while read -r l; do echo "<$l>"; [ "$l" = bye ] && exit 9; echo no >&2; done'],
@@ -120,7 +120,7 @@ describe('spawn', () => {
     conforms('ProcessKillResponse', await processes().kill(one, { id, signal: 'TERM' }))
   })
 
-  test('CPU and memory are those of everything that it started', async () => {
+  test('reports CPU and memory of a program and everything it started', async () => {
     const { process_id: one } = await processes().spawn(id, { command: 'bash', args: ['-c', `(perl -e '$x = "x" x 80_000_000; 1 while 1' &); sleep 100`] })
     await until('its memory', 10_000, async () => (await processes().status(one!, { id })).mem_bytes! > 80_000_000, { everyMs: 200 })
     await new Promise((resolve) => setTimeout(resolve, 1_000))
@@ -131,7 +131,7 @@ describe('spawn', () => {
     expect((await read(cloud.client, id, one!)).exitCode).toBe(137)
   })
 
-  test('an unknown program is 404 everywhere, and one of another session is unknown', async () => {
+  test('answers 404 for an unknown program in all calls, and for a program of another session', async () => {
     const { session_id: other } = await cloud.client.browsers.create({ timeout_seconds: 60 })
     const { process_id: foreign } = await processes().spawn(other, { command: 'sleep', args: ['60'] })
     for (const one of ['3f1a8ab0-0000-4000-8000-000000000000', foreign!, 'x']) {
@@ -145,7 +145,7 @@ describe('spawn', () => {
     await cloud.client.browsers.deleteByID(other)
   })
 
-  test('an interactive bash over a terminal: prompt, colours, resize, Ctrl-C, exit', async () => {
+  test('runs an interactive bash in a terminal: prompt, colours, resize, Ctrl-C, exit', async () => {
     const { process_id: one } = await processes().spawn(id, {
       command: 'bash',
       args: ['--norc', '-i'],
@@ -174,7 +174,7 @@ describe('spawn', () => {
   })
 })
 
-describe('real work', () => {
+describe('real programs work', () => {
   const has = async (program: string) => (await run(`command -v ${program} || true`)).out !== ''
 
   test('git: a repository, a commit, a branch, a merge', async ({ skip }) => {
@@ -200,7 +200,7 @@ describe('real work', () => {
     expect(await run('/opt/node/node -e "$SCRIPT"', { env: { SCRIPT: script } })).toEqual({ code: 0, out: 'pong /x\n', err: '' })
   })
 
-  test('tail -f of a file that grows, followed as it grows', async () => {
+  test('tail -f of a growing file, followed as it grows', async () => {
     await run('echo begun > /tmp/growing')
     const { process_id: one } = await processes().spawn(id, { command: 'tail', args: ['-n', '+1', '-f', '/tmp/growing'] })
     const seen: number[] = []

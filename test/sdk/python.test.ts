@@ -35,8 +35,8 @@ async function run(release: string, mode: 'sync' | 'async', env: Record<string, 
 }
 
 describe.concurrent.each(RELEASES)('kernel %s for Python', (release) => {
-  test('has every call below a session answered, and keeps its key for the others', () => run(release, 'sync'))
+  test('gets answers to every call of a session, and can still use its key for other calls', () => run(release, 'sync'))
 
-  test('has them answered with the token alone when it is told to send them all to base_url, async', () =>
+  test('gets answers with the token alone if it sends all calls to base_url, async', () =>
     run(release, 'async', { KERNEL_BROWSER_ROUTING_SUBRESOURCES: ALL_ROUTED }))
 })

@@ -1,4 +1,4 @@
-// What every service makes at its first start, made once for all services under test: a database with all tables, and the agent's compiled code.
+// Does the work of a first start once for all services under test: a database with all tables, and the agent's compiled code.
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,10 +11,10 @@ import { openDb } from '../../src/store/db.ts'
 import { startPostgres } from '../../src/store/embedded.ts'
 
 const MAKE_MS = 120_000
-/** Names the template's folder to the tests' processes. */
+/** The environment variable with the template's folder, for the test processes. */
 const VARIABLE = 'COB_TEST_TEMPLATE'
 
-/** Called by vitest before the first test of a run; what it returns is called after the last one. */
+/** vitest calls it before the first test of a run, and calls the returned function after the last test. */
 export default async function make(): Promise<() => void> {
   const dir = mkdtempSync(join(tmpdir(), 'cob-template-'))
   const remove = () => rmSync(dir, { recursive: true, force: true })
@@ -28,7 +28,7 @@ export default async function make(): Promise<() => void> {
       await postgres.stop()
     }
     await using trash = new Trash(paths.trash, silentLog)
-    // Without a working sandbox the fast tests pass nevertheless; the others then say what is wrong.
+    // Without a working sandbox the fast tests still pass. The others then report the problem.
     await agentCache(paths.root, trash, signal).catch(() => {})
   } catch (error) {
     remove()
@@ -38,7 +38,7 @@ export default async function make(): Promise<() => void> {
   return remove
 }
 
-/** Gives a new data directory what a first start would make. */
+/** Fills a new data directory with the result of a first start. */
 export function copyTemplate(dataDir: string): void {
   const template = process.env[VARIABLE]
   if (template === undefined) throw new Error(`${VARIABLE} is not set: run tests with this project's vitest.config.ts`)

@@ -13,7 +13,7 @@ const mappers = {
   },
 }
 
-test('session.new tells the name, version and platform of the browser and a session id of its own', () => {
+test('session.new answers with the name, version and platform of the browser and a new session id', () => {
   const [first, second] = [newSession(), newSession()].map((session) => {
     session.asked(asks({}))
     return session.answered(mappers) as typeof mappers
@@ -30,7 +30,7 @@ test('session.new tells the name, version and platform of the browser and a sess
   expect(second!.result.sessionId).not.toBe(first!.result.sessionId)
 })
 
-test('the first capabilities that match are those that the session gets', () => {
+test('the session gets the first capabilities that match', () => {
   const command = asks({
     alwaysMatch: { acceptInsecureCerts: true },
     firstMatch: [{ browserName: 'firefox' }, { browserName: 'Chrome', browserVersion: '156' }],
@@ -44,11 +44,11 @@ test.each([
   [{ platformName: 'windows' }, 'platformName is "linux", not "windows"'],
   [{ browserVersion: '15' }, 'browserVersion is "156.0.8078.79", not "15"'],
   [{ proxy: { proxyType: 'manual', httpProxy: 'a:1' } }, 'proxy: a proxyType of "manual" is not supported'],
-])('a browser that is not asked for makes no session: %o', (alwaysMatch, reason) => {
+])('capabilities that do not match the browser are refused: %o', (alwaysMatch, reason) => {
   expect(newSession().asked(asks({ alwaysMatch }))).toEqual({ error: 'session not created', message: `no capabilities match this browser: ${reason}` })
 })
 
-test('a second session.new on a connection is refused, and one that failed may be repeated', () => {
+test('a second session.new on a connection is refused; after a failed one it may be repeated', () => {
   const session = newSession()
   session.asked(asks({}))
   session.answered({ type: 'error', id: 1, error: 'unknown error' })
@@ -57,7 +57,7 @@ test('a second session.new on a connection is refused, and one that failed may b
   expect(session.asked(asks({}))?.error).toBe('session not created')
 })
 
-test('malformed capabilities are left to the mapper, which names what is wrong', () => {
+test('malformed capabilities are passed to the mapper, whose error names the problem', () => {
   for (const capabilities of [
     undefined,
     5,

@@ -15,20 +15,20 @@ function pretendChromium(change: (bounds: Record<string, unknown>, window: Recor
   return { send, sent, window }
 }
 
-test('a window that fills the screen is restored first, then it gets its size', async () => {
+test('a window in full screen is restored before it is resized', async () => {
   const { send, sent, window } = pretendChromium((bounds, is) => void Object.assign(is, bounds))
   await send('Browser.setWindowBounds', { windowId: 1, bounds: { windowState: 'normal', width: 800, height: 600 } })
   expect(sent).toEqual([{ windowState: 'normal' }, { width: 800, height: 600 }])
   expect(window).toMatchObject({ windowState: 'normal', width: 800, height: 600 })
 })
 
-test('the answer comes when the window has changed', async () => {
+test('the answer is sent after the window has changed', async () => {
   const { send, window } = pretendChromium((bounds, is) => void setTimeout(() => Object.assign(is, bounds), 50))
   await send('Browser.setWindowBounds', { windowId: 1, bounds: { windowState: 'fullscreen' } })
   expect(window.windowState).toBe('fullscreen')
 })
 
-test('a window that was maximized before it filled the screen is restored twice', async () => {
+test('a window that was maximized before full screen is restored twice', async () => {
   let under = 'maximized'
   const { send, sent, window } = pretendChromium((bounds, is) => {
     is.windowState = is.windowState === 'fullscreen' ? under : bounds.windowState
@@ -39,7 +39,7 @@ test('a window that was maximized before it filled the screen is restored twice'
   expect([window.windowState, sent.length]).toEqual(['normal', 2])
 })
 
-test('a window that does not become what was asked for is an error that says what it is', async () => {
+test('a window that does not reach the requested state is an error that names its real state', async () => {
   const { send } = pretendChromium((bounds, is) => void Object.assign(is, bounds, 'width' in bounds && { width: 500 }))
   await expect(send('Browser.setWindowBounds', { windowId: 1, bounds: { windowState: 'normal', width: 10 } })).rejects.toThrow(
     /did not become .*"width":10.*it is .*"width":500/,

@@ -61,7 +61,7 @@ async function pretendBrowser() {
   return { port: browser.port, lines }
 }
 
-test('what a mapper throws is logged, and its client goes on', async () => {
+test('an exception in a mapper is logged, and its client can continue', async () => {
   const browser = await pretendBrowser()
   const bidi = await connect(browser.port)
   expect(await bidi.ask(1, 'session.new', { capabilities: {} })).toMatchObject({ type: 'success' })
@@ -72,7 +72,7 @@ test('what a mapper throws is logged, and its client goes on', async () => {
   bidi.client.close()
 })
 
-test('session.end closes the connection well; the end of the browser is told as a crash', async () => {
+test('session.end closes the connection with the normal code; the end of the browser closes it with an error code', async () => {
   const browser = await pretendBrowser()
   const first = await connect(browser.port)
   expect(await first.ask(1, 'session.end')).toMatchObject({ type: 'success' })
@@ -83,7 +83,7 @@ test('session.end closes the connection well; the end of the browser is told as 
   expect((await second.closed).code).toBe(4003)
 })
 
-test('a mapper that cannot reach its browser closes its own client only', async () => {
+test('a mapper that cannot reach its browser closes only its own client', async () => {
   const browser = await pretendBrowser()
   const lasting = await connect(browser.port)
   const { server, port } = await listen()

@@ -7,7 +7,7 @@ import { silentLog } from '../../base/log.ts'
 import { copyInto, mirrorDownloads } from './downloads.ts'
 import type { CdpEvent, CdpPipe } from './pipe.ts'
 
-test('a copy has a free name, as the browser would choose it, whatever a site calls its file', async () => {
+test('a copied download gets a free name, chosen as the browser does, for any name that a site gives its file', async () => {
   using dir = tempDir()
   const [from, to] = [join(dir.path, 'guid'), join(dir.path, 'to')]
   mkdirSync(to)
@@ -24,7 +24,7 @@ test('a copy has a free name, as the browser would choose it, whatever a site ca
   expect(new Set(Object.values(treeOf(to)).map((text) => text[0]))).toEqual(new Set(['x']))
 })
 
-test('what went under a number to another folder is copied; what has its name, or was broken off, is not', async () => {
+test('a download saved under its GUID in another folder is copied; one with its own name, or a canceled one, is not', async () => {
   using dir = tempDir()
   const [elsewhere, to] = [join(dir.path, 'elsewhere'), join(dir.path, 'to')]
   for (const folder of [elsewhere, to]) mkdirSync(folder)

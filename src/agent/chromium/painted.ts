@@ -1,4 +1,4 @@
-// Pages that have just been navigated: until such a page has its first frame, Chromium drops the clicks and keys that are meant for it.
+// Waits for the first frame of pages that were just navigated: until then Chromium drops clicks and keys for the page.
 import type { Log } from '../../base/log.ts'
 import { WaitTimeout, within } from '../../base/wait.ts'
 import type { CdpPipe } from './pipe.ts'
@@ -6,7 +6,7 @@ import type { CdpPipe } from './pipe.ts'
 /** A page that was navigated longer ago has its first frame, or waits for something that may never come. */
 const FRESH_MS = 2_000
 
-/** What input waits for first frames at most. They came within 16 ms on an idle machine, and within 0.5 s on one with ten times its load. */
+/** The longest wait of input for first frames. They came within 16 ms on an idle machine, and within 0.5 s on one with ten times its load. */
 const PAINTED_MS = 1_000
 
 /** Resolves with the second frame after this, when the first one is on the screen. A page that nobody sees has no frames. */
@@ -29,7 +29,7 @@ export async function watchPaints(pipe: CdpPipe, log: Log): Promise<(signal: Abo
     try {
       await within('a first frame', PAINTED_MS, pipe.send('Runtime.evaluate', { expression: NEXT_FRAMES, awaitPromise: true }, sessionId))
     } finally {
-      // Not waited for: a page that is stuck answers late.
+      // Do not wait: a page that hangs answers late.
       pipe.send('Target.detachFromTarget', { sessionId }).catch((err: unknown) => log.debug({ err }, 'a page was gone'))
     }
   }
@@ -42,7 +42,7 @@ export async function watchPaints(pipe: CdpPipe, log: Log): Promise<(signal: Abo
     const all = Promise.all(
       pages.map((targetId) =>
         painted(targetId).catch((err: unknown) => {
-          // The page went away, or shows nothing: what is done now goes to what is there.
+          // The page was closed, or shows nothing. Input goes to what is on the screen.
           if (!(err instanceof WaitTimeout)) log.debug({ err }, 'a page was gone')
         }),
       ),

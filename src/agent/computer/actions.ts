@@ -1,4 +1,4 @@
-// Every action that changes something on the screen: planned from what callers send, alone or in a batch.
+// Plans every action that changes something on the screen from the body that a caller sent, alone or in a batch.
 import { sleep } from '../../base/wait.ts'
 import type { Cursor } from '../display/cursor.ts'
 import type { Action, SetCursor, Sleep } from './contract.ts'
@@ -6,14 +6,13 @@ import type { NamedPlan, Planned } from './hands.ts'
 import { keyPlans, type KeyTools } from './keys.ts'
 import { pointerPlans, type PointerTools } from './pointer.ts'
 
-/** What actions work with. */
 export interface Tools extends PointerTools, KeyTools {
   cursor: Cursor
 }
 
 export type Actions = ReturnType<typeof makeActions>
 
-/** Plans for each action; one kind more is an entry here and one in the contract. */
+/** A plan for each kind of action. A new kind needs an entry here and one in the contract. */
 export function makeActions(tools: Tools) {
   const { click, move, drag, scroll } = pointerPlans(tools)
   const { press, type } = keyPlans(tools)
@@ -41,7 +40,7 @@ export function makeActions(tools: Tools) {
     }
   }
 
-  /** All of a batch, before any of it is done. @throws 400 naming the field, `actions.2.click_mouse.x` */
+  /** Plans a whole batch before any action runs. @throws 400 naming the field, `actions.2.click_mouse.x` */
   const batch = (actions: readonly Action[]): NamedPlan[] =>
     actions.map((action, index) => ({ name: `actions.${index} (${action.type})`, ...plan(action, `actions.${index}.${action.type}.`) }))
 

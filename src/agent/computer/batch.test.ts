@@ -24,14 +24,14 @@ async function refusedThird(action: unknown): Promise<string[]> {
 beforeEach(async () => void (await batch(moveTo(HERE.x, HERE.y))))
 
 describe('a batch', () => {
-  test('does its actions in order and answers an empty 200', async () => {
+  test('runs its actions in order and answers 200 with an empty body', async () => {
     const body = { actions: [moveTo(5, 5), { type: 'scroll', scroll: { x: 8, y: 9, delta_y: 1 } }, PAUSE, moveTo(6, 7), PAUSE] }
     conforms('ComputerBatchParams', body)
     expect(await outcome(controls.send('batch', body))).toEqual(DONE)
     expect(await controls.pointer()).toEqual({ x: 6, y: 7 })
   })
 
-  test('lets nobody in between its actions', async () => {
+  test("runs no other caller's action between its own", async () => {
     const seen: unknown[] = []
     const long = batch(moveTo(5, 5), ...Array.from({ length: 20 }, () => [sleeping(5), moveTo(9, 9)]).flat())
     await new Promise((resolve) => setTimeout(resolve, 50))
@@ -49,16 +49,16 @@ describe('a batch', () => {
     ['that would take longer than five minutes', { actions: [ELSEWHERE, ...Array.from({ length: 10 }, () => sleeping(30_000)), sleeping(1)] }],
     ['that would take so long by its drags', { actions: Array.from({ length: 31 }, () => drag(10_000)) }],
     ['that would take so long by its keys', { actions: [pressing(300_000), pressing(1)] }],
-  ])('%s is refused, naming actions, and nothing is done', async (_, body) => {
+  ])('that is %s is refused, the error names actions, and nothing runs', async (_, body) => {
     expect(await named(controls.send('batch', body))).toEqual(['actions'])
     expect(await controls.pointer()).toEqual(HERE)
   })
 
-  test('has no other fields', async () => {
+  test('with an unknown field is refused', async () => {
     expect(await named(controls.send('batch', { actions: [PAUSE], parallel: true }))).toEqual(['parallel'])
   })
 
-  test('may be a thousand actions', async () => {
+  test('with a thousand actions is accepted', async () => {
     expect(await outcome(batch(...Array.from({ length: 1_000 }, (_, index) => moveTo(index % 7, index % 5))))).toEqual(DONE)
     expect(await controls.pointer()).toEqual({ x: 999 % 7, y: 999 % 5 })
   })
@@ -71,17 +71,17 @@ const drag = (duration_ms: number) => {
 const pressing = (duration: number) => ({ type: 'press_key', press_key: { keys: ['a'], duration } })
 
 describe.each(ACTIONS)('$type in a batch', ({ type, right, accepted, refused }) => {
-  test('is done with all that it may be alone', async () => {
+  test('accepts everything that the single call accepts', async () => {
     for (const change of [{}, ...accepted]) expect(await outcome(batch({ type, [type]: { ...right, ...change } })), shown(change)).toEqual(DONE)
   })
 
   // One test for as many requests as there are invalid fields; refusals.test.ts tests each of them.
-  test('is refused with all that it may not be alone, which is named with its place', async () => {
+  test('refuses everything that the single call refuses, and names the place in the batch', async () => {
     for (const [change, ...fields] of refused)
       expect(await refusedThird({ type, [type]: { ...right, ...change } }), shown(change)).toEqual(fields.map((field) => `actions.2.${type}.${field}`))
   })
 
-  test('needs its field, takes none of another, and no more than one', async () => {
+  test('needs the field of its type, and no other action field', async () => {
     expect(await refusedThird({ type })).toEqual([`actions.2.${type}`])
     expect(await refusedThird({ type, [type]: null })).toEqual([`actions.2.${type}`])
     expect(await refusedThird({ type, [type]: [right] })).toEqual([`actions.2.${type}`])
@@ -93,44 +93,44 @@ describe.each(ACTIONS)('$type in a batch', ({ type, right, accepted, refused }) 
 
 describe('the type of an action', () => {
   test.each(['screenshot', 'clipboard/read', 'read_clipboard', 'write_clipboard', 'get_mouse_position', 'batch', 'type', 'cursor', 'Sleep', '', '__proto__'])(
-    'is none of those that batches do not know: %j',
+    '%j is refused in a batch',
     async (type) => {
       expect(await refusedThird({ type, [type]: {} })).toContain('actions.2.type')
     },
   )
 
-  test.each([undefined, null, 5, ['sleep']])('is a text and not %j', async (type) => {
+  test.each([undefined, null, 5, ['sleep']])('must be text, not %j', async (type) => {
     expect(await refusedThird({ type, sleep: { duration_ms: 0 } })).toEqual(['actions.2.type'])
   })
 
-  test.each([null, 'sleep', 5, []])('belongs to an action, which %j is not', async (action) => {
+  test.each([null, 'sleep', 5, []])('is required: %j is not an action', async (action) => {
     expect(await refusedThird(action)).toEqual(['actions.2'])
   })
 })
 
-describe('a pause', () => {
-  test('lasts as long as it says', async () => {
+describe('a sleep action', () => {
+  test('lasts for its duration', async () => {
     const start = performance.now()
     expect(await outcome(batch(sleeping(100)))).toEqual(DONE)
     expect(performance.now() - start).toBeGreaterThanOrEqual(99)
   })
 
-  test('is of 0 to 30,000 milliseconds', async () => {
+  test('accepts 0 to 30,000 milliseconds', async () => {
     expect(await outcome(batch(sleeping(0)))).toEqual(DONE)
     // The second one is refused.
     expect(await named(batch(sleeping(30_000), sleeping(30_001)))).toEqual(['actions.1.sleep.duration_ms'])
   })
 
-  test.each([-1, 0.5, '5', null, undefined, 30_001])('is not of %j', async (duration) => {
+  test.each([-1, 0.5, '5', null, undefined, 30_001])('refuses a duration of %j', async (duration) => {
     expect(await refusedThird(sleeping(duration))).toEqual(['actions.2.sleep.duration_ms'])
   })
 
-  test('has no other fields', async () => {
+  test('refuses unknown fields', async () => {
     expect(await refusedThird({ type: 'sleep', sleep: { duration_ms: 1, seconds: 1 } })).toEqual(['actions.2.sleep.seconds'])
   })
 })
 
-test('every wrong action of a batch is named', async () => {
+test('an error of a batch names every invalid action', async () => {
   const wrong = (x: unknown) => ({ type: 'click_mouse', click_mouse: { x, y: 1 } })
   expect(await named(batch(wrong(-1), PAUSE, wrong('1'), { type: 'nothing' }))).toEqual([
     'actions.0.click_mouse.x',

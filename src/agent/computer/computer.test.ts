@@ -27,17 +27,17 @@ const LONG_DRAG = { path: [FIRST, LAST], delay: 60_000 }
 /** Operations without a body. */
 const ASKING = ['get_mouse_position', 'clipboard/read']
 
-describe('the operations', () => {
+describe('the computer calls', () => {
   const tools = [...ACTIONS.map(({ tool }) => tool), ...ASKING, 'clipboard/write', 'screenshot', 'batch']
 
-  test('are the twelve of the published contract, and these tests know them all', () => {
+  test('are the twelve of the published API, and these tests cover all of them', () => {
     const published = JSON.parse(readFileSync(join(PACKAGE_DIR, 'test/data/operations.json'), 'utf8')) as { group: string; path: string }[]
     const paths = published.filter(({ group }) => group === 'Browser Computer Controls').map(({ path }) => path.replace('/browsers/{id}/computer/', ''))
     expect(tools.toSorted()).toEqual(paths.toSorted())
     expect(paths).toHaveLength(12)
   })
 
-  test.each(tools)('%s answers nothing but POST, and nobody without a key', async (tool) => {
+  test.each(tools)('%s refuses other methods than POST, and calls without a key', async (tool) => {
     for (const method of ['GET', 'PUT', 'DELETE']) {
       const response = await controls.cloud.fetch(pathOf(tool), { method })
       expect([response.status, response.headers.get('allow')]).toEqual([405, 'POST'])
@@ -49,7 +49,7 @@ describe('the operations', () => {
 describe.each(ACTIONS)('$tool', ({ tool, schema, right, accepted }) => {
   const rows = [{}, ...accepted].map((change) => ({ title: shown(change), body: { ...right, ...change } }))
 
-  test.each(rows)('with $title is done', async ({ body }) => {
+  test.each(rows)('with $title succeeds', async ({ body }) => {
     conforms(schema, body)
     const answer = send(tool, body)
     if (tool === 'cursor') {
@@ -60,7 +60,7 @@ describe.each(ACTIONS)('$tool', ({ tool, schema, right, accepted }) => {
   })
 })
 
-describe('the pointer', () => {
+describe('get_mouse_position', () => {
   test.each([
     ['click_mouse', { x: 11, y: 12 }, { x: 11, y: 12 }],
     ['click_mouse', { x: 13, y: 14, click_type: 'up' }, { x: 13, y: 14 }],
@@ -72,7 +72,7 @@ describe('the pointer', () => {
     ['drag_mouse', { path: [LAST, FIRST], smooth: false, step_delay_ms: 0 }, { x: 20, y: 30 }],
     ['press_key', { keys: ['Left'] }, { x: 20, y: 30 }],
     ['type', { text: 'a' }, { x: 20, y: 30 }],
-  ])('after %s of %o is at %o', async (tool, body, at) => {
+  ])('after %s of %o returns %o', async (tool, body, at) => {
     expect(await outcome(send(tool, body))).toEqual(DONE)
     const answered = await controls.pointer()
     conforms('ComputerGetMousePositionResponse', answered)
@@ -80,11 +80,11 @@ describe('the pointer', () => {
   })
 })
 
-describe('the clipboard', () => {
+describe('the clipboard calls', () => {
   const read = async () => (await send('clipboard/read')).json() as Promise<{ text: string }>
 
   test.each(['', 'hello', ' two\nlines\r\n\t', 'Grüße, 日本語, עברית, 🌽👩‍👩‍👧', '\u0001\u001b[A\u007f', '"; drop table\\', '\u2028\ufeff'])(
-    'gives back %j as it was written',
+    'return %j exactly as it was written',
     async (text) => {
       expect(await outcome(send('clipboard/write', { text }))).toEqual(DONE)
       const answered = await read()
@@ -93,15 +93,15 @@ describe('the clipboard', () => {
     },
   )
 
-  test('takes as much as it says, also of characters that are long in bytes', async () => {
+  test('accept text up to the limit, also with characters of several bytes', async () => {
     const text = 'é'.repeat(8 * MIB)
     expect(await outcome(send('clipboard/write', { text }))).toEqual(DONE)
     expect((await read()).text === text).toBe(true)
   })
 })
 
-describe('operations without a body', () => {
-  test.each(ASKING)('%s answers to no body, an empty one, and {}', async (tool) => {
+describe('calls without required fields', () => {
+  test.each(ASKING)('%s accepts no body, an empty body and {}', async (tool) => {
     const answers = await Promise.all([
       send(tool),
       controls.cloud.fetch(pathOf(tool), { method: 'POST', headers: { 'content-type': 'application/json' } }),
@@ -118,14 +118,14 @@ describe('a screenshot', () => {
     return [response.status, response.headers.get('content-type'), png.toString('latin1', 1, 4), png.readUInt32BE(16), png.readUInt32BE(20)]
   }
 
-  test('is a PNG of the whole screen: with no body, an empty one, and {}', async () => {
+  test('is a PNG of the whole screen for no body, an empty body and {}', async () => {
     expect(await size(send('screenshot'))).toEqual([200, 'image/png', 'PNG', 1000, 700])
     const empty = controls.cloud.fetch(pathOf('screenshot'), { method: 'POST', headers: { 'content-type': 'application/json' } })
     expect(await size(empty)).toEqual([200, 'image/png', 'PNG', 1000, 700])
     expect(await size(send('screenshot', {}))).toEqual([200, 'image/png', 'PNG', 1000, 700])
   })
 
-  test('of a region has the size of the region, up to the last row and column', async () => {
+  test('of a region has the size of the region, also at the last row and column', async () => {
     const whole = { x: 0, y: 0, width: 1000, height: 700 }
     conforms('ComputerCaptureScreenshotParams', { region: whole })
     expect(await size(send('screenshot', { region: whole }))).toEqual([200, 'image/png', 'PNG', 1000, 700])
@@ -134,8 +134,8 @@ describe('a screenshot', () => {
   })
 })
 
-describe('callers of the same screen', () => {
-  test('wait for each other, and one that leaves does not hold up the next', async () => {
+describe('concurrent callers of one screen', () => {
+  test('wait for each other, and a caller that leaves does not block the next', async () => {
     const leaving = new AbortController()
     const long = controls.cloud
       .fetch(pathOf('drag_mouse'), {
@@ -155,7 +155,7 @@ describe('callers of the same screen', () => {
     expect((await next).status).toBe(200)
   })
 
-  test('get what belongs to them, whatever the others do meanwhile', async () => {
+  test('get their own answers, whatever the others do', async () => {
     const points = Array.from({ length: 20 }, (_, index) => ({ x: index, y: 2 * index }))
     const all = points.flatMap((point) => [send('move_mouse', { ...point, smooth: false }), send('type', { text: 'a' }), send('screenshot')])
     expect((await Promise.all(all)).map(({ status }) => status)).toEqual(all.map(() => 200))
@@ -163,22 +163,22 @@ describe('callers of the same screen', () => {
   })
 })
 
-describe('a session that cannot be reached', () => {
-  test('because there is none answers 404', async () => {
+describe('a call to a session that is not available', () => {
+  test('answers 404 if the session does not exist', async () => {
     for (const id of [newId(), 'nothing', controls.session.session_id.toUpperCase(), 'a%2Fb']) expect((await send('screenshot', {}, id)).status).toBe(404)
   })
 
-  test('because its id cannot be one answers 400 and not 500', async () => {
+  test('answers 400, not 500, if the id is invalid', async () => {
     for (const id of ['%00', 'a%00b', '%ff', '%']) expect((await send('screenshot', {}, id)).status).toBe(400)
   })
 
-  test('because it has ended answers 404', async () => {
+  test('answers 404 if the session has ended', async () => {
     const ended = await controls.cloud.create()
     await controls.cloud.fetch(`/browsers/${ended.session_id}`, { method: 'DELETE' })
     expect((await send('screenshot', {}, ended.session_id)).status).toBe(404)
   })
 
-  test('that ends under a call answers the call, and does not leave it hanging', async () => {
+  test('is answered, and does not hang, if the session ends during the call', async () => {
     const ending = await controls.cloud.create()
     const drag = send('drag_mouse', LONG_DRAG, ending.session_id)
     const other = send('screenshot', {}, ending.session_id)

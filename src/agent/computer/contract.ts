@@ -151,13 +151,13 @@ const act = <B extends z.ZodType>(path: string, id: string, summary: string, bod
   route({ method: 'POST', path: `/computer/${path}`, id, group, summary, body, deadlineMs: MAX_ACTION_MS + 10_000, reply: none(200) })
 
 export const computer = {
-  batchActions: act('batch', 'batchActions', 'Do several actions in order', BatchBody),
+  batchActions: act('batch', 'batchActions', 'Run several actions in order', BatchBody),
   captureScreenshot: route({
     method: 'POST',
     path: '/computer/screenshot',
     id: 'captureScreenshot',
     group,
-    summary: 'Take a picture of the screen',
+    summary: 'Take a screenshot',
     body: ScreenshotBody,
     bodyOptional: true,
     revalidates: true,
@@ -171,7 +171,7 @@ export const computer = {
     path: '/computer/get_mouse_position',
     id: 'getMousePosition',
     group,
-    summary: 'Tell where the mouse pointer is',
+    summary: 'Get the position of the mouse pointer',
     deadlineMs: MAX_ACTION_MS + 10_000,
     reply: json(z.object({ x: z.int(), y: z.int() })),
   }),
@@ -182,7 +182,7 @@ export const computer = {
     path: '/computer/clipboard/read',
     id: 'readClipboard',
     group,
-    summary: 'Read the text in the clipboard',
+    summary: 'Read the text of the clipboard',
     deadlineMs: MAX_ACTION_MS + 10_000,
     reply: json(z.object({ text: z.string() })),
   }),
@@ -203,7 +203,7 @@ export const computer = {
     path: '/computer/clipboard/write',
     id: 'writeClipboard',
     group,
-    summary: 'Put text into the clipboard',
+    summary: 'Write text to the clipboard',
     body: z.strictObject({ text: z.string().max(MAX_CLIPBOARD_CHARS) }),
     maxBodyBytes: MAX_CLIPBOARD_BODY,
     deadlineMs: MAX_ACTION_MS + 10_000,

@@ -66,8 +66,8 @@ function meantDown(actions: readonly unknown[]): string[] {
   return [...down].toSorted()
 }
 
-describe('nothing stays down', () => {
-  test('when a batch was done, but the buttons that were asked to', async () => {
+describe('every key and button is released', () => {
+  test('after a batch, except the buttons that the batch left down on purpose', async () => {
     await fc.assert(
       fc.asyncProperty(any, async (actions) => {
         const bench = makeBench()
@@ -79,7 +79,7 @@ describe('nothing stays down', () => {
     )
   })
 
-  test('when the caller leaves after any request', async () => {
+  test('when the caller leaves after any X request', async () => {
     await fc.assert(
       fc.asyncProperty(any, fc.nat(60), async (actions, leaveAt) => {
         const bench = makeBench()
@@ -109,7 +109,7 @@ describe('nothing stays down', () => {
     )
   })
 
-  test('when any request fails, and what is done after it is only to let go', async () => {
+  test('when any X request fails; after the failure only releases are sent', async () => {
     await fc.assert(
       fc.asyncProperty(some(click, move, drag, press, type, pause, cursor), fc.integer({ min: 1, max: 60 }), async (actions, failAt) => {
         const bench = makeBench()
@@ -128,7 +128,7 @@ describe('nothing stays down', () => {
     )
   })
 
-  test('when a turn of the wheel fails between its press and its release', async () => {
+  test('when a scroll fails between press and release', async () => {
     const bench = makeBench()
     let failures = 0
     bench.before = () => {
@@ -138,7 +138,7 @@ describe('nothing stays down', () => {
     expect(held(bench)).toEqual([])
   })
 
-  test('when the program in front does not answer', async () => {
+  test('when the program with the focus does not respond', async () => {
     const bench = makeBench(async () => {
       throw new Error('it hangs')
     })
@@ -148,7 +148,7 @@ describe('nothing stays down', () => {
     expect(held(bench)).toEqual([])
   })
 
-  test('when the display does not answer either: letting go does not wait for it', async () => {
+  test('when the display does not respond either; the release does not wait for it', async () => {
     const bench = makeBench()
     bench.input.pointer = async () => {
       throw new Error('no answer')
@@ -160,7 +160,7 @@ describe('nothing stays down', () => {
     expect(held(bench)).toEqual([])
   })
 
-  test('but a button that was asked to, until it is asked to go up', async () => {
+  test('except a button that a click of type down holds, until a click of type up releases it', async () => {
     const bench = makeBench()
     const half = (click_type: string) => ({ type: 'click_mouse', click_mouse: { x: 1, y: 1, click_type, hold_keys: ['ctrl'] } })
     await bench.hands.performAll(bench.plan([half('down')]), NEVER)
@@ -171,7 +171,7 @@ describe('nothing stays down', () => {
     expect(held(bench)).toEqual([])
   })
 
-  test('not even a button that was asked to, when the batch that asked fails', async () => {
+  test('even a button held by click type down, if the batch with that click fails', async () => {
     const bench = makeBench()
     const down = { type: 'click_mouse', click_mouse: { x: 1, y: 1, click_type: 'down' } }
     const fails: NamedPlan = { name: 'actions.1', ms: 0, run: async () => Promise.reject(new Error('no')) }
@@ -179,7 +179,7 @@ describe('nothing stays down', () => {
     expect(held(bench)).toEqual([])
   })
 
-  test('of an action that is refused: it does not even begin', () => {
+  test('when an action is refused, because a refused action does not start', () => {
     let refusals = 0
     for (const { type: kind, right, refused } of ACTIONS)
       for (const [change] of refused) {
@@ -192,7 +192,7 @@ describe('nothing stays down', () => {
   })
 })
 
-test('callers are served in the order in which they came, whoever leaves, and none sees what another holds', async () => {
+test('callers run in the order in which they came, also when some leave, and none sees keys or buttons of another', async () => {
   const caller = fc.record({ actions: fc.option(whole, { nil: undefined, freq: 2 }), leaveMs: fc.option(fc.nat(40), { nil: undefined }) })
   await fc.assert(
     fc.asyncProperty(fc.array(caller, { minLength: 2, maxLength: 6 }), async (callers) => {

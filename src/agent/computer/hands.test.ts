@@ -13,7 +13,7 @@ const refused = (code: string, message: RegExp) => ({ code, message: expect.stri
 const gate = () => Promise.withResolvers<void>()
 
 describe('callers', () => {
-  test('that leave while they wait do nothing, and those behind them keep their places', async () => {
+  test('that leave while they wait run nothing, and the callers behind them keep their places', async () => {
     const { hands, log } = makeBench()
     const first = gate()
     const order: string[] = []
@@ -33,26 +33,26 @@ describe('callers', () => {
     expect(log).toEqual(['pointer'])
   })
 
-  test('that have left already do nothing', async () => {
+  test('that have left before their turn run nothing', async () => {
     const { hands, log } = makeBench()
     const error = await failure(hands.perform({ ms: 0, run: async () => void log.push('done') }, 'x', AbortSignal.abort('gone')))
     expect([error, log]).toEqual(['gone', []])
   })
 
-  test('go on when one before them fails', async () => {
+  test('continue when an earlier caller fails', async () => {
     const { hands } = makeBench()
     const failing = failure(hands.turn(async () => Promise.reject(new Error('no picture')), NEVER))
     expect(await hands.turn(async () => 'a picture', NEVER)).toBe('a picture')
     expect((await failing) as Error).toMatchObject({ message: 'no picture' })
   })
 
-  test('hear when the display has done what they asked for, not before', async () => {
+  test('get their answer only after the display has done the action', async () => {
     const bench = makeBench()
     await bench.hands.performAll(bench.plan([{ type: 'click_mouse', click_mouse: { x: 1, y: 2 } }]), NEVER)
     expect(bench.log.at(-1)).toBe('pointer')
   })
 
-  test('may ask when the input was worked last: looking does not count, failing does', async () => {
+  test('can ask for the time of the last input: reads do not count, failed actions do', async () => {
     const { hands } = makeBench()
     expect(hands.lastAct).toBe(-Infinity)
     await hands.turn(async () => {}, NEVER)
@@ -64,7 +64,7 @@ describe('callers', () => {
   })
 })
 
-describe('an action that its caller has left', () => {
+describe('an action whose caller has left', () => {
   const from = [0, 0]
   const to = [900, 600]
   test.each([
@@ -74,7 +74,7 @@ describe('an action that its caller has left', () => {
     ['clicks stop at once', 'click_mouse', { x: 1, y: 1, num_clicks: 30 }, 0],
     ['keys stop at the next', 'press_key', { keys: Array.from({ length: 256 }, () => 'a') }, 1],
     ['the wheel stops within a hundred notches', 'scroll', { x: 1, y: 1, delta_y: 5_000 }, 100],
-  ])('does not go on: %s', async (_, type, body, more) => {
+  ])('stops: %s', async (_, type, body, more) => {
     const bench = makeBench()
     const caller = new AbortController()
     let left = 0
@@ -89,20 +89,20 @@ describe('an action that its caller has left', () => {
   })
 })
 
-describe('the time that actions take', () => {
+describe('the duration of actions', () => {
   const taking = (ms: number, ran: number[]): Planned => ({ ms, run: async () => void ran.push(ms) })
 
   test.each([
     [{ delta_y: 9_999 }, 5_000],
     [{ delta_x: -10_000, delta_y: 10_000 }, 5_000],
     [{ delta_y: -60 }, 1_000],
-  ])('is bounded for the wheel, and a frame a notch for as many as people turn: %o', (deltas, ms) => {
+  ])('is limited for a scroll to 5 s; a usual scroll takes one frame per notch: %o', (deltas, ms) => {
     const [plan] = makeBench().plan([{ type: 'scroll', scroll: { x: 1, y: 1, ...deltas } }])
     expect(plan!.ms).toBeGreaterThanOrEqual(ms)
     expect(plan!.ms).toBeLessThan(ms + 100)
   })
 
-  test('is five minutes at most for one, and the field is named that makes it longer', async () => {
+  test('is five minutes at most for one action, and the error names the field that exceeds it', async () => {
     const { hands } = makeBench()
     const ran: number[] = []
     await hands.perform(taking(MAX_ACTION_MS, ran), 'duration', NEVER)
@@ -113,7 +113,7 @@ describe('the time that actions take', () => {
     expect(ran).toEqual([MAX_ACTION_MS])
   })
 
-  test('is five minutes at most for all of a batch together', async () => {
+  test('is five minutes at most for all actions of a batch together', async () => {
     const { hands } = makeBench()
     const ran: number[] = []
     const batch = (...times: number[]) => times.map((ms, index) => ({ name: `actions.${index}`, ...taking(ms, ran) }))
@@ -131,7 +131,7 @@ describe('the time that actions take', () => {
     ['a text', [{ type: 'type_text', type_text: { text: 'abcd', delay: 100_000 } }], 300_000],
     ['a smooth move', [{ type: 'move_mouse', move_mouse: { x: 1, y: 1, duration_ms: 5_000 } }], 5_000],
     ['a move at once', [{ type: 'move_mouse', move_mouse: { x: 1, y: 1, smooth: false, duration_ms: 5_000 } }], 0],
-  ])('is known before: %s', (_, actions, ms) => {
+  ])('is known before the action runs: %s', (_, actions, ms) => {
     expect(
       makeBench()
         .plan(actions)
@@ -143,7 +143,7 @@ describe('the time that actions take', () => {
 describe('a batch', () => {
   const plan = (name: string, run: Planned['run']): NamedPlan => ({ name, ms: 0, run })
 
-  test('stops at the first action that fails, and names it', async () => {
+  test('stops at the first action that fails, and its error names the action', async () => {
     const { hands } = makeBench()
     const ran: string[] = []
     const did = (name: string) => plan(name, async () => void ran.push(name))
@@ -154,7 +154,7 @@ describe('a batch', () => {
     expect(error.body().details).toEqual([{ code: 'bad_request', message: error.message }])
   })
 
-  test('names the action of a failure that callers may not know, and keeps the cause for the log', async () => {
+  test('names the failed action also for internal errors, and keeps their cause for the log only', async () => {
     const { hands } = makeBench()
     const cause = new Error('EPIPE on /tmp/.X11-unix/X1')
     const error = (await failure(hands.performAll([plan('actions.0 (sleep)', async () => Promise.reject(cause))], NEVER))) as Fault
@@ -165,7 +165,7 @@ describe('a batch', () => {
     expect(error.headers).toEqual({ 'x-should-retry': 'false' })
   })
 
-  test('that is abandoned stops between actions, also when they do not listen', async () => {
+  test('that is aborted stops between actions, also when an action ignores the signal', async () => {
     const { hands } = makeBench()
     const caller = new AbortController()
     const ran: string[] = []
@@ -178,7 +178,7 @@ describe('a batch', () => {
     expect(ran).toEqual(['a', 'b'])
   })
 
-  test('looks again whether it is on the screen when its turn comes, which may have become smaller', async () => {
+  test('checks its points again when its turn comes, because the screen may have become smaller', async () => {
     const bench = makeBench()
     const near = [1, 1]
     const far = [800, 1]

@@ -177,8 +177,8 @@ const keysyms = (text: string): number[] => Array.from(text, (character) => keys
 const greek = fc.integer({ min: 0x3b1, max: 0x3b1 + 15 }).map((code) => String.fromCodePoint(code))
 const isSpare = (code: number): boolean => code >= FIRST_SPARE && (code < KNOWN_BY_PLACE[0] || code > KNOWN_BY_PLACE[1])
 
-describe('a key of its own', () => {
-  test('is used for every character that has one, with Shift where it needs it, and the map stays as it is', async () => {
+describe('a character that has a key', () => {
+  test('is typed with that key, with Shift if needed, and the keymap stays unchanged', async () => {
     const { keyboard, map, changes, events } = await open(4)
     const wanted = [...US, ...LETTERS].flat()
     const strokes = await keyboard.strokes(wanted)
@@ -187,22 +187,22 @@ describe('a key of its own', () => {
     expect([changes, events]).toEqual([[], []])
   })
 
-  test('without Shift is better than one with it', async () => {
+  test('uses a key without Shift if there are both', async () => {
     const { keyboard } = await open(4)
     // Both keys `,<` and `<>` type it.
     const [less] = await keyboard.strokes(keysyms('<'))
     expect(less!.shift).toBe(false)
   })
 
-  test('is what no lent one counts as', async () => {
+  test('never uses a spare key that is in use', async () => {
     const { keyboard } = await open(4)
     await keyboard.strokes(keysyms('α'))
     expect(keyboard.has(keysyms('α')[0]!)).toBe(false)
   })
 })
 
-describe('a lent key', () => {
-  test('is one of those that are empty and that Chromium does not know by their place; every other stays what it is', async () => {
+describe('a spare key', () => {
+  test('is a keycode that is empty and unknown to Chromium; all other keys stay unchanged', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.integer({ min: 1, max: MAX_KEYCODE - KNOWN_BY_PLACE[1] }),
@@ -220,13 +220,13 @@ describe('a lent key', () => {
     )
   })
 
-  test('means the same on both levels, or Caps Lock would turn letters round', async () => {
+  test('has the same character on both levels, so that Caps Lock cannot change its case', async () => {
     const { keyboard, changes } = await open(4)
     await keyboard.strokes(keysyms('éΩж🌽'))
     expect(changes.map(({ keysyms: levels }) => levels)).toEqual(keysyms('éΩж🌽').map((keysym) => [keysym, keysym]))
   })
 
-  test('is the one that was used longest ago', async () => {
+  test('is the least recently used one', async () => {
     const { keyboard } = await open(3)
     const codeOf = async (text: string) => (await keyboard.strokes(keysyms(text)))[0]!.code
     const [alpha, beta, gamma] = [await codeOf('α'), await codeOf('β'), await codeOf('γ')]
@@ -239,7 +239,7 @@ describe('a lent key', () => {
     expect(await codeOf('ζ')).toBe(gamma)
   })
 
-  test('writes what was asked for, whatever was asked for before, and is lent anew only when it was used longest ago', async () => {
+  test('types the right character after any sequence, and is remapped only when it is the least recently used', async () => {
     const asked = fc.uniqueArray(greek, { minLength: 1, maxLength: 5 })
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 5, max: 8 }), fc.array(asked, { maxLength: 20 }), async (spares, requests) => {
@@ -263,7 +263,7 @@ describe('a lent key', () => {
     )
   })
 
-  test('is never lent anew before the program in front has handled it', async () => {
+  test('is not remapped before the focused program has handled its last press', async () => {
     const asked = fc.record({ characters: fc.uniqueArray(greek, { minLength: 1, maxLength: 3 }), waits: fc.boolean() })
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 3, max: 5 }), fc.array(asked, { maxLength: 20 }), async (spares, requests) => {
@@ -284,7 +284,7 @@ describe('a lent key', () => {
     )
   })
 
-  test('is announced, and the program has read what it means, before it is used', async () => {
+  test('is announced, and the program has read the new keymap, before the key is pressed', async () => {
     const { keyboard, events } = await open(2)
     await keyboard.strokes(keysyms('aαbβ'))
     expect(events.map((event) => event.replace(/ \d+$/, ''))).toEqual(['changed', 'changed', 'announced', 'caught up', 'caught up'])
@@ -295,7 +295,7 @@ describe('a lent key', () => {
     expect(events.map((event) => event.replace(/ \d+$/, ''))).toEqual(['caught up', 'changed', 'announced', 'caught up', 'caught up'])
   })
 
-  test('is not to be had for more characters at a time than there are, and nothing is changed', async () => {
+  test('is refused if a call needs more keys at once than exist, and the keymap stays unchanged', async () => {
     const { keyboard, changes } = await open(3)
     await expect(keyboard.strokes(keysyms('αβγδ'))).rejects.toThrow('4 characters for 3 spare keys')
     expect(changes).toEqual([])
@@ -304,14 +304,14 @@ describe('a lent key', () => {
   })
 })
 
-test('Caps Lock is told', async () => {
+test('the state of Caps Lock is reported', async () => {
   const display = await open(1)
   expect(await display.keyboard.capsLock()).toBe(false)
   display.capsLock = true
   expect(await display.keyboard.capsLock()).toBe(true)
 })
 
-test('a display without a keyboard of its own is refused at once', async () => {
+test('a display without a usable keyboard is refused immediately', async () => {
   const { connection, caughtUp } = makeDisplay(1, ['Virtual core XTEST keyboard'])
   await expect(openKeyboard(connection, caughtUp)).rejects.toThrow('no keyboard of its own')
 })
@@ -326,7 +326,7 @@ describe('typed text', () => {
     return display
   }
 
-  test('arrives whole, of any characters, over any number of keys to lend, with Caps Lock too', async () => {
+  test('arrives complete, for any characters, any number of spare keys, and with Caps Lock', async () => {
     const character = fc.oneof(fc.string({ unit: 'grapheme-ascii', minLength: 1, maxLength: 1 }), greek, fc.constantFrom('é', 'É', '🌽', '\n', '\t', 'я', '日'))
     const text = fc.string({ unit: character, maxLength: 150 })
     await fc.assert(
@@ -339,7 +339,7 @@ describe('typed text', () => {
     )
   })
 
-  test('of few other characters changes the map once', async () => {
+  test('of few different characters changes the keymap once', async () => {
     const display = await type(4, ['Grüße', 'äß', 'Grüße'])
     expect(display.text()).toBe('GrüßeäßGrüße')
     expect(display.changes).toHaveLength(3)
@@ -357,7 +357,7 @@ function hands({ connection, caughtUp, keyboard }: Display & { keyboard: Keyboar
 }
 
 describe('keys pressed by name', () => {
-  test('arrive whole too, one after the other and together', async () => {
+  test('arrive completely, one after the other and held together', async () => {
     const display = await open(3)
     const { act } = hands(display)
     await act('press_key', { keys: ['α', 'A', 'β', 'γ', 'δ', '%', 'ε', 'α'] })
@@ -367,7 +367,7 @@ describe('keys pressed by name', () => {
     expect(display.hurried).toEqual([])
   })
 
-  test('that need more keys at a time than can be lent are refused as the fault of the caller', async () => {
+  test('that need more keys at once than there are spare keys are refused as a bad request', async () => {
     const { act } = hands(await open(3))
     for (const body of [
       { keys: ['α', 'β', 'γ', 'δ'], duration: 1 },
@@ -377,7 +377,7 @@ describe('keys pressed by name', () => {
       await expect((async () => act('press_key', body))()).rejects.toMatchObject({ code: 'bad_request' })
   })
 
-  test('arrive while another lent key is held, also when there are more of them than keys to lend', async () => {
+  test('arrive while another spare key is held, also if there are more of them than spare keys', async () => {
     const display = await open(3)
     const { act } = hands(display)
     await act('press_key', { keys: ['β', 'γ', 'δ', 'ε'], hold_keys: ['α'] })

@@ -26,7 +26,7 @@ export interface Keyboard {
   setCapsLock(on: boolean): void
 }
 
-/** LockMask of the X protocol, in the state that QueryPointer tells. */
+/** LockMask of the X protocol, in the state that QueryPointer returns. */
 const LOCK_MASK = 2
 
 /** The 105th key, beside the left Shift. A US keyboard does not have it, and its `<` and `>` are on Shift with comma and period. */

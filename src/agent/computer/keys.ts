@@ -9,7 +9,7 @@ import { asCommands, BACKSPACE, combination, isShortcut, keysymOfCharacter, SHIF
 import { fitTogether, heldKeys } from './pointer.ts'
 import { evenTyping, humanTyping, type Keypress } from './typing.ts'
 
-/** Keys sent before we let the program in front catch up, and look whether the caller is still there. */
+/** After this many keys, wait until the program in front has handled them, and check whether the caller is still there. */
 const KEYS_AT_ONCE = 100
 
 /** What {@link KeyTools.settled} waits for ends by itself within 5 s. */
@@ -21,14 +21,14 @@ export interface KeyTools {
   /** Resolves when the program in front has handled what was sent to it. */
   caughtUp: () => Promise<void>
   /**
-   * As {@link KeyTools.caughtUp}, and what it left to others is done too: a shortcut that a page let pass has done its work. Resolves also when the
-   * program does not answer: people press shortcuts to get rid of one that hangs.
+   * Like {@link KeyTools.caughtUp}, and also waits until the browser has done a shortcut that the page left to it. Resolves also when the program does
+   * not answer, because people press shortcuts to close a program that hangs.
    */
   settled: () => Promise<void>
   random: () => number
 }
 
-/** Plans for each keyboard action. `at` stands before the names of fields in errors. */
+/** A plan for each keyboard action. `at` is the prefix of field names in errors. */
 export function keyPlans({ keyboard, caughtUp, settled, random }: KeyTools) {
   function press(wanted: PressKey, at = ''): Planned {
     const held = heldKeys(wanted.hold_keys, keyboard, at)
@@ -44,7 +44,7 @@ export function keyPlans({ keyboard, caughtUp, settled, random }: KeyTools) {
           const up = await grip.hold(chord)
           if (wanted.duration > 0) await sleep(wanted.duration, signal)
           up()
-          // A shortcut may move the keyboard to another part of the browser, or to another window; what comes next is meant for that.
+          // A shortcut may move the focus to another part of the browser or to another window. The next keys must go there.
           if (isShortcut([...held, ...chord])) await within('the browser to do a shortcut', SETTLED_MS, settled(), signal)
         }
         release()
@@ -68,7 +68,7 @@ export function keyPlans({ keyboard, caughtUp, settled, random }: KeyTools) {
     }
   }
 
-  /** Types with Caps Lock off, whatever it was: with it on, characters that are on no key would come out as capitals. */
+  /** Types with Caps Lock off, and restores it. With it on, characters typed with spare keys would become capitals. */
   async function typeKeys(grip: Grip, keys: readonly Keypress[], signal: AbortSignal): Promise<void> {
     const capsLock = await keyboard.capsLock()
     if (capsLock) keyboard.setCapsLock(false)
@@ -96,7 +96,7 @@ export function keyPlans({ keyboard, caughtUp, settled, random }: KeyTools) {
     }
   }
 
-  /** The keys that are sent together: no more than {@link KEYS_AT_ONCE}, and no more different ones without a key of their own than can be lent. */
+  /** The keys that are sent together: at most {@link KEYS_AT_ONCE}, and no more different characters without a key than there are spare keys. */
   function nextGroup(keys: readonly Keypress[], from: number): Keypress[] {
     const lent = new Set<number>()
     let end = from

@@ -16,7 +16,7 @@ test.each([
   ['space', 0x20],
   ['plus', 0x2b],
   ['ISO_Level3_Shift', 0xfe03],
-])('%s is known by its X11 name', (name, code) => {
+])('the X11 name %s is a key', (name, code) => {
   expect(keysymOf(name)).toBe(code)
 })
 
@@ -61,15 +61,15 @@ test.each([
   expect(keysymOf(alias)).toBe(keysymOf(name))
 })
 
-test('every X11 name gives its own keysym, also where an alias looks like it', () => {
+test('every X11 name gives its own keysym, also if an alias looks like it', () => {
   for (const [name, { code }] of Object.entries(keysyms)) expect(keysymOf(name.replace(/^XK_/, ''))).toBe(code)
 })
 
-test('a single character of Latin-1 is its own code', () => {
+test('a single Latin-1 character is its own code', () => {
   for (let code = 0x20; code <= 0xff; code++) if (code < 0x7f || code > 0x9f) expect(keysymOf(String.fromCharCode(code))).toBe(code)
 })
 
-test.each(['', ' a', 'ab', 'NoSuchKey', '\n', 'Control_L ', 'constructor', 'toString', '__proto__', 'hasOwnProperty'])('%j is no key', (name) => {
+test.each(['', ' a', 'ab', 'NoSuchKey', '\n', 'Control_L ', 'constructor', 'toString', '__proto__', 'hasOwnProperty'])('%j is not a key', (name) => {
   expect(keysymOf(name)).toBeUndefined()
 })
 
@@ -80,14 +80,14 @@ const cases = Map.groupBy(
 )
 
 describe('an X11 name in another case', () => {
-  test('means its key, where it can mean only one', () => {
+  test('is accepted if it matches only one key', () => {
     for (const [lower, keys] of cases)
       if (lower.length > 1 && new Set(keys.map(({ code }) => code)).size === 1) expect(keysymOf(lower), lower).toBe(keys[0]!.code)
     expect(keysymOf('PAGE_DOWN')).toBe(keysymOf('Page_Down'))
     expect(keysymOf('bAcKsPaCe')).toBe(keysymOf('BackSpace'))
   })
 
-  test('means none, where it could mean several', () => {
+  test('is refused if it matches several keys', () => {
     expect(keysymOf('Eacute')).toBe(0xc9)
     expect(keysymOf('eacute')).toBe(0xe9)
     expect(keysymOf('EACUTE')).toBeUndefined()
@@ -112,18 +112,18 @@ test.each([
   ['€', 0x0100_20ac],
   ['ж', 0x0100_0436],
   ['U', 0x55],
-])('%s is a key', (name, keysym) => {
+])('the name %s is a key', (name, keysym) => {
   expect(keysymOf(name)).toBe(keysym)
 })
 
 test.each(['U110000', 'UD800', 'UDFFF', 'U0007', 'U007F', 'U0085', 'U12', 'U1234567', 'U20AG', 'XF86NoSuch', '\ud800', '\u007f', '\u0085', '👩‍👧', 'é\u0301'])(
-  '%j is no key',
+  '%j is not a key',
   (name) => {
     expect(keysymOf(name)).toBeUndefined()
   },
 )
 
-test('every character has a key but control characters, and no two share one but the ends of a line', () => {
+test('every character except control characters has a key, and only line breaks share one', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }), fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }), (one, other) => {
       const [a, b] = [keysymOfCharacter(one), keysymOfCharacter(other)]
@@ -152,7 +152,7 @@ describe('a combination', () => {
     [' ', ['20']],
     ['ctrl+ ', [CONTROL, '20']],
     ['-', ['2d']],
-  ])('%j is its keys in the order in which they go down', (text, expected) => {
+  ])('%j is a list of keys in the order in which they are pressed', (text, expected) => {
     expect(keys(text)).toEqual(expected)
   })
 
@@ -164,7 +164,7 @@ describe('a combination', () => {
     ['ctrl+shift++', [CONTROL, SHIFT, '2b']],
     ['ctrl+plus+a', [CONTROL, '2b', '61']],
     ['KP_Add', ['ffab']],
-  ])('%j has the key plus in it', (text, expected) => {
+  ])('%j contains the plus key', (text, expected) => {
     expect(keys(text)).toEqual(expected)
   })
 
@@ -173,7 +173,7 @@ describe('a combination', () => {
     ['CTRL+SHIFT+T', 'ctrl+shift+t'],
     ['Alt+F', 'alt+f'],
     ['Cmd+Q', 'cmd+q'],
-  ])('%s is %s: with Ctrl, Alt or Super a large letter is the key of that letter, as menus write it', (large, small) => {
+  ])('%s equals %s: with Ctrl, Alt or Super a capital letter means the key of that letter, as in menus', (large, small) => {
     expect(keys(large)).toEqual(keys(small))
   })
 
@@ -182,7 +182,7 @@ describe('a combination', () => {
     ['shift+A', [SHIFT, '41']],
     ['ctrl+%', [CONTROL, '25']],
     ['ctrl+É', [CONTROL, 'c9']],
-  ])('%s keeps what it writes', (text, expected) => {
+  ])('%s types exactly the character that it ends with', (text, expected) => {
     expect(keys(text)).toEqual(expected)
   })
 
@@ -199,7 +199,7 @@ describe('a combination', () => {
     ['ab', 'no key "ab"'],
     ['EACUTE', 'no key "EACUTE"'],
     ['toString+a', 'no key "toString"'],
-  ])('%j is none, and the field and the part that is no key are named', (text, words) => {
+  ])('%j is refused, and the error names the field and the invalid part', (text, words) => {
     const refusal = (): unknown => {
       try {
         return combination(text, 'keys.7')
@@ -214,7 +214,7 @@ describe('a combination', () => {
     expect((error as Fault).message).toContain(words)
   })
 
-  test('is made of any texts a list of keys or a refusal, and never fails otherwise', () => {
+  test('of any text is a list of keys or a refusal, and never another error', () => {
     const part = fc.oneof(fc.constantFrom('ctrl', 'shift', 'a', '', 'plus', 'Return', 'U20AC', '__proto__'), fc.string({ unit: 'binary', maxLength: 5 }))
     fc.assert(
       fc.property(fc.array(part, { maxLength: 5 }), (parts) => {
@@ -231,7 +231,7 @@ describe('a combination', () => {
   })
 })
 
-test('keys that may mean something to the browser itself are shortcuts; keys that write or move are not', () => {
+test('keys that the browser may handle itself are shortcuts; keys that type or move are not', () => {
   const is = (name: string) => isShortcut(combination(name, 'keys'))
   expect(['ctrl+l', 'alt+Left', 'cmd+a', 'ctrl+shift+t', 'F6', 'F11', 'Escape', 'XF86Back', 'shift+F10', 'alt+F4'].filter((name) => !is(name))).toEqual([])
   expect(['a', 'A', 'shift+a', 'Return', 'Tab', 'Down', 'shift+Left', 'ctrl', 'ctrl+alt', 'é', 'altgr+q', 'Page_Down', 'Delete', 'space'].filter(is)).toEqual(

@@ -23,10 +23,10 @@ function touchesInOrder(way: readonly Step[], wanted: readonly Point[]): boolean
 
 const inOrder = (way: readonly Step[]): boolean => way.every(({ atMs }, index) => index === 0 || atMs >= way[index - 1]!.atMs)
 
-describe('a smooth way', () => {
+describe('a smooth path', () => {
   const smooth = (list: readonly Point[], ms: number | undefined, from: number) => smoothPath(list, ms, SCREEN, seeded(from))
 
-  test('ends exactly on its last point and touches every other one in order', () => {
+  test('ends exactly on its last point and passes every other point in order', () => {
     fc.assert(
       fc.property(points, duration, seed, (list, ms, from) => {
         const way = smooth(list, ms, from)
@@ -36,7 +36,7 @@ describe('a smooth way', () => {
     )
   })
 
-  test('stays on the screen, on whole pixels', () => {
+  test('stays on the screen, at whole pixels', () => {
     fc.assert(
       fc.property(points, duration, seed, (list, ms, from) => {
         for (const { x, y } of smooth(list, ms, from)) {
@@ -47,7 +47,7 @@ describe('a smooth way', () => {
     )
   })
 
-  test('takes exactly the time that was asked for', () => {
+  test('takes exactly the requested time', () => {
     fc.assert(
       fc.property(points, fc.integer({ min: 50, max: 10_000 }), seed, (list, ms, from) => {
         expect(smooth(list, ms, from).at(-1)!.atMs).toBeCloseTo(ms, 6)
@@ -55,7 +55,7 @@ describe('a smooth way', () => {
     )
   })
 
-  test('takes the time of a hand when none was asked for, segment by segment', () => {
+  test('takes as long as a hand if no time is requested, for each segment', () => {
     fc.assert(
       fc.property(points, seed, (list, from) => {
         const expected = list.slice(1).reduce((sum, [x, y], index) => sum + naturalDuration(Math.hypot(x - list[index]![0], y - list[index]![1])), 0)
@@ -64,7 +64,7 @@ describe('a smooth way', () => {
     )
   })
 
-  test('runs forward in time, with a movement a frame and none before it began', () => {
+  test('moves forward in time, with one movement per frame, starting at 0', () => {
     fc.assert(
       fc.property(points, duration, seed, (list, ms, from) => {
         const way = smooth(list, ms, from)
@@ -75,7 +75,7 @@ describe('a smooth way', () => {
     )
   })
 
-  test('is the same for the same seed, and another for another', () => {
+  test('is the same for the same seed, and different for another seed', () => {
     const list: Point[] = [
       [100, 100],
       [1500, 800],
@@ -84,7 +84,7 @@ describe('a smooth way', () => {
     expect(smooth(list, 800, 7)).not.toEqual(smooth(list, 800, 8))
   })
 
-  test('is no straight line: it bows, and it is slow at both ends and quick between', () => {
+  test('is curved, slow at both ends and fast in the middle', () => {
     const way = smooth(
       [
         [100, 500],
@@ -100,7 +100,7 @@ describe('a smooth way', () => {
     expect(speeds.at(-2)!).toBeLessThan(quickest / 3)
   })
 
-  test('may begin and end in the same place', () => {
+  test('can begin and end at the same point', () => {
     const way = smooth(
       [
         [10, 10],
@@ -127,11 +127,11 @@ describe('200 smooth moves between random points', () => {
   })
   const times = ways.flatMap(({ steps }) => steps.map(({ atMs }, at) => atMs - (at === 0 ? 0 : steps[at - 1]!.atMs)))
 
-  test('end exactly where they should', () => {
+  test('end exactly at their points', () => {
     for (const { steps, to } of ways) expect([steps.at(-1)!.x, steps.at(-1)!.y]).toEqual(to)
   })
 
-  test('have no constant speed: the lengths of their steps differ by half of their mean and more', () => {
+  test('vary in speed: the lengths of their steps deviate by half of their mean or more', () => {
     for (const { moves } of ways) {
       const lengths = moves.map(([x, y]) => Math.hypot(x, y))
       const mean = lengths.reduce((sum, length) => sum + length, 0) / lengths.length
@@ -140,7 +140,7 @@ describe('200 smooth moves between random points', () => {
     }
   })
 
-  test('do not turn sharply while they are quick: less than 30 degrees from one step of 15 pixels to the next', () => {
+  test('do not turn sharply while they are fast: less than 30 degrees between steps of at least 15 pixels', () => {
     let quick = 0
     for (const { moves } of ways)
       for (const [index, [x, y]] of moves.entries()) {
@@ -152,7 +152,7 @@ describe('200 smooth moves between random points', () => {
     expect(quick).toBeGreaterThan(1_000)
   })
 
-  test('turn all the same: no way of some length goes along one straight line', () => {
+  test('are never straight, if they have some length', () => {
     for (const { from, to, steps, length } of ways) {
       if (length < 300) continue
       const aside = steps.map(({ x, y }) => Math.abs((to[0] - from[0]) * (y - from[1]) - (to[1] - from[1]) * (x - from[0])) / length)
@@ -160,7 +160,7 @@ describe('200 smooth moves between random points', () => {
     }
   })
 
-  test('move once a frame: their times lie around 16.7 ms, unevenly, and none is a step of 40 ms', () => {
+  test('have one movement per frame: the intervals are around 16.7 ms, vary, and none is 40 ms', () => {
     expect(times.filter((ms) => Math.abs(ms - FRAME_MS) <= 3).length / times.length).toBeGreaterThan(0.95)
     expect(Math.min(...times)).toBeGreaterThan(5)
     expect(Math.max(...times)).toBeLessThan(30)
@@ -169,7 +169,7 @@ describe('200 smooth moves between random points', () => {
     for (const { steps } of ways) expect(steps.filter(({ atMs }) => Number.isInteger(atMs / 40))).toEqual([])
   })
 
-  test('run past their end by ten pixels at most, and when they come from afar they mostly do', () => {
+  test('overshoot their end by at most ten pixels, and most long ones overshoot', () => {
     const past = ways.map(({ from, to, steps, length }) =>
       Math.max(...steps.map(({ x, y }) => ((x - to[0]) * (to[0] - from[0]) + (y - to[1]) * (to[1] - from[1])) / length)),
     )
@@ -178,7 +178,7 @@ describe('200 smooth moves between random points', () => {
     expect(far.filter((pixels) => pixels >= 1).length / far.length).toBeGreaterThan(0.9)
   })
 
-  test('stay within 80 pixels of the box of their two points', () => {
+  test('stay within 80 pixels of the box around their two points', () => {
     for (const { from, to, steps } of ways)
       for (const { x, y } of steps) {
         expect(x).toBeGreaterThanOrEqual(Math.min(from[0], to[0]) - 80)
@@ -188,17 +188,17 @@ describe('200 smooth moves between random points', () => {
       }
   })
 
-  test('never go the same way twice', () => {
+  test('never take the same path twice', () => {
     for (const { from, to, steps, random } of ways) expect(smoothPath([from, to], undefined, SCREEN, random)).not.toEqual(steps)
   })
 
-  test('are at most 150 movements when they take the time of a hand', () => {
+  test('have at most 150 movements if they take as long as a hand', () => {
     expect(Math.max(...ways.map(({ steps }) => steps.length))).toBeLessThanOrEqual(150)
   })
 })
 
-describe('a straight way', () => {
-  test('makes the asked number of movements a segment, evenly in time, through every point', () => {
+describe('a straight path', () => {
+  test('has the requested number of movements per segment, at even times, through every point', () => {
     fc.assert(
       fc.property(points, fc.integer({ min: 1, max: 30 }), fc.nat(200), (list, perSegment, delayMs) => {
         const way = straightPath(list, perSegment, delayMs)
@@ -209,7 +209,7 @@ describe('a straight way', () => {
     )
   })
 
-  test('leaves the line between its points by half a pixel at most', () => {
+  test('deviates from the line by at most half a pixel', () => {
     fc.assert(
       fc.property(point, point, fc.integer({ min: 1, max: 30 }), (from, to, count) => {
         straightPath([from, to], count, 0).forEach(({ x, y }, index) => {
@@ -222,8 +222,8 @@ describe('a straight way', () => {
   })
 })
 
-describe('the time of a hand', () => {
-  test('grows with the distance, more slowly the farther it is, between a tenth of a second and a few', () => {
+describe('the time of a hand movement', () => {
+  test('grows with the distance, less for longer distances, from a tenth of a second to a few seconds', () => {
     fc.assert(
       fc.property(fc.nat(20_000), fc.nat(20_000), (a, b) => {
         const [near, far] = [Math.min(a, b), Math.max(a, b)]

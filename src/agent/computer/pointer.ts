@@ -1,4 +1,4 @@
-// What the mouse does: clicks, moves, drags, turns of the wheel.
+// Mouse actions: clicks, moves, drags, scrolls.
 import { sleep } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import type { Screen } from '../display/screen.ts'
@@ -11,39 +11,41 @@ import { FRAME_MS, naturalDuration, smoothPath, straightPath, type Point, type S
 
 /** Button numbers of the X protocol. */
 const BUTTONS = { left: 1, middle: 2, right: 3, back: 8, forward: 9 } as const
-/** The wheel is buttons too. */
+/** X reports the wheel as buttons. */
 const WHEEL = { up: 4, down: 5, left: 6, right: 7 } as const
 
-/** Between the clicks of a double click. Chromium tells clicks apart by their millisecond and counts those within 500 ms. */
+/** Time between the clicks of a double click. Chromium distinguishes clicks by their millisecond, and counts those within 500 ms. */
 const BETWEEN_CLICKS_MS = 20
 
-/** Movements, or notches, without a pause that are sent before we look whether the caller is still there. */
+/** After this many movements or notches without a pause, check whether the caller is still there. */
 const AT_ONCE = 100
 
-/** Between notches of the wheel. Chromium joins those of one frame, and a joined one scrolls no further than the page is high; 12 ms lost nothing, 8 ms some. */
+/**
+ * Time between notches of the wheel. Chromium merges the notches of one frame, and a merged one scrolls at most the height of the page. At 12 ms
+ * nothing was lost, at 8 ms some.
+ */
 const BETWEEN_NOTCHES_MS = FRAME_MS
 /**
- * The longest turn of the wheel: more notches than its 300 frames share frames. Chromium tells the page of each (10,000 were told), but what
- * it joins may scroll less far than its sum. Up to 4 in a frame nothing was lost.
+ * The longest scroll. It has 300 frames; if there are more notches, they share frames. Chromium reports each notch to the page (tested with
+ * 10,000), but merged ones may scroll less far than their sum. With up to 4 per frame nothing was lost.
  */
 const MAX_SCROLL_MS = 5_000
 
-/** What pointer actions need. */
 export interface PointerTools {
   screen: Pick<Screen, 'viewport'>
   keyboard: Keyboard
-  /** Makes smooth ways; tests give a seeded one. */
+  /** Random numbers for smooth paths. Tests use a seeded generator. */
   random: () => number
 }
 
-/** Keys by name, before anything is pressed. @throws 400 naming `hold_keys` or the entry of it */
+/** The keys by name. Checked before anything is pressed. @throws 400 naming `hold_keys` or its entry */
 export function heldKeys(names: readonly string[] | undefined, keyboard: PointerTools['keyboard'], at: string): number[] {
   const keys = (names ?? []).flatMap((name, index) => combination(name, `${at}hold_keys.${index}`))
   fitTogether(keys, keyboard, `${at}hold_keys`)
   return keys
 }
 
-/** @throws 400 naming `field` when more keys are to be held than can be lent at a time */
+/** @throws 400 naming `field` if the keys need more spare keys at once than there are */
 export function fitTogether(keysyms: readonly number[], keyboard: PointerTools['keyboard'], field: string): void {
   const lent = new Set(keysyms.filter((keysym) => !keyboard.has(keysym)))
   if (lent.size > keyboard.spares) throw fault.field(field, `at most ${keyboard.spares} characters that are on no key can be held at once`)
@@ -56,8 +58,8 @@ function onScreen({ viewport: { width, height } }: PointerTools['screen'], [x, y
 }
 
 /**
- * Plans for each pointer action. `at` stands before the names of fields in errors: '' or `actions.2.click_mouse.`.
- * Every plan looks again whether it is on the screen when its turn comes, for the screen may have become smaller.
+ * A plan for each pointer action. `at` is the prefix of field names in errors: '' or `actions.2.click_mouse.`. Every plan checks its points again
+ * when its turn comes, because the screen may have become smaller.
  */
 export function pointerPlans({ screen, keyboard, random }: PointerTools) {
   const within = (point: Point, at: string) => onScreen(screen, point, [`${at}x`, `${at}y`])
@@ -75,7 +77,7 @@ export function pointerPlans({ screen, keyboard, random }: PointerTools) {
         within(point, at)
         grip.input.move(...point)
         const release = await grip.hold(keys)
-        if (wanted.click_type === 'down') grip.buttonDown(button) // stays down when the turn ends well
+        if (wanted.click_type === 'down') grip.buttonDown(button) // stays down if the turn succeeds
         else if (wanted.click_type === 'up') grip.buttonUp(button)
         else
           for (let count = 0; count < wanted.num_clicks; count++) {
@@ -108,7 +110,7 @@ export function pointerPlans({ screen, keyboard, random }: PointerTools) {
     const all = () => wanted.path.forEach((point, index) => onScreen(screen, point, [`${at}path.${index}.0`, `${at}path.${index}.1`]))
     all()
     const keys = heldKeys(wanted.hold_keys, keyboard, at)
-    // Counted before it is planned: a million steps are no plan.
+    // Count the steps before planning them, because a plan with a million steps takes too much memory.
     if (!wanted.smooth && (wanted.path.length - 1) * wanted.steps_per_segment * Math.max(1, wanted.step_delay_ms) > MAX_ACTION_MS)
       throw fault.field(`${at}steps_per_segment`, `the drag would take longer than ${MAX_ACTION_MS} ms`)
     const steps = wanted.smooth
@@ -119,7 +121,7 @@ export function pointerPlans({ screen, keyboard, random }: PointerTools) {
       async run(grip, signal) {
         all()
         grip.input.move(...wanted.path[0]!)
-        // The page must have seen the pointer arrive before the button goes down, or it would hit what was under it before.
+        // The page must get the movement before the press. Otherwise the press would hit the element that was there before.
         await grip.settle()
         await sleep(FRAME_MS, signal)
         const release = await grip.hold(keys)
@@ -127,7 +129,7 @@ export function pointerPlans({ screen, keyboard, random }: PointerTools) {
         await sleep(wanted.delay, signal)
         await follow(grip, steps, signal)
         await grip.settle()
-        // A drop target learns of the last movement with the next frame; only then may the button go up.
+        // A drop target gets the last movement with the next frame. Release the button only after that.
         await sleep(wanted.smooth ? FRAME_MS : Math.max(FRAME_MS, wanted.step_delay_ms), signal)
         grip.buttonUp(BUTTONS[wanted.button])
         release()
@@ -157,7 +159,7 @@ export function pointerPlans({ screen, keyboard, random }: PointerTools) {
   return { click, move, drag, scroll }
 }
 
-/** Moves along a way, each step at its time. */
+/** Moves along a path, each step at its time. */
 async function follow(grip: Grip, steps: readonly Step[], signal: AbortSignal): Promise<void> {
   const start = performance.now()
   for (const [index, { atMs, x, y }] of steps.entries()) {
@@ -169,7 +171,7 @@ async function follow(grip: Grip, steps: readonly Step[], signal: AbortSignal): 
   }
 }
 
-/** Turns a wheel by `notches`, one every `everyMs`. */
+/** Scrolls by `notches`, one every `everyMs`. */
 async function turnWheel(grip: Grip, button: number, notches: number, everyMs: number, signal: AbortSignal): Promise<void> {
   const start = performance.now()
   for (let count = 0; count < notches; count++) {

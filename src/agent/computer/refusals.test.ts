@@ -13,13 +13,13 @@ describe.each(ACTIONS)('$tool', ({ tool, right, refused }) => {
   const rows = refused.map(([change, ...fields]) => ({ title: shown(change), body: { ...right, ...change }, fields }))
   beforeEach(async () => void (await send('move_mouse', { ...HERE, smooth: false })))
 
-  test.each(rows)('with $title is refused, naming $fields, and nothing is done', async ({ body, fields }) => {
+  test.each(rows)('with $title is refused, the error names $fields, and nothing happens', async ({ body, fields }) => {
     expect(await named(send(tool, body))).toEqual(fields)
     expect(await pointer()).toEqual(HERE)
   })
 })
 
-describe('an action that would take longer than five minutes is refused before it begins', () => {
+describe('an action that would take longer than five minutes is refused before it starts', () => {
   const a = [1, 1]
   const b = [2, 2]
   const far = [999, 699]
@@ -44,7 +44,7 @@ describe('an action that would take longer than five minutes is refused before i
   })
 })
 
-describe('the clipboard', () => {
+describe('write_clipboard', () => {
   test.each([
     [{}, 'text'],
     [{ text: null }, 'text'],
@@ -53,14 +53,14 @@ describe('the clipboard', () => {
     [{ text: 'a\ud800' }, 'text'],
     [{ text: 'x'.repeat(8 * 1024 * 1024 + 1) }, 'text'],
     [{ text: 'a', html: '<b>a</b>' }, 'html'],
-  ])('does not take %o, naming %s, and keeps what it had', async (body, field) => {
+  ])('refuses %o, names %s, and keeps the old text', async (body, field) => {
     await send('clipboard/write', { text: 'kept' })
     expect(await named(send('clipboard/write', body))).toEqual([field])
     expect(await (await send('clipboard/read')).json()).toEqual({ text: 'kept' })
   })
 })
 
-describe('a screenshot of', () => {
+describe('screenshot', () => {
   test.each([
     [{ x: 1000, y: 0, width: 1, height: 1 }, ['region.x']],
     [{ x: 0, y: 700, width: 1, height: 1 }, ['region.y']],
@@ -72,21 +72,21 @@ describe('a screenshot of', () => {
     [{ x: 0, y: 0, width: 1, height: 1, depth: 1 }, ['region.depth']],
     [{ x: 0, y: 0 }, ['region.height', 'region.width']],
     ['0,0,1,1', ['region']],
-  ])('the region %j is refused, naming the side', async (region, fields) => {
+  ])('refuses the region %j and names the wrong side', async (region, fields) => {
     expect(await named(send('screenshot', { region }))).toEqual(fields)
   })
 
-  test('anything else than a region is refused', async () => {
+  test('refuses a region that is not an object', async () => {
     expect(await named(send('screenshot', { format: 'jpeg', quality: 5 }))).toEqual(['format', 'quality'])
   })
 })
 
-describe('a body that is no JSON object', () => {
+describe('a body that is not a JSON object', () => {
   const withBody = ['batch', 'clipboard/write', ...ACTIONS.map(({ tool }) => tool)]
   const raw = (tool: string, body: string, type = 'application/json') =>
     controls.cloud.fetch(`/browsers/${controls.session.session_id}/computer/${tool}`, { method: 'POST', headers: { 'content-type': type }, body })
 
-  test.each(withBody)('is refused by %s: none, an empty one, half of one, a list, a text, null, another type', async (tool) => {
+  test.each(withBody)('is refused by %s: no body, an empty body, half an object, a list, a text, null, another content type', async (tool) => {
     expect(await named(send(tool))).toEqual(['body'])
     expect(await named(raw(tool, ''))).toEqual(['body'])
     expect(await named(raw(tool, '{"x":1,'))).toEqual(['body'])

@@ -37,8 +37,8 @@ function spread(numbers: readonly number[]): number {
 }
 const waits = (keys: readonly Keypress[]): number[] => keys.slice(1).map(({ waitMs }) => waitMs)
 
-describe('typing as a person', () => {
-  test('leaves exactly the text, whatever the text, the chance of mistakes and the seed', () => {
+describe('typing like a person', () => {
+  test('leaves exactly the requested text, for any text, chance of mistakes and seed', () => {
     fc.assert(
       fc.property(text, mean, chance, seed, (wanted, ms, part, from) => {
         expect(typed(human(wanted, ms, part, from))).toBe(wanted)
@@ -47,7 +47,7 @@ describe('typing as a person', () => {
     )
   })
 
-  test('with a chance of 0 makes no corrections: a key a character', () => {
+  test('with a mistake chance of 0 makes no corrections: one key per character', () => {
     fc.assert(
       fc.property(text, mean, seed, (wanted, ms, from) => {
         expect(human(wanted, ms, 0, from).map(({ character }) => character)).toEqual(Array.from(wanted))
@@ -55,7 +55,7 @@ describe('typing as a person', () => {
     )
   })
 
-  test('mistypes letters only, as other letters, and takes back as many keys as were wrong', () => {
+  test('mistypes letters only, as other letters, and deletes as many characters as were wrong', () => {
     fc.assert(
       fc.property(text, seed, (wanted, from) => {
         const keys = human(wanted, undefined, 1, from)
@@ -69,14 +69,14 @@ describe('typing as a person', () => {
     )
   })
 
-  test('takes back a mistake after at most two more keys', () => {
+  test('corrects a mistake after at most two more keys', () => {
     const keys = human(PROSE, undefined, 0.1, 11)
     // A correction deletes all keys since the typo: one or two wrong ones, and two more.
     const longest = Math.max(...keys.map((_, at) => keys.slice(at).findIndex(({ character }) => character !== undefined)))
     expect(longest).toBe(3)
   })
 
-  test('makes mistakes of three kinds: a key beside the right one, a key too often, two keys in the wrong order', () => {
+  test('makes three kinds of mistakes: a neighbouring key, a repeated key, two swapped keys', () => {
     const kinds = new Map<string, number>()
     const left: string[] = []
     const rows = ['qwertyuiop', 'asdfghjkl', 'zxcvbnm']
@@ -100,7 +100,7 @@ describe('typing as a person', () => {
     for (const count of kinds.values()) expect(count).toBeGreaterThan(50)
   })
 
-  test('makes about as many mistakes as it is asked for, as a part of the letters', () => {
+  test('makes about the requested share of mistakes', () => {
     const letters = PROSE.replaceAll(/[^a-z]/gi, '').length
     for (const part of [0.01, 0.05, 0.1]) {
       const keys = human(PROSE, undefined, part, 7)
@@ -110,7 +110,7 @@ describe('typing as a person', () => {
     }
   })
 
-  test.each([20, 50, 100, 400])('of prose has the asked mean of %i ms between keys, within a tenth', (ms) => {
+  test.each([20, 50, 100, 400])('of prose has the requested mean of %i ms between keys, within a tenth', (ms) => {
     for (const from of [1, 2, 3]) {
       const between = average(waits(human(PROSE, ms, 0, from)))
       expect(between).toBeGreaterThan(ms * 0.9)
@@ -118,14 +118,14 @@ describe('typing as a person', () => {
     }
   })
 
-  test('has the pace of a practised typist when none is asked for: 60 to 150 words a minute', () => {
+  test('has the speed of a practised typist by default: 60 to 150 words a minute', () => {
     const minutes = waits(human(PROSE, undefined, 0, 5)).reduce((sum, ms) => sum + ms, 0) / 60_000
     const words = PROSE.length / 5
     expect(words / minutes).toBeGreaterThan(60)
     expect(words / minutes).toBeLessThan(150)
   })
 
-  test('is uneven: no two intervals are alike, few are much longer, and what follows what makes a difference', () => {
+  test('is irregular: all intervals differ, few are much longer, and they depend on the characters', () => {
     for (const ms of [undefined, 50]) {
       const keys = human(PROSE, ms, 0, 3)
       expect(new Set(waits(keys)).size).toBe(keys.length - 1)
@@ -139,7 +139,7 @@ describe('typing as a person', () => {
     expect(spread(waits(human('x'.repeat(2_000), 50, 0, 3)))).toBeGreaterThan(0.2)
   })
 
-  test('begins at once, never goes back in time, and holds no key longer than half the way to the next', () => {
+  test('starts immediately, never goes back in time, and holds no key longer than half of the interval to the next', () => {
     fc.assert(
       fc.property(text, mean, chance, seed, (wanted, ms, part, from) => {
         const keys = human(wanted, ms, part, from)
@@ -150,22 +150,22 @@ describe('typing as a person', () => {
     )
   })
 
-  test('waits at most 14 times the mean for a key, so that a call ends', () => {
+  test('waits at most 14 times the mean before a key, so the duration of a call is limited', () => {
     expect(Math.max(...waits(human(PROSE.repeat(5), 50, 0.1, 9)))).toBeLessThanOrEqual(50 * 14)
   })
 
-  test('is the same for the same seed, and another for another', () => {
+  test('is the same for the same seed, and different for another seed', () => {
     expect(human(SENTENCES, 50, 0.1, 4)).toEqual(human(SENTENCES, 50, 0.1, 4))
     expect(human(SENTENCES, 50, 0.1, 4)).not.toEqual(human(SENTENCES, 50, 0.1, 5))
   })
 
-  test('of no text is no key', () => {
+  test('of an empty text presses no key', () => {
     expect(human('', undefined, 1, 1)).toEqual([])
   })
 })
 
-describe('even typing', () => {
-  test('is a key a character, at once and then each after the same time', () => {
+describe('typing with a fixed delay', () => {
+  test('presses one key per character, the first immediately and each next one after the delay', () => {
     fc.assert(
       fc.property(text, fc.nat(10_000), (wanted, delay) => {
         const characters = Array.from(wanted)

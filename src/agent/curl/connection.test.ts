@@ -1,4 +1,4 @@
-// The connection over a socket whose other end a test plays: nothing that is asked waits for what is gone.
+// The CDP connection against a fake browser: no command waits for a page that is closed.
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -8,7 +8,7 @@ import { connectCdp, NO_LIMIT_MS } from './connection.ts'
 let server: WebSocketServer
 beforeAll(async () => {
   server = new WebSocketServer({ host: '127.0.0.1', port: 0 })
-  // Answers what opens sessions, and nothing else.
+  // Answers only the commands that open sessions.
   server.on('connection', (socket) =>
     socket.on('message', (data: Buffer) => {
       const { id, method, params } = JSON.parse(data.toString()) as { id: number; method: string; params: { targetId: string } }
@@ -25,7 +25,7 @@ async function open() {
   return { connection, browser: (await joined)[0] }
 }
 
-test('what a page is still asked when it goes is an error, on that page alone', async () => {
+test('a command that is pending when its page closes is rejected, and commands to other pages are not', async () => {
   const { connection, browser } = await open()
   const [gone, stays, left] = [await connection.attach('a'), await connection.attach('b'), await connection.attach('c')]
   const ask = (session: string) => connection.send('IO.read', {}, session, NO_LIMIT_MS)

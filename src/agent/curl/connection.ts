@@ -1,14 +1,14 @@
-// A CDP connection of curl's own: what it makes goes when it closes, and large bodies do not hold up the agent's pipe.
+// curl's own CDP connection. Chromium closes its hidden pages when it closes. Large bodies on it do not block the agent's pipe.
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
 import { within } from '../../base/wait.ts'
 
-/** Chromium accepts in a millisecond; busy with ten starts it took seconds. */
+/** Chromium accepts within a millisecond. On a machine that was starting ten browsers it took seconds. */
 const CONNECT_MS = 10_000
 
-/** Commands that wait for nothing but Chromium itself. */
+/** For commands that depend only on Chromium. */
 const ANSWER_MS = 30_000
-/** For commands that wait for a target on the internet, whose limits are the caller's: the longest that a timer can take. */
+/** For commands that wait for a target on the internet: the caller's timeout limits them. This is the longest delay of a timer. */
 export const NO_LIMIT_MS = 2_147_483_647
 
 export interface CdpEvent {
@@ -33,13 +33,13 @@ interface Message extends CdpEvent {
   error?: { message: string }
 }
 
-/** Chromium refused a command; the message is Chromium's. */
+/** Chromium refused a command. The message is Chromium's. */
 export class CdpRefusal extends Error {}
 
-/** The hidden page has gone, at the word of a client of the session or with its browser. */
+/** The hidden page is gone: a client of the session closed it, or its browser ended. */
 export class PageGone extends Error {}
 
-/** Chromium's answers to a command for a target that goes or has gone (content/browser/devtools). */
+/** Chromium's errors for a command to a target that is closing or closed (content/browser/devtools). */
 const GONE = /^(Inspected target navigated or closed|Session with given id not found\.|Not attached to an active page|Target closed)/
 
 export class CdpConnection {
@@ -48,13 +48,13 @@ export class CdpConnection {
   readonly #sessions = new Set<string>()
   readonly #listeners = new Map<string, Listener>()
   #lastId = 0
-  /** Resolves when the connection has ended, for whatever reason. */
+  /** Resolves when the connection has ended, for any reason. */
   readonly ended: Promise<void>
 
   constructor(socket: WebSocket) {
     this.#socket = socket
     socket.on('message', (data: Buffer) => this.#onMessage(JSON.parse(data.toString()) as Message))
-    // A close follows, and says the same.
+    // 'close' follows and is handled.
     socket.on('error', () => {})
     this.ended = new Promise((resolve) =>
       socket.on('close', () => {
@@ -70,7 +70,7 @@ export class CdpConnection {
     return this.#socket.readyState === WebSocket.OPEN
   }
 
-  /** Sends a command. @throws CdpRefusal with Chromium's message; an Error when the connection ends or nothing comes within `ms` */
+  /** @throws CdpRefusal with Chromium's message; PageGone when the connection ends; WaitTimeout after `ms` */
   async send<T = Record<string, unknown>>(method: string, params: object = {}, sessionId?: string, ms = ANSWER_MS): Promise<T> {
     if (!this.isOpen) throw new PageGone('the browser closed the connection')
     const id = ++this.#lastId
@@ -84,24 +84,23 @@ export class CdpConnection {
     }
   }
 
-  /** Opens a session with a target. */
   async attach(targetId: string): Promise<string> {
     const { sessionId } = await this.send<{ sessionId: string }>('Target.attachToTarget', { targetId, flatten: true })
     this.#sessions.add(sessionId)
     return sessionId
   }
 
-  /** Whether a session is there: its target may go at any time, at any client's word. */
+  /** Whether a session exists. Any client can close its target at any time. */
   has(sessionId: string): boolean {
     return this.#sessions.has(sessionId)
   }
 
-  /** Events of a session go to `onEvent`, until another listener takes its place. `onGone` is called when the session's target goes meanwhile. */
+  /** Sends the events of a session to `onEvent`, and replaces the listener before. Calls `onGone` if the session's target is closed. */
   listen(sessionId: string, onEvent: (event: CdpEvent) => void, onGone: () => void): void {
     this.#listeners.set(sessionId, { onEvent, onGone })
   }
 
-  /** Ends a session on this side. Chromium leaves what a session is still asked unanswered when its target goes. */
+  /** Ends a session on this side. Rejects its pending commands: when a target closes, Chromium never answers them. */
   forget(sessionId: string): void {
     this.#sessions.delete(sessionId)
     const listener = this.#listeners.get(sessionId)
@@ -110,7 +109,7 @@ export class CdpConnection {
     for (const waiting of this.#waiting.values()) if (waiting.sessionId === sessionId) waiting.answer.reject(new PageGone('the hidden page was closed'))
   }
 
-  /** Ends it; Chromium closes the hidden targets that it made. */
+  /** Ends the connection. Chromium then closes the hidden targets created over it. */
   close(): void {
     this.#socket.terminate()
   }
@@ -127,7 +126,6 @@ export class CdpConnection {
   }
 }
 
-/** Connects to the browser at its debugging port on this loopback. */
 export async function connectCdp(port: number, path: string): Promise<CdpConnection> {
   const socket = new WebSocket(`ws://127.0.0.1:${port}${path}`, { perMessageDeflate: false, maxPayload: 0 })
   try {

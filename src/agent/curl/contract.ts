@@ -1,26 +1,26 @@
-// One HTTP request by the session's browser, as callers see it: as a JSON envelope, or as it comes.
+// HTTP requests by the session's browser, as callers see them. The answer is a JSON envelope (/curl) or a stream (/curl/raw).
 import { z } from 'zod'
 import { byteStream, bytes, json, route, type Method } from '../../http/route.ts'
 
 const group = 'Browsers'
 
-/** Chromium takes no URL that is longer (url::kMaxURLChars). */
+/** Chromium's own limit (url::kMaxURLChars). */
 const MAX_URL = 2 * 1024 * 1024
 
-/** Milliseconds; the shortest and the longest time a caller may give a request, and what it has when nothing is said. */
+/** Limits and default of a caller's `timeout_ms`. */
 const MIN_TIMEOUT_MS = 1
 const MAX_TIMEOUT_MS = 300_000
 const DEFAULT_TIMEOUT_MS = 30_000
 
-/** Bytes sent to the target. Chromium's debugging protocol takes a body whole, as base64 in one message, and no message over 100 MiB. */
+/** Bytes sent to the target. The debugging protocol takes a body as base64 in one message, and refuses messages above 100 MiB. */
 export const MAX_REQUEST_BYTES = 32 * 1024 * 1024
-/** Bytes of the JSON of one call; a larger body goes by /curl/raw. */
+/** Bytes of the JSON of one call. Larger bodies need /curl/raw. */
 const MAX_CURL_BODY = 16 * 1024 * 1024
 
-/** Bytes of an answer in the JSON envelope; what is larger comes by /curl/raw. */
+/** Bytes of an answer in the JSON envelope. Larger answers need /curl/raw. */
 export const MAX_ENVELOPE_BYTES = 10 * 1024 * 1024
 
-/** Headers of one request, and the length of each. */
+/** The number of headers of one request, and the length of each. */
 const MAX_HEADERS = 200
 const MAX_HEADER = 16 * 1024
 
@@ -36,22 +36,22 @@ const timeout = { min: MIN_TIMEOUT_MS, max: MAX_TIMEOUT_MS }
 export const CurlBody = z.strictObject({
   url: Target,
   method: z.enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']).default('GET'),
-  /** On top of the browser's own; one of the same name takes its place. Cookies are added to those of the browser. */
+  /** Added to the browser's own. A header of the same name replaces the browser's. Cookies are added to the browser's cookies. */
   headers: z
     .record(z.string().min(1).max(256), z.string().max(MAX_HEADER))
     .refine((headers) => Object.keys(headers).length <= MAX_HEADERS, `expected at most ${MAX_HEADERS} headers`)
     .default({}),
   /** Text, sent as UTF-8. */
   body: z.string().optional(),
-  /** How the answer's bytes become the text in `body`. */
+  /** How the bytes of the answer are encoded in `body`. */
   response_encoding: z.enum(['utf8', 'base64']).default('utf8'),
-  /** Milliseconds for all of it. */
+  /** Milliseconds for the whole call. */
   timeout_ms: z.int().min(timeout.min).max(timeout.max).default(DEFAULT_TIMEOUT_MS),
 })
 
 const CurlReply = z.object({
   status: z.int(),
-  /** By name, written like `Content-Type`; a header that came several times has several values. As the target sent them, though `body` is decoded. */
+  /** By name, written like `Content-Type`. A repeated header has several values. They are as the target sent them, although `body` is decoded. */
   headers: z.record(z.string(), z.array(z.string())),
   body: z.string(),
   duration_ms: z.int(),
@@ -63,10 +63,10 @@ const raw = <M extends Method>(method: M, id: string) =>
     path: '/curl/raw',
     id,
     group,
-    summary: `Send a ${method} request through the browser and pass on the answer as it comes`,
+    summary: `Send a ${method} request through the browser and stream the response`,
     query: z.strictObject({
       url: Target,
-      /** Milliseconds until the answer begins, and then from one piece of it to the next. */
+      /** Milliseconds until the answer begins. The same limit then applies between one piece and the next. */
       timeout_ms: z.coerce.number().int().min(timeout.min).max(timeout.max).default(DEFAULT_TIMEOUT_MS),
     }),
     maxBodyBytes: MAX_REQUEST_BYTES,

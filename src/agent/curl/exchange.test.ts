@@ -1,4 +1,4 @@
-// One request against a Chromium that is acted: what it is told at each stage. (With a real one: test/sdk/curl.test.ts.)
+// One request against a fake Chromium: the commands it gets at each stage. test/sdk/curl.test.ts uses a real one.
 import { expect, test, vi } from 'vitest'
 import { CdpRefusal, type CdpConnection, type CdpEvent } from './connection.ts'
 import { Exchange, type CurlRequest } from './exchange.ts'
@@ -9,7 +9,7 @@ interface Sent {
   params: Record<string, unknown>
 }
 
-/** A hidden page whose events and answers a test plays. */
+/** A hidden page whose events and answers the test sends. */
 function act(request: Partial<CurlRequest>) {
   const listeners = new Map<string, (event: CdpEvent) => void>()
   const sent: Sent[] = []
@@ -38,7 +38,7 @@ function act(request: Partial<CurlRequest>) {
 
 const found = (url: string, to: string, status = 302) => [url, { responseStatusCode: status, responseHeaders: [{ name: 'Location', value: to }] }] as const
 
-test('a browser that tries https where http was said is sent back, and the request goes out once, as it was meant', () => {
+test('if the browser tries https for an http URL, that attempt fails, and the request is sent once over http', () => {
   const { paused, sent } = act({ method: 'POST', body: Buffer.from('x') })
   paused('network', 'https://a.example/')
   expect(sent.at(-1)).toMatchObject({ method: 'Fetch.failRequest', params: { errorReason: 'ConnectionRefused' } })
@@ -47,7 +47,7 @@ test('a browser that tries https where http was said is sent back, and the reque
   expect(sent.filter(({ params }) => 'postData' in params)).toHaveLength(1)
 })
 
-test('where a target itself redirects to https, that is where the request goes', () => {
+test('if a target itself redirects to https, the request is sent there', () => {
   const { paused, last } = act({})
   paused('network', 'http://a.example/')
   paused('network', ...found('http://a.example/', 'https://a.example/', 307))
@@ -55,7 +55,7 @@ test('where a target itself redirects to https, that is where the request goes',
   expect(last()).toMatchObject({ method: 'Fetch.continueRequest' })
 })
 
-test('what begins anew after a redirect begins where it had come to', () => {
+test("a request that starts again after a redirect starts at the redirect's target", () => {
   const { paused, last } = act({ method: 'POST', body: Buffer.from('x'), headers: [['Authorization', 's'], ['Content-Type', 't']] }) // prettier-ignore
   paused('network', 'http://a.example/')
   paused('network', ...found('http://a.example/', 'http://b.example/', 308))
@@ -70,7 +70,7 @@ test('what begins anew after a redirect begins where it had come to', () => {
   expect(last().params).not.toHaveProperty('postData')
 })
 
-test('a redirect to what is not the web is not followed, and the page not used again', async () => {
+test('a redirect to a URL other than http or https is refused, and the page is not reused', async () => {
   const { answer, paused, sent, released } = act({})
   paused('network', 'http://a.example/')
   const before = sent.length
@@ -80,22 +80,22 @@ test('a redirect to what is not the web is not followed, and the page not used a
   expect(released).toEqual([false])
 })
 
-test('a password that is asked for is not given', () => {
+test('a password prompt gets no password', () => {
   const { emit, last } = act({})
   emit('network', 'Fetch.authRequired', { requestId: 'r' })
   expect(last().params).toEqual({ requestId: 'r', authChallengeResponse: { response: 'CancelAuth' } })
 })
 
-test('a header that Chromium refuses is the caller’s mistake', async () => {
+test('a header that Chromium refuses is a bad request that names the header', async () => {
   const { answer, paused, replies } = act({ headers: [['Host', 'x']] })
   replies['Fetch.continueRequest'] = () => {
     throw new CdpRefusal('Unsafe header: Host')
   }
   paused('network', 'http://a.example/')
-  await expect(answer).rejects.toMatchObject({ code: 'bad_request', message: 'headers.Host: is for the browser alone to set' })
+  await expect(answer).rejects.toMatchObject({ code: 'bad_request', message: 'headers.Host: can only be set by the browser; leave it out' })
 })
 
-test('an answer is read to its end, and then the page can be used again; its raw cookies are among its headers', async () => {
+test('an answer is read to its end and includes the raw cookies, and then the page can be reused', async () => {
   const { answer, paused, emit, replies, released, navigated, sent } = act({})
   const pieces = [{ data: 'aGkg', base64Encoded: true, eof: false }, { data: '', eof: false }, { data: 'you', eof: false }, { data: '', eof: true }] // prettier-ignore
   replies['Fetch.takeResponseBodyAsStream'] = () => ({ stream: 's' })
@@ -103,7 +103,7 @@ test('an answer is read to its end, and then the page can be used again; its raw
   replies['Fetch.failRequest'] = () => navigated.resolve({ errorText: 'net::ERR_ABORTED' })
   paused('network', 'http://a.example/')
   emit('network', 'Network.requestWillBeSentExtraInfo', { requestId: 'n' })
-  // Of the request before, which used this page, and is late.
+  // A late event of the previous request on this page.
   emit('network', 'Network.responseReceivedExtraInfo', { requestId: 'earlier', headers: { 'set-cookie': 'not=mine' } })
   const head = { responseStatusCode: 200, responseHeaders: [{ name: 'X-A', value: 'b' }] }
   paused('network', 'http://a.example/', head)
@@ -116,7 +116,7 @@ test('an answer is read to its end, and then the page can be used again; its raw
   await expect.poll(() => released).toEqual([true])
 })
 
-test('an answer that breaks off is no whole answer, though its stream ends like any other', async () => {
+test('an answer that breaks off is an error, although its stream ends normally', async () => {
   const { answer, paused, replies, released } = act({})
   replies['Fetch.takeResponseBodyAsStream'] = () => ({ stream: 's' })
   replies['IO.read'] = () => ({ data: '', eof: true })
@@ -129,7 +129,7 @@ test('an answer that breaks off is no whole answer, though its stream ends like 
   expect(released).toEqual([false])
 })
 
-test('what comes slowly is read in small pieces, what comes quickly in large ones; and nobody who reads nothing keeps the page', async () => {
+test('slow answers are read in small pieces and fast ones in large pieces; a reader that reads nothing loses the page', async () => {
   const { answer, paused, replies, released, sent } = act({})
   const sizes = () => sent.filter(({ method }) => method === 'IO.read').map(({ params }) => Number(params.size))
   let slow = true
@@ -167,7 +167,7 @@ test('what comes slowly is read in small pieces, what comes quickly in large one
   }
 })
 
-test('an answer that nobody reads lets the page go when its caller leaves', async () => {
+test('an answer that nobody reads releases the page when its caller leaves', async () => {
   const { answer, paused, replies, released, stop } = act({})
   replies['Fetch.takeResponseBodyAsStream'] = () => ({ stream: 's' })
   paused('network', 'http://a.example/')

@@ -1,4 +1,4 @@
-// One request in a hidden page: the navigation that is made to carry it, its redirects, and its answer, which is never shown.
+// One request in a hidden page: a navigation that carries it, its redirects, and its answer. The page never shows the answer.
 import { Readable } from 'node:stream'
 import { sleep, WaitTimeout, within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
@@ -10,7 +10,7 @@ import type { HiddenPage } from './targets.ts'
 export interface CurlRequest {
   url: string
   method: string
-  /** On top of the browser's own. */
+  /** Added to the browser's own. */
   headers: Header[]
   body: Buffer | undefined
 }
@@ -18,11 +18,11 @@ export interface CurlRequest {
 export interface CurlAnswer {
   status: number
   headers: Header[]
-  /** The decoded bytes. Must be read to its end or destroyed. */
+  /** The decoded bytes. The caller must read them to the end or destroy the stream. */
   body: Readable
 }
 
-/** What Fetch.requestPaused tells. */
+/** The parameters of Fetch.requestPaused. */
 interface Paused {
   requestId: string
   networkId?: string
@@ -34,26 +34,26 @@ interface Paused {
 }
 
 /**
- * Bytes read from Chromium at once. It waits until so many are there: the first are few, and what comes slowly is read in small pieces.
- * More made nothing faster.
+ * Bytes of one read from Chromium. Chromium answers only when that many bytes have arrived, so the first read is small, and slow
+ * answers are read in small pieces. Larger reads than `most` were not faster.
  */
 const READ_BYTES = { least: 64, most: 256 * 1024 }
-/** A piece that came in less is followed by a larger one; one that took more, by a smaller one. */
+/** After a read that was quicker than QUICK_MS the next is larger; after one that was slower than SLOW_MS it is smaller. */
 const QUICK_MS = 100
 const SLOW_MS = 500
 
-/** A reader who takes nothing for so long has gone away or forgotten the answer; others wait for the page that it holds. */
+/** A reader that takes nothing for this long loses the answer: it occupies a page that other requests wait for. */
 const UNREAD_MS = 60_000
 
-/** The raw headers come by another way than the answer, and first; so long is waited when they do not. */
+/** The raw headers come in other events than the answer, and usually before it. If they are late, wait this long. */
 const RAW_HEADERS_MS = 250
 
-/** A navigation that was ended says so in some milliseconds. */
+/** An aborted navigation ends within milliseconds. */
 const END_MS = 2_000
 
 const REDIRECTS = [301, 302, 303, 307, 308]
 
-/** Errors of Chromium's that tell of a URL that it would never ask for. */
+/** Chromium's errors for URLs that it never requests. */
 const BAD_URL = /ERR_(UNSAFE_PORT|INVALID_URL|DISALLOWED_URL_SCHEME|UNKNOWN_URL_SCHEME)/
 
 const isWeb = ({ protocol }: URL): boolean => protocol === 'http:' || protocol === 'https:'
@@ -63,11 +63,11 @@ export class Exchange {
   readonly #signal: AbortSignal
   readonly #readMs: number
   readonly #outcome = Promise.withResolvers<{ requestId: string }>()
-  /** The request as it is to be on the way to where the redirects have led so far. */
+  /** The request to send to the current target of the redirects. */
   #hop: CurlRequest
   #url: URL
   #networkId: string | undefined
-  /** Raw headers: how many requests went to the network, before this hop and in all, and what came back. */
+  /** For the raw headers: how many requests went to the network before this hop, how many in all, and the headers received. */
   #sentBefore = 0
   #sent = 0
   #received: Record<string, string>[] = []
@@ -79,8 +79,8 @@ export class Exchange {
   #release: (clean: boolean) => void
 
   /**
-   * `readMs` is the longest time without a piece of the answer's body. `release` is called once, when the page is free;
-   * `clean` tells that it can be used again.
+   * `readMs` is the longest time without a piece of the answer's body. `release` is called once, when the page is free.
+   * `clean` means that the page can be used again.
    */
   constructor(page: HiddenPage, request: CurlRequest, signal: AbortSignal, readMs: number, release: (clean: boolean) => void) {
     this.#page = page
@@ -95,12 +95,12 @@ export class Exchange {
     this.#outcome.promise.catch(() => {})
   }
 
-  /** Whether the request may have left the browser; until then it can be made again in another page. */
+  /** Whether the browser may have sent the request. Until then, another page can safely try it again. */
   get isOut(): boolean {
     return this.#isOut
   }
 
-  /** Sends the request and resolves with the head of its answer. @throws a Fault that tells why there is none */
+  /** Sends the request and resolves with the head of its answer. @throws a Fault that says why there is no answer */
   async run(): Promise<CurlAnswer> {
     const { connection, network, body } = this.#page
     try {
@@ -111,7 +111,7 @@ export class Exchange {
       this.#navigated = this.#navigate()
       const { requestId } = await this.#patiently(this.#outcome.promise)
       const { status, headers } = this.#head!
-      // No redirect can ask for it again.
+      // Free the memory: after the answer has begun, no redirect can need the body again.
       this.#hop.body = undefined
       const cookies = await this.#setCookies()
       if (this.#live) return { status, headers: [...headers, ...cookies], body: this.#ending(this.#live.body) }
@@ -136,19 +136,18 @@ export class Exchange {
       const { errorText } = await this.#send<{ errorText?: string }>(this.#page.network, 'Page.navigate', { url: this.#url.href })
       if (errorText !== undefined) this.#fail(errorText)
     } catch (error) {
-      this.#outcome.reject(error instanceof CdpRefusal ? fault.field('url', 'is not one that the browser takes') : error)
+      this.#outcome.reject(error instanceof CdpRefusal ? fault.field('url', 'is a URL that the browser does not accept') : error)
     }
   }
 
-  /** Chromium may have answered every command by then, the navigation too. */
+  /** Needed as well as the rejected commands: Chromium may have answered all of them, even the navigation, before the page closes. */
   #onGone(): void {
     this.#outcome.reject(new PageGone('the hidden page was closed'))
     this.#live?.body.destroy(ended())
   }
 
-  /** Chromium's own name of an error, as a fault. */
   #fail(errorText: string): void {
-    this.#outcome.reject(BAD_URL.test(errorText) ? fault.field('url', `is not one that the browser asks for (${errorText})`) : unanswered(errorText))
+    this.#outcome.reject(BAD_URL.test(errorText) ? fault.field('url', `is a URL that the browser refuses to request (${errorText})`) : unanswered(errorText))
   }
 
   // ---- next to the network ----
@@ -160,7 +159,7 @@ export class Exchange {
       case 'Fetch.requestPaused':
         return this.#onPaused(params as unknown as Paused)
       case 'Fetch.authRequired':
-        // Who asks for a password gets none, as from curl; the browser would open a dialog.
+        // Answer no password prompt, as curl does. The browser would open a dialog.
         return this.#proceed('Fetch.continueWithAuth', { requestId: params.requestId, authChallengeResponse: { response: 'CancelAuth' } })
       case 'Network.requestWillBeSentExtraInfo':
         if (params.requestId === this.#networkId) this.#sent++
@@ -176,7 +175,7 @@ export class Exchange {
   #onPaused(paused: Paused): void {
     const { requestId, responseStatusCode: status, responseErrorReason } = paused
     if (responseErrorReason !== undefined) {
-      // After the answer has begun this is the only sign that it did not end as it should.
+      // After the answer has begun, this is the only sign that it broke off.
       if (this.#head) this.#broken = responseErrorReason
       return this.#proceed('Fetch.continueRequest', { requestId })
     }
@@ -193,7 +192,8 @@ export class Exchange {
   #onRequest({ requestId, networkId, request, redirectedRequestId }: Paused): void {
     this.#networkId = networkId
     this.#sentBefore = this.#sent
-    // The browser tries https first where a user has typed http. A caller means what was said, and once: the browser goes back by itself.
+    // For an http URL the browser tries https first, as if a user had typed it. A caller means http, and one request. So refuse https; the
+    // browser then falls back to http by itself.
     if (this.#url.protocol === 'http:' && request.url.startsWith('https:'))
       return this.#proceed('Fetch.failRequest', { requestId, errorReason: 'ConnectionRefused' })
     const { method, headers, body } = this.#hop
@@ -206,14 +206,14 @@ export class Exchange {
     this.#proceed('Fetch.continueRequest', { requestId, ...overrides })
   }
 
-  /** Plans the way to where an answer redirects. False when that is not to be followed. */
+  /** Prepares the request to the redirect's target. Returns false if the redirect must not be followed. */
   #follow(location: string, status: number): boolean {
     const to = URL.parse(location, this.#url.href)
     if (to && !isWeb(to)) {
-      this.#outcome.reject(fault.badGateway(`the target redirects to ${to.protocol}, which is neither http nor https`))
+      this.#outcome.reject(fault.badGateway(`the target redirects to a ${to.protocol} URL; only http and https are supported`))
       return false
     }
-    // What is no URL at all the browser refuses by itself.
+    // The browser itself refuses a location that is no URL.
     if (!to) return true
     const { method, headers, body } = this.#hop
     const becomesGet = (status === 303 && method !== 'GET' && method !== 'HEAD') || ((status === 301 || status === 302) && method === 'POST')
@@ -231,9 +231,9 @@ export class Exchange {
     this.#send(this.#page.network, method, params).catch((error: unknown) => this.#outcome.reject(refused(error)))
   }
 
-  /** Set-Cookie is in the raw headers only. */
+  /** Chromium reports Set-Cookie only in the raw headers. */
   async #setCookies(): Promise<Header[]> {
-    // From the cache: nothing was sent, nothing raw comes.
+    // The answer came from the cache: nothing was sent, so no raw headers will come.
     if (this.#sent === this.#sentBefore) return []
     const end = performance.now() + RAW_HEADERS_MS
     while (this.#received.length < this.#sent && performance.now() < end) await sleep(1, this.#signal)
@@ -269,7 +269,7 @@ export class Exchange {
       return eof ? null : next()
     }
     const finish = async () => {
-      // Also lets come what is on its way: an answer that broke off is told of on the other session.
+      // This round trip also lets pending events arrive: the other session reports an answer that broke off.
       await this.#send(this.#page.body, 'IO.close', { handle: stream })
       if (this.#broken !== undefined) throw unanswered(`the answer broke off: ${this.#broken}`)
       await this.#send(this.#page.body, 'Fetch.failRequest', { requestId, errorReason: 'Aborted' })
@@ -296,30 +296,30 @@ export class Exchange {
     return this.#ending(body)
   }
 
-  /** The body, which ends with the caller. */
+  /** Ends the body when the caller's signal aborts. */
   #ending(body: Readable): Readable {
     const onAbort = () => body.destroy(this.#signal.reason as Error)
     this.#signal.addEventListener('abort', onAbort, { once: true })
-    // It may fail before anyone listens; whoever reads it then hears of it.
+    // The body may fail before its reader listens; without a listener Node would throw. The reader gets the error when it reads.
     return body.on('error', () => {}).on('close', () => this.#signal.removeEventListener('abort', onAbort))
   }
 }
 
-/** Where an answer redirects, as Chromium sees it. */
+/** The location that Chromium will follow, if any. */
 function locationOf({ responseStatusCode, responseHeaders }: Paused): string | undefined {
   if (!REDIRECTS.includes(responseStatusCode ?? 0)) return undefined
   return responseHeaders?.find(({ name }) => name.toLowerCase() === 'location')?.value || undefined
 }
 
-/** A client of the session has closed the page, or Chromium has ended, after the request may have been sent. */
+/** For a page that a client closed, or a Chromium that ended, when the request may already be sent. */
 export const ended = (cause?: unknown) => fault.unavailable('the browser ended the request', cause)
 
-const unanswered = (why: string) => fault.badGateway(`the target gave no whole answer (${why})`)
+const unanswered = (why: string) => fault.badGateway(`the target did not send a complete answer (${why})`)
 
-/** Chromium's refusal of a header names it. */
+/** Names the header that Chromium refused. */
 function refused(error: unknown): unknown {
   if (!(error instanceof CdpRefusal)) return error
   const [, kind, name] = /^(Unsafe|Invalid) header: (.*)$/s.exec(error.message) ?? []
-  if (name !== undefined) return fault.field(`headers.${name}`, kind === 'Unsafe' ? 'is for the browser alone to set' : 'is not a valid header')
-  return fault.badGateway(`the browser did not go on with the request: ${error.message}`)
+  if (name !== undefined) return fault.field(`headers.${name}`, kind === 'Unsafe' ? 'can only be set by the browser; leave it out' : 'is not a valid header')
+  return fault.badGateway(`the browser did not continue the request: ${error.message}`)
 }

@@ -1,4 +1,4 @@
-// The two forms of curl over a browser that is pretended: limits, times, bodies.
+// Both calls of curl with a fake browser: limits, timeouts, bodies.
 import { EventEmitter } from 'node:events'
 import type { IncomingHttpHeaders } from 'node:http'
 import { Readable } from 'node:stream'
@@ -33,15 +33,15 @@ function pretend(answer: (request: CurlRequest, signal: AbortSignal) => Partial<
   return { asked, envelope, raw }
 }
 
-describe('the envelope', () => {
-  test('has status, headers and the body as text or base64, and what the caller gave goes along', async () => {
+describe('/curl', () => {
+  test('returns status, headers and the body as text or base64, and sends what the caller gave', async () => {
     const { asked, envelope } = pretend(() => ({ status: 418, headers: [['x-a', '1']], body: Readable.from([Buffer.from([0xc3]), Buffer.from([0xa9, 0xff])]) }))
     expect(await envelope({ body: 'é' })).toMatchObject({ status: 418, headers: { 'X-A': ['1'] }, body: 'é\ufffd' })
     expect(await envelope({ response_encoding: 'base64' })).toMatchObject({ body: 'w6n/' })
     expect(asked[0]).toEqual({ url: URL_, method: 'POST', headers: [['X-A', 'b']], body: Buffer.from('é') })
   })
 
-  test('takes 10 MiB and no byte more; then it says how to get them, and the answer is let go', async () => {
+  test('accepts answers of up to 10 MiB; a larger one is an error that names /curl/raw, and the answer is released', async () => {
     const body = (bytes: number) => Readable.from([Buffer.alloc(1024 * 1024), Buffer.alloc(bytes - 1024 * 1024)])
     expect((await pretend(() => ({ body: body(MAX_ENVELOPE_BYTES) })).envelope()).body).toHaveLength(MAX_ENVELOPE_BYTES)
     const large = body(MAX_ENVELOPE_BYTES + 1)
@@ -49,7 +49,7 @@ describe('the envelope', () => {
     expect(large.destroyed).toBe(true)
   })
 
-  test('comes within its time or not at all', async () => {
+  test('ends with a timeout if the answer does not arrive in time', async () => {
     const hangs = pretend(async (_request, signal) => sleep(60_000, signal).then(() => ({})))
     await expect(hangs.envelope({ timeout_ms: 30 })).rejects.toMatchObject({ code: 'deadline_exceeded', message: expect.stringContaining('30 ms') })
     const drips = pretend((_request, signal) => {
@@ -60,7 +60,7 @@ describe('the envelope', () => {
     await expect(drips.envelope({ timeout_ms: 30 })).rejects.toMatchObject({ code: 'deadline_exceeded' })
   })
 
-  test('is given up when its caller leaves, for the caller’s reason', async () => {
+  test("stops when its caller leaves, with the caller's reason", async () => {
     const left = new AbortController()
     const answer = pretend(async (_request, signal) => sleep(60_000, signal).then(() => ({}))).envelope({}, left.signal)
     left.abort(new Error('left'))
@@ -68,8 +68,8 @@ describe('the envelope', () => {
   })
 })
 
-describe('the stream', () => {
-  test('passes on status, headers and body, and the time is for its head only', async () => {
+describe('/curl/raw', () => {
+  test('passes on status, headers and body; its timeout covers the head only', async () => {
     const body = new Readable({ read() {} })
     const answer = await pretend(() => ({ status: 299, headers: [['Content-Type', 'text/x']], body })).raw(Readable.from([]), 30)
     expect(answer).toMatchObject({ status: 299, headers: { 'content-type': 'text/x' } })
@@ -77,14 +77,14 @@ describe('the stream', () => {
     expect(body.destroyed).toBe(false)
   })
 
-  test('an empty body is none; others go along whole', async () => {
+  test('sends a body completely, and treats an empty body as none', async () => {
     const { asked, raw } = pretend(() => ({}))
     await raw(Readable.from([]))
     await raw(Readable.from([Buffer.alloc(300_000, 1), Buffer.alloc(300_000, 2)]))
     expect(asked.map(({ body }) => body?.length)).toEqual([undefined, 600_000])
   })
 
-  test('a body over the limit is refused, and nothing is sent', async () => {
+  test('refuses a body over the limit, and sends nothing', async () => {
     const { asked, raw } = pretend(() => ({}))
     const endless = Readable.from(
       (function* () {
@@ -95,7 +95,7 @@ describe('the stream', () => {
     expect(asked).toEqual([])
   })
 
-  test('of large bodies one is held at a time; small ones do not wait for it', async () => {
+  test('holds one large body at a time; small bodies do not wait for it', async () => {
     const events = new EventEmitter()
     let held = 0
     let most = 0
@@ -115,7 +115,7 @@ describe('the stream', () => {
     expect(most).toBe(1)
   })
 
-  test('a caller who sends no body to the end has the same time', async () => {
+  test('times out if a caller does not finish sending its body', async () => {
     await expect(pretend(() => ({})).raw(new Readable({ read() {} }), 30)).rejects.toMatchObject({ code: 'deadline_exceeded' })
   })
 })

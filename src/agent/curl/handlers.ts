@@ -1,4 +1,4 @@
-// The curl contract: the envelope, which is held whole and therefore bounded, and the stream, which is not.
+// The curl handlers. The envelope is held in memory as a whole, so its size is limited. The stream is not held.
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
 import { fault } from '../../http/fault.ts'
@@ -54,7 +54,7 @@ export function curlHandlers({ send }: Curl): Handlers<typeof curl> {
   }
 }
 
-/** A signal that aborts with the caller's, or after `ms` unless this has been disposed of by then. */
+/** A signal that aborts when the caller's does, or after `ms` unless it is disposed of first. */
 function deadline(ms: number, caller: AbortSignal): Disposable & { signal: AbortSignal } {
   const passed = new AbortController()
   const timer = setTimeout(() => passed.abort(fault.deadline(ms)), ms)
@@ -67,7 +67,7 @@ async function whole(body: Readable): Promise<Buffer> {
   for await (const chunk of body as AsyncIterable<Buffer>) {
     length += chunk.length
     if (length > MAX_ENVELOPE_BYTES)
-      throw fault.badGateway(`the answer has more than ${MAX_ENVELOPE_BYTES} bytes, too many for JSON; /curl/raw passes them on as they come`)
+      throw fault.badGateway(`the answer has more than ${MAX_ENVELOPE_BYTES} bytes, the limit of JSON answers; use /curl/raw, which streams it`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks, length)

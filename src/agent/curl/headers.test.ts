@@ -1,19 +1,19 @@
-// Headers on their way to a target and back: what is added, what is kept from it, what is kept from us.
+// Headers of requests and answers: which are added, and which are not passed on.
 import fc from 'fast-check'
 import { ServerResponse, IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import { afterRedirect, byCanonicalName, joinCookies, merge, passedOn, sentOn, type Header } from './headers.ts'
 
-/** As a debugging client is told of them: by name. */
+/** As a debugging client gets them: sorted by name. */
 const OWN = { Accept: 'text/html', Cookie: 'a=1; b=2', 'Upgrade-Insecure-Requests': '1', 'User-Agent': 'Mozilla/5.0', 'sec-ch-ua': '"Chromium"' }
 
-describe('a request', () => {
-  test('without headers of the caller is left as the browser makes it', () => {
+describe('the headers of a request', () => {
+  test('are left to the browser if the caller gives none', () => {
     expect(merge(OWN, [])).toBeUndefined()
   })
 
-  test('has the browser’s headers in the browser’s order, the caller’s in the place of those of the same name, and the others behind', () => {
+  test("are the browser's in its order, the caller's replace those of the same name, and the caller's others follow", () => {
     expect(
       merge(OWN, [
         ['X-Mine', 'x'],
@@ -28,13 +28,13 @@ describe('a request', () => {
     ])
   })
 
-  test('has the caller’s cookies beside the browser’s, and of the same name the caller’s', () => {
+  test("contain the cookies of the browser and of the caller; for equal names the caller's wins", () => {
     expect(merge(OWN, [['Cookie', 'b=mine; c=3']])!.at(-1)).toEqual(['Cookie', 'a=1; b=mine; c=3'])
     expect(merge({}, [['cookie', 'c=3']])).toEqual([['Cookie', 'c=3']])
     expect(joinCookies('a=1;;  =x', ' a = 2 ; ')).toBe('=x; a = 2')
   })
 
-  test('takes to another origin neither credentials nor cookies of the caller, and to a GET nothing of the body', () => {
+  test("lose the caller's credentials and cookies on a redirect to another origin, and the body headers when it becomes a GET", () => {
     const given: Header[] = [
       ['Authorization', 'x'],
       ['cookie', 'a=1'],
@@ -46,7 +46,7 @@ describe('a request', () => {
     expect(afterRedirect(given, { sameOrigin: false, bodyDropped: true }).map(([name]) => name)).toEqual(['X-Mine'])
   })
 
-  test('that comes to us has headers of the client and of the way, which its target does not get', () => {
+  test("do not include those of the caller's HTTP library, or of the path to this service", () => {
     const headers = {
       host: 'cob.example',
       connection: 'keep-alive',
@@ -70,8 +70,8 @@ describe('a request', () => {
   })
 })
 
-describe('an answer', () => {
-  test('that was decoded has neither the encoding nor the length of before; one that was not has both', () => {
+describe('the headers of an answer', () => {
+  test('lose encoding and length if the body was decoded, and keep both if it was not', () => {
     const length: Header = ['Content-Length', '70']
     expect(passedOn([length, ['Content-Encoding', 'gzip']])).not.toHaveProperty('content-length')
     expect(passedOn([length, ['Content-Encoding', 'br, zstd']])).not.toHaveProperty('content-encoding')
@@ -79,7 +79,7 @@ describe('an answer', () => {
     expect(passedOn([length, ['Content-Encoding', 'aws-chunked']])).toMatchObject({ 'content-length': '70', 'content-encoding': 'aws-chunked' })
   })
 
-  test('keeps each of its cookies, and is stripped of what a proxy would act on', () => {
+  test('keep each cookie, and lose headers that a proxy would act on', () => {
     const passed = passedOn([
       ['Set-Cookie', 'a=1'],
       ['set-cookie', 'b=2'],
@@ -93,7 +93,7 @@ describe('an answer', () => {
     expect(passed).toEqual({ 'set-cookie': ['a=1', 'b=2'], 'x-dup': '1, 2' })
   })
 
-  test('of any headers at all can be written', () => {
+  test('can be written to the response, whatever they contain', () => {
     const text = fc.oneof(fc.string({ unit: 'binary', maxLength: 20 }), fc.constantFrom('content-length', 'Set-Cookie', 'x', 'a\r\nb', 'ü', '漢', '\0'))
     fc.assert(
       fc.property(fc.array(fc.tuple(text, text)), (headers) => {
@@ -104,7 +104,7 @@ describe('an answer', () => {
     )
   })
 
-  test('is told with canonical names, each with all its values', () => {
+  test('have canonical names, each with all its values', () => {
     expect(
       byCanonicalName([
         ['content-type', 'text/x'],

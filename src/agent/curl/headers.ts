@@ -1,17 +1,17 @@
-// Headers on their way: what a caller adds to the browser's own, what a redirect leaves of it, and what of an answer is passed on.
+// Rules for headers: how a caller's are merged with the browser's, which ones survive a redirect, and which ones of an answer callers get.
 import type { IncomingHttpHeaders } from 'node:http'
 
 export type Header = [name: string, value: string]
 
-/** The order in which Chromium sends what it sets itself; a debugging client sees them sorted by name. */
+/** The order in which Chromium sends its own headers. A debugging client gets them sorted by name. */
 const CHROMIUM_ORDER = ['sec-ch-ua', 'sec-ch-ua-mobile', 'sec-ch-ua-platform', 'upgrade-insecure-requests', 'user-agent', 'accept']
 
-/** Headers that belong to a body and go with it (RFC 9110, 15.4). */
+/** Headers that describe a body. They are dropped when a redirect drops the body (RFC 9110, 15.4). */
 const OF_BODIES = ['content-type', 'content-length', 'content-encoding', 'content-language', 'content-location']
 
 /**
- * The headers of a request: the browser's, in its order, each replaced by the caller's of the same name, then the caller's
- * others. Cookies are joined. Undefined when there is nothing to change.
+ * The headers of a request: the browser's in its order, each replaced by the caller's of the same name, then the caller's other
+ * headers. Cookies are joined. Undefined when nothing changes.
  */
 export function merge(own: Readonly<Record<string, string>>, given: readonly Header[]): Header[] | undefined {
   if (given.length === 0) return undefined
@@ -28,12 +28,12 @@ export function merge(own: Readonly<Record<string, string>>, given: readonly Hea
   return [
     ...others.toSorted(([a], [b]) => rank(a) - rank(b)).map(([name, value]): Header => [name, take(name.toLowerCase())?.[1] ?? value]),
     ...left.values(),
-    // Without this one the browser adds its own cookies by itself.
+    // If the caller gives no cookies, leave the header out: the browser then adds its own.
     ...(cookies ? [['Cookie', joinCookies(jar ?? '', cookies[1])] as Header] : []),
   ]
 }
 
-/** Two Cookie headers as one; of the same name the second's is taken. */
+/** Joins two Cookie headers. For cookies of the same name, the second header wins. */
 export function joinCookies(first: string, second: string): string {
   const pairs = (text: string) =>
     text
@@ -45,19 +45,19 @@ export function joinCookies(first: string, second: string): string {
   return [...pairs(first).filter((pair) => !replaced.has(nameOf(pair))), ...pairs(second)].join('; ')
 }
 
-/** What of a caller's headers goes along to where a redirect leads, as in the Fetch standard. */
+/** The caller's headers that are sent to a redirect's target, as in the Fetch standard. */
 export function afterRedirect(given: readonly Header[], { sameOrigin, bodyDropped }: { sameOrigin: boolean; bodyDropped: boolean }): Header[] {
   const dropped = [...(sameOrigin ? [] : ['authorization', 'cookie', 'proxy-authorization']), ...(bodyDropped ? OF_BODIES : [])]
   return given.filter(([name]) => !dropped.includes(name.toLowerCase()))
 }
 
-/** Encodings that Chromium takes off a body; with any other it leaves the body as it is. */
+/** Content encodings that Chromium decodes. A body with any other encoding stays encoded. */
 const DECODED = ['gzip', 'x-gzip', 'deflate', 'br', 'zstd']
 
-/** Headers of one hop, and those that a proxy before the service would act on. What acts on the service's origin, the service itself leaves out (http/untrusted.ts). */
+/** Hop-by-hop headers, and headers that a proxy in front of the service acts on. http/untrusted.ts removes those that affect the service's origin. */
 const NOT_PASSED_ON = /^(connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|x-accel-.*|x-sendfile|x-request-id)$/
 
-/** The headers of a target's answer, as they are passed on with its decoded body. */
+/** The headers of a target's answer that are sent to the caller with its decoded body. */
 export function passedOn(headers: readonly Header[]): Record<string, string | string[]> {
   const byName = Map.groupBy(headers, ([name]) => name.toLowerCase())
   const named = (byName.get('connection') ?? []).flatMap(([, value]) => value.toLowerCase().split(/\s*,\s*/))
@@ -73,25 +73,25 @@ export function passedOn(headers: readonly Header[]): Record<string, string | st
   return result
 }
 
-// HTTP/1 headers are bytes; what is not Latin-1 goes as UTF-8, as it came.
+// HTTP/1 headers are bytes. Text outside Latin-1 is sent as UTF-8, as it was received.
 const writable = (value: string): string => (/[^\0-\xff]/.test(value) ? Buffer.from(value).toString('latin1') : value)
 
-/** By name as `Content-Type`, each with all its values. */
+/** All values of each header, by a name written like `Content-Type`. */
 export function byCanonicalName(headers: readonly Header[]): Record<string, string[]> {
   const result: Record<string, string[]> = Object.create(null)
   for (const [name, value] of headers) (result[name.toLowerCase().replaceAll(/(^|-)[a-z]/g, (letter) => letter.toUpperCase())] ??= []).push(value)
   return result
 }
 
-/** Of one hop, of the way to us, or of the client rather than the caller. */
+/** Headers of one hop, of the path to this service, or of the client library. */
 const NOT_SENT_ON =
   /^(host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect|content-length|accept-encoding|sec-.*|x-stainless-.*|x-kernel-.*|x-request-id|x-real-ip|x-forwarded-.*|forwarded|via)$/
 
-/** User-Agent of the libraries that people call us with; whoever sets one of their own means it. */
+/** Default User-Agents of HTTP libraries. Any other value was set on purpose and is sent to the target. */
 const LIBRARIES =
   /^(kernel|node|node-fetch|undici|deno|bun|axios|got|python|python-requests|python-httpx|python-urllib|aiohttp|go-http-client|curl|wget|java|okhttp)\b/i
 
-/** What of the headers of a request to us is meant for its target. */
+/** The headers of a request to this service that are sent to its target. */
 export function sentOn(headers: IncomingHttpHeaders): Header[] {
   return Object.entries(headers).flatMap(([name, value]) => {
     const text = Array.isArray(value) ? value.join(', ') : (value ?? '')

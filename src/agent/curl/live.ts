@@ -1,6 +1,6 @@
-// Answers that never end, or take their time between one line and the next: passed on as they come.
-// Reading from Chromium's stream of a body waits until as much is there as was asked for, so these are let into the hidden page
-// instead, as plain text in a sandbox, and Chromium tells of each piece on its way there.
+// Endless or slow answers (event streams, JSON lines): each piece is passed on when it arrives.
+// A read from Chromium's body stream waits until all requested bytes have arrived. So these answers are loaded into the hidden page
+// instead, as plain text in a sandbox, and Chromium reports each piece in an event.
 import { Readable } from 'node:stream'
 import { fault } from '../../http/fault.ts'
 import { NO_LIMIT_MS, type CdpEvent } from './connection.ts'
@@ -9,35 +9,35 @@ import type { HiddenPage } from './targets.ts'
 
 const LIVE = /^\s*(text\/event-stream|application\/(x-ndjson|ndjson|jsonl|json-seq|stream\+json)|multipart\/x-mixed-replace)\s*(;|$)/i
 
-/** Pieces come whether they are read or not. A reader who is so far behind is lost. */
+/** Pieces arrive even if nobody reads them. A reader that falls this far behind loses the answer. */
 const MAX_WAITING_BYTES = 4 * 1024 * 1024
 
-/** The hidden page keeps what it has got. */
+/** The limit of one answer, because the hidden page keeps everything it has loaded. */
 const MAX_BYTES = 64 * 1024 * 1024
 
 export const isLive = (headers: readonly Header[]): boolean => headers.some(([name, value]) => name.toLowerCase() === 'content-type' && LIVE.test(value))
 
-/** What makes any body harmless, and shown from its first byte. */
+/** Response headers that make any body harmless, and make Chromium load it from its first byte. */
 export const AS_TEXT = Object.entries({
   'content-type': 'text/plain',
   'x-content-type-options': 'nosniff',
   'content-security-policy': 'sandbox',
 }).map(([name, value]) => ({ name, value }))
 
-/** The body of one answer, from the events of the page's network session. */
+/** The body of one answer, built from the events of the page's network session. */
 export class LiveBody {
   readonly body: Readable
   readonly #page: HiddenPage
   readonly #requestId: string
   readonly #timer: NodeJS.Timeout
   #length = 0
-  /** Bytes that came before Chromium was asked to tell them. */
+  /** Bytes that arrived before Chromium was asked to report their content. */
   #untold = 0
-  /** Pieces that come before those have been told. */
+  /** Pieces that arrive before Chromium has reported those bytes. */
   #early: Buffer[] | undefined = []
   #ended = false
 
-  /** `readMs` is the longest time without a piece; `onEnd` is called once. */
+  /** `readMs` is the longest time without a piece. `onEnd` is called once. */
   constructor(page: HiddenPage, requestId: string, readMs: number, onEnd: () => void) {
     this.#page = page
     this.#requestId = requestId
@@ -50,7 +50,7 @@ export class LiveBody {
         done(error)
       },
     })
-    // It may fail before anyone listens.
+    // The body may fail before its reader listens; without a listener Node would throw.
     this.body.on('error', () => {})
   }
 
@@ -60,7 +60,7 @@ export class LiveBody {
     else if (method === 'Network.dataReceived' && typeof params.data === 'string') this.#add(Buffer.from(params.data, 'base64'))
     else if (method === 'Network.dataReceived') this.#untold += Number(params.dataLength)
     else if (method === 'Network.loadingFinished') this.#end()
-    else if (method === 'Network.loadingFailed') this.body.destroy(fault.badGateway(`the target gave no whole answer (${String(params.errorText)})`))
+    else if (method === 'Network.loadingFailed') this.body.destroy(fault.badGateway(`the target did not send a complete answer (${String(params.errorText)})`))
   }
 
   #begin(): void {
@@ -82,8 +82,8 @@ export class LiveBody {
     this.#timer.refresh()
     this.#length += piece.length
     if (piece.length > 0) this.body.push(piece)
-    if (this.#length > MAX_BYTES) this.body.destroy(fault.badGateway(`the answer is a stream of more than ${MAX_BYTES} bytes`))
-    else if (this.body.readableLength > MAX_WAITING_BYTES) this.body.destroy(fault.badGateway('the answer came faster than it was read'))
+    if (this.#length > MAX_BYTES) this.body.destroy(fault.badGateway(`the answer is a stream of more than ${MAX_BYTES} bytes, which is the limit`))
+    else if (this.body.readableLength > MAX_WAITING_BYTES) this.body.destroy(fault.badGateway('the answer arrived faster than the caller read it'))
   }
 
   #end(): void {

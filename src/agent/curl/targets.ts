@@ -1,22 +1,22 @@
-// Hidden pages for requests to be made in: made when needed, used again, and gone when nobody has asked for a while.
+// Hidden pages in which requests are made. They are created on demand, reused, and closed when no request has come for a while.
 import { Bell } from '../../base/bell.ts'
 import { within } from '../../base/wait.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import { reachBrowser } from '../chromium/reach.ts'
 import { connectCdp, type CdpConnection } from './connection.ts'
 
-/** Requests at once; others wait their turn. Each has a process of its own in Chromium, of some 20 MB. */
+/** The most requests at once; others wait. Each has its own process in Chromium, of about 20 MB. */
 export const MAX_AT_ONCE = 8
 
-/** After so long without a request the hidden pages are given up. */
+/** The hidden pages are closed after this time without a request. */
 const IDLE_MS = 30_000
 
-/** A page takes 10-60 ms; on a machine that is starting browsers, seconds. */
+/** Creating a page takes 10-60 ms. On a machine that is starting browsers it takes seconds. */
 const MAKE_MS = 30_000
 
 /**
- * A page that is in no window, in no list of tabs and in no client's list of pages. It has two debugging sessions, for
- * their stages of a request lie one behind the other: `network` sees first what comes from there, `body` takes the answer.
+ * A page that appears in no window, no list of tabs and no client's list of pages. It has two debugging sessions, because both
+ * pause a response, one after the other: first `network` sees it, then `body` takes the answer.
  */
 export interface HiddenPage {
   connection: CdpConnection
@@ -25,7 +25,7 @@ export interface HiddenPage {
   body: string
 }
 
-/** Of an answer that is followed as it comes (live.ts), Chromium keeps the beginning: what arrives before we can ask for it. */
+/** Chromium keeps this much of the beginning of a live answer (live.ts): the bytes that arrive before the agent can ask for them. */
 const BEGINNING_BYTES = 4 * 1024 * 1024
 
 const EVERYTHING = { urlPattern: '*' }
@@ -42,7 +42,7 @@ export class Targets {
     this.#browser = browser
   }
 
-  /** Lends a page; give it back by {@link giveBack} or {@link discard}. */
+  /** Lends a page. Return it with {@link giveBack} or {@link discard}. */
   async take(signal: AbortSignal): Promise<HiddenPage> {
     while (this.#busy >= MAX_AT_ONCE) await this.#freed.heard(signal)
     signal.throwIfAborted()
@@ -56,19 +56,19 @@ export class Targets {
       this.#free()
       made.then(
         (page) => close(page),
-        () => {}, // it is this very error
+        () => {}, // already thrown below
       )
       throw error
     }
   }
 
-  /** For a page on which everything has ended as it should. */
+  /** For a page whose request ended normally. */
   giveBack(page: HiddenPage): void {
     if (isThere(page)) this.#idle.push(page)
     this.#free()
   }
 
-  /** For a page that may still be at something. */
+  /** For a page that may still be busy. */
   discard(page: HiddenPage): void {
     close(page)
     this.#free()
@@ -103,7 +103,7 @@ export class Targets {
     const { targetId } = await connection.send<{ targetId: string }>('Target.createTarget', { url: 'about:blank', hidden: true })
     try {
       const [network, body] = [await connection.attach(targetId), await connection.attach(targetId)]
-      // The first that asks to intercept is the one next to the network.
+      // The session that enables interception first is the one closest to the network.
       await Promise.all([
         connection.send(
           'Fetch.enable',
@@ -111,13 +111,13 @@ export class Targets {
           network,
         ),
         connection.send('Network.enable', { maxTotalBufferSize: BEGINNING_BYTES, maxResourceBufferSize: BEGINNING_BYTES }, network),
-        // What a page's own service worker would make up is not what the target answers.
+        // A site's service worker could answer instead of the target.
         connection.send('Network.setBypassServiceWorker', { bypass: true }, network),
       ])
       await connection.send('Fetch.enable', { patterns: [{ ...EVERYTHING, requestStage: 'Response' }] }, body)
       return { connection, targetId, network, body }
     } catch (error) {
-      connection.send('Target.closeTarget', { targetId }).catch(() => {}) // with the connection, at the latest
+      connection.send('Target.closeTarget', { targetId }).catch(() => {}) // it closes with the connection at the latest
       throw error
     }
   }
@@ -128,5 +128,5 @@ const isThere = ({ connection, network, body }: HiddenPage): boolean => connecti
 function close({ connection, targetId, network, body }: HiddenPage): void {
   connection.forget(network)
   connection.forget(body)
-  connection.send('Target.closeTarget', { targetId }).catch(() => {}) // it is gone already
+  connection.send('Target.closeTarget', { targetId }).catch(() => {}) // it is closed already
 }

@@ -1,11 +1,11 @@
-// Bodies on their way to a target: Chromium takes them whole, so they are held, but only one large one at a time.
+// Bodies of requests to a target. Chromium takes a body as a whole, so it is held in memory, but only one large body at a time.
 import type { Readable } from 'node:stream'
 import { Mutex } from '../../base/mutex.ts'
 import { within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import { NO_LIMIT_MS } from './connection.ts'
 
-/** A body up to here is held at once; the rest of a larger one is read when no other large one is held. */
+/** A body up to this size is read immediately. The rest of a larger one is read when no other large body is held. */
 const SMALL_BYTES = 256 * 1024
 
 export class Uploads {
@@ -16,12 +16,12 @@ export class Uploads {
     this.#limitBytes = limitBytes
   }
 
-  /** Reads `body` and lends it to `work` for as long as that takes; an empty one is none. @throws 413 over the limit, or the signal's reason */
+  /** Reads `body` and holds it while `work` runs. An empty body counts as none. @throws 413 above the limit, or the signal's reason */
   async hold<T>(body: Readable | undefined, signal: AbortSignal, work: (bytes: Buffer | undefined) => Promise<T>): Promise<T> {
     const chunks: Buffer[] = []
     let length = 0
     const pieces = body?.[Symbol.asyncIterator]() as AsyncIterator<Buffer> | undefined
-    /** Reads until more than `bytes` are there; false when the body has ended before. */
+    /** Reads until more than `bytes` have arrived. Returns false if the body ends before that. */
     const readPast = async (bytes: number): Promise<boolean> => {
       while (pieces && length <= bytes) {
         const piece = await within('a piece of the body', NO_LIMIT_MS, pieces.next(), signal)

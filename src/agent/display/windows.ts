@@ -75,7 +75,7 @@ export interface WindowManager {
   front(): { fullscreen: boolean } | undefined
   /** Resolves when the program in front has handled every event sent to it so far. @throws WaitTimeout when it does not answer */
   caughtUp(): Promise<void>
-  /** The same for a caller who goes on in any case: resolves with false when the program does not answer in 2 s, and at once while it is known to hang. */
+  /** The same for a caller that continues in any case: resolves with false after 2 s without an answer, and immediately while the program hangs. */
   answers(): Promise<boolean>
 }
 

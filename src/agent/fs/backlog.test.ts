@@ -19,8 +19,8 @@ function reading(backlog: Backlog) {
   }
 }
 
-describe('a backlog', () => {
-  test('keeps what comes before its first reader, and goes on with what comes after', async () => {
+describe('the events of a watch', () => {
+  test('are kept before the first reader comes, and it then gets later ones as well', async () => {
     const backlog = new Backlog()
     backlog.push(event('a'))
     backlog.push(event('b'))
@@ -33,7 +33,7 @@ describe('a backlog', () => {
     expect(await reader.next()).toBeUndefined()
   })
 
-  test('gives several readers the same events, a later one those from then on', async () => {
+  test('go to all readers; a later reader gets those from its start on', async () => {
     const backlog = new Backlog()
     backlog.push(event('a'))
     const first = reading(backlog)
@@ -44,7 +44,7 @@ describe('a backlog', () => {
     expect([await one, await two]).toEqual(['b', 'b'])
   })
 
-  test('goes on where the last reader left, whoever comes next', async () => {
+  test('continue for the next reader where the last one left', async () => {
     const backlog = new Backlog()
     const first = reading(backlog)
     const waiting = first.next()
@@ -61,7 +61,7 @@ describe('a backlog', () => {
   test.each([
     ['events', () => Array.from({ length: MAX_EVENTS + 7 }, (_, index) => event(String(index)))],
     ['characters', () => Array.from({ length: 2_000 }, (_, index) => event(`${'x'.repeat(2_000)}${index}`))],
-  ])('holds only so many %s; a reader who comes too late is told before what is left', async (_, make) => {
+  ])('are limited to so many %s; a late reader first learns how many are missing', async (_, make) => {
     const backlog = new Backlog()
     const all = make()
     for (const each of all) backlog.push(each)
@@ -75,7 +75,7 @@ describe('a backlog', () => {
     expect(got.length).toBeGreaterThan(400)
   })
 
-  test('a reader who falls behind is told, and then follows again', async () => {
+  test('report their loss to a reader that falls behind, and then continue', async () => {
     const backlog = new Backlog()
     const reader = reading(backlog)
     const waiting = reader.next()
@@ -88,7 +88,7 @@ describe('a backlog', () => {
   test.each([
     ['has left', async (first: ReturnType<typeof reading>) => first.leave()],
     ['is not yet noticed as gone', async () => {}],
-  ])('a reader who follows one that was blocked and %s is told that events are lost with its connection', async (_, end) => {
+  ])('report their loss to a reader that follows one that was blocked and %s', async (_, end) => {
     const backlog = new Backlog()
     for (const name of ['a', 'b', 'c']) backlog.push(event(name))
     const first = reading(backlog)
@@ -99,7 +99,7 @@ describe('a backlog', () => {
     expect([await second.next(), await second.next(), await second.next()]).toEqual(['overflow', 'b', 'c'])
   })
 
-  test('takes writes to one file for one until somebody has heard of the first, and never hides the last', async () => {
+  test('merge repeated writes to a file until a reader has got the first, and never omit the last', async () => {
     const backlog = new Backlog()
     for (let i = 0; i < 5; i++) backlog.push(event('a', 'WRITE'))
     backlog.push(event('b', 'WRITE'))
@@ -110,7 +110,7 @@ describe('a backlog', () => {
     expect(await reader.next()).toBe('a')
   })
 
-  test('a failure is told after all that came before it', async () => {
+  test('end with the failure, after everything that came before it', async () => {
     const backlog = new Backlog()
     backlog.push(event('a'))
     backlog.end(new Error('broken'))

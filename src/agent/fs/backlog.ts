@@ -1,4 +1,4 @@
-// The queue between a watch and its readers. It is bounded; when events are lost, the readers are told.
+// The queue between a watch and its readers. Its size is limited. Lost events are reported to the readers.
 import { fault } from '../../http/fault.ts'
 import type { WatchEvent } from './contract.ts'
 
@@ -17,7 +17,7 @@ interface Reader {
   /** `next` is the first event that the reader may not have received; `asked` is the first that it has not asked for. */
   next: number
   asked: number
-  /** It has an event and has not come for the next one: its connection is full, or it is about to ask. */
+  /** It has got an event and has not asked for the next one: its connection is full, or it is about to ask. */
   isBlocked: boolean
   wake: () => void
 }
@@ -60,7 +60,7 @@ export class Backlog {
   /**
    * Yields the events until they end or `signal` aborts. A single reader begins with the events that no reader has read. An additional reader begins
    * where the slowest one is, because that one may be the same client's previous connection, not yet noticed as closed. A reader that is too slow, or
-   * comes too late, is told how many events it missed; one that follows a connection that was full is told that what was in it is lost.
+   * comes too late, gets the number of events it missed. One that follows a full connection learns that the events in that connection are lost.
    */
   async *read(signal: AbortSignal): AsyncGenerator<WatchEvent> {
     const slowest = [...this.#readers].reduce<Reader | undefined>((a, b) => (a && a.next <= b.next ? a : b), undefined)

@@ -12,7 +12,7 @@ import { fileInfo, listFiles, lsMode } from './info.ts'
 
 const path = (text: string): string | undefined => Path.safeParse(text).data
 
-describe('paths', () => {
+describe('a path', () => {
   test.each([
     ['/', '/'],
     ['/J!', '/J!'],
@@ -20,7 +20,7 @@ describe('paths', () => {
     ['/a/./b/.', '/a/b'],
     ['/a/..b/...', '/a/..b/...'],
     ['/ü 🌽/\n', '/ü 🌽/\n'],
-  ])('%j is %j', (text, expected) => expect(path(text)).toBe(expected))
+  ])('%j is normalized to %j', (text, expected) => expect(path(text)).toBe(expected))
 
   test.each([
     '',
@@ -38,7 +38,7 @@ describe('paths', () => {
     `/${'ü'.repeat(2_048)}`,
   ])('%j is refused', (text) => expect(path(text)).toBeUndefined())
 
-  test('whatever is taken is absolute, plain, and stays as it is when it is taken again', () => {
+  test('that is accepted is absolute and normalized, and stays the same if it is normalized again', () => {
     const piece = fc.oneof(fc.constantFrom('..', '.', '', '/', 'a', '\\', '\0', '%2e%2e'), fc.string({ unit: 'binary', maxLength: 8 }))
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 12 }), (pieces) => {
@@ -67,7 +67,7 @@ test.each([
   ['00644', undefined],
 ])('mode %j is %j', (mode, expected) => expect(filesystem.setFilePermissions.body.safeParse({ path: '/a', mode }).data?.mode).toBe(expected))
 
-test('whatever sends a file may take an hour: the time of a call runs until its answer has been sent', () => {
+test('calls that send a file may take an hour: their time runs until the answer is sent', () => {
   const sending = Object.values(filesystem).filter(({ reply }) => reply.kind === 'bytes')
   expect(sending.map(({ id, deadlineMs }) => [id, deadlineMs])).toEqual([
     ['downloadDirZip', 3_600_000],
@@ -75,7 +75,7 @@ test('whatever sends a file may take an hour: the time of a call runs until its 
   ])
 })
 
-test('permissions are written as ls writes them', async () => {
+test('permissions are written in the format of ls', async () => {
   using dir = tempDir()
   const at = (name: string) => join(dir.path, name)
   mkdirSync(at('folder'))
@@ -96,7 +96,7 @@ test('permissions are written as ls writes them', async () => {
   expect(lsMode(0o020666)).toBe('crw-rw-rw-')
 })
 
-test('a file of any time is told about, with a time that can be written', async () => {
+test('a file with any timestamp can be described, with a valid time', async () => {
   const path = `/dev/shm/cob-${process.pid}`
   writeFileSync(path, '')
   try {
@@ -113,7 +113,7 @@ test('a file of any time is told about, with a time that can be written', async 
   }
 })
 
-test('lists that many ask for at once come one after the other, and those who give up hold up nobody', async () => {
+test('concurrent lists run one after the other, and callers that leave do not block others', async () => {
   using dir = tempDir()
   for (let i = 0; i < 500; i++) writeFileSync(join(dir.path, String(i)), '')
   const left = new AbortController()
@@ -123,7 +123,7 @@ test('lists that many ask for at once come one after the other, and those who gi
   expect(results.map((result) => (result.status === 'fulfilled' ? result.value.length : 'gone'))).toEqual(results.map((_, index) => (index % 2 ? 'gone' : 500)))
 })
 
-test('a list has the order of the names bytes, tells of links themselves, and keeps a name that is no UTF-8', async () => {
+test('a list is sorted by the bytes of names, describes links themselves, and includes names that are not UTF-8', async () => {
   using dir = tempDir()
   for (const name of ['b', 'a', 'B', 'ü', '.x', '10', '9']) writeFileSync(join(dir.path, name), name)
   symlinkSync('a', join(dir.path, 'to-a'))
@@ -137,7 +137,7 @@ test('a list has the order of the names bytes, tells of links themselves, and ke
   await expect(listFiles(join(dir.path, 'a'), AbortSignal.timeout(5_000))).rejects.toMatchObject({ code: 'bad_request' })
 })
 
-describe('ranges', () => {
+describe('a Range header', () => {
   test.each([
     [undefined, 10, undefined],
     ['bytes=0-3', 10, [0, 4]],
@@ -156,12 +156,12 @@ describe('ranges', () => {
     ['bytes=0-', 0, 416],
     ['bytes=99999999999999999999-', 10, 416],
     ['bytes=0-99999999999999999999999', 10, [0, 10]],
-  ])('%s of %i bytes', (header, size, expected) => {
+  ])('%s of a file of %i bytes', (header, size, expected) => {
     if (expected === 416) expect(() => rangeOf(header, size)).toThrow(Fault)
     else expect(rangeOf(header, size)).toEqual(Array.isArray(expected) ? { start: expected[0], end: expected[1] } : undefined)
   })
 
-  test('whatever is asked for lies within what there is', () => {
+  test('always gives a range within the file, whatever it contains', () => {
     fc.assert(
       fc.property(fc.nat(), fc.nat(), fc.nat({ max: 1_000 }), fc.constantFrom('a-b', 'a-', '-b'), (a, b, size, form) => {
         try {

@@ -10,8 +10,8 @@ let served: ServedFiles
 beforeAll(async () => void (served = await serveFiles()))
 afterAll(() => served[Symbol.asyncDispose]())
 
-describe('over HTTP', () => {
-  test('a refusal that comes before the body has been sent leaves the connection as good as before', async () => {
+describe('files over HTTP', () => {
+  test('a refusal before the body is sent leaves the connection usable', async () => {
     using dir = tempDir()
     const socket = connect(served.port, '127.0.0.1')
     let answers = ''
@@ -25,7 +25,7 @@ describe('over HTTP', () => {
     socket.destroy()
   })
 
-  test('parts of a file have their status and headers, HEAD reads nothing, an unread answer holds nothing', async () => {
+  test('ranges of a file have the right status and headers, HEAD reads nothing, and an unread answer keeps no file open', async () => {
     using dir = tempDir()
     const path = `${dir.path}/f`
     writeFileSync(path, 'x'.repeat(50_000_000))
@@ -48,7 +48,7 @@ describe('over HTTP', () => {
     await expect.poll(() => readdirSync('/proc/self/fd').length).toBeLessThan(60)
   })
 
-  test('a file that is written while its sender waits is not seen before it is whole', async () => {
+  test('a file that is still being sent is not visible before it is complete', async () => {
     using dir = tempDir()
     const body = new ReadableStream({
       async start(controller) {

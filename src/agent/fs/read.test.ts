@@ -35,8 +35,8 @@ const openFiles = (path: string): string[] =>
     }
   })
 
-describe('reading', () => {
-  test('gives the bytes, or the part that is asked for, and says how many there are', async () => {
+describe('reading a file', () => {
+  test('returns the bytes or the requested range, and the total size', async () => {
     using dir = tempDir()
     const path = `${dir.path}/f`
     const content = Buffer.from(Array.from({ length: 600_000 }, (_, index) => (index * 7) % 251))
@@ -53,7 +53,7 @@ describe('reading', () => {
     await expect.poll(() => openFiles(dir.path)).toEqual([])
   })
 
-  test('a part that is to go on with an older file is the whole of the new one', async () => {
+  test('returns the whole new file if the range was meant for an older version', async () => {
     using dir = tempDir()
     const path = `${dir.path}/f`
     writeFileSync(path, 'old text')
@@ -65,7 +65,7 @@ describe('reading', () => {
     expect(await status(path, 'bytes=4-', '"a tag"')).toBeUndefined()
   })
 
-  test('a file that grows is read as long as it was, one that shrinks breaks the answer off', async () => {
+  test('returns the size it had at the start if it grows, and breaks off if it shrinks', async () => {
     using dir = tempDir()
     const path = `${dir.path}/f`
     writeFileSync(path, Buffer.alloc(5_000_000))
@@ -77,7 +77,7 @@ describe('reading', () => {
     await expect(buffer(shrunk.body as Readable)).rejects.toThrow('early')
   })
 
-  test('an answer that nobody reads to its end leaves no file open', async () => {
+  test('leaves no file open if nobody reads the answer to its end', async () => {
     using dir = tempDir()
     writeFileSync(`${dir.path}/f`, Buffer.alloc(5_000_000))
     const unread = await readFile(`${dir.path}/f`, undefined)
@@ -98,13 +98,13 @@ describe('reading', () => {
     ['the page map of a process', (path: string) => symlinkSync(`/proc/${process.pid}/pagemap`, path)],
     ['a circle of links', (path: string) => symlinkSync('there', path)],
     ['a path through a file', (path: string) => symlinkSync('/etc/passwd/x', path)],
-  ])('refuses %s at once', async (_, make) => {
+  ])('refuses %s immediately', async (_, make) => {
     using dir = tempDir()
     await Promise.resolve(make(`${dir.path}/there`))
     await expect(within('an answer', 5_000, readFile(`${dir.path}/there`, undefined))).rejects.toMatchObject({ code: 'bad_request' })
   })
 
-  test('gives what the kernel tells in /proc, which has no length', async () => {
+  test('returns the content of files in /proc, which have no size', async () => {
     expect((await bytesOf('/proc/self/status')).toString()).toContain('Threads:')
     expect((await bytesOf('/proc/version')).equals(readFileSync('/proc/version'))).toBe(true)
     await expect(readFile('/none', undefined)).rejects.toMatchObject({ code: 'not_found' })

@@ -17,7 +17,7 @@ const refused = { code: 'bad_request' }
 const absent = { code: 'not_found' }
 
 describe('writing a file', () => {
-  test('makes what is missing above it, gives it its permissions, and keeps those of a file that is there', async () => {
+  test('creates missing folders, sets permissions, and keeps the permissions of an existing file', async () => {
     using dir = tempDir()
     await write(`${dir.path}/a/b/f`, 'one')
     expect(treeOf(dir.path)).toEqual({ a: '/ 755', 'a/b': '/ 755', 'a/b/f': 'one 644' })
@@ -28,7 +28,7 @@ describe('writing a file', () => {
     expect(treeOf(dir.path)['empty']).toBe(' 600')
   })
 
-  test('readers see the old file or the new one, whole, and never another', async () => {
+  test('shows readers the old file or the new one, always complete', async () => {
     using dir = tempDir()
     const path = `${dir.path}/f`
     const texts = ['a', 'b'].map((letter) => letter.repeat(3_000_000))
@@ -48,7 +48,7 @@ describe('writing a file', () => {
     expect([...seen]).toEqual(['3000000 1'])
   })
 
-  test('that is given up in the middle leaves nothing, not even the folders made for it', async () => {
+  test('leaves nothing if it is aborted, not even the folders that it created', async () => {
     using dir = tempDir()
     const left = new AbortController()
     const body = new Readable({ read() {} })
@@ -65,7 +65,7 @@ describe('writing a file', () => {
     expect(treeOf(dir.path)).toEqual({ f: 'kept 644' })
   })
 
-  test('that many give up at the same time leaves nothing of the folders they shared, but all that one of them needs', async () => {
+  test('leaves nothing of shared folders if many are aborted at once, except what a successful one needs', async () => {
     using dir = tempDir()
     const left = new AbortController()
     const begin = (name: string, until: AbortSignal) => {
@@ -88,7 +88,7 @@ describe('writing a file', () => {
     expect(treeOf(dir.path)).toEqual({ a: '/ 755', 'a/b': '/ 755', 'a/b/d': '/ 755', 'a/b/d/f': 'x 644' })
   })
 
-  test('that is given up leaves a folder that was asked for meanwhile', async () => {
+  test('keeps a folder that another call asked for, if it is aborted', async () => {
     using dir = tempDir()
     const left = new AbortController()
     const body = new Readable({ read() {} })
@@ -101,7 +101,7 @@ describe('writing a file', () => {
     expect(treeOf(dir.path)).toEqual({ a: '/ 755' })
   })
 
-  test('goes through links, also to what is not there yet, and leaves the links', async () => {
+  test('follows links, also to files that do not exist yet, and keeps the links', async () => {
     using dir = tempDir()
     mkdirSync(`${dir.path}/real`)
     symlinkSync('real/f', `${dir.path}/link`)
@@ -125,7 +125,7 @@ describe('writing a file', () => {
     ['a FIFO', (path: string) => void execFileSync('mkfifo', [path])],
     ['a socket', (path: string) => new Promise<void>((resolve) => void createServer().listen(path, resolve).unref())],
     ['a link to a device', (path: string) => symlinkSync('/dev/null', path)],
-  ])('refuses %s', async (_, make) => {
+  ])('refuses %s as the target', async (_, make) => {
     using dir = tempDir()
     await Promise.resolve(make(`${dir.path}/there`))
     await expect(write(`${dir.path}/there`, 'x')).rejects.toMatchObject(refused)
@@ -143,14 +143,14 @@ describe('writing a file', () => {
     expect(readdirSync(dir.path)).toEqual(['f'])
   })
 
-  test('refuses places where nothing can be written', async () => {
+  test('refuses directories of the kernel where nothing can be written', async () => {
     for (const path of ['/proc/nope', '/proc/self/nope/x', '/sys/nope']) await expect(write(path, 'x')).rejects.toBeInstanceOf(Error)
     expect(existsSync('/proc/nope')).toBe(false)
   })
 })
 
 describe('folders', () => {
-  test('are made with those above them; one that is there stays as it is', async () => {
+  test('are created with their parents; an existing one stays unchanged', async () => {
     using dir = tempDir()
     await createDirectory(`${dir.path}/a/b`, 0o700)
     await createDirectory(`${dir.path}/a/b`, 0o777)
@@ -165,7 +165,7 @@ describe('folders', () => {
     expect(readdirSync(dir.path).sort()).toEqual(['a', 'dangling', 'f'])
   })
 
-  test('are deleted with all that is in them, however deep, and links in them are not followed', async () => {
+  test('are deleted with everything in them at any depth, and links in them are not followed', async () => {
     using dir = tempDir()
     using outside = tempDir()
     writeFileSync(`${outside.path}/precious`, '')
@@ -182,7 +182,7 @@ describe('folders', () => {
     await expect(deleteDirectory(`${dir.path}/d`, signal)).rejects.toMatchObject(absent)
   })
 
-  test('deleting acts on a link itself, and each call on its own kind', async () => {
+  test('and files are deleted by their own calls only; a link is deleted itself', async () => {
     using dir = tempDir()
     mkdirSync(`${dir.path}/d`)
     symlinkSync('d', `${dir.path}/link`)
@@ -195,7 +195,7 @@ describe('folders', () => {
     expect(readdirSync(dir.path)).toEqual(['d'])
   })
 
-  test('that the machine itself stands on are neither deleted nor moved', async () => {
+  test('that the session needs cannot be deleted or moved', async () => {
     using dir = tempDir()
     for (const path of ['/', '/proc', '/dev']) {
       await expect(deleteDirectory(path, signal)).rejects.toMatchObject(refused)
@@ -205,7 +205,7 @@ describe('folders', () => {
 })
 
 describe('moving', () => {
-  test('renames, replaces a file, and refuses what cannot be', async () => {
+  test('renames, replaces a file, and refuses what is impossible', async () => {
     using dir = tempDir()
     const at = (name: string) => `${dir.path}/${name}`
     writeFileSync(at('a'), 'a')
@@ -226,7 +226,7 @@ describe('moving', () => {
     expect(readdirSync(dir.path).sort()).toEqual(['b', 'd', 'full', 'moved'])
   })
 
-  test.skipIf(statSync('/dev/shm').dev === statSync('/tmp').dev)('goes to another file system, with everything as it was', async () => {
+  test.skipIf(statSync('/dev/shm').dev === statSync('/tmp').dev)('to another file system keeps everything unchanged', async () => {
     using dir = tempDir()
     const there = `/dev/shm/cob-${process.pid}`
     try {
@@ -248,8 +248,8 @@ describe('moving', () => {
   })
 })
 
-describe('permissions', () => {
-  test('are set, of what a link leads to; the owner can only be who it is', async () => {
+describe('permissions and owners', () => {
+  test('are set on the target of a link; only the existing owner is accepted', async () => {
     using dir = tempDir()
     const path = `${dir.path}/f`
     writeFileSync(path, '')

@@ -22,7 +22,7 @@ const problem = async (answer: Promise<Response>): Promise<string> => {
   return `${response.status} ${((await response.json()) as { message: string }).message}`
 }
 
-describe('uploads', () => {
+describe('uploads with a form', () => {
   test.each<[string, (dir: string) => Part[]]>([
     [
       'as the TypeScript SDK sends them',
@@ -67,7 +67,7 @@ describe('uploads', () => {
     expect(readdirSync(served.home)).toEqual([])
   })
 
-  test('of a thousand bytes more than any buffer arrive whole, of nothing as empty files', async () => {
+  test('arrive complete when they are one thousand bytes larger than any buffer, and empty files arrive empty', async () => {
     using dir = tempDir()
     const large = 'abcdefg'.repeat(500_000)
     expect(
@@ -212,7 +212,7 @@ describe('uploads', () => {
     ],
     ['a prototype for a name', '400 files[__proto__][file]: ', () => [['files[__proto__][file]', 'A', 'x']]],
   ]
-  test.each(refused)('with %s are refused, and nothing has changed', async (_, says, parts) => {
+  test.each(refused)('with %s are refused, and nothing changes', async (_, says, parts) => {
     using dir = tempDir()
     writeFileSync(`${dir.path}/kept`, 'kept')
     mkdirSync(`${dir.path}/folder`)
@@ -228,7 +228,7 @@ describe('uploads', () => {
     ['that ends in its last boundary', -10],
     ['that ends in a head', 70],
     ['of nothing', -100_000],
-  ])('of a form %s are refused and leave nothing', async (_, length) => {
+  ])('with a form %s are refused and leave nothing', async (_, length) => {
     using dir = tempDir()
     const form = formOf([
       ['files[0][dest_path]', `${dir.path}/n/a`],
@@ -238,7 +238,7 @@ describe('uploads', () => {
     expect([...readdirSync(dir.path), ...readdirSync(served.home)]).toEqual([])
   })
 
-  test('that are no form are refused', async () => {
+  test('that are not a form are refused', async () => {
     expect(await problem(fetch(`${served.url}/fs/upload`, { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } }))).toContain(
       '400 content-type',
     )
@@ -247,7 +247,7 @@ describe('uploads', () => {
     )
   })
 
-  test.each(['known first', 'told last'])('of a caller who leaves in the middle leave nothing (path %s)', async (order) => {
+  test.each(['known first', 'told last'])('leave nothing if the caller leaves in the middle (path %s)', async (order) => {
     using dir = tempDir()
     const socket = connect(served.port, '127.0.0.1')
     socket.on('error', () => {})
@@ -262,11 +262,11 @@ describe('uploads', () => {
   })
 })
 
-describe('uploaded zips', () => {
+describe('uploads of a zip archive', () => {
   const zip = makeZip([{ name: 'd/f', content: 'text' }]).toString('latin1')
   const sendZip = (parts: readonly Part[]) => send('/fs/upload_zip', Buffer.from(formOf(parts), 'latin1'))
 
-  test.each(['before', 'after'])('are unpacked whether the path comes %s them', async (order) => {
+  test.each(['before', 'after'])('are unpacked if the path comes %s the archive', async (order) => {
     using dir = tempDir()
     const parts: Part[] = [
       ['dest_path', `${dir.path}/to`],
@@ -316,7 +316,7 @@ describe('uploaded zips', () => {
       ],
     ],
     ['more', [['more', 'x']]],
-  ])('are refused naming %s', async (field, parts) => {
+  ])('are refused, and the error names %s', async (field, parts) => {
     expect(await problem(sendZip(parts))).toContain(`400 ${field}: `)
     expect(readdirSync(served.home)).toEqual([])
   })

@@ -51,7 +51,7 @@ async function settled({ told }: { told: string[] }, root: string): Promise<stri
 }
 
 describe('a watch', () => {
-  test('tells what is made, written, renamed and deleted, and of a file in which folder it is', async () => {
+  test('reports created, written, renamed and deleted files, with their folder', async () => {
     using dir = tempDir()
     const watched = await watch(dir.path, false)
     writeFileSync(join(dir.path, 'a'), 'x')
@@ -67,7 +67,7 @@ describe('a watch', () => {
     expect(watched.events[0]).toEqual({ type: 'CREATE', path: join(dir.path, 'a'), name: 'a', is_dir: false })
   })
 
-  test('tells of changed permissions and of mere reading nothing', async () => {
+  test('reports nothing for changed permissions and for reads', async () => {
     using dir = tempDir()
     writeFileSync(join(dir.path, 'a'), 'x')
     const watched = await watch(dir.path, true)
@@ -77,7 +77,7 @@ describe('a watch', () => {
     expect(await settled(watched, dir.path)).toEqual([])
   })
 
-  test('misses nothing of folders that are made, filled and renamed faster than anyone can look', async () => {
+  test('misses nothing in folders that are created, filled and renamed very fast', async () => {
     using dir = tempDir()
     const watched = await watch(dir.path, true)
     for (let i = 0; i < 20; i++) {
@@ -98,7 +98,7 @@ describe('a watch', () => {
     expect(await settled(watched, dir.path)).toEqual(['CREATE s3/a/b/c/later'])
   })
 
-  test('follows folders that move: within, out, and in with all they hold', async () => {
+  test('follows folders that move: within it, out of it, and into it with their content', async () => {
     using dir = tempDir()
     using outside = tempDir()
     const at = (name: string) => join(dir.path, name)
@@ -120,7 +120,7 @@ describe('a watch', () => {
     expect((await settled(watched, dir.path))[0]).toBe('WRITE in/deep/f')
   })
 
-  test('tells of what we write ourselves when it is whole, as made and written, and nothing of the way there', async () => {
+  test('reports a file written by this API once it is complete, as created and written, and nothing of its temporary file', async () => {
     using dir = tempDir()
     const watched = await watch(dir.path, true)
     await writeFile(join(dir.path, 'd/f'), undefined, Readable.from([Buffer.alloc(1_000_000)]), signal)
@@ -128,7 +128,7 @@ describe('a watch', () => {
     expect(await settled(watched, dir.path)).toEqual(['CREATE d/', 'CREATE d/f', 'WRITE d/f', 'CREATE d/f', 'WRITE d/f'])
   })
 
-  test('tells that events were lost in the kernel, and misses nothing that comes after, in new folders too', { timeout: 60_000 }, async () => {
+  test('reports that events were lost in the kernel, and misses no later ones, also in new folders', { timeout: 60_000 }, async () => {
     using dir = tempDir()
     const watched = await watch(dir.path, true)
     const [helper] = helpers()
@@ -155,7 +155,7 @@ describe('a watch', () => {
     ['deleted', false, (path: string) => rmSync(path, { recursive: true }), 'DELETE'],
     ['deleted', true, (path: string) => rmSync(path, { recursive: true }), 'DELETE'],
     ['moved away', true, (path: string) => renameSync(path, `${path}-gone`), 'RENAME'],
-  ] as const)('ends when its folder is %s (recursive: %s), and is kept until that has been read', async (_, recursive, remove, type) => {
+  ] as const)('ends when its folder is %s (recursive: %s), and is kept until a reader has read the end', async (_, recursive, remove, type) => {
     using dir = tempDir()
     const root = join(dir.path, 'root')
     mkdirSync(join(root, 'sub'), { recursive: true })
@@ -168,7 +168,7 @@ describe('a watch', () => {
     expect(() => watches.events(id, signal)).toThrow('there is no watch')
   })
 
-  test('ends when it is stopped, once', async () => {
+  test('ends when it is stopped, and the second stop answers 404', async () => {
     using dir = tempDir()
     const { id, ended } = await watch(dir.path, false)
     await watches.stop(id)
@@ -177,7 +177,7 @@ describe('a watch', () => {
     expect(helpers()).toEqual([])
   })
 
-  test('tells when it has failed', async () => {
+  test('reports its failure', async () => {
     using dir = tempDir()
     const { id, ended } = await watch(dir.path, false)
     process.kill(helpers()[0]!, 'SIGKILL')
@@ -185,7 +185,7 @@ describe('a watch', () => {
     await expect(watches.stop(id)).rejects.toMatchObject({ code: 'not_found' })
   })
 
-  test('tells of a folder that it cannot follow, for its name is no text', async () => {
+  test('reports a folder that it cannot follow, because its name is not UTF-8', async () => {
     using dir = tempDir()
     const odd = Buffer.concat([Buffer.from(`${dir.path}/odd`), Buffer.from([0xff])])
     mkdirSync(odd)
@@ -194,7 +194,7 @@ describe('a watch', () => {
     rmSync(odd, { recursive: true })
   })
 
-  test('is refused where there is no folder, and when there are too many', async () => {
+  test('is refused if there is no such folder, or if there are too many watches', async () => {
     using dir = tempDir()
     writeFileSync(join(dir.path, 'f'), '')
     await expect(watches.start(join(dir.path, 'f'), false, signal)).rejects.toMatchObject({ code: 'bad_request' })
@@ -204,7 +204,7 @@ describe('a watch', () => {
     await expect(watches.start(dir.path, false, signal)).rejects.toMatchObject({ code: 'conflict' })
   })
 
-  test('whose caller leaves while it begins leaves nothing', async () => {
+  test('leaves nothing if its caller leaves while it starts', async () => {
     using dir = tempDir()
     for (let i = 0; i < 300; i++) mkdirSync(join(dir.path, `d${i}/e/f`), { recursive: true })
     for (const ms of [0, 5, 15, 30]) await expect(watches.start(dir.path, true, AbortSignal.timeout(ms))).rejects.toThrow('timeout')
@@ -245,25 +245,29 @@ function told(events: readonly WatchEvent[], root: string, names: Iterable<strin
   return [...there].sort()
 }
 
-test.each(['before anyone looks', 'while we look'])('what is told adds up to what is there, when it happens %s', { timeout: 120_000 }, async (when) => {
-  await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 10 }), fc.array(step, { minLength: 1, maxLength: 60 }), async (before, steps) => {
-      using dir = tempDir()
-      using outside = tempDir()
-      perform(before, dir.path, outside.path)
-      const names = Object.keys(treeOf(dir.path))
-      const watched = await watch(dir.path, true)
-      if (when === 'before anyone looks') perform(steps, dir.path, outside.path)
-      else {
-        const script = `const {mkdirSync,writeFileSync,rmSync,renameSync}=require('fs');const {join}=require('path');(${perform.toString()})(...JSON.parse(process.argv[1]))`
-        await once(spawn(process.execPath, ['-e', script, JSON.stringify([steps, dir.path, outside.path])]), 'exit')
-      }
-      const root = dirname(join(dir.path, 'x'))
-      await settled(watched, dir.path)
-      const actual = Object.keys(treeOf(dir.path)).sort()
-      expect(told(watched.events, root, names)).toEqual(actual)
-      await watches.stop(watched.id)
-    }),
-    { numRuns: Number(process.env.FC_RUNS ?? 10), interruptAfterTimeLimit: 100_000 },
-  )
-})
+test.each(['before anyone looks', 'while we look'])(
+  'the events of a watch add up to the actual files, if the changes happen %s',
+  { timeout: 120_000 },
+  async (when) => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 10 }), fc.array(step, { minLength: 1, maxLength: 60 }), async (before, steps) => {
+        using dir = tempDir()
+        using outside = tempDir()
+        perform(before, dir.path, outside.path)
+        const names = Object.keys(treeOf(dir.path))
+        const watched = await watch(dir.path, true)
+        if (when === 'before anyone looks') perform(steps, dir.path, outside.path)
+        else {
+          const script = `const {mkdirSync,writeFileSync,rmSync,renameSync}=require('fs');const {join}=require('path');(${perform.toString()})(...JSON.parse(process.argv[1]))`
+          await once(spawn(process.execPath, ['-e', script, JSON.stringify([steps, dir.path, outside.path])]), 'exit')
+        }
+        const root = dirname(join(dir.path, 'x'))
+        await settled(watched, dir.path)
+        const actual = Object.keys(treeOf(dir.path)).sort()
+        expect(told(watched.events, root, names)).toEqual(actual)
+        await watches.stop(watched.id)
+      }),
+      { numRuns: Number(process.env.FC_RUNS ?? 10), interruptAfterTimeLimit: 100_000 },
+    )
+  },
+)

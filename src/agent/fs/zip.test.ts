@@ -22,7 +22,7 @@ async function zipped(path: string, into: string): Promise<string> {
 const UTF8 = { env: { ...process.env, LC_ALL: 'C.UTF-8' } }
 
 describe('a directory as a zip', () => {
-  test('has files, permissions, empty folders and links as they are, and unzip can read it', async () => {
+  test('contains files, permissions, empty folders and links unchanged, and unzip can read it', async () => {
     using dir = tempDir()
     using out = tempDir()
     const at = (name: string) => join(dir.path, name)
@@ -46,7 +46,7 @@ describe('a directory as a zip', () => {
     expect(names).toEqual(['a/', 'a/b/', 'a/b/ü 🌽.txt', 'a/link', 'a/nothing', 'a/run', 'big', 'empty/', 'outward'])
   })
 
-  test('comes back the same, whatever is in it', { timeout: 60_000 }, async () => {
+  test('gives the same directory when it is unpacked, whatever the directory contains', { timeout: 60_000 }, async () => {
     const name = fc
       .oneof(fc.constantFrom('a', 'b', 'ü', ' ', '-', 'x'.repeat(255), '...'), fc.stringMatching(/^[^/\0\\:]{1,20}$/))
       .filter((text) => !['.', '..'].includes(text) && Buffer.byteLength(text) <= 255)
@@ -72,7 +72,7 @@ describe('a directory as a zip', () => {
     )
   })
 
-  test('does without what vanishes while it is made, and takes what has grown or shrunk as it is', async () => {
+  test('omits files that vanish meanwhile, and takes files that grow or shrink as they are', async () => {
     using dir = tempDir()
     using out = tempDir()
     for (let i = 0; i < 200; i++) writeFileSync(join(dir.path, `f${String(i).padStart(3, '0')}`), Buffer.alloc(50_000, String(i)))
@@ -95,7 +95,7 @@ describe('a directory as a zip', () => {
     expect(treeOf(join(out.path, 'x'))).toEqual(treeOf(dir.path))
   })
 
-  test('that is not read to its end leaves nothing open', async () => {
+  test('leaves no file open if it is not read to its end', async () => {
     using dir = tempDir()
     for (let i = 0; i < 20; i++) writeFileSync(join(dir.path, `f${i}`), Buffer.alloc(2_000_000, i))
     for (let i = 0; i < 5; i++) {
@@ -106,7 +106,7 @@ describe('a directory as a zip', () => {
     await expect.poll(() => readdirSync('/proc/self/fd').filter((fd) => linkOf(fd).startsWith(dir.path)), { timeout: 10_000 }).toEqual([])
   })
 
-  test('takes no longer for each file when there are many', { timeout: 60_000 }, async () => {
+  test('needs no more time per file if there are many files', { timeout: 60_000 }, async () => {
     using dir = tempDir()
     const perFile = async (from: number, to: number): Promise<number> => {
       for (let i = from; i < to; i++) symlinkSync('x', join(dir.path, String(i)))
@@ -120,7 +120,7 @@ describe('a directory as a zip', () => {
     expect(await perFile(1_000, 12_000)).toBeLessThan(few * 4)
   })
 
-  test('is refused for what is no directory, and for what the kernel only tells', async () => {
+  test('is refused for anything but a directory, and for directories of the kernel', async () => {
     using dir = tempDir()
     writeFileSync(join(dir.path, 'f'), '')
     await expect(zipDirectory(join(dir.path, 'f'))).rejects.toMatchObject({ code: 'bad_request' })
@@ -137,7 +137,7 @@ const linkOf = (fd: string): string => {
   }
 }
 
-describe('a zip that is unpacked', () => {
+describe('unpacking a zip', () => {
   const MB = 1024 * 1024
   const small = { ...ZIP_LIMITS, entries: 50, bytes: 3 * MB, ratioFromBytes: MB }
   const link = (name: string, content: string): ZipEntry => ({ name, content, mode: 0o120777 })
@@ -199,7 +199,7 @@ describe('a zip that is unpacked', () => {
     ['the end of a zip alone', makeZip([]).subarray(4)],
     ['a zip cut short', makeZip([{ name: 'f', content: 'x'.repeat(1_000) }]).subarray(50)],
   ]
-  test.each(refused)('is refused for %s, and nothing has changed', async (_, archive) => {
+  test.each(refused)('is refused for %s, and nothing changes', async (_, archive) => {
     using dir = tempDir()
     const [zip, to] = [join(dir.path, 'a.zip'), join(dir.path, 'deep/to')]
     writeFileSync(zip, archive)
@@ -214,7 +214,7 @@ describe('a zip that is unpacked', () => {
     expect(readdirSync(to)).toEqual(['f'])
   })
 
-  test('replaces files, adds to folders, keeps the rest, and takes no set-uid', async () => {
+  test('replaces files, adds to folders, keeps other files, and sets no set-uid bits', async () => {
     using dir = tempDir()
     const to = join(dir.path, 'to')
     mkdirSync(join(to, 'd/old'), { recursive: true })
@@ -253,7 +253,7 @@ describe('a zip that is unpacked', () => {
     ['a folder for a file', 'x/f', (to: string) => writeFileSync(join(to, 'x'), 'mine')],
     ['a file for a folder', 'x', (to: string) => mkdirSync(join(to, 'x'))],
     ['a folder for a link to a folder', 'x/f', (to: string) => symlinkSync('/tmp', join(to, 'x'))],
-  ])('is refused when it has %s that is there', async (_, name, make) => {
+  ])('is refused if the zip has %s that exists', async (_, name, make) => {
     using dir = tempDir()
     const to = join(dir.path, 'to')
     mkdirSync(to)
@@ -264,14 +264,14 @@ describe('a zip that is unpacked', () => {
     expect(treeOf(to)).toEqual(before)
   })
 
-  test('into what is no directory is refused', async () => {
+  test('is refused if the target is not a directory', async () => {
     using dir = tempDir()
     writeFileSync(join(dir.path, 'a.zip'), makeZip([{ name: 'f' }]))
     await expect(unzip(join(dir.path, 'a.zip'), join(dir.path, 'a.zip'), signal)).rejects.toMatchObject({ code: 'bad_request' })
     await expect(unzip(join(dir.path, 'a.zip'), '/proc/x', signal)).rejects.toBeInstanceOf(Error)
   })
 
-  test('is given up when its caller leaves', async () => {
+  test('is aborted when its caller leaves', async () => {
     using dir = tempDir()
     const random = Buffer.from(Array.from({ length: 1_000_000 }, () => Math.floor(Math.random() * 256)))
     writeFileSync(join(dir.path, 'a.zip'), makeZip(Array.from({ length: 30 }, (_, index) => ({ name: `f${index}`, content: random, store: true }))))
@@ -282,7 +282,7 @@ describe('a zip that is unpacked', () => {
     expect(readdirSync(dir.path)).toEqual(['a.zip'])
   })
 
-  test('of random bytes, or of right ones with some changed, is never an error of ours', { timeout: 60_000 }, async () => {
+  test('never causes an internal error, for random bytes or for valid archives with changed bytes', { timeout: 60_000 }, async () => {
     const right = makeZip([{ name: 'd/f', content: 'text'.repeat(50) }, { name: 'g', content: 'x', store: true }, link('l', 'g')])
     const changed = fc.array(fc.tuple(fc.nat(right.length - 1), fc.nat(255)), { minLength: 1, maxLength: 6 }).map((changes) => {
       const bytes = Buffer.from(right)
@@ -302,7 +302,7 @@ describe('a zip that is unpacked', () => {
   })
 })
 
-test('no set of links that are taken leads out of their directory', async () => {
+test('no set of links in a zip makes unpacking write outside its directory', async () => {
   const parts = fc.array(fc.constantFrom('..', '.', 'a', 'b', 'c', ''), { maxLength: 6 })
   await fc.assert(
     fc.asyncProperty(

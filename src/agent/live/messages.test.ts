@@ -27,8 +27,8 @@ const kinds = ['picture', 'picture', 'picture', 'picture', 'picture', 'picture',
 const passed = (messages: ClientMessage[]): Buffer => Buffer.concat(messages.flatMap((message) => ('pass' in message ? [message.pass] : [])))
 const read = (stream: Buffer): ClientMessage[] => new ClientMessages().push(Buffer.concat([HANDSHAKE, stream])).slice(3)
 
-describe('a stream', () => {
-  test.each([1, 2, 3, 7, 1000])('in pieces of %i bytes gives the same messages', (size) => {
+describe('the VNC messages of a viewer', () => {
+  test.each([1, 2, 3, 7, 1000])('are the same if they arrive in pieces of %i bytes', (size) => {
     const reader = new ClientMessages()
     const found: ClientMessage[] = []
     for (let from = 0; from < whole.length; from += size) found.push(...reader.push(whole.subarray(from, from + size)))
@@ -36,7 +36,7 @@ describe('a stream', () => {
     expect(passed(found)).toEqual(Buffer.concat([HANDSHAKE, PIXEL_FORMAT, encodings(7, 0), UPDATE, POINTER, FENCE, CONTINUOUS]))
   })
 
-  test('is passed on step by step while hands are shaken: the other side waits for each', () => {
+  test('are passed on step by step during the handshake, because each side waits for the other', () => {
     const reader = new ClientMessages()
     expect(passed(reader.push(HANDSHAKE.subarray(0, 12)))).toEqual(HANDSHAKE.subarray(0, 12))
     expect(passed(reader.push(HANDSHAKE.subarray(12, 13)))).toEqual(bytes(1))
@@ -44,13 +44,13 @@ describe('a stream', () => {
   })
 })
 
-test('keys, also in the form of QEMU, and pointers say what they are', () => {
+test("a viewer's messages for keys, also in QEMU's format, and for pointers are parsed", () => {
   expect(read(KEY)).toEqual([{ kind: 'key', keysym: 0xff0d, down: true }])
   expect(read(QEMU)).toEqual([{ kind: 'key', keysym: 0x61, down: true }])
   expect(read(POINTER)).toMatchObject([{ kind: 'pointer', x: 256, y: 9, buttons: 1 }])
 })
 
-test('encodings that would bring input in other forms are taken from the offer', () => {
+test("a viewer's list of encodings loses those that would carry input in other formats", () => {
   expect(passed(read(encodings(7, -258, -308, 0xc0a1e5ce | 0, -316, -312, -261, -309)))).toEqual(encodings(7, -312))
 })
 
@@ -62,6 +62,6 @@ test.each([
   ['more encodings than there are', Buffer.concat([HANDSHAKE, bytes(2, 0, 255, 255)])],
   ['a text without end', Buffer.concat([HANDSHAKE, bytes(6, 0, 0, 0, 127, 255, 255, 255)])],
   ['a fence too long', Buffer.concat([HANDSHAKE, bytes(248, 0, 0, 0, 0, 0, 0, 0, 65)])],
-])('%s is refused', (_what, stream) => {
+])("a viewer's message is refused: %s", (_what, stream) => {
   expect(() => new ClientMessages().push(stream)).toThrow(ProtocolError)
 })

@@ -53,7 +53,7 @@ function setUp(isThere: () => Promise<boolean> = async () => true) {
   return { viewer, hands, done, down, becomes, onWaiting }
 }
 
-test('movements, buttons and the wheel, within the screen', async () => {
+test('a viewer can move, press buttons and turn the wheel, within the screen', async () => {
   const { viewer, becomes } = setUp()
   viewer.pointer(5, 6, 0)
   viewer.pointer(900, 700, 1)
@@ -63,7 +63,7 @@ test('movements, buttons and the wheel, within the screen', async () => {
   await becomes('5,6', '799,599', '+b1', '10,10', '-b1', '10,10', '+b5', '10,10', '-b5')
 })
 
-test('a character is written whatever Shift did on the keyboard of the viewer', async () => {
+test("a character arrives correctly, whatever Shift did on the viewer's keyboard", async () => {
   const { viewer, becomes } = setUp()
   for (const isDown of [true, false]) viewer.key(QUESTION, isDown) // no Shift there, Shift here
   await becomes('+k50', '+k61', '-k61', '-k50')
@@ -77,7 +77,7 @@ test('a character is written whatever Shift did on the keyboard of the viewer', 
   await becomes('+k50', '-k50', '+k61', '-k61', '+k50', '+k38', '-k38', '+k200', '-k200', '-k50')
 })
 
-test('with Ctrl a capital of Caps Lock is the key of the letter; locks and third levels are none of the session', async () => {
+test("Ctrl with a capital from Caps Lock presses the letter's key; Caps Lock and AltGr themselves are not passed on", async () => {
   const { viewer, becomes } = setUp()
   for (const keysym of [0xffe5, 0xff7f, 0xfe03, 0xff7e]) viewer.key(keysym, true)
   viewer.key(CTRL, true)
@@ -88,7 +88,7 @@ test('with Ctrl a capital of Caps Lock is the key of the letter; locks and third
   await becomes('+k37', '+k38', '-k38', '-k37')
 })
 
-test('a text is in the clipboard before the keys that paste it', async () => {
+test('pasted text is in the clipboard before the keys that paste it arrive', async () => {
   const { viewer, becomes } = setUp()
   viewer.text('pasted')
   viewer.key(A, true)
@@ -96,7 +96,7 @@ test('a text is in the clipboard before the keys that paste it', async () => {
   await becomes('"pasted"', '+k38', '-k38')
 })
 
-test('what is held when a viewer leaves is let go', async () => {
+test('keys and buttons are released when a viewer leaves', async () => {
   const { viewer, down, becomes, hands } = setUp()
   viewer.pointer(1, 1, 1)
   viewer.key(CTRL, true)
@@ -109,7 +109,7 @@ test('what is held when a viewer leaves is let go', async () => {
   expect(down.size).toBe(0)
 })
 
-test("a drag is not mixed with a caller's action, which waits for its end", async () => {
+test("a viewer's drag is not mixed with a caller's action: the action waits for its end", async () => {
   const { viewer, hands, done } = setUp()
   viewer.pointer(1, 1, 1)
   await until('the press', WAIT_MS, () => done.includes('+b1'))
@@ -121,7 +121,7 @@ test("a drag is not mixed with a caller's action, which waits for its end", asyn
   expect(done).toEqual(['1,1', '+b1', '2,2', '2,2', '-b1', 'call'])
 })
 
-test("a viewer waits for a caller's action, is told so after a moment, and only its last movement counts", async () => {
+test("a viewer waits for a caller's action, is told so after a moment, and only its last movement is done", async () => {
   const { viewer, hands, done, becomes, onWaiting } = setUp()
   const { promise, resolve } = Promise.withResolvers<void>()
   const call = hands.turn(() => promise, AbortSignal.timeout(WAIT_MS))
@@ -134,7 +134,7 @@ test("a viewer waits for a caller's action, is told so after a moment, and only 
   expect(onWaiting.mock.calls).toEqual([[true], [false]])
 })
 
-test('a viewer whose line is dead holds nothing for long', { timeout: 15_000 }, async () => {
+test('a viewer whose connection is dead does not hold keys or buttons for long', { timeout: 15_000 }, async () => {
   const { viewer, down } = setUp(async () => false)
   viewer.pointer(1, 1, 1)
   await until('the press', WAIT_MS, () => down.has('b1'))

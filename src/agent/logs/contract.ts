@@ -39,7 +39,7 @@ export const logs = {
     path: '/logs/stream',
     id: 'streamLogs',
     group: 'Browser Logs',
-    summary: 'Read or follow a log',
+    summary: 'Read or follow a log file',
     query: LogQuery,
     deadlineMs: Infinity,
     reply: events(LogEvent),

@@ -57,24 +57,24 @@ async function follow(path: string) {
   }
 }
 
-describe('reading', () => {
-  test('tells what is there, with the last line though it has no end', async () => {
+describe('reading a log file', () => {
+  test('returns the existing lines, also a last one without a line end', async () => {
     writeFileSync(file, 'one\n\ntwo\r\nthree')
     expect(await whole(file)).toEqual(['one', '', 'two', 'three'])
   })
 
-  test('ends though somebody writes faster than it reads', async () => {
+  test('ends, although a program writes faster than it reads', async () => {
     writeFileSync(file, 'x\n'.repeat(100_000))
     let lines = 0
     for await (const _ of readLines(file, false, never)) if (++lines % 1_000 === 0) appendFileSync(file, 'y\n'.repeat(2_000))
     expect(lines).toBe(100_000)
   })
 
-  test('reads files that tell no size', async () => {
+  test('reads files without a size, such as those of /proc', async () => {
     expect(await whole('/proc/self/status')).toContain(`Pid:\t${process.pid}`)
   })
 
-  test('what cannot be read is told in one line, at once', async () => {
+  test('gives one line with the reason, immediately, for a file that cannot be read', async () => {
     writeFileSync(file, '')
     execFileSync('mkfifo', [join(dir, 'fifo')])
     mkdirSync(join(dir, 'folder'))
@@ -85,7 +85,7 @@ describe('reading', () => {
       ['fifo', 'not a regular file'],
       ['to-fifo', 'not a regular file'],
       ['folder', 'not a regular file'],
-      ['circle', 'circle'],
+      ['circle', 'loop'],
       ['x'.repeat(300), 'too long'],
       [`log-${count - 1}/x`, 'there is no such file'],
     ] as const)
@@ -98,7 +98,7 @@ describe('reading', () => {
       expect(await within('a line', 2_000, whole(device))).toEqual([expect.stringMatching(/^cannot read /)])
   })
 
-  test('a huge file without a line is left as soon as its reader leaves', async () => {
+  test('of a huge file without line ends stops as soon as its reader leaves', async () => {
     writeFileSync(file, '')
     truncateSync(file, 2 ** 40)
     const leaving = new AbortController()
@@ -108,8 +108,8 @@ describe('reading', () => {
   })
 })
 
-describe('following', () => {
-  test('starts at the end, and tells a line when it is whole', async () => {
+describe('following a log file', () => {
+  test('starts at the end of the file, and yields a line when it is complete', async () => {
     writeFileSync(file, 'old\n')
     await using log = await follow(file)
     appendFileSync(file, 'ne')
@@ -118,7 +118,7 @@ describe('following', () => {
     expect([await log.next(), await log.next()]).toEqual(['new', 'next'])
   })
 
-  test('goes on with the file that takes the place of a rotated one, after the last of the old', async () => {
+  test('continues with the new file after a rotation, after the last line of the old one', async () => {
     writeFileSync(file, '')
     await using log = await follow(file)
     appendFileSync(file, 'a\n')
@@ -132,7 +132,7 @@ describe('following', () => {
     expect(await log.next()).toBe('c')
   })
 
-  test('a rotated file is still read when its writer hears of it later', async () => {
+  test('still reads a rotated file if its writer learns of the rotation later', async () => {
     writeFileSync(file, '')
     await using log = await follow(file)
     renameSync(file, `${file}.1`)
@@ -142,7 +142,7 @@ describe('following', () => {
     expect([await log.next(), await log.next()]).toEqual(['late', 'new'])
   })
 
-  test('begins again at the start of a truncated file', async () => {
+  test('starts again at the beginning of a truncated file', async () => {
     writeFileSync(file, 'x'.repeat(1_000))
     await using log = await follow(file)
     appendFileSync(file, 'tail without end')
@@ -153,7 +153,7 @@ describe('following', () => {
     expect([await log.next(), await log.next()]).toEqual(['tail without end', 'again'])
   })
 
-  test('a file that is removed may come back', async () => {
+  test('continues if a deleted file is created again', async () => {
     writeFileSync(file, '')
     await using log = await follow(file)
     unlinkSync(file)
@@ -162,7 +162,7 @@ describe('following', () => {
     expect(await log.next()).toBe('back')
   })
 
-  test('ends in words when something else takes the place of the file', async () => {
+  test('ends with a line that says why, if the file is replaced by something else', async () => {
     writeFileSync(file, '')
     await using log = await follow(file)
     unlinkSync(file)
@@ -171,7 +171,7 @@ describe('following', () => {
     expect(await log.next()).toBeUndefined()
   })
 
-  test('a line of 1 MB is cut, and the next is whole', async () => {
+  test('cuts a line of 1 MB, and the next line is complete', async () => {
     writeFileSync(file, '')
     await using log = await follow(file)
     appendFileSync(file, `${'x'.repeat(1_000_000)}\nnext\n`)
@@ -181,7 +181,7 @@ describe('following', () => {
     expect(await log.next()).toBe('next')
   })
 
-  test('two megabytes in bursts arrive whole and in order', async () => {
+  test('yields two megabytes written in bursts completely and in order', async () => {
     writeFileSync(file, '')
     await using log = await follow(file)
     const writing = (async () => {

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Lines, MAX_LINE_BYTES } from './lines.ts'
 
-test('however a text is cut into pieces, its lines are the same', () => {
+test('lines are the same, however the text is split into chunks', () => {
   fc.assert(
     fc.property(
       fc.array(
@@ -28,7 +28,7 @@ test('however a text is cut into pieces, its lines are the same', () => {
   )
 })
 
-test('a line that is too long is cut, says so, and costs no more than its beginning', () => {
+test('a line that is too long is cut and marked, and only its beginning is held in memory', () => {
   const lines = new Lines()
   const megabyte = Buffer.alloc(1024 * 1024, 'x')
   for (let i = 0; i < 50; i++) expect(lines.add(megabyte)).toEqual([])
@@ -39,11 +39,11 @@ test('a line that is too long is cut, says so, and costs no more than its beginn
   expect(lines.add(Buffer.from(`${exact}\n`))).toEqual([exact])
 })
 
-test('what is not UTF-8 is replaced, and zeros stay', () => {
+test('invalid UTF-8 is replaced, and NUL characters are kept', () => {
   expect(new Lines().add(Buffer.from([0x61, 0xff, 0x62, 0xc3, 0x0a, 0x00, 0x0a, 0x0a]))).toEqual(['a\ufffdb\ufffd', '\0', ''])
 })
 
-test('memory that is used again does not change a line', () => {
+test('a line does not change if the caller reuses its buffer', () => {
   const lines = new Lines()
   const memory = Buffer.from('begun')
   lines.add(memory)

@@ -1,6 +1,6 @@
-// Splits bytes into lines. Of a line without an end only the beginning is held.
+// Splits bytes into lines. Only the beginning of a line that is too long is held.
 
-/** Bytes of one line; a longer one is cut and marked. */
+/** The longest line in bytes. A longer one is cut and marked. */
 export const MAX_LINE_BYTES = 64 * 1024
 
 const NEWLINE = 0x0a

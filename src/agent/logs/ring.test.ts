@@ -10,7 +10,7 @@ async function kept(ring: LogRing): Promise<string[]> {
   return lines
 }
 
-test('what is kept is told with its time, and ends', async () => {
+test('a read without follow returns the kept lines with their times, and ends', async () => {
   const ring = new LogRing()
   expect(await kept(ring)).toEqual([])
   const before = Date.now()
@@ -21,7 +21,7 @@ test('what is kept is told with its time, and ends', async () => {
   expect(await kept(ring)).toEqual(['one', 'two'])
 })
 
-test('a follower gets what is said from its coming on, and leaves by its signal', async () => {
+test('a follower gets the lines from its start on, and ends with its signal', async () => {
   const ring = new LogRing()
   ring.add('old')
   const leaving = new AbortController()
@@ -34,7 +34,7 @@ test('a follower gets what is said from its coming on, and leaves by its signal'
   await expect(waiting).rejects.toThrow('left')
 })
 
-test('a follower that is too slow is told how many lines it lost', async () => {
+test('a follower that is too slow gets a line with the number of missed lines', async () => {
   const ring = new LogRing(1_000)
   const lines = ring.read(true, never)
   const first = lines.next()
@@ -44,7 +44,7 @@ test('a follower that is too slow is told how many lines it lost', async () => {
   expect((await lines.next()).value!.text).toBe(`line ${50 - last}`)
 })
 
-test('neither many lines nor long ones hold more than the limit', async () => {
+test('neither many short lines nor few long ones exceed the limit', async () => {
   const ring = new LogRing(50_000)
   for (let i = 0; i < 10_000; i++) ring.add('')
   expect((await kept(ring)).length).toBeLessThanOrEqual(500)

@@ -36,7 +36,7 @@ export class LogRing {
     this.#bell.ring()
   }
 
-  /** With `follow`, the lines from now on; without, those that are kept. A reader that is too slow is told how many lines it missed. */
+  /** With `follow`, yields the lines from now on; without it, the kept lines. A reader that is too slow gets a line with the number of missed lines. */
   async *read(follow: boolean, signal: AbortSignal): AsyncGenerator<Said> {
     const end = this.#gone + this.#lines.length
     let next = follow ? end : this.#gone

@@ -1,11 +1,11 @@
-// Callers' code as a function: TypeScript and JavaScript, and words for what is neither.
+// Compiling callers' code: TypeScript, JavaScript, and the errors for anything else.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { compile } from './compile.ts'
 
 const run = (code: string) => compile(code)('page', 'context', 'browser')
 
-describe('code', () => {
+describe('Playwright code', () => {
   test.each([
     ['return page + context + browser', 'pagecontextbrowser'],
     ['', undefined],
@@ -19,7 +19,7 @@ describe('code', () => {
     ['return "\u2028}"', '\u2028}'],
     ['const { basename } = await import("node:path")\nreturn basename("/a/b")', 'b'],
     ['return typeof require', 'undefined'],
-  ])('%j gives %j', async (code, expected) => {
+  ])('%j returns %j', async (code, expected) => {
     expect(await run(code)).toBe(expected)
   })
 
@@ -31,17 +31,17 @@ describe('code', () => {
     ['} evil(); async function more() {', /Unexpected identifier 'evil'/],
     ['/* without end', /Unterminated block comment/],
     ['with (page) {}', /line 1/],
-  ])('%j is refused with a word on it', (code, message) => {
+  ])('%j is refused with a helpful message', (code, message) => {
     expect(() => compile(code)).toThrow(SyntaxError)
     expect(() => compile(code)).toThrow(message)
   })
 
-  test('that throws has its own lines in the stack', async () => {
+  test('has its own line numbers in the stack of an error', async () => {
     const error = await run('const a: string = "x"\n\nthrow new Error(a)').catch((thrown: unknown) => thrown as Error)
     expect((error as Error).stack).toMatch(/code\.ts:3:7/)
   })
 
-  test('of any characters at all is a function or a SyntaxError', () => {
+  test('compiles to a function or fails with a SyntaxError, for any characters', () => {
     const piece = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 5 }),
       fc.constantFrom('}', '{', ')', '`', '/*', '//', '\n', 'return ', 'await ', '<T>', ': any', '=>', 'enum A {', 'import(', '\\u'),

@@ -1,11 +1,11 @@
-// Callers' code, TypeScript or JavaScript, as a function.
+// Compiles callers' code, TypeScript or JavaScript, into a function.
 import { stripTypeScriptTypes } from 'node:module'
 import vm from 'node:vm'
 
 export type Code = (page: unknown, context: unknown, browser: unknown) => Promise<unknown>
 
 const SCOPE = 'page, context, browser'
-/** Names its lines in stacks as the caller counts them. */
+/** The file name in stack traces. Line numbers are those of the caller's code. */
 const FILE = 'code.ts'
 const HEAD = `(async function code(${SCOPE}) {\n`
 const TAIL = '\n})'
@@ -21,7 +21,7 @@ export function compile(code: string): Code {
       lineOffset: -1,
       importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
     })
-    // Also alone: what closes the function around it is not its body.
+    // Compile the body alone too: code that closes the wrapping function early would compile above.
     new AsyncFunction(SCOPE, body)
     return script.runInThisContext() as Code
   } catch (error) {
@@ -29,7 +29,7 @@ export function compile(code: string): Code {
   }
 }
 
-/** JavaScript in which every line is where it was, unless an enum or the like had to be written anew. */
+/** JavaScript with every line at its old number, unless the code has enums or other syntax that must be transformed. */
 function withoutTypes(code: string): string {
   const strip = (mode: 'strip' | 'transform') => {
     const wrapped = stripTypeScriptTypes(`async function code(${SCOPE}) {\n${code}\n}`, { mode })
@@ -45,9 +45,9 @@ function withoutTypes(code: string): string {
   }
 }
 
-/** The error with its line, which the head of its stack tells, counted from the code's first. */
+/** The error with its line, counted from the first line of the code. The line is in the head of the stack. */
 function placed({ message, stack = '' }: Error, linesBefore: number): SyntaxError {
   const line = Number(/^[^\n]*:(\d+)\n/.exec(stack)?.[1]) - linesBefore
-  const hint = /'import'|import statement/.test(message) ? '; modules are loaded by `await import(...)`' : ''
+  const hint = /'import'|import statement/.test(message) ? '; load modules with `await import(...)`' : ''
   return new SyntaxError(`${message}${line > 0 ? ` (line ${line})` : ''}${hint}`)
 }

@@ -1,4 +1,4 @@
-// Playwright code run beside the browser, as callers see it.
+// The call that runs Playwright code beside the browser.
 import { z } from 'zod'
 import { json, route } from '../../http/route.ts'
 
@@ -9,10 +9,10 @@ const MAX_BODY = MAX_CODE * 6 + 1024
 
 const MAX_TIMEOUT_S = 300
 
-/** How long a run may wait for those before it. One that waited in vain has not begun. */
+/** How long a run may wait for earlier runs. A run that times out here has not begun. */
 export const QUEUE_MS = 300_000
 
-/** Starting what runs it, and connecting it. */
+/** The time for starting the worker and connecting it to the browser. */
 const START_MS = 60_000
 
 export const playwright = {
@@ -23,14 +23,14 @@ export const playwright = {
     group: 'Browser Playwright',
     summary: 'Run Playwright code in the session',
     body: z.strictObject({
-      /** The body of an async function: TypeScript or JavaScript, with `page`, `context` and `browser` in scope. What it returns is the result. */
+      /** The body of an async function in TypeScript or JavaScript, with `page`, `context` and `browser` in scope. Its return value is the result. */
       code: z
         .string()
         .max(MAX_CODE)
         .refine((code) => code.trim() !== '', 'must not be empty'),
-      /** Seconds after which the run is ended. */
+      /** The run is stopped after this many seconds. */
       timeout_sec: z.int().min(1).max(MAX_TIMEOUT_S).default(60),
-      /** The executor of calls that name none is called `default`, and there is no other. */
+      /** Only the executor `default` exists. It is also used when none is named. */
       executor: z.literal(['default', ''], { error: 'named executors are not built yet in this version of Cob; only "default"' }).optional(),
     }),
     maxBodyBytes: MAX_BODY,
@@ -38,11 +38,11 @@ export const playwright = {
     reply: json(
       z.object({
         success: z.boolean(),
-        /** What the code returned, as JSON; absent when that was undefined. */
+        /** The return value of the code, as JSON. Absent if it was undefined. */
         result: z.unknown().optional(),
-        /** Why it did not succeed. */
+        /** Why the run failed. */
         error: z.string().optional(),
-        /** What it printed. Of more than 1 MiB the rest is left out, and a last line says so. */
+        /** What the code printed. Output above 1 MiB is dropped, and a last line says so. */
         stdout: z.string(),
         stderr: z.string(),
       }),

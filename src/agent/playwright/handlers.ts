@@ -1,4 +1,4 @@
-// The Playwright contract. Code that ran and failed is an answer like any other; an error is only what did not begin.
+// The Playwright handler. Code that ran and failed is a normal answer. Only code that did not begin is an error.
 import type { Handlers } from '../../http/route.ts'
 import type { playwright } from './contract.ts'
 import type { Playwright } from './playwright.ts'

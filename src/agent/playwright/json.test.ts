@@ -1,11 +1,11 @@
-// Results as JSON: what JSON.stringify makes of them, or a refusal that says what could not be said.
+// Results as JSON: the same as JSON.stringify's, or an error that names what JSON cannot hold.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { toJson } from './json.ts'
 import { MAX_RESULT_BYTES } from './protocol.ts'
 
-describe('a result', () => {
-  test('that JSON has is what JSON.stringify makes of it', () => {
+describe('the result of Playwright code', () => {
+  test('is what JSON.stringify makes of it, if JSON can hold it', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         expect(toJson(value)).toBe(JSON.stringify(value))
@@ -26,12 +26,12 @@ describe('a result', () => {
     expect(toJson(new (class Point { x = 1 })())).toBe('{"x":1}') // prettier-ignore
   })
 
-  test('may hold the same thing twice, but not itself', () => {
+  test('may contain the same object twice, but not itself', () => {
     const twice = { a: 1 }
     expect(toJson([twice, twice])).toBe('[{"a":1},{"a":1}]')
     const itself: Record<string, unknown> = { list: [] }
     ;(itself.list as unknown[]).push({ back: itself })
-    expect(() => toJson(itself)).toThrow('the result.list[0].back refers back to what it is part of')
+    expect(() => toJson(itself)).toThrow('the result.list[0].back refers to an object that contains it; JSON cannot hold cycles')
   })
 
   test.each([
@@ -48,13 +48,13 @@ describe('a result', () => {
     [new Uint8Array(3), 'base64'],
     [new ArrayBuffer(3), 'base64'],
     [{ page: { _guid: 'page@1', _connection: {} } }, 'the result.page is a Playwright Object'],
-    ['x'.repeat(MAX_RESULT_BYTES), `more than ${MAX_RESULT_BYTES}`],
+    ['x'.repeat(MAX_RESULT_BYTES), `more than the limit of ${MAX_RESULT_BYTES}`],
     [Array.from({ length: 100_000 }).reduce<unknown>((inner) => [inner], 1), 'nested too deeply'],
-  ])('that JSON would lose is refused with a word on it: case %#', (value, message) => {
+  ])('is refused with a reason if JSON would lose a part of it: case %#', (value, message) => {
     expect(() => toJson(value)).toThrow(message)
   })
 
-  test('that throws when it is looked at throws that', () => {
+  test('that throws while it is read fails with that error', () => {
     expect(() =>
       toJson({
         get x() {

@@ -1,7 +1,7 @@
-// Messages as lines. (Node's own reader of lines also ends one at U+2028, which JSON may hold.)
+// Reads messages, one per line. Node's readline also splits at U+2028, which JSON may contain.
 import type { Readable } from 'node:stream'
 
-/** Calls `onLine` with each line; with undefined, once and last, when one gets longer than `maxBytes`. */
+/** Calls `onLine` with each line. If a line is longer than `maxBytes`, the last call passes undefined. */
 export function readLines(stream: Readable, maxBytes: number, onLine: (line: string | undefined) => void): void {
   let parts: Buffer[] = []
   let length = 0

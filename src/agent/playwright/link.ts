@@ -1,20 +1,20 @@
-// The worker's connection to the browser: there for a run and a while after it, with nothing changed for others.
+// The worker's connection to the browser. It stays open for a while after a run, and changes nothing for other clients.
 import { once } from 'node:events'
 import { mkdirSync, rmSync } from 'node:fs'
 import { chromium, type Browser, type BrowserContext, type ConnectOverCDPTransport, type Dialog, type Page } from 'playwright-core'
 import { WebSocket } from 'ws'
 import { within } from '../../base/wait.ts'
 
-/** A page that does not answer within this time is busy, or was lost on connecting. */
+/** A page that does not answer within this time is busy, or Playwright lost it while connecting. */
 const ANSWER_MS = 300
 
-/** Playwright loses a page whose loading fails just while it connects: all it is asked then waits for ever. Asking anew helps. */
+/** If a page fails to load just while Playwright connects, Playwright loses it: every call on the page hangs. A new connection helps. */
 const ATTEMPTS = 3
 
-/** Where Playwright keeps what it makes for a run (downloads that are waited for, traces), until the connection ends. On disk, for /tmp is memory. */
+/** Playwright keeps its files (downloads that code waits for, traces) here until the connection ends. On disk, because /tmp is in memory. */
 const ARTIFACTS_DIR = '/home/kernel/.cache/cob-playwright'
 
-/** Ids of commands of our own, which Playwright does not reach. */
+/** The agent's own commands have ids from here on, so that they cannot collide with Playwright's. */
 const FIRST_OWN_ID = 1_500_000_000
 
 interface CdpMessage {
@@ -22,7 +22,7 @@ interface CdpMessage {
   [field: string]: unknown
 }
 
-/** What Playwright has asked of the browser. */
+/** The commands that Playwright has sent to the browser. */
 interface Traffic {
   sent: number
   unanswered: Set<number | undefined>
@@ -46,8 +46,8 @@ export class Link {
   }
 
   /**
-   * Connects to the debugging socket at `url`; it takes 15 ms, and 5 for each further tab. A page that waits for its server
-   * holds it up, for Chromium tells a new client nothing of it until then.
+   * Connects to the debugging socket at `url`. This takes 15 ms, and 5 ms for each further tab. A page that waits for its server
+   * delays it, because Chromium tells a new client nothing about the page until the server answers.
    * @throws WaitTimeout after `ms`
    */
   static async open(url: string, ms: number): Promise<Link> {
@@ -72,7 +72,7 @@ export class Link {
     socket.on('message', (data: Buffer) => {
       const message = JSON.parse(data.toString()) as CdpMessage
       if (message.id !== undefined) traffic.unanswered.delete(message.id)
-      // One a turn: Playwright counts on being done with each before it hears of the next, and loses pages otherwise.
+      // Deliver one message per turn of the event loop. Playwright expects to finish each before the next, and loses pages otherwise.
       if ((message.id ?? 0) < FIRST_OWN_ID) setImmediate(() => transport.onmessage?.(message))
     })
     socket.on('close', () => transport.onclose?.())
@@ -86,14 +86,14 @@ export class Link {
 
   static async #connect(socket: WebSocket, transport: ConnectOverCDPTransport, traffic: Traffic): Promise<Link> {
     await once(socket, 'open')
-    socket.on('error', () => {}) // a close follows
+    socket.on('error', () => {}) // 'close' follows and is handled
     mkdirSync(ARTIFACTS_DIR, { recursive: true })
-    // Without the defaults, downloads go where the browser puts them, and pages have the focus and the media that they have.
+    // With its defaults, Playwright would redirect downloads and override the focus and media of pages, for all clients.
     const browser = await chromium.connectOverCDP(transport, { noDefaults: true, timeout: 0, artifactsDir: ARTIFACTS_DIR })
     return new Link(socket, transport, traffic, browser)
   }
 
-  /** Commands sent so far, and those of them that are not answered yet. */
+  /** The number of commands sent so far; `pending` of them have no answer yet. */
   get sent(): number {
     return this.#traffic.sent
   }
@@ -109,11 +109,11 @@ export class Link {
     return this.browser.isConnected()
   }
 
-  /** The default context, and its page in front; a new one when it has none. */
+  /** The default context and its frontmost page. Opens a page if there is none. */
   async front(): Promise<{ context: BrowserContext; page: Page }> {
     const context = this.browser.contexts()[0]!
     context.off('dialog', this.#hold)
-    for (const dialog of this.#dialogs.splice(0)) await dialog.dismiss().catch(() => {}) // somebody has answered it
+    for (const dialog of this.#dialogs.splice(0)) await dialog.dismiss().catch(() => {}) // another client has answered it
     const pages = this.#pages()
     const ranks = pages.length > 1 ? (await Promise.all(pages.map(rank))).map((each) => each ?? 0) : [0]
     const page = pages[ranks.indexOf(Math.max(...ranks))] ?? (await context.newPage())
@@ -122,8 +122,8 @@ export class Link {
   }
 
   /**
-   * Between runs a dialog that opens stays open, for whoever works the browser by other means; Playwright would dismiss it.
-   * That is done when the next run begins. (A client that comes later could not: Chromium does not tell it of the dialog.)
+   * Between runs, leaves dialogs open for other clients of the browser; Playwright would dismiss them. They are dismissed when the
+   * next run begins. A new connection could not do that, because Chromium does not report an open dialog to it.
    */
   rest(): void {
     this.browser.contexts()[0]?.on('dialog', this.#hold)
@@ -134,16 +134,16 @@ export class Link {
     return this.#dialogs.length > 0
   }
 
-  /** Ends the connection: with it go listeners, routes, emulation and contexts that code has made. The browser stays. */
+  /** Ends the connection, and with it listeners, routes, emulation and contexts that code has created. The browser keeps running. */
   async close(): Promise<void> {
-    await this.browser.close().catch(() => {}) // it has gone by itself
+    await this.browser.close().catch(() => {}) // it is closed already
     this.#socket.terminate()
     rmSync(ARTIFACTS_DIR, { recursive: true, force: true })
   }
 
   /**
-   * Who waits for a download wants to have it; all others find it in the browser's own folder. So Playwright's way, in which
-   * the browser gives files names that only Playwright knows, begins with the first listener, and ends with the connection.
+   * Playwright's handling of downloads starts with the first listener for them, and ends with the connection. Under it the browser
+   * gives files names that only Playwright knows. Without a listener, files must go to the browser's own download folder.
    */
   #watchForDownloads(page: Page, context: BrowserContext): void {
     const begin = () => {
@@ -160,7 +160,7 @@ export class Link {
   }
 }
 
-/** Called when code begins to listen for downloads; of the connection that there is. */
+/** Called when code begins to listen for downloads. Belongs to the current connection. */
 let downloadsWanted: () => void = () => {}
 const LISTENS = ['on', 'once', 'addListener', 'prependListener', 'waitForEvent']
 const watched = new WeakSet<object>()
@@ -178,6 +178,6 @@ function listenForListeners(prototype: object): void {
   }
 }
 
-/** How much a page is in front: 2 with the focus, 1 to be seen, 0 behind (and it may think that it has the focus); undefined when it does not answer. */
+/** 2 for a page with focus, 1 for a visible one, 0 for a hidden one (which may believe that it has focus); undefined without an answer. */
 const rank = (page: Page): Promise<number | undefined> =>
   within('a page', ANSWER_MS, page.evaluate<number>('document.visibilityState !== "visible" ? 0 : document.hasFocus() ? 2 : 1')).catch(() => undefined)

@@ -1,4 +1,4 @@
-// What a run prints, in whatever pieces it comes, and messages by lines.
+// The output of a run and the lines of messages, for chunks of any size.
 import fc from 'fast-check'
 import { PassThrough } from 'node:stream'
 import { describe, expect, test } from 'vitest'
@@ -7,14 +7,14 @@ import { MAX_OUTPUT_BYTES, Output } from './output.ts'
 
 const MARK = '\n0123-mark\n'
 
-/** The text in pieces that end at `cuts`. */
+/** The text in chunks that end at `cuts`. */
 const pieces = (bytes: Buffer, cuts: readonly number[]): Buffer[] => {
   const ends = [...cuts.map((cut) => cut % (bytes.length + 1)).toSorted((a, b) => a - b), bytes.length]
   return ends.map((end, index) => bytes.subarray(ends[index - 1] ?? 0, end))
 }
 
 describe('the output of a run', () => {
-  test('is all that comes before its mark, however it is cut, and nothing behind it', async () => {
+  test('is everything before its mark, for any chunks, and nothing after it', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.string({ unit: fc.constantFrom('\n', '0', '1', 'é', '-', 'm'), maxLength: 60 }),
@@ -33,7 +33,7 @@ describe('the output of a run', () => {
     )
   })
 
-  test('without a mark is all that has come', () => {
+  test('without a mark is everything that arrived', () => {
     const stream = new PassThrough()
     const output = new Output(stream)
     output.begin(MARK)
@@ -41,7 +41,7 @@ describe('the output of a run', () => {
     expect(output.take()).toBe(`a${MARK.slice(0, 5)}`)
   })
 
-  test('is kept up to 1 MiB, and says how much more there was; the next run begins anew', async () => {
+  test('is kept up to 1 MiB with the number of dropped bytes; the next run starts empty', async () => {
     const stream = new PassThrough()
     const output = new Output(stream)
     output.begin(MARK)
@@ -50,7 +50,7 @@ describe('the output of a run', () => {
     await output.marked
     const text = output.take()
     expect(text.slice(0, MAX_OUTPUT_BYTES)).toBe('x'.repeat(MAX_OUTPUT_BYTES))
-    expect(text.slice(MAX_OUTPUT_BYTES)).toBe(`\n[${3_000_000 - MAX_OUTPUT_BYTES} more bytes were printed and are left out]\n`)
+    expect(text.slice(MAX_OUTPUT_BYTES)).toBe(`\n[${3_000_000 - MAX_OUTPUT_BYTES} more bytes were dropped]\n`)
     output.begin(MARK)
     stream.write(`next${MARK}`)
     await output.marked
@@ -58,8 +58,8 @@ describe('the output of a run', () => {
   })
 })
 
-describe('lines', () => {
-  test('are read however they are cut, and only a line feed ends one', () => {
+describe('messages in lines', () => {
+  test('are read for any chunks, and only a line feed ends one', () => {
     fc.assert(
       fc.property(
         fc.array(fc.string({ unit: fc.constantFrom('a', '\u2028', '\r', 'é'), maxLength: 8 }), { maxLength: 8 }),
@@ -75,7 +75,7 @@ describe('lines', () => {
     )
   })
 
-  test('that are too long end it', () => {
+  test('that are too long end the channel', () => {
     const stream = new PassThrough()
     const read: (string | undefined)[] = []
     readLines(stream, 10, (line) => read.push(line))

@@ -1,20 +1,19 @@
-// What a run prints, read from its process' outputs: bounded, and up to the mark that the worker sets at its end.
+// What a run prints, read from the outputs of its process up to the mark that the worker prints at the end. The size is limited.
 import type { Readable } from 'node:stream'
 
-/** Of each output of a run this much is kept; the rest is read and dropped. */
+/** The limit for each output of a run. The rest is read and dropped. */
 export const MAX_OUTPUT_BYTES = 1024 * 1024
 const FIRST_BYTES = 16 * 1024
 
-/** The output of one run at a time. */
 export class Output {
   #kept = Buffer.alloc(0)
   #length = 0
   #dropped = 0
-  /** What may be the beginning of a mark. */
+  /** The last bytes, which may be the beginning of the mark. */
   #tail = Buffer.alloc(0)
   #mark: Buffer | undefined
   #marked = Promise.withResolvers<void>()
-  /** Resolves when the process has closed it. */
+  /** Resolves when the process has closed its output. */
   readonly ended: Promise<void>
 
   constructor(stream: Readable) {
@@ -22,7 +21,7 @@ export class Output {
     this.ended = new Promise((resolve) => stream.on('close', resolve).on('error', () => resolve()))
   }
 
-  /** From here on everything is of the run that ends with `mark`. */
+  /** Everything from here on belongs to the run that ends with `mark`. */
   begin(mark: string): void {
     this.#kept = Buffer.alloc(FIRST_BYTES)
     this.#length = 0
@@ -32,18 +31,17 @@ export class Output {
     this.#marked = Promise.withResolvers()
   }
 
-  /** Resolves when the run's mark has come. */
   get marked(): Promise<void> {
     return this.#marked.promise
   }
 
-  /** What the run has printed. To be called once, at its end: then what might have become a mark is none. */
+  /** What the run has printed. Call it once, at the end of the run: it counts an incomplete mark as output. */
   take(): string {
     if (this.#mark) this.#keep(this.#tail)
     this.#mark = undefined
     const text = this.#kept.subarray(0, this.#length).toString()
     this.#kept = Buffer.alloc(0)
-    return this.#dropped === 0 ? text : `${text}\n[${this.#dropped} more bytes were printed and are left out]\n`
+    return this.#dropped === 0 ? text : `${text}\n[${this.#dropped} more bytes were dropped]\n`
   }
 
   #add(chunk: Buffer): void {

@@ -1,4 +1,4 @@
-// Runs of Playwright code in the instance: one at a time, in a worker that is there before the code is.
+// Runs Playwright code in the instance, one run at a time, in a worker process that is started ahead.
 import type { Log } from '../../base/log.ts'
 import { Mutex } from '../../base/mutex.ts'
 import { WaitTimeout, within } from '../../base/wait.ts'
@@ -10,19 +10,19 @@ import { reachBrowser } from '../chromium/reach.ts'
 import { QUEUE_MS } from './contract.ts'
 import { NotBegun, WorkerProcess, type Executed } from './worker-process.ts'
 
-/** A worker that nobody has used for so long is ended; it takes some 100 MB. */
+/** A worker is ended after this time without a run. It takes about 100 MB. */
 const IDLE_MS = 120_000
 
-/** What the browser is given to stop what loads, after the time of a run is over. */
+/** The time for the browser to stop loading pages after a run has timed out. */
 const STOP_MS = 300
 
-/** Runs code beside the browser; the fake driver has one that runs nothing. */
+/** Runs code beside the browser. The fake driver's version runs nothing. */
 export interface Playwright {
   /** @throws a Fault when the code has not begun to run, or the signal's reason */
   execute(code: string, timeoutMs: number, signal: AbortSignal): Promise<Executed>
 }
 
-/** Starts nothing until the first run. */
+/** Starts the worker at the first run. */
 export function makePlaywright(browser: Pick<Browser, 'run'>, log: Log): Playwright {
   const turns = new Mutex()
   let worker: WorkerProcess | undefined
@@ -34,7 +34,7 @@ export function makePlaywright(browser: Pick<Browser, 'run'>, log: Log): Playwri
     await old?.kill().catch((err: unknown) => log.error({ err }, 'a worker did not end'))
   }
 
-  /** A worker fit for a run. */
+  /** A worker that can take a run. */
   async function fresh(): Promise<WorkerProcess> {
     if (worker && !(await worker.ready())) await end()
     return (worker ??= new WorkerProcess())
@@ -46,17 +46,17 @@ export function makePlaywright(browser: Pick<Browser, 'run'>, log: Log): Playwri
       return await mine.run(code, `ws://127.0.0.1:${port}${browserPath}`, timeoutMs, signal)
     } catch (error) {
       if (!(error instanceof NotBegun && error.late)) throw error
-      // Otherwise no run could begin until Chromium itself gives the page up.
+      // Without this, no run could begin until Chromium itself gives up loading the page.
       const stopped = within('pages to stop loading', STOP_MS, stopLoading(pipe)).then(
         () => true,
         (err: unknown) => (log.warn({ err }, 'a page that does not answer was not stopped'), false),
       )
       const why = (await stopped)
-        ? `a page has not answered for ${timeoutMs / 1000} s. It was loading, which has been stopped now, is busy, or has a dialog open.`
-        : `the browser has not answered for ${timeoutMs / 1000} s.`
+        ? `a page did not answer within ${timeoutMs / 1000} s. It was loading, is busy, or has a dialog open. Loading has been stopped.`
+        : `the browser did not answer within ${timeoutMs / 1000} s.`
       return { success: false, error: `the code has not begun: ${why}`, stdout: '', stderr: '' }
     } finally {
-      // What is not fit is replaced now, and not when the next caller waits for it.
+      // Replace an unfit worker now, so that the next caller does not wait for it.
       void mine
         .ready()
         .then((fit) => (fit ? undefined : turns.run(fresh)))
@@ -67,7 +67,7 @@ export function makePlaywright(browser: Pick<Browser, 'run'>, log: Log): Playwri
   async function turn(code: string, timeoutMs: number, signal: AbortSignal): Promise<Executed> {
     clearTimeout(timer)
     const began = performance.now()
-    // A second attempt has what the first has left of the time, in whole seconds and at least one.
+    // A second attempt gets the rest of the time, in whole seconds, and at least one.
     const left = () => Math.max(1, Math.ceil((timeoutMs - (performance.now() - began)) / 1000)) * 1000
     const attempt = (current: ChromiumRun) => run(current, code, left(), signal)
     const up = () =>
@@ -95,15 +95,15 @@ export function makePlaywright(browser: Pick<Browser, 'run'>, log: Log): Playwri
         )
       } catch (error) {
         if (signal.aborted) throw signal.reason
-        if (!begun) throw fault.unavailable(`the code has not begun: runs before it took more than ${QUEUE_MS / 1000} s`)
-        if (error instanceof NotBegun) throw fault.unavailable('the code has not begun: its process or its browser did not come up', error)
+        if (!begun) throw fault.unavailable(`the code has not begun: it waited more than ${QUEUE_MS / 1000} s for earlier runs`)
+        if (error instanceof NotBegun) throw fault.unavailable('the code has not begun: its process or its browser did not start', error)
         throw error
       }
     },
   }
 }
 
-// What has begun must not begin again.
+// Code that has begun must not run a second time.
 const isNotBegun = (error: unknown): boolean => error instanceof NotBegun
 
 async function stopLoading(pipe: CdpPipe): Promise<void> {
@@ -113,7 +113,7 @@ async function stopLoading(pipe: CdpPipe): Promise<void> {
     await pipe.send('Page.stopLoading', {}, sessionId)
     await pipe.send('Target.detachFromTarget', { sessionId })
   }
-  // Any of them may be closed meanwhile.
+  // Any of the pages may close in the meantime.
   const done = await Promise.allSettled(targetInfos.filter(({ type }) => type === 'page').map(({ targetId }) => stop(targetId)))
   const failed = done.filter((each) => each.status === 'rejected')
   if (failed.length > 0) throw failed[0]!.reason

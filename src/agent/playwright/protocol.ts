@@ -1,27 +1,27 @@
-// What the agent and the process that runs the code say to each other: JSON, one message a line, over file descriptor 3.
+// The messages between the agent and the worker process: JSON, one message per line, over file descriptor 3.
 
-/** To the worker: run this. */
+/** To the worker. */
 export interface RunOrder {
   code: string
-  /** The browser's debugging socket on this loopback. */
+  /** The URL of the browser's debugging socket. */
   browser: string
   /** The longest time to connect to it, in milliseconds. */
   connectMs: number
-  /** Printed to both outputs when the run has ended, so that what comes before it is known to be of this run. */
+  /** The worker prints it to both outputs when the run has ended. Everything before it belongs to this run. */
   mark: string
 }
 
 /** From the worker. */
 export type WorkerMessage =
-  /** The order was read: from here on the run's own time counts. */
+  /** The worker has read the order. The run's timeout begins now. */
   | { is: 'taken' }
-  /** The browser is connected; the code begins. */
+  /** The browser is connected and the code begins. */
   | { is: 'begun' }
-  /** The code has not begun: the browser could not be connected to, or (`late`) did not answer in time. */
+  /** The code has not begun: the connection failed, or (`late`) the browser did not answer in time. */
   | { is: 'unconnected'; why: string; late: boolean }
   | { is: 'ended'; success: boolean; result?: unknown; error?: string }
-  /** Ready for the next run; or, when this one has left something behind in the process, not fit for another. */
+  /** The run is cleaned up. `fit` is false if it left side effects in the process; then the process must not take another run. */
   | { is: 'idle'; fit: boolean }
 
-/** The largest result, in bytes of JSON. A picture of a long page is some megabytes. */
+/** The largest result, in bytes of JSON. A screenshot of a long page has several megabytes. */
 export const MAX_RESULT_BYTES = 16 * 1024 * 1024

@@ -1,4 +1,4 @@
-// The runs of a worker, one after the other: connect, compile, run, tell, and look what is left.
+// The runs of a worker, one after the other: connect, compile, run, report, and check for side effects.
 import type { Duplex } from 'node:stream'
 import { setImmediate as turnOfLoop } from 'node:timers/promises'
 import { stripVTControlCharacters } from 'node:util'
@@ -13,47 +13,47 @@ import { watchTimers } from './timers.ts'
 import { resources, watchTraces, type Resources, type Traces } from './traces.ts'
 
 /**
- * How long a connection waits for the next run: connecting anew in the midst of a page's loading takes as long as that. While
- * it waits, it costs a little for every event of every page.
+ * How long a connection is kept for the next run. A new connection is slow while a page loads: it has to wait until the page's
+ * server answers. An idle connection costs a little for every event of every page.
  */
 const LINGER_MS = 10_000
 
-/** Code that may have set something on Playwright's objects that lasts: the next run gets new ones. */
+/** Matches code that may leave something on Playwright's objects. The next run then gets a new connection, with new objects. */
 const LASTING =
   /\.\s*(on|once|addListener|prepend\w*|set(?!Content|InputFiles|Checked|Timeout|Interval|Immediate)\w+|add\w+|expose\w+|route\w*|new\w+|grant\w+|emulate\w*|clock|tracing|coverage|start\w*|pause)\b|\b(page|context|browser)\s*(\.\s*\w+|\[[^\]]*\])\s*=[^=]|\b(assign|defineProperty|Reflect|eval|Function)\b/
 
-/** What a run leaves is looked at until it is nothing, at most so long. */
+/** After a run, its side effects are checked until none are left, at most for this long. */
 const SETTLE_MS = 300
-/** After this much of it the connection is ended, and with it what is asked of the browser and not waited for. */
+/** After this part of SETTLE_MS the connection is ended, and with it commands that the code did not await. */
 const PATIENCE_MS = 30
 
-/** Turns of the event loop without a command to the browser that show that none will come: code that goes on makes one in four. */
+/** After so many turns of the event loop without a command to the browser, none will come: code that still runs sends one in four turns. */
 const QUIET_TURNS = 12
 
 /** The longest text of an error, in UTF-16 code units. */
 const MAX_ERROR = 64 * 1024
 
-/** What Node calls the connection to the browser. */
+/** Node's name for the connection to the browser in process.getActiveResourcesInfo(). */
 const SOCKET = 'TCPSocketWrap'
 
 type Failure = { is: 'ended'; success: false; error: string }
 
-/** Serves the orders that come on `channel` until it ends; then the process does. */
+/** Runs the orders from `channel`. The process ends with the channel. */
 export function serveRuns(channel: Duplex): void {
   const own = resources()
   const stopTimers = watchTimers()
-  /** The run that something happens on behalf of. */
+  /** The run that started the current asynchronous work. */
   const belongs = new AsyncLocalStorage<RunOrder>()
   const withLink: Resources = new Map([...own, [SOCKET, (own.get(SOCKET) ?? 0) + 1]])
   let link: Link | undefined
   let url = ''
   let linger: NodeJS.Timeout | undefined
   let current: RunOrder | undefined
-  /** Ends the run that is on its way with an error that nothing in it waits for: a timer's, an event listener's. */
+  /** Ends the current run with an error that its code cannot catch, such as one from a timer or an event listener. */
   let interrupt: (error: unknown) => void = () => {}
 
   const tell = (message: WorkerMessage) => void channel.write(`${JSON.stringify(message)}\n`)
-  /** JSON that is there already is not made twice. */
+  /** The result is JSON already. It can be large, so it is not parsed and serialized again. */
   const tellResult = (json: string | undefined) => void channel.write(`{"is":"ended","success":true${json === undefined ? '' : `,"result":${json}`}}\n`)
 
   async function disconnect(): Promise<void> {
@@ -62,7 +62,7 @@ export function serveRuns(channel: Duplex): void {
     await old?.close()
   }
 
-  /** Keeps the connection for the next run, and as long as a dialog can be answered by it alone. */
+  /** Keeps the connection for the next run. While it holds a dialog it stays open, because only it can answer the dialog. */
   function waitAWhile(): void {
     linger = setTimeout(() => (link?.holdsDialog ? waitAWhile() : void disconnect()), LINGER_MS).unref()
   }
@@ -76,7 +76,7 @@ export function serveRuns(channel: Duplex): void {
     return link
   }
 
-  /** Whether nothing of a run that is over goes on, or is left. */
+  /** Whether a finished run has stopped completely and left no side effects. */
   async function settles(traces: (usual: Resources) => Traces): Promise<boolean> {
     const began = performance.now()
     for (;;) {
@@ -103,7 +103,7 @@ export function serveRuns(channel: Duplex): void {
     try {
       scope = await within('the browser', order.connectMs, scopeOf(order))
     } catch (error) {
-      // What is asked of a browser that hangs may still come to pass, in the midst of the next run: this process takes no other.
+      // A hanging browser may still execute the commands sent to it, during the next run. So this process takes no other run.
       const late = error instanceof WaitTimeout
       tell({ is: 'unconnected', why: errorText(error), late })
       if (late) return tell({ is: 'idle', fit: false })
@@ -143,13 +143,13 @@ export function serveRuns(channel: Duplex): void {
     tell({ is: 'idle', fit })
   }
 
-  // What happens on behalf of a run that is over is nobody's any more. Listeners are called on behalf of nobody.
+  // Ignore errors from work that an earlier run started. Event listeners belong to no run; their errors count for the current one.
   const isCurrent = () => current !== undefined && (belongs.getStore() ?? current) === current
   process.on('uncaughtException', (error) => isCurrent() && interrupt(error))
-  // Often what is left of a race that is over; it says what it has to say, and no more.
+  // Often the loser of a finished race. So print it, but do not fail the run.
   process.on('unhandledRejection', (error) => isCurrent() && process.stderr.write(`Unhandled rejection: ${stackText(error)}\n`))
 
-  // A run that cannot even tell how it ended (its code has spoiled what that takes) ends the process, which says so.
+  // If a run cannot report its end, because its code broke a built-in, end the process: its exit tells the agent.
   readLines(channel, Infinity, (line) => void run(JSON.parse(line!) as RunOrder).catch(() => process.exit(1)))
   channel.on('close', () => process.exit())
 }
@@ -165,10 +165,10 @@ async function isQuiet(link: Link | undefined): Promise<boolean> {
 
 function errorText(error: unknown): string {
   const text = shown(() => (error instanceof Error ? error.message : error))
-  return text.length <= MAX_ERROR ? text : `${text.slice(0, MAX_ERROR)}… (${text.length - MAX_ERROR} more characters are left out)`
+  return text.length <= MAX_ERROR ? text : `${text.slice(0, MAX_ERROR)}… (${text.length - MAX_ERROR} more characters were dropped)`
 }
 
-/** The stack with the lines of the code and of nobody else; its head has the message. */
+/** The message, and the stack with only the lines of the caller's code. */
 const stackText = (error: unknown): string =>
   shown(() => {
     if (!(error instanceof Error)) return error
@@ -176,12 +176,12 @@ const stackText = (error: unknown): string =>
     return lines.filter((line) => !/^\s+at .*(\/opt\/cob\/|node:|\/src\/agent\/)/.test(line)).join('\n')
   })
 
-/** What `look` finds, as text. Anything can be thrown, also what throws when it is looked at. */
+/** What `look` returns, as text. Code can throw any value, even one that throws when it is read. */
 function shown(look: () => unknown): string {
   try {
     return stripVTControlCharacters(printed(look()))
   } catch {
-    return 'something was thrown that cannot be shown'
+    return 'the code threw a value that cannot be shown as text'
   }
 }
 

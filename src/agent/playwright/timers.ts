@@ -1,4 +1,4 @@
-// The timers that code sets, known so that they end with its run. Playwright's own are left alone.
+// Records the timers that code sets, so that they can be stopped at the end of its run. Playwright's own timers are left alone.
 import { syncBuiltinESMExports } from 'node:module'
 import timers from 'node:timers'
 
@@ -8,10 +8,10 @@ interface Timers {
   stop: (handle: object) => void
 }
 
-/** Frames of stacks that are none of a caller's code. */
+/** Matches stack frames outside the caller's code. */
 const OURS = /\/opt\/cob\/|\/node_modules\/|\/src\/agent\/|node:internal/
 
-/** Puts functions that keep count in the place of the global ones. What is returned stops every timer that code has set and not stopped. */
+/** Replaces the global timer functions with recording ones. Returns a function that stops all timers that the code has not stopped. */
 export function watchTimers(): () => void {
   const running = new Map<object, Timers['stop']>()
   const kinds: Record<string, Timers['stop']> = {
@@ -34,7 +34,7 @@ export function watchTimers(): () => void {
       running.set(handle, stop)
       return handle
     }
-    // util.promisify finds its own way in a property.
+    // Copy the properties: util.promisify needs one of them.
     const { name: own, length, ...properties } = Object.getOwnPropertyDescriptors(original) as PropertyDescriptorMap
     Object.defineProperties(counting, { ...properties, ...(own && { name: own }), ...(length && { length }) })
     Reflect.set(globalThis, name, counting)
@@ -47,7 +47,7 @@ export function watchTimers(): () => void {
   }
 }
 
-/** Whether `called` was called by Playwright, by Node, or by us. */
+/** Whether Playwright, Node or the agent called `called`. */
 function isOurs(called: (...args: never[]) => unknown): boolean {
   const limit = Error.stackTraceLimit
   Error.stackTraceLimit = 1

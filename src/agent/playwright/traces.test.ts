@@ -1,4 +1,4 @@
-// What a run leaves behind in its process is noticed.
+// Side effects of a run in its process are detected.
 import { connect, createServer } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import { until } from '../../base/wait.ts'
@@ -7,8 +7,8 @@ import { resources, watchTraces } from './traces.ts'
 const undo: (() => unknown)[] = []
 afterEach(() => undo.splice(0).forEach((take) => take()))
 
-describe('what is left of a run', () => {
-  test('is nothing when it only worked', () => {
+describe('the side effects of a run', () => {
+  test('are none if the code only did its work', () => {
     const traces = watchTraces()
     new TextDecoder().decode(Buffer.from(String(structuredClone([1]))))
     const left = traces(resources())
@@ -33,14 +33,14 @@ describe('what is left of a run', () => {
         return () => process.off('SIGUSR2', listener)
       },
     ],
-  ])('and will stay is seen: %s', (_name, leave) => {
+  ])('that are permanent are detected: %s', (_name, leave) => {
     const traces = watchTraces()
     undo.push(leave())
     const left = traces(resources())
     expect(left).toBe('lasting')
   })
 
-  test('and may pass is seen until it has: a server', async () => {
+  test('that may end soon are reported until they end: a server', async () => {
     const usual = resources()
     const traces = watchTraces()
     const server = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1')

@@ -1,6 +1,6 @@
-// What a run leaves behind in its process. One that left something is not given to the next run.
+// Detects side effects that a run left in its process. A process with side effects takes no further run.
 
-/** Objects that code could change for all that comes after it. */
+/** Shared objects. A change to one of them would affect later runs. */
 const SHARED: object[] = [globalThis, console, process, JSON, Math, Reflect, Promise, Object, Array]
 const PROTOTYPES = [Object, Array, String, Number, Function, Promise, Map, Set, Error, Date, RegExp, Buffer].map(({ prototype }) => prototype as object)
 
@@ -10,13 +10,13 @@ interface Snapshot {
   surroundings: string
 }
 
-/** What is left: nothing; what may be about to end (a socket); what will stay. */
+/** Side effects: none, some that may end soon (a socket), or permanent ones. */
 export type Traces = 'none' | 'passing' | 'lasting'
 
-/** What keeps a process running, by kind: sockets, children. */
+/** The number of resources that keep the process running, by kind: sockets, children. */
 export type Resources = ReadonlyMap<string, number>
 
-/** Timers are seen to elsewhere: Playwright has some of its own. */
+/** Not counted here, because Playwright has timers of its own. timers.ts stops those of the code. */
 const TIMERS = ['Timeout', 'Immediate']
 
 export function resources(): Resources {
@@ -25,7 +25,7 @@ export function resources(): Resources {
   return counts
 }
 
-/** Remembers how the process is now; what is returned compares. `usual` is what it may have for itself. */
+/** Takes a snapshot of the process. Returns a function that compares with it. `usual` are the resources that the worker itself has. */
 export function watchTraces(): (usual: Resources) => Traces {
   const before = take()
   return (usual) => {
@@ -35,7 +35,7 @@ export function watchTraces(): (usual: Resources) => Traces {
 }
 
 function take(): Snapshot {
-  // By symbols Node's own parts keep things on globalThis, from when they are first used.
+  // Ignore symbols on globalThis: Node's own modules add them when they are first used.
   const keys = (object: object) => Reflect.ownKeys(object).filter((key) => object !== globalThis || typeof key === 'string')
   const of = (object: object) => new Map(keys(object).map((key) => [key, Reflect.getOwnPropertyDescriptor(object, key)!]))
   return {
@@ -58,7 +58,7 @@ const same = (before: Snapshot, after: Snapshot): boolean =>
 
 function unchanged(then: PropertyDescriptor | undefined, now: PropertyDescriptor): boolean {
   if (!then) return false
-  // Node makes some globals only when they are first looked at: what was a getter is a value then.
+  // Node creates some globals when they are first read: a getter then becomes a value.
   if (then.get) return true
   return Object.is(then.value, now.value) && then.get === now.get && then.set === now.set
 }

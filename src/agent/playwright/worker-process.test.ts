@@ -1,4 +1,4 @@
-// The worker as a process: what its code does is its own affair, and where there is no browser nothing begins. (With one: test/sdk/playwright.test.ts.)
+// The worker process without a browser, so that no code begins. test/sdk/playwright.test.ts tests it with a browser.
 import { afterEach, expect, test } from 'vitest'
 import { silentLog } from '../../base/log.ts'
 import { makePlaywright } from './playwright.ts'
@@ -14,7 +14,7 @@ const start = (): WorkerProcess => {
 }
 afterEach(() => Promise.all(started.splice(0).map((worker) => worker.kill())))
 
-test('a run whose browser is not there has not begun, and the worker can take the next', async () => {
+test('a run has not begun if its browser is not there, and the worker can take the next run', async () => {
   const worker = start()
   for (let i = 0; i < 2; i++) {
     await expect(worker.run('return 1', NOWHERE, 1_000, never)).rejects.toBeInstanceOf(NotBegun)
@@ -22,7 +22,7 @@ test('a run whose browser is not there has not begun, and the worker can take th
   }
 })
 
-test('a run whose caller leaves ends with its process', async () => {
+test('a run ends with its process when its caller leaves', async () => {
   const worker = start()
   const left = new AbortController()
   const run = worker.run('return 1', NOWHERE, 1_000, left.signal)
@@ -31,14 +31,14 @@ test('a run whose caller leaves ends with its process', async () => {
   expect(await worker.ready()).toBe(false)
 })
 
-test('a worker that is ended before it has begun says so', async () => {
+test('a worker that is ended before the code begins is reported', async () => {
   const worker = start()
   const run = worker.run('return 1', NOWHERE, 1_000, never)
   void worker.kill()
   await expect(run).rejects.toThrow(/SIGKILL/)
 })
 
-test('runs that have not begun are tried with the browser that comes next, and then are unavailable', async () => {
+test('a run that has not begun is tried with the next browser, and then answers unavailable', async () => {
   let asked = 0
   const run = { port: 9, browserPath: '/none', exited: Promise.resolve({ code: 0, signal: null }) }
   const playwright = makePlaywright({ run: async () => (asked++, run as never) }, silentLog)

@@ -1,4 +1,4 @@
-// A worker as the agent has it: a child process of its own group, its outputs, and one run at a time.
+// The agent's side of a worker: a child process in its own process group, its outputs, and one run at a time.
 import { spawn, type ChildProcess } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import type { Duplex, Readable } from 'node:stream'
@@ -9,37 +9,36 @@ import { readLines } from './lines.ts'
 import { Output } from './output.ts'
 import { MAX_RESULT_BYTES, type RunOrder, type WorkerMessage } from './protocol.ts'
 
-/** Node with Playwright starts in 0.3 s; beside ten starting browsers that takes seconds. */
+/** Node with Playwright starts in 0.3 s. While ten browsers start, it takes seconds. */
 const START_MS = 60_000
 
-/** A worker tells in time that the browser does not answer. One that does not even do that hangs itself. */
+/** A worker reports a browser that does not answer. If no report comes within this extra time, the worker itself hangs. */
 const TELL_MS = 500
 
-/** Outputs are pipes: what was written before the end of a run is there already. */
+/** The wait for the end of the outputs. They are pipes, so everything written before the end of a run is already in them. */
 const OUTPUT_MS = 2_000
 
-/** The look at what a run has left behind takes 0.7 s at most, unless code that goes on running keeps the process busy. */
+/** The check for side effects takes 0.7 s at most, unless code that still runs keeps the process busy. */
 const SETTLE_MS = 2_000
 
-/** A killed process is gone at once; this bounds the kernel. */
+/** A killed process ends immediately. This limits the wait for the kernel. */
 const KILLED_MS = 5_000
 
 /**
- * Memory of the code's own, in MB: code that takes more ends its own process rather than the session's others. The heap holds objects and
- * text; `DATA` is all that the process (or one that it starts) may write to, with the bytes of Buffers, which Node does not count.
+ * Memory limits of the code, in MB. Code that exceeds them ends its own process, not others of the session. The heap holds objects and
+ * text. `DATA` limits all writable memory of the process and of its children, including Buffers, which the heap limit does not count.
  */
 const MAX_HEAP_MB = 1024
 const MAX_DATA_MB = 2048
 
-/** Node's last words when there is no more. */
+/** What Node prints when it runs out of memory. */
 const OUT_OF_MEMORY = /(JavaScript heap|process) out of memory/
 
 const WORKER = fileURLToPath(new URL('worker.ts', import.meta.url))
 
-/** What of the agent's environment a run sees. */
+/** The variables of the agent's environment that a run gets. */
 const SEEN = ['HOME', 'USER', 'LANG', 'PATH', 'TMPDIR', 'TZ', 'NODE_COMPILE_CACHE']
 
-/** How a run ended. */
 export interface Executed {
   success: boolean
   result?: unknown
@@ -48,7 +47,7 @@ export interface Executed {
   stderr: string
 }
 
-/** The code did not begin to run; `late` when the browser, or a page in it, did not answer in time. */
+/** The code did not begin to run. `late` means that the browser, or a page in it, did not answer in time. */
 export class NotBegun extends Error {
   readonly late: boolean
   constructor(message: string, late = false) {
@@ -75,7 +74,7 @@ export class WorkerProcess {
     this.#child = spawn('/usr/bin/prlimit', [...limited, '--disable-warning=ExperimentalWarning', `--max-old-space-size=${MAX_HEAP_MB}`, WORKER], {
       env,
       stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-      // A group of its own, so that what the code has started is ended with it.
+      // A process group of its own, so that a kill also ends the processes that the code has started.
       detached: true,
     })
     this.#channel = this.#child.stdio[3] as Duplex
@@ -83,14 +82,14 @@ export class WorkerProcess {
     this.#stderr = new Output(this.#child.stderr as Readable)
     this.#exited = new Promise((resolve) => {
       this.#child.on('exit', (code, signal) => {
-        // What the code has started is ended also when its process has ended by itself.
+        // End the processes that the code has started, also when the worker exits by itself.
         this.#killGroup()
         resolve(signal ? `by ${signal}` : `with exit code ${code}`)
       })
       this.#child.on('error', (error) => resolve(`before it began (${error.message})`))
     })
-    this.#channel.on('error', () => {}) // the end of the process says the same
-    // What a worker says is said by whoever's code runs in it: only its form is trusted, and that is checked.
+    this.#channel.on('error', () => {}) // the exit of the process is handled
+    // The caller's code can forge these messages. So check their form, and trust nothing else.
     readLines(this.#channel, MAX_RESULT_BYTES + 64 * 1024, (line) => {
       const message = line === undefined ? undefined : parse(line)
       if (message) this.#hear(message)
@@ -98,14 +97,14 @@ export class WorkerProcess {
     })
   }
 
-  /** Whether it can take a run, once it has told what the last one left. */
+  /** Resolves after the check of the last run: whether the worker can take another. */
   ready(): Promise<boolean> {
     return this.#settled
   }
 
   /**
-   * Runs `code`; whatever ends it, it ends. Aborting `signal` kills the process. So does `timeoutMs`, in which the browser has to answer and the code
-   * to be done; it begins when the process is there.
+   * Runs `code`. Resolves also if the code fails, exits or times out. Aborting `signal` kills the process. So does the end of `timeoutMs`, which
+   * covers the connection to the browser and the code, and begins when the process is up.
    * @throws NotBegun, or the signal's reason
    */
   async run(code: string, browser: string, timeoutMs: number, signal: AbortSignal): Promise<Executed> {
@@ -128,7 +127,7 @@ export class WorkerProcess {
     this.#channel.write(`${JSON.stringify(order)}\n`)
     let is: Extract<WorkerMessage, { is: 'ended' }> | string
     try {
-      const gone = this.#exited.then((how) => `the process in which the code ran ended ${how}`)
+      const gone = this.#exited.then((how) => `the process that ran the code ended ${how}`)
       let early = await within('the worker', START_MS, Promise.race([taken.promise, gone]), signal)
       const end = performance.now() + timeoutMs
       early ??= await within('the browser', timeoutMs + TELL_MS, Promise.race([begun.promise, gone]), signal)
@@ -138,29 +137,29 @@ export class WorkerProcess {
       }
       is = await within('the code', Math.max(0, end - performance.now()), Promise.race([ended.promise, gone]), signal)
     } catch (error) {
-      // It lives, and says itself whether it is fit.
+      // The worker is alive and reports itself whether it is fit.
       if (error instanceof NotBegun) throw error
       settled.resolve(false)
       await this.kill()
       if (!(error instanceof WaitTimeout)) throw error
       if (error.what !== 'the code') throw new NotBegun(error.message, error.what === 'the browser')
-      is = `the code was not done within ${timeoutMs / 1000} s, and was ended`
+      is = `the code did not finish within ${timeoutMs / 1000} s and was stopped`
     }
     if (typeof is === 'string') {
       settled.resolve(false)
       await this.#outputs(this.#stdout.ended, this.#stderr.ended)
       const [stdout, stderr] = [this.#stdout.take(), this.#stderr.take()]
-      const error = OUT_OF_MEMORY.test(stderr) ? `the code took more than ${MAX_HEAP_MB} MB of memory, and its process was ended` : is
+      const error = OUT_OF_MEMORY.test(stderr) ? `the code used more than ${MAX_HEAP_MB} MB of memory, and its process was ended` : is
       return { success: false, error, stdout, stderr }
     }
     void within('a look at what is left', SETTLE_MS, settled.promise).catch(() => settled.resolve(false))
-    // Code may have closed its outputs.
+    // Without a mark, the code has closed its outputs. Then the worker is not fit for another run.
     if (!(await this.#outputs(this.#stdout.marked, this.#stderr.marked))) this.#settled = Promise.resolve(false)
     const { success, result, error } = is
     return { success, ...(result !== undefined && { result }), ...(error !== undefined && { error }), stdout: this.#stdout.take(), stderr: this.#stderr.take() }
   }
 
-  /** Ends it and what it has started; resolves when it is gone. */
+  /** Kills the process and everything it has started. Resolves when the process is gone. */
   async kill(): Promise<void> {
     this.#signal()
     await within('a killed worker to leave', KILLED_MS, this.#exited)
@@ -179,7 +178,7 @@ export class WorkerProcess {
     }
   }
 
-  // Something that the code has started may hold them open: what has come by then is all.
+  // A process that the code has started may hold the outputs open, so the wait is limited.
   #outputs(...both: Promise<void>[]): Promise<boolean> {
     return within('the outputs', OUTPUT_MS, Promise.all(both)).then(
       () => true,

@@ -61,8 +61,8 @@ async function expectSame(png: Buffer, { data, stride, width, height }: Pixels):
   expect(inflateSync(compressed(png)).length).toBe((width * 3 + 1) * height)
 }
 
-describe('a picture is what was on the screen', () => {
-  test('whatever is painted, at any small size', async () => {
+describe('a PNG equals the screen', () => {
+  test('for any picture of a small size', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.integer({ min: 1, max: 200 }),
@@ -78,7 +78,7 @@ describe('a picture is what was on the screen', () => {
     )
   })
 
-  test('any bytes at all', async () => {
+  test('for any bytes', async () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 1, max: 40 }), fc.uint8Array({ minLength: 160, maxLength: 4000 }), async (width, bytes) => {
         const pixels = { data: Buffer.from(bytes), stride: width * 4, width, height: Math.floor(bytes.length / width / 4) }
@@ -95,7 +95,7 @@ describe('a picture is what was on the screen', () => {
     [1920, 1080],
     [2560, 1600],
     [8192, 40],
-  ])('of %i x %i pixels, over the borders of strips', async (width, height) => {
+  ])('of %i x %i pixels, across the borders of strips', async (width, height) => {
     for (const pixel of [mixed, noise, paints.white!]) {
       const pixels = paint(width, height, pixel, width)
       await expectSame(await encoded(pixels), pixels)
@@ -105,17 +105,17 @@ describe('a picture is what was on the screen', () => {
   test.each([
     ['are rare', (x, y, random) => ((x * 7919 + y * 104_729) % 997 === 0 ? noise(x, y, random) : dither(x, y, random))],
     ['stand where none are counted', (x, y, random) => (x % 16 < 2 ? 0xff0000 : noise(x, y, random))],
-  ] satisfies [string, Paint][])('also colours that %s when a code is chosen', async (_what, pixel) => {
+  ] satisfies [string, Paint][])('for colours that %s when a code is chosen', async (_what, pixel) => {
     const pixels = paint(1920, 300, pixel, 3)
     await expectSame(await encoded(pixels), pixels)
   })
 })
 
-test('a row that is too long is refused', async () => {
+test('a PNG with a row that is too long is refused', async () => {
   await expect(encoded(paint(8193, 1, paints.black!))).rejects.toThrow('8193')
 })
 
-test('pieces stay as they are when the next picture is taken', async () => {
+test('the pieces of a PNG do not change when the next picture is taken', async () => {
   const pixels = paint(640, 480, mixed)
   const pieces = await piecesOf(pixels)
   const before = Buffer.concat(pieces)
@@ -124,13 +124,13 @@ test('pieces stay as they are when the next picture is taken', async () => {
   expect((await encoded(pixels)).equals(before)).toBe(true)
 })
 
-test('two pictures may be taken at the same time', async () => {
+test('two pictures can be taken at the same time', async () => {
   const both = [paint(900, 700, mixed, 1), paint(901, 699, mixed, 2)]
   const pngs = await Promise.all(both.map(encoded))
   for (const [index, pixels] of both.entries()) await expectSame(pngs[index]!, pixels)
 })
 
-test('a picture that nobody wants any more leaves nothing behind', async () => {
+test('a picture whose caller leaves leaves nothing behind', async () => {
   const pixels = paint(1920, 300, mixed)
   for await (const _piece of encodePng(paint(1920, 300, noise))) break
   const half = encodePng(paint(1920, 300, noise))
@@ -140,7 +140,7 @@ test('a picture that nobody wants any more leaves nothing behind', async () => {
   await expectSame(await encoded(pixels), pixels)
 })
 
-test('the first bytes come at once, and the event loop turns between pieces', async () => {
+test('the first bytes of a PNG come early, and the event loop runs between pieces', async () => {
   let turns = 0
   let running = true
   const count = () => {

@@ -4,7 +4,7 @@ import { Capture, CAPTURED_IN_ALL_BYTES } from './capture.ts'
 
 const text = (base64: string): string => Buffer.from(base64, 'base64').toString()
 
-test('both streams are kept as they were printed', () => {
+test('both streams are kept exactly as printed', () => {
   using capture = new Capture({ bytes: 0 })
   for (const part of ['a', 'b', 'c'.repeat(10_000), 'd']) capture.add('stdout', Buffer.from(part))
   capture.add('stderr', Buffer.from('oh'))
@@ -13,7 +13,7 @@ test('both streams are kept as they were printed', () => {
   expect(reply).toEqual({ stdout_b64: reply.stdout_b64, stderr_b64: Buffer.from('oh').toString('base64') })
 })
 
-test('what is over the limit is counted, told in a field, and in the last line of stderr', () => {
+test('output over the limit is counted, and the count is in a field and in the last line of stderr', () => {
   using capture = new Capture({ bytes: 0 }, 10)
   capture.add('stdout', Buffer.from('0123456'))
   capture.add('stdout', Buffer.from('789abc'))
@@ -26,7 +26,7 @@ test('what is over the limit is counted, told in a field, and in the last line o
   expect(reply.stderr_missed_bytes).toBeUndefined()
 })
 
-test('memory that is used again does not change what was kept', () => {
+test('kept output does not change if the buffer is reused', () => {
   using capture = new Capture({ bytes: 0 })
   const memory = Buffer.alloc(20_000, 'x')
   capture.add('stdout', memory)
@@ -34,7 +34,7 @@ test('memory that is used again does not change what was kept', () => {
   expect(text(capture.reply().stdout_b64)).toBe('x'.repeat(20_000))
 })
 
-test('all captures of a session have one limit together, and give back what they held', () => {
+test('all captures of a session share one limit, and return their memory at the end', () => {
   const all = { bytes: CAPTURED_IN_ALL_BYTES - 5 }
   {
     using capture = new Capture(all)
@@ -44,7 +44,7 @@ test('all captures of a session have one limit together, and give back what they
   expect(all.bytes).toBe(CAPTURED_IN_ALL_BYTES - 5)
 })
 
-test('an error tells the end of each stream', () => {
+test('an error contains the end of each stream', () => {
   using capture = new Capture({ bytes: 0 })
   capture.add('stdout', Buffer.from(`${'x'.repeat(10_000)}the end`))
   expect(capture.summary()).toBe('It had printed 10007 bytes to stdout and 0 to stderr.')

@@ -22,7 +22,7 @@ const asked = { args: [], env: {}, as_root: false }
 const defaults = () => ({ env: { PATH: '/usr/bin:/bin', A: '1', USER: 'kernel' }, cwd: dir })
 const of = (more: object) => commandOf({ ...asked, command: 'true', ...more }, defaults())
 
-test('a program is found as execvp finds it: by its path, below cwd, or in the PATH that it will have', () => {
+test('a program is found like execvp does: by its path, relative to cwd, or in the PATH that the program will have', () => {
   expect(of({ command: '/bin/sh', args: ['-c', 'x'] })).toEqual({ line: ['/bin/sh', '-c', 'x'], env: defaults().env, cwd: dir })
   expect(of({ command: './tool' }).line).toEqual(['./tool'])
   expect(of({ command: 'bin/tool2' }).line).toEqual(['bin/tool2'])
@@ -43,11 +43,11 @@ test.each([
   [{ args: ['x', 'é'.repeat(70_000)] }, /^args\.1: is longer than 131071 bytes/],
   [{ env: { BIG: 'x'.repeat(131_070) } }, /^env\.BIG: is longer/],
   [{ as_user: 'no-such-user' }, /^as_user: /],
-])('refused by name: %o', (more, words) => {
+])('refused, and the error names the field: %o', (more, words) => {
   expect(() => of(more)).toThrow(words)
 })
 
-test('another user is a user namespace around the program; kernel is none', () => {
+test('another user runs in a user namespace; the user kernel does not', () => {
   expect(of({ as_root: true }).line).toEqual(['/usr/bin/unshare', '--user', '--map-user=0', '--map-group=0', '--', 'true'])
   expect(of({ as_user: '1234:55' }).line.slice(2, 4)).toEqual(['--map-user=1234', '--map-group=55'])
   expect(of({ as_user: '1000' }).line).toEqual(['true'])
@@ -55,6 +55,6 @@ test('another user is a user namespace around the program; kernel is none', () =
   expect(of({ as_root: true }).env).toEqual({ USER: 'root', LOGNAME: 'root', HOME: '/root', A: '1', PATH: '/usr/bin:/bin:/usr/sbin:/sbin' })
 })
 
-test('variables are those of the session with the caller’s on top', () => {
+test("variables are those of the session, overridden by the caller's", () => {
   expect(of({ env: { A: '2', B: '3' } }).env).toEqual({ PATH: '/usr/bin:/bin', USER: 'kernel', A: '2', B: '3' })
 })

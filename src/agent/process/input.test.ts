@@ -6,14 +6,14 @@ import { Input, QUEUED_BYTES, terminalSink, Waiting, type Sink } from './input.t
 const never = new AbortController().signal
 const stuck: Sink = () => new Promise(() => {})
 
-test('what is read at once is written at once', async () => {
+test('input that the program reads immediately is written immediately', async () => {
   const got: string[] = []
   const input = new Input(async (data) => void got.push(data.toString()), new Waiting())
   await Promise.all(['a', 'b', 'c'].map((text) => input.write(Buffer.from(text), never)))
   expect(got).toEqual(['a', 'b', 'c'])
 })
 
-test('a program that does not read gets so much and no more, then the call is refused', async () => {
+test('a program that does not read gets a limited amount of input, then the call is refused', async () => {
   const waiting = new Waiting()
   const input = new Input(stuck, waiting, 50)
   await input.write(Buffer.alloc(QUEUED_BYTES), never)
@@ -21,7 +21,7 @@ test('a program that does not read gets so much and no more, then the call is re
   expect(waiting.bytes).toBe(QUEUED_BYTES)
 })
 
-test('a call that waits for room goes on when there is some', async () => {
+test('a call that waits for room continues when there is room', async () => {
   const releases: (() => void)[] = []
   const input = new Input(() => new Promise((resolve) => releases.push(resolve)), new Waiting())
   await input.write(Buffer.alloc(QUEUED_BYTES), never)
@@ -31,13 +31,13 @@ test('a call that waits for room goes on when there is some', async () => {
   expect(releases).toHaveLength(2)
 })
 
-test('what waits for one program leaves less room for others', async () => {
+test('pending input of one program reduces the room for others', async () => {
   const waiting = new Waiting()
   waiting.bytes = 32 * 1024 * 1024
   await expect(new Input(stuck, waiting, 20).write(Buffer.alloc(1), never)).rejects.toMatchObject({ code: 'conflict' })
 })
 
-test('a caller who leaves stops waiting at once, and nothing of that call is written', async () => {
+test('a caller that leaves stops waiting immediately, and nothing of its call is written', async () => {
   const waiting = new Waiting()
   const input = new Input(stuck, waiting)
   await input.write(Buffer.alloc(QUEUED_BYTES), never)
@@ -48,7 +48,7 @@ test('a caller who leaves stops waiting at once, and nothing of that call is wri
   expect(waiting.bytes).toBe(QUEUED_BYTES)
 })
 
-test('a closed input is a conflict with its reason, also for those who wait', async () => {
+test('writing to a closed input is a conflict with its reason, also for calls that wait', async () => {
   const input = new Input(stuck, new Waiting())
   await input.write(Buffer.alloc(QUEUED_BYTES), never)
   const write = input.write(Buffer.alloc(1), never)
@@ -58,7 +58,7 @@ test('a closed input is a conflict with its reason, also for those who wait', as
   await expect(broken.write(Buffer.from('x'), never)).rejects.toMatchObject({ code: 'conflict' })
 })
 
-test('nothing is written to the descriptor of a terminal that is closed', async () => {
+test('nothing is written to the file descriptor of a closed terminal', async () => {
   const fd = openSync('/dev/null', 'w')
   await terminalSink(fd, () => false)(Buffer.alloc(100_000))
   closeSync(fd)

@@ -22,8 +22,8 @@ function of(events: OutputEvent[], stream: Stream): { text: string; missed: numb
   return { text: Buffer.concat(mine.map(bytes)).toString(), missed: mine.reduce((sum, { missed_bytes }) => sum + (missed_bytes ?? 0), 0) }
 }
 
-describe('readers', () => {
-  test('every reader gets all from the start in its order, and the exit as the last', async () => {
+describe("readers of a program's output", () => {
+  test('all get everything from the start in order, and the exit last', async () => {
     const output = new OutputMemory().open()
     const early = all(output)
     for (let i = 0; i < 3; i++) {
@@ -39,7 +39,7 @@ describe('readers', () => {
     }
   })
 
-  test('a late reader is told by stream how much is gone, and gets the rest', async () => {
+  test('that come late learn per stream how many bytes are gone, and get the rest', async () => {
     const output = new OutputMemory(Infinity, 30_000).open()
     output.add('stderr', Buffer.alloc(100, 'e'))
     for (let i = 0; i < 10; i++) output.add('stdout', Buffer.alloc(9_000, String(i)))
@@ -49,7 +49,7 @@ describe('readers', () => {
     expect(of(events, 'stdout')).toEqual({ text: '7'.repeat(9_000) + '8'.repeat(9_000) + '9'.repeat(9_000), missed: 63_000 })
   })
 
-  test('what comes after the end is not part of it', async () => {
+  test('get nothing that comes after the exit', async () => {
     const output = new OutputMemory().open()
     output.add('stdout', Buffer.from('in time'))
     output.end(0)
@@ -57,7 +57,7 @@ describe('readers', () => {
     expect(of(await all(output), 'stdout')).toEqual({ text: 'in time', missed: 0 })
   })
 
-  test('a reader that leaves is let go at once', async () => {
+  test('that leave are released immediately', async () => {
     const leaving = new AbortController()
     const output = new OutputMemory().open()
     const reading = output.read(leaving.signal).next()
@@ -65,7 +65,7 @@ describe('readers', () => {
     await expect(reading).rejects.toThrow('left')
   })
 
-  test('whatever is printed and whenever it is read, what is read and what is missed are all of it, and memory stays within its limits', async () => {
+  test('get all of the output or its number of missed bytes, at any timing, and memory stays within its limits', async () => {
     const print = fc.record({ stream: fc.constantFrom<Stream>('stdout', 'stderr'), size: fc.oneof(fc.nat(20), fc.nat(20_000)), pause: fc.boolean() })
     await fc.assert(
       fc.asyncProperty(fc.array(print, { maxLength: 40 }), fc.integer({ min: 1_000, max: 60_000 }), fc.nat(30), async (prints, limit, joinsAt) => {
@@ -102,15 +102,15 @@ describe('readers', () => {
   })
 })
 
-describe('memory', () => {
-  test('a program that prints byte by byte costs no more than one that prints at once', () => {
+describe('the memory of outputs', () => {
+  test('is the same for a program that prints byte by byte as for one that prints all at once', () => {
     const memory = new OutputMemory(Infinity, 100_000)
     const output = memory.open()
     for (let i = 0; i < 50_000; i++) output.add(i % 2 ? 'stdout' : 'stderr', Buffer.from('x'))
     expect(memory.bytes).toBeLessThanOrEqual(100_000)
   })
 
-  test('when all together hold too much, whoever holds most gives way', async () => {
+  test('is limited for all programs together: the one that holds most loses its oldest output', async () => {
     const memory = new OutputMemory(10_000, 9_000)
     const [small, large] = [memory.open(), memory.open()]
     small.add('stdout', Buffer.alloc(1_000, 's'))

@@ -36,22 +36,22 @@ async function all(id: string): Promise<{ out: string; end: OutputEvent }> {
 }
 
 describe('exec', () => {
-  test('answers with both streams, the code, and the time it took', async () => {
+  test('answers with both streams, the exit code, and the duration', async () => {
     const { duration_ms, ...reply } = await exec('echo out; echo err >&2; sleep 0.1; exit 7')
     expect(reply).toEqual({ exit_code: 7, stdout_b64: btoa('out\n'), stderr_b64: btoa('err\n') })
     expect(duration_ms).toBeGreaterThanOrEqual(100)
   })
 
-  test('a signal is told as shells tell it', async () => {
+  test('reports a signal with the exit code that shells use', async () => {
     expect((await exec('kill -9 $$')).exit_code).toBe(137)
     expect((await exec('kill -TERM $$')).exit_code).toBe(143)
   })
 
-  test('input is empty, and output can be opened by its name', async () => {
+  test('gives empty input, and output that can be opened by its name', async () => {
     expect(text((await exec('cat; echo a > /dev/stdout; echo b > /dev/stderr; echo c | tee /dev/stderr')).stderr_b64)).toBe('b\nc\n')
   })
 
-  test('a program gets cwd, env and arguments as they are, and none of our own variables', async () => {
+  test("passes cwd, env and arguments unchanged, and none of the agent's own variables", async () => {
     const { stdout_b64 } = await processes.exec(
       {
         command: 'sh',
@@ -65,14 +65,14 @@ describe('exec', () => {
     expect(text(stdout_b64)).toBe('/usr\nGIVEN=yes\nMINE=ü=1\nPATH=/usr/bin:/bin\nPWD=/usr\na b||*|$HOME|\n|')
   })
 
-  test('what is left in the background is not waited for, runs on, and may print', async () => {
+  test('does not wait for background processes, which continue and may print', async () => {
     const { duration_ms, stdout_b64 } = await exec(`(sleep 2; echo late; echo fine > ${dir}/left) & echo now`)
     expect(text(stdout_b64)).toBe('now\n')
     expect(duration_ms).toBeLessThan(1_500)
     await until('the rest', 8_000, () => attempt(() => readFileSync(join(dir, 'left'), 'utf8') === 'fine\n'))
   })
 
-  test('all that is printed before the end is there, however busy we are', async () => {
+  test('returns everything printed before the exit, also when the agent is busy', async () => {
     const busy = setInterval(() => block(15), 16)
     try {
       const replies = await Promise.all(Array.from({ length: 10 }, () => exec('(sleep 5 &) ; head -c 200000 /dev/zero')))
@@ -82,7 +82,7 @@ describe('exec', () => {
     }
   })
 
-  test('a timeout ends everything, daemons that hide and ignore SIGTERM too, and is not an answer that clients repeat', async () => {
+  test('ends everything after its timeout, also daemons that hide and ignore SIGTERM, with an error that clients do not retry', async () => {
     const hide = `trap '' TERM; echo $BASHPID > ${dir}/`
     const line = `echo begun; (${hide}child; exec sleep 60) & (setsid bash -c '${hide.replaceAll("'", '"')}session; sleep 60' &)
       env -i /usr/bin/setsid -f /bin/bash -c '${hide.replaceAll("'", '"')}hidden; while :; do /bin/sleep 1; done'; trap '' TERM; sleep 60`
@@ -95,7 +95,7 @@ describe('exec', () => {
     expect(['child', 'session', 'hidden'].filter((name) => isAlive(pidIn(name)))).toEqual([])
   })
 
-  test('a caller who leaves ends it all', async () => {
+  test('ends everything when its caller leaves', async () => {
     const leaving = new AbortController()
     const running = exec(`echo $$ > ${dir}/left-pid; sleep 60`, {}, leaving.signal)
     await until('the start', 3_000, () => attempt(() => pidIn('left-pid') > 0))
@@ -104,24 +104,24 @@ describe('exec', () => {
     expect(isAlive(pidIn('left-pid'))).toBe(false)
   })
 
-  test('fifty at once are all answered', async () => {
+  test('answers fifty calls at once', async () => {
     const replies = await Promise.all(Array.from({ length: 50 }, (_, i) => exec(`sleep 0.1; echo ${i}`)))
     expect(replies.map(({ stdout_b64 }) => text(stdout_b64).trim())).toEqual(Array.from({ length: 50 }, (_, i) => String(i)))
   })
 
-  test('a stopped program is ended, too', async () => {
+  test('ends a stopped program too', async () => {
     await expect(exec(`echo $$ > ${dir}/stopped; kill -STOP $$`, { timeout_sec: 1 })).rejects.toMatchObject({ code: 'deadline_exceeded' })
     expect(isAlive(pidIn('stopped'))).toBe(false)
   })
 
-  test('names that are taken away are made anew', async () => {
+  test('creates the folder of its pipes again if it was deleted', async () => {
     rmSync(join(dir, 'pipes'), { recursive: true })
     expect((await exec('exit 3')).exit_code).toBe(3)
   })
 })
 
 describe('spawn', () => {
-  test('status, input, output, and the end of a program', async () => {
+  test('reports status, accepts input, streams output, and reports the end of a program', async () => {
     const { process_id: id, pid, started_at: at } = await spawn('while read -r line; do echo "got $line"; [ "$line" = end ] && exit 4; done')
     expect(isAlive(pid)).toBe(true)
     expect(Math.abs(Date.parse(at) - Date.now())).toBeLessThan(5_000)
@@ -135,7 +135,7 @@ describe('spawn', () => {
     await processes.kill(id, 'SIGTERM')
   })
 
-  test('CPU use and memory are those of everything it started', async () => {
+  test('reports CPU use and memory of a program and everything it started', async () => {
     const { process_id: id } = await spawn(`(perl -e '$x = "x" x 60_000_000; 1 while 1' &) ; sleep 60`)
     await until('its memory', 10_000, () => processes.status(id).mem_bytes > 60_000_000, { everyMs: 150 })
     await sleep(500)
@@ -149,7 +149,7 @@ describe('spawn', () => {
     ['SIGINT', 'int'],
     ['SIGHUP', 'hup'],
     ['SIGTERM', 'term'],
-  ] as const)('%s reaches the program and its children, which may do as they please', async (signal, word) => {
+  ] as const)('sends %s to the program and its children, which may handle it', async (signal, word) => {
     const { process_id: id } = await spawn(`trap 'echo ${word}; exit 5' ${signal}; echo up; while :; do sleep 0.05; done`)
     for await (const event of processes.output(id, never)) if (text(event.data_b64).includes('up')) break
     await processes.kill(id, signal)
@@ -158,7 +158,7 @@ describe('spawn', () => {
     expect(processes.status(id).exit_code).toBe(5)
   })
 
-  test('what a program left behind can be killed after its end', async () => {
+  test('kills what a program left behind, also after its end', async () => {
     const { process_id: id } = await spawn(`setsid sleep 60 >/dev/null 2>&1 & echo $! > ${dir}/behind`)
     await all(id)
     expect(isAlive(pidIn('behind'))).toBe(true)
@@ -166,12 +166,12 @@ describe('spawn', () => {
     await until('its end', 3_000, () => !isAlive(pidIn('behind')))
   })
 
-  test('a timeout ends it', async () => {
+  test('ends a program after its timeout', async () => {
     const { process_id: id } = await spawn('trap "" TERM; while :; do sleep 1; done', { timeout_sec: 1 })
     expect((await all(id)).end).toEqual({ event: 'exit', exit_code: 137 })
   })
 
-  test('a terminal has the size that it is given, and a program in it hears of another one', async () => {
+  test('gives a terminal its size, and a program in it learns of a resize', async () => {
     const { process_id: id } = await spawn(
       `trap 'stty size; exit 0' WINCH; stty size; test -t 0 && test -t 1 && test -t 2 && echo tty; while :; do sleep 0.05; done`,
       {
@@ -186,7 +186,7 @@ describe('spawn', () => {
     expect(() => processes.resize(id, { rows: 1, cols: 1 })).toThrow('the program has ended')
   })
 
-  test('a terminal whose program does not read holds up nobody else', async () => {
+  test('does not block others if the program in a terminal does not read', async () => {
     const { process_id: id } = await spawn('stty raw -echo; echo raw; sleep 60', { allocate_tty: true })
     for await (const event of processes.output(id, never)) if (text(event.data_b64).includes('raw')) break
     await processes.write(id, Buffer.alloc(1_000_000), never)
@@ -198,8 +198,8 @@ describe('spawn', () => {
   })
 })
 
-describe('limits', () => {
-  test('more programs than may run at once are refused until one ends', async () => {
+describe('limits of programs', () => {
+  test('refuse more running programs than allowed until one ends', async () => {
     const own = new Processes({ env: { PATH: '/usr/bin:/bin' }, cwd: dir }, join(dir, 'pipes'), silentLog)
     const start = () => own.spawn({ command: 'sleep', args: ['60'], env: {}, as_root: false, allocate_tty: false }, never)
     const ids: string[] = []
@@ -213,7 +213,7 @@ describe('limits', () => {
     for (const id of ids) await until('its end', 5_000, () => own.status(id).state === 'exited')
   })
 
-  test(`the last ${MAX_ENDED} programs that have ended can be asked about, those before them cannot`, async () => {
+  test(`keep the last ${MAX_ENDED} ended programs available, and forget earlier ones`, async () => {
     const ids: string[] = []
     for (let i = 0; i <= MAX_ENDED; i += 32) {
       const some = await Promise.all(Array.from({ length: 32 }, () => spawn('exit 1')))

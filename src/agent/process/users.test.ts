@@ -12,18 +12,18 @@ test.each([
   ['1234', { uid: 1234, gid: 1234, name: undefined }],
   ['1234:0', { uid: 1234, gid: 0, name: undefined }],
   ['4294967294', { uid: 4294967294, gid: 4294967294, name: undefined }],
-])('%s', (text, identity) => {
+])('as_user %s is accepted', (text, identity) => {
   expect(parseIdentity(text, KNOWN)).toEqual(identity)
 })
 
 test.each(['nobody-here', '', '-1', '1:', ':1', '1:2:3', '1.5', '0x10', '4294967295', '1:4294967295', '99999999999', 'web:33', ' root', 'root\n'])(
-  'refused by name: "%s"',
+  'as_user "%s" is refused',
   (text) => {
     expect(() => parseIdentity(text, KNOWN)).toThrow(/^as_user: /)
   },
 )
 
-test('both at once are refused, and nobody is nobody', () => {
+test("as_user and as_root together are refused; without both the program runs as the session's user", () => {
   expect(() => identityOf({ as_user: 'root', as_root: true })).toThrow('as_user: cannot be together with as_root')
   expect(identityOf({ as_user: null, as_root: false })).toBeUndefined()
   expect(identityOf({ as_root: true })).toEqual({ uid: 0, gid: 0, name: 'root' })

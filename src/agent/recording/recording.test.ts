@@ -65,7 +65,7 @@ const silent = { server: () => Promise.reject(new Error('there is no sound here'
 const spec = (more: object = {}) => ({ id: newId(), framerate: 10, audio: false, ...more })
 const middle = { x: 100, y: 60 }
 
-test('pictures have the times at which the screen changed, and what has been written plays without the rest', async () => {
+test('pictures have the times at which the screen changed, and the file so far plays without the rest', async () => {
   const painted = paintedScreen(320, 200)
   await using recordings = openRecordings(painted.screen, silent, dir, silentLog)
   painted.paint(255, 0, 0)
@@ -105,7 +105,7 @@ async function* untilBroken(stream: AsyncIterable<Buffer>) {
   } catch {}
 }
 
-test('a still screen costs a picture now and then, one that moves at most the frame rate', async () => {
+test('a still screen is recorded now and then, a moving one at most at the frame rate', async () => {
   const painted = paintedScreen(320, 200)
   await using recordings = openRecordings(painted.screen, silent, dir, silentLog)
   const still = spec()
@@ -122,7 +122,7 @@ test('a still screen costs a picture now and then, one that moves at most the fr
   expect((await probe(film)).seconds).toBeGreaterThan(4.9)
 })
 
-test('a recording goes on through a change of size, in the size it began with; odd sizes are padded', async () => {
+test('a recording continues after a resize, in its first size; odd sizes are padded', async () => {
   const painted = paintedScreen(321, 201)
   await using recordings = openRecordings(painted.screen, silent, dir, silentLog)
   painted.paint(255, 0, 0)
@@ -141,7 +141,7 @@ test('a recording goes on through a change of size, in the size it began with; o
   expect(near(await last({ x: 20, y: 100 }), [0, 0, 0])).toBe(true)
 })
 
-test('the longest duration ends a recording by itself', async () => {
+test('a recording ends by itself after its longest duration', async () => {
   const painted = paintedScreen(64, 64)
   await using recordings = openRecordings(painted.screen, silent, dir, silentLog)
   const asked = spec({ maxDurationMs: 1_000 })
@@ -165,7 +165,7 @@ test('three recordings at once share their pictures; the ninth is refused', asyn
   await expect(recordings.start(spec())).rejects.toThrow('8 recordings')
 })
 
-test('a full disk ends a recording; what had been written stays whole', async ({ skip }) => {
+test('a full disk ends a recording; everything written before stays intact', async ({ skip }) => {
   const small = mkdtempSync(join(tmpdir(), 'cob-full-'))
   try {
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=256k', 'tmpfs', small])

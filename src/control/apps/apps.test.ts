@@ -22,7 +22,7 @@ const list = async (query: string): Promise<App[]> => {
   return rows
 }
 
-describe('a name that lists are filtered by', () => {
+describe('a name filter of a list', () => {
   let deployment: string
   beforeAll(async () => {
     deployment = (await deployed(cloud, { env: fakeApps({ 'Café-Ж': ['Öffne'], 'Zweite-Ä': ['x'] }) })).id
@@ -30,16 +30,16 @@ describe('a name that lists are filtered by', () => {
   })
   const found = async (path: string) => ((await (await cloud.fetch(encodeURI(path))).json()) as unknown[]).length
 
-  test.each(['Café-Ж', 'CAFÉ-ж', 'cafe-ж', 'cafe\u0301-Ж'])('is the same in another case, and without accents: %s', async (name) => {
+  test.each(['Café-Ж', 'CAFÉ-ж', 'cafe-ж', 'cafe\u0301-Ж'])('matches in another case and without accents: %s', async (name) => {
     expect(await Promise.all([`/apps?app_name=${name}`, `/deployments?app_name=${name}`, `/invocations?app_name=${name}`].map(found))).toEqual([1, 1, 1])
   })
 
-  test('is another one when more than that is different, or less of it is asked for', async () => {
+  test('does not match names with other differences, or a part of a name', async () => {
     expect(await Promise.all(['/apps?app_name=cafe', '/deployments?app_name=cafe', '/invocations?app_name=cafe-г'].map(found))).toEqual([0, 0, 0])
     expect(await Promise.all(['/invocations?action_name=offne', '/invocations?action_name=offn'].map(found))).toEqual([1, 0])
   })
 
-  test('and a part of one finds every app, also one that is not the first of its deployment, whatever its case', async () => {
+  test('with a part of a name finds every app, in any case, also if it is not the first of its deployment', async () => {
     const paths = (part: string) => [`/apps?query=${part}`, `/deployments?query=${part}`, `/invocations?query=${part}`]
     expect(await Promise.all(paths('FÉ-ж').map(found))).toEqual([1, 1, 1])
     expect(await Promise.all(paths('öFF').map(found))).toEqual([0, 0, 1])
@@ -50,7 +50,7 @@ describe('a name that lists are filtered by', () => {
 })
 
 describe('the list of apps', () => {
-  test('has each app of a deployment with its actions, and names of variables without values', async () => {
+  test('contains each app of a deployment with its actions, and the names of its variables without values', async () => {
     const { id } = await deployed(cloud, { env: { SECRET: 'value', ...fakeApps({ shop: ['buy', 'look'], till: ['open'] }) }, version: '1.0' })
     const [shop] = await list('app_name=shop')
     expect(shop).toEqual({
@@ -68,7 +68,7 @@ describe('the list of apps', () => {
     expect((await list('app_name=till')).map(({ deployment }) => deployment)).toEqual([id])
   })
 
-  test('has one row for a name and version, whose id stays when it is deployed again', async () => {
+  test('has one row per name and version, which keeps its id when the app is deployed again', async () => {
     const env = fakeApps({ again: ['x'] })
     await deployed(cloud, { env })
     const [before] = await list('app_name=again&version=latest')
@@ -76,7 +76,7 @@ describe('the list of apps', () => {
     expect(await list('app_name=again&version=latest')).toMatchObject([{ id: before!.id, deployment: id }])
   })
 
-  test('filters by version and part of a name, and comes in pages', async () => {
+  test('filters by version and by part of a name, and is paged', async () => {
     for (const version of ['a', 'b', 'c']) await deployed(cloud, { env: fakeApps({ 'Paged-App': ['x'] }), version })
     const versions = async (query: string) => (await list(query)).map(({ version }) => version)
     expect(await versions('app_name=Paged-App')).toEqual(['c', 'b', 'a'])
@@ -88,13 +88,13 @@ describe('the list of apps', () => {
     expect(await versions('app_name=Paged-App&limit=2&offset=2')).toEqual(['a'])
   })
 
-  test('has nothing of builds that fail', async () => {
+  test('contains nothing from failed builds', async () => {
     const { id } = await deploy(cloud, { env: { FAKE_FAIL: 'no', ...fakeApps({ never: ['x'] }) } })
     await reaches(cloud, id, 'failed')
     expect(await list('app_name=never')).toEqual([])
   })
 
-  test.each(['limit=0', 'offset=-1', 'colour=red'])('refuses %s by name', async (query) => {
+  test.each(['limit=0', 'offset=-1', 'colour=red'])('refuses %s, and the error names it', async (query) => {
     expect((await cloud.fetch(`/apps?${query}`)).status).toBe(400)
   })
 })

@@ -39,7 +39,7 @@ export const apps = {
     path: '/apps',
     id: 'listApps',
     group: 'Apps',
-    summary: 'List the versions of apps that run',
+    summary: 'List the running versions of apps',
     query: z.strictObject({
       ...pagingQuery,
       app_name: z.string().max(255).optional(),

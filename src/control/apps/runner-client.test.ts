@@ -33,18 +33,21 @@ async function told(...events: unknown[]): Promise<RunnerEvent[]> {
 const log = (seq: number, line: string, at = new Date().toISOString()) => ({ seq, at, type: 'log', line })
 const failed = (seq: number, reason = 'x') => ({ seq, at: new Date().toISOString(), type: 'failed', reason })
 
-describe('events of a runner', () => {
-  test('come as they are told', async () => {
+describe('the events of a runner', () => {
+  test('arrive as they were sent', async () => {
     const events = [log(1, 'one'), log(2, ''), failed(3)]
     expect(await told(...events)).toEqual(events)
   })
 
-  test.each(['', 'yesterday', '9999-12-31T00:00:00Z', '1970-01-01T00:00:00Z', '+275760-09-13T00:00:00.001Z'])('at the time %j came now', async (at) => {
-    const before = Date.now()
-    const [event] = await told(log(1, 'one', at), failed(2))
-    expect(Date.parse(event!.at)).toBeGreaterThanOrEqual(before)
-    expect(Date.parse(event!.at)).toBeLessThanOrEqual(Date.now())
-  })
+  test.each(['', 'yesterday', '9999-12-31T00:00:00Z', '1970-01-01T00:00:00Z', '+275760-09-13T00:00:00.001Z'])(
+    'with the invalid time %j get the current time',
+    async (at) => {
+      const before = Date.now()
+      const [event] = await told(log(1, 'one', at), failed(2))
+      expect(Date.parse(event!.at)).toBeGreaterThanOrEqual(before)
+      expect(Date.parse(event!.at)).toBeLessThanOrEqual(Date.now())
+    },
+  )
 
   test('have lines of 64 KiB at most, cut between characters', async () => {
     const [long, wide, exact] = await told(log(1, 'x'.repeat(100_000)), log(2, `x${'€'.repeat(30_000)}`), log(3, 'y'.repeat(MAX_LOG_LINE)), failed(4))
@@ -53,7 +56,7 @@ describe('events of a runner', () => {
     expect(exact).toMatchObject({ line: 'y'.repeat(MAX_LOG_LINE) })
   })
 
-  test('have no text that the store cannot hold', async () => {
+  test('lose characters that the database cannot store', async () => {
     expect(await told(log(1, 'a\0b\ud800c'), failed(2, '\0'))).toMatchObject([{ line: 'a\ufffdb\ufffdc' }, { reason: '\ufffd' }])
   })
 
@@ -71,7 +74,7 @@ describe('a refused archive', () => {
   test.each([
     ['{"message":"the zip has no end"}', 'the zip has no end'],
     ['no JSON', 'no JSON'],
-  ])('%s says why', async (body, message) => {
+  ])('is reported with the reason: %s', async (body, message) => {
     await using said = await runner((response) => response.writeHead(400).end(body))
     const refused: unknown = await said.client.sendArchive(Readable.from(['zip']), signal).catch((error: unknown) => error)
     expect(refused).toBeInstanceOf(ArchiveRefused)

@@ -21,14 +21,14 @@ const isThere = async (session: Session) => (await cloud.fetch(`/browsers/${sess
 const reasonOf = async (session: Session) =>
   (await cloud.query<{ end_reason: string }>('select end_reason from browsers where id = $1', [session.session_id]))[0]!.end_reason
 
-test('a session that nobody uses ends when its timeout has passed, and being looked up is no use', async () => {
+test('an unused session ends after its timeout, and GET requests do not count as use', async () => {
   const session = await cloud.create({ timeout_seconds: 10 })
   await setBack(session)
   await until('the session to end', EFFECT_MS, async () => !(await isThere(session)))
   expect(await reasonOf(session)).toBe('timeout')
 })
 
-test('a session with a CDP client does not time out; its timeout begins when the client leaves', async () => {
+test('a session with a CDP client does not time out; the timeout starts when the client disconnects', async () => {
   const session = await cloud.create({ timeout_seconds: 10 })
   const socket = new WebSocket(session.cdp_ws_url)
   await once(socket, 'open')
@@ -42,7 +42,7 @@ test('a session with a CDP client does not time out; its timeout begins when the
   await until('the session to end', EFFECT_MS, async () => !(await isThere(session)))
 })
 
-test('a session is in use while a computer control is under way, and was in use when it ended', async () => {
+test('a computer call counts as use while it runs, and at its end', async () => {
   const session = await cloud.create({ timeout_seconds: 10 })
   const drag = cloud.send('POST', `/browsers/${session.session_id}/computer/drag_mouse`, {
     path: [

@@ -35,7 +35,7 @@ const end = async (idOrName: string) => (await cloud.fetch(`/browsers/${encodeUR
 const list = async (query: string) => ((await (await cloud.fetch(`/browsers?${query}`)).json()) as Session[]).map(({ session_id }) => session_id)
 
 describe('a created session', () => {
-  test('without any wish has the documented defaults', async () => {
+  test('without options has the documented defaults', async () => {
     const response = await cloud.fetch('/browsers', { method: 'POST' })
     expect(response.status).toBe(200)
     const session = (await response.json()) as Session
@@ -52,7 +52,7 @@ describe('a created session', () => {
     for (const absent of ['name', 'deleted_at', 'start_url', 'chrome_policy']) expect(session).not.toHaveProperty(absent)
   })
 
-  test('carries what was asked for, in the answer and whenever it is looked up', async () => {
+  test('returns its options in the answer and in later reads', async () => {
     const wanted = {
       name: newName(),
       tags: { team: 'a', 'with space': '' },
@@ -71,7 +71,7 @@ describe('a created session', () => {
     expect(found).toEqual(given)
   })
 
-  test('has URLs of its own at the address it was asked at, each with its own token', async () => {
+  test('has URLs with the address that the caller used, each with its own token', async () => {
     const [one, other] = [await cloud.create(), await cloud.create()]
     const token = (session: Session) => new URL(session.cdp_ws_url).searchParams.get('jwt')!
     expect(new URL(one.cdp_ws_url).host).toBe(new URL(cloud.url).host)
@@ -94,7 +94,7 @@ describe('a created session', () => {
   })
 })
 
-describe('a create is refused, naming the field, for', () => {
+describe('a create is refused, and the error names the field, for', () => {
   test.each([
     ['timeout_seconds', [9, 259_201, 60.5, '60', -1, 1e21]],
     ['name', ['', 'x'.repeat(256), 1, 'a\0b', newId()]],
@@ -118,7 +118,7 @@ describe('a create is refused, naming the field, for', () => {
     ['region', ['us-west', 'moon']],
     ['memory', ['8GiB', '16GiB', '3GiB', 4]],
     ['unknown_option', [true]],
-  ] as [string, unknown[]][])('%s', async (field, values) => {
+  ] as [string, unknown[]][])('an invalid %s', async (field, values) => {
     for (const value of values) {
       const { status, named } = await refused(create({ [field]: value }))
       expect([status, named.length > 0, named.every((name) => name === field || name.startsWith(`${field}.`))]).toEqual([400, true, true])
@@ -145,7 +145,7 @@ describe('a create is refused, naming the field, for', () => {
     expect(message).toMatch(/not built/)
   })
 
-  test('policies that would take extensions, proxy or automation out of our hands, each named', async () => {
+  test('policies for extensions, proxy or automation, each named', async () => {
     const { status, named } = await refused(
       create({
         chrome_policy: {
@@ -172,7 +172,7 @@ describe('a create is refused, naming the field, for', () => {
     expect(await refused(create({ chrome_policy: { URLBlocklist: ['x'.repeat(5 * 1024 * 1024)] } }))).toMatchObject({ status: 400, named: ['chrome_policy'] })
   })
 
-  test('what is asked for besides it as well: all wrong fields are named at once', async () => {
+  test('several wrong options, which are all named at once', async () => {
     expect((await refused(create({ timeout_seconds: 1, headless: 'no', gpu: true, viewport: { width: 1, height: 1 } }))).named).toEqual([
       'gpu',
       'headless',
@@ -183,11 +183,11 @@ describe('a create is refused, naming the field, for', () => {
   })
 })
 
-describe('a name', () => {
+describe('the name of a session', () => {
   test.each([
     ['a warm browser', {}],
     ['a browser started for it', { viewport: LARGE }],
-  ])('belongs to one live session: a second create with it, for %s, answers 409 and tells clients not to repeat it', async (_, wish) => {
+  ])('is unique among live sessions: a second create with it, for %s, answers 409 and tells clients not to retry', async (_, wish) => {
     const name = newName()
     await cloud.create({ name })
     expect(await refused(create({ name, ...wish }))).toMatchObject({
@@ -199,13 +199,13 @@ describe('a name', () => {
     expect((await list(`query=${name}`)).length).toBe(1)
   })
 
-  test('is given to exactly one of many who ask for it at once', async () => {
+  test('is given to exactly one of many concurrent creates', async () => {
     const name = newName()
     const answers = await Promise.all(Array.from({ length: 8 }, (_, index) => create({ name, ...(index % 2 === 0 && { viewport: LARGE }) })))
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, ...Array.from({ length: 7 }, () => 409)])
   })
 
-  test('can be used again as soon as its session has ended', async () => {
+  test('can be used again once its session has ended', async () => {
     const name = newName()
     const first = await cloud.create({ name })
     expect(await end(name)).toBe(204)
@@ -214,7 +214,7 @@ describe('a name', () => {
     expect((await get(first.session_id, '?include_deleted=true')).name).toBe(name)
   })
 
-  test('finds its session like the id does, whatever characters it has', async () => {
+  test('finds its session like the id, with any characters', async () => {
     for (const name of ['with space', 'a/b', 'ü 🌽', '100%', 'q?x=1#y', '..a', 'a+b']) {
       const { session_id } = await cloud.create({ name })
       expect((await get(name)).session_id).toBe(session_id)
@@ -222,7 +222,7 @@ describe('a name', () => {
     }
   })
 
-  test("that is another session's cannot be taken by a change either", async () => {
+  test('of another session is refused in an update', async () => {
     const [one, other] = [await cloud.create({ name: newName() }), await cloud.create()]
     expect(await refused(patch(other, { name: one.name }))).toMatchObject({ status: 409, retry: 'false' })
     expect((await get(other.session_id)).name).toBeUndefined()
@@ -230,8 +230,8 @@ describe('a name', () => {
   })
 })
 
-describe('a change', () => {
-  test('keeps what it does not name, and answers with the session as it is then', async () => {
+describe('an update of a session', () => {
+  test('keeps fields that it does not name, and answers with the updated session', async () => {
     const session = await cloud.create({ name: newName(), tags: { a: '1' } })
     for (const body of [undefined, {}, { tags: { a: '1' } }]) {
       const response = await patch(session, body)
@@ -242,7 +242,7 @@ describe('a change', () => {
     }
   })
 
-  test.each(['', null])('of the name to %j takes the name away, and frees it', async (name) => {
+  test.each(['', null])('of the name to %j removes the name, and others can use it', async (name) => {
     const session = await cloud.create({ name: newName() })
     expect(await (await patch(session, { name })).json()).not.toHaveProperty('name')
     expect((await cloud.fetch(`/browsers/${session.name}`)).status).toBe(404)
@@ -250,7 +250,7 @@ describe('a change', () => {
   })
 
   test.each([{ telemetry: {} }, { proxy: { mode: 'direct' } }, { disable_default_proxy: true }, { location: null }, { proxy_id: '' }, { start_url: '' }, null])(
-    'of what is not built, to what a session has anyway, changes nothing: %j',
+    'of an option that is not built, to its default value, changes nothing: %j',
     async (changes) => {
       expect((await patch(await cloud.create(), changes)).status).toBe(200)
     },
@@ -261,11 +261,11 @@ describe('a change', () => {
     ['proxy', { id: 'x' }],
     ['network', { allowed_hosts: ['a.com'] }],
     ['start_url', 'javascript:alert(1)'],
-  ])('of %s is refused by name', async (field, value) => {
+  ])('of %s is refused, and the error names it', async (field, value) => {
     expect((await refused(patch(await cloud.create(), { [field]: value }))).named).toEqual([field])
   })
 
-  test('of the tags replaces all of them, and {} or null takes them away', async () => {
+  test('of the tags replaces all of them, and {} or null removes them', async () => {
     const session = await cloud.create({ tags: { a: '1', b: '2' } })
     const tags = async (wanted: unknown) => ((await (await patch(session, { tags: wanted })).json()) as Session).tags
     expect(await tags({ c: '3' })).toEqual({ c: '3' })
@@ -281,7 +281,7 @@ describe('a change', () => {
     expect([picture.readUInt32BE(16), picture.readUInt32BE(20)]).toEqual([1024, 768])
   })
 
-  test('of the viewport stays within what the screen of that session can become', async () => {
+  test("of the viewport is limited to the size that the session's screen can have", async () => {
     const [usual, large] = [await cloud.create(), await cloud.create({ viewport: LARGE })]
     expect((await refused(patch(usual, { viewport: { width: 2561, height: 1600 } }))).named).toEqual(['viewport.width'])
     expect((await refused(patch(usual, { viewport: { width: 2560, height: 1601 } }))).named).toEqual(['viewport.height'])
@@ -298,11 +298,11 @@ describe('a change', () => {
     ['telemetry', { enabled: true }],
     ['timeout_seconds', 100],
     ['headless', true],
-  ])('of %s is refused by name', async (field, value) => {
+  ])('of %s, which cannot be changed, is refused, and the error names it', async (field, value) => {
     expect(await refused(patch(await cloud.create(), { [field]: value }))).toMatchObject({ status: 400, named: [field] })
   })
 
-  test('of a session that is not there, or no longer, answers 404', async () => {
+  test('of an ended or unknown session answers 404', async () => {
     const session = await cloud.create()
     await end(session.session_id)
     for (const id of [session.session_id, newId(), 'no-such-name'])
@@ -310,15 +310,15 @@ describe('a change', () => {
   })
 })
 
-describe('ending a session', () => {
-  test('answers 204 once and 404 from then on', async () => {
+describe('deleting a session', () => {
+  test('answers 204 once, and then 404', async () => {
     const { session_id } = await cloud.create()
     const first = await cloud.fetch(`/browsers/${session_id}`, { method: 'DELETE' })
     expect([first.status, await first.text()]).toEqual([204, ''])
     expect([await end(session_id), await end(session_id)]).toEqual([404, 404])
   })
 
-  test('answers 204 to everyone who asked while it was under way, and ends it once', async () => {
+  test('answers 204 to all concurrent callers, and ends the session once', async () => {
     const { session_id } = await cloud.create()
     const answers = await Promise.all(Array.from({ length: 6 }, () => end(session_id)))
     expect(answers.every((status) => status === 204 || status === 404)).toBe(true)
@@ -328,7 +328,7 @@ describe('ending a session', () => {
     ).toEqual(['stopping', 'deleted'])
   })
 
-  test('leaves a record that include_deleted finds by id and by name, with the moment of its end', async () => {
+  test('keeps a record that include_deleted finds by id and by name, with the time of deletion', async () => {
     const session = await cloud.create({ name: newName(), tags: { a: '1' } })
     await end(session.session_id)
     expect((await cloud.fetch(`/browsers/${session.session_id}`)).status).toBe(404)
@@ -340,7 +340,7 @@ describe('ending a session', () => {
     }
   })
 
-  test('stops its clock: uptime does not grow after the end', async () => {
+  test('stops its uptime', async () => {
     const { session_id } = await cloud.create()
     await end(session_id)
     const uptime = async () => ((await get(session_id, '?include_deleted=true')).usage as { uptime_ms: number }).uptime_ms
@@ -356,13 +356,13 @@ describe('ending a session', () => {
   })
 })
 
-describe('a session that does not exist', () => {
+describe('an unknown session', () => {
   test.each(['GET', 'DELETE'])('answers 404 to %s, by id and by name', async (method) => {
     for (const id of [newId(), 'no-such-name', 'x'.repeat(300)])
       expect(await refused(cloud.fetch(`/browsers/${id}`, { method }))).toMatchObject({ status: 404, code: 'not_found' })
   })
 
-  test('is what a warm browser, which nobody owns, is to callers', async () => {
+  test('is also the answer for a warm browser, which no caller owns', async () => {
     const [warm] = await cloud.query<{ id: string }>(`select id from browsers where state in ('warm', 'starting') and created_at is null`)
     if (warm)
       expect([(await cloud.fetch(`/browsers/${warm.id}`)).status, await end(warm.id), (await list('status=all&limit=100')).includes(warm.id)]).toEqual([

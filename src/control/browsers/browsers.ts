@@ -29,7 +29,7 @@ import type { SessionTokens } from './tokens.ts'
 
 /** Timeout for fitting: a policy restarts Chromium; everything else takes milliseconds. */
 const FIT_MS = 30_000
-/** The same for a warm browser, in whose place there may be another: one that hangs should not cost its caller half a minute. */
+/** The same for a warm browser, which another one can replace: if it hangs, its caller should not wait for half a minute. */
 const WARM_FIT_MS = 10_000
 /** Refresh rate when a caller gives only a size. Comparable services go down to 10 Hz for large screens; Cob does not need to. */
 const DEFAULT_REFRESH_RATE = 60
@@ -190,7 +190,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
         timeoutSeconds: wanted.timeout_seconds,
         invocationId: wanted.invocation_id,
       }
-      // A warm browser may have come to hang while it waited. Then another takes its place, once.
+      // A warm browser may have started to hang while it was idle. Then replace it with another one, once.
       const row = (await begin(ownership, WARM_FIT_MS, signal)) ?? (await begin(ownership, FIT_MS, signal))
       if (!row) throw fault.unavailable('the browser did not accept its settings')
       return present(row, origin)

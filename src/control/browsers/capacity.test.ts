@@ -9,8 +9,8 @@ const ROUNDS = 60
 const create = (cloud: FastCloud) => cloud.send('POST', '/browsers', {})
 const warm = (cloud: FastCloud) => until('a warm browser', WARM_MS, async () => (await cloud.query(`select 1 from browsers where state = 'warm'`)).length > 0)
 
-describe('a machine for two sessions', () => {
-  test('refuses the third with 429 and says when to ask again; one that ends makes room', async () => {
+describe('a machine with room for two sessions', () => {
+  test('refuses the third with 429 and Retry-After; deleting one makes room', async () => {
     await using cloud = await startFastCloud({ COB_MAX_BROWSERS: '2', COB_WARM_BROWSERS: '0' })
     const first = await cloud.create()
     await cloud.create()
@@ -24,7 +24,7 @@ describe('a machine for two sessions', () => {
     expect((await create(cloud)).status).toBe(200)
   })
 
-  test('takes two, also while it keeps a warm browser', async () => {
+  test('accepts two, also while it keeps a warm browser', async () => {
     await using cloud = await startFastCloud({ COB_MAX_BROWSERS: '2', COB_WARM_BROWSERS: '1' })
     await warm(cloud)
     expect((await create(cloud)).status).toBe(200)
@@ -33,13 +33,13 @@ describe('a machine for two sessions', () => {
     expect((await create(cloud)).status).toBe(429)
   })
 
-  test('takes two of many who come at once', async () => {
+  test('accepts two of many concurrent creates', async () => {
     await using cloud = await startFastCloud({ COB_MAX_BROWSERS: '2', COB_WARM_BROWSERS: '0' })
     const answers = await Promise.all(Array.from({ length: 8 }, () => create(cloud)))
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 200, 429, 429, 429, 429, 429, 429])
   })
 
-  test("takes two also when the second comes at any moment of the first one's start", async () => {
+  test('accepts two, whenever the second create arrives during the first', async () => {
     await using cloud = await startFastCloud({ COB_MAX_BROWSERS: '2', COB_WARM_BROWSERS: '0' })
     for (let round = 0; round < ROUNDS; round++) {
       const first = create(cloud)

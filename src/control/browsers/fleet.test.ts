@@ -83,7 +83,7 @@ async function leftRow(state: BrowserState, host = HOST): Promise<string> {
 }
 
 describe('a browser', () => {
-  test('is started, runs and is ended, and each step is in its log', async () => {
+  test('starts, runs and ends, and its log has each step', async () => {
     const { fleet, told } = makeFleet()
     const id = await fleet.start(owner(), signal)
     expect([await row(id), await runningIds(), fleet.sessions]).toMatchObject([{ state: 'running', host: HOST }, [id], 1])
@@ -92,7 +92,7 @@ describe('a browser', () => {
     expect([await way(id), told, await runningIds(), fleet.sessions]).toEqual([['starting', 'running', 'stopping', 'deleted'], [[id, 'deleted']], [], 0])
   })
 
-  test('is ended once, however many ask for it', async () => {
+  test('ends once, however many callers delete it', async () => {
     const { fleet, told } = makeFleet()
     const id = await fleet.start(owner(), signal)
     expect(await Promise.all(Array.from({ length: 5 }, () => fleet.end(id, 'deleted')))).toContain(true)
@@ -100,7 +100,7 @@ describe('a browser', () => {
     expect([await way(id), told]).toEqual([['starting', 'running', 'stopping', 'deleted'], [[id, 'deleted']]])
   })
 
-  test('whose caller left while it started is gone, and so is its row', async () => {
+  test('is removed with its row if its caller leaves while it starts', async () => {
     const { fleet } = makeFleet()
     await expect(fleet.start(owner('mine'), AbortSignal.abort(new Error('the caller left')))).rejects.toThrow('the caller left')
     expect(await runningIds()).toEqual([])
@@ -108,7 +108,7 @@ describe('a browser', () => {
     await fleet.end(await fleet.start(owner('mine'), signal), 'deleted')
   })
 
-  test('that ends by itself is written down as crashed, its clients are told, and nothing of it is left', async () => {
+  test('that ends by itself is recorded as crashed, its clients are told, and nothing of it is left', async () => {
     const { fleet, told } = makeFleet()
     const id = await fleet.start(owner(), signal)
     await (await driver.list())[0]![Symbol.asyncDispose]()
@@ -122,7 +122,7 @@ describe('a browser', () => {
     expect(fleet.sessions).toBe(0)
   })
 
-  test('that nobody has used for its timeout is ended by the sweep, and no other is', async () => {
+  test('that is unused for its timeout is ended by the sweep, and no other is', async () => {
     const { fleet, told } = makeFleet()
     const [idle, used] = [await fleet.start(owner(), signal), await fleet.start(owner(), signal)]
     await db
@@ -142,8 +142,8 @@ describe('a browser', () => {
   })
 })
 
-describe('an end that does not work at once', () => {
-  test('leaves the browser out of use and not deleted, and is tried again by the sweep until nothing is left', async () => {
+describe('an end that fails at first', () => {
+  test('leaves the browser unusable but not deleted, and the sweep retries until nothing is left', async () => {
     const stubborn = failing(3)
     const { fleet, told } = makeFleet(0, stubborn)
     const id = await fleet.start(owner('mine'), signal)
@@ -174,7 +174,7 @@ describe('an end that does not work at once', () => {
     expect(told.every(([ended, reason]) => ended === id && reason === 'timeout')).toBe(true)
   })
 
-  test('does not keep the sweep from ending others', async () => {
+  test('does not stop the sweep from ending others', async () => {
     const hang = Promise.withResolvers<void>()
     const { fleet } = makeFleet(0, failing(1, hang.promise))
     const ids = [await fleet.start(owner(), signal), await fleet.start(owner(), signal)]
@@ -188,7 +188,7 @@ describe('an end that does not work at once', () => {
     expect(await states()).toEqual(['deleted', 'stopping'])
   })
 
-  test('is finished by the next service, with the reason that it began with', async () => {
+  test('is finished by the next service, with the reason of its first attempt', async () => {
     const { fleet } = makeFleet(0, failing(1))
     const id = await fleet.start(owner(), signal)
     await fleet.end(id, 'timeout')
@@ -197,7 +197,7 @@ describe('an end that does not work at once', () => {
     expect([await row(id), await runningIds()]).toMatchObject([{ state: 'deleted', end_reason: 'timeout' }, []])
   })
 
-  test('at a start does not keep the next service from starting, and goes on afterwards', async () => {
+  test('and fails again at a start does not stop the next service from starting, and is retried later', async () => {
     const id = await makeFleet().fleet.start(owner(), signal)
     await moveBrowser(db, id, 'stopping', 'deleted', { end_reason: 'deleted' })
     const { fleet } = makeFleet(0, failing(1))
@@ -239,7 +239,7 @@ function failing(times: number, wait = Promise.resolve()): Driver {
 }
 
 describe('after a crash, the next service', () => {
-  test('adopts what runs, sessions and warm browsers alike, and can end them', async () => {
+  test('adopts running sessions and warm browsers, and can end them', async () => {
     const before = makeFleet(1).fleet
     before.refill()
     await until('a warm browser', NOTICE_MS, async () => (await warmIds()).length === 1)
@@ -253,7 +253,7 @@ describe('after a crash, the next service', () => {
     expect(await runningIds()).toEqual([warm])
   })
 
-  test('does not count the time that it was away towards timeouts', async () => {
+  test('does not count its downtime towards timeouts', async () => {
     const id = await makeFleet().fleet.start(owner(), signal)
     await db
       .updateTable('browsers')
@@ -272,13 +272,13 @@ describe('after a crash, the next service', () => {
     ['running', 'lost'],
     ['stopping', 'deleted'],
     ['failed', 'lost'],
-  ] as [BrowserState, string][])('closes a row that was left %s and has no instance, as %s', async (state, reason) => {
+  ] as [BrowserState, string][])('closes a row that was left %s without an instance, as %s', async (state, reason) => {
     const id = await leftRow(state)
     await makeFleet().fleet.reconcile()
     expect(await row(id)).toMatchObject({ state: 'deleted', end_reason: reason, deleted_at: expect.any(Date) as Date })
   })
 
-  test('ends an instance that no row knows, and one that was still starting', async () => {
+  test('ends an instance without a row, and one that was still starting', async () => {
     const stray = await driver.start({ id: newId(), viewport: WARM_VIEWPORT, maxScreen: WARM_VIEWPORT, apiPorts: [] }, signal)
     const starting = await leftRow('starting')
     await driver.start({ id: starting, viewport: WARM_VIEWPORT, maxScreen: WARM_VIEWPORT, apiPorts: [] }, signal)
@@ -286,7 +286,7 @@ describe('after a crash, the next service', () => {
     expect([await runningIds(), existsSync(paths.instance(stray.id)), (await row(starting)).state]).toEqual([[], false, 'deleted'])
   })
 
-  test('leaves the browsers of other hosts alone, also when it stops', async () => {
+  test('ignores the browsers of other hosts, also when it stops', async () => {
     const elsewhere = await leftRow('running', 'elsewhere')
     const { fleet } = makeFleet()
     await fleet.reconcile()
@@ -297,7 +297,7 @@ describe('after a crash, the next service', () => {
 })
 
 describe('warm browsers', () => {
-  test('are kept at their number', async () => {
+  test('are kept at their configured number', async () => {
     const { fleet } = makeFleet(2)
     fleet.refill()
     await until('two warm browsers', NOTICE_MS, async () => (await warmIds()).length === 2)
@@ -309,7 +309,7 @@ describe('warm browsers', () => {
     await fleet.stop()
   })
 
-  test('end with the service, as sessions do', async () => {
+  test('end with the service, like sessions', async () => {
     const { fleet, told } = makeFleet(1)
     fleet.refill()
     await until('a warm browser', NOTICE_MS, async () => (await warmIds()).length === 1)

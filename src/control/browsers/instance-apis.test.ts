@@ -33,13 +33,13 @@ test.each([
   ['?path=/tmp/w%3Fx', '/tmp/w?x'],
   ['?path=/tmp/a+b%2Bc', '/tmp/a b+c'],
   ['?path=/tmp/w#x', '/tmp/w#x'],
-])('of %s the agent hears the whole path', async (target, path) => {
+])('a call with %s reaches the agent with its whole path', async (target, path) => {
   const { status, message } = await read(target)
   if (path === undefined) expect(status).toBe(401)
   else expect({ status, message }).toEqual({ status: 404, message: `there is no file "${path}"` })
 })
 
-test('a path with a fragment is refused rather than cut', async () => {
+test('a path with a fragment is refused, not cut', async () => {
   expect(await read('#?path=/tmp/w')).toEqual({ status: 400, message: 'path: must not hold "#"; write it as %23' })
 })
 
@@ -47,9 +47,9 @@ test.each([
   ['/browsers/b/fs/read_file?path=/a?b&jwt=t', '/fs/read_file?path=%2Fa%3Fb'],
   ['http://host/browsers/b/fs/x?jwt=t', '/fs/x'],
   ['//browsers//b//fs/x', '/fs/x'],
-])('%s is %s to the agent', (url, inner) => expect(innerPath(url)).toBe(inner))
+])('%s reaches the agent as %s', (url, inner) => expect(innerPath(url)).toBe(inner))
 
-test(`${FULL} calls of a session at once are its limit: the next is refused with 429, another session's is not`, async () => {
+test(`${FULL} concurrent calls of a session are its limit: the next gets 429, calls of another session do not`, async () => {
   const other = await cloud.create()
   const leave = new AbortController()
   agents.takeOver(session.session_id, () => {})

@@ -12,11 +12,11 @@ describe.each([
 ])('the lifecycle of $name', ({ table, first, last }) => {
   const { states, allows, isTerminal } = table as Lifecycle<string>
 
-  test(`ends in ${last.join(' or ')} and nowhere else`, () => {
+  test(`ends in ${last.join(' or ')} and in no other state`, () => {
     expect(states.filter(isTerminal).toSorted()).toEqual(last)
   })
 
-  test(`leads from "${first}" to every state, and from every state to an end`, () => {
+  test(`leads from "${first}" to every state, and from every state to a final one`, () => {
     const reached = (start: string): string[] => {
       const found = new Set([start])
       for (const state of found) for (const to of states) if (allows(state, to)) found.add(to)

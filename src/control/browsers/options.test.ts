@@ -9,7 +9,7 @@ beforeAll(async () => void (cloud = await startFastCloud()))
 afterAll(() => cloud[Symbol.asyncDispose]())
 const create = (body: unknown) => cloud.send('POST', '/browsers', body)
 
-describe('a create may say of an option that it wants none', () => {
+describe('the options of a create', () => {
   test.each([
     { telemetry: null },
     { telemetry: {} },
@@ -25,18 +25,18 @@ describe('a create may say of an option that it wants none', () => {
     { vaults: [] },
     { gpu: false, video_memory: null },
     { region: 'us-east', memory: '4GiB' },
-  ])('%j', async (option) => {
+  ])('accept %j, which equals the default', async (option) => {
     expect((await create(option)).status).toBe(200)
   })
 
-  test('by null, wherever an option may be left out', async () => {
+  test('accept null wherever they are optional', async () => {
     const names = Object.keys(CreateBrowser.shape)
     const session = await cloud.create({ ...Object.fromEntries(names.map((name) => [name, null])), viewport: { width: 300, height: 200, refresh_rate: null } })
     expect(session).toMatchObject({ headless: false, timeout_seconds: 60, viewport: { width: 300, height: 200 } })
   })
 })
 
-test('a session says in which region it is and how much memory it has, and lists can be asked by region', async () => {
+test('a session shows its region and its memory, and lists can be filtered by region', async () => {
   const { region, memory, session_id } = await cloud.create()
   expect([region, memory]).toEqual(['us-east', '2GiB'])
   expect((await cloud.create({ memory: '1GiB' })).memory).toBe('1GiB')
@@ -52,6 +52,6 @@ test.each([
   [4096, '2GiB'],
   [6144, '6GiB'],
   [65_536, '16GiB'],
-])('an instance that may use %i MiB has %s, which every release of the SDKs knows', (mb, memory) => {
+])('an instance with %i MiB reports the memory %s, which every release of the SDKs knows', (mb, memory) => {
   expect(placeOf('us-east', mb).memory).toBe(memory)
 })

@@ -59,27 +59,27 @@ async function list(query: string): Promise<Listed> {
 }
 const liveIds = () => live.map(({ session_id }) => session_id).toReversed()
 
-describe('a list', () => {
-  test('has the live sessions, the newest first, when nothing else is asked for', async () => {
+describe('a list of sessions', () => {
+  test('contains the live sessions by default, newest first', async () => {
     expect((await list('')).ids).toEqual(liveIds())
     expect((await list('status=active')).ids).toEqual(liveIds())
   })
 
-  test('of deleted ones has those and no live one; of all has both', async () => {
+  test('with status deleted contains only deleted ones; with status all it contains all', async () => {
     const deleted = await list('status=deleted&limit=100')
     expect(deleted.sessions.every(({ deleted_at }) => deleted_at !== undefined)).toBe(true)
     expect(deleted.ids.some((id) => liveIds().includes(id))).toBe(false)
     expect((await list('status=all&limit=100')).ids.slice(0, 4)).toEqual(liveIds())
   })
 
-  test('with include_deleted, the older way to say it, has all; status wins over it', async () => {
+  test('with include_deleted, the older option, contains all; status overrides it', async () => {
     expect((await list('include_deleted=true&limit=100')).ids).toEqual((await list('status=all&limit=100')).ids)
     expect((await list('include_deleted=false')).ids).toEqual(liveIds())
     expect((await list('include_deleted=true&status=active')).ids).toEqual(liveIds())
   })
 })
 
-test('a session of another service on the same database, which we cannot reach, is neither listed nor found nor ended', async () => {
+test('a session of another service on the same database is neither listed nor found nor deleted', async () => {
   expect((await list('status=all&query=elsewhere')).ids).toEqual([])
   expect((await list(`status=all&query=${ELSEWHERE.id}`)).ids).toEqual([])
   for (const key of [ELSEWHERE.id, ELSEWHERE.name]) {
@@ -89,8 +89,8 @@ test('a session of another service on the same database, which we cannot reach, 
   expect((await cloud.query('select state from browsers where id = $1', [ELSEWHERE.id]))[0]!.state).toBe('running')
 })
 
-describe('a page', () => {
-  test('is 20 long unless asked otherwise, and 100 at most', async () => {
+describe('a page of a list', () => {
+  test('has 20 sessions by default, and 100 at most', async () => {
     expect((await list('status=deleted')).ids).toHaveLength(20)
     expect((await list('status=deleted&limit=7')).ids).toHaveLength(7)
     expect((await list('status=deleted&limit=100')).ids).toHaveLength(100)
@@ -99,7 +99,7 @@ describe('a page', () => {
     expect((await list('status=deleted&limit=1000000')).ids).toHaveLength(100)
   })
 
-  test('says where the next one begins; the last one says that there is none, and 0', async () => {
+  test('says where the next page begins; the last one says that there is none, with offset 0', async () => {
     expect(await list('status=deleted&limit=100')).toMatchObject({ more: 'true', next: '100' })
     expect(await list('status=deleted&limit=100&offset=100')).toMatchObject({ more: 'false', next: '0' })
     expect(await list('status=deleted&limit=30&offset=100')).toMatchObject({ more: 'false', next: '0' })
@@ -108,7 +108,7 @@ describe('a page', () => {
     expect(await list('status=deleted&offset=5000')).toMatchObject({ more: 'false', next: '0', ids: [] })
   })
 
-  test('after page gives every session once, in one order', async () => {
+  test('follows the one before, so that all pages give every session once, in one order', async () => {
     const walked: string[] = []
     for (let offset = 0, more = true; more;) {
       const page = await list(`status=all&limit=17&offset=${offset}`)
@@ -121,8 +121,8 @@ describe('a page', () => {
   })
 })
 
-describe('tags', () => {
-  test('select the sessions that have all of the pairs, exactly', async () => {
+describe('a filter by tags', () => {
+  test('selects the sessions that have all of the pairs exactly', async () => {
     expect((await list('tags[team]=a')).ids).toEqual([live[1]!.session_id, live[0]!.session_id])
     expect((await list('tags[team]=a&tags[env]=prod')).ids).toEqual([live[0]!.session_id])
     expect((await list('tags%5Bteam%5D=a&tags%5Benv%5D=test')).ids).toEqual([live[1]!.session_id])
@@ -131,7 +131,7 @@ describe('tags', () => {
     expect((await list('tags[a%20b]=c%26d')).ids).toEqual([live[2]!.session_id])
   })
 
-  test('work together with status, query and pages', async () => {
+  test('can be combined with status, query and pages', async () => {
     const even = await list('tags[parity]=even&status=deleted&limit=100')
     expect([even.ids.length, even.more]).toEqual([ENDED / 2, 'false'])
     expect((await list('tags[parity]=odd&status=deleted&query=old-11&limit=100')).sessions.map(({ name }) => name)).toEqual([
@@ -144,13 +144,13 @@ describe('tags', () => {
     ])
   })
 
-  test.each(['tags=a', 'tags[]=a', 'tags[a][b]=c', 'tags[a]=b&tags=c', 'tags[a]=%00', 'tags[%00]=a'])('in the form ?%s answer 400', async (query) => {
+  test.each(['tags=a', 'tags[]=a', 'tags[a][b]=c', 'tags[a]=b&tags=c', 'tags[a]=%00', 'tags[%00]=a'])('in the form ?%s answers 400', async (query) => {
     expect((await cloud.fetch(`/browsers?${query}`)).status).toBe(400)
   })
 })
 
-describe('a query', () => {
-  test('finds parts of names, whatever their case', async () => {
+describe('a filter by query', () => {
+  test('finds parts of names, in any case', async () => {
     expect((await list('query=alp')).ids).toEqual([live[0]!.session_id])
     expect((await list('query=LPHA')).ids).toEqual([live[0]!.session_id])
     expect((await list('query=et')).ids).toEqual([live[1]!.session_id])
@@ -163,11 +163,11 @@ describe('a query', () => {
     for (const { session_id } of live) expect((await list(`query=${session_id}`)).ids).toEqual([session_id])
   })
 
-  test('takes the wild cards of SQL for ordinary letters', async () => {
+  test('treats the wildcards of SQL as ordinary characters', async () => {
     for (const wild of ['%25', '_', 'a%25a', '\\']) expect((await list(`query=${wild}`)).ids).toEqual([])
   })
 
-  test('that is empty selects nothing out', async () => {
+  test('that is empty excludes nothing', async () => {
     expect((await list('query=')).ids).toEqual(liveIds())
   })
 })
@@ -185,6 +185,6 @@ test.each([
   'query=a&query=b',
   `query=${'x'.repeat(256)}`,
   'query=%00',
-])('?%s, which means nothing, answers 400', async (query) => {
+])('an invalid list parameter answers 400: ?%s', async (query) => {
   expect((await cloud.fetch(`/browsers?${query}`)).status).toBe(400)
 })

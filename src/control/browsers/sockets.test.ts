@@ -47,7 +47,7 @@ const end = (session: Session): Promise<Response> => cloud.fetch(`/browsers/${se
 const openSockets = async (): Promise<number> => Number(/^cob_websockets (\d+)/m.exec(await (await cloud.fetch('/metrics')).text())![1])
 
 describe('cdp_ws_url', () => {
-  test('leads to the browser, with no key besides it, for as many clients as like', async () => {
+  test('connects to the browser, without a key, for any number of clients up to the limit', async () => {
     const session = await cloud.create()
     const clients = await Promise.all(Array.from({ length: 5 }, () => connect(session.cdp_ws_url)))
     expect(await Promise.all(clients.map((client, index) => ask(client, index)))).toEqual(clients.map((_, index) => ({ id: index, result: {} })))
@@ -59,7 +59,7 @@ describe('cdp_ws_url', () => {
     expect((await cloud.fetch(`/browsers/${session.session_id}`)).status).toBe(200)
   })
 
-  test("is refused with 401 for another session's token, a wrong one and none", async () => {
+  test('answers 401 for the token of another session, a wrong one and none', async () => {
     const [mine, other] = [await cloud.create(), await cloud.create()]
     const token = new URL(mine.cdp_ws_url).searchParams.get('jwt')!
     const at = other.cdp_ws_url.split('?')[0]!
@@ -67,13 +67,13 @@ describe('cdp_ws_url', () => {
       expect(await refusal(at + query)).toEqual({ status: 401, code: 'unauthorized', id: expect.any(String) as string })
   })
 
-  test('is refused with 404 when the session has ended', async () => {
+  test('answers 404 after the session has ended', async () => {
     const session = await cloud.create()
     await end(session)
     expect(await refusal(session.cdp_ws_url)).toMatchObject({ status: 404, code: 'not_found' })
   })
 
-  test('takes a message of 16 MiB in one piece and many small ones in order', async () => {
+  test('carries a message of 16 MiB unbroken, and many small ones in order', async () => {
     const socket = await connect((await cloud.create()).cdp_ws_url)
     const answers: number[] = []
     socket.on('message', (data) => answers.push((JSON.parse(String(data as Buffer)) as { id: number }).id))
@@ -85,8 +85,8 @@ describe('cdp_ws_url', () => {
   })
 })
 
-describe('clients of a session', () => {
-  test('are told that it was deleted, all of them, by code and JSON reason', async () => {
+describe('the clients of a session', () => {
+  test('are all told that it was deleted, with a close code and a JSON reason', async () => {
     const session = await cloud.create()
     const clients = await Promise.all(Array.from({ length: 3 }, () => connect(session.cdp_ws_url)))
     const endings = Promise.all(clients.map(closed))
@@ -94,7 +94,7 @@ describe('clients of a session', () => {
     expect(await endings).toEqual(clients.map(() => ({ code: 4001, reason: { reason: 'deleted' } })))
   })
 
-  test('do not hold up its end, even if one of them reads nothing', async () => {
+  test('do not delay its end, even if one of them reads nothing', async () => {
     const session = await cloud.create()
     const deaf = await connect(session.cdp_ws_url)
     deaf.pause()
@@ -103,7 +103,7 @@ describe('clients of a session', () => {
     deaf.terminate()
   })
 
-  test('are 64 at most: the next is refused with 429, other sessions are not, and one that leaves makes room', async () => {
+  test('are limited to 64: the next gets 429, other sessions are not affected, and a disconnect makes room', async () => {
     const [session, other] = [await cloud.create(), await cloud.create()]
     const clients = await Promise.all(Array.from({ length: 64 }, () => connect(session.cdp_ws_url)))
     expect(await refusal(session.cdp_ws_url)).toMatchObject({ status: 429, code: 'too_many_requests' })
@@ -114,7 +114,7 @@ describe('clients of a session', () => {
     await Promise.all([end(session), end(other)])
   })
 
-  test('who are gone are counted no more', async () => {
+  test('that have disconnected no longer count', async () => {
     const session = await cloud.create()
     const before = await openSockets()
     const clients = await Promise.all(Array.from({ length: 3 }, () => connect(session.cdp_ws_url)))
@@ -125,7 +125,7 @@ describe('clients of a session', () => {
 })
 
 test.each(['/', '/browsers', '/browsers/x/nothing', '/health', '/browsers/%00/cdp', '/browsers/%ff/cdp'])(
-  'a WebSocket to %s, where there is none, is refused in the one shape of errors',
+  'a WebSocket to %s, which does not exist, is refused in the common shape of errors',
   async (path) => {
     const { status, code, id } = await refusal(cloud.url.replace('http', 'ws') + path)
     expect([400, 401, 404]).toContain(status)

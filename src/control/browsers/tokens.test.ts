@@ -30,17 +30,17 @@ async function forged(signer: (jwt: SignJWT) => Promise<string>): Promise<string
 }
 
 describe("the token in a session's URLs", () => {
-  test('opens the calls below its base_url without a key', async () => {
+  test('allows calls below its base_url without a key', async () => {
     const response = await picture(mine, `?jwt=${tokenOf(mine)}`)
     expect([response.status, response.headers.get('content-type')]).toEqual([200, 'image/png'])
   })
 
-  test('is the same whenever the session is looked up', async () => {
+  test('is the same each time the session is read', async () => {
     const again = (await (await cloud.fetch(`/browsers/${mine.session_id}`)).json()) as Session
     expect(tokenOf(again)).toBe(tokenOf(mine))
   })
 
-  test('opens them under the name of its session too, and under the name of no other', async () => {
+  test('allows calls under the name of its session, and not under other names', async () => {
     const [named, namesake] = [await cloud.create({ name: 'By Name' }), await cloud.create({ name: 'another' })]
     const shot = (name: string, session: Session) => fetch(`${cloud.url}/browsers/${name}/computer/screenshot?jwt=${tokenOf(session)}`, { method: 'POST' })
     expect((await shot('By%20Name', named)).status).toBe(200)
@@ -50,7 +50,7 @@ describe("the token in a session's URLs", () => {
     expect((await shot('By%20Name', named)).status).toBe(401)
   })
 
-  test('opens below base_url what it opens below /browsers/{id}, replays among it, and what is not built is named', async () => {
+  test('allows below base_url what a key allows below /browsers/{id}, including replays, and names what is not built', async () => {
     const below = [`${cloud.url}/browsers/${mine.session_id}`, mine.base_url]
     for (const base of below) {
       const get = (path: string, token = tokenOf(mine)) => fetch(`${base}${path}?jwt=${token}`)
@@ -63,14 +63,14 @@ describe("the token in a session's URLs", () => {
     }
   })
 
-  test('is one of URLs below which nothing of the API lies, for clients send no key to whatever begins with base_url', async () => {
+  test('belongs to base_url only: no other path of the API starts with it, because clients send no key to such URLs', async () => {
     const [path] = [new URL(mine.base_url).pathname]
     expect(contracts.flatMap((contract) => Object.values(contract)).filter((call) => call.path.startsWith(path.replace(mine.session_id, '')))).toEqual([])
     expect(path).not.toMatch(/\/browsers|\/$/)
     expect((await fetch(mine.base_url + '?jwt=' + tokenOf(mine))).status).toBe(404)
   })
 
-  test('does not open another session', async () => {
+  test('does not allow calls of another session', async () => {
     const response = await picture(other, `?jwt=${tokenOf(mine)}`)
     const body = await response.json()
     conforms('ErrorModel', body)
@@ -85,13 +85,13 @@ describe("the token in a session's URLs", () => {
     ['DELETE', '/browsers/{id}'],
     ['GET', '/metrics'],
     ['GET', '/deployments/abc'],
-  ])('does not open %s %s, neither in the URL nor as a key', async (method, path) => {
+  ])('does not allow %s %s, neither in the URL nor as a key', async (method, path) => {
     const url = cloud.url + path.replace('{id}', mine.session_id)
     expect((await fetch(`${url}?jwt=${tokenOf(mine)}`, { method })).status).toBe(401)
     expect((await fetch(url, { method, headers: { authorization: `Bearer ${tokenOf(mine)}` } })).status).toBe(401)
   })
 
-  test('opens nothing any more when the session has ended', async () => {
+  test('allows nothing after the session has ended', async () => {
     const session = await cloud.create()
     expect((await picture(session, `?jwt=${tokenOf(session)}`)).status).toBe(200)
     await cloud.fetch(`/browsers/${session.session_id}`, { method: 'DELETE' })
@@ -99,8 +99,8 @@ describe("the token in a session's URLs", () => {
   })
 })
 
-describe('what is no token of the session', () => {
-  test('is refused, whatever it is', async () => {
+describe('an invalid token', () => {
+  test('is refused, whatever it contains', async () => {
     const [header, payload, signature] = tokenOf(mine).split('.') as [string, string, string]
     const none = Buffer.from('{"alg":"none"}').toString('base64url')
     const guesses = [
@@ -117,7 +117,7 @@ describe('what is no token of the session', () => {
     for (const guess of guesses) expect((await picture(mine, `?jwt=${encodeURIComponent(guess)}`)).status).toBe(401)
   })
 
-  test('is refused also when it was signed well, but with another key', async () => {
+  test('is refused if another key signed it', async () => {
     const token = await forged((jwt) => jwt.sign(new Uint8Array(32)))
     expect((await picture(mine, `?jwt=${token}`)).status).toBe(401)
     // The service's secret itself signs no sessions; tokens have a key of their own.
@@ -125,7 +125,7 @@ describe('what is no token of the session', () => {
     expect((await picture(mine, `?jwt=${await forged((jwt) => jwt.sign(secret))}`)).status).toBe(401)
   })
 
-  test('is refused when it is made for another purpose', async () => {
+  test('is refused if it was made for another purpose', async () => {
     const nobody = async () => undefined
     const tokens = sessionTokens(Buffer.from(readFileSync(cloud.paths.secretKey, 'utf8').trim(), 'hex'))
     expect(await tokens.sign(mine.session_id, '127.0.0.1')).toBe(tokenOf(mine))
@@ -134,20 +134,20 @@ describe('what is no token of the session', () => {
       await expect(tokens.check(wrong, mine.session_id, nobody)).rejects.toMatchObject({ status: 401 })
   })
 
-  test('given twice is refused rather than guessed at', async () => {
+  test('is refused if the URL contains two tokens', async () => {
     expect((await picture(mine, `?jwt=${tokenOf(mine)}&jwt=${tokenOf(mine)}`)).status).toBe(401)
   })
 
-  test('is not helped by a key beside it', async () => {
+  test('is refused even with a valid key', async () => {
     expect((await picture(mine, '?jwt=x', { authorization: `Bearer ${cloud.key}` })).status).toBe(401)
   })
 })
 
-test("without key and without token, a session's calls answer 401 and say how to come in", async () => {
+test('calls of a session without key and token answer 401 and say how to authenticate', async () => {
   const response = await picture(mine, '')
   expect([response.status, response.headers.get('www-authenticate')]).toEqual([401, 'Bearer'])
 })
 
-test('a key opens the calls of every session', async () => {
+test('a key allows the calls of every session', async () => {
   for (const session of [mine, other]) expect((await picture(session, '', { authorization: `Bearer ${cloud.key}` })).status).toBe(200)
 })

@@ -79,10 +79,10 @@ async function leftBuild(what: Deploy, read: number, hasArchiveWhole = true): Pr
   return id
 }
 
-describe('a restart in the middle of a build', () => {
+describe('a restart of the service during a build', () => {
   const env = { FAKE_LOGS: '["one","two","three"]', ...fakeApps({ restarted: ['x'] }) }
 
-  test('goes on with it where it was, when its sandbox has outlived the service: no line is lost, none is there twice', async () => {
+  test('continues the build if its sandbox is still running: no line is lost or repeated', async () => {
     const id = await leftBuild({ env }, 2)
     const { rest } = await restarted()
     expect(await reaches(id, 'running')).toMatchObject({ attempts: 1 })
@@ -90,7 +90,7 @@ describe('a restart in the middle of a build', () => {
     await until('its sandbox to go', NOTICE_MS, () => !readdirSync(host.paths.appSandboxes).includes(id))
   })
 
-  test('builds it again when its sandbox is gone, and says so', async () => {
+  test('repeats the build if its sandbox is gone, and the log says so', async () => {
     const id = await leftBuild({ env }, 2)
     await Promise.all((await host.driver.apps.list()).map((instance) => instance[Symbol.asyncDispose]()))
     await restarted()
@@ -98,13 +98,13 @@ describe('a restart in the middle of a build', () => {
     expect(await lines(id)).toEqual(['one', 'two', 'The build was interrupted and begins again.', 'one', 'two', 'three'])
   })
 
-  test('builds it again when its archive may not have arrived whole', async () => {
+  test('repeats the build if its archive may be incomplete', async () => {
     const id = await leftBuild({ env }, 0, false)
     await restarted()
     expect(await reaches(id, 'running')).toMatchObject({ attempts: 2 })
   })
 
-  test('twice is the end of it: it fails and says why', async () => {
+  test('that happens twice fails the build with the reason', async () => {
     const id = await leftBuild({ env }, 2)
     await Promise.all((await host.driver.apps.list()).map((instance) => instance[Symbol.asyncDispose]()))
     await host.db.updateTable('deployments').set({ attempts: 2 }).where('id', '=', id).execute()
@@ -114,7 +114,7 @@ describe('a restart in the middle of a build', () => {
     expect([hasCode(id), hasArchive(id)]).toEqual([false, false])
   })
 
-  test('leaves the sandboxes of others to others', async () => {
+  test('leaves sandboxes of other services alone', async () => {
     const runner = { id: 'other', kind: 'run', env: {}, memoryMb: 1, logLevel: 'info' } as const
     const other = await host.driver.apps.start({ id: newId(), deployment: 'x', apiPort: 1, runner }, signal)
     const { rest } = await restarted()
@@ -122,7 +122,7 @@ describe('a restart in the middle of a build', () => {
     await other[Symbol.asyncDispose]()
   })
 
-  test('by a stop ends the build, and the next start does it', async () => {
+  test('by a normal stop ends the build, and the next start repeats it', async () => {
     const { deployments } = await restarted()
     const id = await create(deployments, { env: { ...env, FAKE_HANG: '1' } })
     await until('the build to say something', NOTICE_MS, async () => (await lines(id)).length > 0)
@@ -136,14 +136,14 @@ describe('a restart in the middle of a build', () => {
 })
 
 describe('a build', () => {
-  test('that takes too long fails, and nothing of it runs on', async () => {
+  test('that takes too long fails, and nothing of it keeps running', async () => {
     const { deployments } = await restarted({ buildMs: 300 })
     const id = await create(deployments, { env: { FAKE_HANG: '1' } })
     expect((await reaches(id, 'failed')).status_reason).toMatch(/^the build took longer than \d+ minutes$/)
     expect(readdirSync(host.paths.appSandboxes)).toEqual([])
   })
 
-  test('whose sandbox ends fails and says so', async () => {
+  test('whose sandbox ends fails with the reason', async () => {
     const { deployments } = await restarted()
     const id = await create(deployments, { env: { FAKE_HANG: '1' } })
     await until('the build to say something', NOTICE_MS, async () => (await lines(id)).length > 0)
@@ -151,13 +151,13 @@ describe('a build', () => {
     expect((await reaches(id, 'failed')).status_reason).toBe('the build ended unexpectedly (was ended)')
   })
 
-  test('whose archive cannot be used fails with what is wrong with it', async () => {
+  test('whose archive is unusable fails with the reason', async () => {
     const { deployments } = await restarted()
     const id = await create(deployments, { env: { FAKE_REFUSE: 'the zip has no end' } })
     expect((await reaches(id, 'failed')).status_reason).toBe('the zip has no end')
   })
 
-  test('whose archive is gone fails and says so', async () => {
+  test('whose archive is gone fails with the reason', async () => {
     const deployments = service()
     const id = await create(deployments)
     rmSync(join(host.paths.objects, 'archives', id))
@@ -165,7 +165,7 @@ describe('a build', () => {
     expect((await reaches(id, 'failed')).status_reason).toBe('its archive is gone')
   })
 
-  test('that finds no place to run fails, and the log has the reason', async () => {
+  test('that cannot get a sandbox fails, and the log has the reason', async () => {
     const sandboxes = { ...host.driver.apps, start: () => Promise.reject(new Error('no room')) }
     const { deployments } = await restarted({ sandboxes })
     const id = await create(deployments)
@@ -173,26 +173,23 @@ describe('a build', () => {
     expect(host.logged.at(-1)).toMatchObject({ level: 'error', fields: { deployment: id } })
   })
 
-  test.each(['app_events', 'app_versions'])(
-    'goes on when the database does not take rows of %s at first: no line is lost, none is there twice',
-    async (table) => {
-      await sql`create sequence trouble`.execute(host.db)
-      await sql`create function fail_twice() returns trigger language plpgsql as
+  test.each(['app_events', 'app_versions'])('continues if the database refuses rows of %s at first: no line is lost or repeated', async (table) => {
+    await sql`create sequence trouble`.execute(host.db)
+    await sql`create function fail_twice() returns trigger language plpgsql as
       $$ begin if nextval('trouble') in (2, 3) then raise 'in trouble'; end if; return new; end $$`.execute(host.db)
-      await sql`create trigger fail_twice before insert on ${sql.table(table)} for each row execute function fail_twice()`.execute(host.db)
-      try {
-        const { deployments } = await restarted()
-        const id = await create(deployments, { env: { FAKE_LOGS: '["one","two"]', ...fakeApps({ first: ['x'], second: ['y'] }) } })
-        await reaches(id, 'running')
-        expect([await lines(id), (await row(id)).attempts]).toEqual([['one', 'two'], 1])
-      } finally {
-        await sql`drop function fail_twice cascade`.execute(host.db)
-        await sql`drop sequence trouble`.execute(host.db)
-      }
-    },
-  )
+    await sql`create trigger fail_twice before insert on ${sql.table(table)} for each row execute function fail_twice()`.execute(host.db)
+    try {
+      const { deployments } = await restarted()
+      const id = await create(deployments, { env: { FAKE_LOGS: '["one","two"]', ...fakeApps({ first: ['x'], second: ['y'] }) } })
+      await reaches(id, 'running')
+      expect([await lines(id), (await row(id)).attempts]).toEqual([['one', 'two'], 1])
+    } finally {
+      await sql`drop function fail_twice cascade`.execute(host.db)
+      await sql`drop sequence trouble`.execute(host.db)
+    }
+  })
 
-  test('gets its variables, and ours over them', async () => {
+  test("gets its variables, and the service's own override them", async () => {
     const deployments = service({ apiPort: () => 4321 })
     const mine = { GREETING: 'hello', KERNEL_API_KEY: 'mine', KERNEL_BASE_URL: 'http://x', ENTRYPOINT_RELPATH: 'x', __proto__x: 'y' }
     const id = await create(deployments, { entrypoint: 'src/app.ts', env: mine })
@@ -206,13 +203,13 @@ describe('a build', () => {
   })
 })
 
-describe('an upload', () => {
+describe('an upload of code', () => {
   const parts = async function* (content: Readable): AsyncGenerator<FormPart> {
     yield { name: 'entrypoint_rel_path', value: 'index.ts' }
     yield { name: 'file', filename: 'a.zip', content }
   }
 
-  test('larger than allowed is refused with 413, and nothing of it is kept', async () => {
+  test('above the limit is refused with 413, and nothing of it is kept', async () => {
     const deployments = service({ maxArchiveBytes: 100_000 })
     const big = Readable.from(Array.from({ length: 20 }, () => Buffer.alloc(10_000)))
     await expect(deployments.create(parts(big), signal)).rejects.toMatchObject({ status: 413 })
@@ -221,7 +218,7 @@ describe('an upload', () => {
     expect(readdirSync(join(host.paths.objects, 'archives'))).toEqual([id])
   })
 
-  test('larger than allowed is answered over HTTP, also while it is still being sent', async () => {
+  test('above the limit is answered over HTTP while it is still being sent', async () => {
     const context = makeServer({ log: silentLog, authenticate: async () => undefined })
     mount(context, contract, deploymentHandlers(service({ maxArchiveBytes: 100_000 })))
     await context.app.listen({ host: '127.0.0.1', port: 0 })
@@ -240,7 +237,7 @@ describe('an upload', () => {
     expect(readdirSync(join(host.paths.objects, 'archives'))).toEqual([])
   })
 
-  test('whose caller leaves behind the archive is forgotten', async () => {
+  test('whose caller leaves after the archive leaves nothing', async () => {
     const deployments = service()
     const caller = new AbortController()
     const leaving = async function* (): AsyncGenerator<FormPart> {
@@ -252,7 +249,7 @@ describe('an upload', () => {
   })
 })
 
-test('secrets are nowhere in the database in clear, nor in what is logged', async () => {
+test('secrets are never in the database or the log in clear text', async () => {
   const { deployments } = await restarted()
   const secrets = ['s3cret-of-a-file', 'ghp_s3cretOfGit', 's3cret-of-git']
   const id = await create(deployments, { env: { PASSWORD: secrets[0]! } })
@@ -281,14 +278,14 @@ test('secrets are nowhere in the database in clear, nor in what is logged', asyn
   await isNowhere()
 })
 
-test('code that belongs to nothing alive is removed at a start', async () => {
+test('a start removes code without a live deployment', async () => {
   const stray = newId()
   mkdirSync(join(host.paths.apps, stray))
   await restarted()
   await until('it to go', NOTICE_MS, () => !hasCode(stray))
 })
 
-test('a build of another machine is left to it', async () => {
+test('a build of another host is left to that host', async () => {
   const elsewhere = service({ host: 'elsewhere' })
   const id = await create(elsewhere)
   const { deployments } = await restarted()

@@ -75,7 +75,7 @@ export const deployments = {
     id: 'createDeployment',
     group,
     needsRoom: true,
-    summary: 'Deploy code: it is built, and its apps can then be invoked',
+    summary: 'Deploy code; its apps can be invoked when the build has succeeded',
     body: formParts.meta(FORM),
     bodyKind: 'form',
     maxBodyBytes: Infinity,
@@ -89,7 +89,7 @@ export const deployments = {
     path: '/deployments',
     id: 'listDeployments',
     group,
-    summary: 'List deployments, the newest first',
+    summary: 'List deployments, newest first',
     query: z
       .strictObject({
         ...pagingQuery,
@@ -117,7 +117,7 @@ export const deployments = {
     path: '/deployments/{id}',
     id: 'deleteDeployment',
     group,
-    summary: 'Delete a deployment; what runs of it is ended',
+    summary: 'Delete a deployment and stop its runs',
     params,
     reply: none(),
     faults: ['not_found'],
@@ -127,7 +127,7 @@ export const deployments = {
     path: '/deployments/{id}/events',
     id: 'followDeployment',
     group,
-    summary: 'Follow a deployment: its state, and the output of its build and runs',
+    summary: 'Stream the state of a deployment and the output of its build and runs',
     params,
     query: z.strictObject({
       /** How long ago (5m, 1h30m) or when; absent or empty asks for all kept lines. */

@@ -46,14 +46,14 @@ async function post(parts: Record<string, string | Blob>): Promise<{ status: num
 }
 const archive = async (): Promise<Blob> => new Blob([new Uint8Array(await zipOf())])
 
-describe('a record', () => {
-  test.each(deploymentLifecycle.states.map((state) => ({ state })))('that is $state is found with that status', async ({ state }) => {
+describe('a deployment record', () => {
+  test.each(deploymentLifecycle.states.map((state) => ({ state })))('in the state $state is returned with that status', async ({ state }) => {
     const { status, body } = await get(`/deployments/${await insert({ state })}`)
     conforms('DeploymentRetrieveResponse', body)
     expect([status, body.status]).toEqual([200, state])
   })
 
-  test("has what is known of it and of the contract's fields, and leaves out what is not", async () => {
+  test('contains the known fields of the contract, and omits unknown ones', async () => {
     const created = new Date('2026-01-02T03:04:05.678Z')
     const known = {
       status_reason: 'it broke',
@@ -74,23 +74,26 @@ describe('a record', () => {
     expect(Object.keys(bare.body).toSorted()).toEqual(['created_at', 'env_vars', 'id', 'region', 'status', 'updated_at'])
   })
 
-  test('tells the names of its variables and never their values', async () => {
+  test('contains the names of its variables and never their values', async () => {
     const { body } = await get(`/deployments/${await insert({ state: 'running', env_keys: JSON.stringify(['DATABASE_URL', 'TOKEN']) })}`)
     expect(body.env_vars).toEqual({ DATABASE_URL: '', TOKEN: '' })
   })
 
-  test.each([newId(), 'nothing', ' ', 'a/b', '🌽', '..x', 'x'.repeat(1000)])('there is no deployment %j: 404, also of its events and its end', async (id) => {
-    const path = `/deployments/${encodeURIComponent(id)}`
-    for (const response of [await cloud.fetch(path), await cloud.fetch(`${path}/events`), await cloud.fetch(path, { method: 'DELETE' })]) {
-      const body = (await response.json()) as { code: string }
-      conforms('ErrorModel', body)
-      expect([response.status, body.code]).toEqual([404, 'not_found'])
-    }
-  })
+  test.each([newId(), 'nothing', ' ', 'a/b', '🌽', '..x', 'x'.repeat(1000)])(
+    'for the unknown id %j answers 404, also to its events and its deletion',
+    async (id) => {
+      const path = `/deployments/${encodeURIComponent(id)}`
+      for (const response of [await cloud.fetch(path), await cloud.fetch(`${path}/events`), await cloud.fetch(path, { method: 'DELETE' })]) {
+        const body = (await response.json()) as { code: string }
+        conforms('ErrorModel', body)
+        expect([response.status, body.code]).toEqual([404, 'not_found'])
+      }
+    },
+  )
 })
 
-describe('a deploy', () => {
-  test('is queued at once, is built, and runs', async () => {
+describe('a deployment', () => {
+  test('is queued immediately, is built, and runs', async () => {
     const zip = await zipOf({ 'src/app.ts': 'export {}' })
     const form = await deployForm({ entrypoint: 'src/app.ts', env: { GREETING: 'hello', EMPTY: '' } })
     form.set('file', new Blob([new Uint8Array(zip)]), 'x.zip')
@@ -112,7 +115,7 @@ describe('a deploy', () => {
     await until('its sandbox to go', NOTICE_MS, () => !isBuilding(made.id))
   })
 
-  test('that fails says why, and leaves neither code nor key nor archive nor secrets', async () => {
+  test('that fails gives the reason, and leaves no code, key, archive or secrets', async () => {
     const { id } = await deploy(cloud, { env: { FAKE_FAIL: 'cannot find module "x"' } })
     expect(await reaches(cloud, id, 'failed')).toMatchObject({ status_reason: 'cannot find module "x"' })
     await until(
@@ -123,7 +126,7 @@ describe('a deploy', () => {
     expect([hasCode(id), await hasKey(id), archives().includes(id), isBuilding(id)]).toEqual([false, false, false, false])
   })
 
-  test('whose code makes nothing to run fails and says so', async () => {
+  test('whose code contains no app fails with the reason', async () => {
     const of = async (env: Record<string, string>) => (await reaches(cloud, (await deploy(cloud, { env })).id, 'failed')).status_reason
     expect(await of(fakeApps({}))).toBe('the code makes no app')
     expect(await of(fakeApps({ idle: [] }))).toBe('app "idle" has no actions')
@@ -139,7 +142,7 @@ describe('a deploy', () => {
     }
   })
 
-  test('accepts its variables under the names that Go gives them, and takes an empty text for what was not given', async () => {
+  test('accepts its variables with the names that Go sends, and an empty text as "not set"', async () => {
     const parts = {
       file: await archive(),
       'env_vars.A': '1',
@@ -155,7 +158,7 @@ describe('a deploy', () => {
     expect((await post({ ...parts, version: '' })).status).toBe(201)
   })
 
-  test('twenty in a row are built in their order, and one of them is left running', async () => {
+  test('is built after those before it: twenty in a row are built in order, and one of them stays running', async () => {
     const env = fakeApps({ twenty: ['go'] })
     const ids: string[] = []
     for (let round = 0; round < 20; round++) ids.push((await deploy(cloud, { env })).id)
@@ -193,7 +196,7 @@ const FILE_LINE: [string, Record<string, string>, RegExp][] = [
   ['a variable that is no text', { env_vars: '{"A":1}' }, /^env_vars\[A\]: must be text$/],
   ['a source as well', { source: '{}' }, /source/],
 ]
-describe('what is wrong with a form is said by name, and nothing is left of it:', () => {
+describe('an invalid form is refused, the error names the field, and nothing is left:', () => {
   test.each(FILE_LINE)('%s', async (_, parts, message) => {
     const before = archives().toSorted()
     const { status, body } = await post({ entrypoint_rel_path: 'index.ts', file: await archive(), ...parts })
@@ -202,13 +205,13 @@ describe('what is wrong with a form is said by name, and nothing is left of it:'
     expect(archives().toSorted()).toEqual(before)
   })
 
-  test('neither a file nor a source, and every wrong field at once', async () => {
+  test('neither a file nor a source; the error names every wrong field', async () => {
     const { status, body } = await post({ region: 'mars', force: '2' })
     expect(status).toBe(400)
     for (const field of ['file', 'entrypoint_rel_path', 'region', 'force']) expect(body.message).toContain(`${field}: `)
   })
 
-  test('a file where text belongs, text where a file belongs, an empty file, two files', async () => {
+  test('a file in a text field, text in a file field, an empty file, two files', async () => {
     expect((await post({ file: 'text', entrypoint_rel_path: 'index.ts' })).body.message).toBe('file: must be a file: a part with a filename')
     expect((await post({ file: await archive(), entrypoint_rel_path: 'index.ts', version: await archive() })).body.message).toBe(
       'version: must be text, not a file',
@@ -219,7 +222,7 @@ describe('what is wrong with a form is said by name, and nothing is left of it:'
     expect(await (await cloud.fetch('/deployments', { method: 'POST', body: form })).json()).toMatchObject({ message: 'file: is given twice' })
   })
 
-  test('a body that is no form', async () => {
+  test('a body that is not a form', async () => {
     for (const type of ['application/json', 'multipart/form-data', 'multipart/form-data; boundary=x']) {
       const response = await cloud.fetch('/deployments', { method: 'POST', headers: { 'content-type': type }, body: '{}' })
       expect(response.status).toBe(400)
@@ -232,7 +235,7 @@ describe('what is wrong with a form is said by name, and nothing is left of it:'
   })
 })
 
-test('a caller who leaves in the middle of an upload leaves nothing behind', async () => {
+test('a caller that leaves during an upload leaves nothing behind', async () => {
   const before = archives().toSorted()
   const { count } = (await cloud.query<{ count: string }>('select count(*) from deployments'))[0]!
   const { hostname, port } = new URL(cloud.url)
@@ -249,10 +252,10 @@ test('a caller who leaves in the middle of an upload leaves nothing behind', asy
   expect((await cloud.query<{ count: string }>('select count(*) from deployments'))[0]!.count).toBe(count)
 })
 
-describe('a version that exists', () => {
+describe('a deployment of an existing version', () => {
   const env = fakeApps({ clash: ['go'] })
 
-  test('is not replaced without force: the deployment fails and names the clash', async () => {
+  test('without force fails and names the conflict', async () => {
     const first = await deployed(cloud, { env, version: '1' })
     const second = await reaches(cloud, (await deploy(cloud, { env, version: '1' })).id, 'failed')
     expect(second.status_reason).toBe('app clash version 1 exists already; deploy with force to replace it')
@@ -260,7 +263,7 @@ describe('a version that exists', () => {
     expect(await list('app_name=clash&app_version=1')).toMatchObject([{ id: first.id }])
   })
 
-  test('is replaced with force: the old deployment is stopped, its key released, its code removed', async () => {
+  test('with force replaces the old deployment, which is stopped: its key is deleted and its code removed', async () => {
     const env2 = fakeApps({ forced: ['go'] })
     const first = await deployed(cloud, { env: env2, version: '1' })
     const second = await deployed(cloud, { env: env2, version: '1', force: true })
@@ -270,7 +273,7 @@ describe('a version that exists', () => {
     expect((await get('/apps?app_name=forced')).body).toMatchObject([{ deployment: second.id, version: '1' }])
   })
 
-  test('called "latest" is always replaced, and another one lives beside it', async () => {
+  test('named "latest" always replaces the old one; other versions stay', async () => {
     const env3 = fakeApps({ beside: ['go'] })
     const other = await deployed(cloud, { env: env3, version: 'stable' })
     const first = await deployed(cloud, { env: env3 })
@@ -283,7 +286,7 @@ describe('a version that exists', () => {
     ])
   })
 
-  test('of one app of several is superseded alone: its deployment runs on for the others', async () => {
+  test('replaces one of several apps: the old deployment continues for the others', async () => {
     const both = await deployed(cloud, { env: fakeApps({ left: ['go'], right: ['go'] }) })
     await deployed(cloud, { env: fakeApps({ left: ['go'] }) })
     expect((await getDeployment(cloud, both.id)).status).toBe('running')
@@ -292,8 +295,8 @@ describe('a version that exists', () => {
   })
 })
 
-describe('deleting', () => {
-  test('a running one ends it: it is gone from the lists at once, with its app, key, code and archive', async () => {
+describe('deleting a deployment', () => {
+  test('that runs ends it: it disappears from the lists immediately, with its app, key, code and archive', async () => {
     const { id } = await deployed(cloud, { env: fakeApps({ deleted: ['go'] }) })
     expect(await remove(id)).toBe(204)
     expect([await list('app_name=deleted'), (await get('/apps?app_name=deleted')).body]).toEqual([[], []])
@@ -303,7 +306,7 @@ describe('deleting', () => {
     expect([hasCode(id), await hasKey(id), archives().includes(id)]).toEqual([false, false, false])
   })
 
-  test('a failed one, and each of an app until its list is empty, as the CLI does', async () => {
+  test('that failed works, and so does deleting all of an app, as the CLI does', async () => {
     const env = fakeApps({ looped: ['go'] })
     for (const version of ['1', '2', '2']) await reaches(cloud, (await deploy(cloud, { env, version })).id, 'running', 'failed')
     let rounds = 0
@@ -315,7 +318,7 @@ describe('deleting', () => {
     expect([await remove(failed.id), (await cloud.fetch(`/deployments/${failed.id}`)).status]).toEqual([204, 404])
   })
 
-  test('one whose build hangs ends the build, and the next in the queue has its turn', async () => {
+  test('whose build hangs ends the build, and the next one in the queue starts', async () => {
     const hanging = await deploy(cloud, { env: { FAKE_HANG: '1' } })
     const waiting = await deploy(cloud, { version: newId() })
     const unwanted = await deploy(cloud, { version: newId() })
@@ -328,7 +331,7 @@ describe('deleting', () => {
     expect([hasCode(hanging.id), hasCode(unwanted.id), isBuilding(hanging.id)]).toEqual([false, false, false])
   })
 
-  test('the newest of a version does not bring an older one back', async () => {
+  test('of the newest version does not restore an older one', async () => {
     const env = fakeApps({ gone: ['go'] })
     const first = await deployed(cloud, { env })
     const second = await deployed(cloud, { env })
@@ -337,7 +340,7 @@ describe('deleting', () => {
     expect((await get('/apps?app_name=gone')).body).toEqual([])
   })
 
-  test('tells those who follow it, and lets them go', async () => {
+  test('tells its followers, and closes their streams', async () => {
     const { id } = await deployed(cloud, { env: fakeApps({ followed: ['go'] }) })
     const events = readFrames(await cloud.fetch(`/deployments/${id}/events`))
     await remove(id)
@@ -345,8 +348,8 @@ describe('deleting', () => {
   })
 })
 
-describe('the list', () => {
-  test('is newest first, in pages, and filtered by app, version, part of a name and id', async () => {
+describe('the list of deployments', () => {
+  test('is sorted newest first, paged, and filtered by app, version, part of a name and id', async () => {
     const ids: string[] = []
     for (const version of ['1', '2', '3']) ids.unshift((await deployed(cloud, { env: fakeApps({ 'Listed-One': ['go'], 'listed-two': ['go'] }), version })).id)
     const found = async (query: string) => (await list(query)).map(({ id }) => id)
@@ -366,7 +369,7 @@ describe('the list', () => {
     expect([...(first.body as unknown as Deployed[]), ...(second.body as unknown as Deployed[])].map(({ id }) => id)).toEqual(ids)
   })
 
-  test('by version needs an app', async () => {
+  test('needs an app if it is filtered by version', async () => {
     const { status, body } = await get('/deployments?app_version=1')
     expect([status, body.message]).toEqual([400, 'app_version: needs app_name'])
   })

@@ -61,8 +61,8 @@ const endRun = (id: string) => host.db.updateTable('invocations').set({ state: '
 const pointsAt = async () =>
   (await host.db.selectFrom('app_versions').select('deployment_id').where('app_name', '=', 'app').execute()).map((found) => found.deployment_id)
 
-describe('a superseded deployment', () => {
-  test('on which something runs goes on, with its code and key, and is stopped when that ends', async () => {
+describe('a replaced deployment', () => {
+  test('with a run continues, with its code and key, and is stopped when the run ends', async () => {
     const deployments = started()
     const old = await deployed(deployments)
     const run = await startRun(old)
@@ -78,7 +78,7 @@ describe('a superseded deployment', () => {
     expect((await row(fresh)).state).toBe('running')
   })
 
-  test('for which a run is just being made waits for it', async () => {
+  test('waits for a run that is just being created', async () => {
     const deployments = started()
     const old = await deployed(deployments)
     const made = Promise.withResolvers<void>()
@@ -100,14 +100,14 @@ describe('a superseded deployment', () => {
     expect((await row(old)).state).toBe('stopped')
   })
 
-  test('is not retired while a version points at it', async () => {
+  test('is not stopped while a version refers to it', async () => {
     const deployments = started()
     const id = await deployed(deployments)
     await deployments.retire(id)
     expect((await row(id)).state).toBe('running')
   })
 
-  test('whose supersession a crash has cut short is stopped by the next start', async () => {
+  test('that a crash left behind is stopped by the next start', async () => {
     const before = started()
     const id = await deployed(before)
     await before[Symbol.asyncDispose]()
@@ -118,8 +118,8 @@ describe('a superseded deployment', () => {
   })
 })
 
-describe('deleting', () => {
-  test('ends the runs first, then the deployment', async () => {
+describe('deleting a deployment', () => {
+  test('ends its runs before the deployment itself', async () => {
     const told: string[] = []
     const endRuns = async (id: string, reason: string) => {
       told.push(`${reason}: ${(await row(id)).state}`)
@@ -134,14 +134,14 @@ describe('deleting', () => {
     await expect(deployments.get(id)).rejects.toMatchObject({ status: 404 })
   })
 
-  test('twice at the same time is once', async () => {
+  test('twice at the same time happens once', async () => {
     const deployments = started()
     const id = await deployed(deployments)
     const results = await Promise.allSettled([deployments.delete(id), deployments.delete(id)])
     expect(results.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
   })
 
-  test('that an error cuts short is finished by the next start', async () => {
+  test('that failed halfway is finished by the next start', async () => {
     const deployments = started({ endRuns: () => Promise.reject(new Error('cut short')) })
     const id = await deployed(deployments)
     await expect(deployments.delete(id)).rejects.toThrow('cut short')
@@ -165,7 +165,7 @@ describe('deleting', () => {
   })
 })
 
-test('a failed deployment that a crash has left uncleaned is cleaned by the next start', async () => {
+test('a failed deployment that was not cleaned up before a crash is cleaned up by the next start', async () => {
   const before = host.service()
   const { id } = await before.create(deployParts(), signal)
   await moveDeployment(host.db, id, 'failed', 'x')
@@ -174,7 +174,7 @@ test('a failed deployment that a crash has left uncleaned is cleaned by the next
   expect([await hasKey(id), existsSync(join(host.paths.objects, 'archives', id))]).toEqual([false, false])
 })
 
-test('a running deployment whose code is gone is stopped by the next start, and says what to do', async () => {
+test('a running deployment without its code is stopped by the next start, with a reason that says what to do', async () => {
   const before = started()
   const id = await deployed(before)
   await before[Symbol.asyncDispose]()
@@ -184,7 +184,7 @@ test('a running deployment whose code is gone is stopped by the next start, and 
   expect(await pointsAt()).toEqual([])
 })
 
-test('deleted deployments are kept for a week and lines of logs for 168 hours', async () => {
+test('deleted deployments are kept for a week, and log lines for 168 hours', async () => {
   const before = started()
   const [gone, recent, alive] = [await deployed(before), await deployed(before), await deployed(before)]
   await before.delete(gone)
@@ -208,8 +208,8 @@ test('deleted deployments are kept for a week and lines of logs for 168 hours', 
   expect(await find(recent)).toMatchObject({ state: 'stopped' })
 })
 
-describe('a quiet stream', () => {
-  test('gives signs of life, and what runs print when they do; the states of runs are not told', async () => {
+describe('a quiet event stream', () => {
+  test('sends heartbeats, and the output of runs, but not the states of runs', async () => {
     const deployments = started({ heartbeatMs: 100 })
     const id = await deployed(deployments)
     const leave = new AbortController()

@@ -19,8 +19,8 @@ const first = (response: Response, count: number): Promise<Frame[]> => {
   return readFrames(response, () => --left === 0)
 }
 
-describe('whoever follows', () => {
-  test('from the queue on hears of each state, the output, the apps and then that it runs', async () => {
+describe('a follower of a deployment', () => {
+  test('from the queue on gets each state, the output, the apps and then the running state', async () => {
     const hanging = await deploy(cloud, { env: { FAKE_HANG: '1' } })
     const { id } = await deploy(cloud, { env: { ...logs('one', 'two'), ...fakeApps({ a: ['x', 'y'], b: ['z'] }) }, version: 'v' })
     const events = readFrames(await open(id), (frame) => inShort(frame) === 'state: running')
@@ -35,13 +35,13 @@ describe('whoever follows', () => {
     expect(apps.map((app) => app.id)).toEqual([read[4]!.data.id])
   })
 
-  test('one that runs already hears of the apps and the state first, then the output so far', async () => {
+  test('that runs already gets the apps and the state first, then the output so far', async () => {
     const { id } = await deployed(cloud, { env: { ...logs('one', 'two'), ...fakeApps({ late: ['x'] }) } })
     for (const query of ['', '?since=', '?since=1h'])
       expect((await first(await open(id, query), 4)).map(inShort)).toEqual(['app: late', 'state: running', 'log: one', 'log: two'])
   })
 
-  test('does not hear lines older than since, but all that come', async () => {
+  test('gets no lines older than since, but all later ones', async () => {
     const { id } = await deployed(cloud, { env: { ...logs('old'), ...fakeApps({ since: ['x'] }) } })
     await cloud.query("update app_events set at = now() - interval '1 hour' where deployment_id = $1 and kind = 'log'", [id])
     const recent = readFrames(await open(id, '?since=5m'))
@@ -53,7 +53,7 @@ describe('whoever follows', () => {
     expect((await all).map(inShort)).toEqual(['app: since', 'state: running', 'log: old', 'log: new', 'state: stopped'])
   })
 
-  test('a build that fails hears its output before the state, which says why and ends the stream', async () => {
+  test('whose build fails gets its output before the state, which has the reason and ends the stream', async () => {
     const { id } = await deploy(cloud, { env: { ...logs('line 1', 'line 2'), FAKE_FAIL: 'no such module' }, version: newId() })
     const live = await readFrames(await open(id))
     await reaches(cloud, id, 'failed')
@@ -67,22 +67,22 @@ describe('whoever follows', () => {
     expect((await readFrames(await open(id, '?since=2999-01-01'))).map(inShort)).toEqual(['state: failed'])
   })
 
-  test('reads thousands of lines in their order', async () => {
+  test('gets thousands of lines in order', async () => {
     const lines = Array.from({ length: 3_000 }, (_, at) => `line ${at}`)
     // As many as a variable holds.
     const { id } = await deploy(cloud, { env: { ...logs(...lines), FAKE_FAIL: 'enough' }, version: newId() })
     expect((await readFrames(await open(id))).filter(({ data }) => data.event === 'log').map(({ data }) => data.message)).toEqual(lines)
   })
 
-  test.each(['yesterday', '5d', '-5m'])('asks in vain since %s: 400 that names it', async (since) => {
+  test.each(['yesterday', '5d', '-5m'])('gets 400 that names the field for an invalid since: %s', async (since) => {
     const { id } = await deploy(cloud, { version: newId() })
     const response = await open(id, `?since=${since}`)
     expect([response.status, ((await response.json()) as { message: string }).message]).toEqual([400, expect.stringMatching(/^since: /)])
   })
 })
 
-describe('whoever comes back with Last-Event-ID', () => {
-  test('goes on behind that event, and hears nothing twice', async () => {
+describe('a follower that reconnects with Last-Event-ID', () => {
+  test('continues after that event, and gets nothing twice', async () => {
     const { id } = await deployed(cloud, { env: { ...logs('one', 'two', 'three'), ...fakeApps({ back: ['x'] }) } })
     const before = await first(await open(id), 4)
     expect(before.map(({ id: event }) => event !== undefined)).toEqual([false, false, true, true])
@@ -91,14 +91,14 @@ describe('whoever comes back with Last-Event-ID', () => {
     expect((await rest).map(inShort)).toEqual(['log: three', 'app: back', 'state: running', 'state: stopped'])
   })
 
-  test('behind the end gets an end', async () => {
+  test('from after the end gets an end of the stream', async () => {
     const { id } = await deploy(cloud, { env: { FAKE_FAIL: 'x' }, version: newId() })
     const all = await readFrames(await open(id))
     expect(await readFrames(await open(id, '', { 'last-event-id': all.at(-1)!.id! }))).toEqual([])
     expect((await readFrames(await open(id, '', { 'last-event-id': all.at(-2)!.id! }))).map(inShort)).toEqual(['state: failed'])
   })
 
-  test('that is none of ours begins anew', async () => {
+  test('starts from the beginning if the id is unknown', async () => {
     const { id } = await deploy(cloud, { env: { FAKE_FAIL: 'x' }, version: newId() })
     await readFrames(await open(id))
     expect((await readFrames(await open(id, '', { 'last-event-id': 'abc' }))).map(inShort)).toEqual(['log: installing', 'state: failed'])

@@ -39,9 +39,9 @@ const SOURCES: [string, unknown, RegExp][] = [
   ['with another way to log in', { ...GIT, auth: { method: 'ssh', token: 'x' } }, /^source\.auth\.method: /],
 ]
 
-describe('from a repository', () => {
+describe('a deployment from a repository', () => {
   test.each(['https://github.com/owner/repo', 'https://github.com/owner/repo.git', 'https://github.com/owner/repo/'])(
-    '%s is deployed, with what is known of it',
+    'on %s succeeds and contains what is known about it',
     async (url) => {
       const source = JSON.stringify({ ...GIT, url, path: 'apps/one/', auth: { method: 'github_token', token: 'ghp_secret' } })
       const { status, body } = await post({ source, region: 'aws.us-east-1a', version: newId() })
@@ -53,7 +53,7 @@ describe('from a repository', () => {
     },
   )
 
-  test('sent as the CLI does, with a content type on its part', async () => {
+  test('sent like the CLI, with a content type on its part, is accepted', async () => {
     const source = JSON.stringify({ ...GIT, path: '.' })
     const body = `--b\r\ncontent-disposition: form-data; name="source"\r\ncontent-type: application/json\r\n\r\n${source}\r\n--b\r\ncontent-disposition: form-data; name="env_vars[FAKE_FAIL]"\r\n\r\nno\r\n--b--\r\n`
     const response = await cloud.fetch('/deployments', { method: 'POST', headers: { 'content-type': 'multipart/form-data; boundary=b' }, body })
@@ -64,7 +64,7 @@ describe('from a repository', () => {
   test.each([
     ['Python', ([first = '', ...rest]: string[]) => `source[${[first, ...rest].join('][')}]`],
     ['Go', (path: string[]) => `source.${path.join('.')}`],
-  ])('sent field by field, as the SDK for %s does', async (_, named) => {
+  ])('sent field by field, like the SDK for %s, is accepted', async (_, named) => {
     const fields = { ...Object.fromEntries(Object.entries({ ...GIT, path: 'apps/one' }).map(([name, value]) => [named([name]), value])), version: newId() }
     const auth = { [named(['auth', 'method'])]: 'github_token', [named(['auth', 'token'])]: 'ghp_secret' }
     const { status, body } = await post({ ...fields, ...auth })
@@ -80,17 +80,17 @@ describe('from a repository', () => {
     expect((await post({ ...fields, [named(['auth'])]: 'x', ...auth })).body.message).toMatch(/^source\.auth\.method: is given twice/)
   })
 
-  test('may have null for what it does not give', async () => {
+  test('may contain null for fields that are not set', async () => {
     expect((await post({ source: JSON.stringify({ ...GIT, path: null, auth: null }), version: newId() })).status).toBe(201)
   })
 
-  test('may name its entrypoint a second time, but no other one', async () => {
+  test('may repeat its entrypoint, but not with another value', async () => {
     const source = JSON.stringify(GIT)
     expect((await post({ source, version: newId(), entrypoint_rel_path: GIT.entrypoint })).status).toBe(201)
     expect(await post({ source, version: newId(), entrypoint_rel_path: 'other.ts' })).toMatchObject({ status: 400 })
   })
 
-  test.each(SOURCES)('a source %s', async (_, source, message) => {
+  test.each(SOURCES)('with a source %s is refused', async (_, source, message) => {
     const { status, body } = await post({ source: typeof source === 'string' ? source : JSON.stringify(source) })
     expect([status, body.message]).toEqual([400, expect.stringMatching(message)])
   })

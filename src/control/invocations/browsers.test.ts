@@ -42,7 +42,7 @@ describe('the browsers of a run', () => {
   }
   const remove = (id: string) => cloud.fetch(`/invocations/${id}/browsers`, { method: 'DELETE' })
 
-  test('are those made with its id, whole records, and only while they live', async () => {
+  test('are full records of those created with its id, as long as they live', async () => {
     const id = await callers.begin('hang')
     const [one, two] = [await cloud.create({ invocation_id: id, name: 'of-a-run' }), await cloud.create({ invocation_id: id })]
     await cloud.create()
@@ -55,7 +55,7 @@ describe('the browsers of a run', () => {
     expect((await listed(id)).map(({ session_id }) => session_id)).toEqual([two.session_id])
   })
 
-  test('are deleted with 204, also when there are none; the run goes on', async () => {
+  test('are deleted with 204, also if there are none; the run continues', async () => {
     const id = await callers.begin('hang')
     await cloud.create({ invocation_id: id })
     expect([(await remove(id)).status, (await remove(id)).status, await listed(id)]).toEqual([204, 204, []])
@@ -82,7 +82,7 @@ describe('the browsers of a run', () => {
         expect(await callers.becomes(id, 'failed')).toMatchObject({ status_reason: expect.stringContaining('its sandbox ended') as string })
       },
     ],
-  ])('end with it when %s; others stay', async (_, end) => {
+  ])('end with it if %s; other browsers stay', async (_, end) => {
     const id = await callers.begin('hang')
     await callers.becomes(id, 'running')
     const [mine, other] = [await cloud.create({ invocation_id: id }), await cloud.create({})]
@@ -100,7 +100,7 @@ describe('the browsers of a run', () => {
     await until('the sandbox to end', NOTICE_MS, async () => (await busy()).length === 0)
   })
 
-  test('cannot be made for a run that has ended or is not there: 400 naming invocation_id, and nothing is left', async () => {
+  test('cannot be created for an ended or unknown run: the answer is 400 naming invocation_id, and nothing is left', async () => {
     const before = await cloud.query(`select id from browsers where state != 'deleted'`)
     const { id } = await callers.run('echo')
     for (const wrong of [id, newId(), 'nothing'])
@@ -111,7 +111,7 @@ describe('the browsers of a run', () => {
     expect(await cloud.query(`select id from browsers where state != 'deleted'`)).toEqual(before)
   })
 
-  test('that are being made while it ends do not outlive it', async () => {
+  test('that are being created while it ends do not outlive it', async () => {
     for (let round = 0; round < 5; round++) {
       const id = await callers.begin('hang')
       const making = Array.from({ length: 4 }, () => cloud.send('POST', '/browsers', { invocation_id: id }))
@@ -124,4 +124,4 @@ describe('the browsers of a run', () => {
   })
 })
 
-test('nothing of all this was an error of the service', () => expect(cloud.errors).toEqual([]))
+test('nothing in these tests caused an internal error of the service', () => expect(cloud.errors).toEqual([]))

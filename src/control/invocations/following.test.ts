@@ -52,8 +52,8 @@ async function follow(id: string, query = '', headers: Record<string, string> = 
 const short = (told: Told[]) => told.map(({ event, message, invocation }) => message ?? invocation?.status ?? event)
 const lines = (count: number, from = 1) => Array.from({ length: count }, (_, index) => `line ${from + index}`)
 
-describe('whoever follows a run', () => {
-  test('hears its present state first, then its next ones, and the stream ends with the last', async () => {
+describe('a follower of a run', () => {
+  test('gets the current state first, then later ones, and the stream ends with the final state', async () => {
     const id = await callers.begin('slow', { payload: '600' })
     await callers.becomes(id, 'running')
     const told = await follow(id)
@@ -63,7 +63,7 @@ describe('whoever follows a run', () => {
     expect(told[1]!.invocation).toEqual(await callers.get(id))
   })
 
-  test('from before it began hears of every state once, and of every line before the end', async () => {
+  test('from before the start gets every state once, and every line before the end', async () => {
     const ids = await Promise.all(Array.from({ length: 8 }, () => callers.begin('logs', { payload: '300' })))
     for (const told of await Promise.all(ids.map((id) => follow(id)))) {
       const states = told.filter(({ event }) => event === 'invocation_state').map(({ invocation }) => invocation!.status)
@@ -73,12 +73,12 @@ describe('whoever follows a run', () => {
     }
   })
 
-  test.each(['', '?since=', '?since=5m', '?since=2020-01-01'])('and comes late gets all lines, then the last state, then the end: %j', async (query) => {
+  test.each(['', '?since=', '?since=5m', '?since=2020-01-01'])('that comes late gets all lines, then the final state, then the end: %j', async (query) => {
     const { id } = await callers.run('logs', { payload: '5' })
     expect(short(await follow(id, query))).toEqual([...lines(5), 'succeeded'])
   })
 
-  test('asks for lines since a time gets none from before it, and the last state all the same', async () => {
+  test('with since gets no older lines, but still the final state', async () => {
     const { id } = await callers.run('logs', { payload: '5' })
     await cloud.query(`update app_events set at = at - interval '1 hour' where invocation_id = $1 and line in ('line 1', 'line 2')`, [id])
     expect(short(await follow(id, '?since=30m'))).toEqual([...lines(3, 3), 'succeeded'])
@@ -86,7 +86,7 @@ describe('whoever follows a run', () => {
     expect(short(await follow(id, '?since=5s'))).toEqual(['succeeded'])
   })
 
-  test('comes back with the id of the last event goes on behind it', async () => {
+  test('that reconnects with the id of the last event continues after it', async () => {
     const { id } = await callers.run('logs', { payload: '20' })
     const told = await follow(id)
     expect(told.every((event, index) => event.id !== undefined && event.id > (told[index - 1]?.id ?? 0))).toBe(true)
@@ -94,13 +94,13 @@ describe('whoever follows a run', () => {
     expect(short(await follow(id, '', { 'last-event-id': String(told.at(-1)!.id) }))).toEqual([])
   })
 
-  test('leaves when it likes: the run goes on', async () => {
+  test('can leave at any time, and the run continues', async () => {
     const id = await callers.begin('slow', { payload: '500' })
     await follow(id, '', {}, ({ event }) => event === 'invocation_state')
     expect((await callers.becomes(id, 'succeeded', 'failed')).status).toBe('succeeded')
   })
 
-  test('hears of an end by a caller as of any other', async () => {
+  test('learns of an end by a caller like of any other end', async () => {
     const id = await callers.begin('hang')
     await callers.becomes(id, 'running')
     const following = follow(id)
@@ -108,7 +108,7 @@ describe('whoever follows a run', () => {
     expect((await following).at(-1)!.invocation).toMatchObject({ status: 'failed', output: '"stop"', status_reason: 'it was stopped by a caller' })
   })
 
-  test('gets 404 for a run that is not there, and 400 for a time that is none', async () => {
+  test('gets 404 for an unknown run, and 400 for an invalid time', async () => {
     const { id } = await callers.run('echo')
     const status = async (path: string) => (await cloud.fetch(path)).status
     expect([await status(`/invocations/${newId()}/events`), await status(`/invocations/${id}/events?since=yesterday`)]).toEqual([404, 400])
@@ -136,7 +136,7 @@ describe('a list of runs', () => {
   }
   const those = (...which: number[]) => which.map((n) => made[n]!)
 
-  test('has the newest first, in pages', async () => {
+  test('is sorted newest first, in pages', async () => {
     expect((await list({})).ids).toEqual(made.toReversed())
     expect(await list({ limit: '4' })).toMatchObject({ ids: those(5, 4, 3, 2), more: 'true', next: '4' })
     expect(await list({ limit: '4', offset: '4' })).toMatchObject({ ids: those(1, 0), more: 'false', next: '0' })
@@ -162,7 +162,7 @@ describe('a list of runs', () => {
     expect((await list({ action_name: '', query: '', since: '' })).ids).toHaveLength(6)
   })
 
-  test('has payload and output unless they are large; the run itself has them', async () => {
+  test('contains payload and output unless they are large; the run itself contains them', async () => {
     const large = JSON.stringify('x'.repeat(70_000))
     const { id } = await callers.run('echo', { app_name: 'Listed', payload: large })
     const [item, other] = (await list({ limit: '2' })).items
@@ -170,7 +170,7 @@ describe('a list of runs', () => {
     expect(await callers.get(id)).toMatchObject({ payload: large, output: large })
   })
 
-  test('is refused, naming the field, for a filter that means nothing', async () => {
+  test('is refused for an invalid filter, and the error names the field', async () => {
     for (const [field, value] of [
       ['status', 'done'],
       ['since', 'soon'],
@@ -181,7 +181,7 @@ describe('a list of runs', () => {
   })
 })
 
-test(`of ${AT_ONCE} runs at once, a tenth of which crash, each ends once, is told whole, and leaves nothing`, async () => {
+test(`of ${AT_ONCE} concurrent runs, a tenth of which crash, each ends once with complete events and leaves nothing`, async () => {
   const started = await Promise.all(
     Array.from({ length: AT_ONCE }, async (_, n) => {
       const [action, payload] = n % 10 === 0 ? ['crash', undefined] : n % 2 === 0 ? ['echo', String(n)] : ['logs', '40']
@@ -205,7 +205,7 @@ test(`of ${AT_ONCE} runs at once, a tenth of which crash, each ends once, is tol
   await until('one less', NOTICE_MS, () => readdirSync(cloud.paths.appSandboxes).length < Number(reserve[0]!.count))
 }, 60_000)
 
-test('a warm run costs little', async () => {
+test('a run with a warm sandbox is fast', async () => {
   const times: number[] = []
   for (let n = 0; n < 30; n++) {
     const began = performance.now()
@@ -218,4 +218,4 @@ test('a warm run costs little', async () => {
   expect(middle).toBeLessThan(250)
 })
 
-test('nothing of all this was an error of the service', () => expect(cloud.errors).toEqual([]))
+test('nothing in these tests caused an internal error of the service', () => expect(cloud.errors).toEqual([]))

@@ -37,8 +37,8 @@ const busy = async () => {
 }
 const count = async () => Number((await cloud.query<{ count: string }>('select count(*) from invocations'))[0]!.count)
 
-describe('a run that is waited for', () => {
-  test('answers 200 with what the action gave, as JSON text', async () => {
+describe('a synchronous run', () => {
+  test('answers 200 with the result of the action as JSON text', async () => {
     const response = await callers.post('echo', { payload: '{"a":[1,"ä"]}' })
     const body = (await response.json()) as RunRecord
     conforms('InvocationCreateResponse', body)
@@ -49,7 +49,7 @@ describe('a run that is waited for', () => {
     ])
   })
 
-  test('has no output when the action gave none, and no payload when there was none', async () => {
+  test('has no output if the action returned none, and no payload if none was given', async () => {
     for (const payload of [{}, { payload: '' }]) {
       const { id, ...answer } = await callers.run('echo', payload)
       expect(answer).toEqual({ action_name: 'echo', status: 'succeeded' })
@@ -80,7 +80,7 @@ describe('a run that is waited for', () => {
     expect(await callers.told(id)).toEqual(['running', 'succeeded'])
   })
 
-  test('goes on when its caller leaves, and its result is there', async () => {
+  test('continues when its caller leaves, and its result can be read', async () => {
     const left = new AbortController()
     const call = cloud.fetch('/invocations', {
       method: 'POST',
@@ -97,25 +97,25 @@ describe('a run that is waited for', () => {
     expect(await callers.becomes(row!.id, 'succeeded', 'failed')).toMatchObject({ status: 'succeeded', output: '"done"' })
   })
 
-  test('whose sandbox ends by itself has failed with a reason; what it said before is there', async () => {
+  test('whose sandbox ends unexpectedly fails with a reason, and its earlier output is kept', async () => {
     const { id, ...answer } = await callers.run('crash')
     expect(answer).toMatchObject({ status: 'failed', status_reason: 'its sandbox ended: crashed' })
     expect(await callers.told(id)).toEqual(['running', 'about to crash', 'failed'])
   })
 
-  test('leaves no sandbox behind, whichever way it ended', async () => {
+  test('leaves no sandbox behind, however it ends', async () => {
     await Promise.all([callers.run('echo'), callers.run('fail', { payload: '"x"' }), callers.run('crash'), callers.run('logs', { payload: '100' })])
     await until('the sandboxes to be gone', NOTICE_MS, async () => (await busy()).length === 0)
   })
 
-  test('is told of all its lines, in order, before its end', async () => {
+  test('has all its lines, in order, before its end', async () => {
     const { id } = await callers.run('logs', { payload: '2000' })
     expect(await callers.told(id)).toEqual(['running', ...Array.from({ length: 2000 }, (_, index) => `line ${index + 1}`), 'succeeded'])
   })
 })
 
 describe('an async run', () => {
-  test('answers 202 at once, is queued, and ends by itself', async () => {
+  test('answers 202 immediately, is queued, and ends by itself', async () => {
     const response = await callers.post('slow', { async: true, payload: '200' })
     const body = (await response.json()) as RunRecord
     conforms('InvocationCreateResponse', body)
@@ -123,7 +123,7 @@ describe('an async run', () => {
     expect(await callers.becomes(body.id, 'succeeded')).toMatchObject({ output: '"done"' })
   })
 
-  test('has its own limit; the usual one is 900 s, and 100 s for those that are waited for', async () => {
+  test('has its own timeout; the default is 900 s, and 100 s for synchronous runs', async () => {
     const limit = async (id: string) =>
       (await cloud.query<{ timeout_seconds: number }>('select timeout_seconds from invocations where id = $1', [id]))[0]!.timeout_seconds
     expect(await limit(await callers.begin('echo', { async_timeout_seconds: 10 }))).toBe(10)
@@ -133,12 +133,12 @@ describe('an async run', () => {
   })
 })
 
-test('a run may have null for what it does not give', async () => {
+test('an invocation may contain null for fields that are not set', async () => {
   const nothing = { payload: null, async: null, async_timeout_seconds: null }
   expect(await callers.run('echo', nothing)).toMatchObject({ status: 'succeeded' })
 })
 
-describe('a run is refused', () => {
+describe('an invocation is refused', () => {
   test.each([
     ['payload', { payload: '{"a":' }],
     ['payload', { payload: 'hello' }],
@@ -152,12 +152,12 @@ describe('a run is refused', () => {
     ['async_timeout_seconds', { async: true, async_timeout_seconds: 10.5 }],
     ['async_timeout_seconds', { async_timeout_seconds: 30 }],
     ['nonsense', { nonsense: 1 }],
-  ])('naming %s: %j', async (field, body) => {
+  ])('with an error that names %s: %j', async (field, body) => {
     const { status, message } = await refused(callers.post('echo', body))
     expect([status, message]).toEqual([400, expect.stringMatching(new RegExp(`^${field}\\b`)) as string])
   })
 
-  test('with 413 when the payload is over 4.5 MB; one of exactly that is taken', async () => {
+  test('with 413 if the payload is over 4.5 MB; exactly 4.5 MB are accepted', async () => {
     const text = (bytes: number) => JSON.stringify('"'.repeat((bytes - 2) / 2))
     expect(await refused(callers.post('echo', { payload: text(4_718_594) }))).toMatchObject({
       status: 413,
@@ -170,13 +170,13 @@ describe('a run is refused', () => {
     ['there is no app "nobody"', { app_name: 'nobody' }],
     ['there is no version of the app "app" named "1.0"', { version: '1.0' }],
     ['there is no action of the app "app" (version "latest") named "nothing"', { action_name: 'nothing' }],
-  ])('with 404 that says which is missing: %s', async (message, body) => {
+  ])('with 404 that names what is missing: %s', async (message, body) => {
     const before = await count()
     expect(await refused(callers.post('echo', body))).toMatchObject({ status: 404, message })
     expect(await count()).toBe(before)
   })
 
-  test('with 429 and Retry-After when as many are under way as may be, waited for or not; the next one runs when one has ended', async () => {
+  test('with 429 and Retry-After at the limit of concurrent runs; when a run ends the next is accepted', async () => {
     const held = await Promise.all(Array.from({ length: MAX_RUNS }, () => callers.begin('hang')))
     for (const body of [{}, { async: true }]) {
       const { status, headers, message } = await refused(callers.post('echo', body))
@@ -186,15 +186,15 @@ describe('a run is refused', () => {
     expect((await callers.run('echo')).status).toBe('succeeded')
   })
 
-  test('at the limit, and never over it, when many come at once', async () => {
+  test('at the limit, and the limit is never exceeded by concurrent requests', async () => {
     const answers = await Promise.all(Array.from({ length: 3 * MAX_RUNS }, () => callers.post('hang', { async: true })))
     expect(answers.filter(({ status }) => status === 202)).toHaveLength(MAX_RUNS)
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(2 * MAX_RUNS)
   })
 })
 
-describe('a request that its client repeats', () => {
-  test('waits for the run that it began, and for no other', async () => {
+describe('a request that its client retries', () => {
+  test('waits for the run that it started, and for no other', async () => {
     const first = callers.run('slow', { payload: '600' })
     await until('the run', NOTICE_MS, async () => (await cloud.query(`select id from invocations where state = 'running' and payload = '600'`)).length === 1)
     const [one, again, other] = await Promise.all([
@@ -205,14 +205,14 @@ describe('a request that its client repeats', () => {
     expect([again.id, again.output, other.id === one.id]).toEqual([one.id, '"done"', false])
   })
 
-  test('gets the end of the run that has ended less than 60 s ago, and starts another one later', async () => {
+  test('gets the result of a run that ended less than 60 s ago, and starts a new run later', async () => {
     const one = await callers.run('echo', { payload: '"once"' })
     expect((await callers.run('echo', { payload: '"once"' }, RETRY)).id).toBe(one.id)
     await cloud.query(`update invocations set finished_at = finished_at - interval '61 seconds' where id = $1`, [one.id])
     expect((await callers.run('echo', { payload: '"once"' }, RETRY)).id).not.toBe(one.id)
   })
 
-  test('starts one when nothing has run for it, as after a 429', async () => {
+  test('starts a run if none was started for it, as after a 429', async () => {
     const before = await callers.run('echo', { payload: '"twice"' })
     const held = await Promise.all(Array.from({ length: MAX_RUNS }, () => callers.begin('hang')))
     expect((await callers.post('echo', { payload: '"twice"' })).status).toBe(429)
@@ -220,7 +220,7 @@ describe('a request that its client repeats', () => {
     expect((await callers.run('echo', { payload: '"twice"' }, RETRY)).id).not.toBe(before.id)
   })
 
-  test('is another one when its key is another, and when it was async', async () => {
+  test('is a new request if its idempotency key differs, or if it is async', async () => {
     const one = await callers.run('echo', { payload: '"mine"' })
     await cloud.query(`update invocations set caller = 'somebody' where id = $1`, [one.id])
     expect((await callers.run('echo', { payload: '"mine"' }, RETRY)).id).not.toBe(one.id)
@@ -228,19 +228,19 @@ describe('a request that its client repeats', () => {
     expect(two.id).not.toBe(three.id)
   })
 
-  test('of two callers who both ask for the first time makes two runs', async () => {
+  test('differs from two first requests of two callers, which start two runs', async () => {
     const [one, two] = await Promise.all([callers.run('slow', { payload: '100' }), callers.run('slow', { payload: '100' })])
     expect(one.id).not.toBe(two.id)
   })
 })
 
-describe('a run is looked up', () => {
-  test('by as much of its id as names it alone', async () => {
+describe('a run can be read', () => {
+  test('by a unique prefix of its id', async () => {
     const { id } = await callers.run('echo')
     for (const length of [8, 16, 23, 24]) expect((await callers.get(id.slice(0, length))).id).toBe(id)
   })
 
-  test('and is not found by less than four characters, by what is no id, or by what several begin with', async () => {
+  test('but not by less than four characters, an invalid id, or a prefix of several runs', async () => {
     const { id } = await callers.run('echo')
     for (const wrong of [id.slice(0, 3), newId(), 'nothing', ' ', '%', `${id}x`, 'ABCD'])
       expect([wrong, (await refused(cloud.fetch(`/invocations/${encodeURIComponent(wrong)}`))).status]).toEqual([wrong, 404])
@@ -257,7 +257,7 @@ describe('a run is looked up', () => {
 })
 
 describe('a run that a caller ends', () => {
-  test('has failed with the output that was given, its sandbox is gone when the answer comes, and waiting callers hear of it', async () => {
+  test('has failed with the given output, its sandbox is gone when the answer comes, and waiting callers get the end', async () => {
     const waiting = callers.run('hang')
     const [row] = await until('the run', NOTICE_MS, async () => {
       const rows = await cloud.query<{ id: string }>(`select id from invocations where state = 'running'`)
@@ -275,14 +275,14 @@ describe('a run that a caller ends', () => {
     expect(await callers.told(row!.id)).toEqual(['running', 'failed'])
   })
 
-  test('may have succeeded, too, and has no reason then', async () => {
+  test('may also succeed, and then has no reason', async () => {
     const id = await callers.begin('hang')
     await callers.becomes(id, 'running')
     const ended = await callers.patch(id, { status: 'succeeded', output: 'not JSON' })
     expect([ended.status, ended.output, 'status_reason' in ended]).toEqual(['succeeded', 'not JSON', false])
   })
 
-  test('keeps its first end, however many ask for another', async () => {
+  test('keeps its first end, however many callers end it', async () => {
     const id = await callers.begin('hang')
     const answers = await Promise.all(['failed', 'succeeded', 'failed', 'succeeded'].map((status) => callers.patch(id, { status, output: `"${status}"` })))
     expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1)
@@ -292,7 +292,7 @@ describe('a run that a caller ends', () => {
     expect(await callers.patch(done, { status: 'failed', output: '"late"' })).toEqual(before)
   })
 
-  test('is refused, naming the field, for a status that no caller can give, and 404 for one that is not there', async () => {
+  test('is refused for an invalid status, naming the field, and answers 404 if it is unknown', async () => {
     const id = await callers.begin('hang')
     for (const [field, body] of [
       ['status', {}],
@@ -308,7 +308,7 @@ describe('a run that a caller ends', () => {
     expect((await callers.get(id)).finished_at).toBe(null)
   })
 
-  test('by deleting its deployment has failed and says so', async () => {
+  test('by deleting its deployment has failed with that reason', async () => {
     const mine = await deploy(cloud, { app: 'short-lived' })
     const id = await callers.begin('hang', { app_name: 'short-lived' })
     await callers.becomes(id, 'running')
@@ -319,7 +319,7 @@ describe('a run that a caller ends', () => {
   })
 })
 
-test('a run that goes on when its app is deployed anew ends on the old code, which is stopped then', async () => {
+test('a run that continues while its app is deployed again ends on the old code, which is then stopped', async () => {
   const old = await deploy(cloud, { app: 'renewed' })
   const id = await callers.begin('slow', { app_name: 'renewed', payload: '1500' })
   await callers.becomes(id, 'running')
@@ -335,4 +335,4 @@ test('a run that goes on when its app is deployed anew ends on the old code, whi
   })
 })
 
-test('nothing of all this was an error of the service', () => expect(cloud.errors).toEqual([]))
+test('nothing in these tests caused an internal error of the service', () => expect(cloud.errors).toEqual([]))

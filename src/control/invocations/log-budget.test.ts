@@ -10,8 +10,8 @@ const MIB = 1024 * 1024
 const line = (bytes: number) => ({ kind: 'log' as const, line: 'x'.repeat(bytes - 100) })
 const many = (count: number, bytes: number) => Array.from({ length: count }, () => line(bytes))
 
-describe('a run', () => {
-  test('has so many bytes kept in all, one line that says so, and nothing after', () => {
+describe('the output of a run', () => {
+  test('is kept up to its limit, then one line says so, and nothing follows', () => {
     const budget = new LogBudget(2 * MIB, 0, 0)
     const { kept, commit } = budget.take(many(300, 10_000), 0)
     commit()
@@ -24,7 +24,7 @@ describe('a run', () => {
     expect(budget.take(many(10, 200), 3_600_000).kept).toEqual([])
   })
 
-  test('that prints faster than is kept has gaps, one line for each, and is kept again when it slows down', () => {
+  test('that comes faster than allowed has gaps, with one line for each, and is kept again when it slows down', () => {
     const budget = new LogBudget(1000 * MIB, 0, 0)
     let kept = 0
     let told = 0
@@ -38,12 +38,12 @@ describe('a run', () => {
     expect(budget.take([line(500)], 40_000).kept).toEqual([line(500)])
   })
 
-  test('has empty lines counted, and what a former service has kept', () => {
+  test('counts empty lines, and what an earlier service has kept', () => {
     expect(new LogBudget(MIB, 0, 0).take(many(20_000, 100), 0).kept.length).toBe(Math.floor(MIB / 100) + 1)
     expect(new LogBudget(MIB, MIB, 0).take([line(500)], 0).kept).toEqual([{ kind: 'log', line: expect.stringContaining('not kept') }])
   })
 
-  test('has lines counted once when the database takes them at the second try', () => {
+  test('counts lines once if the database accepts them at the second attempt', () => {
     const budget = new LogBudget(MIB, 0, 0)
     for (let i = 0; i < 5; i++) expect(budget.take(many(100, 10_000), 0).kept.length).toBe(100)
   })
@@ -63,7 +63,7 @@ describe('in the database', () => {
   const bytesOf = async (deployment: string) =>
     (await lab.db.selectFrom('deployments').select('log_bytes').where('id', '=', deployment).executeTakeFirstOrThrow()).log_bytes
 
-  test('a run that a hostile runner prints for without end takes its share and no more, also across a restart of the service', async () => {
+  test('the output of an endless hostile run stays within its limit, also across a restart of the service', async () => {
     const limits = { runBytes: MIB, deploymentBytes: 1000 * MIB }
     const row = await lab.left({ deployment: await lab.deployment(), action: 'logs', state: 'running' })
     const run = new Run(row)
@@ -77,7 +77,7 @@ describe('in the database', () => {
     expect((await lab.row(row.id)).runner_seq).toBe(600)
   })
 
-  test("a deployment's log keeps its newest lines: the oldest make room for them", async () => {
+  test('the log of a deployment keeps its newest lines and drops the oldest', async () => {
     const limits = { runBytes: 100 * MIB, deploymentBytes: 2 * MIB }
     const deployment = await lab.deployment()
     const [first, second] = [await runOf(deployment), await runOf(deployment)]

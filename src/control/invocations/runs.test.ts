@@ -40,7 +40,7 @@ const instead = (other: (name: string) => (() => unknown) | undefined): Db =>
   })
 
 describe('after a crash of the service', () => {
-  test('a run whose sandbox lives is followed on: nothing is lost, nothing is told twice', async () => {
+  test('a run whose sandbox is alive continues: nothing is lost or repeated', async () => {
     const deployment = await lab.deployment()
     const sandbox = await lab.sandbox(deployment)
     const row = await lab.left({ deployment, action: 'logs', payload: '50', state: 'running', runner: sandbox.id })
@@ -60,7 +60,7 @@ describe('after a crash of the service', () => {
     await reserved(0)
   })
 
-  test('a run that its sandbox had not been given yet is given to it', async () => {
+  test('a run that was not yet sent to its sandbox is sent to it', async () => {
     const deployment = await lab.deployment()
     const sandbox = await lab.sandbox(deployment)
     const row = await lab.left({ deployment, action: 'echo', payload: '1', state: 'running', runner: sandbox.id })
@@ -68,7 +68,7 @@ describe('after a crash of the service', () => {
     expect(await ends(row.id)).toMatchObject({ state: 'succeeded', output: '1' })
   })
 
-  test('a run whose sandbox is gone has failed, and its browsers end', async () => {
+  test('a run whose sandbox is gone fails, and its browsers end', async () => {
     const deployment = await lab.deployment()
     const row = await lab.left({ deployment, action: 'hang', state: 'running' })
     await lab.runs().adopt([])
@@ -76,7 +76,7 @@ describe('after a crash of the service', () => {
     expect([lab.told.endedBrowsersOf, lab.told.retired]).toEqual([[row.id], [deployment]])
   })
 
-  test('a run that had waited begins; one that has waited for too long has failed', async () => {
+  test('a queued run starts; one that waited too long fails', async () => {
     const deployment = await lab.deployment()
     const young = await lab.left({ deployment, action: 'echo', payload: '2', state: 'queued', secondsAgo: 800 })
     const old = await lab.left({ deployment, action: 'echo', state: 'queued', secondsAgo: 901 })
@@ -85,7 +85,7 @@ describe('after a crash of the service', () => {
     expect(await ends(young.id)).toMatchObject({ state: 'succeeded', output: '2' })
   })
 
-  test('a run whose time passed meanwhile is ended with its sandbox', async () => {
+  test('a run whose time has passed is ended with its sandbox', async () => {
     const deployment = await lab.deployment()
     const sandbox = await lab.sandbox(deployment)
     const row = await lab.left({ deployment, action: 'hang', state: 'running', runner: sandbox.id, secondsAgo: 901 })
@@ -94,7 +94,7 @@ describe('after a crash of the service', () => {
     await reserved(0)
   })
 
-  test('sandboxes that are no run’s are given back, and runs of another host are left alone', async () => {
+  test('sandboxes without a run are removed, and runs of other hosts are left alone', async () => {
     const deployment = await lab.deployment()
     const sandbox = await lab.sandbox(deployment)
     const elsewhere = await lab.left({ deployment, action: 'hang', state: 'running' })
@@ -104,7 +104,7 @@ describe('after a crash of the service', () => {
     expect([(await lab.row(elsewhere.id)).state, (await lab.row(over.id)).state]).toEqual(['running', 'failed'])
   })
 
-  test('adopted runs count among those that may be under way', async () => {
+  test('adopted runs count towards the limit of concurrent runs', async () => {
     const deployment = await lab.deployment()
     const sandbox = await lab.sandbox(deployment)
     await lab.left({ deployment, action: 'hang', state: 'running', runner: sandbox.id })
@@ -114,8 +114,8 @@ describe('after a crash of the service', () => {
   })
 })
 
-describe('the time of a run', () => {
-  test('counts from its start; when it is over it has failed, and its sandbox and browsers are gone', async () => {
+describe('the timeout of a run', () => {
+  test('counts from its start; then the run fails, and its sandbox and browsers are removed', async () => {
     const deployment = await lab.deployment()
     const row = await lab.queued({ deployment, action: 'hang', timeoutSeconds: 1 })
     const run = lab.runs().begin(row)
@@ -127,7 +127,7 @@ describe('the time of a run', () => {
     await expect.poll(() => lab.told, { timeout: NOTICE_MS }).toEqual({ endedBrowsersOf: [row.id], retired: [deployment] })
   })
 
-  test('is 100 s for a caller who waits, who is answered then: failed, with the reason, as any other end', async () => {
+  test('is 100 s for a synchronous caller, who then gets the failed run with the reason, like any other end', async () => {
     const deployment = await lab.deployment()
     const invocations = makeInvocations({ db: lab.db, bells: lab.bells, host: HOST, runs: lab.runs(), maxInvocations: 9, syncLimitSeconds: 1 })
     const wanted = CreateInvocation.parse({ app_name: `app-${deployment}`, version: 'latest', action_name: 'hang' })
@@ -140,7 +140,7 @@ describe('the time of a run', () => {
     expect(await again).toEqual(answer)
   })
 
-  test('is over once: an end that comes with it does not undo it', async () => {
+  test('happens once: a result that arrives at the same time does not change the end', async () => {
     const deployment = await lab.deployment()
     const host = lab.runs()
     const rows = await Promise.all(Array.from({ length: 10 }, () => lab.queued({ deployment, action: 'slow', payload: '1000', timeoutSeconds: 1 })))
@@ -153,7 +153,7 @@ describe('the time of a run', () => {
 })
 
 describe('a run that this process does not hold', () => {
-  test('and nobody else either is ended by the second look at it', async () => {
+  test('and no other process holds is ended by the second check', async () => {
     const deployment = await lab.deployment()
     const host = lab.runs()
     const { id } = await lab.queued({ deployment, action: 'hang' })
@@ -163,7 +163,7 @@ describe('a run that this process does not hold', () => {
     expect(await lab.row(id)).toMatchObject({ state: 'failed', status_reason: 'the service was restarted and the run was lost' })
   })
 
-  test('is followed to its end by the log', async () => {
+  test('is followed to its end in the log', async () => {
     const deployment = await lab.deployment()
     const [holder, other] = [lab.runs(), lab.runs()]
     const row = await lab.queued({ deployment, action: 'slow', payload: '300' })
@@ -172,7 +172,7 @@ describe('a run that this process does not hold', () => {
     expect(await ended).toEqual({ state: 'succeeded', output: '"done"', reason: null })
   })
 
-  test('but whose sandbox it has: it hears of the end that another gave it, and removes the sandbox', async () => {
+  test('but whose sandbox it has: it learns of an end by another process, and removes the sandbox', async () => {
     const deployment = await lab.deployment()
     const [holder, other] = [lab.runs(), lab.runs()]
     const row = await lab.queued({ deployment, action: 'hang' })
@@ -185,8 +185,8 @@ describe('a run that this process does not hold', () => {
   })
 })
 
-describe('in reserve', () => {
-  test('is one sandbox for a deployment in use; a run takes it, and another takes its place', async () => {
+describe('the reserve of warm sandboxes', () => {
+  test('has one for each deployment in use; a run takes it, and a new one replaces it', async () => {
     const deployment = await lab.deployment()
     const host = lab.runs()
     host.prepare(deployment)
@@ -201,7 +201,7 @@ describe('in reserve', () => {
     expect(lab.sandboxes()).not.toContain(first)
   })
 
-  test('is at most one, however many runs come at once, and none when its deployment has been taken over', async () => {
+  test('has at most one per deployment, however many runs start, and none for a replaced deployment', async () => {
     const deployment = await lab.deployment()
     const host = lab.runs()
     const rows = await Promise.all(Array.from({ length: 12 }, () => lab.queued({ deployment, action: 'echo' })))
@@ -215,7 +215,7 @@ describe('in reserve', () => {
     expect((await host.begin(row).ended).state).toBe('succeeded')
   })
 
-  test('one that has died is never given out', async () => {
+  test('never gives out one that has died', async () => {
     const deployment = await lab.deployment()
     const host = lab.runs()
     for (let round = 0; round < 5; round++) {
@@ -230,7 +230,7 @@ describe('in reserve', () => {
     }
   })
 
-  test('one that died unheard is replaced before its run has begun', async () => {
+  test('replaces one that died unnoticed before its run has begun', async () => {
     const deployment = await lab.deployment()
     const dying = new Set<string>()
     const host = lab.runs({
@@ -253,7 +253,7 @@ describe('in reserve', () => {
     expect(dying).not.toContain((await lab.row(row.id)).runner_id)
   })
 
-  test('none is kept whose app does not load; its runs tell why', async () => {
+  test('has none for an app that does not load; its runs give the reason', async () => {
     const deployment = await lab.deployment()
     lab.env = { FAKE_UNLOADED: 'Cannot find module "x"' }
     const host = lab.runs()
@@ -271,14 +271,14 @@ describe('in reserve', () => {
     expect(host.inReserve).toBe(0)
   })
 
-  test('there are so many on the machine at most; the one that was not used for longest goes', async () => {
+  test('is limited for the machine; the least recently used one is removed', async () => {
     const host = lab.runs()
     const deployments = await Promise.all(Array.from({ length: 10 }, () => lab.deployment()))
     for (const deployment of deployments) host.prepare(deployment)
     await until('eight to be there', NOTICE_MS, () => host.inReserve === 8 && lab.sandboxes().length === 8)
   })
 
-  test('nothing is left when the service stops', async () => {
+  test('is removed when the service stops', async () => {
     const host = lab.runs()
     for (const deployment of [await lab.deployment(), await lab.deployment()]) host.prepare(deployment)
     await host.stop()
@@ -287,7 +287,7 @@ describe('in reserve', () => {
 })
 
 describe('a run whose sandbox', () => {
-  test('does not start has failed with the reason', async () => {
+  test('does not start fails with the reason', async () => {
     const deployment = await lab.deployment()
     const host = lab.runs({ driver: withApps({ start: async () => Promise.reject(new Error('no more memory')) }) })
     const row = await lab.queued({ deployment, action: 'echo' })
@@ -295,7 +295,7 @@ describe('a run whose sandbox', () => {
     expect(await lab.log(row.id)).toEqual(['failed'])
   })
 
-  test('is still starting when the run is ended never runs it', async () => {
+  test('is still starting when the run is ended never runs the action', async () => {
     const deployment = await lab.deployment()
     const started = Promise.withResolvers<void>()
     const go = Promise.withResolvers<void>()
@@ -318,7 +318,7 @@ describe('a run whose sandbox', () => {
     expect([await lab.log(row.id), lab.sandboxes(), (await lab.row(row.id)).runner_id]).toEqual([['succeeded'], [], null])
   })
 
-  test('says nonsense fails, and the next one runs', async () => {
+  test('sends invalid messages fails, and the next run works', async () => {
     const deployment = await lab.deployment()
     const host = lab.runs()
     const row = await lab.queued({ deployment, action: 'fail', payload: JSON.stringify('a\0b') })
@@ -329,7 +329,7 @@ describe('a run whose sandbox', () => {
 })
 
 describe('a service that stops', () => {
-  test('ends its runs as failed, tells those who wait, and leaves no sandbox', async () => {
+  test('fails its runs, tells waiting callers, and leaves no sandbox', async () => {
     const deployment = await lab.deployment()
     const host = lab.runs()
     const rows = await Promise.all(Array.from({ length: 3 }, () => lab.queued({ deployment, action: 'hang' })))
@@ -342,7 +342,7 @@ describe('a service that stops', () => {
     expect([lab.sandboxes(), (await lab.row(rows[0]!.id)).status_reason]).toEqual([[], 'the service was stopped'])
   })
 
-  test('while the database is away removes the sandboxes all the same', async () => {
+  test('while the database is unavailable removes the sandboxes anyway', async () => {
     const deployment = await lab.deployment()
     const gone = lab.db.withPlugin({
       transformQuery: () => {
@@ -365,7 +365,7 @@ describe('a service that stops', () => {
   })
 })
 
-test('a run whose result cannot be written down waits for the database and loses nothing', async () => {
+test('a run whose result cannot be stored waits for the database and loses nothing', async () => {
   const deployment = await lab.deployment()
   let failures = 0
   const flaky = instead((name) => {
@@ -378,6 +378,6 @@ test('a run whose result cannot be written down waits for the database and loses
   expect([failures, await lab.log(row.id)]).toEqual([3, ['running', 'line 1', 'line 2', 'line 3', 'succeeded']])
 })
 
-test('ids of runs that are not there can be ended: nothing happens', async () => {
+test('ending runs with unknown ids does nothing', async () => {
   expect(await lab.runs().end(newId(), { state: 'failed', output: null, reason: null })).toBe(false)
 })

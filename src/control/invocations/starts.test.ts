@@ -17,7 +17,7 @@ function work(starts: Starts, isUrgent: boolean, of = signal) {
 }
 const settle = () => new Promise((resolve) => setImmediate(resolve))
 
-test('at most so many begin, and each end lets one begin', async () => {
+test('at most the allowed number of runs starts, and each end starts the next', async () => {
   const starts = new Starts(2)
   const all = Array.from({ length: 4 }, () => work(starts, true))
   await settle()
@@ -27,7 +27,7 @@ test('at most so many begin, and each end lets one begin', async () => {
   expect(all.map(({ hasBegun }) => hasBegun)).toEqual([true, true, true, false])
 })
 
-test('what a caller waits for begins before what is for later, each in its order', async () => {
+test('synchronous runs start before async ones, each kind in order', async () => {
   const starts = new Starts(1)
   const first = work(starts, true)
   const waiting = [work(starts, false), work(starts, true), work(starts, false), work(starts, true)]
@@ -42,7 +42,7 @@ test('what a caller waits for begins before what is for later, each in its order
   expect(order).toEqual([1, 3, 0, 2])
 })
 
-test('whoever leaves the queue takes no place, and work that fails gives its place back', async () => {
+test('a run that leaves the queue takes no place, and work that fails returns its place', async () => {
   const starts = new Starts(1)
   const first = work(starts, true)
   const leaving = new AbortController()

@@ -29,8 +29,8 @@ async function rights(url: string): Promise<unknown> {
   return found
 }
 
-describe('the page', () => {
-  test('opens without a key, for headful and headless sessions, the same address each time', async () => {
+describe('the live view page', () => {
+  test('opens without a key, for headful and headless sessions, at a stable address', async () => {
     for (const headless of [false, true]) {
       const session = await cloud.create({ headless, name: `<b>"bob" & ${headless}` })
       const again = (await (await cloud.fetch(`/browsers/${session.session_id}`)).json()) as Session
@@ -44,7 +44,7 @@ describe('the page', () => {
     }
   })
 
-  test('may be framed by anybody, loads from here only, tells nobody its address, and is never kept', async () => {
+  test('can be framed by any site, loads from this service only, sends no referrer, and is never cached', async () => {
     const { headers } = await open(viewOf(await cloud.create()))
     const policy = headers.get('content-security-policy')!
     expect(policy).toContain("default-src 'none'")
@@ -53,7 +53,7 @@ describe('the page', () => {
     expect([headers.get('x-frame-options'), headers.get('referrer-policy'), headers.get('cache-control')]).toEqual([null, 'no-referrer', 'no-store'])
   })
 
-  test('is small, and what it loads is compressed and may be kept for ever', async () => {
+  test('is small, and its assets are compressed and cached for ever', async () => {
     const html = await (await open(viewOf(await cloud.create()))).text()
     const files = [...html.matchAll(/(?:src|href)="(\/browser\/live-view\/[^"]+)"/g)].map(([, path]) => path!)
     expect(files.map((path) => path.split('/').at(-1))).toEqual(['view.css', 'view.js'])
@@ -70,22 +70,26 @@ describe('the page', () => {
     expect((await fetch(`${cloud.url}${files[0]!.replace('view.css', '..%2flive.ts')}`)).status).toBe(404)
   })
 
-  test('says with 410 that the session has ended and why, and with 404 that there never was one', async () => {
+  test('answers 410 with the reason for an ended session, and 404 for an unknown one', async () => {
     const session = await cloud.create()
     const watch = await watchOf(session)
     await cloud.fetch(`/browsers/${session.session_id}`, { method: 'DELETE' })
     for (const url of [viewOf(session), watch, `${viewOf(session)}?readOnly=true`]) {
       const response = await open(url)
-      expect([response.status, await response.text()]).toEqual([410, expect.stringContaining('Its owner ended it.')])
+      expect([response.status, await response.text()]).toEqual([410, expect.stringContaining('The owner of this session has ended it.')])
     }
-    expect(await (await open(`${viewOf(session)}/state`)).json()).toEqual({ state: 'ended', reason: 'deleted', message: 'Its owner ended it.' })
+    expect(await (await open(`${viewOf(session)}/state`)).json()).toEqual({
+      state: 'ended',
+      reason: 'deleted',
+      message: 'The owner of this session has ended it.',
+    })
     expect(await rights(`${viewOf(session)}/socket`)).toBe(404)
     for (const token of ['x', 'a'.repeat(57), '%00', '..%2f..%2fhealth']) expect((await open(`${cloud.url}/browser/live/${token}`)).status).toBe(404)
   })
 })
 
-describe('rights', () => {
-  test('the address of the session acts; readOnly leads to one that cannot', async () => {
+describe('a live view link', () => {
+  test('of the session itself allows control; readOnly redirects to one without control', async () => {
     const session = await cloud.create()
     const watch = await watchOf(session)
     expect(watch).not.toContain(viewOf(session))
@@ -95,18 +99,18 @@ describe('rights', () => {
     expect(await (await open(watch)).text()).not.toContain(new URL(viewOf(session)).pathname)
   })
 
-  test.each(['true', '', '1', 'yes', 'TRUE'])('readOnly=%s is read-only, on the socket too', async (value) => {
+  test.each(['true', '', '1', 'yes', 'TRUE'])('with readOnly=%s is read-only, on the WebSocket too', async (value) => {
     const session = await cloud.create()
     expect((await open(`${viewOf(session)}?readOnly=${value}`)).status).toBe(303)
     expect(await rights(`${viewOf(session)}/socket?readOnly=${value}`)).toBe(false)
   })
 
-  test('readOnly=false does not make a read-only address more', async () => {
+  test('without control stays without it under readOnly=false', async () => {
     const watch = await watchOf(await cloud.create())
     expect(await rights(`${watch}/socket?readOnly=false`)).toBe(false)
   })
 
-  test('a read-only token cannot be turned into another, nor one session opened with that of another', async () => {
+  test('cannot be changed to allow control, or to open another session', async () => {
     const [session, other] = [await cloud.create(), await cloud.create()]
     const token = (await watchOf(session)).split('/').at(-1)!
     const id = session.session_id
@@ -119,7 +123,7 @@ describe('rights', () => {
     expect((await open(`${cloud.url}/browser/live/${jwt}`)).status).toBe(404)
   })
 
-  test('links of another service open nothing', () => {
+  test('of another service is not valid here', () => {
     const [mine, other] = [liveLinks(Buffer.alloc(32, 1)), liveLinks(Buffer.alloc(32, 2))]
     const id = `a${'b'.repeat(23)}`
     const token = mine.path(id, 'control').split('/').at(-1)!
@@ -127,7 +131,7 @@ describe('rights', () => {
   })
 })
 
-test('viewers are told of the end as every socket is', async () => {
+test('viewers get the same close codes at the end as every WebSocket', async () => {
   const session = await cloud.create()
   const socket = new WebSocket(`${viewOf(session).replace('http', 'ws')}/socket`)
   await once(socket, 'message')

@@ -53,7 +53,7 @@ export function makeLiveViews(db: Db, host: string, links: LiveLinks, sockets: P
     const found = await find(token)
     const { tag } = await bundle()
     guarded(request, reply).type('text/html; charset=utf-8')
-    if (found.state === 'unknown') return reply.code(404).send(messagePage(tag, 'No such live view', 'This link leads nowhere. Part of it may be missing.'))
+    if (found.state === 'unknown') return reply.code(404).send(messagePage(tag, 'No such live view', 'This link is not valid. Part of it may be missing.'))
     if (found.state === 'ended') return reply.code(410).send(messagePage(tag, 'This session has ended', endingOf(found.reason)))
     const watchPath = links.path(found.id, 'watch')
     // The address that stays in the address bar, where it may be copied, gives no right to control the session.

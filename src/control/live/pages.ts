@@ -7,14 +7,14 @@ const TEMPLATE = readFileSync(join(import.meta.dirname, 'page/view.html'), 'utf8
 
 /** Why a session ended, for viewers. The page contains all of these texts for the case that the session ends while it is open. */
 const ENDINGS: Record<string, string> = {
-  deleted: 'Its owner ended it.',
+  deleted: 'The owner of this session has ended it.',
   timeout: 'It timed out because nobody used it.',
-  crashed: 'Its browser broke down.',
-  lost: 'It was lost in a crash of the service.',
+  crashed: 'Its browser crashed.',
+  lost: 'It was lost when the service crashed.',
   shutdown: 'The service was stopped.',
 }
 
-export const endingOf = (reason: string | null): string => ENDINGS[reason ?? ''] ?? 'It is over.'
+export const endingOf = (reason: string | null): string => ENDINGS[reason ?? ''] ?? 'It is closed.'
 
 const escaped = (text: string): string => text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
 

@@ -18,7 +18,7 @@ afterAll(() => cloud[Symbol.asyncDispose]())
 const withKey = (authorization: string | undefined, path = '/browsers', method = 'GET') =>
   fetch(cloud.url + path, { method, headers: { ...(authorization !== undefined && { authorization }) } })
 
-describe('without the right key', () => {
+describe('without a valid key', () => {
   test.each([
     ['GET', '/browsers'],
     ['POST', '/browsers'],
@@ -29,7 +29,7 @@ describe('without the right key', () => {
     ['POST', '/browsers/abc/computer/drag_mouse'],
     ['GET', '/deployments/abc'],
     ['GET', '/metrics'],
-  ])('%s %s answers 401 and says how to come in', async (method, path) => {
+  ])('%s %s answers 401 and says how to authenticate', async (method, path) => {
     for (const authorization of [
       undefined,
       '',
@@ -47,16 +47,16 @@ describe('without the right key', () => {
     }
   })
 
-  test('a path that is not there answers 404, as it does with one', async () => {
+  test('an unknown path answers 404, as it does with a key', async () => {
     expect([(await withKey(undefined, '/nothing')).status, (await cloud.fetch('/nothing')).status]).toEqual([404, 404])
   })
 })
 
-test('the key in a URL opens nothing: URLs are written down in too many places', async () => {
+test('a key in a URL is not accepted, because URLs are logged in many places', async () => {
   for (const name of ['key', 'api_key', 'token', 'jwt', 'access_token']) expect((await withKey(undefined, `/browsers?${name}=${cloud.key}`)).status).toBe(401)
 })
 
-test('the first key is in a file that only the owner may read, and in the database only as its hash', async () => {
+test('the first key is in a file that only its owner can read, and in the database only as a hash', async () => {
   expect(readFileSync(cloud.paths.apiKey, 'utf8').trim()).toBe(cloud.key)
   expect(statSync(cloud.paths.apiKey).mode & 0o777).toBe(0o600)
   const rows = await cloud.query('select *, encode(hash, $1) as hex from api_keys', ['hex'])
@@ -65,13 +65,13 @@ test('the first key is in a file that only the owner may read, and in the databa
   expect(rows[0]).toMatchObject({ masked: `${cloud.key.slice(0, 8)}…${cloud.key.slice(-4)}` })
 })
 
-test('keys look like keys: a prefix to search for, no dots, and no two alike', () => {
+test('keys have a searchable prefix and no dots, and are unique', () => {
   const keys = Array.from({ length: 100 }, newKey)
   for (const key of keys) expect(key).toMatch(/^cob_[0-9a-f]{40}$/)
   expect(new Set(keys).size).toBe(100)
 })
 
-test('a key that is deleted is out, for new requests and for those that used it a moment ago', async () => {
+test('a deleted key stops working, for new requests and for clients that have just used it', async () => {
   expect((await cloud.fetch('/browsers')).status).toBe(200)
   await cloud.query('update api_keys set deleted_at = now()')
   await until('the key to be out', FORGET_MS, async () => (await cloud.fetch('/browsers')).status === 401)
@@ -79,7 +79,7 @@ test('a key that is deleted is out, for new requests and for those that used it 
   expect((await cloud.fetch('/browsers')).status).toBe(200)
 })
 
-test('COB_API_KEY is the key, when it is set', async () => {
+test('COB_API_KEY is the key if it is set', async () => {
   const key = 'a-key-of-my-own_1'
   await using own = await startFastCloud({ COB_API_KEY: key, COB_WARM_BROWSERS: '0' })
   expect(own.key).toBe(key)

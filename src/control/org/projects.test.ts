@@ -25,7 +25,7 @@ describe.each(HEADERS)('%s', (header) => {
     ['GET', '/apps'],
     ['POST', '/invocations'],
     ['GET', '/metrics'],
-  ])('of a project that there is not answers 404 to %s %s, and nothing is done', async (method, path) => {
+  ])('with an unknown project answers 404 to %s %s, and nothing happens', async (method, path) => {
     const count = async () => (await cloud.query('select id from browsers where created_at is not null')).length
     const before = await count()
     const response = await ask(method, path, { [header]: 'nonesuch' })
@@ -35,11 +35,11 @@ describe.each(HEADERS)('%s', (header) => {
     expect(await count()).toBe(before)
   })
 
-  test.each(['default', 'Default', 'DEFAULT', ''])('of the default project is as none: %j', async (name) => {
+  test.each(['default', 'Default', 'DEFAULT', ''])('with the default project equals no header: %j', async (name) => {
     expect((await ask('GET', '/browsers/{id}', { [header]: name })).status).toBe(200)
   })
 
-  test('is looked at after the key, also where a token is the key, and not by what is public', async () => {
+  test('is checked after the key, also if a token is used, and not by public routes', async () => {
     expect((await fetch(`${cloud.url}/browsers`, { headers: { [header]: 'nonesuch' } })).status).toBe(401)
     const jwt = new URL(session.cdp_ws_url).searchParams.get('jwt')
     expect((await fetch(`${session.base_url}/computer/screenshot?jwt=${jwt}`, { method: 'POST', headers: { [header]: 'nonesuch' } })).status).toBe(404)
@@ -47,6 +47,6 @@ describe.each(HEADERS)('%s', (header) => {
   })
 })
 
-test('one header of the two is enough to be refused', async () => {
+test('one unknown project of the two headers is enough for a refusal', async () => {
   expect((await ask('GET', '/browsers', { 'X-Kernel-Project': 'default', 'X-Kernel-Project-Id': 'proj_1' })).status).toBe(404)
 })

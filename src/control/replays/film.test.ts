@@ -29,7 +29,7 @@ function read(bytes: Buffer, piece = bytes.length): Film {
   return film
 }
 
-test.each([1, 3, 7, 100, 10_000])('a recording read in pieces of %d bytes is the same', (piece) => {
+test.each([1, 3, 7, 100, 10_000])('a recording read in pieces of %d bytes gives the same film', (piece) => {
   const film = read(whole, piece)
   const [pictures, sound] = film.tracks
   expect(film.length).toBe(whole.length)
@@ -44,7 +44,7 @@ test.each([1, 3, 7, 100, 10_000])('a recording read in pieces of %d bytes is the
   expect(activityOf(film, 3)).toEqual([99, expect.any(Number), expect.any(Number)])
 })
 
-test('what was cut off is left out, wherever the cut is', () => {
+test('an incomplete end is dropped, wherever the file is cut', () => {
   const ends = parts.map((_, index) => Buffer.concat(parts.slice(0, index + 1)).length)
   for (let length = 0; length <= whole.length; length++) {
     const film = read(whole.subarray(0, length))
@@ -56,7 +56,7 @@ test('what was cut off is left out, wherever the cut is', () => {
   }
 })
 
-test('a recording without a picture is no film', () => {
+test('a recording without a picture gives no film', () => {
   expect(headOf(read(Buffer.alloc(0)))).toBe(undefined)
   expect(headOf(read(parts[0]!))).toBe(undefined)
 })
@@ -78,7 +78,7 @@ test.each([
   expect(() => read(bytes, 5)).toThrow(Unreadable)
 })
 
-test('bytes that somebody changed are read or refused, and never anything else', () => {
+test('changed bytes are read or refused, and never cause another error', () => {
   fc.assert(
     fc.property(
       fc.array(fc.record({ at: fc.nat(whole.length - 1), to: fc.nat(255) }), { minLength: 1, maxLength: 6 }),
@@ -103,7 +103,7 @@ test('bytes that somebody changed are read or refused, and never anything else',
   )
 })
 
-test('an hour at full speed takes some milliseconds to finish', () => {
+test('an hour at the full frame rate is finished in milliseconds', () => {
   const film = new Film()
   film.push(fileHead(video, undefined))
   for (let second = 0; second < 3_600; second++)

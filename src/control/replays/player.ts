@@ -36,7 +36,7 @@ export function servePlayer(app: FastifyInstance, replays: Pick<Replays, 'viewed
     void reply.headers({ ...HEADERS, 'cache-control': 'no-store' }).type('text/html; charset=utf-8')
     const row = await replays.viewed(request.params.id, request.query.jwt).catch(() => undefined)
     if (!row)
-      return reply.code(404).send(page('No such replay', note('This replay does not exist.', 'It may have been removed, or the address is not complete.')))
+      return reply.code(404).send(page('No such replay', note('This replay does not exist.', 'It may have been deleted, or the address is incomplete.')))
     return reply.send(row.ready_at ? player(row) : unfinished(row))
   })
   app.get('/replays/:id/video', { config }, async (request: ViewRequest, reply) => {
@@ -78,19 +78,19 @@ const unfinished = (row: ReplayRow) =>
   page(
     'Replay being recorded',
     `<main class="note" aria-live="polite"><h1>${row.finished_at ? 'Almost ready' : '<span class="live" aria-hidden="true"></span>Recording'}</h1>
-<p>Began at <time datetime="${row.started_at!.toISOString()}">${row.started_at!.toUTCString()}</time>. This page opens the video when the recording has ended.</p></main>`,
+<p>Started at <time datetime="${row.started_at!.toISOString()}">${row.started_at!.toUTCString()}</time>. This page opens the video when the recording is finished.</p></main>`,
     `\n<meta http-equiv="refresh" content="${RELOAD_SECONDS}">`,
   )
 
 const player = (row: ReplayRow) =>
   row.bytes === 0
-    ? page('Empty replay', note('Nothing was recorded.', 'The session ended before the first picture was kept.'))
+    ? page('Empty replay', note('Nothing was recorded.', 'The session ended before the first picture was stored.'))
     : page(
         `Replay of ${row.started_at!.toISOString()}`,
         `<main class="player" data-started="${row.started_at!.getTime()}" data-activity="${row.activity.join(' ')}">
 <div class="stage"><video playsinline preload="metadata" tabindex="-1" aria-label="Recorded screen"></video>
 <button class="big" type="button" aria-label="Play"><svg viewBox="0 0 24 24" aria-hidden="true"><path d="M8 5v14l11-7z"/></svg></button>
-<p class="problem" role="alert" hidden>This video cannot be played here. It can still be downloaded.</p></div>
+<p class="problem" role="alert" hidden>This browser cannot play the video. You can still download it.</p></div>
 <div class="bar" role="group" aria-label="Controls">
 <button class="toggle" type="button" aria-label="Play" title="Play or pause (space)"><svg viewBox="0 0 24 24" aria-hidden="true"><path class="play" d="M8 5v14l11-7z"/><path class="pause" d="M6 5h4v14H6zM14 5h4v14h-4z"/></svg></button>
 <span class="time"><output class="now">0:00</output> / <span class="all">0:00</span></span>
@@ -102,6 +102,6 @@ const player = (row: ReplayRow) =>
 <button class="full" type="button" aria-label="Full screen" title="Full screen (f)"><svg viewBox="0 0 24 24" aria-hidden="true"><path d="M5 5h6v2H7v4H5zM13 5h6v6h-2V7h-4zM5 13h2v4h4v2H5zM17 13h2v6h-6v-2h4z"/></svg></button>
 </div>
 </main>
-<noscript><p class="problem">The player needs JavaScript; the video can be downloaded over the API.</p></noscript>
+<noscript><p class="problem">The player needs JavaScript. Without it, download the video over the API.</p></noscript>
 <script src="/replays/player.js" defer></script>`,
       )

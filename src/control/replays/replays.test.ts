@@ -36,7 +36,7 @@ const list = async (id: string): Promise<Replay[]> => {
 const stop = (id: string, { replay_id }: Replay) => cloud.fetch(`/browsers/${id}/replays/${replay_id}/stop`, { method: 'POST' })
 const download = (id: string, { replay_id }: Replay, init?: RequestInit) => cloud.fetch(`/browsers/${id}/replays/${replay_id}`, init)
 
-test('a replay is started with no body, answers 202 while it runs, is stopped with no body, and is there', async () => {
+test('a replay starts without a body, answers 202 while it runs, stops without a body, and can be downloaded', async () => {
   const { session_id: id } = await cloud.create()
   const started = await cloud.fetch(`/browsers/${id}/replays`, { method: 'POST' })
   expect(started.status).toBe(201)
@@ -74,7 +74,7 @@ test('a replay is started with no body, answers 202 while it runs, is stopped wi
   expect([head.status, head.headers.get('content-length')]).toEqual([200, String(bytes.length)])
 })
 
-test('deleting a session finishes its recordings, and they stay', async () => {
+test('deleting a session finishes its recordings, and keeps them', async () => {
   const { session_id: id } = await cloud.create({ name: 'filmed' })
   const replays = [await start(id), await start('filmed', { framerate: 1 }), await start(id, { max_duration_in_seconds: 1 })]
   await sleep(200)
@@ -89,7 +89,7 @@ test('deleting a session finishes its recordings, and they stay', async () => {
   expect((await cloud.send('POST', `/browsers/${id}/replays`, {})).status).toBe(404)
 })
 
-test('the ninth recording of a session at once is refused, and not repeated by clients', async () => {
+test('the ninth concurrent recording of a session is refused, and clients do not retry it', async () => {
   const { session_id: id } = await cloud.create()
   await Promise.all(Array.from({ length: 8 }, () => start(id)))
   const refused = await cloud.send('POST', `/browsers/${id}/replays`, {})
@@ -107,7 +107,7 @@ async function sweep(): Promise<void> {
   await db.destroy()
 }
 
-test('a replay of one session is not found below another', async () => {
+test('a replay is not found under another session', async () => {
   const [one, other] = [await cloud.create(), await cloud.create()]
   const replay = await start(one.session_id)
   expect((await download(other.session_id, replay)).status).toBe(404)
@@ -115,7 +115,7 @@ test('a replay of one session is not found below another', async () => {
   expect(await list(other.session_id)).toEqual([])
 })
 
-test('a recording keeps no session alive; the timeout ends both', async () => {
+test('a recording does not keep a session alive; the timeout ends both', async () => {
   const { session_id: id } = await cloud.create({ timeout_seconds: 10 })
   const replay = await start(id)
   await until('the timeout', 20_000, async () => (await cloud.fetch(`/browsers/${id}`)).status === 404, { everyMs: 200 })
@@ -123,13 +123,13 @@ test('a recording keeps no session alive; the timeout ends both', async () => {
   expect(Date.parse(video.headers.get('x-recording-finished-at')!) - Date.parse(replay.started_at)).toBeGreaterThan(8_000)
 })
 
-test('replays without a key are not there for anybody', async () => {
+test('replays cannot be read without a key', async () => {
   const { session_id: id } = await cloud.create()
   const replay = await start(id)
   for (const path of [`/browsers/${id}/replays`, `/browsers/${id}/replays/${replay.replay_id}`]) expect((await fetch(cloud.url + path)).status).toBe(401)
 })
 
-test('a replay whose retention is over is removed with its objects', async () => {
+test('a replay past its retention is removed with its objects', async () => {
   const { session_id: id } = await cloud.create()
   const [old, young] = [await start(id), await start(id)]
   await sleep(120)
@@ -144,7 +144,7 @@ test('a replay whose retention is over is removed with its objects', async () =>
   expect((await fetch(old.replay_view_url)).status).toBe(404)
 })
 
-test('the player page says what is the case, and has no more than its policy allows', async () => {
+test('the player page shows the state of the replay, and loads only what its policy allows', async () => {
   const { session_id: id } = await cloud.create()
   const replay = await start(id)
   expect(await (await fetch(replay.replay_view_url)).text()).toContain('http-equiv="refresh"')

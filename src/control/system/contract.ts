@@ -11,7 +11,7 @@ export const system = {
     path: '/health',
     id: 'getHealth',
     group,
-    summary: 'Whether the service can serve',
+    summary: 'Check whether the service can handle requests',
     access: 'public',
     reply: json(z.object({ status: z.literal('ok') })),
     faults: ['unavailable'],
@@ -21,7 +21,7 @@ export const system = {
     path: '/status',
     id: 'getStatus',
     group,
-    summary: 'How the parts of the service are',
+    summary: 'Get the state of the parts of the service',
     access: 'public',
     reply: json(
       z.object({
@@ -35,7 +35,7 @@ export const system = {
     path: '/metrics',
     id: 'getMetrics',
     group,
-    summary: 'Figures for Prometheus',
+    summary: 'Get metrics in the Prometheus format',
     reply: text('text/plain; version=0.0.4; charset=utf-8'),
   }),
   getOpenapi: route({
@@ -43,7 +43,7 @@ export const system = {
     path: '/openapi.json',
     id: 'getOpenapi',
     group,
-    summary: 'This interface as OpenAPI 3.1',
+    summary: 'Get the OpenAPI 3.1 document of this API',
     access: 'public',
     reply: text('application/json; charset=utf-8'),
   }),

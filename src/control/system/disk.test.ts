@@ -12,7 +12,7 @@ import { makeDisk } from './disk.ts'
 const FULL_MB = 16_777_216
 const LOOK_MS = 10_000
 
-describe('while the disk has less room than its reserve', () => {
+describe('while the disk has less free space than the reserve', () => {
   let cloud: FastCloud
   beforeAll(async () => {
     cloud = await startFastCloud({ COB_DISK_RESERVE_MB: String(FULL_MB) })
@@ -20,7 +20,7 @@ describe('while the disk has less room than its reserve', () => {
   afterAll(() => cloud[Symbol.asyncDispose]())
 
   test.each(['/browsers', '/invocations', '/deployments', '/browsers/x/replays', '/browsers/x/fs/upload', '/browsers/x/fs/upload_zip'])(
-    'POST %s is refused with 503, the reason, and when to come again',
+    'POST %s is refused with 503, the reason, and Retry-After',
     async (path) => {
       const response = await cloud.send('POST', path, {})
       const { code, message, inner_error } = (await response.json()) as { code: string; message: string; inner_error: { code: string } }
@@ -29,15 +29,15 @@ describe('while the disk has less room than its reserve', () => {
     },
   )
 
-  test('so is a file that is written into a session', async () => {
+  test('writing a file into a session is refused too', async () => {
     expect((await cloud.fetch('/browsers/x/fs/write_file?path=/tmp/x', { method: 'PUT', body: 'x' })).status).toBe(503)
   })
 
-  test('what takes no room is answered as ever', async () => {
+  test('calls that need no space work as usual', async () => {
     expect([(await cloud.fetch('/browsers')).status, (await cloud.fetch('/health')).status]).toEqual([200, 200])
   })
 
-  test('/status and /metrics say so', async () => {
+  test('/status and /metrics report it', async () => {
     const { status, groups } = (await (await cloud.fetch('/status')).json()) as { status: string; groups: { components: object[] }[] }
     expect([status, groups[0]!.components]).toEqual(['partial_outage', expect.arrayContaining([{ name: 'disk', status: 'partial_outage' }])])
     const figures = await (await cloud.fetch('/metrics')).text()
@@ -46,7 +46,7 @@ describe('while the disk has less room than its reserve', () => {
   })
 })
 
-test('what holds most of the disk is ended while there is less than half of the reserve, and only then', async () => {
+test('the largest user of the disk is ended while less than half of the reserve is free, and only then', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'cob-disk-'))
   try {
     const freeMb = Math.floor(roomOn(dir, 0).freeBytes / 1024 / 1024)
@@ -66,7 +66,7 @@ test('what holds most of the disk is ended while there is less than half of the 
   }
 })
 
-test('the reserve of the database takes its room for real, and gives it back', async () => {
+test('the reserve of the database really takes disk space, and releases it', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'cob-disk-'))
   try {
     await takeBallast(dir, 16, new AbortController().signal)

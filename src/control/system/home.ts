@@ -18,11 +18,11 @@ const PAGE = `<!doctype html>
 <body>
 <h1>Cob</h1>
 <p>This is a Cob service (version ${VERSION}): a browser cloud for AI agents. Programs create browsers here over HTTP, and drive and watch them.</p>
-<p>Calls need an API key: <code>Authorization: Bearer &lt;key&gt;</code>. Whoever runs this service has it; the first start of the service prints it.</p>
+<p>Calls need an API key: <code>Authorization: Bearer &lt;key&gt;</code>. The operator of this service has it. The service prints it at its first start.</p>
 <dl>
 <dt><a href="/docs">/docs</a></dt><dd>every call, with a form to try it</dd>
 <dt><a href="/openapi.json">/openapi.json</a></dt><dd>the same as an OpenAPI document</dd>
-<dt><a href="/status">/status</a></dt><dd>how the parts of the service are</dd>
+<dt><a href="/status">/status</a></dt><dd>the state of the parts of the service</dd>
 </dl>
 </body>
 </html>
@@ -32,11 +32,11 @@ const text = (origin: string): string => `Cob ${VERSION}: a browser cloud for AI
 
 Calls need an API key:
   curl -X POST -H "Authorization: Bearer <key>" ${origin}/browsers
-Whoever runs this service has the key; the first start of the service prints it.
+The operator of this service has the key. The service prints it at its first start.
 
   ${origin}/docs           every call, with a form to try it (open it in a browser)
   ${origin}/openapi.json   the same as an OpenAPI document
-  ${origin}/status         how the parts of the service are
+  ${origin}/status         the state of the parts of the service
 `
 
 /** Adds the page. It is for people, so it is not part of the API. */

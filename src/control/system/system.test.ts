@@ -18,7 +18,7 @@ test('/health answers without a key', async () => {
   expect([response.status, await response.json()]).toEqual([200, { status: 'ok' }])
 })
 
-test('/status says without a key how every part is', async () => {
+test('/status shows the state of every part without a key', async () => {
   const response = await withoutKey('/status')
   expect(response.status).toBe(200)
   expect(await response.json()).toEqual({
@@ -28,7 +28,7 @@ test('/status says without a key how every part is', async () => {
 })
 
 describe('GET /', () => {
-  test('is a page for browsers: what this is, that a key is needed, where docs and status are', async () => {
+  test('is a page for browsers: what the service is, that it needs a key, and where docs and status are', async () => {
     const response = await fetch(`${cloud.url}/`, { headers: { accept: 'text/html,application/xhtml+xml;q=0.9,*/*;q=0.8' } })
     expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
     expect(response.headers.get('content-security-policy')).toMatch(/default-src 'none'.*frame-ancestors 'none'/)
@@ -40,13 +40,13 @@ describe('GET /', () => {
     for (const link of links) expect((await withoutKey(link)).status).toBe(200)
   })
 
-  test.each(['*/*', 'application/json', ''])('is text for those who do not ask for a page: Accept "%s"', async (accept) => {
+  test.each(['*/*', 'application/json', ''])('is plain text for clients that do not accept HTML: Accept "%s"', async (accept) => {
     const response = await fetch(`${cloud.url}/`, { headers: { accept } })
     expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/plain; charset=utf-8'])
     expect(await response.text()).toMatch(new RegExp(`^Cob .*API key.*${cloud.url}/docs.*${cloud.url}/status`, 's'))
   })
 
-  test('answers HEAD with the head alone, and other methods with 405', async () => {
+  test('answers HEAD without a body, and other methods with 405', async () => {
     const response = await fetch(`${cloud.url}/`, { method: 'HEAD', headers: { accept: 'text/html' } })
     expect([response.status, response.headers.get('content-type'), await response.text()]).toEqual([200, 'text/html; charset=utf-8', ''])
     expect((await fetch(`${cloud.url}/`, { method: 'POST' })).status).toBe(405)
@@ -60,13 +60,13 @@ describe('/metrics', () => {
     expect((await withoutKey('/metrics')).status).toBe(401)
   })
 
-  test('is text in the form of Prometheus: every line a comment, a figure, or empty', async () => {
+  test('is in the Prometheus text format: every line is a comment, a sample, or empty', async () => {
     const response = await cloud.fetch('/metrics')
     expect(response.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
     for (const line of (await response.text()).split('\n')) expect(line).toMatch(/^(#.*|[a-zA-Z_:][\w:]*(\{.*\})? [-+\deE.]+(Inf|NaN)?)?$/)
   })
 
-  test('counts browsers by state, as they come and go', async () => {
+  test('counts browsers by state', async () => {
     await until('a warm browser', WARM_MS, async () => (await figures()).includes('cob_browsers{state="warm"} 1'))
     const { session_id } = await cloud.create()
     expect(await figures()).toContain('cob_browsers{state="running"} 1')
@@ -74,7 +74,7 @@ describe('/metrics', () => {
     expect(await figures()).not.toContain('cob_browsers{state="running"}')
   })
 
-  test('times requests by route, never by path: ids would make figures without end', async () => {
+  test('measures requests by route, never by path: ids would create endless series', async () => {
     const { session_id } = await cloud.create()
     await cloud.fetch(`/browsers/${session_id}`)
     await cloud.fetch('/nothing/like/that')
@@ -86,7 +86,7 @@ describe('/metrics', () => {
 })
 
 describe('/openapi.json', () => {
-  test('is an OpenAPI 3.1 document for anyone', async () => {
+  test('is an OpenAPI 3.1 document, without a key', async () => {
     const response = await withoutKey('/openapi.json')
     expect([response.status, response.headers.get('content-type')]).toEqual([200, 'application/json; charset=utf-8'])
     expect(((await response.json()) as { openapi: string }).openapi).toBe('3.1.0')
@@ -94,7 +94,7 @@ describe('/openapi.json', () => {
 })
 
 describe('/docs', () => {
-  test('is a page made of files of this installation only', async () => {
+  test('is a page that loads only files of this service', async () => {
     const response = await withoutKey('/docs')
     const page = await response.text()
     expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
@@ -109,7 +109,7 @@ describe('/docs', () => {
   })
 
   test.each(['/docs/nothing.js', '/docs/../package.json', '/docs/%2e%2e/package.json', '/docs/swagger-ui.css/x'])(
-    'gives out nothing else: %s',
+    'does not serve other files: %s',
     async (path) => {
       expect((await withoutKey(path)).status).toBe(404)
     },

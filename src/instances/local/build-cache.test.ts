@@ -1,4 +1,4 @@
-// The downloads of builds, over real files: whose they are, and when they go.
+// The downloads of builds, with real files: for which build they count, and when they are deleted.
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,9 +12,9 @@ import { Trash } from './trash.ts'
 import { Usage } from './usage.ts'
 
 const MIB = 1024 * 1024
-/** A look begins at once; two programs are started for it, on a busy machine. */
+/** A count begins at once. It starts two programs, on a busy machine. */
 const LOOK_MS = 20_000
-/** Longer than from one look to the next. */
+/** Longer than the time between two counts. */
 const NEXT_LOOK_MS = 3_000
 const QUOTA = { bytes: 3 * MIB, inodes: 1000 }
 
@@ -50,7 +50,7 @@ async function build(id: string, max?: { bytes: number; inodes: number }) {
   return { exited: exit.promise, end: () => exit.resolve({ reason: 'over' }) }
 }
 
-test('a build is not ended for the downloads of builds before it, and is for its own', async () => {
+test('a build is not ended for the downloads of earlier builds, but for its own', async () => {
   fill('before', 10)
   const { exited } = await build('one')
   await sleep(NEXT_LOOK_MS)
@@ -59,7 +59,7 @@ test('a build is not ended for the downloads of builds before it, and is for its
   expect(exit).toEqual({ limit: 'disk', reason: expect.stringMatching(/^it has 4 MiB on disk; 3 are allowed$/) })
 })
 
-test('the build that is ended first on a full disk is not one that has only found downloads', async () => {
+test('on a full disk, a build that only uses old downloads is not the first one ended', async () => {
   fill('before', 70)
   const { end } = await build('one')
   expect(await usage.endLargest()).toBeUndefined()
@@ -69,7 +69,7 @@ test('the build that is ended first on a full disk is not one that has only foun
 test.each([
   ['bytes', { bytes: MIB, inodes: 1000 }],
   ['files', { bytes: 100 * MIB, inodes: 1 }],
-])('downloads of too many %s are begun anew before a build, but not while another build runs', async (_what, max) => {
+])('a cache with too many %s is deleted before a build, but not while another build runs', async (_what, max) => {
   fill('before', 2)
   expect(await ready()).toMatchObject({ inodes: 2 })
   const { exited, end } = await build('one')
@@ -81,7 +81,7 @@ test.each([
   expect(existsSync(cache)).toBe(false)
 })
 
-test('downloads that are not there yet are none', async () => {
+test('a cache that does not exist yet counts as empty', async () => {
   rmSync(cache, { recursive: true })
   expect(await ready()).toEqual({ bytes: 0, inodes: 0 })
 })

@@ -1,15 +1,15 @@
-// The downloads that all builds share: kept from build to build, counted only for what a build adds, and dropped when there are too many.
+// The downloads that all builds share. They are kept between builds, only additions count for a build, and too large ones are deleted.
 import type { Log } from '../../base/log.ts'
 import { diskQuota, type Quota } from './storage.ts'
 import type { Trash } from './trash.ts'
 import { sizeOf, type Size, type Usage } from './usage.ts'
 
-/** What the downloads may take between two builds: ten times those of a large app. */
+/** Limit on the downloads between two builds: ten times those of a large app. */
 const MAX_CACHE = diskQuota(4096)
 
 /**
- * Makes the downloads in `dir` fit for a build that is about to start: thrown away when they are more than `max` and no build runs. Resolves with
- * what is there already, which is not that build's; undefined when it cannot be counted.
+ * Prepares the downloads in `dir` for a build that is about to start: deletes them if they exceed `max` and no other build runs. Resolves with the
+ * size of what remains, which does not count for that build; undefined when it cannot be counted.
  */
 export async function readyCache(
   dir: string,
@@ -25,7 +25,7 @@ export async function readyCache(
       log.info({ dir, ...held }, 'the shared downloads of builds were more than they may be, and are begun anew')
       return { bytes: 0, inodes: 0 }
     } catch (err) {
-      // They cost room, and no build its end.
+      // The downloads then only take space. No build is ended for them.
       log.warn({ err, dir }, 'the shared downloads of builds could not be removed')
     }
   }

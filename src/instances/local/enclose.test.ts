@@ -34,7 +34,7 @@ print "option $_\\n" for split /\\0/, join "", <$options>;
 })
 afterAll(() => rmSync(dir, { recursive: true, force: true }))
 
-test('a sandbox inherits no key, no descriptor and no variable, and bwrap has no path of the machine on its command line', () => {
+test("a sandbox inherits no key, no file descriptor and no variable, and bwrap's command line has no path of the machine", () => {
   // A service as a careless shell starts it: a key in its session keyring, descriptor 200 open.
   const careless = `my ($type, $name, $secret) = ("user", "cob-test", "s"); my $none = 0;
     syscall(${KEYCTL[process.arch]}, 1, $none) >= 0 or die; syscall(${ADD_KEY[process.arch]}, $type, $name, $secret, 1, -3) >= 0 or die;

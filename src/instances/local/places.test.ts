@@ -15,7 +15,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(dir, { recursive: true, force: true }))
 
-test('the machine’s programs are links in folders that are the session’s own', () => {
+test('the programs of the machine are links in folders that belong to the session', () => {
   const links = linksTo(local)
   expect(links.links.toSorted()).toEqual(['bin/tool', 'empty', 'go', 'lib/python3.11/dist-packages/tool', 'share/fonts/a.ttf'])
   expect(links.folders.toSorted()).toEqual(['bin', 'lib', 'lib/python3.11', 'lib/python3.11/dist-packages', 'share', 'share/fonts'])
@@ -28,7 +28,7 @@ test('the machine’s programs are links in folders that are the session’s own
   expect(readlinkSync(join(places, 'var/run'))).toBe('/run')
 })
 
-test('a machine with very many of them costs no start more than a few links', () => {
+test('very many programs on the machine cost a start only a few links', () => {
   for (let i = 0; i < 1_000; i++) writeFileSync(join(local, `share/fonts/${i}.ttf`), '')
   const links = linksTo(local)
   expect(links.links).toContain('share/fonts')
@@ -37,7 +37,7 @@ test('a machine with very many of them costs no start more than a few links', ()
   expect(readlinkSync(join(dir, 'places/local/share/fonts'))).toBe('/opt/local/share/fonts')
 })
 
-test('a machine without a /usr/local gives none', () => {
+test('a machine without /usr/local is supported', () => {
   const links = linksTo(join(dir, 'nothing'))
   expect(links).toEqual({ folders: [], links: [] })
   makePlaces(join(dir, 'places'), undefined, links)

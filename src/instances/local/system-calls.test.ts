@@ -28,19 +28,19 @@ function verdict(arch: string, number: number, args: number[] = [], audit = AUDI
 test.each([
   ['x64', { read: 0, clone: 56, chroot: 161, unshare: 272, seccomp: 317, clone3: 435, futex: 202 }],
   ['arm64', { read: 63, clone: 220, chroot: 51, unshare: 97, seccomp: 277, clone3: 435, futex: 98 }],
-])('on %s what programs and Chromium use is open', (arch, numbers) => {
+])('on %s the system calls of programs and Chromium are allowed', (arch, numbers) => {
   expect(Object.values(numbers).map((number) => verdict(arch, number))).toEqual(Object.values(numbers).map(() => ALLOWED))
 })
 
 test.each([
   ['x64', { keyctl: 250, bpf: 321, io_uring_setup: 425 }, { ptrace: 101, process_vm_writev: 311, pidfd_getfd: 438, mount: 165, fsopen: 430 }],
   ['arm64', { keyctl: 219, bpf: 280, io_uring_setup: 425 }, { ptrace: 117, process_vm_writev: 271, pidfd_getfd: 438, mount: 40, fsopen: 430 }],
-])('on %s keys, io_uring, mounts and the ways into another program are closed', (arch, absent, refused) => {
+])('on %s keys, io_uring, mounts and access to other programs are blocked', (arch, absent, refused) => {
   expect(Object.values(absent).map((number) => verdict(arch, number))).toEqual(Object.values(absent).map(() => 38))
   expect(Object.values(refused).map((number) => verdict(arch, number))).toEqual(Object.values(refused).map(() => 1))
 })
 
-test('another table of calls (32 bits, x32) and calls of kernels to come are closed', () => {
+test('other tables of calls (32 bits, x32) and calls of future kernels are blocked', () => {
   expect(verdict('x64', 0, [], 0x40000003)).toBe(38)
   expect(verdict('arm64', 63, [], 0x40000028)).toBe(38)
   expect([0x40000000, 470, -1].map((number) => verdict('x64', number))).toEqual([38, 38, 38])
@@ -49,7 +49,7 @@ test('another table of calls (32 bits, x32) and calls of kernels to come are clo
 test.each([
   ['x64', 41, 53],
   ['arm64', 198, 199],
-])('on %s sockets are Unix, IP and the two kinds of netlink that programs need', (arch, socket, pair) => {
+])('on %s only Unix, IP and the two required kinds of netlink sockets are allowed', (arch, socket, pair) => {
   const of = (family: number, protocol = 0) => verdict(arch, socket, [family, 1, protocol])
   expect([of(1), of(2), of(2, 6), of(10, 17), of(10, 58), of(16), of(16, 15), verdict(arch, pair, [1])]).toEqual(Array.from({ length: 8 }, () => ALLOWED))
   // vsock, packet, AF_ALG, TIPC
@@ -58,6 +58,6 @@ test.each([
   expect([of(16, 9), of(16, 12), of(2, 132), of(10, 262)]).toEqual([93, 93, 93, 93])
 })
 
-test('where there is no table, there is no filter', () => {
+test('without a table for the architecture there is no filter', () => {
   expect(systemCallFilter('riscv64')).toBeUndefined()
 })

@@ -38,7 +38,7 @@ const counted = (one: ReturnType<typeof sandbox>, how: Partial<Counted>): Promis
 }
 
 describe('a sandbox is ended', () => {
-  test('that has more bytes on disk than it may, in its own folder and those that it fills together', async () => {
+  test('that exceeds its bytes on disk, in its own folder and the shared ones together', async () => {
     const one = sandbox('one')
     const shared = join(root, 'shared')
     mkdirSync(shared)
@@ -50,7 +50,7 @@ describe('a sandbox is ended', () => {
     })
   })
 
-  test('that has more files than it may, also in folders that it has closed', async () => {
+  test('that exceeds its number of files, also in folders that it has made unreadable', async () => {
     const one = sandbox('one')
     const closed = join(diskOf(one.dir), 'closed')
     mkdirSync(closed)
@@ -59,7 +59,7 @@ describe('a sandbox is ended', () => {
     expect(await counted(one, { disk: { bytes: MIB, inodes: 20 } })).toEqual({ limit: 'disk', reason: expect.stringContaining('20 are allowed') })
   })
 
-  test('that keeps files open which it has deleted', async () => {
+  test('that keeps deleted files open', async () => {
     const one = sandbox('one', [process.pid])
     const file = join(diskOf(one.dir), 'gone')
     const fd = openSync(file, 'w')
@@ -72,7 +72,7 @@ describe('a sandbox is ended', () => {
     }
   })
 
-  test('that uses more memory than it may', async () => {
+  test('that exceeds its memory', async () => {
     const child = spawn(process.execPath, ['-e', 'globalThis.kept = Buffer.alloc(300 << 20, 1); console.log("full"); setTimeout(() => {}, 60_000)'], {
       stdio: ['ignore', 'pipe', 'ignore'],
     })
@@ -89,7 +89,7 @@ describe('a sandbox is ended', () => {
   })
 })
 
-test('a sandbox within its limits goes on', async () => {
+test('a sandbox within its limits continues', async () => {
   const one = sandbox('one', [process.pid])
   fill(diskOf(one.dir), 2)
   usage.count(one, { ...ALL, memoryBytes: 64 * 1024 * MIB })
@@ -108,7 +108,7 @@ describe('when the disk of the machine is full', () => {
     expect(await usage.endLargest()).toBe('small')
   })
 
-  test('no sandbox is ended that holds little: something else has filled it', async () => {
+  test('no sandbox is ended that holds little, because something else has filled it', async () => {
     const one = sandbox('one')
     fill(diskOf(one.dir), 10)
     usage.count(one, ALL)

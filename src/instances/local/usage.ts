@@ -11,7 +11,7 @@ import { sleep } from '../../base/wait.ts'
 import type { Exit, Instance } from '../driver.ts'
 import { diskOf, imageOf, type Quota } from './storage.ts'
 
-/** What lies in folders. */
+/** The content of folders. */
 export interface Size {
   bytes: number
   /** Files, folders and links. */
@@ -23,9 +23,9 @@ export interface Counted {
   disk: Quota
   /** Whether the kernel bounds its disk. */
   image: boolean
-  /** Folders outside of its own directory that it fills. They are always counted. */
+  /** Folders outside its own directory that it writes to. They are always counted. */
   shared: string[]
-  /** What these held before its start, which is not its own; absent when that was nothing. */
+  /** The content of these folders before its start, which does not count for it. Absent if they were empty. */
   sharedBefore?: Size
   /** Undefined where the kernel bounds its memory. */
   memoryBytes: number | undefined
@@ -144,7 +144,7 @@ async function added({ shared, sharedBefore: before }: Counted): Promise<Size> {
   return { bytes: Math.max(0, bytes - (before?.bytes ?? 0)), inodes: Math.max(0, inodes - (before?.inodes ?? 0)) }
 }
 
-/** Counts what lies in folders; one that is not there holds nothing. What cannot be counted in time has files without end: Infinity. */
+/** Counts the content of folders; a missing one counts as empty. If counting takes too long, the number of files is Infinity. */
 export async function sizeOf(folders: string[]): Promise<Size> {
   const [bytes, inodes] = await Promise.all([du(folders, '--block-size=1'), du(folders, '--inodes')])
   return { bytes, inodes }
@@ -155,7 +155,7 @@ async function du(folders: string[], what: string): Promise<number> {
   // Root of a user namespace of ours may read folders that a sandbox has closed to its own user, which is also the service's.
   const asOwner = isRoot() ? [] : ['unshare', '--user', '--map-root-user']
   const [file, ...args] = [...asOwner, 'nice', '-n', '19', 'du', '-s', '-x', what, '--', ...folders]
-  // It exits with 1 also when a file disappeared while it looked. Its output is usable nevertheless.
+  // It also exits with 1 when a file disappears during the count. Its output is still usable.
   const said = await run(file!, args, { timeout: WALK_MS, killSignal: 'SIGKILL' }).catch((error: { killed?: boolean; stdout?: string }) => {
     if (error.killed) return { stdout: 'Infinity\t' }
     return { stdout: error.stdout ?? '' }

@@ -1,4 +1,4 @@
-// Everything a session has, by the published Go SDK. Run by hand: docs/clients.md says how.
+// Calls everything that a session has, with the published Go SDK. It is run by hand, as docs/clients.md explains.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/kernel/kernel-go-sdk/option"
 )
 
-// The service's own /health as the browser reaches it (COB_ALLOW_HOST_LOOPBACK=1), or any page.
+// The service's own /health, at the address for the browser (COB_ALLOW_HOST_LOOPBACK=1), or any other page.
 var page = os.Getenv("PAGE")
 
 func check(what string, err error) {

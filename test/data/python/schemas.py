@@ -1,4 +1,4 @@
-"""Prints the schemas of answers as the newest release of the Python SDK has them: what test/data/newest.json holds.
+"""Prints the schemas of answers in the newest release of the Python SDK: the content of test/data/newest.json.
 
 usage: PYTHONPATH=.cob/python/<newest> .cob/python/venv/bin/python test/data/python/schemas.py >test/data/newest.json
 """
@@ -12,7 +12,7 @@ import kernel.types.browsers
 import kernel.types.browsers.fs
 from pydantic import TypeAdapter
 
-# The groups that Cob has.
+# The groups that Cob implements.
 GROUPS = ("App", "Browser", "Computer", "Deployment", "FFile", "FList", "Invocation", "Playwright", "Process", "Replay", "Watch")
 
 definitions = {}

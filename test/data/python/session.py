@@ -1,8 +1,8 @@
-"""Everything a session has, by one release of the published Python SDK, as its users would write it.
+"""Calls everything that a session has, with one release of the published Python SDK, written as users would write it.
 
 usage: session.py <sync|async> <a web page the browser can reach>
-Two sessions with the tag `kept` are there already.
-The SDK checks every answer against its own models (strict). Ends with 0 when all went well.
+Two sessions with the tag `kept` must exist already.
+The SDK checks every answer against its own models (strict). Exits with 0 if everything succeeded.
 """
 
 import asyncio
@@ -17,18 +17,18 @@ MODE, PAGE = sys.argv[1:]
 
 
 async def result(value):
-    """What a call gave, from either kind of client."""
+    """The result of a call, from a sync or async client."""
     return await value if inspect.isawaitable(value) else value
 
 
 async def items(stream):
-    """All items of a list or stream, from either kind of client."""
+    """All items of a list or stream, from a sync or async client."""
     stream = await result(stream)
     return [item async for item in stream] if hasattr(stream, "__aiter__") else list(stream)
 
 
 def named(call, **wanted):
-    """Arguments under the names this release gives them: `id` became `id_or_name`."""
+    """Arguments with their names in this release: `id` became `id_or_name`."""
     if "id" in wanted and "id" not in inspect.signature(call).parameters:
         wanted["id_or_name"] = wanted.pop("id")
     return wanted
@@ -43,7 +43,7 @@ async def raises(kind, call):
 
 
 async def inside(browsers, id):
-    """What lies below a session, called by `id`: its id or its name."""
+    """Calls everything below a session. `id` is its id or its name."""
     ran = await result(browsers.process.exec(id, command="sh", args=["-c", "echo hello; exit 3"]))
     assert ran.exit_code == 3, ran
 
@@ -100,7 +100,7 @@ async def whole(client):
     film = await result(browsers.replays.download(recording.replay_id, **named(browsers.replays.download, id=id)))
     assert (await result(film.read()))[4:8] == b"ftyp"
 
-    # A call with the key after all of those: none of them may have cost the client its key.
+    # A call with the key after all calls with the token: the client must still have its key.
     changed = await result(browsers.update(id, tags={"release": kernel.__version__, "mode": MODE, "changed": "yes"}))
     assert changed.tags["changed"] == "yes"
     kept = await items(browsers.list(limit=1, extra_query={"tags[kept]": "yes"}))

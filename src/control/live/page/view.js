@@ -12,7 +12,7 @@ const HIDDEN_MS = 2000
 /** Reasons, other than a broken connection, why there is no picture. */
 const TROUBLES = {
   no_picture: ['There is no picture', 'The service could not show this screen. Trying again…'],
-  too_many_viewers: ['Too many are watching', 'This session takes no more viewers for now. Trying again…'],
+  too_many_viewers: ['Too many viewers', 'This session has reached its limit of viewers. Trying again…'],
 }
 
 const at = (id) => document.getElementById(id)
@@ -115,11 +115,11 @@ const line = keepLine(base, {
     if (why in TROUBLES) return notice(...TROUBLES[why])
     if (document.body.dataset.state !== 'live') return
     keepPicture()
-    show('connecting', 'Connecting again…')
+    show('connecting', 'Reconnecting…')
   },
   ended(reason, message) {
     show('ended', 'Ended')
-    notice('This session has ended', message ?? JSON.parse(endings)[reason] ?? 'It is over.')
+    notice('This session has ended', message ?? JSON.parse(endings)[reason] ?? 'It is closed.')
     document.title = `Ended: ${document.title}`
     for (const id of ['keyboard', 'clipboard', 'actual', 'share', 'count']) at(id).hidden = true
     panel.hidden = true
@@ -132,7 +132,7 @@ const line = keepLine(base, {
 async function onCopied(text, initial) {
   copied.value = text
   if (initial || !document.hasFocus() || navigator.userActivation?.isActive === false) return
-  toast((await copy(text)) ? 'Copied' : 'Copied in the session. Press Clipboard to take it from there.')
+  toast((await copy(text)) ? 'Copied' : 'Copied in the session. Press Clipboard to see the text.')
 }
 
 async function copy(text) {
@@ -173,7 +173,8 @@ if (control) {
   at('keyboard').hidden = !matchMedia('(any-pointer: coarse)').matches
   at('keyboard').onclick = focusKeys
   at('clipboard').onclick = () => openPanel(panel.hidden)
-  at('take').onclick = async () => toast((await copy(copied.value)) ? 'Copied' : 'This browser does not let the page copy. Select the text and copy it.')
+  at('take').onclick = async () =>
+    toast((await copy(copied.value)) ? 'Copied' : 'This browser does not allow the page to copy. Select the text and copy it yourself.')
   at('give').onclick = () => {
     channel.tell({ type: 'clipboard', text: copied.value })
     toast('Put into the session. Paste it there with Ctrl+V.')
@@ -208,4 +209,4 @@ document.addEventListener('visibilitychange', () => {
   else channel.tell({ type: 'hidden', hidden: false })
 })
 initLogging('error')
-notice('Connecting…', 'The screen of the session will be here in a moment.')
+notice('Connecting…', 'The screen of the session will appear in a moment.')

@@ -1,4 +1,4 @@
-"""A stand-in for the package `kernel`, for tests without PyPI: only its registry, with the traps of 0.93.0."""
+"""Replaces the package `kernel` in tests without PyPI. Has only its registry, with the peculiarities of 0.93.0."""
 
 from dataclasses import dataclass
 
