@@ -38,30 +38,28 @@ export function asUser(
   const script = [
     'set -e',
     before,
-    enter(groups),
+    // A process waits some 15 ms for the kernel when it enters a group. The folders are bound meanwhile. `$$` is this shell, not the one in the background.
+    `{ ${enter(groups)} true; } & entering=$!`,
     `mount -t tmpfs -o mode=755,size=64k cob ${STAGE}`,
-    ...names.flatMap((name) => [`mkdir ${seen[name]}`, `mount --bind "$1" ${seen[name]}`, 'shift']),
+    `mkdir ${Object.values(seen).join(' ')}`,
+    // All in one process, by a file of fstab(5), which is emptied afterwards.
+    `printf '%s\n' ${names.map((name) => quote(`${escaped(folders[name]!)} ${seen[name]} none bind 0 0`)).join(' ')} >${STAGE}/fstab`,
+    `mount --all --fstab ${STAGE}/fstab`,
+    `: >${STAGE}/fstab`,
+    'wait $entering',
     'cd /',
     'uid=$1 gid=$2; shift 2',
     'exec setpriv --reuid "$uid" --regid "$gid" --clear-groups --inh-caps=-all --bounding-set=-all -- "$@"',
   ]
   return {
     file: 'unshare',
-    args: [
-      '--mount',
-      '--propagation',
-      'private',
-      '/bin/sh',
-      '-c',
-      script.join('\n'),
-      'sh',
-      ...names.map((name) => folders[name]!),
-      String(user.uid),
-      String(user.gid),
-      ...program(seen),
-    ],
+    args: ['--mount', '--propagation', 'private', '/bin/sh', '-c', script.join('\n'), 'sh', String(user.uid), String(user.gid), ...program(seen)],
     seen,
   }
 }
+
+/** A path in fstab(5). */
+const escaped = (path: string): string => path.replace(/[ \t\n\\]/g, (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`)
+const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 
 const enter = (groups: readonly string[]): string => groups.map((file) => `echo $$ > '${file}'\n`).join('')
