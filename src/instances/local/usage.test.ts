@@ -57,6 +57,7 @@ describe('a sandbox is ended', () => {
     for (let i = 0; i < 30; i++) writeFileSync(join(closed, String(i)), '')
     chmodSync(closed, 0)
     expect(await counted(one, { disk: { bytes: MIB, inodes: 20 } })).toEqual({ limit: 'disk', reason: expect.stringContaining('20 are allowed') })
+    chmodSync(closed, 0o700) // so that an unprivileged user can remove it
   })
 
   test('that keeps deleted files open', async () => {
