@@ -50,7 +50,7 @@ test('a browser that hangs delays no call beyond its own limit, and gets its sho
 
   // Twice: with the connection of the previous run, and without one.
   for (const [timeout_sec, error] of [
-    [2, /not done within 2 s/],
+    [2, /did not finish within 2 s/],
     [5, /has not begun: the browser did not answer within 5 s/],
   ] as const) {
     const run = await timed(browsers.playwright.execute(id, { code: 'return await page.title()', timeout_sec }))
