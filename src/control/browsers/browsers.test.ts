@@ -97,7 +97,7 @@ describe('a created session', () => {
 describe('a create is refused, naming the field, for', () => {
   test.each([
     ['timeout_seconds', [9, 259_201, 60.5, '60', -1, 1e21]],
-    ['name', ['', 'x'.repeat(256), 1, 'a\0b', newId()]],
+    ['name', ['', 'x'.repeat(256), 1, 'a\0b', newId(), newId().toUpperCase()]],
     ['tags', [[], 'a=b', { a: 1 }, { '': 'x' }, { a: 'x'.repeat(1025) }, Object.fromEntries(Array.from({ length: 51 }, (_, index) => [`k${index}`, 'v']))]],
     ['headless', ['true', 1]],
     [
