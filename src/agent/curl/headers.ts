@@ -1,5 +1,6 @@
 // Headers on their way: what a caller adds to the browser's own, what a redirect leaves of it, and what of an answer is passed on.
 import type { IncomingHttpHeaders } from 'node:http'
+import { listed } from '../../http/endpoint.ts'
 
 export type Header = [name: string, value: string]
 
@@ -60,8 +61,8 @@ const NOT_PASSED_ON = /^(connection|keep-alive|proxy-.*|te|trailer|transfer-enco
 /** The headers of a target's answer, as they are passed on with its decoded body. */
 export function passedOn(headers: readonly Header[]): Record<string, string | string[]> {
   const byName = Map.groupBy(headers, ([name]) => name.toLowerCase())
-  const named = (byName.get('connection') ?? []).flatMap(([, value]) => value.toLowerCase().split(/\s*,\s*/))
-  const encodings = (byName.get('content-encoding') ?? []).flatMap(([, value]) => value.toLowerCase().split(/\s*,\s*/)).filter(Boolean)
+  const named = (byName.get('connection') ?? []).flatMap(([, value]) => listed(value))
+  const encodings = (byName.get('content-encoding') ?? []).flatMap(([, value]) => listed(value)).filter(Boolean)
   const decoded = encodings.length > 0 && encodings.every((name) => DECODED.includes(name))
   const result: Record<string, string | string[]> = Object.create(null)
   for (const [name, same] of byName) {
