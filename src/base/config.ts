@@ -140,8 +140,8 @@ function origin(env: NodeJS.ProcessEnv, name: string): string | undefined {
   const text = env[name]
   if (!text) return undefined
   const url = URL.canParse(text) ? new URL(text) : undefined
-  if (!url || !/^https?:$/.test(url.protocol) || url.pathname !== '/' || url.search || url.hash)
-    throw new ConfigError(name, 'must be an http or https origin without a path: the SDK needs the API at the root')
+  if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.pathname !== '/' || url.search || url.hash)
+    throw new ConfigError(name, 'must be an http or https origin (scheme, host and port), without a path, user or password')
   return url.origin
 }
 

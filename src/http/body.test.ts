@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createServer, request as httpRequest, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { badText, parseJson, parseQuery, readBody } from './body.ts'
+import { badText, checkText, parseJson, parseQuery, readBody } from './body.ts'
 import { Fault } from './fault.ts'
 
 const LIMIT = 1_000
@@ -139,9 +139,9 @@ describe('parseJson', () => {
     for (const depth of [100, 10_000]) expect((await refusal(() => parse('{"a":'.repeat(depth) + '1' + '}'.repeat(depth)))).status).toBe(400)
   })
 
-  test('does not change a prototype for a property named __proto__', () => {
-    const value = parse('{"__proto__":{"polluted":true}}') as Record<string, unknown>
-    expect(Object.getPrototypeOf(value)).toBe(Object.prototype)
+  test('a property named __proto__, which maps would leave out without a word, is refused and changes no prototype', async () => {
+    for (const text of ['{"__proto__":{"polluted":true}}', '{"tags":{"a":"b","__proto__":"x"}}'])
+      expect((await refusal(() => parse(text))).message).toMatch(/^(tags\.)?__proto__: is not a possible name/)
     expect(({} as Record<string, unknown>).polluted).toBeUndefined()
   })
 })
@@ -160,6 +160,8 @@ describe('parseQuery', () => {
     ['tags%5Bteam%5D=back%20end', { tags: { team: 'back end' } }],
     ['tags[k]=v&tags[k]=w', { tags: { k: 'w' } }],
     ['a+b=c+d', { 'a b': 'c d' }],
+    ['tags=x&tags[k]=v', { tags: ['x', { k: 'v' }] }],
+    ['tags[k]=v&tags=x&tags[l]=w', { tags: [{ k: 'v' }, 'x', { l: 'w' }] }],
     ['a[b][c]=1', { 'a[b][c]': '1' }],
     ['a[]=1', { 'a[]': '1' }],
     ['[a]=1', { '[a]': '1' }],
@@ -191,6 +193,7 @@ describe('parseQuery', () => {
     for (const text of ['__proto__[polluted]=1', 'constructor[polluted]=1', '__proto__=1&__proto__=2', 'tags[__proto__]=1', 'a=1&a[polluted]=1'])
       parseQuery(text)
     expect(({} as Record<string, unknown>).polluted).toBeUndefined()
+    expect(() => checkText(parseQuery('tags[__proto__]=1'))).toThrow('tags.__proto__: is not a possible name')
   })
 })
 

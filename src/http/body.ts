@@ -94,12 +94,16 @@ function unstorable(value: unknown, path: string[]): FieldProblem | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   if (path.length > MAX_DEPTH) return { field: path.slice(0, 4).join('.'), problem: `is nested more than ${MAX_DEPTH} deep` }
   for (const [key, item] of Object.entries(value)) {
+    if (key === UNUSABLE) return { field: [...path, key].join('.'), problem: 'is not a possible name' }
     if (badText(key)) return { field: path.join('.'), problem: 'has a property name with U+0000 or half a surrogate pair' }
     const problem = unstorable(item, [...path, key])
     if (problem) return problem
   }
   return undefined
 }
+
+/** The schemas' maps leave this name out without a word. */
+const UNUSABLE = '__proto__'
 
 /** Whether `text` holds characters that names, tags and addresses must not hold. */
 export const badText = (text: string): boolean => text.includes('\0') || !text.isWellFormed()
@@ -108,6 +112,7 @@ export const badText = (text: string): boolean => text.includes('\0') || !text.i
 export function checkText(values: object, path: string[] = []): void {
   for (const [name, value] of Object.entries(values)) {
     const field = [...path, badText(name) ? '?' : name]
+    if (name === UNUSABLE) throw fault.field(field.join('.'), 'is not a possible name')
     if (badText(name) || (typeof value === 'string' && badText(value))) throw fault.field(field.join('.'), 'must not hold U+0000')
     if (typeof value === 'object' && value !== null) checkText(value, field)
   }
@@ -122,21 +127,18 @@ export function splitUrl(url: string): { path: string; query: string } {
   return at === -1 ? { path: url, query: '' } : { path: url.slice(0, at), query: url.slice(at + 1) }
 }
 
-/** Parses a query into an object: `a=1&tags[k]=v` gives `{a: '1', tags: {k: 'v'}}`; a repeated name gives an array. */
+/** Parses a query into an object: `a=1&tags[k]=v` gives `{a: '1', tags: {k: 'v'}}`; a name with several values gives an array. */
 export function parseQuery(query: string): Record<string, unknown> {
   const result: Record<string, unknown> = Object.create(null)
   for (const [name, value] of new URLSearchParams(query)) {
     const map = /^([^[\]]+)\[([^[\]]+)\]$/.exec(name)
-    if (map) {
-      const held = result[map[1]!]
-      const entries: Record<string, string> =
-        typeof held === 'object' && !Array.isArray(held) && held !== null ? (held as Record<string, string>) : Object.create(null)
-      entries[map[2]!] = value
-      result[map[1]!] = entries
-    } else if (name in result) {
-      const held = result[name]
-      result[name] = Array.isArray(held) ? [...held, value] : [held, value]
-    } else result[name] = value
+    const held = result[map?.[1] ?? name]
+    if (map && typeof held === 'object' && !Array.isArray(held)) (held as Record<string, string>)[map[2]!] = value
+    else {
+      const given = map ? Object.assign(Object.create(null) as object, { [map[2]!]: value }) : value
+      if (Array.isArray(held)) held.push(given)
+      else result[map?.[1] ?? name] = held === undefined ? given : [held, given]
+    }
   }
   return result
 }

@@ -24,11 +24,16 @@ interface Outgoing {
 
 const HOP_BY_HOP = ['connection', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'te', 'trailer', 'transfer-encoding', 'upgrade']
 
+/** The names in a header that is a list of them, in lower case. */
+export const listed = (header: string): string[] =>
+  header
+    .toLowerCase()
+    .split(',')
+    .map((name) => name.trim())
+
 /** Headers to pass on to the other side: without hop-by-hop headers, and without those named. */
 export function crossing(headers: IncomingHttpHeaders, ...without: string[]): OutgoingHttpHeaders {
-  const named = String(headers.connection ?? '')
-    .toLowerCase()
-    .split(/\s*,\s*/)
+  const named = listed(String(headers.connection ?? ''))
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.includes(name) && !named.includes(name) && !without.includes(name)))
 }
 

@@ -100,6 +100,7 @@ test('programs of a session have no keys, no mounts, no io_uring, and no sockets
         audit: socketOf(16, 3, 9),
         netfilter: socketOf(16, 3, 12),
         sctp: socketOf(2, 1, 132),
+        iptables: `(call(272, 97, 0x50000000), ${socketOf(2, 2, 0)}.getsockopt(0, 64, 84))`,
       },
       { as_root: true },
     ),
@@ -118,6 +119,7 @@ test('programs of a session have no keys, no mounts, no io_uring, and no sockets
     'audit refused OSError 93',
     'netfilter refused OSError 93',
     'sctp refused OSError 93',
+    'iptables refused OSError 92',
   ])
   const open = await attempted({ tcp: socketOf(2, 1, 0), udp: socketOf(10, 2, 17), unix: socketOf(1, 1, 0), route: socketOf(16, 3, 0) })
   expect(open.filter((line) => !line.includes(' done'))).toEqual([])

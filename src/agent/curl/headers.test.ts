@@ -115,3 +115,13 @@ describe('the headers of an answer', () => {
     ).toEqual(Object.assign(Object.create(null), { 'Content-Type': ['text/x'], 'X-Dup': ['1', '2'], ['__proto__']: ['x'] }))
   })
 })
+
+test('long headers of a site are read at once', () => {
+  const long = `a${' '.repeat(200_000)}x`
+  const from = performance.now()
+  passedOn([
+    ['Connection', long],
+    ['Content-Encoding', long],
+  ])
+  expect(performance.now() - from).toBeLessThan(500)
+})

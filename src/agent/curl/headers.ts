@@ -1,5 +1,6 @@
 // Rules for headers: how a caller's are merged with the browser's, which ones survive a redirect, and which ones of an answer callers get.
 import type { IncomingHttpHeaders } from 'node:http'
+import { listed } from '../../http/endpoint.ts'
 
 export type Header = [name: string, value: string]
 
@@ -60,8 +61,8 @@ const NOT_PASSED_ON = /^(connection|keep-alive|proxy-.*|te|trailer|transfer-enco
 /** The headers of a target's answer that are sent to the caller with its decoded body. */
 export function passedOn(headers: readonly Header[]): Record<string, string | string[]> {
   const byName = Map.groupBy(headers, ([name]) => name.toLowerCase())
-  const named = (byName.get('connection') ?? []).flatMap(([, value]) => value.toLowerCase().split(/\s*,\s*/))
-  const encodings = (byName.get('content-encoding') ?? []).flatMap(([, value]) => value.toLowerCase().split(/\s*,\s*/)).filter(Boolean)
+  const named = (byName.get('connection') ?? []).flatMap(([, value]) => listed(value))
+  const encodings = (byName.get('content-encoding') ?? []).flatMap(([, value]) => listed(value)).filter(Boolean)
   const decoded = encodings.length > 0 && encodings.every((name) => DECODED.includes(name))
   const result: Record<string, string | string[]> = Object.create(null)
   for (const [name, same] of byName) {

@@ -46,6 +46,17 @@ describe('a directory as a zip', () => {
     expect(names).toEqual(['a/', 'a/b/', 'a/b/ü 🌽.txt', 'a/link', 'a/nothing', 'a/run', 'big', 'empty/', 'outward'])
   })
 
+  test.each(['0001-01-01', '1901-01-01', '1969-12-31', '1975-06-01', '2040-01-01', '2200-01-01'])('of files and folders of %s ends', async (time) => {
+    using dir = tempDir()
+    mkdirSync(join(dir.path, 'folder'))
+    writeFileSync(join(dir.path, 'file'), 'old')
+    symlinkSync('file', join(dir.path, 'link'))
+    for (const name of ['folder', 'file', 'link']) execFileSync('touch', ['-h', '-d', time, join(dir.path, name)])
+    using out = tempDir()
+    const archive = await zipped(dir.path, out.path)
+    expect(execFileSync('unzip', ['-Z1', archive], UTF8).toString().trim().split('\n')).toEqual(['file', 'folder/', 'link'])
+  })
+
   test('gives the same directory when it is unpacked, whatever the directory contains', { timeout: 60_000 }, async () => {
     const name = fc
       .oneof(fc.constantFrom('a', 'b', 'ü', ' ', '-', 'x'.repeat(255), '...'), fc.stringMatching(/^[^/\0\\:]{1,20}$/))

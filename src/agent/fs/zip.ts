@@ -1,10 +1,11 @@
 // Streams a directory as a zip. Only the list of entries is held in memory.
-import type { Dirent } from 'node:fs'
+import type { Dirent, Stats } from 'node:fs'
 import { lstat, readdir, readlink } from 'node:fs/promises'
 import { PassThrough, Readable } from 'node:stream'
 import { ZipFile } from 'yazl'
 import { Fault, fault } from '../../http/fault.ts'
 import { fileFault, onPath } from './faults.ts'
+import { timeOf } from './info.ts'
 import { openRegular, pieces } from './read.ts'
 import { isTemporary } from './stage.ts'
 
@@ -106,15 +107,24 @@ async function* opened(found: AsyncIterable<Found>): AsyncGenerator<Opened> {
   }
 }
 
+/** The writer throws for a time before 1970, outside of every promise: the zip would never end. */
+const timeInZip = (stats: Stats): Date => new Date(Math.max(0, timeOf(stats).getTime()))
+
 /** Undefined when it has gone or become something else. */
 async function open({ path, name, kind }: Found): Promise<Opened | undefined> {
   try {
     if (kind !== 'file') {
-      const { mtime, mode } = await lstat(path)
-      return { name, mtime, mode, content: kind === 'link' ? Readable.from([await readlink(path, { encoding: 'buffer' })]) : undefined }
+      const stats = await lstat(path)
+      return {
+        name,
+        mtime: timeInZip(stats),
+        mode: stats.mode,
+        content: kind === 'link' ? Readable.from([await readlink(path, { encoding: 'buffer' })]) : undefined,
+      }
     }
     const { handle, stats } = await openRegular(path, false)
-    const { mtime, mode, size } = stats
+    const { mode, size } = stats
+    const mtime = timeInZip(stats)
     if (size > SMALL) return { name, mtime, mode, content: pieces(handle, 0, size, false) }
     try {
       const bytes = Buffer.allocUnsafe(size)

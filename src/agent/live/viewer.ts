@@ -46,15 +46,22 @@ export function joinViewer(client: WebSocket, picture: Socket, hands: ViewerHand
     client.send(chunk, { binary: true }, () => picture.isPaused() && flow())
     if (client.bufferedAmount > MAX_BUFFERED) picture.pause()
   })
+  picture.on('drain', () => client.resume())
   picture.on('error', (err) => log.debug({ err }, 'the picture broke off'))
-  picture.on('close', () => client.close(PICTURE_ENDED, JSON.stringify({ reason: 'picture_ended' })))
+  picture.on('close', () => {
+    client.resume()
+    client.close(PICTURE_ENDED, JSON.stringify({ reason: 'picture_ended' }))
+  })
 
   const take = (data: Buffer) => {
+    const passed: Buffer[] = []
     for (const message of messages.push(data)) {
-      if ('pass' in message && picture.writable) picture.write(message.pass)
+      if ('pass' in message) passed.push(message.pass)
       if (message.kind === 'key') hands?.key(message.keysym, message.down)
       else if (message.kind === 'pointer') hands?.pointer(message.x, message.y, message.buttons)
     }
+    // A picture server that waits for its reader reads nothing. Without the pause, a viewer that only asks would fill the agent's memory.
+    if (passed.length > 0 && picture.writable && !picture.write(Buffer.concat(passed))) client.pause()
   }
   const hear = (tells: Tells | null) => {
     if (tells?.type === 'clipboard' && typeof tells.text === 'string' && tells.text.length <= MAX_TEXT) hands?.text(tells.text)

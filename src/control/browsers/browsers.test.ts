@@ -1,6 +1,7 @@
 // The rules of sessions over real HTTP: create, find, list, change, end. Behaviour reference: the Browsers group of the contract.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
+import { dyingAgent } from '../../../test/support/dying-agent.ts'
 import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
 import { newId } from '../../base/ids.ts'
 
@@ -97,7 +98,7 @@ describe('a created session', () => {
 describe('a create is refused, and the error names the field, for', () => {
   test.each([
     ['timeout_seconds', [9, 259_201, 60.5, '60', -1, 1e21]],
-    ['name', ['', 'x'.repeat(256), 1, 'a\0b', newId()]],
+    ['name', ['', 'x'.repeat(256), 1, 'a\0b', newId(), newId().toUpperCase()]],
     ['tags', [[], 'a=b', { a: 1 }, { '': 'x' }, { a: 'x'.repeat(1025) }, Object.fromEntries(Array.from({ length: 51 }, (_, index) => [`k${index}`, 'v']))]],
     ['headless', ['true', 1]],
     [
@@ -307,6 +308,13 @@ describe('an update of a session', () => {
     await end(session.session_id)
     for (const id of [session.session_id, newId(), 'no-such-name'])
       expect(await refused(cloud.send('PATCH', `/browsers/${id}`, { name: newName() }))).toMatchObject({ status: 404, code: 'not_found' })
+  })
+
+  test.each([{ viewport: { width: 800, height: 600 } }, { start_url: 'about:blank' }])('to %j, of one that ends meanwhile, answers 404', async (body) => {
+    const session = await cloud.create()
+    await using agent = await dyingAgent(() => end(session.session_id))
+    await cloud.query('update browsers set endpoint = $1 where id = $2', [JSON.stringify(agent.endpoint), session.session_id])
+    expect(await refused(patch(session, body))).toMatchObject({ status: 404, code: 'not_found' })
   })
 })
 

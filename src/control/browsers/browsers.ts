@@ -228,13 +228,14 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
       if (!row) throw fault.notFound('browser', idOrName)
       if (viewport)
         await fit(row, { viewport }, signal).catch(async (error: unknown) => {
-          await updateRunning(db, before.id, { options: before.options })
-          throw signal.aborted ? error : fault.unavailable('the browser did not accept the viewport', error)
+          const running = await updateRunning(db, before.id, { options: before.options })
+          throw signal.aborted ? error : running ? fault.unavailable('the browser did not accept the viewport', error) : fault.notFound('browser', idOrName)
         })
       // Navigation is best effort, as in a create: a page that does not open does not fail the update.
       if (changes.start_url) {
-        await fit(row, { start_url: changes.start_url }, signal).catch((error: unknown) => {
-          throw signal.aborted ? error : fault.unavailable('the browser did not accept the start_url', error)
+        await fit(row, { start_url: changes.start_url }, signal).catch(async (error: unknown) => {
+          const running = await updateRunning(db, before.id, {})
+          throw signal.aborted ? error : running ? fault.unavailable('the browser did not accept the start_url', error) : fault.notFound('browser', idOrName)
         })
       }
       return present(row, origin)

@@ -46,7 +46,7 @@ const Name = z
   .string()
   .min(1)
   .max(255)
-  .refine((name) => !isId(name), 'must not look like an id (24 lower-case letters and digits)')
+  .refine((name) => !isId(name.toLowerCase()), 'must not look like an id (24 letters and digits)')
 
 const Tags = z.record(z.string().min(1).max(255), z.string().max(1024)).refine((tags) => Object.keys(tags).length <= 50, 'at most 50 tags')
 

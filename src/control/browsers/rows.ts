@@ -1,6 +1,7 @@
 // The browsers' rows: all queries on them.
-import { sql, type Selectable, type SqlBool } from 'kysely'
+import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import type { Viewport } from '../../agent/session/contract.ts'
+import { isId } from '../../base/ids.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import type { Db } from '../../store/db.ts'
 import { holds } from '../../store/names.ts'
@@ -73,22 +74,19 @@ export async function claimWarm(db: Db, host: string, kind: string, ownership: O
 
 const LIVE = sql<SqlBool>`deleted_at is null and created_at is not null`
 
+/** No name is compared with a text in the form of an id. Names are compared without case, and one in capitals would answer to another session's id. */
+const called = (idOrName: string): RawBuilder<SqlBool> => (isId(idOrName) ? sql`id = ${idOrName}` : sql`lower(name) = lower(${idOrName})`)
+
 /** A caller's session of this host, by id or, while it lives, by name. (This service cannot reach another host's instances.) */
 export async function findBrowser(db: Db, host: string, idOrName: string, includeDeleted: boolean): Promise<BrowserRow | undefined> {
-  const live = await db
-    .selectFrom('browsers')
-    .selectAll()
-    .where('host', '=', host)
-    .where(LIVE)
-    .where((eb) => eb.or([eb('id', '=', idOrName), eb(sql`lower(name)`, '=', sql`lower(${idOrName})`)]))
-    .executeTakeFirst()
+  const live = await db.selectFrom('browsers').selectAll().where('host', '=', host).where(LIVE).where(called(idOrName)).executeTakeFirst()
   if (live || !includeDeleted) return live as unknown as BrowserRow | undefined
   const dead = await db
     .selectFrom('browsers')
     .selectAll()
     .where('host', '=', host)
     .where('created_at', 'is not', null)
-    .where((eb) => eb.or([eb('id', '=', idOrName), eb(sql`lower(name)`, '=', sql`lower(${idOrName})`)]))
+    .where(called(idOrName))
     .orderBy('created_at', 'desc')
     .limit(1)
     .executeTakeFirst()

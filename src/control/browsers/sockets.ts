@@ -22,7 +22,15 @@ const CODES: Record<EndReason, number> = {
 
 /** Most WebSockets of one session at the same time: CDP, BiDi and live view. Each uses two descriptors of the service. */
 const MAX_SOCKETS = 64
+/**
+ * Of these, most that come by a live view's link, so that people who may only look do not keep the session's own clients out. More than the agent
+ * shows a picture to, because the agent tells a viewer too many why.
+ */
+const MAX_VIEWERS = 40
 const FULL_RETRY_SECONDS = 1
+
+/** What opened a WebSocket: the session's own token, or a link to its live view. */
+type By = 'token' | 'link'
 
 export interface SessionSockets {
   handlers: Record<string, UpgradeHandler>
@@ -30,21 +38,24 @@ export interface SessionSockets {
    * Joins a client that has shown its token to a WebSocket of the session's agent. The session counts as in use, and the client is told when it
    * ends.
    */
-  join(idOrName: string, path: string, call: UpgradeCall): Promise<void>
+  join(idOrName: string, path: string, call: UpgradeCall, by?: By): Promise<void>
   /** Closes the sockets of a session that is about to end. */
   close(id: string, reason: EndReason): void
 }
 
 export function sessionSockets(browsers: Browsers, tokens: SessionTokens, log: Log): SessionSockets {
-  const open = new Map<string, Set<(reason: EndReason) => void>>()
+  const open = new Map<string, Map<(reason: EndReason) => void, By>>()
 
-  async function join(idOrName: string, path: string, { request, socket, head, signal, known }: UpgradeCall): Promise<void> {
+  async function join(idOrName: string, path: string, { request, socket, head, signal, known }: UpgradeCall, by: By = 'token'): Promise<void> {
     known()
     const target = await browsers.reach(idOrName)
     const { id } = target
-    if ((open.get(id)?.size ?? 0) >= MAX_SOCKETS) {
+    const sockets = open.get(id) ?? new Map<(reason: EndReason) => void, By>()
+    const viewers = [...sockets.values()].filter((other) => other === 'link').length
+    if (sockets.size >= MAX_SOCKETS || (by === 'link' && viewers >= MAX_VIEWERS)) {
       target.release()
-      throw fault.tooMany(`this browser has ${MAX_SOCKETS} WebSockets already, its limit`, FULL_RETRY_SECONDS)
+      const what = sockets.size >= MAX_SOCKETS ? `${MAX_SOCKETS} WebSockets` : `${MAX_VIEWERS} WebSockets of live views`
+      throw fault.tooMany(`this browser has ${what} already, its limit`, FULL_RETRY_SECONDS)
     }
     const ending = new AbortController()
     let why: CloseReason = { code: CODES.crashed, reason: { reason: 'crashed' } }
@@ -52,8 +63,7 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, log: L
       why = { code: CODES[reason], reason: { reason } }
       ending.abort()
     }
-    const sockets = open.get(id) ?? new Set()
-    open.set(id, sockets.add(close))
+    open.set(id, sockets.set(close, by))
     try {
       const upstream = await upgradeTo(target.endpoint, path, handshakeHeaders(request), AbortSignal.any([signal, ending.signal])).catch((error: unknown) => {
         throw fault.unavailable('the browser did not take the connection', error)
@@ -84,6 +94,6 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, log: L
       '/browsers/{id}/bidi': handler(() => '/session/bidi'),
     },
     join,
-    close: (id, reason) => open.get(id)?.forEach((end) => end(reason)),
+    close: (id, reason) => open.get(id)?.forEach((_by, end) => end(reason)),
   }
 }

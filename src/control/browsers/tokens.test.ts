@@ -97,6 +97,15 @@ describe("the token in a session's URLs", () => {
     await cloud.fetch(`/browsers/${session.session_id}`, { method: 'DELETE' })
     expect((await picture(session, `?jwt=${tokenOf(session)}`)).status).toBe(404)
   })
+
+  test("opens no other session then, though that one's name is its id in capitals", async () => {
+    const [session, other] = [await cloud.create(), await cloud.create()]
+    await cloud.fetch(`/browsers/${session.session_id}`, { method: 'DELETE' })
+    await cloud.query('update browsers set name = upper($1) where id = $2', [session.session_id, other.session_id])
+    expect((await picture(session, `?jwt=${tokenOf(session)}`)).status).toBe(404)
+    expect((await cloud.fetch(`/browsers/${session.session_id}`, { method: 'DELETE' })).status).toBe(404)
+    expect((await cloud.fetch(`/browsers/${other.session_id}`)).status).toBe(200)
+  })
 })
 
 describe('an invalid token', () => {

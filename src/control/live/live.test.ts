@@ -131,6 +131,17 @@ describe('a live view link', () => {
   })
 })
 
+test('viewers are 40 at most, and leave room for the clients of the session', async () => {
+  const session = await cloud.create()
+  const watch = `${await watchOf(session)}/socket`.replace('http', 'ws')
+  const viewers = Array.from({ length: 40 }, () => new WebSocket(watch))
+  await Promise.all(viewers.map((viewer) => once(viewer, 'open')))
+  expect(await rights(watch)).toBe(429)
+  const client = new WebSocket(session.cdp_ws_url)
+  await once(client, 'open')
+  for (const socket of [client, ...viewers]) socket.terminate()
+})
+
 test('viewers get the same close codes at the end as every WebSocket', async () => {
   const session = await cloud.create()
   const socket = new WebSocket(`${viewOf(session).replace('http', 'ws')}/socket`)

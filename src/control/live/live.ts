@@ -95,7 +95,7 @@ export function makeLiveViews(db: Db, host: string, links: LiveLinks, sockets: P
         const told = links.read(call.params.token!)
         if (!told) throw fault.unauthorized("the live view's token is not valid")
         const control = told.access === 'control' && !asksToWatch(call.query)
-        await sockets.join(told.id, control ? '/live/control' : '/live/watch', call)
+        await sockets.join(told.id, control ? '/live/control' : '/live/watch', call, 'link')
       },
     },
   }

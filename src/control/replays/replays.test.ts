@@ -4,11 +4,13 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
+import { dyingAgent } from '../../../test/support/dying-agent.ts'
 import { silentLog } from '../../base/log.ts'
 import { sleep, until } from '../../base/wait.ts'
+import { fault } from '../../http/fault.ts'
 import { openDb } from '../../store/db.ts'
 import { fileObjects } from '../../store/objects.ts'
-import { makeReplays } from './replays.ts'
+import { makeReplays, type Replays, type ReplaysSettings } from './replays.ts'
 import { replayTokens } from './tokens.ts'
 
 let cloud: FastCloud
@@ -96,16 +98,38 @@ test('the ninth concurrent recording of a session is refused, and clients do not
   expect([refused.status, refused.headers.get('x-should-retry')]).toEqual([409, 'false'])
 })
 
-/** What the service does once an hour. */
-async function sweep(): Promise<void> {
+test('eight of more that are started at the same moment begin, and the others are refused in the same way', async () => {
+  const { session_id: id } = await cloud.create()
+  const started = await Promise.all(Array.from({ length: 12 }, () => cloud.send('POST', `/browsers/${id}/replays`, {})))
+  expect(started.map(({ status }) => status).toSorted()).toEqual([...Array<number>(8).fill(201), ...Array<number>(4).fill(409)])
+})
+
+test('a recording of a session that ends while it is started answers 404', async () => {
+  const { session_id: id } = await cloud.create()
+  await using agent = await dyingAgent(() => cloud.fetch(`/browsers/${id}`, { method: 'DELETE' }))
+  const reach = async () => {
+    if ((await cloud.fetch(`/browsers/${id}`)).status === 404) throw fault.notFound('browser', id)
+    return { id, endpoint: agent.endpoint, release: () => {} }
+  }
+  const asked = withReplays(reach, (replays) => replays.start(id, { framerate: 1, record_audio: false }, cloud.url, new AbortController().signal))
+  await expect(asked).rejects.toMatchObject({ code: 'not_found' })
+})
+
+/** The rules of replays on the database of this service, beside its own. */
+async function withReplays<T>(reach: ReplaysSettings['reach'], work: (replays: Replays) => Promise<T>): Promise<T> {
   const db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
   const host = readFileSync(cloud.paths.hostId, 'utf8').trim()
   const objects = fileObjects(cloud.paths.objects)
-  const never = () => Promise.reject(new Error('not here'))
-  const settings = { db, host, objects, retentionDays: 30, log: silentLog, tokens: replayTokens(Buffer.alloc(32)), reach: never, endpointOf: () => undefined }
-  await makeReplays(settings).sweep()
-  await db.destroy()
+  const settings = { db, host, objects, retentionDays: 30, log: silentLog, tokens: replayTokens(Buffer.alloc(32)), reach, endpointOf: () => undefined }
+  return work(makeReplays(settings)).finally(() => db.destroy())
 }
+
+/** What the service does once an hour. */
+const sweep = () =>
+  withReplays(
+    () => Promise.reject(new Error('not here')),
+    (replays) => replays.sweep(),
+  )
 
 test('a replay is not found under another session', async () => {
   const [one, other] = [await cloud.create(), await cloud.create()]

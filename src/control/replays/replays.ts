@@ -27,7 +27,7 @@ const STOP_MS = 10_000
 const END_MS = 3_000
 const SWEEP_MS = 3600_000
 
-interface ReplaysSettings {
+export interface ReplaysSettings {
   db: Db
   objects: Objects
   tokens: ReplayTokens
@@ -60,6 +60,8 @@ export interface Replays extends AsyncDisposable {
 
 export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk, log, reach, endpointOf }: ReplaysSettings): Replays {
   const uploads = new Map<string, Upload>()
+  /** Recordings that are being started, and their sessions. */
+  const starting = new Map<string, string>()
   const stop = new AbortController()
 
   const upload = (row: ReplayRow, endpoint: Endpoint | undefined) => {
@@ -142,8 +144,10 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
       const { id: browserId, endpoint, release } = await reach(idOrName)
       const id = newId()
       try {
-        if ([...uploads.values()].filter((known) => known.browserId === browserId).length >= MAX_AT_ONCE)
+        const known = [...[...uploads.values()].map((one) => one.browserId), ...starting.values()]
+        if (known.filter((other) => other === browserId).length >= MAX_AT_ONCE)
           throw fault.conflict(`there are ${MAX_AT_ONCE} recordings of this browser already; stop one first`)
+        starting.set(id, browserId)
         const seconds = wanted.max_duration_in_seconds
         await insertReplay(db, { id, browserId, framerate: wanted.framerate, maxDurationSeconds: seconds, recordAudio: wanted.record_audio })
         const spec: RecordingSpec = {
@@ -159,13 +163,18 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
           // Nobody would ever end a recording whose caller left before it got the answer.
           signal.throwIfAborted()
           const row = await markStarted(db, id, new Date(Math.min(Math.max(startedAt, before), Date.now())))
+          starting.delete(id)
           upload(row, endpoint)
           return await present(row, origin)
         } catch (error) {
           await undo(id, endpoint)
-          throw signal.aborted ? error : fault.unavailable('the recording could not be started', error)
+          if (signal.aborted) throw error
+          // The session may have ended by now. That is a different error from a recording that does not start.
+          await reach(browserId).then((again) => again.release())
+          throw fault.unavailable('the recording could not be started', error)
         }
       } finally {
+        starting.delete(id)
         release()
       }
     },

@@ -3,8 +3,11 @@ import { readFileSync } from 'node:fs'
 import { BlockList } from 'node:net'
 import { hostRanges, isRange4 } from './host-addresses.ts'
 
-/** Cloud metadata and link-local, the addresses that hand out a machine's credentials. */
-const NEVER = ['169.254.0.0/16', 'fd00:ec2::254/128', 'fd20:ce::254/128']
+/**
+ * Link-local, and the cloud metadata services elsewhere, which hand out a machine's credentials: of Alibaba, of Oracle's first cloud, of Amazon,
+ * Google and Scaleway. Azure's 168.63.129.16 is not among them, because it is also the resolver of machines there.
+ */
+const NEVER = ['169.254.0.0/16', '100.100.100.200/32', '192.0.0.192/32', 'fd00:ec2::254/128', 'fd20:ce::254/128', 'fd00:42::42/128']
 
 /** Multicast, and broadcast to every network. pasta would forward them, and services of the machine that listen on all addresses would answer. */
 const TO_MANY = ['224.0.0.0/4', '255.255.255.255/32', 'ff00::/8']

@@ -58,6 +58,39 @@ test.each([
   expect([of(16, 9), of(16, 12), of(2, 132), of(10, 262)]).toEqual([93, 93, 93, 93])
 })
 
+test.each([
+  ['x64', 54, 55],
+  ['arm64', 208, 209],
+])('on %s no socket option reaches the packet filter, and the others are open', (arch, set, get) => {
+  const of = (level: number, option: number) => [set, get].map((call) => verdict(arch, call, [3, level, option]))
+  // SO_REUSEADDR, SO_DOMAIN, IP_TOS, IP_PROTOCOL, TCP_NODELAY, IPV6_V6ONLY, IPV6_RECVTCLASS, IPV6_TCLASS, IPV6_FREEBIND
+  for (const [level, option] of [
+    [1, 2],
+    [1, 39],
+    [0, 1],
+    [0, 52],
+    [6, 1],
+    [41, 26],
+    [41, 66],
+    [41, 67],
+    [41, 78],
+  ] as const)
+    expect(of(level, option)).toEqual([ALLOWED, ALLOWED])
+  // iptables, arptables, ebtables, IPVS, ip6tables
+  for (const [level, option] of [
+    [0, 64],
+    [0, 65],
+    [0, 96],
+    [0, 128],
+    [0, 1153],
+    [0, -1],
+    [41, 64],
+    [41, 65],
+    [41, 68],
+  ] as const)
+    expect(of(level, option >>> 0)).toEqual([92, 92])
+})
+
 test('without a table for the architecture there is no filter', () => {
   expect(systemCallFilter('riscv64')).toBeUndefined()
 })

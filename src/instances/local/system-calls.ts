@@ -73,6 +73,11 @@ const REFUSED: Record<string, Numbers> = {
 
 const SOCKET: Numbers = [41, 198]
 const SOCKETPAIR: Numbers = [53, 199]
+/** setsockopt and getsockopt. */
+const SOCKET_OPTIONS: readonly Numbers[] = [
+  [54, 208],
+  [55, 209],
+]
 
 /**
  * The last call of Linux 6.18, file_setattr. Later calls answer ENOSYS until they have been reviewed. So do those of the x32 table, whose numbers
@@ -83,7 +88,7 @@ const LAST_KNOWN = 469
 /** AUDIT_ARCH_X86_64 and AUDIT_ARCH_AARCH64 (linux/audit.h): calls by another table (32 bits) answer ENOSYS. */
 const ARCHITECTURES: Record<string, { column: 0 | 1; audit: number }> = { x64: { column: 0, audit: 0xc000003e }, arm64: { column: 1, audit: 0xc00000b7 } }
 
-const ERRNO = { EPERM: 1, ENOSYS: 38, EPROTONOSUPPORT: 93, EAFNOSUPPORT: 97 } as const
+const ERRNO = { EPERM: 1, ENOSYS: 38, EPROTONOSUPPORT: 93, ENOPROTOOPT: 92, EAFNOSUPPORT: 97 } as const
 
 const AF_UNIX = 1
 const AF_INET = 2
@@ -94,10 +99,18 @@ const IP_PROTOCOLS = [0, 1, 6, 17, 58]
 /** NETLINK_ROUTE, for reading addresses and routes, and NETLINK_KOBJECT_UEVENT, on which Chromium waits for devices. */
 const NETLINK_PROTOCOLS = [0, 15]
 
+// The older way to the packet filter, by options of any IP socket. A program that makes a user namespace with a network of its own may use them there.
+const SOL_IP = 0
+const SOL_IPV6 = 41
+/** From 64 on the options of IPv4 sockets are those of iptables, arptables, ebtables and IPVS. */
+const LAST_IP_OPTION = 63
+/** IP6T_SO_*. IPv6 itself uses the numbers between them. */
+const IP6TABLES = [64, 65, 68, 69]
+
 // Classic BPF (linux/bpf_common.h): load a word of seccomp_data, jump if equal, jump if greater, jump, return.
 const [LD, JEQ, JGT, JA, RET] = [0x20, 0x15, 0x25, 0x05, 0x06]
 // Offsets in seccomp_data (linux/seccomp.h). Of an argument the low half, which is all that the kernel reads of an int.
-const [NR, ARCH, ARG0, ARG2] = [0, 4, 16, 32]
+const [NR, ARCH, ARG0, ARG1, ARG2] = [0, 4, 16, 24, 32]
 const ALLOW = 0x7fff0000
 const failWith = (errno: number): number => 0x00050000 | errno
 
@@ -125,6 +138,7 @@ export function systemCallFilter(arch: string = process.arch): Buffer | undefine
     ...numbers(REFUSED).map((k) => ({ op: JEQ, k, to: 'EPERM' })),
     { op: JEQ, k: SOCKET[found.column]!, to: 'socket' },
     { op: JEQ, k: SOCKETPAIR[found.column]!, to: 'pair' },
+    ...SOCKET_OPTIONS.map((pair) => ({ op: JEQ, k: pair[found.column]!, to: 'option' })),
     { op: JA, k: 0, to: 'allow' },
     { label: 'socket' },
     { op: LD, k: ARG0 },
@@ -139,6 +153,18 @@ export function systemCallFilter(arch: string = process.arch): Buffer | undefine
     ...allowed(ARG2, NETLINK_PROTOCOLS, 'EPROTONOSUPPORT'),
     { label: 'pair' },
     ...allowed(ARG0, [AF_UNIX], 'EAFNOSUPPORT'),
+    { label: 'option' },
+    { op: LD, k: ARG1 },
+    { op: JEQ, k: SOL_IP, to: 'ip option' },
+    { op: JEQ, k: SOL_IPV6, to: 'ipv6 option' },
+    { op: JA, k: 0, to: 'allow' },
+    { label: 'ip option' },
+    { op: LD, k: ARG2 },
+    { op: JGT, k: LAST_IP_OPTION, to: 'ENOPROTOOPT' },
+    { op: JA, k: 0, to: 'allow' },
+    { label: 'ipv6 option' },
+    { op: LD, k: ARG2 },
+    ...IP6TABLES.map((k) => ({ op: JEQ, k, to: 'ENOPROTOOPT' })),
     { label: 'allow' },
     { op: RET, k: ALLOW },
     ...Object.entries(ERRNO).flatMap(([name, errno]) => [{ label: name }, { op: RET, k: failWith(errno) }]),
