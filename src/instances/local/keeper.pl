@@ -3,7 +3,7 @@
 #
 #   keeper.pl <dir> <bytes> [<mount point of the image>]
 #
-# It outlives a killed service, as the sandbox does, and exits when the last process has closed the pipe.
+# Standard input is the pipe with the output. It outlives a killed service, as the sandbox does, and exits when the last process has closed the pipe.
 use strict;
 use warnings;
 
@@ -20,7 +20,6 @@ close $pid;
 
 my $image;
 if (defined $mount) { open $image, '<', $mount or die "keeper: $mount: $!\n" }
-open my $said, '<', "$dir/said" or die "keeper: $dir/said: $!\n";
 open STDOUT, '>', '/dev/null';
 open STDERR, '>', '/dev/null';
 
@@ -31,7 +30,7 @@ sub begin {
     $size = defined $log ? -s $log : 0;
 }
 begin();
-while (sysread $said, my $bytes, 65536) {
+while (sysread STDIN, my $bytes, 65536) {
     if ($size + length $bytes > $max / 2) {
         rename "$dir/agent.log", "$dir/agent.log.1";
         begin();

@@ -1,0 +1,42 @@
+// The keeper of a sandbox: it writes the output, and exits with the sandbox, however early that ends.
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { readProcessFile } from '../../base/processes.ts'
+import { isRoot } from '../../base/user.ts'
+import { until } from '../../base/wait.ts'
+import { diskQuota, makeDisk, storageLines } from './storage.ts'
+
+const GONE_MS = 10_000
+
+let root: string
+beforeEach(() => (root = mkdtempSync(join(tmpdir(), 'cob-storage-'))))
+afterEach(() => rmSync(root, { recursive: true, force: true }))
+
+const keepers = (): string[] => readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && readProcessFile(Number(pid), 'cmdline')?.includes(root))
+
+/** Runs the first lines of a start, and then `last`. Returns the number of all lines. */
+function start(name: string, count: number, last: string): number {
+  const dir = join(root, name)
+  mkdirSync(dir)
+  makeDisk(dir, diskQuota(16), isRoot())
+  const lines = storageLines(dir, diskQuota(16)).split('\n')
+  const namespace = isRoot() ? ['unshare', '--mount', '--propagation', 'private'] : []
+  const [file, ...args] = [...namespace, '/bin/sh', '-c', [...lines.slice(0, count), last].join('\n')]
+  spawnSync(file!, args, { stdio: ['ignore', 'ignore', 'ignore'], timeout: GONE_MS })
+  return lines.length
+}
+
+test('the keeper writes what the sandbox says, and exits when it ends', async () => {
+  start('whole', Infinity, 'echo said; echo wrong >&2')
+  await until('the keeper to exit', GONE_MS, () => keepers().length === 0)
+  expect(readFileSync(join(root, 'whole/agent.log'), 'utf8')).toBe('said\nwrong\n')
+})
+
+test('no keeper stays behind when a start is killed after any of its lines', async () => {
+  const lines = start('none', 0, 'kill -9 $$')
+  for (let count = 1; count <= lines; count++) start(`after-${count}`, count, 'kill -9 $$')
+  await until('all keepers to exit', GONE_MS, () => keepers().length === 0)
+})
