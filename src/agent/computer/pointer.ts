@@ -48,7 +48,7 @@ export function heldKeys(names: readonly string[] | undefined, keyboard: Pointer
 /** @throws 400 naming `field` if the keys need more spare keys at once than there are */
 export function fitTogether(keysyms: readonly number[], keyboard: PointerTools['keyboard'], field: string): void {
   const lent = new Set(keysyms.filter((keysym) => !keyboard.has(keysym)))
-  if (lent.size > keyboard.spares) throw fault.field(field, `at most ${keyboard.spares} characters that are on no key can be held at once`)
+  if (lent.size > keyboard.spares) throw fault.field(field, `at most ${keyboard.spares} characters without a key of their own can be held at once`)
 }
 
 /** @throws 400 naming the coordinate that is off the screen. */

@@ -173,7 +173,7 @@ export class Builder {
     }
     // A build without events may not have received its whole archive.
     if (adopted && (row.archive === null || row.runner_seq > 0)) {
-      log.info({ deployment: row.id }, 'a build that outlived the last service goes on')
+      log.info({ deployment: row.id }, 'adopted a build that outlived the last service')
       this.#adopted.delete(row.id)
       return adopted
     }

@@ -22,7 +22,7 @@ export async function readyCache(
   if ((held.bytes > max.bytes || held.inodes > max.inodes) && !usage.isFilled(dir)) {
     try {
       await trash.discard(dir)
-      log.info({ dir, ...held }, 'the shared downloads of builds were more than they may be, and are begun anew')
+      log.info({ dir, ...held }, 'the shared downloads of builds exceeded their limit; they are removed and fetched again when needed')
       return { bytes: 0, inodes: 0 }
     } catch (err) {
       // The downloads then only take space. No build is ended for them.
