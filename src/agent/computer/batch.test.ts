@@ -92,12 +92,17 @@ describe.each(ACTIONS)('$type in a batch', ({ type, right, accepted, refused }) 
 })
 
 describe('the type of an action', () => {
-  test.each(['screenshot', 'clipboard/read', 'read_clipboard', 'write_clipboard', 'get_mouse_position', 'batch', 'type', 'cursor', 'Sleep', '', '__proto__'])(
+  test.each(['screenshot', 'clipboard/read', 'read_clipboard', 'write_clipboard', 'get_mouse_position', 'batch', 'type', 'cursor', 'Sleep', ''])(
     '%j is refused in a batch',
     async (type) => {
       expect(await refusedThird({ type, [type]: {} })).toContain('actions.2.type')
     },
   )
+
+  test('"__proto__" is refused in a batch, as a type and as a name', async () => {
+    expect(await refusedThird({ type: '__proto__' })).toContain('actions.2.type')
+    expect(await refusedThird({ type: '__proto__', ['__proto__']: {} })).toEqual(['actions.2.__proto__'])
+  })
 
   test.each([undefined, null, 5, ['sleep']])('must be text, not %j', async (type) => {
     expect(await refusedThird({ type, sleep: { duration_ms: 0 } })).toEqual(['actions.2.type'])
