@@ -1,6 +1,6 @@
 // The keeper of a sandbox: it writes the output, and exits with the sandbox, however early that ends.
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -31,8 +31,9 @@ function start(name: string, count: number, last: string): number {
 
 test('the keeper writes what the sandbox says, and exits when it ends', async () => {
   start('whole', Infinity, 'echo said; echo wrong >&2')
+  const log = join(root, 'whole/agent.log')
+  await until('the output', GONE_MS, () => existsSync(log) && readFileSync(log, 'utf8') === 'said\nwrong\n')
   await until('the keeper to exit', GONE_MS, () => keepers().length === 0)
-  expect(readFileSync(join(root, 'whole/agent.log'), 'utf8')).toBe('said\nwrong\n')
 })
 
 test('no keeper stays behind when a start is killed after any of its lines', async () => {
