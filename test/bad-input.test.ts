@@ -140,6 +140,16 @@ test(`the service answers bad requests with any method and path, ${OTHER_REQUEST
   await fc.assert(fc.asyncProperty(badRequest(method, fc.oneof(known, unknown), [], oddValue), survives), runs(OTHER_REQUESTS))
 })
 
+test.each([
+  ['an object in the place of a list, whose length is no number', '/computer/press_key', { keys: { length: { toString: 1, valueOf: 2 } } }],
+  ['very many unknown properties', '', Object.fromEntries(Array.from({ length: 300_000 }, (_, index) => [`p${index}`, 1]))],
+  ['very many wrong values', '', { tags: Object.fromEntries(Array.from({ length: 200_000 }, (_, index) => [`p${index}`, 1])) }],
+])('%s is bad input', async (_, path, body) => {
+  const to = path === '' ? '/browsers' : `/browsers/${live.session_id}${path}`
+  const answer = await cloud.send('POST', to, body)
+  expect([answer.status, await answer.json()]).toMatchObject([400, { code: 'bad_request' }])
+})
+
 // ---- malformed HTTP ----
 
 describe('unusual HTTP', () => {

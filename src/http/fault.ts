@@ -121,12 +121,29 @@ export function asFault(error: unknown): Fault {
   return new Fault('unavailable', error.message, { headers, cause: error.cause ?? error })
 }
 
-/** The problems of a failed parse, with fields in dotted form below `prefix`. */
-export function problemsOf(error: z.ZodError, prefix = ''): FieldProblem[] {
-  return error.issues.flatMap((issue) => {
+/** Most problems that one answer lists. */
+const MAX_PROBLEMS = 100
+
+/** Parses a caller's value. What is wrong with it has fields in dotted form below `prefix`. */
+export function checked<T>(schema: z.ZodType<T>, value: unknown, prefix = ''): { data: T | undefined; problems: FieldProblem[] } {
+  try {
+    const { data, error } = schema.safeParse(value)
+    return { data, problems: error ? problemsOf(error, prefix) : [] }
+  } catch (error) {
+    // zod compares the `length` of anything that has one, and spreads its lists of problems. An object whose `length` is no number makes it throw a
+    // TypeError, and a hundred thousand problems a RangeError.
+    if (!(error instanceof Error && /^\s+at .*[/\\]zod[/\\]/m.test(error.stack?.split('\n').slice(1, 3).join('\n') ?? ''))) throw error
+    return { data: undefined, problems: [{ field: prefix || 'body', problem: 'does not have the expected form' }] }
+  }
+}
+
+function problemsOf(error: z.ZodError, prefix: string): FieldProblem[] {
+  return error.issues.slice(0, MAX_PROBLEMS).flatMap((issue) => {
     const path = [prefix, ...issue.path.map(String)].filter((part) => part !== '').join('.')
     if (issue.code === 'unrecognized_keys')
-      return issue.keys.map((key) => ({ field: path === '' ? shorten(key) : `${path}.${shorten(key)}`, problem: 'there is no such property' }))
+      return issue.keys
+        .slice(0, MAX_PROBLEMS)
+        .map((key) => ({ field: path === '' ? shorten(key) : `${path}.${shorten(key)}`, problem: 'there is no such property' }))
     return [{ field: shorten(path), problem: words(issue) }]
   })
 }

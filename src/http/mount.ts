@@ -5,7 +5,7 @@ import type { z } from 'zod'
 import type { Log } from '../base/log.ts'
 import { Unavailable } from '../base/unavailable.ts'
 import { checkText, parseJson, readBody } from './body.ts'
-import { Fault, asFault, fault, problemsOf, type FieldProblem } from './fault.ts'
+import { Fault, asFault, checked, fault, type FieldProblem } from './fault.ts'
 import { readForm } from './form.ts'
 import { withoutNulls } from './not-given.ts'
 import type { Bytes, Call, Caller, Contract, Handlers, Route } from './route.ts'
@@ -87,9 +87,9 @@ export function mount<C extends Contract>(context: MountContext, contract: C, ha
 async function parse(route: Route, request: FastifyRequest, signal: AbortSignal): Promise<{ params: unknown; query: unknown; body: unknown }> {
   const problems: FieldProblem[] = []
   const check = (schema: z.ZodType, value: unknown) => {
-    const result = schema.safeParse(value)
-    if (!result.success) problems.push(...problemsOf(result.error))
-    return result.data
+    const { data, problems: found } = checked(schema, value)
+    for (const problem of found) problems.push(problem)
+    return data
   }
   const params = check(route.params, request.params)
   const query = check(route.query, route.access === 'session' ? withoutToken(request.query) : request.query)

@@ -54,7 +54,7 @@ async function* tell<E extends object>({ db, bells, source, since, lastEventId, 
   const head = await lastEvent(db, source)
   const present = (await lastState(db, source, head)) ?? firstState(source, initial)
   const isOver = isLast(present.state!)
-  const resumed = typeof lastEventId === 'string' && /^\d{1,15}$/.test(lastEventId) ? Number(lastEventId) : undefined
+  const resumed = typeof lastEventId === 'string' && /^\d{1,15}$/.test(lastEventId) ? Math.min(Number(lastEventId), head) : undefined
   if (resumed === undefined) {
     if (!isOver) {
       // Without ids: a reader that reconnects before the first line starts from the beginning.

@@ -98,6 +98,13 @@ describe('a follower that reconnects with Last-Event-ID', () => {
     expect((await readFrames(await open(id, '', { 'last-event-id': all.at(-2)!.id! }))).map(inShort)).toEqual(['state: failed'])
   })
 
+  test('from an id that does not exist yet gets what comes from now on', async () => {
+    const { id } = await deployed(cloud, { env: fakeApps({ back: ['x'] }) })
+    const rest = readFrames(await open(id, '', { 'last-event-id': '999999999999999' }))
+    await cloud.fetch(`/deployments/${id}`, { method: 'DELETE' })
+    expect((await rest).map(inShort).at(-1)).toBe('state: stopped')
+  })
+
   test('starts from the beginning if the id is unknown', async () => {
     const { id } = await deploy(cloud, { env: { FAKE_FAIL: 'x' }, version: newId() })
     await readFrames(await open(id))

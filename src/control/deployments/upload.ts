@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Readable } from 'node:stream'
 import { badText } from '../../http/body.ts'
-import { fault, problemsOf, type FieldProblem } from '../../http/fault.ts'
+import { checked, fault, type FieldProblem } from '../../http/fault.ts'
 import { withoutNulls } from '../../http/not-given.ts'
 import type { FormPart } from '../../http/route.ts'
 import { TooLarge, type Objects, type Stored } from '../../store/objects.ts'
@@ -133,9 +133,9 @@ function put(fields: Fields, path: readonly string[], value: string): boolean {
 function readSource(value: unknown, gitBase: string, problems: FieldProblem[]): GitSource | undefined {
   if (value === undefined) return void problems.push({ field: 'source', problem: 'must be a JSON object' })
   const schema = gitSource(gitBase)
-  const result = schema.safeParse(withoutNulls(schema, value))
-  if (!result.success) problems.push(...problemsOf(result.error, 'source'))
-  return result.data
+  const { data, problems: found } = checked(schema, withoutNulls(schema, value), 'source')
+  for (const problem of found) problems.push(problem)
+  return data
 }
 
 async function store(content: Readable, { objects, key, maxArchiveBytes }: UploadSettings, signal: AbortSignal): Promise<Stored> {
