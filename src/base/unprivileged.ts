@@ -1,4 +1,5 @@
 // Starts a program as another user from root, wherever on the disk its files are.
+import { quote } from './shell.ts'
 import type { User } from './user.ts'
 
 /** Where bound folders appear for the started program. The folder always exists on Debian; it is covered only in the program's own mount namespace. */
@@ -60,6 +61,5 @@ export function asUser(
 
 /** A path in fstab(5). */
 const escaped = (path: string): string => path.replace(/[ \t\n\\]/g, (character) => `\\${character.charCodeAt(0).toString(8).padStart(3, '0')}`)
-const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 
 const enter = (groups: readonly string[]): string => groups.map((file) => `echo $$ > '${file}'\n`).join('')

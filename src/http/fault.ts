@@ -138,7 +138,7 @@ export function checked<T>(schema: z.ZodType<T>, value: unknown, prefix = ''): {
 }
 
 function problemsOf(error: z.ZodError, prefix: string): FieldProblem[] {
-  return error.issues.slice(0, MAX_PROBLEMS).flatMap((issue) => {
+  const found = error.issues.slice(0, MAX_PROBLEMS).flatMap((issue) => {
     const path = [prefix, ...issue.path.map(String)].filter((part) => part !== '').join('.')
     if (issue.code === 'unrecognized_keys')
       return issue.keys
@@ -146,6 +146,7 @@ function problemsOf(error: z.ZodError, prefix: string): FieldProblem[] {
         .map((key) => ({ field: path === '' ? shorten(key) : `${path}.${shorten(key)}`, problem: 'there is no such property' }))
     return [{ field: shorten(path), problem: words(issue) }]
   })
+  return found.slice(0, MAX_PROBLEMS)
 }
 
 function words(issue: z.core.$ZodIssue): string {

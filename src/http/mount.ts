@@ -88,7 +88,7 @@ async function parse(route: Route, request: FastifyRequest, signal: AbortSignal)
   const problems: FieldProblem[] = []
   const check = (schema: z.ZodType, value: unknown) => {
     const { data, problems: found } = checked(schema, value)
-    for (const problem of found) problems.push(problem)
+    problems.push(...found)
     return data
   }
   const params = check(route.params, request.params)

@@ -10,7 +10,7 @@ export class Lines {
   readonly #max: number
   #parts: Buffer[] = []
   #held = 0
-  /** Whether the current line has any bytes, also dropped ones: then it is emitted even without a line end. */
+  /** Whether the current line has received bytes, kept or dropped. The last line is emitted without a line end if it has. */
   #begun = false
 
   constructor(emit: (line: string) => void, max: number = MAX_LOG_LINE) {

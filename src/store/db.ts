@@ -17,7 +17,7 @@ pg.types.setTypeParser(pg.types.builtins.INT8, Number)
 /** Timeout of the health check: a slower database counts as unhealthy. */
 const REACH_MS = 3_000
 
-/** The pools behind the databases that {@link openDb} has opened. */
+/** The connection pool of each database. */
 const pools = new WeakMap<Db, Pool>()
 
 /** Where Postgres is: a connection string, or a socket's folder. */

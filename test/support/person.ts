@@ -1,4 +1,5 @@
 // A person with their own browser who opens live views of sessions.
+import { isRoot } from '../../src/base/user.ts'
 import { chromium, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core'
 import { until } from '../../src/base/wait.ts'
 
@@ -15,8 +16,9 @@ export interface Person extends AsyncDisposable {
   leave(): Promise<void>
 }
 
+/** Chromium's sandbox refuses to run as root. This is the visitor's own browser, and it only opens pages of ours. */
 export async function invitePerson(): Promise<Person> {
-  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] })
+  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', chromiumSandbox: !isRoot() })
   let contexts: BrowserContext[] = []
   const person: Person = {
     async newPage(options = {}) {

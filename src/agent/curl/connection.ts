@@ -60,7 +60,7 @@ export class CdpConnection {
       socket.on('close', () => {
         for (const { answer } of this.#waiting.values()) answer.reject(new PageGone('the browser closed the connection'))
         this.#waiting.clear()
-        this.#sessions.clear()
+        for (const session of this.#sessions) this.forget(session)
         resolve()
       }),
     )

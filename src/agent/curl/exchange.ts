@@ -107,7 +107,6 @@ export class Exchange {
       const onGone = () => this.#onGone()
       connection.listen(network, (event) => this.#onNetwork(event), onGone)
       connection.listen(body, (event) => this.#onBody(event), onGone)
-      void connection.ended.then(() => this.#outcome.reject(new PageGone('the browser ended while the request was on its way')))
       this.#navigated = this.#navigate()
       const { requestId } = await this.#patiently(this.#outcome.promise)
       const { status, headers } = this.#head!

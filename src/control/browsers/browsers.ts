@@ -153,7 +153,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
     return { row: await find(id), warm: false }
   }
 
-  /** Makes a session. Undefined when it had a warm browser that did not accept its settings within `warmFitMs`; that one is ended then. */
+  /** Makes a session. Undefined when it had a warm browser that did not answer within `warmFitMs`; that one is ended then. */
   async function begin(ownership: Ownership, warmFitMs: number, signal: AbortSignal): Promise<BrowserRow | undefined> {
     const leaveSeat = fleet.seat(maxBrowsers)
     if (!leaveSeat) throw fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
@@ -172,7 +172,8 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
       // The end of its run may end a browser during this call.
       await checkUnfinished(ownership.invocationId)
       log.warn({ err: error, browser: row.id, warm }, 'a browser did not accept its settings')
-      if (warm) return undefined
+      // Only one that hangs: settings that a browser refuses would be refused by the next one as well.
+      if (warm && (error as Error).name === 'TimeoutError') return undefined
       throw fault.unavailable('the browser did not accept its settings', error)
     } finally {
       release()

@@ -134,7 +134,7 @@ function readSource(value: unknown, gitBase: string, problems: FieldProblem[]): 
   if (value === undefined) return void problems.push({ field: 'source', problem: 'must be a JSON object' })
   const schema = gitSource(gitBase)
   const { data, problems: found } = checked(schema, withoutNulls(schema, value), 'source')
-  for (const problem of found) problems.push(problem)
+  problems.push(...found)
   return data
 }
 

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { nameProcess, type ProcessName } from '../../base/processes.ts'
+import { quote } from '../../base/shell.ts'
 import { isRoot } from '../../base/user.ts'
 import type { Trash } from './trash.ts'
 
@@ -43,8 +44,6 @@ const PROBE_MS = 20_000
 
 const KEEPER = fileURLToPath(new URL('keeper.pl', import.meta.url))
 const KEEPER_NAME = 'cob-keeper'
-
-const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 
 /** Finds out whether images can be mounted, by mounting one below `root`. */
 export async function findStorage(root: string): Promise<Storage> {
