@@ -1,8 +1,8 @@
 // A session whose Chromium hangs (SIGSTOP): every call ends within its own limit, and everything works again when Chromium continues.
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { until } from '../../src/base/wait.ts'
+import { sleep, until } from '../../src/base/wait.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
-import { chromiumOf } from '../support/inside.ts'
+import { childrenOf, chromiumOf } from '../support/inside.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { clearRecord, openSession, recorded, type Session } from '../support/session.ts'
 
@@ -90,4 +90,45 @@ test('a warm browser that hangs costs its caller some seconds, and not the sessi
   expect(made.ms).toBeLessThan(FAR_TOO_LONG_MS)
   expect(await cloud.query('select end_reason from browsers where id = $1', [warm!.id])).toEqual([{ end_reason: 'abandoned' }])
   await cloud.client.browsers.deleteByID(made.answer.session_id)
+})
+
+const viewport = { width: 1000, height: 700 }
+
+/** Stops these processes of a warm browser, starts to make a session of it, and lets them go on after `ms`. Whether it was ready before that. */
+async function createSlowly(type: 'renderer' | 'gpu-process', kiosk_mode: boolean, ms: number): Promise<{ made: Session; readyBefore: boolean }> {
+  await cloud.warm()
+  const [warm] = await cloud.query<{ id: string }>(`select id from browsers where state = 'warm'`)
+  const slow = childrenOf(cloud, warm!.id, type)
+  expect(slow).not.toEqual([])
+  for (const pid of slow) process.kill(pid, 'SIGSTOP')
+  let readyBefore = false
+  let going = false
+  const created = openSession(cloud, { kiosk_mode, headless: false, viewport, timeout_seconds: 60 })
+  created.then(
+    () => (readyBefore = !going),
+    () => {},
+  )
+  await sleep(ms)
+  going = true
+  for (const pid of slow) process.kill(pid, 'SIGCONT')
+  const made = await created
+  expect(made.id).toBe(warm!.id)
+  return { made, readyBefore }
+}
+
+test.each([true, false])('a session is ready when its page has the size of its window, not before (kiosk mode: %s)', async (kiosk_mode) => {
+  const { made, readyBefore } = await createSlowly('renderer', kiosk_mode, 3_000)
+  await using session = made
+  expect(readyBefore).toBe(false)
+  expect(await session.page.evaluate('[innerWidth, outerHeight]')).toEqual([viewport.width, viewport.height])
+  if (kiosk_mode) expect(await session.page.evaluate('innerHeight')).toBe(viewport.height)
+})
+
+test('a kiosk session whose browser cannot draw for a while fills its screen again', async () => {
+  // Chromium leaves full screen when it cannot draw for 1.5 s.
+  const { made } = await createSlowly('gpu-process', true, 3_000)
+  await using session = made
+  await until('the page to fill the screen', TAKE_MS, async () => (await session.page.evaluate('innerHeight')) === viewport.height, { everyMs: 50 })
+  await sleep(2_000)
+  expect(await session.page.evaluate('[innerWidth, innerHeight]')).toEqual([viewport.width, viewport.height])
 })

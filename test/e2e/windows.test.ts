@@ -149,8 +149,8 @@ test('six kiosk sessions created at once all fill their screens, each with its s
   const looks = await Promise.all(
     made.map(async (one) => {
       const own = await puppeteer.connect({ browserWSEndpoint: one.cdp_ws_url, defaultViewport: null })
-      const first = (await own.pages())[0]!
-      await until('the start page', CHANGE_MS, () => first.url() !== 'about:blank')
+      // Puppeteer knows the page only a moment after it has connected.
+      const first = await until('the start page', CHANGE_MS, async () => (await own.pages()).find((known) => known.url() !== 'about:blank'))
       const look = [first.url(), await first.evaluate('innerWidth'), await first.evaluate('innerHeight')]
       await own.disconnect()
       await cloud.client.browsers.deleteByID(one.session_id)

@@ -53,6 +53,12 @@ export function openFilesOf(cloud: Cloud, id: string): string[] | undefined {
 export const chromiumOf = (cloud: Cloud, id: string): number =>
   processesOf(cloud, id).find(({ command }) => command.includes('--remote-debugging-pipe') && !command.includes('--type='))!.pid
 
+/** Its processes of one kind: `renderer` for its pages, `gpu-process` for its frames. */
+export const childrenOf = (cloud: Cloud, id: string, type: 'renderer' | 'gpu-process'): number[] =>
+  processesOf(cloud, id)
+    .filter(({ command }) => command.includes(`--type=${type}`))
+    .map(({ pid }) => pid)
+
 /** Runs a shell line as a process of the session, with its user, mounts, processes and network. */
 export function runInside(cloud: Cloud, id: string, line: string): Promise<{ code: number; output: string }> {
   // The agent's own user cannot enter its namespaces. The display is in the same ones and can be entered.

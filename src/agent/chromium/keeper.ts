@@ -4,12 +4,12 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Log } from '../../base/log.ts'
 import { Mutex } from '../../base/mutex.ts'
-import { until, within } from '../../base/wait.ts'
+import { sleep, until, within } from '../../base/wait.ts'
 import type { Screen } from '../display/screen.ts'
 import type { WindowManager } from '../display/windows.ts'
 import { mirrorDownloads } from './downloads.ts'
 import { chromiumFlags, DOWNLOADS_DIR, USER_DATA_DIR } from './flags.ts'
-import { watchPaints } from './painted.ts'
+import { drawn, watchPaints } from './painted.ts'
 import type { CdpPipe } from './pipe.ts'
 import { startChromium, type ChromiumRun } from './process.ts'
 
@@ -40,6 +40,13 @@ const CRASH_WINDOW_MS = 60_000
 /** A window changes within a few frames; with six browsers starting at once on two cores it took 2 s. */
 const WINDOW_MS = 5_000
 const WINDOW_TRIES = 3
+/** The first frame of a new browser. Six that started at once on two busy cores needed 3 s. */
+const DRAWN_MS = 10_000
+/** Frames that took longer than this may have come too late for Chromium, which leaves full screen a moment after them. */
+const UNDRAWN_MS = 1_000
+const AGAIN_MS = 1_000
+/** A page learns its size within milliseconds. Longer than the control plane waits for a warm browser, which it replaces when that time is over. */
+const SIZED_MS = 15_000
 /** Chromium reports within milliseconds that it has begun to load an address. */
 const START_PAGE_MS = 5_000
 const START_TRIES = 2
@@ -56,7 +63,7 @@ export interface KeeperEvents {
 /** The part of the keeper that tools may use; the fake driver has its own implementation. */
 export type Browser = Pick<
   Keeper,
-  'run' | 'setPolicy' | 'setFullscreen' | 'fillScreen' | 'open' | 'focusPage' | 'painted' | 'withFirstPage' | 'restarts' | 'on' | 'off'
+  'run' | 'setPolicy' | 'setFullscreen' | 'fillScreen' | 'fillPage' | 'open' | 'focusPage' | 'painted' | 'withFirstPage' | 'restarts' | 'on' | 'off'
 >
 
 /** Owns Chromium. {@link Keeper.run} gives the current run. */
@@ -74,6 +81,8 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   #crashes: number[] = []
   #fullscreen = false
   #painted: Promise<((signal: AbortSignal) => Promise<void>) | undefined> = Promise.resolve(undefined)
+  /** Settles when the first page has been drawn, or cannot be. */
+  #drawn: Promise<void> = Promise.resolve()
   restarts = 0
 
   constructor(
@@ -138,6 +147,8 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     const { pipe, firstPage } = await this.run()
     const { windowId } = await pipe.send<{ windowId: number }>('Browser.getWindowForTarget', { targetId: firstPage })
     const windowState = fullscreen ? 'fullscreen' : 'maximized'
+    // See #holdFullscreen.
+    await this.#drawn
     const attempt = async () => {
       // The window manager tells a new window its state. If that message arrives after ours, the window leaves full screen again, so wait for it first.
       await until('the window to come up', WINDOW_MS, () => this.#windows.front() !== undefined, { everyMs: 3 })
@@ -160,6 +171,51 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     if (!targetInfos.some(({ targetId }) => targetId === firstPage)) return
     const { windowId } = await pipe.send<{ windowId: number }>('Browser.getWindowForTarget', { targetId: firstPage })
     await this.#filled(pipe, windowId)
+  }
+
+  /**
+   * Fills the screen with the first page of a new session, which is still empty. Resolves when the page has the size of its window: Chromium tells its
+   * pages a moment after it has changed the window, and a start page that opens in between would be laid out below a tab bar that is not there.
+   * @throws when the page does not get its size
+   */
+  async fillPage(fullscreen: boolean): Promise<void> {
+    const attempt = async () => {
+      if (fullscreen) await this.setFullscreen(true)
+      await this.#sized(fullscreen)
+    }
+    await repeated(WINDOW_TRIES, attempt, (err) => this.#log.warn({ err }, 'the page did not fill its window; trying again'))
+    // A caller does not wait for this: nearly always Chromium draws at once.
+    if (fullscreen) void this.#holdFullscreen(performance.now()).catch((err: unknown) => this.#log.warn({ err }, 'the window may have left full screen'))
+  }
+
+  /**
+   * Chromium leaves full screen by itself when it cannot draw for 1.5 s after it entered (1.48 to 1.57 s were seen), as on a machine that is very busy.
+   * Then this enters it again, as soon as Chromium draws.
+   */
+  async #holdFullscreen(entered: number): Promise<void> {
+    const run = await this.run()
+    const draws = () =>
+      drawn(run.pipe, run.firstPage, DRAWN_MS, this.#log).then(
+        () => true,
+        () => this.#run !== run || this.#closing, // the page was navigated, or the browser has ended
+      )
+    await until('a frame in full screen', DRAWN_MS, draws, { everyMs: 50, signal: this.#signal })
+    if (performance.now() - entered < UNDRAWN_MS) return
+    await sleep(AGAIN_MS, this.#signal)
+    if (this.#run !== run || this.#windows.front()?.fullscreen !== false) return
+    this.#log.warn({}, 'Chromium could not draw and left full screen; entering it again')
+    await this.setFullscreen(true)
+  }
+
+  async #sized(fullscreen: boolean): Promise<void> {
+    const { width, height } = this.#screen.viewport
+    const expression = `innerWidth === ${width} && ${fullscreen ? 'innerHeight' : 'outerHeight'} === ${height}`
+    const fits = async (pipe: CdpPipe, sessionId: string) => {
+      if (fullscreen && !this.#windows.front()?.fullscreen) throw new Error('the window has left full screen')
+      return (await pipe.send<{ result: { value: boolean } }>('Runtime.evaluate', { expression }, sessionId)).result.value
+    }
+    const wait = this.withFirstPage((pipe, sessionId) => until('the page to have its size', SIZED_MS, () => fits(pipe, sessionId), { everyMs: 3 }))
+    await within('the page to have its size', SIZED_MS, wait)
   }
 
   async #filled(pipe: CdpPipe, windowId: number, windowState?: string): Promise<void> {
@@ -233,6 +289,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
       this.#log.warn({ err }, 'Chromium does not report navigations; input does not wait for first frames')
       return undefined
     })
+    this.#drawn = drawn(run.pipe, run.firstPage, DRAWN_MS, this.#log).catch((err: unknown) => this.#log.info({ err }, 'the first page was not drawn'))
     void run.exited.then((exit) => this.#onExit(run, exit))
     return run
   }

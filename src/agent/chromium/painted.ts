@@ -12,6 +12,17 @@ const PAINTED_MS = 1_000
 /** Resolves with the second frame after this, when the first one is on the screen. A page that nobody sees has no frames. */
 const NEXT_FRAMES = `document.visibilityState === 'visible' && new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`
 
+/** Resolves when a page has drawn two frames from now, or is hidden. @throws WaitTimeout after `ms`; when the page is gone */
+export async function drawn(pipe: CdpPipe, targetId: string, ms: number, log: Log): Promise<void> {
+  const { sessionId } = await pipe.send<{ sessionId: string }>('Target.attachToTarget', { targetId, flatten: true })
+  try {
+    await within('a first frame', ms, pipe.send('Runtime.evaluate', { expression: NEXT_FRAMES, awaitPromise: true }, sessionId))
+  } finally {
+    // Do not wait: a page that hangs answers late.
+    pipe.send('Target.detachFromTarget', { sessionId }).catch((err: unknown) => log.debug({ err }, 'a page was gone'))
+  }
+}
+
 /** Listens for navigations on the pipe. The result resolves when the pages that were navigated lately have been painted, or after {@link PAINTED_MS}. */
 export async function watchPaints(pipe: CdpPipe, log: Log): Promise<(signal: AbortSignal) => Promise<void>> {
   /** When each page was navigated, in milliseconds of `performance.now()`. */
@@ -24,16 +35,6 @@ export async function watchPaints(pipe: CdpPipe, log: Log): Promise<(signal: Abo
   })
   await pipe.send('Target.setDiscoverTargets', { discover: true, filter: [{ type: 'page' }] })
 
-  async function painted(targetId: string): Promise<void> {
-    const { sessionId } = await pipe.send<{ sessionId: string }>('Target.attachToTarget', { targetId, flatten: true })
-    try {
-      await within('a first frame', PAINTED_MS, pipe.send('Runtime.evaluate', { expression: NEXT_FRAMES, awaitPromise: true }, sessionId))
-    } finally {
-      // Do not wait: a page that hangs answers late.
-      pipe.send('Target.detachFromTarget', { sessionId }).catch((err: unknown) => log.debug({ err }, 'a page was gone'))
-    }
-  }
-
   return async (signal) => {
     const now = performance.now()
     const pages = [...fresh].filter(([, at]) => now - at < FRESH_MS).map(([targetId]) => targetId)
@@ -41,7 +42,7 @@ export async function watchPaints(pipe: CdpPipe, log: Log): Promise<(signal: Abo
     if (pages.length === 0) return
     const all = Promise.all(
       pages.map((targetId) =>
-        painted(targetId).catch((err: unknown) => {
+        drawn(pipe, targetId, PAINTED_MS, log).catch((err: unknown) => {
           // The page was closed, or shows nothing. Input goes to what is on the screen.
           if (!(err instanceof WaitTimeout)) log.debug({ err }, 'a page was gone')
         }),

@@ -73,7 +73,10 @@ async function fit(keeper: Browser, screen: Screen, wanted: Fit): Promise<void> 
     await screen.resize(wanted.viewport)
     await keeper.fillScreen()
   }
-  if (wanted.fullscreen !== undefined) await keeper.setFullscreen(wanted.fullscreen)
+  // Only a new session has a timeout to be told. A later page may hang, or be zoomed, and says nothing about its window.
+  const isNew = wanted.timeout_seconds !== undefined
+  if (isNew && (wanted.viewport || wanted.fullscreen || wanted.start_url !== undefined)) await keeper.fillPage(wanted.fullscreen === true)
+  else if (wanted.fullscreen !== undefined) await keeper.setFullscreen(wanted.fullscreen)
   // Whether the page loads does not matter here.
   if (wanted.start_url !== undefined) await keeper.open(wanted.start_url)
   else if (wanted.fullscreen) await keeper.focusPage()

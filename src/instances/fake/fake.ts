@@ -212,6 +212,7 @@ async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
     setPolicy: async () => {},
     setFullscreen: async () => {},
     fillScreen: async () => {},
+    fillPage: async () => {},
     open: async () => {},
     focusPage: async () => {},
     painted: async () => {},
