@@ -1,9 +1,10 @@
 // Errors when the kernel cannot be asked about processes.
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
+import { Worker } from 'node:worker_threads'
 import { expect, test } from 'vitest'
 import { PACKAGE_DIR } from './paths.ts'
-import { isAlive, nameProcess } from './processes.ts'
+import { childrenOf, isAlive, nameProcess } from './processes.ts'
 
 /** Runs code in a process that has no free descriptors; returns its result about `found`. */
 function withoutDescriptors(lines: string): unknown {
@@ -36,4 +37,18 @@ test('a process that has exited counts as ended, also if another process has its
     undefined,
     false,
   ])
+})
+
+test('the children of every thread of a process are found', async () => {
+  const code = `
+    const child = require('node:child_process').spawn('/bin/sleep', ['60'])
+    require('node:worker_threads').parentPort.on('message', () => child.kill('SIGKILL')).postMessage(child.pid)
+    child.on('exit', () => process.exit())`
+  const worker = new Worker(code, { eval: true })
+  const ended = new Promise((resolve) => worker.on('exit', resolve))
+  const pid = await new Promise<number>((resolve) => worker.once('message', resolve))
+  const found = childrenOf(process.pid)
+  worker.postMessage('end')
+  await ended
+  expect(found).toContain(pid)
 })

@@ -33,9 +33,18 @@ export function startTicks(pid: number): string | undefined {
   return fields === undefined || fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19]
 }
 
-/** Children of `pid`, as the kernel lists them; empty when it is gone. @throws when it cannot be looked at */
+/** Children of `pid`, as the kernel lists them for each of its threads; empty when it is gone. @throws when it cannot be looked at */
 export function childrenOf(pid: number): number[] {
-  return (readProcessFile(pid, `task/${pid}/children`) ?? '').split(' ').filter(Boolean).map(Number)
+  return threadsOf(pid).flatMap((thread) => (readProcessFile(pid, `task/${thread}/children`) ?? '').split(' ').filter(Boolean).map(Number))
+}
+
+function threadsOf(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`)
+  } catch (error) {
+    if (GONE.includes((error as NodeJS.ErrnoException).code ?? '')) return []
+    throw error
+  }
 }
 
 /** Every descendant of `pid`, nearest first. */

@@ -8,8 +8,10 @@ import type { Db, DbAddress } from './db.ts'
 import type { Tables } from './tables.ts'
 
 const CHANNEL = 'app_events'
-/** Rows read or written per query; a line may have 64 KiB. */
+/** Rows read or written per query. */
 const BATCH = 500
+/** Bytes read per query. A line may have 64 KiB, and each of many followers holds a batch. */
+const BATCH_BYTES = 256 * 1024
 /** Readers look again at least this often, in case a notification was lost (the listening connection broke). */
 const LOOK_AGAIN_MS = 5_000
 const RECONNECT_MS = 1_000
@@ -99,14 +101,31 @@ export async function lastEvent(db: Db, source: EventSource): Promise<number> {
 }
 
 /** One batch of the log after `after`, oldest first; empty at its end. `since` leaves out older events. */
-export const readEvents = (db: Db, source: EventSource, after: number, since?: Date): Promise<AppEvent[]> =>
-  select(db, source)
+export const readEvents = (db: Db, source: EventSource, after: number, since?: Date): Promise<AppEvent[]> => {
+  const rows = select(db, source)
     .selectAll()
     .where('id', '>', after)
     .$if(since !== undefined, (query) => query.where('at', '>=', since!))
     .orderBy('id')
     .limit(BATCH)
+  const measured = db
+    .selectFrom(rows.as('rows'))
+    .selectAll()
+    .select(sql<number>`sum(${SIZE}) over (order by id) - ${SIZE}`.as('bytes_before'))
+  return db
+    .selectFrom(measured.as('measured'))
+    .select(['id', 'deployment_id', 'invocation_id', 'at', 'kind', 'state', 'reason', 'line', 'data'])
+    .where('bytes_before', '<', BATCH_BYTES)
+    .orderBy('id')
     .execute() as Promise<AppEvent[]>
+}
+
+/** The size of one event. The length of a text is known without reading it. */
+const SIZE = sql`coalesce(octet_length(line), 0) + ${LINE_BYTES}::int`
+
+/** Whether a batch was cut off, so that there may be more. */
+const isFull = (events: readonly AppEvent[]): boolean =>
+  events.length === BATCH || events.reduce((sum, { line }) => sum + Buffer.byteLength(line ?? '') + LINE_BYTES, 0) >= BATCH_BYTES
 
 const select = (db: Db, source: EventSource) =>
   db
@@ -200,8 +219,9 @@ export async function* followEvents(
       throw error
     })
     at = events.at(-1)?.id ?? at
-    if (events.length === BATCH) next.leave()
+    const full = isFull(events)
+    if (full) next.leave()
     yield events
-    if (events.length < BATCH) await next.promise
+    if (!full) await next.promise
   }
 }

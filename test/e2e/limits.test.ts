@@ -1,6 +1,6 @@
 // What one session may use: disk, files, folders in memory, log, processes, CPU. The limits are small, so no test fills the machine.
 import { execFile } from 'node:child_process'
-import { existsSync, readdirSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -9,6 +9,7 @@ import { until } from '../../src/base/wait.ts'
 import { findLimits } from '../../src/instances/local/limits.ts'
 import { diskQuota, findStorage, MAX_LOG_BYTES } from '../../src/instances/local/storage.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
+import { agentOf } from '../support/inside.ts'
 
 const DISK_MB = 256
 const PIDS = 600
@@ -93,10 +94,19 @@ test('every in-memory folder of a session is limited in bytes and files', async 
   expect(Object.keys(folders)).toEqual(expect.arrayContaining(['/dev/shm', '/etc/chromium/policies', '/run', '/tmp']))
   for (const { bytes, inodes } of Object.values(folders)) expect([bytes <= 2048 * MIB, inodes <= 200_000]).toEqual([true, true])
   expect((await sh(made.id, 'touch /dev/file')).out).toContain('Read-only file system')
-  expect((await sh(made.id, 'dd if=/dev/zero of=/etc/chromium/policies/file bs=64k count=32')).out).toContain('No space left on device')
+  expect((await sh(made.id, 'dd if=/dev/zero of=/etc/chromium/policies/file bs=64k count=160')).out).toContain('No space left on device')
   expect((await sh(made.id, 'rm /etc/chromium/policies/file; for i in $(seq 200); do : > /etc/chromium/policies/$i; done')).out).toContain(
     'No space left on device',
   )
+})
+
+/** Where the kernel counts swap: cgroup 1. (cgroup 2 has memory.swap.max.) */
+const MEMSW = '/sys/fs/cgroup/memory'
+test.skipIf(!isRoot() || !existsSync(join(MEMSW, 'memory.memsw.limit_in_bytes')))('a session gets no swap beyond its memory', async () => {
+  await using made = await session()
+  const [, group] = /^\d+:memory:(.*)$/m.exec(readFileSync(`/proc/${agentOf(cloud, made.id)}/cgroup`, 'utf8'))!
+  const [memory, withSwap] = ['memory.limit_in_bytes', 'memory.memsw.limit_in_bytes'].map((file) => readFileSync(join(MEMSW, group!, file), 'utf8'))
+  expect(withSwap).toBe(memory)
 })
 
 test("output that programs of a session write to the agent's own output does not fill the disk", async () => {

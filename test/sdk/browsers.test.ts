@@ -112,6 +112,25 @@ describe('sessions', () => {
     expect((await cloud.query('select count(*) from browsers where created_at is not null'))[0]).toEqual(before)
   })
 
+  test('take a policy of almost 5 MiB; a large one is not returned, and a list of them stays small', async () => {
+    const { browsers } = cloud.client
+    const small = { BookmarkBarEnabled: true }
+    const made = await browsers.create({ chrome_policy: { URLBlocklist: ['closed.test'], Padding: 'x'.repeat(5 * 1024 * 1024 - 100) }, timeout_seconds: 60 })
+    try {
+      const { result } = await browsers.playwright.execute(made.session_id, { code: `return await page.goto('http://closed.test/').catch(String)` })
+      expect(result).toContain('ERR_BLOCKED_BY_ADMINISTRATOR')
+      expect(made).not.toHaveProperty('chrome_policy')
+    } finally {
+      await browsers.deleteByID(made.session_id)
+    }
+    const other = await browsers.create({ chrome_policy: small, timeout_seconds: 60 })
+    expect(other.chrome_policy).toEqual(small)
+    await browsers.deleteByID(other.session_id)
+    const listed = await (await cloud.fetch('/browsers?status=all&limit=100')).text()
+    expect(listed.length).toBeLessThan(1024 * 1024)
+    expect(listed).toContain(made.session_id)
+  })
+
   test('end within 5 s of their timeout when idle, but not while they are used', async () => {
     const { client } = cloud
     const idle = await client.browsers.create({ timeout_seconds: 10 })

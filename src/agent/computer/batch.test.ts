@@ -48,6 +48,23 @@ describe('a batch', () => {
     ['of more than a thousand actions', { actions: Array.from({ length: 1_001 }, () => ELSEWHERE) }],
     ['that would take longer than five minutes', { actions: [ELSEWHERE, ...Array.from({ length: 10 }, () => sleeping(30_000)), sleeping(1)] }],
     ['that would take so long by its drags', { actions: Array.from({ length: 31 }, () => drag(10_000)) }],
+    [
+      'of drags with more steps than fit into memory',
+      {
+        actions: Array.from({ length: 1_000 }, () => ({
+          type: 'drag_mouse',
+          drag_mouse: {
+            path: [
+              [1, 1],
+              [2, 2],
+            ],
+            smooth: false,
+            steps_per_segment: 300_000,
+            step_delay_ms: 0,
+          },
+        })),
+      },
+    ],
     ['that would take so long by its keys', { actions: [pressing(300_000), pressing(1)] }],
   ])('that is %s is refused, the error names actions, and nothing runs', async (_, body) => {
     expect(await named(controls.send('batch', body))).toEqual(['actions'])

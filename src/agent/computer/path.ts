@@ -36,6 +36,10 @@ export function naturalDuration(distance: number): number {
   return Math.min(AUTO_MAX_MS, Math.max(AUTO_MIN_MS, AUTO_BASE_MS + AUTO_PER_DOUBLING_MS * Math.log2(1 + distance / 16)))
 }
 
+/** How long a hand would take for a path: the sum of its movements. */
+export const naturalTotal = (points: readonly Point[]): number =>
+  points.slice(1).reduce((sum, point, index) => sum + naturalDuration(distance(points[index]!, point)), 0)
+
 /** How far a curve may leave the straight line: a fraction of the segment's length, and a limit in pixels. */
 const BOW = 0.12
 const BOW_MAX_PX = 80
@@ -55,8 +59,7 @@ const OVERSHOOT_FROM_MS = 300
 export function smoothPath(points: readonly Point[], durationMs: number | undefined, bounds: { width: number; height: number }, random: () => number): Step[] {
   const lengths = points.slice(1).map((point, index) => distance(points[index]!, point))
   const natural = lengths.map(naturalDuration)
-  const total = natural.reduce((sum, ms) => sum + ms, 0)
-  const scale = durationMs === undefined ? 1 : durationMs / total
+  const scale = durationMs === undefined ? 1 : durationMs / naturalTotal(points)
   const steps: Step[] = []
   let start = 0
   for (let segment = 1; segment < points.length; segment++) {

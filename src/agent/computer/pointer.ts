@@ -7,10 +7,12 @@ import type { Grip } from './grip.ts'
 import type { Planned } from './hands.ts'
 import type { Keyboard } from './keyboard.ts'
 import { combination } from './names.ts'
-import { FRAME_MS, naturalDuration, smoothPath, straightPath, type Point, type Step } from './path.ts'
+import { FRAME_MS, naturalDuration, naturalTotal, smoothPath, straightPath, type Point, type Step } from './path.ts'
 
 /** Button numbers of the X protocol. */
 const BUTTONS = { left: 1, middle: 2, right: 3, back: 8, forward: 9 } as const
+/** What a step without a delay counts, so that a batch cannot have millions of them. */
+const STEP_MS = 0.5
 /** X reports the wheel as buttons. */
 const WHEEL = { up: 4, down: 5, left: 6, right: 7 } as const
 
@@ -110,16 +112,18 @@ export function pointerPlans({ screen, keyboard, random }: PointerTools) {
     const all = () => wanted.path.forEach((point, index) => onScreen(screen, point, [`${at}path.${index}.0`, `${at}path.${index}.1`]))
     all()
     const keys = heldKeys(wanted.hold_keys, keyboard, at)
-    // Count the steps before planning them, because a plan with a million steps takes too much memory.
-    if (!wanted.smooth && (wanted.path.length - 1) * wanted.steps_per_segment * Math.max(1, wanted.step_delay_ms) > MAX_ACTION_MS)
+    const count = (wanted.path.length - 1) * wanted.steps_per_segment
+    if (!wanted.smooth && count * Math.max(1, wanted.step_delay_ms) > MAX_ACTION_MS)
       throw fault.field(`${at}steps_per_segment`, `the drag would take longer than ${MAX_ACTION_MS} ms`)
-    const steps = wanted.smooth
-      ? smoothPath(wanted.path, wanted.duration_ms, screen.viewport, random)
-      : straightPath(wanted.path, wanted.steps_per_segment, wanted.step_delay_ms)
+    const pathMs = wanted.smooth ? (wanted.duration_ms ?? naturalTotal(wanted.path)) : (count - 1) * (wanted.step_delay_ms || STEP_MS)
     return {
-      ms: wanted.delay + steps.at(-1)!.atMs + 2 * FRAME_MS,
+      ms: wanted.delay + pathMs + 2 * FRAME_MS,
       async run(grip, signal) {
         all()
+        // Only now: the steps of a batch that is about to be refused would not fit into memory.
+        const steps = wanted.smooth
+          ? smoothPath(wanted.path, wanted.duration_ms, screen.viewport, random)
+          : straightPath(wanted.path, wanted.steps_per_segment, wanted.step_delay_ms)
         grip.input.move(...wanted.path[0]!)
         // The page must get the movement before the press. Otherwise the press would hit the element that was there before.
         await grip.settle()

@@ -31,6 +31,11 @@ import type { SessionTokens } from './tokens.ts'
 const FIT_MS = 30_000
 /** The same for a warm browser, which another one can replace: if it hangs, its caller should not wait for half a minute. */
 const WARM_FIT_MS = 10_000
+/**
+ * A longer `chrome_policy` (in characters of JSON) applies, but is not stored and not returned. One may have 5 MiB: a list of sessions that had one
+ * each would fill the service's memory, and their rows the disk.
+ */
+const KEPT_POLICY = 64 * 1024
 /** Refresh rate when a caller gives only a size. Comparable services go down to 10 Hz for large screens; Cob does not need to. */
 const DEFAULT_REFRESH_RATE = 60
 /** Retry-After when the machine is full: a session may end at any moment. */
@@ -39,6 +44,8 @@ const FULL_RETRY_SECONDS = 5
 /** Most calls and WebSockets of one session at the same time. Each uses descriptors of the service that other sessions need, too. */
 const MAX_CALLS = 256
 const CALLS_RETRY_SECONDS = 1
+
+type Policy = Record<string, unknown>
 
 interface BrowsersSettings {
   db: Db
@@ -154,13 +161,13 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
   }
 
   /** Makes a session. Undefined when it had a warm browser that did not answer within `warmFitMs`; that one is ended then. */
-  async function begin(ownership: Ownership, warmFitMs: number, signal: AbortSignal): Promise<BrowserRow | undefined> {
+  async function begin(ownership: Ownership, policy: Policy | undefined, warmFitMs: number, signal: AbortSignal): Promise<BrowserRow | undefined> {
     const leaveSeat = fleet.seat(maxBrowsers)
     if (!leaveSeat) throw fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
     const { row, warm } = await named(ownership.name, obtain(ownership, leaveSeat, signal)).finally(leaveSeat)
     const release = activity.hold(row.id)
     try {
-      await fitNew(row, fitOf(ownership.options, warm), warm ? warmFitMs : FIT_MS, signal)
+      await fitNew(row, fitOf(ownership.options, policy, warm), warm ? warmFitMs : FIT_MS, signal)
       // Nobody would ever end a session whose caller left before it got the answer.
       signal.throwIfAborted()
       // The run may have ended before this browser belonged to it. Then its end has not ended this browser.
@@ -192,7 +199,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
         invocationId: wanted.invocation_id,
       }
       // A warm browser may have started to hang while it was idle. Then replace it with another one, once.
-      const row = (await begin(ownership, WARM_FIT_MS, signal)) ?? (await begin(ownership, FIT_MS, signal))
+      const row = (await begin(ownership, wanted.chrome_policy, WARM_FIT_MS, signal)) ?? (await begin(ownership, wanted.chrome_policy, FIT_MS, signal))
       if (!row) throw fault.unavailable('the browser did not accept its settings')
       return present(row, origin)
     },
@@ -271,19 +278,19 @@ function optionsOf({ headless, stealth, kiosk_mode, viewport, start_url, chrome_
     // A screen that is larger than the usual one in either direction needs an X server of its own size; RandR cannot grow a screen.
     maxScreen: { width: Math.max(size.width, USUAL_MAX_SCREEN.width), height: Math.max(size.height, USUAL_MAX_SCREEN.height) },
     ...(start_url !== undefined && { start_url }),
-    ...(chrome_policy && { chrome_policy }),
+    ...(chrome_policy && JSON.stringify(chrome_policy).length <= KEPT_POLICY && { chrome_policy }),
     ...(memory !== undefined && { memory }),
   }
 }
 
 /** The changes that a browser needs after it was booted warm, or for its caller. */
-function fitOf({ headless, kiosk_mode, viewport, start_url, chrome_policy }: BrowserOptions, warm: boolean): Fit {
+function fitOf({ headless, kiosk_mode, viewport, start_url }: BrowserOptions, policy: Policy | undefined, warm: boolean): Fit {
   const same = viewport.width === WARM_VIEWPORT.width && viewport.height === WARM_VIEWPORT.height && viewport.refresh_rate === WARM_VIEWPORT.refresh_rate
   return {
     ...(warm && !same && { viewport }),
     // A headless browser has a display too, so that its screen can be captured. Its page fills the viewport.
     ...((headless || kiosk_mode) && { fullscreen: true }),
     ...(start_url !== undefined && { start_url }),
-    ...(chrome_policy && Object.keys(chrome_policy).length > 0 && { chrome_policy }),
+    ...(policy && Object.keys(policy).length > 0 && { chrome_policy: policy }),
   }
 }

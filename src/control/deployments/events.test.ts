@@ -4,6 +4,9 @@ import { deploy, deployed, fakeApps, inShort, reaches, readFrames, type Frame } 
 import { conforms } from '../../../test/support/contract.ts'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
 import { newId } from '../../base/ids.ts'
+import { silentLog } from '../../base/log.ts'
+import { openDb } from '../../store/db.ts'
+import { readEvents } from '../../store/events.ts'
 
 let cloud: FastCloud
 beforeAll(async () => {
@@ -39,6 +42,18 @@ describe('a follower of a deployment', () => {
     const { id } = await deployed(cloud, { env: { ...logs('one', 'two'), ...fakeApps({ late: ['x'] }) } })
     for (const query of ['', '?since=', '?since=1h'])
       expect((await first(await open(id, query), 4)).map(inShort)).toEqual(['app: late', 'state: running', 'log: one', 'log: two'])
+  })
+
+  test('gets many long lines complete and in order; the service reads them in small parts', async () => {
+    const { id } = await deployed(cloud, { env: fakeApps({ long: ['x'] }) })
+    await cloud.query("insert into app_events (deployment_id, kind, line) select $1, 'log', n || repeat('é', 30000) from generate_series(1, 40) n", [id])
+    const db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
+    const part = await readEvents(db, { deployment: id }, 0).finally(() => db.destroy())
+    const logged = part.filter(({ kind }) => kind === 'log')
+    expect(logged.length).toBeGreaterThan(1)
+    expect(logged.length).toBeLessThan(7)
+    const lines = (await first(await open(id), 43)).map(inShort).filter((line) => line.endsWith('é'))
+    expect(lines).toEqual(Array.from({ length: 40 }, (_, index) => `log: ${index + 1}${'é'.repeat(30_000)}`))
   })
 
   test('gets no lines older than since, but all later ones', async () => {

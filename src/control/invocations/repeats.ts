@@ -8,6 +8,7 @@ import type { CreateInvocation } from './contract.ts'
 export const REPEAT_SECONDS = 60
 /** A client that got a Retry-After retries within seconds. */
 const REFUSED_MS = 60_000
+/** Per caller, and callers. The oldest are forgotten first. */
 const REMEMBER_REFUSED = 1_000
 
 /** The key of a request: everything that was asked for. Requests with the same key are the same. */
@@ -24,20 +25,28 @@ export const isRepeated = (headers: IncomingHttpHeaders): boolean => Number(head
  * of the same caller that has just ended is not their answer.
  */
 export class Refusals {
-  readonly #until = new Map<string, number>()
+  readonly #callers = new Map<string, Map<string, number>>()
 
   add(caller: string, hash: Buffer): void {
-    if (this.#until.size >= REMEMBER_REFUSED) this.#until.clear()
-    this.#until.set(nameOf(caller, hash), performance.now() + REFUSED_MS)
+    const own = this.#callers.get(caller) ?? new Map<string, number>()
+    setNewest(own, hash.toString('base64'), performance.now() + REFUSED_MS)
+    setNewest(this.#callers, caller, own)
   }
 
   /** Whether this request was refused before. The record is then removed. */
   take(caller: string, hash: Buffer): boolean {
-    const name = nameOf(caller, hash)
-    const until = this.#until.get(name)
-    this.#until.delete(name)
+    const own = this.#callers.get(caller)
+    const name = hash.toString('base64')
+    const until = own?.get(name)
+    own?.delete(name)
+    if (own?.size === 0) this.#callers.delete(caller)
     return until !== undefined && until > performance.now()
   }
 }
 
-const nameOf = (caller: string, hash: Buffer): string => `${caller} ${hash.toString('base64')}`
+/** Sets an entry as the newest one. When there are too many, the oldest is removed. */
+function setNewest<T>(map: Map<string, T>, name: string, value: T): void {
+  map.delete(name)
+  map.set(name, value)
+  if (map.size > REMEMBER_REFUSED) map.delete(map.keys().next().value!)
+}

@@ -79,9 +79,15 @@ function v2(scope: string): Limits {
   }
   return groups([base], hasCpu, prepare, ([dir], { memoryBytes, pids, cpuPercent }) => {
     writeFileSync(join(dir!, 'memory.max'), String(memoryBytes))
+    writeIfThere(join(dir!, 'memory.swap.max'), '0')
     writeFileSync(join(dir!, 'pids.max'), String(pids))
     if (hasCpu && cpuPercent > 0) writeFileSync(join(dir!, 'cpu.max'), `${cpuTime(cpuPercent)} ${CPU_PERIOD_US}`)
   })
+}
+
+/** Without these files the kernel does not count swap, or has none. */
+function writeIfThere(file: string, value: string): void {
+  if (existsSync(file)) writeFileSync(file, value)
 }
 
 const cpuTime = (percent: number): number => (percent * CPU_PERIOD_US) / 100
@@ -100,6 +106,8 @@ function v1(scope: string): Limits {
     },
     ([memory, pids, cpu], limits) => {
       writeFileSync(join(memory!, 'memory.limit_in_bytes'), String(limits.memoryBytes))
+      // Memory and swap together. The kernel wants it after the limit of memory alone.
+      writeIfThere(join(memory!, 'memory.memsw.limit_in_bytes'), String(limits.memoryBytes))
       writeFileSync(join(pids!, 'pids.max'), String(limits.pids))
       if (cpu === undefined || limits.cpuPercent === 0) return
       writeFileSync(join(cpu, 'cpu.cfs_period_us'), String(CPU_PERIOD_US))

@@ -140,7 +140,8 @@ const memoryFolders = (memoryBytes: number): MemoryFolder[] => [
   { name: 'tmp', mode: '1777', bytes: Math.ceil(memoryBytes / 2), inodes: 200_000 },
   { name: 'shm', mode: '1777', bytes: Math.ceil(memoryBytes / 2), inodes: 20_000 },
   { name: 'run', mode: '0755', bytes: 256 * 1024 * 1024, inodes: 20_000 },
-  { name: 'policies', mode: '0755', bytes: 1024 * 1024, inodes: 100 },
+  // A create takes at most 6 MiB; our own policies are small.
+  { name: 'policies', mode: '0755', bytes: 8 * 1024 * 1024, inodes: 100 },
 ]
 
 /** The mount points. They stay empty on the host. */
