@@ -151,6 +151,20 @@ test('a recording ends by itself after its longest duration', async () => {
   expect((await probe(film)).seconds).toBeCloseTo(1, 1)
 })
 
+test('a recording gets no longer than its longest duration when the machine is busy at its end', async () => {
+  const painted = paintedScreen(64, 64)
+  await using recordings = openRecordings(painted.screen, silent, dir, silentLog)
+  const asked = spec({ maxDurationMs: 1_000 })
+  await recordings.start(asked)
+  const timer = setInterval(() => painted.paint(Math.random() * 255, 0, 0), 5)
+  await sleep(850)
+  for (const end = performance.now() + 500; performance.now() < end;);
+  const film = keep(join(dir, 'busy.mp4'), await finished(await recordings.read(asked.id, 0, AbortSignal.timeout(5_000))))
+  clearInterval(timer)
+  expect(recordings.status(asked.id)).toMatchObject({ ended: 'max_duration', durationMs: 1_000 })
+  expect((await probe(film)).seconds).toBeCloseTo(1, 1)
+})
+
 test('three recordings at once share their pictures; the ninth is refused', async () => {
   const painted = paintedScreen(64, 64)
   await using recordings = openRecordings(painted.screen, silent, dir, silentLog)

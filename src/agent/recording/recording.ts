@@ -27,6 +27,7 @@ export class Recording implements Viewer, AsyncDisposable {
   readonly #log: Log
   readonly #sound: Sound | undefined
   readonly #interval: number
+  readonly #longest: number
   readonly #begin = Promise.withResolvers<void>()
   readonly #ended = Promise.withResolvers<void>()
   readonly #writes = new Mutex()
@@ -56,6 +57,7 @@ export class Recording implements Viewer, AsyncDisposable {
     this.#log = log
     this.#sound = sound
     this.#interval = 1000 / spec.framerate
+    this.#longest = spec.maxDurationMs ?? Infinity
     this.spool = new Spool(dir, BYTES_AT_ONCE)
     this.begun = this.#begin.promise
     this.begun.catch(() => {})
@@ -74,7 +76,7 @@ export class Recording implements Viewer, AsyncDisposable {
   }
 
   dueAt(): number {
-    if (this.#end || this.#isChanging || (this.#encoder && !this.#encoder.hasRoom)) return Infinity
+    if (this.#end || this.#isChanging || this.#now() >= this.#longest || (this.#encoder && !this.#encoder.hasRoom)) return Infinity
     return this.#due
   }
 
@@ -99,8 +101,8 @@ export class Recording implements Viewer, AsyncDisposable {
   /** Ends the recording; resolves when the last byte is written. A second call does the same, and the first reason is kept. */
   async stop(reason: EndOfRecording): Promise<void> {
     if (!this.#end) {
-      const now = this.#now()
-      this.#end = { reason, at: Math.max(reason === 'max_duration' ? Math.min(now, this.#spec.maxDurationMs!) : now, (this.#inside.at(-1) ?? 0) + 1) }
+      const now = Math.min(this.#now(), this.#longest)
+      this.#end = { reason, at: Math.max(now, (this.#inside.at(-1) ?? 0) + 1) }
       this.#camera.remove(this)
       for (const timer of this.#timers) clearTimeout(timer)
       await this.#finish().catch((err: unknown) => this.#log.warn({ err, recording: this.#spec.id }, 'the end of a recording could not be written'))
@@ -193,7 +195,8 @@ export class Recording implements Viewer, AsyncDisposable {
 
   async #writeOrEnd(): Promise<void> {
     try {
-      await this.#write(Math.round(this.#now()))
+      // On a busy machine this may run before a timer that is due since longer ends the recording.
+      await this.#write(Math.min(Math.round(this.#now()), this.#longest))
       if (this.spool.length > MAX_BYTES) void this.stop('too_large')
     } catch (err) {
       this.#log.warn({ err, recording: this.#spec.id }, 'the disk is too full for a recording')
