@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '../../base/ids.ts'
 import { silentLog } from '../../base/log.ts'
 import { dataPaths, type DataPaths } from '../../base/paths.ts'
+import { Unavailable } from '../../base/unavailable.ts'
 import { until } from '../../base/wait.ts'
 import { USUAL_MAX_SCREEN, type Driver, type Instance } from '../../instances/driver.ts'
 import { fakeDriver } from '../../instances/fake/fake.ts'
@@ -52,10 +53,10 @@ afterEach(async () => {
 })
 
 /** A service's fleet, and what it has told the clients of ended browsers. */
-function makeFleet(warmTarget = 0, over = driver): { fleet: Fleet; told: [string, EndReason][] } {
+function makeFleet(warmTarget = 0, over = driver, through = db): { fleet: Fleet; told: [string, EndReason][] } {
   const told: [string, EndReason][] = []
   const fleet = new Fleet({
-    db,
+    db: through,
     driver: over,
     host: HOST,
     warmTarget,
@@ -306,6 +307,32 @@ describe('warm browsers', () => {
     fleet.refill()
     await until('two warm browsers again', NOTICE_MS, async () => (await warmIds()).length === 2)
     expect(await runningIds()).toEqual((await warmIds()).toSorted())
+    await fleet.stop()
+  })
+
+  test('are there, and the service knows it, although the database did not confirm the record of one', async () => {
+    const writes = new WeakSet<object>()
+    let isLost = false
+    const losing = db.withPlugin({
+      transformQuery({ node, queryId }) {
+        const text = JSON.stringify(node)
+        if (text.includes('update') && text.includes('"warm"')) writes.add(queryId)
+        return node
+      },
+      async transformResult({ result, queryId }) {
+        if (isLost || !writes.has(queryId)) return result
+        isLost = true
+        throw new Unavailable('the database does not answer', 1)
+      },
+    })
+    const { fleet } = makeFleet(1, driver, losing)
+    fleet.refill()
+    await until('the record of a warm browser', NOTICE_MS, () => isLost)
+    const [lost] = await warmIds()
+    await until('another one', NOTICE_MS, async () => (await warmIds()).some((id) => id !== lost))
+    await until('the service to know', NOTICE_MS, () => fleet.isWell)
+    expect(await runningIds()).toEqual(await warmIds())
+    expect((await row(lost!)).end_reason).toBe('lost')
     await fleet.stop()
   })
 

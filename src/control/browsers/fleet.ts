@@ -96,7 +96,7 @@ export class Fleet {
     return this.#warm.has(id) || this.#ending.has(id) ? undefined : this.#instances.get(id)?.agent
   }
 
-  /** Whether the last attempt to start a warm browser succeeded. */
+  /** Whether the configured number of warm browsers is there, or the last attempt to start one succeeded. */
   get isWell(): boolean {
     return this.#well
   }
@@ -174,7 +174,11 @@ export class Fleet {
     }
     const missing = rows.filter(({ id, state }) => (state === 'running' || state === 'warm') && !this.#instances.has(id)).map(({ id }) => id)
     // A row that is seen once without an instance may be in a move. When it is seen twice, its instance has ended unnoticed.
-    for (const id of missing.filter((row) => this.#missing.has(row))) begin(id, this.#crashed(id, 'crashed'))
+    for (const id of missing.filter((row) => this.#missing.has(row)))
+      begin(
+        id,
+        this.#crashed(id, 'crashed').then(() => this.refill()),
+      )
     this.#missing = new Set(missing)
   }
 
@@ -211,7 +215,12 @@ export class Fleet {
       }
       try {
         const warm = await db.selectFrom('browsers').select('id').where('host', '=', host).where('state', '=', 'warm').execute()
-        if (warm.length >= warmTarget) return
+        // A warm browser is ours before its row says so. Without an instance the row was written, but the database's answer was lost.
+        for (const { id } of warm.filter((row) => !this.#instances.has(row.id))) await this.#crashed(id, 'lost', 'lost')
+        if (warm.filter(({ id }) => this.#instances.has(id)).length >= warmTarget) {
+          this.#well = true
+          return
+        }
         if (this.#settings.hasRoom?.() === false) {
           await sleep(NO_ROOM_MS, signal).catch(() => {})
           continue
