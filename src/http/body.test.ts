@@ -24,6 +24,21 @@ async function refusal(work: () => unknown): Promise<Fault> {
 
 const parse = (text: string, contentType: string | undefined = JSON_TYPE, optional = false): unknown => parseJson(Buffer.from(text), contentType, optional)
 
+describe('a body with very many values', () => {
+  const TOO_MANY = 600_001
+  test.each([
+    ['numbers', `{"payload":[${'0,'.repeat(TOO_MANY)}0]}`],
+    ['lists', `{"payload":[${'[],'.repeat(TOO_MANY / 2)}0]}`],
+    ['names', `{${Array.from({ length: TOO_MANY }, (_, index) => `"${index.toString(36)}":0`).join()}}`],
+  ])('is refused before it is parsed: %s', async (_, body) => {
+    expect((await refusal(() => parse(body))).body()).toMatchObject({ code: 'bad_request', message: 'body: has more than 600000 values' })
+  })
+  test('is accepted when they are characters of a text', () => {
+    const text = `[{,"\\${',[{'.repeat(TOO_MANY)}`
+    expect(parse(JSON.stringify({ text }))).toEqual({ text })
+  })
+})
+
 describe('readBody', () => {
   const server = createServer()
   let read: (request: IncomingMessage) => void

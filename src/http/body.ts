@@ -1,5 +1,6 @@
 // Reads what a caller sent: bodies within their limit, JSON that the store can hold, queries with maps in brackets.
 import type { IncomingMessage } from 'node:http'
+import { Gathered } from '../base/gathered.ts'
 import { fault, type Fault, type FieldProblem } from './fault.ts'
 
 /**
@@ -12,13 +13,13 @@ const DRAIN_MS = 5_000
 /** Reads the whole body. @throws 413 at once when `content-length` exceeds `limitBytes`, or at the body's end when more bytes have arrived. */
 export async function readBody(request: IncomingMessage, limitBytes: number): Promise<Buffer> {
   if (announced(request) > limitBytes) throw await tooLarge(request, limitBytes)
-  const chunks: Buffer[] = []
+  const body = new Gathered()
   let length = 0
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const onData = (chunk: Buffer) => {
     length += chunk.length
     if (length > limitBytes) resolve()
-    else chunks.push(chunk)
+    else body.add(chunk)
   }
   request
     .on('data', onData)
@@ -33,7 +34,7 @@ export async function readBody(request: IncomingMessage, limitBytes: number): Pr
     request.off('data', onData)
   }
   if (length > limitBytes) throw await tooLarge(request, limitBytes)
-  return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks, length)
+  return body.bytes
 }
 
 /** The length that a request announces for its body; 0 when it announces none. */
@@ -74,6 +75,7 @@ export function parseJson(raw: Buffer, contentType: string | undefined, optional
     throw fault.field('body', 'a JSON object is required')
   }
   if (!/^application\/([\w.+-]+\+)?json\s*(;|$)/i.test(contentType ?? '')) throw fault.field('content-type', 'must be application/json')
+  if (hasMoreValues(raw, MAX_VALUES)) throw fault.field('body', `has more than ${MAX_VALUES} values`)
   let value: unknown
   try {
     value = JSON.parse(utf8.decode(raw))
@@ -81,23 +83,73 @@ export function parseJson(raw: Buffer, contentType: string | undefined, optional
     throw fault.field('body', `is not valid JSON (${(error as Error).message})`)
   }
   if (value === null && optional) return {}
-  const problem = unstorable(value, [])
-  if (problem) throw fault.invalid([problem])
+  const problem = unstorable(value, 0)
+  if (problem) throw fault.invalid([named(problem)])
   return value
 }
 
+/** Values take many times their bytes in memory, and time to check. No body of 1 MiB, the usual limit, has more. */
+const MAX_VALUES = 600_000
+
+/** Whether JSON text has more than about `limit` values, without parsing it: counts the commas and opening brackets outside strings. */
+export function hasMoreValues(json: Uint8Array, limit: number): boolean {
+  if (json.length <= limit) return false
+  let count = 0
+  for (let at = 0; at < json.length; at++) {
+    const byte = json[at]
+    if (byte === QUOTE) for (at++; at < json.length && json[at] !== QUOTE; at++) if (json[at] === BACKSLASH) at++
+    if (byte === COMMA || byte === BRACKET || byte === BRACE) if (++count > limit) return true
+  }
+  return false
+}
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const COMMA = 0x2c
+const BRACKET = 0x5b
+const BRACE = 0x7b
+
 const MAX_DEPTH = 64
 
-// Postgres cannot store U+0000 or an unpaired surrogate, and no server that Cob calls expects them.
-function unstorable(value: unknown, path: string[]): FieldProblem | undefined {
-  if (typeof value === 'string') return badText(value) ? { field: path.join('.'), problem: 'must not hold U+0000 or half a surrogate pair' } : undefined
+/** A problem inside a value: the names that lead to it, the last one first. */
+interface Inner {
+  way: string[]
+  problem: string
+}
+
+const named = ({ way, problem }: Inner): FieldProblem => ({
+  field: way
+    .toReversed()
+    .slice(0, way.length > MAX_DEPTH ? SHOWN_DEPTH : MAX_DEPTH)
+    .join('.'),
+  problem,
+})
+/** Enough to find something that is nested too deep. */
+const SHOWN_DEPTH = 4
+
+// Postgres cannot store U+0000 or an unpaired surrogate, and no server that Cob calls expects them. The way is only made for a problem: there may be
+// very many values.
+function unstorable(value: unknown, depth: number): Inner | undefined {
+  if (typeof value === 'string') return badText(value) ? { way: [], problem: 'must not hold U+0000 or half a surrogate pair' } : undefined
   if (typeof value !== 'object' || value === null) return undefined
-  if (path.length > MAX_DEPTH) return { field: path.slice(0, 4).join('.'), problem: `is nested more than ${MAX_DEPTH} deep` }
-  for (const [key, item] of Object.entries(value)) {
-    if (key === UNUSABLE) return { field: [...path, key].join('.'), problem: 'is not a possible name' }
-    if (badText(key)) return { field: path.join('.'), problem: 'has a property name with U+0000 or half a surrogate pair' }
-    const problem = unstorable(item, [...path, key])
-    if (problem) return problem
+  if (depth > MAX_DEPTH) return { way: [], problem: `is nested more than ${MAX_DEPTH} deep` }
+  const below = (key: string, item: unknown): Inner | undefined => {
+    const found = unstorable(item, depth + 1)
+    found?.way.push(key)
+    return found
+  }
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length; index++) {
+      const found = below(String(index), value[index])
+      if (found) return found
+    }
+    return undefined
+  }
+  for (const key of Object.keys(value)) {
+    if (key === UNUSABLE) return { way: [key], problem: 'is not a possible name' }
+    if (badText(key)) return { way: [], problem: 'has a property name with U+0000 or half a surrogate pair' }
+    const found = below(key, (value as Record<string, unknown>)[key])
+    if (found) return found
   }
   return undefined
 }

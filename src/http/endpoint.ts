@@ -1,6 +1,7 @@
 // HTTP client for endpoints (agents, runners): requests whose bodies stream both ways, and WebSocket upgrades.
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, RequestOptions } from 'node:http'
 import type { Duplex, Readable } from 'node:stream'
+import { Gathered } from '../base/gathered.ts'
 import { Agent, request as httpRequest } from '../base/node-http.ts'
 import { within } from '../base/wait.ts'
 
@@ -108,14 +109,12 @@ export async function callJson<T>(endpoint: Endpoint, method: string, path: stri
     { method, path, ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }) },
     signal,
   )
-  const chunks: Buffer[] = []
-  let length = 0
+  const answer = new Gathered()
   for await (const chunk of response as AsyncIterable<Buffer>) {
-    length += chunk.length
-    if (length > MAX_JSON_BYTES) throw new Error(`${method} ${path} answered more than ${MAX_JSON_BYTES} bytes`)
-    chunks.push(chunk)
+    if (answer.length + chunk.length > MAX_JSON_BYTES) throw new Error(`${method} ${path} answered more than ${MAX_JSON_BYTES} bytes`)
+    answer.add(chunk)
   }
-  const text = Buffer.concat(chunks).toString()
+  const text = answer.bytes.toString()
   if (response.statusCode! >= 300) throw new Error(`${method} ${path} answered ${response.statusCode}: ${text.slice(0, 500)}`)
   return (text === '' ? undefined : JSON.parse(text)) as T
 }

@@ -1,6 +1,7 @@
 // Forwards routes of one server through another. Bodies are streamed and never held whole.
 import type { FastifyRequest } from 'fastify'
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
+import { Gathered } from '../base/gathered.ts'
 import { announced, tooLarge } from './body.ts'
 import { BadAnswer, crossing, fetchFrom, type Endpoint } from './endpoint.ts'
 import { Fault, fault } from './fault.ts'
@@ -118,17 +119,17 @@ const MAX_ETAG = 256
 function keepCopy(response: IncomingMessage, headers: OutgoingHttpHeaders, keep: (answer: KeptAnswer) => void): void {
   const { etag } = response.headers
   if (etag === undefined || etag.length > MAX_ETAG || Number(response.headers['content-length'] ?? 0) > KEPT_ANSWER_BYTES) return
-  let chunks: Buffer[] = []
-  let length = 0
+  const body = new Gathered()
+  let isWhole = true
   const collect = (chunk: Buffer) => {
-    length += chunk.length
-    if (length <= KEPT_ANSWER_BYTES) return void chunks.push(chunk)
-    chunks = []
+    if (body.length + chunk.length <= KEPT_ANSWER_BYTES) return body.add(chunk)
+    isWhole = false
+    body.clear()
     response.off('data', collect)
   }
   response.on('data', collect)
   response.on('end', () => {
-    if (length <= KEPT_ANSWER_BYTES) keep({ etag, headers, body: Buffer.concat(chunks, length) })
+    if (isWhole) keep({ etag, headers, body: body.bytes })
   })
 }
 

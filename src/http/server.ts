@@ -20,6 +20,8 @@ export interface ServerSettings {
   anonymous?: AnonymousLimits
   /** Refuses requests that would take room on a full disk. Nothing is refused without it. */
   assertRoom?: MountContext['assertRoom']
+  /** After how long without progress an answer is given up, in milliseconds; 2 minutes unless a test says so. */
+  stalledMs?: number
   /** Called after every finished request. */
   onDone?: (done: { id: string; method: string; status: number; ms: number }) => void
 }
@@ -33,6 +35,11 @@ const REQUEST_TIMEOUT_MS = 3_600_000
  */
 const KEEP_ALIVE_MS = 75_000
 
+/** The kernel probes a connection that was silent for so long. */
+const PROBE_AFTER_MS = 30_000
+/** An answer whose receiver takes nothing for so long is ended: it would be held in memory until the receiver leaves. */
+const STALLED_MS = 120_000
+
 /** Makes a server without routes: {@link MountContext} is what `mount` and `forward` need to add them. */
 export function makeServer(settings: ServerSettings): MountContext {
   const { log } = settings
@@ -43,6 +50,9 @@ export function makeServer(settings: ServerSettings): MountContext {
     keepAliveTimeout: KEEP_ALIVE_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
     http: {
+      // A caller that vanishes without a word (a closed laptop, a NAT that forgot it) would hold its session in use for ever.
+      keepAlive: true,
+      keepAliveInitialDelay: PROBE_AFTER_MS,
       headersTimeout: HEADERS_TIMEOUT_MS,
       // By default the parser answers a request without Host with an empty body; our answer says what is wrong.
       requireHostHeader: false,
@@ -75,6 +85,10 @@ export function makeServer(settings: ServerSettings): MountContext {
     app.server.emit('request', request, response)
   })
   app.addHook('onRequest', async (request, reply) => {
+    const { socket } = request.raw
+    reply.raw.setTimeout(settings.stalledMs ?? STALLED_MS, () => {
+      if (socket.writableLength > 0) socket.destroy()
+    })
     void reply.header('x-request-id', request.id)
     if (request.raw.httpVersion === '1.1' && request.headers.host === undefined) throw fault.field('host', 'is required in HTTP/1.1')
     // A router would cut the path there. A request's target has no fragment (RFC 9112, 3.2).

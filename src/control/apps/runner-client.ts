@@ -1,6 +1,8 @@
 // Client for the runner in an app's sandbox. Foreign code runs in there, so every answer is parsed and bounded.
 import type { Readable } from 'node:stream'
+import { Gathered } from '../../base/gathered.ts'
 import { within } from '../../base/wait.ts'
+import { hasMoreValues } from '../../http/body.ts'
 import { callJson, fetchFrom, type Endpoint } from '../../http/endpoint.ts'
 import { MAX_LOG_LINE, MAX_OUTPUT_BYTES, Ready, RunnerEvent, type Run } from '../../runner/contract.ts'
 
@@ -8,6 +10,9 @@ import { MAX_LOG_LINE, MAX_OUTPUT_BYTES, Ready, RunnerEvent, type Run } from '..
 const CALL_MS = 30_000
 /** Limit on one event, in bytes: an output or a line as JSON text (six bytes for a control character), and its envelope. */
 const MAX_EVENT_BYTES = 6 * Math.max(MAX_OUTPUT_BYTES, MAX_LOG_LINE) + 64 * 1024
+
+/** Limit on the values of the events that come at once. An event has some ten, and one that tells of apps a few for each action. */
+const MAX_VALUES = 300_000
 
 /** Event times further back are not accepted: no build or run takes that long. */
 const MAX_AGE_MS = 24 * 3_600_000
@@ -51,30 +56,32 @@ export function runnerClient(endpoint: Endpoint): RunnerClient {
       )
       if (response.statusCode !== 200) throw new Error(`the runner answered ${response.statusCode} when it was asked for its events`)
       let last = after
-      let pieces: Buffer[] = []
-      let length = 0
+      let text = new Gathered()
       for await (const chunk of response as AsyncIterable<Buffer>) {
-        pieces.push(chunk)
-        length += chunk.length
+        text.add(chunk)
         if (chunk.includes(0x0a)) {
-          const text = Buffer.concat(pieces)
-          const end = text.lastIndexOf(0x0a) + 1
-          pieces = [text.subarray(end)]
-          length = text.length - end
-          const events = read(text.toString('utf8', 0, end - 1), last)
+          const { bytes } = text
+          const end = bytes.lastIndexOf(0x0a) + 1
+          text = new Gathered()
+          text.add(bytes.subarray(end))
+          const events = read(bytes.subarray(0, end - 1), last)
           last += events.length
           yield events
           if (events.some(({ type }) => type !== 'log')) return
         }
-        if (length > MAX_EVENT_BYTES) throw new Error(`an event of the runner is longer than ${MAX_EVENT_BYTES} bytes`)
+        if (text.length > MAX_EVENT_BYTES) throw new Error(`an event of the runner is longer than ${MAX_EVENT_BYTES} bytes`)
       }
       throw new Error('the runner ended before its last event')
     },
   }
 }
 
-function read(lines: string, last: number): RunnerEvent[] {
-  const events = lines.split('\n').map((line) => storable(RunnerEvent.parse(JSON.parse(line))))
+function read(lines: Buffer, last: number): RunnerEvent[] {
+  if (hasMoreValues(lines, MAX_VALUES)) throw new Error(`the runner told more than ${MAX_VALUES} values at once`)
+  const events = lines
+    .toString()
+    .split('\n')
+    .map((line) => storable(RunnerEvent.parse(JSON.parse(line))))
   const wrong = events.findIndex(({ seq }, at) => seq !== last + 1 + at)
   if (wrong !== -1) throw new Error(`event ${events[wrong]!.seq} of the runner came where ${last + 1 + wrong} was due`)
   return events

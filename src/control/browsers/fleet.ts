@@ -1,4 +1,5 @@
 // The instances behind the sessions: started, kept warm, adopted after a crash, ended. Knows nothing of requests.
+import { sql } from 'kysely'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { sleep } from '../../base/wait.ts'
@@ -125,7 +126,12 @@ export class Fleet {
         running.delete(row.id)
       }
     }
-    await db.updateTable('browsers').set({ last_active_at: new Date() }).where('host', '=', host).where('state', '=', 'running').execute()
+    await db
+      .updateTable('browsers')
+      .set({ last_active_at: sql`now()` })
+      .where('host', '=', host)
+      .where('state', '=', 'running')
+      .execute()
     await Promise.all([...running.values()].map((instance) => letGo(instance, log)))
     const adopted = (row: BrowserRow) => this.#instances.has(row.id) && (row.state === 'running' || row.state === 'warm')
     for (const row of rows.filter((one) => !adopted(one))) {
@@ -142,8 +148,8 @@ export class Fleet {
     const { viewport } = ownership.options
     await insertStarting(this.#settings.db, id, this.#settings.host, null, ownership)
     const instance = await this.#boot(id, { id, viewport, maxScreen: ownership.options.maxScreen }, signal)
-    const now = new Date()
-    await this.#moved(instance, 'running', { endpoint: JSON.stringify(instance.agent), created_at: now, last_active_at: now }, leaveSeat)
+    const times = { created_at: sql`now()`, last_active_at: sql`now()` }
+    await this.#moved(instance, 'running', { endpoint: JSON.stringify(instance.agent), ...times }, leaveSeat)
     return id
   }
 

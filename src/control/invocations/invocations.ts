@@ -1,6 +1,7 @@
 // The rules of runs: start, find, list, end, follow.
 import { newId } from '../../base/ids.ts'
 import { within, WaitTimeout } from '../../base/wait.ts'
+import { hasMoreValues } from '../../http/body.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import type { Page } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
@@ -189,9 +190,13 @@ export function present(row: InvocationRow): Invocation {
 const asOf = (row: InvocationRow, state: InvocationState): InvocationRow =>
   row.state === state ? row : { ...row, state, finished_at: null, output: null, status_reason: null }
 
+/** It is parsed to check it. */
+const MAX_PAYLOAD_VALUES = 1_000_000
+
 function checkPayload(payload: string | null): void {
   if (payload === null) return
   checkSize('payload', payload)
+  if (hasMoreValues(Buffer.from(payload), MAX_PAYLOAD_VALUES)) throw fault.field('payload', `has more than ${MAX_PAYLOAD_VALUES} values`)
   try {
     JSON.parse(payload)
   } catch (error) {

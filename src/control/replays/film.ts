@@ -1,6 +1,8 @@
 // Parses a recording as its bytes pass. They come from a sandbox, so everything is checked. A recording of another form than our recorder's is
 // unreadable; it has no other effect.
 
+import { Gathered } from '../../base/gathered.ts'
+
 /** One track: how to decode it, and its samples in their order. */
 export interface FilmTrack {
   id: number
@@ -29,6 +31,8 @@ const MAX_HEAD = 64 * 1024
 const MAX_INDEX = 4 * 1024 * 1024
 /** Limit on the samples of one recording that are held: two days at 20 frames a second. */
 const MAX_SAMPLES = 4_000_000
+/** Limit on its fragments: our recorder makes one a second, and no session records longer than three days. */
+const MAX_RUNS = 300_000
 /** The longest recording, in milliseconds: no session lives longer. */
 const MAX_MS = 30 * 24 * 3600_000
 
@@ -41,8 +45,7 @@ export class Film {
   length = 0
   #at = 0
   /** The bytes so far of a box that is read whole. */
-  #held: Buffer[] = []
-  #heldBytes = 0
+  #held = new Gathered()
   #wanted = 8
   /** Bytes to skip. */
   #skip = 0
@@ -82,38 +85,34 @@ export class Film {
         if (this.#skip === 0) this.#boxEnds()
         continue
       }
-      const taken = Math.min(this.#wanted - this.#heldBytes, rest.length)
-      this.#held.push(rest.subarray(0, taken))
-      this.#heldBytes += taken
+      const taken = Math.min(this.#wanted - this.#held.length, rest.length)
+      this.#held.add(rest.subarray(0, taken))
       this.#at += taken
       rest = rest.subarray(taken)
-      if (this.#heldBytes === this.#wanted) this.#held8orBox()
+      if (this.#held.length === this.#wanted) this.#held8orBox()
     }
   }
 
   #held8orBox(): void {
-    const bytes = Buffer.concat(this.#held)
+    const { bytes } = this.#held
     const size = bytes.readUInt32BE(0)
     const name = bytes.toString('latin1', 4, 8)
     if (bytes.length === 8) {
       if (!MOOF_BOXES.includes(name) || size < 8) throw new Unreadable(`a box of ${size} bytes with the name ${JSON.stringify(name)}`)
       if (name === 'mdat') {
         if (size - 8 !== this.#announcedBytes) throw new Unreadable(`${size - 8} bytes of samples where ${this.#announcedBytes} were announced`)
-        this.#held = []
-        this.#heldBytes = 0
+        this.#held.clear()
         this.#skip = size - 8
         if (this.#skip === 0) this.#boxEnds()
         return
       }
       if (size > (name === 'moof' ? MAX_INDEX : MAX_HEAD)) throw new Unreadable(`a ${name} of ${size} bytes`)
       if (size > 8) {
-        this.#held = [bytes]
         this.#wanted = size
         return
       }
     }
-    this.#held = []
-    this.#heldBytes = 0
+    this.#held = new Gathered()
     this.#wanted = 8
     if (name === 'moov') this.#onMoov(bytes)
     else if (name === 'moof') return this.#onMoof(bytes)
@@ -219,6 +218,7 @@ function append(track: FilmTrack, at: number, rows: readonly { size: number; dur
     track.sizes = grown(track.sizes)
     track.durations = grown(track.durations)
   }
+  if (track.runs.length === MAX_RUNS) throw new Unreadable(`more than ${MAX_RUNS} fragments`)
   track.runs.push({ count: rows.length, at })
   for (const { size, duration, isKey } of rows) {
     track.sizes[track.count] = size
