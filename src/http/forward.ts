@@ -129,7 +129,8 @@ function keepCopy(response: IncomingMessage, headers: OutgoingHttpHeaders, keep:
   }
   response.on('data', collect)
   response.on('end', () => {
-    if (isWhole) keep({ etag, headers, body: body.bytes })
+    // A copy: the collected bytes have room for twice as many.
+    if (isWhole) keep({ etag, headers, body: Buffer.from(body.bytes) })
   })
 }
 

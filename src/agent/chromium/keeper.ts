@@ -42,7 +42,9 @@ const WINDOW_MS = 5_000
 const WINDOW_TRIES = 3
 /** The first frame of a new browser. Six that started at once on two busy cores needed 3 s. */
 const DRAWN_MS = 10_000
-/** Frames that took longer than this may have come too late for Chromium, which leaves full screen a moment after them. */
+/** Chromium leaves full screen this long after it entered, when it could not draw until then: 1.48 to 1.57 s were seen. */
+const LEAVES_MS = 1_400
+/** Frames that took longer than this may have come too late for that. Chromium has left within AGAIN_MS of them. */
 const UNDRAWN_MS = 1_000
 const AGAIN_MS = 1_000
 /** A page learns its size within milliseconds. Longer than the control plane waits for a warm browser, which it replaces when that time is over. */
@@ -179,18 +181,20 @@ export class Keeper extends EventEmitter<KeeperEvents> {
    * @throws when the page does not get its size
    */
   async fillPage(fullscreen: boolean): Promise<void> {
+    let entered = 0
     const attempt = async () => {
+      entered = performance.now()
       if (fullscreen) await this.setFullscreen(true)
       await this.#sized(fullscreen)
     }
     await repeated(WINDOW_TRIES, attempt, (err) => this.#log.warn({ err }, 'the page did not fill its window; trying again'))
     // A caller does not wait for this: nearly always Chromium draws at once.
-    if (fullscreen) void this.#holdFullscreen(performance.now()).catch((err: unknown) => this.#log.warn({ err }, 'the window may have left full screen'))
+    if (fullscreen) void this.#holdFullscreen(entered).catch((err: unknown) => this.#log.warn({ err }, 'the window may have left full screen'))
   }
 
   /**
-   * Chromium leaves full screen by itself when it cannot draw for 1.5 s after it entered (1.48 to 1.57 s were seen), as on a machine that is very busy.
-   * Then this enters it again, as soon as Chromium draws.
+   * Chromium leaves full screen by itself when it cannot draw for 1.5 s after it entered, as on a machine that is very busy. Then this enters it again,
+   * as soon as Chromium draws. A window that a client took out of full screen earlier is left alone.
    */
   async #holdFullscreen(entered: number): Promise<void> {
     const run = await this.run()
@@ -202,7 +206,8 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     await until('a frame in full screen', DRAWN_MS, draws, { everyMs: 50, signal: this.#signal })
     if (performance.now() - entered < UNDRAWN_MS) return
     await sleep(AGAIN_MS, this.#signal)
-    if (this.#run !== run || this.#windows.front()?.fullscreen !== false) return
+    const { fullscreen, leftFullscreen } = this.#windows.front() ?? {}
+    if (this.#run !== run || fullscreen !== false || leftFullscreen === undefined || leftFullscreen - entered < LEAVES_MS) return
     this.#log.warn({}, 'Chromium could not draw and left full screen; entering it again')
     await this.setFullscreen(true)
   }

@@ -57,6 +57,8 @@ interface Managed {
   id: Xid
   dialog: boolean
   fullscreen: boolean
+  /** When it last left full screen, by `performance.now()`. */
+  leftFullscreen?: number
   maximized: boolean
   minimized: boolean
   /** Where a window is while it is neither full screen nor maximized. For dialogs only the size matters. */
@@ -71,8 +73,8 @@ interface Managed {
 export interface WindowManager {
   /** Announces that the session is about to put a window into full screen: Chromium's "press Esc" notice is then removed. */
   expectNotice(): void
-  /** The state of the window in front; undefined while there is none. */
-  front(): { fullscreen: boolean } | undefined
+  /** The state of the window in front, and when it last left full screen (by `performance.now()`); undefined while there is none. */
+  front(): { fullscreen: boolean; leftFullscreen?: number } | undefined
   /** Resolves when the program in front has handled every event sent to it so far. @throws WaitTimeout when it does not answer */
   caughtUp(): Promise<void>
   /** The same for a caller that continues in any case: resolves with false after 2 s without an answer, and immediately while the program hangs. */
@@ -200,7 +202,11 @@ export async function manageWindows(connection: XConnection, screen: Screen, log
   // Data of a _NET_WM_STATE message: [0 remove, 1 add, 2 toggle; first property; second property].
   function changeState(window: Managed, [action, ...properties]: number[]): void {
     const changed = (before: boolean) => (action === 2 ? !before : action === 1)
-    if (properties.includes(atoms._NET_WM_STATE_FULLSCREEN)) window.fullscreen = changed(window.fullscreen)
+    if (properties.includes(atoms._NET_WM_STATE_FULLSCREEN)) {
+      const before = window.fullscreen
+      window.fullscreen = changed(before)
+      if (before && !window.fullscreen) window.leftFullscreen = performance.now()
+    }
     // One of the two directions means both: there is no half-maximized state.
     if (!window.dialog && (properties.includes(atoms._NET_WM_STATE_MAXIMIZED_VERT) || properties.includes(atoms._NET_WM_STATE_MAXIMIZED_HORZ)))
       window.maximized = changed(window.maximized)
