@@ -1,12 +1,16 @@
 // Boxes, the pieces of MP4 files (ISO/IEC 14496-12, 4.2): a length, a four-letter name, a content.
+import { endianness } from 'node:os'
 
 type Part = Buffer | number
 
 /** A box with parts; numbers are 32 bits each. */
-export const box = (name: string, ...parts: (Part | Part[])[]): Buffer => {
+export const box = (name: string, ...parts: (Part | Part[])[]): Buffer => Buffer.concat(piecesOf(name, ...parts))
+
+/** The pieces of a box, for one that is part of another: large tables are then copied once and not at every level. */
+const piecesOf = (name: string, ...parts: (Part | Part[])[]): Buffer[] => {
   const content = parts.flat().map((part) => (typeof part === 'number' ? u32(part) : part))
   const length = content.reduce((sum, part) => sum + part.length, 8)
-  return Buffer.concat([u32(length), Buffer.from(name, 'latin1'), ...content], length)
+  return [u32(length), Buffer.from(name, 'latin1'), ...content]
 }
 
 /** A box that begins with a version and flags. */
@@ -32,11 +36,10 @@ export const u64 = (value: number): Buffer => {
   return bytes
 }
 
-/** Many 32-bit numbers. */
-export const u32s = (values: readonly number[]): Buffer => {
-  const bytes = Buffer.allocUnsafe(values.length * 4)
-  values.forEach((value, index) => bytes.writeUInt32BE(value >>> 0, index * 4))
-  return bytes
+/** Many 32-bit numbers. There may be millions, so they are not written one by one. */
+export const u32s = (values: ArrayLike<number>): Buffer => {
+  const bytes = Buffer.from(new Uint32Array(values).buffer)
+  return endianness() === 'LE' ? bytes.swap32() : bytes
 }
 
 /** The unity matrix: the video is neither rotated nor scaled. */
@@ -80,10 +83,10 @@ export function moov(durationMs: number, tracks: readonly BoxTrack[], ...more: B
     Buffer.alloc(24),
     tracks.length + 1,
   )
-  return box('moov', mvhd, ...tracks.map(trak), ...more)
+  return box('moov', mvhd, ...tracks.flatMap(trak), ...more)
 }
 
-function trak({ id, kind, timescale, duration, width, height, description, tables, startsAtMs = 0 }: BoxTrack): Buffer {
+function trak({ id, kind, timescale, duration, width, height, description, tables, startsAtMs = 0 }: BoxTrack): Buffer[] {
   const isVideo = kind === 'video'
   const durationMs = Math.round((duration * FILM_TIMESCALE) / timescale)
   const shown = startsAtMs + durationMs
@@ -112,6 +115,6 @@ function trak({ id, kind, timescale, duration, width, height, description, table
   const hdlr = fullBox('hdlr', 0, 0, 0, Buffer.from(isVideo ? 'vide' : 'soun', 'latin1'), 0, 0, 0, Buffer.from('Cob\0', 'latin1'))
   const header = isVideo ? fullBox('vmhd', 0, 1, u64(0)) : fullBox('smhd', 0, 0, 0)
   const dinf = box('dinf', fullBox('dref', 0, 0, 1, fullBox('url ', 0, 1)))
-  const stbl = box('stbl', description, ...tables)
-  return box('trak', tkhd, ...(startsAtMs > 0 ? [box('edts', edits)] : []), box('mdia', mdhd, hdlr, box('minf', header, dinf, stbl)))
+  const minf = piecesOf('minf', header, dinf, piecesOf('stbl', description, ...tables))
+  return piecesOf('trak', tkhd, ...(startsAtMs > 0 ? [box('edts', edits)] : []), piecesOf('mdia', mdhd, hdlr, minf))
 }

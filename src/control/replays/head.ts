@@ -11,10 +11,12 @@ export function headOf(film: Film): Buffer | undefined {
   const tracks = film.tracks.filter(({ count }) => count > 0)
   if (!tracks.some(({ kind }) => kind === 'video')) return undefined
   const ftyp = box('ftyp', Buffer.from('isom'), 0x200, ...['isom', 'iso2', 'avc1', 'mp41'].map((name) => Buffer.from(name)))
+  // A hostile session's recording may have millions of samples: the tables that do not depend on the length of the head are made once.
+  const made = tracks.map((track) => ({ track, fixed: tables(track) }))
   const make = (offset: number) =>
     moov(
       film.durationMs,
-      tracks.map((track) => ({
+      made.map(({ track, fixed }) => ({
         id: track.id,
         kind: track.kind,
         timescale: track.timescale,
@@ -22,7 +24,7 @@ export function headOf(film: Film): Buffer | undefined {
         height: track.height,
         duration: track.until - track.from,
         description: track.description,
-        tables: tables(track, offset),
+        tables: [...fixed, placesOf(track, offset)],
         startsAtMs: Math.round((track.from * 1000) / track.timescale),
       })),
     )
@@ -30,24 +32,39 @@ export function headOf(film: Film): Buffer | undefined {
   return Buffer.concat([ftyp, make(length), u32s([1]), Buffer.from('mdat'), u64(MDAT_HEAD + film.length)])
 }
 
-function tables(track: FilmTrack, offset: number): Buffer[] {
+function tables(track: FilmTrack): Buffer[] {
   const { count, sizes, durations, keys, runs } = track
-  const times: number[] = []
+  const times = new Uint32Array(2 * count)
+  let rows = 0
   for (let at = 0; at < count; at++) {
-    if (times.length > 0 && times.at(-1) === durations[at]) times[times.length - 2]!++
-    else times.push(1, durations[at]!)
+    if (rows > 0 && times[2 * rows - 1] === durations[at]) times[2 * rows - 2]!++
+    else {
+      times[2 * rows] = 1
+      times[2 * rows + 1] = durations[at]!
+      rows++
+    }
   }
   // Consecutive samples of equal length need one row.
-  const perRun = runs.flatMap((run, index) => (index > 0 && runs[index - 1]!.count === run.count ? [] : [index + 1, run.count, 1]))
-  const places = Buffer.allocUnsafe(runs.length * 8)
-  runs.forEach(({ at }, index) => places.writeBigUInt64BE(BigInt(offset + at), index * 8))
+  const perRun: number[] = []
+  for (let index = 0; index < runs.length; index++)
+    if (index === 0 || runs[index - 1]!.count !== runs[index]!.count) perRun.push(index + 1, runs[index]!.count, 1)
   return [
-    fullBox('stts', 0, 0, times.length / 2, u32s(times)),
+    fullBox('stts', 0, 0, rows, u32s(times.subarray(0, 2 * rows))),
     ...(track.kind === 'video' ? [fullBox('stss', 0, 0, keys.length, u32s(keys))] : []),
     fullBox('stsc', 0, 0, perRun.length / 3, u32s(perRun)),
-    fullBox('stsz', 0, 0, 0, count, u32s(Array.from(sizes.subarray(0, count)))),
-    fullBox('co64', 0, 0, runs.length, places),
+    fullBox('stsz', 0, 0, 0, count, u32s(sizes.subarray(0, count))),
   ]
+}
+
+/** Where each group of samples begins in a film whose recording begins at `offset`. */
+function placesOf({ runs }: FilmTrack, offset: number): Buffer {
+  const places = new Uint32Array(2 * runs.length)
+  for (let index = 0; index < runs.length; index++) {
+    const place = offset + runs[index]!.at
+    places[2 * index] = Math.floor(place / 2 ** 32)
+    places[2 * index + 1] = place % 2 ** 32
+  }
+  return fullBox('co64', 0, 0, runs.length, u32s(places))
 }
 
 /** How much changed on the screen in each of `parts` equal parts of the film, from 0 to 99. */
