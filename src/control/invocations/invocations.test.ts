@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
 import { newId } from '../../base/ids.ts'
-import { until } from '../../base/wait.ts'
+import { sleep, until } from '../../base/wait.ts'
 import { calling, deploy, NOTICE_MS, type RunRecord } from './deployed.suite.ts'
 
 const MAX_RUNS = 6
@@ -220,6 +220,27 @@ describe('a request that its client retries', () => {
     expect((await callers.run('echo', { payload: '"twice"' }, RETRY)).id).not.toBe(before.id)
   })
 
+  test('waits for the run that it started, although an equal request of somebody else was refused', async () => {
+    const left = new AbortController()
+    const body = { payload: '5000' }
+    const first = cloud.fetch('/invocations', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ app_name: 'app', version: 'latest', action_name: 'slow', ...body }),
+      signal: left.signal,
+    })
+    first.catch(() => {})
+    const running = () => cloud.query<{ id: string }>(`select id from invocations where state = 'running' and payload = '5000'`)
+    await until('the run', NOTICE_MS, async () => (await running()).length === 1)
+    const [{ id } = { id: '' }] = await running()
+    for (let more = 1; more < MAX_RUNS; more++) await callers.begin('hang')
+    expect((await callers.post('slow', body)).status).toBe(429)
+    left.abort()
+    await expect(first).rejects.toThrow()
+    await sleep(100)
+    expect((await callers.run('slow', body, RETRY)).id).toBe(id)
+  })
+
   test('is a new request if its idempotency key differs, or if it is async', async () => {
     const one = await callers.run('echo', { payload: '"mine"' })
     await cloud.query(`update invocations set caller = 'somebody' where id = $1`, [one.id])
@@ -321,7 +342,7 @@ describe('a run that a caller ends', () => {
 
 test('a run that continues while its app is deployed again ends on the old code, which is then stopped', async () => {
   const old = await deploy(cloud, { app: 'renewed' })
-  const id = await callers.begin('slow', { app_name: 'renewed', payload: '1500' })
+  const id = await callers.begin('slow', { app_name: 'renewed', payload: '5000' })
   await callers.becomes(id, 'running')
   const fresh = await deploy(cloud, { app: 'renewed' })
   const { id: next } = await callers.run('echo', { app_name: 'renewed' })

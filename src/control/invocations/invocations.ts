@@ -66,7 +66,29 @@ type Told =
 
 export function makeInvocations({ db, bells, host, runs, maxInvocations, syncLimitSeconds = SYNC_LIMIT_SECONDS }: InvocationsSettings): Invocations {
   const refusals = new Refusals()
+  /** Runs whose result callers wait for, and how many do. */
+  const awaited = new Map<string, number>()
   const waitMs = syncLimitSeconds * 1000 + REMOVED_MS
+
+  /** The run that a retried request has started; undefined when it has started none. */
+  async function startedBy(caller: string, hash: Buffer): Promise<InvocationRow | undefined> {
+    const row = await findRepeated(db, caller, hash, REPEAT_SECONDS)
+    // The client of a run that nobody waits for has given up its first request. It must not be taken for one whose equal request was refused: the
+    // action would run twice.
+    if (row && row.finished_at === null && !awaited.has(row.id)) return row
+    return refusals.take(caller, hash) ? undefined : row
+  }
+
+  async function resultOf(id: string, ended: Promise<Outcome>, signal: AbortSignal): Promise<Outcome> {
+    awaited.set(id, (awaited.get(id) ?? 0) + 1)
+    try {
+      return await within('the end of a run', waitMs, ended, signal)
+    } finally {
+      const left = awaited.get(id)! - 1
+      if (left > 0) awaited.set(id, left)
+      else awaited.delete(id)
+    }
+  }
 
   async function enter(made: NewInvocation): Promise<InvocationRow> {
     const row = (await insertQueued(db, host, made)) ?? (await missing(made)) ?? (await insertQueued(db, host, made))
@@ -116,11 +138,11 @@ export function makeInvocations({ db, bells, host, runs, maxInvocations, syncLim
       checkPayload(wanted.payload)
       const hash = requestHash(wanted)
       const { caller, signal } = asking
-      const repeated = !wanted.isAsync && asking.isRepeated && !refusals.take(caller, hash) ? await findRepeated(db, caller, hash, REPEAT_SECONDS) : undefined
+      const repeated = !wanted.isAsync && asking.isRepeated ? await startedBy(caller, hash) : undefined
       const run = repeated ? { id: repeated.id, ended: runs.ended(repeated, signal) } : await start(wanted, hash, asking)
       if (wanted.isAsync) return { id: run.id, action_name: wanted.action_name, status: 'queued' }
       // A caller that leaves ends its wait, not the run: clients that time out retry and want its result.
-      const { state, output, reason } = await within('the end of a run', waitMs, run.ended, signal)
+      const { state, output, reason } = await resultOf(run.id, run.ended, signal)
       return {
         id: run.id,
         action_name: wanted.action_name,
