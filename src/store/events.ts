@@ -101,7 +101,11 @@ export async function lastEvent(db: Db, source: EventSource): Promise<number> {
 }
 
 /** One batch of the log after `after`, oldest first; empty at its end. `since` leaves out older events. */
-export const readEvents = (db: Db, source: EventSource, after: number, since?: Date): Promise<AppEvent[]> => {
+export const readEvents = async (db: Db, source: EventSource, after: number, since?: Date): Promise<AppEvent[]> =>
+  (await readBatch(db, source, after, since)).events
+
+/** The same, and whether there may be more now. */
+async function readBatch(db: Db, source: EventSource, after: number, since?: Date): Promise<{ events: AppEvent[]; isCut: boolean }> {
   const rows = select(db, source)
     .selectAll()
     .where('id', '>', after)
@@ -111,21 +115,15 @@ export const readEvents = (db: Db, source: EventSource, after: number, since?: D
   const measured = db
     .selectFrom(rows.as('rows'))
     .selectAll()
-    .select(sql<number>`sum(${SIZE}) over (order by id) - ${SIZE}`.as('bytes_before'))
-  return db
-    .selectFrom(measured.as('measured'))
-    .select(['id', 'deployment_id', 'invocation_id', 'at', 'kind', 'state', 'reason', 'line', 'data'])
-    .where('bytes_before', '<', BATCH_BYTES)
-    .orderBy('id')
-    .execute() as Promise<AppEvent[]>
+    .select([sql<number>`sum(${SIZE}) over (order by id) - ${SIZE}`.as('bytes_before'), sql<number>`count(*) over ()`.as('found')])
+  const batch = await db.selectFrom(measured.as('measured')).selectAll().where('bytes_before', '<', BATCH_BYTES).orderBy('id').execute()
+  const found = Number(batch[0]?.found ?? 0)
+  const events = batch.map(({ bytes_before: _bytes, found: _found, ...event }) => event as AppEvent)
+  return { events, isCut: found === BATCH || events.length < found }
 }
 
 /** The size of one event. The length of a text is known without reading it. */
-const SIZE = sql`coalesce(octet_length(line), 0) + ${LINE_BYTES}::int`
-
-/** Whether a batch was cut off, so that there may be more. */
-const isFull = (events: readonly AppEvent[]): boolean =>
-  events.length === BATCH || events.reduce((sum, { line }) => sum + Buffer.byteLength(line ?? '') + LINE_BYTES, 0) >= BATCH_BYTES
+const SIZE = sql`coalesce(octet_length(line), 0) + coalesce(pg_column_size(data), 0) + ${LINE_BYTES}::int`
 
 const select = (db: Db, source: EventSource) =>
   db
@@ -214,14 +212,13 @@ export async function* followEvents(
   while (!signal.aborted) {
     // Subscribes before it reads, so that no event between the two is missed.
     const next = bells.heard(source.deployment, signal)
-    const events = await readEvents(db, source, at, since).catch((error: unknown) => {
+    const { events, isCut } = await readBatch(db, source, at, since).catch((error: unknown) => {
       next.leave()
       throw error
     })
     at = events.at(-1)?.id ?? at
-    const full = isFull(events)
-    if (full) next.leave()
+    if (isCut) next.leave()
     yield events
-    if (!full) await next.promise
+    if (!isCut) await next.promise
   }
 }
