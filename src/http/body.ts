@@ -76,6 +76,7 @@ export function parseJson(raw: Buffer, contentType: string | undefined, optional
   }
   if (!/^application\/([\w.+-]+\+)?json\s*(;|$)/i.test(contentType ?? '')) throw fault.field('content-type', 'must be application/json')
   if (hasMoreValues(raw, MAX_VALUES)) throw fault.field('body', `has more than ${MAX_VALUES} values`)
+  if (countOf(raw, PROPERTIES, MAX_PROPERTIES) > MAX_PROPERTIES) throw fault.field('body', `has more than ${MAX_PROPERTIES} properties`)
   let value: unknown
   try {
     value = JSON.parse(utf8.decode(raw))
@@ -91,23 +92,33 @@ export function parseJson(raw: Buffer, contentType: string | undefined, optional
 /** Values take many times their bytes in memory, and time to check. No body of 1 MiB, the usual limit, has more. */
 const MAX_VALUES = 600_000
 
+/**
+ * The schemas take some 4 microseconds for a property that they do not know, and 15 for one of a map with a wrong value. No call needs so many; the
+ * largest batch has 10,000, and a policy with 5 MiB of bookmarks may reach the first limit.
+ */
+const MAX_PROPERTIES = 100_000
+const MAX_KEYS = 10_000
+
 /** Whether JSON text has more than about `limit` values, without parsing it: counts the commas and opening brackets outside strings. */
-export function hasMoreValues(json: Uint8Array, limit: number): boolean {
-  if (json.length <= limit) return false
+export const hasMoreValues = (json: Uint8Array, limit: number): boolean => countOf(json, VALUES, limit) > limit
+
+/** How many of these bytes JSON text has outside strings; stops at `limit` + 1. */
+function countOf(json: Uint8Array, bytes: readonly number[], limit: number): number {
+  if (json.length <= limit) return 0
+  const [first, second, third] = bytes
   let count = 0
-  for (let at = 0; at < json.length; at++) {
+  for (let at = 0; at < json.length && count <= limit; at++) {
     const byte = json[at]
     if (byte === QUOTE) for (at++; at < json.length && json[at] !== QUOTE; at++) if (json[at] === BACKSLASH) at++
-    if (byte === COMMA || byte === BRACKET || byte === BRACE) if (++count > limit) return true
+    if (byte === first || byte === second || byte === third) count++
   }
-  return false
+  return count
 }
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
-const COMMA = 0x2c
-const BRACKET = 0x5b
-const BRACE = 0x7b
+const VALUES = [0x2c, 0x5b, 0x7b] // , [ {
+const PROPERTIES = [0x3a] // :
 
 const MAX_DEPTH = 64
 
@@ -145,7 +156,9 @@ function unstorable(value: unknown, depth: number): Inner | undefined {
     }
     return undefined
   }
-  for (const key of Object.keys(value)) {
+  const keys = Object.keys(value)
+  if (keys.length > MAX_KEYS) return { way: [], problem: `has more than ${MAX_KEYS} properties` }
+  for (const key of keys) {
     if (key === UNUSABLE) return { way: [key], problem: 'is not a possible name' }
     if (badText(key)) return { way: [], problem: 'has a property name with U+0000 or half a surrogate pair' }
     const found = below(key, (value as Record<string, unknown>)[key])
