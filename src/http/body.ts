@@ -75,8 +75,9 @@ export function parseJson(raw: Buffer, contentType: string | undefined, optional
     throw fault.field('body', 'a JSON object is required')
   }
   if (!/^application\/([\w.+-]+\+)?json\s*(;|$)/i.test(contentType ?? '')) throw fault.field('content-type', 'must be application/json')
-  if (hasMoreValues(raw, MAX_VALUES)) throw fault.field('body', `has more than ${MAX_VALUES} values`)
-  if (countOf(raw, PROPERTIES, MAX_PROPERTIES) > MAX_PROPERTIES) throw fault.field('body', `has more than ${MAX_PROPERTIES} properties`)
+  const { values, properties } = countsIn(raw, MAX_VALUES)
+  if (values > MAX_VALUES) throw fault.field('body', `has more than ${MAX_VALUES} values`)
+  if (properties > MAX_PROPERTIES) throw fault.field('body', `has more than ${MAX_PROPERTIES} properties`)
   let value: unknown
   try {
     value = JSON.parse(utf8.decode(raw))
@@ -99,26 +100,28 @@ const MAX_VALUES = 600_000
 const MAX_PROPERTIES = 100_000
 const MAX_KEYS = 10_000
 
-/** Whether JSON text has more than about `limit` values, without parsing it: counts the commas and opening brackets outside strings. */
-export const hasMoreValues = (json: Uint8Array, limit: number): boolean => countOf(json, VALUES, limit) > limit
+/** Whether JSON text has more than about `limit` values, without parsing it. */
+export const hasMoreValues = (json: Uint8Array, limit: number): boolean => json.length > limit && countsIn(json, limit).values > limit
 
-/** How many of these bytes JSON text has outside strings; stops at `limit` + 1. */
-function countOf(json: Uint8Array, bytes: readonly number[], limit: number): number {
-  if (json.length <= limit) return 0
-  const [first, second, third] = bytes
-  let count = 0
-  for (let at = 0; at < json.length && count <= limit; at++) {
+/** The commas and opening brackets (about one for each value) and the colons (one for each property) outside strings. Stops after `mostValues`. */
+function countsIn(json: Uint8Array, mostValues: number): { values: number; properties: number } {
+  let values = 0
+  let properties = 0
+  for (let at = 0; at < json.length && values <= mostValues; at++) {
     const byte = json[at]
     if (byte === QUOTE) for (at++; at < json.length && json[at] !== QUOTE; at++) if (json[at] === BACKSLASH) at++
-    if (byte === first || byte === second || byte === third) count++
+    if (byte === COLON) properties++
+    else if (byte === COMMA || byte === BRACKET || byte === BRACE) values++
   }
-  return count
+  return { values, properties }
 }
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
-const VALUES = [0x2c, 0x5b, 0x7b] // , [ {
-const PROPERTIES = [0x3a] // :
+const COLON = 0x3a
+const COMMA = 0x2c
+const BRACKET = 0x5b
+const BRACE = 0x7b
 
 const MAX_DEPTH = 64
 

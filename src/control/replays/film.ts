@@ -45,7 +45,7 @@ export class Film {
   length = 0
   #at = 0
   /** The bytes so far of a box that is read whole. */
-  #held = new Gathered()
+  readonly #held = new Gathered()
   #wanted = 8
   /** Bytes to skip. */
   #skip = 0
@@ -112,7 +112,7 @@ export class Film {
         return
       }
     }
-    this.#held = new Gathered()
+    this.#held.clear()
     this.#wanted = 8
     if (name === 'moov') this.#onMoov(bytes)
     else if (name === 'moof') return this.#onMoof(bytes)
