@@ -151,7 +151,7 @@ describe("the browser's own controls", () => {
 
   test('a click and a key before the first frame of a page reach it', async () => {
     const { page } = session
-    for (let count = 0; count < 5; count++) {
+    for (let count = 0; count < 15; count++) {
       await page.goto(pages.url('before'))
       await page.goto(pages.url('unpainted.html'), { waitUntil: 'commit' })
       await computer.clickMouse(id, { x: 700, y: 500 })

@@ -9,14 +9,29 @@ const FRESH_MS = 2_000
 /** The longest wait of input for first frames. They came within 16 ms on an idle machine, and within 0.5 s on one with ten times its load. */
 const PAINTED_MS = 1_000
 
-/** Resolves with the second frame after this, when the first one is on the screen. A page that nobody sees has no frames. */
+/** Resolves with the second frame after this. A page that nobody sees has no frames. */
 const NEXT_FRAMES = `document.visibilityState === 'visible' && new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`
 
-/** Resolves when a page has drawn two frames from now, or is hidden. @throws WaitTimeout after `ms`; when the page is gone */
-export async function drawn(pipe: CdpPipe, targetId: string, ms: number, log: Log): Promise<void> {
+/** How long to wait, after its frames, for a page to be on the screen. An empty page never reports that it is, and takes input. */
+const SHOWN_MS = 250
+
+/**
+ * The same, and then until the page's first content is on the screen: Chromium drops input until then, and on a busy machine that is later than the
+ * second frame (one of 15 clicks was lost).
+ */
+const SHOWN = `Promise.resolve(${NEXT_FRAMES}).then((drawn) => !drawn || performance.getEntriesByType('paint').length > 0 || new Promise((done) => {
+  new PerformanceObserver(() => done(true)).observe({ type: 'paint', buffered: true })
+  setTimeout(() => done(true), ${SHOWN_MS})
+}))`
+
+/**
+ * Resolves when a page has drawn two frames from now, or is hidden; or what else `expression` waits for. @throws WaitTimeout after `ms`; when the page
+ * is gone
+ */
+export async function drawn(pipe: CdpPipe, targetId: string, ms: number, log: Log, expression = NEXT_FRAMES): Promise<void> {
   const { sessionId } = await pipe.send<{ sessionId: string }>('Target.attachToTarget', { targetId, flatten: true })
   try {
-    await within('a first frame', ms, pipe.send('Runtime.evaluate', { expression: NEXT_FRAMES, awaitPromise: true }, sessionId))
+    await within('a first frame', ms, pipe.send('Runtime.evaluate', { expression, awaitPromise: true }, sessionId))
   } finally {
     // Do not wait: a page that hangs answers late.
     pipe.send('Target.detachFromTarget', { sessionId }).catch((err: unknown) => log.debug({ err }, 'a page was gone'))
@@ -42,7 +57,7 @@ export async function watchPaints(pipe: CdpPipe, log: Log): Promise<(signal: Abo
     if (pages.length === 0) return
     const all = Promise.all(
       pages.map((targetId) =>
-        drawn(pipe, targetId, PAINTED_MS, log).catch((err: unknown) => {
+        drawn(pipe, targetId, PAINTED_MS, log, SHOWN).catch((err: unknown) => {
           // The page was closed, or shows nothing. Input goes to what is on the screen.
           if (!(err instanceof WaitTimeout)) log.debug({ err }, 'a page was gone')
         }),
