@@ -89,14 +89,27 @@ describe('readBody', () => {
 })
 
 describe('parseJson', () => {
-  test('returns what JSON.parse returns, for every value that the database can store', () => {
+  test('returns what JSON.parse returns, for every value that the database can store, and refuses the name __proto__ wherever it is', () => {
+    const anyName = fc.oneof(fc.string(), fc.constant('__proto__'))
+    const { value } = fc.letrec((tie) => ({
+      value: fc.oneof({ maxDepth: 3 }, fc.jsonValue({ noUnicodeString: false }), fc.array(tie('value')), tie('object')),
+      object: fc.array(fc.tuple(anyName, tie('value'))).map((entries) => Object.fromEntries(entries)),
+    }))
+    const seen = { refused: 0, returned: 0 }
     fc.assert(
-      fc.property(fc.jsonValue({ noUnicodeString: false }), (value) => {
+      fc.property(value, (value) => {
         const text = JSON.stringify(value)
         fc.pre(!text.includes('\\u0000') && text.isWellFormed() && !/\\ud[89a-f]/i.test(text))
-        expect(parse(text)).toEqual(JSON.parse(text))
+        let unusable = false
+        const expected: unknown = JSON.parse(text, (name, item: unknown) => ((unusable ||= name === '__proto__'), item))
+        if (unusable) expect(() => parse(text)).toThrow(/(^|\.)__proto__: is not a possible name$/)
+        else expect(parse(text)).toEqual(expected)
+        seen[unusable ? 'refused' : 'returned']++
       }),
+      { numRuns: 400 },
     )
+    expect(seen.refused).toBeGreaterThan(0)
+    expect(seen.returned).toBeGreaterThan(0)
   })
 
   test('treats an empty body as {} where a body is optional, with any content type, and refuses it elsewhere', async () => {
