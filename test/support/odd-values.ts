@@ -138,6 +138,7 @@ export function mutated(right: Arbitrary<unknown>): Arbitrary<unknown> {
       const [holder, name] = places[at % places.length]!
       if (kind === 'remove' && holder !== root) delete holder[name]
       else if (kind === 'wrap') holder[name] = [holder[name]]
+      else if (kind === 'add' && Array.isArray(holder[name])) holder[name].push(odd)
       else if (kind === 'add' && typeof holder[name] === 'object' && holder[name] !== null)
         Object.defineProperty(holder[name], key, { value: odd, enumerable: true, configurable: true, writable: true })
       else holder[name] = odd
