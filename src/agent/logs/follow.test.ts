@@ -18,7 +18,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { sleep, until, within } from '../../base/wait.ts'
-import { readLines } from './follow.ts'
+import { openLines } from './follow.ts'
 import { MAX_LINE_BYTES } from './lines.ts'
 
 const never = new AbortController().signal
@@ -31,17 +31,16 @@ beforeEach(() => void (file = join(dir, `log-${count++}`)))
 
 async function whole(path: string): Promise<string[]> {
   const lines: string[] = []
-  for await (const line of readLines(path, false, never)) lines.push(line)
+  for await (const line of await openLines(path, false, never)) lines.push(line)
   return lines
 }
 
-/** A follower that has opened the file; `next` gives its next line. */
+/** Follows the file; `next` gives its next line. */
 async function follow(path: string) {
   const leaving = new AbortController()
-  const lines = readLines(path, true, leaving.signal)
+  const lines = await openLines(path, true, leaving.signal)
   let waiting = lines.next()
   waiting.catch(() => {})
-  await until('the follower', 5_000, () => readdirSync('/proc/self/fd').some((fd) => attempt(() => readlinkSync(`/proc/self/fd/${fd}`)) === path))
   return {
     async next(): Promise<string | undefined> {
       const { value, done } = await within('a line', 3_000, waiting)
@@ -66,7 +65,7 @@ describe('reading a log file', () => {
   test('ends, although a program writes faster than it reads', async () => {
     writeFileSync(file, 'x\n'.repeat(100_000))
     let lines = 0
-    for await (const _ of readLines(file, false, never)) if (++lines % 1_000 === 0) appendFileSync(file, 'y\n'.repeat(2_000))
+    for await (const _ of await openLines(file, false, never)) if (++lines % 1_000 === 0) appendFileSync(file, 'y\n'.repeat(2_000))
     expect(lines).toBe(100_000)
   })
 
@@ -90,7 +89,7 @@ describe('reading a log file', () => {
       [`log-${count - 1}/x`, 'there is no such file'],
     ] as const)
       for (const follows of [true, false]) {
-        const lines = readLines(join(dir, name), follows, never)
+        const lines = await openLines(join(dir, name), follows, never)
         expect((await within('a line', 2_000, lines.next())).value).toMatch(new RegExp(`^cannot read .*${words}`))
         expect((await lines.next()).done).toBe(true)
       }
@@ -102,13 +101,30 @@ describe('reading a log file', () => {
     writeFileSync(file, '')
     truncateSync(file, 2 ** 40)
     const leaving = new AbortController()
-    const reading = readLines(file, false, leaving.signal).next()
+    const reading = (await openLines(file, false, leaving.signal)).next()
     setTimeout(() => leaving.abort(new Error('left')), 50)
     await expect(within('the reader', 2_000, reading)).rejects.toThrow('left')
   })
 })
 
 describe('following a log file', () => {
+  test('starts when it is open: no later line is missing, although nobody asks for it at once', async () => {
+    writeFileSync(file, 'old\n')
+    const lines = await openLines(file, true, never)
+    appendFileSync(file, 'new\n')
+    expect((await lines.next()).value).toBe('new')
+    await lines.return(undefined)
+  })
+
+  test('closes the file when its reader leaves, also one that has asked for no line', async () => {
+    writeFileSync(file, '')
+    const leaving = new AbortController()
+    await openLines(file, true, leaving.signal)
+    expect(openFiles()).toContain(file)
+    leaving.abort(new Error('left'))
+    await until('the file to be closed', 2_000, () => !openFiles().includes(file))
+  })
+
   test('starts at the end of the file, and yields a line when it is complete', async () => {
     writeFileSync(file, 'old\n')
     await using log = await follow(file)
@@ -195,10 +211,11 @@ describe('following a log file', () => {
   })
 })
 
-function attempt(look: () => string): string | undefined {
-  try {
-    return look()
-  } catch {
-    return undefined // it was closed in the meantime
-  }
-}
+const openFiles = (): string[] =>
+  readdirSync('/proc/self/fd').flatMap((fd) => {
+    try {
+      return [readlinkSync(`/proc/self/fd/${fd}`)]
+    } catch {
+      return [] // the one that lists them
+    }
+  })

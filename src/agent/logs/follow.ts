@@ -19,15 +19,50 @@ const READ_BYTES = 64 * 1024
 const UNSIZED_BYTES = 1024 * 1024
 
 /**
- * With `follow`, yields the lines written from now on. After rotation the new file is read from its start, after truncation the same file. A line is
- * yielded when it ends, or when its file is rotated or truncated. Without `follow`, yields the existing lines. When the file cannot be read, the last
- * line says why.
+ * Opens a file for reading its lines. With `follow`, yields those that are written after this has resolved. After rotation the new file is read from
+ * its start, after truncation the same file. A line is yielded when it ends, or when its file is rotated or truncated. Without `follow`, yields the
+ * existing lines. When the file cannot be read, the last line says why. The file is closed at the end, or when `signal` aborts.
  */
-export async function* readLines(path: string, follow: boolean, signal: AbortSignal): AsyncGenerator<string> {
-  let file: FileHandle | undefined
+export async function openLines(path: string, follow: boolean, signal: AbortSignal): Promise<AsyncGenerator<string>> {
+  signal.throwIfAborted()
+  const opened = await openAtSize(path).catch((error: unknown) => error as NodeJS.ErrnoException)
+  const lines = opened instanceof Error ? only(unreadable(path, opened)) : linesOf(path, opened, follow, signal)
+  // Up to its first yield. From there on the generator closes the file, also if nobody asks for a line.
+  await lines.next()
+  const close = () => void lines.return(undefined).catch(() => {})
+  if (signal.aborted) close()
+  else signal.addEventListener('abort', close, { once: true })
+  return lines
+}
+
+interface Opened {
+  file: FileHandle
+  size: number
+}
+
+async function openAtSize(path: string): Promise<Opened> {
+  const file = await openRegular(path)
   try {
-    file = await openRegular(path)
-    const { size } = await file.stat()
+    return { file, size: (await file.stat()).size }
+  } catch (error) {
+    await file.close()
+    throw error
+  }
+}
+
+const unreadable = (path: string, error: NodeJS.ErrnoException): string => `cannot read ${path}: ${wordsFor(error)}`
+
+async function* only(line: string): AsyncGenerator<string> {
+  yield ''
+  yield line
+}
+
+/** The first value is no line: it is yielded when the file is in the generator's care. */
+async function* linesOf(path: string, opened: Opened, follow: boolean, signal: AbortSignal): AsyncGenerator<string> {
+  const { size } = opened
+  let { file } = opened
+  try {
+    yield ''
     const lines = new Lines()
     if (!follow) {
       // Stop at the current size: a program may write faster than this reads.
@@ -59,9 +94,9 @@ export async function* readLines(path: string, follow: boolean, signal: AbortSig
     }
   } catch (error) {
     signal.throwIfAborted()
-    yield `cannot read ${path}: ${wordsFor(error as NodeJS.ErrnoException)}`
+    yield unreadable(path, error as NodeJS.ErrnoException)
   } finally {
-    await file?.close()
+    await file.close()
   }
 }
 

@@ -1,23 +1,24 @@
 // The logs contract, answered by files and by the output of the instance's programs.
 import type { Handlers } from '../../http/route.ts'
 import type { LogEvent, logs, ProgramName } from './contract.ts'
-import { readLines } from './follow.ts'
+import { openLines } from './follow.ts'
 import type { LogRing } from './ring.ts'
 
-/** The source of logs: real in an instance, refused by the fake driver. */
+/** The source of logs: real in an instance, refused by the fake driver. With `follow`, they give every line that is written after they have resolved. */
 export interface Logs {
-  file(path: string, follow: boolean, signal: AbortSignal): AsyncIterable<LogEvent>
-  program(name: ProgramName, follow: boolean, signal: AbortSignal): AsyncIterable<LogEvent>
+  file(path: string, follow: boolean, signal: AbortSignal): Promise<AsyncIterable<LogEvent>>
+  program(name: ProgramName, follow: boolean, signal: AbortSignal): Promise<AsyncIterable<LogEvent>>
 }
 
 /** Where the output of the instance's programs is: in memory, or in a file that its owner keeps small. */
 export type Programs = Record<ProgramName, LogRing | string>
 
 export function openLogs(programs: Programs): Logs {
-  const file = (path: string, follow: boolean, signal: AbortSignal) => events(readLines(path, follow, signal), (message) => ({ message, at: new Date() }))
+  const file = async (path: string, follow: boolean, signal: AbortSignal) =>
+    events(await openLines(path, follow, signal), (message) => ({ message, at: new Date() }))
   return {
     file,
-    program(name, follow, signal) {
+    async program(name, follow, signal) {
       const source = programs[name]
       return typeof source === 'string' ? file(source, follow, signal) : events(source.read(follow, signal), ({ text, at }) => ({ message: text, at }))
     },

@@ -37,10 +37,14 @@ export class LogRing {
   }
 
   /** With `follow`, yields the lines from now on; without it, the kept lines. A reader that is too slow gets a line with the number of missed lines. */
-  async *read(follow: boolean, signal: AbortSignal): AsyncGenerator<Said> {
+  read(follow: boolean, signal: AbortSignal): AsyncGenerator<Said> {
+    // Found now, and not when the first line is asked for: by then there may be newer ones.
     const end = this.#gone + this.#lines.length
-    let next = follow ? end : this.#gone
-    while (follow || next < end) {
+    return this.#from(follow ? end : this.#gone, follow ? Infinity : end, signal)
+  }
+
+  async *#from(next: number, end: number, signal: AbortSignal): AsyncGenerator<Said> {
+    while (next < end) {
       if (next < this.#gone) {
         const text = `[${this.#gone - next} lines were dropped before they were read]`
         next = this.#gone
