@@ -12,7 +12,7 @@ import { amount } from './support/long.ts'
 import { oddValue } from './support/odd-values.ts'
 import { ANSWER_MS, answersIn, say, type Answer } from './support/raw-http.ts'
 
-const REQUESTS_PER_ROUTE = amount(100, 1_000)
+const REQUESTS_PER_ROUTE = amount(30, 1_000)
 const OTHER_REQUESTS = amount(300, 2_000)
 const RAW_REQUESTS = amount(200, 1_000)
 const AT_LEAST = 2_000

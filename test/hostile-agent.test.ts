@@ -9,6 +9,7 @@ import { ErrorModel } from '../src/http/fault.ts'
 import { until } from '../src/base/wait.ts'
 import { startFastCloud, type FastCloud, type Session } from './support/fast-cloud.ts'
 import { hostileDriver, type Attack } from './support/hostile-driver.ts'
+import { amount } from './support/long.ts'
 
 /** How long a caller reads an answer that may have no end, and how many bytes of it. */
 const LISTEN_MS = 250
@@ -19,7 +20,7 @@ const OTHERS_MS = 5_000
 const GROWTH_BYTES = 400 * 1024 * 1024
 /** The service ends an unanswered handshake after 10 s, even when the client has left. */
 const HANDSHAKE_MS = 15_000
-const FUZZ_RUNS = 300
+const FUZZ_RUNS = amount(100, 300)
 
 const seed = Number(process.env.FC_SEED ?? Date.now() % 2 ** 31)
 const hostile = hostileDriver()
