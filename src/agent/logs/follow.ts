@@ -86,10 +86,12 @@ async function* linesOf(path: string, opened: Opened, follow: boolean, signal: A
       }
       const next = quiet >= QUIET_LOOKS ? await openRegular(path).catch(ignoreMissing) : undefined
       if (next) {
-        yield* lines.rest()
-        await file.close()
+        const old = file
+        // First, so that the new file is closed as well when the reader leaves at the next line.
         file = next
         at = 0
+        await old.close()
+        yield* lines.rest()
       } else await sleep(LOOK_MS, signal)
     }
   } catch (error) {

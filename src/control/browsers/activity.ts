@@ -21,9 +21,15 @@ export function watchActivity(db: Db, fleet: Fleet, log: Log, signal: AbortSigna
   /** Sessions that were held at some time since the last sweep. */
   let used = new Set<string>()
   const sweep = async () => {
-    const ids = [...new Set([...used, ...holds.keys()])]
+    const seen = used
     used = new Set()
-    await touch(db, ids)
+    try {
+      await touch(db, [...new Set([...seen, ...holds.keys()])])
+    } catch (error) {
+      // The next sweep records them: a use while the database is away is a use.
+      for (const id of seen) used.add(id)
+      throw error
+    }
     await fleet.sweep()
   }
   const run = async () => {

@@ -7,7 +7,7 @@ import type { Viewport } from '../../agent/session/contract.ts'
 import { letGo, USUAL_MAX_SCREEN, type Driver, type Exit, type Instance, type InstanceSpec } from '../../instances/driver.ts'
 import type { Db } from '../../store/db.ts'
 import { moveBrowser } from './lifecycle.ts'
-import { insertStarting, liveOnHost, timedOut, type BrowserRow, type Ownership } from './rows.ts'
+import { insertStarting, liveOnHost, timedOut, type LiveRow, type Ownership } from './rows.ts'
 
 /** How warm browsers are booted. A session that needs something else is changed while it runs. */
 export const WARM_VIEWPORT: Viewport = { width: 1920, height: 1080, refresh_rate: 60 }
@@ -64,7 +64,11 @@ export class Fleet {
   #refilling: Promise<void> | undefined
   /** Reserved seats of sessions that have no instance yet. */
   #seats = 0
-  /** Rows that had no instance at the last sweep. */
+  /** Browsers whose row says `starting`, and that are being started here. */
+  readonly #booting = new Set<string>()
+  /** Browsers that have ended by themselves and are not removed yet. The database may have been away when they did. */
+  readonly #exits = new Map<string, { why: string; reason: EndReason }>()
+  /** Rows that had nothing behind them at the last sweep. */
   #missing = new Set<string>()
   #refillAt = 0
   #well = true
@@ -106,7 +110,11 @@ export class Fleet {
   take(id: string, leaveSeat: () => void): boolean {
     this.#warm.delete(id)
     leaveSeat()
-    return this.#instances.has(id)
+    return this.#runs(id)
+  }
+
+  #runs(id: string): boolean {
+    return this.#instances.has(id) && !this.#exits.has(id)
   }
 
   /** After a start: adopts the instances that outlived the last service, and ends every instance or row that has no counterpart. */
@@ -133,7 +141,7 @@ export class Fleet {
       .where('state', '=', 'running')
       .execute()
     await Promise.all([...running.values()].map((instance) => letGo(instance, log)))
-    const adopted = (row: BrowserRow) => this.#instances.has(row.id) && (row.state === 'running' || row.state === 'warm')
+    const adopted = (row: LiveRow) => this.#instances.has(row.id) && (row.state === 'running' || row.state === 'warm')
     for (const row of rows.filter((one) => !adopted(one))) {
       log.warn({ browser: row.id, state: row.state }, 'a browser was lost with the last service')
       const reason = reasonOf(row, 'lost')
@@ -146,10 +154,15 @@ export class Fleet {
   async start(ownership: Ownership, signal: AbortSignal, leaveSeat = () => {}): Promise<string> {
     const id = newId()
     const { viewport } = ownership.options
-    await insertStarting(this.#settings.db, id, this.#settings.host, null, ownership)
-    const instance = await this.#boot(id, { id, viewport, maxScreen: ownership.options.maxScreen }, signal)
-    const times = { created_at: sql`now()`, last_active_at: sql`now()` }
-    await this.#moved(instance, 'running', { endpoint: JSON.stringify(instance.agent), ...times }, leaveSeat)
+    this.#booting.add(id)
+    try {
+      await insertStarting(this.#settings.db, id, this.#settings.host, null, ownership)
+      const instance = await this.#boot(id, { id, viewport, maxScreen: ownership.options.maxScreen }, signal)
+      const times = { created_at: sql`now()`, last_active_at: sql`now()` }
+      await this.#moved(instance, 'running', { endpoint: JSON.stringify(instance.agent), ...times }, leaveSeat)
+    } finally {
+      this.#booting.delete(id)
+    }
     return id
   }
 
@@ -178,13 +191,17 @@ export class Fleet {
       const known = this.#ending.get(row.id)
       if (!known || (!known.attempt && known.retryAt <= now)) begin(row.id, this.#finish(row.id, reasonOf(row, 'crashed')))
     }
-    const missing = rows.filter(({ id, state }) => (state === 'running' || state === 'warm') && !this.#instances.has(id)).map(({ id }) => id)
-    // A row that is seen once without an instance may be in a move. When it is seen twice, its instance has ended unnoticed.
-    for (const id of missing.filter((row) => this.#missing.has(row)))
+    const isMissing = ({ id, state }: LiveRow) => (state === 'starting' ? !this.#booting.has(id) : (state === 'running' || state === 'warm') && !this.#runs(id))
+    const missing = rows.filter(isMissing).map(({ id }) => id)
+    // A row that is seen once without an instance may be in a move. When it is seen twice, its instance has ended unnoticed, or the database has not
+    // taken the end of its start.
+    for (const id of missing.filter((row) => this.#missing.has(row))) {
+      const { why, reason } = this.#exits.get(id) ?? { why: 'crashed', reason: 'crashed' }
       begin(
         id,
-        this.#crashed(id, 'crashed').then(() => this.refill()),
+        this.#crashed(id, why, reason).then(() => this.refill()),
       )
+    }
     this.#missing = new Set(missing)
   }
 
@@ -223,7 +240,7 @@ export class Fleet {
         const warm = await db.selectFrom('browsers').select('id').where('host', '=', host).where('state', '=', 'warm').execute()
         // A warm browser is ours before its row says so. Without an instance the row was written, but the database's answer was lost.
         for (const { id } of warm.filter((row) => !this.#instances.has(row.id))) await this.#crashed(id, 'lost', 'lost')
-        if (warm.filter(({ id }) => this.#instances.has(id)).length >= warmTarget) {
+        if (warm.filter(({ id }) => this.#runs(id)).length >= warmTarget) {
           this.#well = true
           return
         }
@@ -231,10 +248,7 @@ export class Fleet {
           await sleep(NO_ROOM_MS, signal).catch(() => {})
           continue
         }
-        const id = newId()
-        await insertStarting(db, id, host, WARM_KIND)
-        const instance = await this.#boot(id, { id, viewport: WARM_VIEWPORT, maxScreen: USUAL_MAX_SCREEN }, signal)
-        await this.#moved(instance, 'warm', { endpoint: JSON.stringify(instance.agent) })
+        await this.#startWarm(signal)
         retryMs = RETRY_FIRST_MS
         this.#well = true
       } catch (err) {
@@ -244,6 +258,18 @@ export class Fleet {
         await sleep(retryMs, signal).catch(() => {})
         retryMs = Math.min(RETRY_LAST_MS, retryMs * 2)
       }
+    }
+  }
+
+  async #startWarm(signal: AbortSignal): Promise<void> {
+    const id = newId()
+    this.#booting.add(id)
+    try {
+      await insertStarting(this.#settings.db, id, this.#settings.host, WARM_KIND)
+      const instance = await this.#boot(id, { id, viewport: WARM_VIEWPORT, maxScreen: USUAL_MAX_SCREEN }, signal)
+      await this.#moved(instance, 'warm', { endpoint: JSON.stringify(instance.agent) })
+    } finally {
+      this.#booting.delete(id)
     }
   }
 
@@ -264,6 +290,7 @@ export class Fleet {
     const giveUp = () => {
       this.#instances.delete(instance.id)
       this.#warm.delete(instance.id)
+      this.#exits.delete(instance.id)
       return letGo(instance, this.#settings.log)
     }
     const moved = await moveBrowser(this.#settings.db, instance.id, to, null, columns).catch(async (error: unknown) => {
@@ -281,12 +308,15 @@ export class Fleet {
     this.#instances.set(instance.id, instance)
     if (isWarm) this.#warm.add(instance.id)
     const onExit = async ({ reason: whole, limit }: Exit) => {
-      const reason = whole.slice(0, MAX_REASON)
+      const why = whole.slice(0, MAX_REASON)
+      const reason = limit ? (`${limit}_limit` as const) : 'crashed'
       if (this.#ending.has(instance.id) || !this.#instances.has(instance.id)) return
-      log.error({ browser: instance.id, reason }, 'a browser ended by itself')
-      await this.#crashed(instance.id, reason, limit ? `${limit}_limit` : 'crashed')
+      this.#exits.set(instance.id, { why, reason })
+      log.error({ browser: instance.id, reason: why }, 'a browser ended by itself')
+      await this.#crashed(instance.id, why, reason)
       this.refill()
     }
+    // The sweep tries again.
     void instance.exited.then(onExit).catch((err: unknown) => log.error({ err, browser: instance.id }, 'cleaning up after a browser failed'))
   }
 
@@ -320,6 +350,7 @@ export class Fleet {
     this.#instances.delete(id)
     this.#warm.delete(id)
     this.#ending.delete(id)
+    this.#exits.delete(id)
     return true
   }
 
@@ -332,5 +363,5 @@ export class Fleet {
 }
 
 /** Why a browser ends, by its row; `otherwise` for one that ended by itself. */
-const reasonOf = ({ state, end_reason }: BrowserRow, otherwise: EndReason): EndReason =>
+const reasonOf = ({ state, end_reason }: LiveRow, otherwise: EndReason): EndReason =>
   (end_reason as EndReason | null) ?? (state === 'stopping' ? 'deleted' : otherwise)
