@@ -102,8 +102,8 @@ function send(request: ClientRequest, body: Outgoing['body']): void {
   body.pipe(request)
 }
 
-/** Sends a small JSON request of our own and resolves with the parsed answer. @throws when the status is not 2xx. */
-export async function callJson<T>(endpoint: Endpoint, method: string, path: string, body: unknown, signal: AbortSignal): Promise<T> {
+/** Sends a small JSON request of our own and resolves with the parsed answer. @throws when the status is not 2xx, or the answer has too many bytes */
+export async function callJson<T>(endpoint: Endpoint, method: string, path: string, body: unknown, signal: AbortSignal, maxBytes = MAX_JSON_BYTES): Promise<T> {
   const response = await fetchFrom(
     endpoint,
     { method, path, ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }) },
@@ -111,7 +111,7 @@ export async function callJson<T>(endpoint: Endpoint, method: string, path: stri
   )
   const answer = new Gathered()
   for await (const chunk of response as AsyncIterable<Buffer>) {
-    if (answer.length + chunk.length > MAX_JSON_BYTES) throw new Error(`${method} ${path} answered more than ${MAX_JSON_BYTES} bytes`)
+    if (answer.length + chunk.length > maxBytes) throw new Error(`${method} ${path} answered more than ${maxBytes} bytes`)
     answer.add(chunk)
   }
   const text = answer.bytes.toString()

@@ -37,7 +37,7 @@ test.each([1, 3, 7, 100, 10_000])('a recording read in pieces of %d bytes gives 
   expect([...pictures!.sizes.subarray(0, pictures!.count)]).toEqual([500, 20, 77])
   // A frame lasts until the next one, or for as long as the recorder says that it was still shown.
   expect([...pictures!.durations.subarray(0, pictures!.count)]).toEqual([100, 2_400, 500])
-  expect(pictures!.keys).toEqual([1])
+  expect([...pictures!.keys.subarray(0, pictures!.keyCount)]).toEqual([1])
   expect(sound!.from).toBe(4800)
   expect(pictures!.runs.map(({ at, count }) => whole.subarray(at, at + count).every((byte) => byte === whole[at]))).toEqual([true, true])
   expect(headOf(film)).toEqual(headOf(read(whole)))
@@ -72,10 +72,29 @@ test.each([
   ['an unknown track', Buffer.concat([parts[0]!, fragment(1, [{ id: 7, samples: [sample(0, 1, 1)] }])])],
   ['a year', Buffer.concat([parts[0]!, fragment(1, [{ id: VIDEO_ID, samples: [sample(365 * 24 * 3600_000, 1, 1)] }])])],
   ['time that goes back', Buffer.concat([parts[0]!, parts[4]!, fragment(1, [{ id: VIDEO_ID, samples: [sample(0, 1, 1)] }])])],
+  ['very many boxes in one', box('moov', ...Array.from({ length: 17 }, () => box('free')))],
+  [
+    'an index of more samples than a recorder makes',
+    Buffer.concat([parts[0]!, fragment(1, [{ id: VIDEO_ID, samples: Array.from({ length: 22_000 }, (_, at) => sample(at, 1, 0)) }])]),
+  ],
   ['a box that is too short', Buffer.from([0, 0, 0, 4, ...Buffer.from('free')])],
 ])('%s is refused', (_what, bytes) => {
   expect(() => read(bytes)).toThrow(Unreadable)
   expect(() => read(bytes, 5)).toThrow(Unreadable)
+})
+
+test('a recording has no more samples and boxes than its time allows; what was read of it is dropped', () => {
+  let allowed = 20
+  const film = new Film(() => allowed)
+  film.push(whole)
+  expect(film.durationMs).toBe(3_000)
+  const boxes = Buffer.concat(Array.from({ length: 20 }, () => box('free')))
+  expect(() => film.push(boxes)).toThrow('more samples and boxes than a recorder makes in its time')
+  expect([film.tracks, film.durationMs]).toEqual([[], 3_000])
+  allowed = 40
+  const later = new Film(() => allowed)
+  later.push(Buffer.concat([whole, boxes]))
+  expect(later.length).toBe(whole.length + boxes.length)
 })
 
 test('changed bytes are read or refused, and never cause another error', () => {

@@ -16,7 +16,8 @@ export interface FilmTrack {
   /** For each sample: bytes, duration, and whether decoding can begin there. */
   sizes: Uint32Array
   durations: Uint32Array
-  keys: number[]
+  keys: Uint32Array
+  keyCount: number
   /** A group of consecutive samples: how many, and the file offset of the first. */
   runs: { count: number; at: number }[]
   /** When the first sample begins, and when the last one ends. */
@@ -28,7 +29,10 @@ export interface FilmTrack {
 export class Unreadable extends Error {}
 
 const MAX_HEAD = 64 * 1024
-const MAX_INDEX = 4 * 1024 * 1024
+/** Limit on one index: 12 bytes for a sample, of which our recorder writes 67 a second, about once a second. */
+const MAX_INDEX = 256 * 1024
+/** Limit on the boxes in a box: the fullest that our recorder writes has five. */
+const MAX_CHILDREN = 16
 /** Limit on the samples of one recording that are held: two days at 20 frames a second. */
 const MAX_SAMPLES = 4_000_000
 /** Limit on its fragments: our recorder makes one a second, and no session records longer than three days. */
@@ -38,7 +42,7 @@ const MAX_MS = 30 * 24 * 3600_000
 
 const MOOF_BOXES = ['moof', 'mdat', 'free', 'ftyp', 'moov']
 
-/** Parses a growing recording. After {@link Unreadable} it parses no more. */
+/** Parses a growing recording. After {@link Unreadable} it parses no more. `limit` tells how many samples and boxes it may have by now. */
 export class Film {
   tracks: FilmTrack[] = []
   /** The offset after the last complete box. Bytes after it were cut off. */
@@ -53,6 +57,15 @@ export class Film {
   #announced: { track: FilmTrack; at: number; rows: { size: number; duration: number; isKey: boolean }[]; time: number }[] = []
   #announcedBytes = 0
   #problem: Unreadable | undefined
+  /** How many samples and boxes it has had. Each costs memory or time, however few bytes it has. */
+  #items = 0
+  /** Its length when it became unreadable. */
+  #lastedMs = 0
+  readonly #limit: () => number
+
+  constructor(limit: () => number = () => Infinity) {
+    this.#limit = limit
+  }
 
   /** Takes the next bytes. @throws Unreadable */
   push(chunk: Buffer): void {
@@ -61,6 +74,10 @@ export class Film {
       this.#read(chunk)
     } catch (error) {
       this.#problem = error instanceof Unreadable ? error : new Unreadable(String(error))
+      this.#lastedMs = this.durationMs
+      this.tracks = []
+      this.#announced = []
+      this.#held.clear()
       throw this.#problem
     }
   }
@@ -71,7 +88,7 @@ export class Film {
 
   /** Its length, in milliseconds. */
   get durationMs(): number {
-    return Math.round(Math.max(0, ...this.tracks.map(({ until, timescale }) => (until * 1000) / timescale)))
+    return Math.round(Math.max(this.#lastedMs, ...this.tracks.map(({ until, timescale }) => (until * 1000) / timescale)))
   }
 
   #read(chunk: Buffer): void {
@@ -98,6 +115,7 @@ export class Film {
     const size = bytes.readUInt32BE(0)
     const name = bytes.toString('latin1', 4, 8)
     if (bytes.length === 8) {
+      this.#count(1)
       if (!MOOF_BOXES.includes(name) || size < 8) throw new Unreadable(`a box of ${size} bytes with the name ${JSON.stringify(name)}`)
       if (name === 'mdat') {
         if (size - 8 !== this.#announcedBytes) throw new Unreadable(`${size - 8} bytes of samples where ${this.#announcedBytes} were announced`)
@@ -118,6 +136,11 @@ export class Film {
     else if (name === 'moof') return this.#onMoof(bytes)
     else if (name === 'free') this.#onFree(bytes)
     this.#boxEnds()
+  }
+
+  #count(items: number): void {
+    this.#items += items
+    if (this.#items > this.#limit()) throw new Unreadable('more samples and boxes than a recorder makes in its time')
   }
 
   #boxEnds(): void {
@@ -148,7 +171,8 @@ export class Film {
         count: 0,
         sizes: new Uint32Array(1024),
         durations: new Uint32Array(1024),
-        keys: [],
+        keys: new Uint32Array(64),
+        keyCount: 0,
         runs: [],
         from: 0,
         until: 0,
@@ -171,6 +195,7 @@ export class Film {
       const count = trun.readUInt32BE(4)
       if (trun.readUInt32BE(0) !== 0x701 || trun.length !== 12 + count * 12 || count === 0) throw new Unreadable('a table of samples of another form')
       if (trun.readUInt32BE(8) !== next) throw new Unreadable('samples that lie elsewhere')
+      this.#count(count)
       if (track.count + count > MAX_SAMPLES) throw new Unreadable(`more than ${MAX_SAMPLES} samples`)
       if (time < track.until && track.count > 0 ? time < track.until - lastDuration(track) : time > (MAX_MS / 1000) * track.timescale)
         throw new Unreadable(`samples at ${time}`)
@@ -210,13 +235,8 @@ function append(track: FilmTrack, at: number, rows: readonly { size: number; dur
   else prolong(track, time)
   if (track.count + rows.length > track.sizes.length) {
     const larger = Math.max(track.sizes.length * 2, track.count + rows.length)
-    const grown = (old: Uint32Array) => {
-      const made = new Uint32Array(larger)
-      made.set(old)
-      return made
-    }
-    track.sizes = grown(track.sizes)
-    track.durations = grown(track.durations)
+    track.sizes = grown(track.sizes, larger)
+    track.durations = grown(track.durations, larger)
   }
   if (track.runs.length === MAX_RUNS) throw new Unreadable(`more than ${MAX_RUNS} fragments`)
   track.runs.push({ count: rows.length, at })
@@ -225,8 +245,16 @@ function append(track: FilmTrack, at: number, rows: readonly { size: number; dur
     track.durations[track.count] = duration
     track.until += duration
     track.count++
-    if (isKey) track.keys.push(track.count)
+    if (!isKey) continue
+    if (track.keyCount === track.keys.length) track.keys = grown(track.keys, track.keyCount * 2)
+    track.keys[track.keyCount++] = track.count
   }
+}
+
+function grown(old: Uint32Array, length: number): Uint32Array {
+  const made = new Uint32Array(length)
+  made.set(old)
+  return made
 }
 
 interface Inner {
@@ -241,6 +269,7 @@ function children(bytes: Buffer): Inner[] {
   for (let at = 0; at < bytes.length;) {
     const size = bytes.length - at >= 8 ? bytes.readUInt32BE(at) : 0
     if (size < 8 || at + size > bytes.length) throw new Unreadable('a box that reaches out of the one around it')
+    if (found.length === MAX_CHILDREN) throw new Unreadable(`more than ${MAX_CHILDREN} boxes in a box`)
     found.push({ name: bytes.toString('latin1', at + 4, at + 8), whole: bytes.subarray(at, at + size), content: bytes.subarray(at + 8, at + size) })
     at += size
   }

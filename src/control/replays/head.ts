@@ -33,7 +33,7 @@ export function headOf(film: Film): Buffer | undefined {
 }
 
 function tables(track: FilmTrack): Buffer[] {
-  const { count, sizes, durations, keys, runs } = track
+  const { count, sizes, durations, keys, keyCount, runs } = track
   const times = new Uint32Array(2 * count)
   let rows = 0
   for (let at = 0; at < count; at++) {
@@ -50,7 +50,7 @@ function tables(track: FilmTrack): Buffer[] {
     if (index === 0 || runs[index - 1]!.count !== runs[index]!.count) perRun.push(index + 1, runs[index]!.count, 1)
   return [
     fullBox('stts', 0, 0, rows, u32s(times.subarray(0, 2 * rows))),
-    ...(track.kind === 'video' ? [fullBox('stss', 0, 0, keys.length, u32s(keys))] : []),
+    ...(track.kind === 'video' ? [fullBox('stss', 0, 0, keyCount, u32s(keys.subarray(0, keyCount)))] : []),
     fullBox('stsc', 0, 0, perRun.length / 3, u32s(perRun)),
     fullBox('stsz', 0, 0, 0, count, u32s(sizes.subarray(0, count))),
   ]

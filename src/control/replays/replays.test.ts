@@ -1,12 +1,15 @@
 // The Replays group over fake browsers: what its calls promise, and what is left after the retention.
+import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
 import { dyingAgent } from '../../../test/support/dying-agent.ts'
 import { silentLog } from '../../base/log.ts'
-import { sleep, until } from '../../base/wait.ts'
+import { sleep, until, within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import { openDb } from '../../store/db.ts'
 import { fileObjects } from '../../store/objects.ts'
@@ -115,12 +118,60 @@ test('a recording of a session that ends while it is started answers 404', async
   await expect(asked).rejects.toMatchObject({ code: 'not_found' })
 })
 
+test('a recording whose session ends right after its start is finished', async () => {
+  const { session_id: id } = await cloud.create()
+  const agent = createServer((_, response) => {
+    agent.close()
+    response.writeHead(200, { connection: 'close' }).end(JSON.stringify({ startedAt: Date.now(), durationMs: 0, bytes: 0 }))
+  })
+  agent.listen(0, '127.0.0.1')
+  await once(agent, 'listening')
+  const endpoint = { host: '127.0.0.1', port: (agent.address() as AddressInfo).port }
+  await withReplays(
+    async () => ({ id, endpoint, release: () => {} }),
+    async (replays) => {
+      const { replay_id } = await replays.start(id, { framerate: 1, record_audio: false }, cloud.url, new AbortController().signal)
+      await until('its end', 5_000, async () => (await list(id)).find((replay) => replay.replay_id === replay_id)!.finished_at !== null, { everyMs: 20 })
+    },
+  )
+})
+
+test('an agent that does not answer does not delay the start of the next service', async () => {
+  const { session_id: id } = await cloud.create()
+  const agent = createServer(() => {}).listen(0, '127.0.0.1')
+  await once(agent, 'listening')
+  const endpoint = { host: '127.0.0.1', port: (agent.address() as AddressInfo).port }
+  await cloud.query(`insert into browsers (id, host, state, options) select 'unanswered', 'elsewhere', 'running', options from browsers where id = $1`, [id])
+  await cloud.query(`insert into replays (id, browser_id, object, framerate, record_audio) values ('begun', 'unanswered', 'replays/begun', 1, false)`)
+  await withReplays(
+    () => Promise.reject(new Error('not here')),
+    async (replays) => {
+      await within('the adoption', 2_000, replays.adopt())
+      await replays[Symbol.asyncDispose]()
+    },
+    { host: 'elsewhere', endpointOf: () => endpoint },
+  )
+  expect(await cloud.query(`select id from replays where id = 'begun'`)).toEqual([])
+  agent.closeAllConnections()
+  agent.close()
+})
+
 /** The rules of replays on the database of this service, beside its own. */
-async function withReplays<T>(reach: ReplaysSettings['reach'], work: (replays: Replays) => Promise<T>): Promise<T> {
+async function withReplays<T>(reach: ReplaysSettings['reach'], work: (replays: Replays) => Promise<T>, others: Partial<ReplaysSettings> = {}): Promise<T> {
   const db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
   const host = readFileSync(cloud.paths.hostId, 'utf8').trim()
   const objects = fileObjects(cloud.paths.objects)
-  const settings = { db, host, objects, retentionDays: 30, log: silentLog, tokens: replayTokens(Buffer.alloc(32)), reach, endpointOf: () => undefined }
+  const settings = {
+    db,
+    host,
+    objects,
+    retentionDays: 30,
+    log: silentLog,
+    tokens: replayTokens(Buffer.alloc(32)),
+    reach,
+    endpointOf: () => undefined,
+    ...others,
+  }
   return work(makeReplays(settings)).finally(() => db.destroy())
 }
 

@@ -13,6 +13,7 @@ import type { Db } from '../../store/db.ts'
 import type { Objects } from '../../store/objects.ts'
 import { findBrowser } from '../browsers/rows.ts'
 import type { Replay, StartReplay } from './contract.ts'
+import { Pace } from './pace.ts'
 import { expiredReplays, findReplay, insertReplay, listReplays, markStarted, removeReplay, unfinishedReplays, type ReplayRow } from './rows.ts'
 import type { ReplayTokens } from './tokens.ts'
 import { Upload } from './upload.ts'
@@ -62,12 +63,23 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
   const uploads = new Map<string, Upload>()
   /** Recordings that are being started, and their sessions. */
   const starting = new Map<string, string>()
+  const paces = new Map<string, Pace>()
+  /** Starts of an earlier service that are being dropped. */
+  const undoing = new Set<Promise<void>>()
   const stop = new AbortController()
+  const of = (browserId: string) => [...uploads.values()].filter((known) => known.browserId === browserId)
 
   const upload = (row: ReplayRow, endpoint: Endpoint | undefined) => {
-    const made = new Upload({ db, objects, log, row, endpoint, fullDisk })
+    const { browser_id: browserId } = row
+    const pace = paces.get(browserId) ?? new Pace()
+    paces.set(browserId, pace)
+    const made = new Upload({ db, objects, log, row, endpoint, pace, fullDisk })
     uploads.set(row.id, made)
-    void made.done.then(() => uploads.delete(row.id))
+    void made.done.then(() => {
+      uploads.delete(row.id)
+      if (of(browserId).length === 0) paces.delete(browserId)
+    })
+    return made
   }
 
   async function present(row: ReplayRow, origin: string): Promise<Replay> {
@@ -94,7 +106,8 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
   /** Drops a recording whose caller never got its id. */
   async function undo(id: string, endpoint: Endpoint | undefined): Promise<void> {
     const { path } = recording.forgetRecording
-    if (endpoint) await callJson(endpoint, 'DELETE', path.replace('{id}', id), undefined, AbortSignal.timeout(START_MS)).catch(() => {})
+    const limit = AbortSignal.any([stop.signal, AbortSignal.timeout(START_MS)])
+    if (endpoint) await callJson(endpoint, 'DELETE', path.replace('{id}', id), undefined, limit).catch(() => {})
     await removeReplay(db, id)
   }
 
@@ -144,8 +157,8 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
       const { id: browserId, endpoint, release } = await reach(idOrName)
       const id = newId()
       try {
-        const known = [...[...uploads.values()].map((one) => one.browserId), ...starting.values()]
-        if (known.filter((other) => other === browserId).length >= MAX_AT_ONCE)
+        const begun = [...starting.values()].filter((other) => other === browserId)
+        if (of(browserId).length + begun.length >= MAX_AT_ONCE)
           throw fault.conflict(`there are ${MAX_AT_ONCE} recordings of this browser already; stop one first`)
         starting.set(id, browserId)
         const seconds = wanted.max_duration_in_seconds
@@ -164,7 +177,9 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
           signal.throwIfAborted()
           const row = await markStarted(db, id, new Date(Math.min(Math.max(startedAt, before), Date.now())))
           starting.delete(id)
-          upload(row, endpoint)
+          const made = upload(row, endpoint)
+          // The session may have ended while the row was written: its end has not found this recording.
+          if (!endpointOf(browserId)) void made.end(0)
           return await present(row, origin)
         } catch (error) {
           await undo(id, endpoint)
@@ -196,14 +211,20 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
     },
     video,
     endOf(browserId) {
-      const mine = [...uploads.values()].filter((known) => known.browserId === browserId)
+      const mine = of(browserId)
       return mine.length === 0 ? undefined : Promise.all(mine.map((one) => one.end(END_MS))).then(() => {})
     },
     async adopt() {
       for (const row of await unfinishedReplays(db, host)) {
         const endpoint = endpointOf(row.browser_id)
         if (row.started_at) upload(row, endpoint)
-        else await undo(row.id, endpoint)
+        else {
+          // Not awaited: an agent that does not answer would delay the start of the service. The next start finds the row again.
+          const undone = undo(row.id, endpoint)
+            .catch((err: unknown) => log.error({ err, replay: row.id }, 'a recording that never began could not be removed'))
+            .finally(() => undoing.delete(undone))
+          undoing.add(undone)
+        }
       }
       const run = async () => {
         await replays.sweep()
@@ -231,7 +252,7 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
       // Recordings of ended sessions will be ready in a moment.
       await within('the last replays', STOP_MS, Promise.all([...uploads.values()].map(({ done }) => done))).catch(() => {})
       for (const one of uploads.values()) one.quit()
-      await Promise.all([...uploads.values()].map(({ done }) => done))
+      await Promise.all([...[...uploads.values()].map(({ done }) => done), ...undoing])
     },
   }
   return replays

@@ -8,6 +8,7 @@ import type { Db } from '../../store/db.ts'
 import type { Objects } from '../../store/objects.ts'
 import { Film } from './film.ts'
 import { activityOf, headOf } from './head.ts'
+import type { Pace } from './pace.ts'
 import { markFinished, markReady, type ReplayRow } from './rows.ts'
 
 /** An agent that records sends something every second. */
@@ -18,9 +19,13 @@ const RETRY_MS = 500
 const CALL_MS = 10_000
 /** Limit on consecutive empty answers while the agent says that there is more. Its encoder may be slow; this is 30 s. */
 const EMPTY_ANSWERS = 60
-/** Average rate limit of fetching in bytes per second, and the burst before it applies. A moving screen at 1080p makes 0.5 MB a second. */
-const BYTES_PER_SECOND = 8 * 1024 * 1024
-const BURST_BYTES = 64 * 1024 * 1024
+/** What asking an agent twice costs, in turns of a {@link Pace}. */
+const ROUND_TURNS = 5
+/** Limit on the agent's answer about a recording, in bytes. */
+const MAX_STATUS_BYTES = 4096
+/** Limit on samples and boxes: our recorder writes 20 pictures and 47 pieces of sound a second, and a few boxes. The first number is for clocks. */
+const ITEMS_AT_ONCE = 10_000
+const ITEMS_PER_SECOND = 200
 /** Sync interval: how much the store may lose when the machine itself dies. */
 const SYNC_MS = 5_000
 /** Limit on the bytes of a recording. A recorder ends by itself before; this is for an agent that was taken over. */
@@ -36,6 +41,8 @@ interface UploadSettings {
   row: ReplayRow
   /** Undefined when the session has ended and nothing can be fetched. */
   endpoint: Endpoint | undefined
+  /** Of all recordings of the session. */
+  pace: Pace
   /** The reason when no recording may grow (the disk is full). */
   fullDisk?: (() => string | undefined) | undefined
 }
@@ -46,21 +53,20 @@ export class Upload {
   /** Resolves when the film is ready, or the service ends. Never rejects. */
   readonly done: Promise<void>
   readonly #settings: UploadSettings
-  readonly #film = new Film()
+  readonly #film: Film
   readonly #gone = new AbortController()
   readonly #quit = new AbortController()
   /** From this time on, an agent that does not answer counts as dead. */
   readonly #ending = new AbortController()
   #length = 0
   #syncedAt = 0
-  /** When this service began to fetch, and how many bytes an earlier one had fetched. */
-  #begunAt = performance.now()
-  #begunWith = 0
 
   constructor(settings: UploadSettings) {
     this.#settings = settings
     this.id = settings.row.id
     this.browserId = settings.row.browser_id
+    const startedAt = settings.row.started_at!.getTime()
+    this.#film = new Film(() => ITEMS_AT_ONCE + ((Date.now() - startedAt) / 1000) * ITEMS_PER_SECOND)
     if (!settings.endpoint) this.#gone.abort(new Error('the session is gone'))
     this.done = this.#run().catch((err: unknown) => {
       if (!this.#quit.signal.aborted) settings.log.error({ err, replay: this.id }, 'a replay was not finished; the next start of the service will')
@@ -98,7 +104,6 @@ export class Upload {
     let reason: string
     try {
       await this.#recall()
-      this.#begunWith = this.#length
       reason = await this.#bring()
     } catch (err) {
       log.error({ err, replay: this.id }, 'a recording cannot be stored')
@@ -174,7 +179,7 @@ export class Upload {
         empty = this.#length > before ? 0 : empty + 1
         if (empty === EMPTY_ANSWERS) return 'agent_lost'
         // An agent that promises more and sends nothing is asked again only after a pause.
-        if (empty > 0) await this.#pause(RETRY_MS)
+        await this.#pause(Math.max(empty > 0 ? RETRY_MS : 0, this.#settings.pace.spend(0, ROUND_TURNS)))
       } catch (err) {
         if (err instanceof StoreFailure) throw err.cause
         this.#quit.signal.throwIfAborted()
@@ -188,8 +193,9 @@ export class Upload {
   }
 
   /** Waits, but not when the recording is about to end. */
-  #pause(ms: number): Promise<void> {
-    return sleep(ms, AbortSignal.any([this.#gone.signal, this.#quit.signal, this.#ending.signal])).catch(() => {})
+  async #pause(ms: number): Promise<void> {
+    if (ms === 0) return
+    await sleep(ms, AbortSignal.any([this.#gone.signal, this.#quit.signal, this.#ending.signal])).catch(() => {})
   }
 
   /** One answer of the agent; false when it does not know the recording, or has dropped it. */
@@ -208,9 +214,8 @@ export class Upload {
       for await (const chunk of response as AsyncIterable<Buffer>) {
         timer.refresh()
         await this.#store(chunk)
-        // No real recorder is that fast for long. A fake one would fill the disk.
-        const aheadMs = ((this.#length - this.#begunWith - BURST_BYTES) / BYTES_PER_SECOND) * 1000 - (performance.now() - this.#begunAt)
-        if (aheadMs > 0) await this.#pause(Math.min(aheadMs, SILENCE_MS / 2))
+        // Shorter than the silence after which an agent counts as dead.
+        await this.#pause(Math.min(this.#settings.pace.spend(chunk.length, 1), SILENCE_MS / 2))
       }
       return true
     } finally {
@@ -236,7 +241,8 @@ export class Upload {
   }
 
   async #status(endpoint: Endpoint): Promise<RecordingStatus> {
-    return RecordingStatus.parse(await callJson(endpoint, 'GET', recording.recordingStatus.path.replace('{id}', this.id), undefined, this.#limit(CALL_MS)))
+    const path = recording.recordingStatus.path.replace('{id}', this.id)
+    return RecordingStatus.parse(await callJson(endpoint, 'GET', path, undefined, this.#limit(CALL_MS), MAX_STATUS_BYTES))
   }
 
   async #forget(endpoint: Endpoint): Promise<void> {
