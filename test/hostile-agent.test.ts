@@ -3,6 +3,8 @@
 import fc from 'fast-check'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { ErrorModel } from '../src/http/fault.ts'
@@ -18,6 +20,8 @@ const LISTEN_BYTES = 4 * 1024 * 1024
 const OTHERS_MS = 5_000
 /** Limit of the service's memory growth over all attacks, in bytes. Keeping one whole answer would exceed it. */
 const GROWTH_BYTES = 400 * 1024 * 1024
+/** The copies of pictures that are being collected may have 64 MiB, in buffers that have room for twice as much. */
+const KEPT_GROWTH_BYTES = 150 * 1024 * 1024
 /** The service ends an unanswered handshake after 10 s, even when the client has left. */
 const HANDSHAKE_MS = 15_000
 const FUZZ_RUNS = amount(100, 300)
@@ -113,6 +117,8 @@ const ATTACKS: Record<string, Attack> = {
   'a picture without end': endless(ok('content-type: image/png\r\ntransfer-encoding: chunked'), chunk(Buffer.alloc(65536, 0x5a))),
   'a tagged picture without end': endless(ok('content-type: image/png\r\netag: "abc"\r\ntransfer-encoding: chunked'), chunk(Buffer.alloc(65536, 0x5a))),
   'JSON without end': endless(ok('content-type: application/json\r\ntransfer-encoding: chunked'), chunk(' '.repeat(65536))),
+  'JSON in single bytes without end': endless(ok('content-type: application/json\r\ntransfer-encoding: chunked'), '1\r\n \r\n'.repeat(10_000)),
+  'a picture in single bytes without end': endless(ok('content-type: image/png\r\ntransfer-encoding: chunked'), '1\r\nz\r\n'.repeat(10_000)),
   'events without end': endless(ok('content-type: text/event-stream\r\ntransfer-encoding: chunked'), chunk(': x\n\n'.repeat(10_000))),
   'a tag of 12 KB': say(ok(`content-type: image/png\r\netag: "${'e'.repeat(12_000)}"\r\ncontent-length: 4`, 'PNG!')),
   'a body that drips': slowly(ok('content-type: image/png\r\ntransfer-encoding: chunked'), '1\r\nz\r\n', 20),
@@ -265,7 +271,45 @@ describe('the service is not harmed by a hostile agent that answers with', () =>
     hostile.release(victim.session_id)
     expect(process.memoryUsage().rss - before).toBeLessThan(GROWTH_BYTES)
   })
+
+  test('tagged pictures that it never ends, and keeps few of their bytes', async () => {
+    const block = chunk(Buffer.alloc(15 * 1024 * 1024))
+    hostile.takeOver(victim.session_id, (socket) => {
+      socket.write(ok('content-type: image/png\r\netag: "abc"\r\ntransfer-encoding: chunked'))
+      socket.write(block)
+    })
+    const before = buffersInUse()
+    const leaving = new AbortController()
+    const read = await Promise.all(
+      Array.from({ length: 16 }, async () => {
+        const { signal } = leaving
+        const response = await cloud.fetch(`/browsers/${victim.session_id}/computer/screenshot`, {
+          method: 'POST',
+          body: '{}',
+          headers: { 'content-type': 'application/json' },
+          signal,
+        })
+        let length = 0
+        const reader = response.body!.getReader()
+        while (length < 15 * 1024 * 1024) length += (await reader.read()).value!.length
+        return length
+      }),
+    )
+    expect(read).toHaveLength(16)
+    const grown = buffersInUse() - before
+    leaving.abort()
+    hostile.release(victim.session_id)
+    expect(grown).toBeLessThan(KEPT_GROWTH_BYTES)
+    await until('the exchanges to end', OTHERS_MS, () => hostile.held() === 0, { everyMs: 5 })
+  })
 })
+
+/** Bytes of buffers, without those that nobody refers to any more. */
+function buffersInUse(): number {
+  setFlagsFromString('--expose-gc')
+  ;(runInNewContext('gc') as () => void)()
+  return process.memoryUsage().arrayBuffers
+}
 
 describe('a recording of a hostile agent', () => {
   test.each([

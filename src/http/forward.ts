@@ -112,6 +112,9 @@ const pathOf = (url: string): string => url.split('?', 1)[0]!
 
 /** Limit on one kept answer, in bytes: a whole screen of noise at 1920x1080 has 6 MB. Larger answers pass and are not kept. */
 const KEPT_ANSWER_BYTES = 16 * 1024 * 1024
+/** Limit on all copies that are being collected, in bytes. An agent may announce any number of pictures, and end none. */
+const COLLECTED_BYTES = 64 * 1024 * 1024
+let collected = 0
 /** Limit on a tag. Our own tags have a few dozen characters, and all known tags are sent in one header. */
 const MAX_ETAG = 256
 
@@ -121,17 +124,23 @@ function keepCopy(response: IncomingMessage, headers: OutgoingHttpHeaders, keep:
   if (etag === undefined || etag.length > MAX_ETAG || Number(response.headers['content-length'] ?? 0) > KEPT_ANSWER_BYTES) return
   const body = new Gathered()
   let isWhole = true
-  const collect = (chunk: Buffer) => {
-    if (body.length + chunk.length <= KEPT_ANSWER_BYTES) return body.add(chunk)
+  const drop = () => {
     isWhole = false
+    collected -= body.length
     body.clear()
     response.off('data', collect)
+  }
+  const collect = (chunk: Buffer) => {
+    if (body.length + chunk.length > KEPT_ANSWER_BYTES || collected + chunk.length > COLLECTED_BYTES) return drop()
+    collected += chunk.length
+    body.add(chunk)
   }
   response.on('data', collect)
   response.on('end', () => {
     // A copy: the collected bytes have room for twice as many.
     if (isWhole) keep({ etag, headers, body: Buffer.from(body.bytes) })
   })
+  response.on('close', drop)
 }
 
 /** Forwards a request with its body. @throws 413 and ends the request to the target when the body is over the limit */

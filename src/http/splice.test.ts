@@ -2,11 +2,12 @@
 import fc from 'fast-check'
 import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { Duplex, duplexPair } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { setImmediate as turn } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CRASHED } from '../agent/chromium/crashed.ts'
-import { within } from '../base/wait.ts'
+import { until, within } from '../base/wait.ts'
 import { FrameBoundary, closeFrame, splice } from './splice.ts'
 
 const CLOSE = 8
@@ -172,6 +173,36 @@ describe('a relayed WebSocket', () => {
     ending.abort()
     expect((await rest).equals(closeFrame(why))).toBe(true)
     await Promise.all([done, gone])
+  })
+
+  test.each(['client', 'upstream'] as const)('takes few pieces for a %s that does not read, however small they are, and loses none', async (slow) => {
+    const flushed = Promise.withResolvers<void>()
+    const taken: Buffer[] = []
+    const receiver = new Duplex({
+      read() {},
+      async write(chunk: Buffer, _, onTaken: () => void) {
+        taken.push(chunk)
+        await flushed.promise
+        onTaken()
+      },
+    })
+    const [far, sender] = duplexPair()
+    const [client, upstream] = slow === 'client' ? [receiver, sender] : [sender, receiver]
+    const done = splice(client, upstream, Buffer.alloc(0), () => why)
+    const sent = Buffer.from(Array.from({ length: 5_000 }, (_, at) => at % 251))
+    for (const byte of sent) {
+      far.write(Buffer.from([byte]))
+      if (byte === 0) await turn()
+    }
+    await turn()
+    expect(receiver.writableLength).toBeGreaterThan(0)
+    expect(receiver.writableLength).toBeLessThan(600)
+    flushed.resolve()
+    await until('the rest', END_MS, () => Buffer.concat(taken).length >= sent.length)
+    far.end()
+    receiver.push(null)
+    await within('the end', END_MS, done)
+    expect(Buffer.concat(taken).subarray(0, sent.length).equals(sent)).toBe(true)
   })
 
   test('whose client leaves closes the upstream', async () => {

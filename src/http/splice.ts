@@ -63,6 +63,23 @@ export function closeFrame({ code, reason }: CloseReason): Buffer {
   return frame
 }
 
+/** While so many pieces wait for a receiver, no more are taken for it. Each is a Buffer of its own, however few bytes it has. */
+const MAX_PIECES = 256
+
+/** Passes what `from` sends to `to`, no faster than that takes it. */
+function pass(from: Duplex, to: Duplex): (chunk: Buffer) => void {
+  let waiting = 0
+  return (chunk) => {
+    waiting = to.writableLength === 0 ? 0 : waiting + 1
+    if (waiting < MAX_PIECES) {
+      if (!to.write(chunk)) from.pause()
+      return
+    }
+    from.pause()
+    to.write(chunk, () => from.resume())
+  }
+}
+
 /** How long a client has to take the close frame before its socket is destroyed. */
 const CLOSE_LINGER_MS = 1_000
 
@@ -81,16 +98,15 @@ export async function splice(
   const boundary = new FrameBoundary()
   const { promise: clientGone, resolve: onClientGone } = Promise.withResolvers<void>()
   const { promise: upstreamGone, resolve: onUpstreamGone } = Promise.withResolvers<void>()
+  const toClient = pass(upstream, client)
   const forward = (chunk: Buffer) => {
     boundary.push(chunk)
-    if (!client.write(chunk)) upstream.pause()
+    toClient(chunk)
   }
   if (head.length > 0) forward(head)
   upstream.on('data', forward)
   client.on('drain', () => upstream.resume())
-  client.on('data', (chunk: Buffer) => {
-    if (!upstream.write(chunk)) client.pause()
-  })
+  client.on('data', pass(client, upstream))
   upstream.on('drain', () => client.resume())
   // A broken socket closes. The other side has no use for the cause.
   client.on('error', () => client.destroy())
