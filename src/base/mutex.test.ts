@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { Mutex } from './mutex.ts'
+import { Mutex, Mutexes } from './mutex.ts'
 
 test('callers run one at a time, in the order in which they came', async () => {
   await fc.assert(
@@ -61,4 +61,16 @@ test('a caller that leaves gets its error immediately, not when the callers befo
   expect(await Promise.race([left, turn('still waiting')])).toBe('left')
   first.resolve()
   await before
+})
+
+test('callers with different keys do not wait for each other', async () => {
+  const mutexes = new Mutexes()
+  const hold = Promise.withResolvers<void>()
+  const order: string[] = []
+  const first = mutexes.run('a', () => hold.promise.then(() => void order.push('a')))
+  const second = mutexes.run('a', async () => void order.push('a again'))
+  await mutexes.run('b', async () => void order.push('b'))
+  hold.resolve()
+  await Promise.all([first, second])
+  expect(order).toEqual(['b', 'a', 'a again'])
 })

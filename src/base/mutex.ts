@@ -17,6 +17,23 @@ export class Mutex {
   }
 }
 
+/** A lock for each key. */
+export class Mutexes {
+  readonly #held = new Map<string, { mutex: Mutex; users: number }>()
+
+  /** As {@link Mutex.run}, among callers with the same key. */
+  async run<T>(key: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+    const held = this.#held.get(key) ?? { mutex: new Mutex(), users: 0 }
+    this.#held.set(key, held)
+    held.users++
+    try {
+      return await held.mutex.run(work, signal)
+    } finally {
+      if (--held.users === 0) this.#held.delete(key)
+    }
+  }
+}
+
 async function turn(before: Promise<void>, signal?: AbortSignal): Promise<void> {
   signal?.throwIfAborted()
   const { promise: left, reject } = Promise.withResolvers<never>()

@@ -122,8 +122,8 @@ async function readBatch(db: Db, source: EventSource, after: number, since?: Dat
   return { events, isCut: found === BATCH || events.length < found }
 }
 
-/** The size of one event. The length of a text is known without reading it. */
-const SIZE = sql`coalesce(octet_length(line), 0) + coalesce(pg_column_size(data), 0) + ${LINE_BYTES}::int`
+/** The size of one event as it is read. The stored size of `data` is a compressed one. */
+const SIZE = sql`coalesce(octet_length(line), 0) + coalesce(octet_length(data::text), 0) + ${LINE_BYTES}::int`
 
 const select = (db: Db, source: EventSource) =>
   db

@@ -1,6 +1,7 @@
 // The agent's own contract: sets up the browser for a session and reports its events.
 import { PassThrough } from 'node:stream'
 import type { Lease } from '../../base/lease.ts'
+import { Mutex } from '../../base/mutex.ts'
 import type { Handlers } from '../../http/route.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import type { Screen } from '../display/screen.ts'
@@ -11,6 +12,7 @@ export const HEARTBEAT_MS = 5_000
 
 /** `ready` settles when the browser has started for the first time. */
 export function sessionHandlers(keeper: Browser, screen: Screen, ready: Promise<void>, lease: Lease): Handlers<typeof session> {
+  const resizes = new Mutex()
   return {
     async agentStatus() {
       const { version, pid } = await keeper.run()
@@ -19,7 +21,7 @@ export function sessionHandlers(keeper: Browser, screen: Screen, ready: Promise<
     devTools: () => devTools(keeper),
     fitSession({ body }) {
       if (body.timeout_seconds !== undefined) lease.allow(body.timeout_seconds * 1000)
-      return fit(keeper, screen, body)
+      return fit(keeper, screen, resizes, body)
     },
     watchSession({ signal }) {
       const out = new PassThrough()
@@ -67,12 +69,14 @@ async function devTools(keeper: Browser): Promise<DevTools> {
  * Sets up the running browser: policy first, because it restarts the browser; then screen, window and page. Each step resolves when it has taken
  * effect, or throws.
  */
-async function fit(keeper: Browser, screen: Screen, wanted: Fit): Promise<void> {
+async function fit(keeper: Browser, screen: Screen, resizes: Mutex, wanted: Fit): Promise<void> {
   if (wanted.chrome_policy) await keeper.setPolicy(wanted.chrome_policy)
-  if (wanted.viewport) {
-    await screen.resize(wanted.viewport)
-    await keeper.fillScreen()
-  }
+  const { viewport } = wanted
+  if (viewport)
+    await resizes.run(async () => {
+      await screen.resize(viewport)
+      await keeper.fillScreen()
+    })
   // Only a new session has a timeout to be told. A later page may hang, or be zoomed, and says nothing about its window.
   const isNew = wanted.timeout_seconds !== undefined
   if (isNew && (wanted.viewport || wanted.fullscreen || wanted.start_url !== undefined)) await keeper.fillPage(wanted.fullscreen === true)

@@ -24,16 +24,31 @@ export interface Followed<E extends object> {
   heartbeatMs?: number
 }
 
+const APPS_AT_ONCE = 10
+
 type Beat = { event: 'sse_heartbeat'; timestamp: string }
 
 /**
  * First the present state, with the apps (kind `app`) that were found before it; then the lines since; then every new event in order. When it has
- * ended already, the lines come first and the last state ends the stream.
+ * ended already, the lines come first and the last state ends the stream. Resolves when its place is found: what happens after that is a new event.
  */
-export async function* follow<E extends object>(what: Followed<E>): AsyncGenerator<E | Beat> {
+export async function follow<E extends object>(what: Followed<E>): Promise<AsyncGenerator<E | Beat>> {
+  const { db, source, initial } = what
+  const head = await lastEvent(db, source)
+  const present = (await lastState(db, source, head)) ?? firstState(source, initial)
+  return withHeartbeats(what, { head, present })
+}
+
+/** Where a follower begins: the last event so far, and the last state. */
+interface Place {
+  head: number
+  present: AppEvent
+}
+
+async function* withHeartbeats<E extends object>(what: Followed<E>, place: Place): AsyncGenerator<E | Beat> {
   const stop = new AbortController()
   const signal = AbortSignal.any([what.signal, stop.signal])
-  const events = tell({ ...what, signal })
+  const events = tell({ ...what, signal }, place)
   try {
     for (let next = events.next(); ;) {
       next.catch(() => {})
@@ -50,15 +65,14 @@ export async function* follow<E extends object>(what: Followed<E>): AsyncGenerat
   }
 }
 
-async function* tell<E extends object>({ db, bells, source, since, lastEventId, signal, initial, isLast, show }: Followed<E>): AsyncGenerator<E> {
-  const head = await lastEvent(db, source)
-  const present = (await lastState(db, source, head)) ?? firstState(source, initial)
+async function* tell<E extends object>({ db, bells, source, since, lastEventId, signal, isLast, show }: Followed<E>, place: Place): AsyncGenerator<E> {
+  const { head, present } = place
   const isOver = isLast(present.state!)
   const resumed = typeof lastEventId === 'string' && /^\d{1,15}$/.test(lastEventId) ? Math.min(Number(lastEventId), head) : undefined
   if (resumed === undefined) {
     if (!isOver) {
       // Without ids: a reader that reconnects before the first line starts from the beginning.
-      for (const app of await foundApps(db, source, head)) yield* shown(show(app))
+      for await (const app of foundApps(db, source, head)) yield* shown(show(app))
       yield* shown(show(present))
     }
     for await (const line of lines(db, source, head, since)) yield* shown(show(line), line.id)
@@ -106,7 +120,15 @@ const ofKind = (db: Db, source: EventSource, kind: string, head: number) =>
 const lastState = async (db: Db, source: EventSource, head: number) =>
   (await ofKind(db, source, 'state', head).orderBy('id', 'desc').limit(1).executeTakeFirst()) as AppEvent | undefined
 
-const foundApps = async (db: Db, source: EventSource, head: number) => (await ofKind(db, source, 'app', head).orderBy('id').execute()) as AppEvent[]
+/** A few at a time: each may have a thousand actions. */
+async function* foundApps(db: Db, source: EventSource, head: number): AsyncGenerator<AppEvent> {
+  for (let after = 0; ;) {
+    const apps = (await ofKind(db, source, 'app', head).where('id', '>', after).orderBy('id').limit(APPS_AT_ONCE).execute()) as AppEvent[]
+    yield* apps
+    if (apps.length < APPS_AT_ONCE) return
+    after = apps.at(-1)!.id
+  }
+}
 
 const firstState = (source: EventSource, { state, at }: { state: string; at: Date }): AppEvent => ({
   id: 0,

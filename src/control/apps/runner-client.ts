@@ -1,5 +1,6 @@
 // Client for the runner in an app's sandbox. Foreign code runs in there, so every answer is parsed and bounded.
 import type { Readable } from 'node:stream'
+import type { Rate } from '../../base/bucket.ts'
 import { Gathered } from '../../base/gathered.ts'
 import { within } from '../../base/wait.ts'
 import { hasMoreValues } from '../../http/body.ts'
@@ -16,6 +17,12 @@ const MAX_VALUES = 300_000
 
 /** Event times further back are not accepted: no build or run takes that long. */
 const MAX_AGE_MS = 24 * 3_600_000
+
+/**
+ * How often a runner's events are taken, in batches as they come. Each batch is a transaction, and an app or a build may print without end. A run with
+ * a result and a few lines never waits.
+ */
+export const EVENT_BATCHES: Rate = { perSecond: 10, atOnce: 40 }
 
 /** The runner cannot use the archive. The message says why. */
 export class ArchiveRefused extends Error {}

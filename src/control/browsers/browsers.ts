@@ -1,6 +1,7 @@
 // The rules of sessions: create, find, change, end, reach.
 import type { Fit } from '../../agent/session/contract.ts'
 import type { Log } from '../../base/log.ts'
+import { Mutexes } from '../../base/mutex.ts'
 import { callJson, type Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import type { Page } from '../../http/route.ts'
@@ -187,6 +188,45 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
     }
   }
 
+  const resizes = new Mutexes()
+
+  async function change(id: string, changes: UpdateBrowser, origin: string, signal: AbortSignal): Promise<Browser> {
+    const before = await find(id)
+    const viewport = changes.viewport && {
+      width: changes.viewport.width,
+      height: changes.viewport.height,
+      refresh_rate: changes.viewport.refresh_rate ?? DEFAULT_REFRESH_RATE,
+    }
+    if (viewport) {
+      const max = before.options.maxScreen
+      if (viewport.width > max.width) throw fault.field('viewport.width', `must be at most ${max.width} for this session; create one with a larger viewport`)
+      if (viewport.height > max.height)
+        throw fault.field('viewport.height', `must be at most ${max.height} for this session; create one with a larger viewport`)
+    }
+    const row = await named(
+      changes.name,
+      updateRunning(db, before.id, {
+        ...(changes.name !== undefined && { name: changes.name || null }),
+        ...(changes.tags !== undefined && { tags: changes.tags ?? {} }),
+        ...(viewport && { options: { ...before.options, viewport } }),
+      }),
+    )
+    if (!row) throw fault.notFound('browser', id)
+    if (viewport)
+      await fit(row, { viewport }, signal).catch(async (error: unknown) => {
+        const running = await updateRunning(db, before.id, { options: before.options })
+        throw signal.aborted ? error : running ? fault.unavailable('the browser did not accept the viewport', error) : fault.notFound('browser', id)
+      })
+    // Navigation is best effort, as in a create: a page that does not open does not fail the update.
+    if (changes.start_url) {
+      await fit(row, { start_url: changes.start_url }, signal).catch(async (error: unknown) => {
+        const running = await updateRunning(db, before.id, {})
+        throw signal.aborted ? error : running ? fault.unavailable('the browser did not accept the start_url', error) : fault.notFound('browser', id)
+      })
+    }
+    return present(row, origin)
+  }
+
   return {
     async create(wanted, origin, signal) {
       checkPlace(wanted, place)
@@ -213,40 +253,9 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
     },
     get: async (idOrName, includeDeleted, origin) => present(await find(idOrName, includeDeleted), origin),
     async update(idOrName, changes, origin, signal) {
-      const before = await find(idOrName)
-      const viewport = changes.viewport && {
-        width: changes.viewport.width,
-        height: changes.viewport.height,
-        refresh_rate: changes.viewport.refresh_rate ?? DEFAULT_REFRESH_RATE,
-      }
-      if (viewport) {
-        const max = before.options.maxScreen
-        if (viewport.width > max.width) throw fault.field('viewport.width', `must be at most ${max.width} for this session; create one with a larger viewport`)
-        if (viewport.height > max.height)
-          throw fault.field('viewport.height', `must be at most ${max.height} for this session; create one with a larger viewport`)
-      }
-      const row = await named(
-        changes.name,
-        updateRunning(db, before.id, {
-          ...(changes.name !== undefined && { name: changes.name || null }),
-          ...(changes.tags !== undefined && { tags: changes.tags ?? {} }),
-          ...(viewport && { options: { ...before.options, viewport } }),
-        }),
-      )
-      if (!row) throw fault.notFound('browser', idOrName)
-      if (viewport)
-        await fit(row, { viewport }, signal).catch(async (error: unknown) => {
-          const running = await updateRunning(db, before.id, { options: before.options })
-          throw signal.aborted ? error : running ? fault.unavailable('the browser did not accept the viewport', error) : fault.notFound('browser', idOrName)
-        })
-      // Navigation is best effort, as in a create: a page that does not open does not fail the update.
-      if (changes.start_url) {
-        await fit(row, { start_url: changes.start_url }, signal).catch(async (error: unknown) => {
-          const running = await updateRunning(db, before.id, {})
-          throw signal.aborted ? error : running ? fault.unavailable('the browser did not accept the start_url', error) : fault.notFound('browser', idOrName)
-        })
-      }
-      return present(row, origin)
+      const { id } = await find(idOrName)
+      // Two viewports at once could end as one in the table and the other on the screen.
+      return changes.viewport ? resizes.run(id, () => change(id, changes, origin, signal), signal) : change(id, changes, origin, signal)
     },
     async delete(idOrName) {
       const row = await find(idOrName)

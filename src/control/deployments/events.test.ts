@@ -6,7 +6,8 @@ import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud
 import { newId } from '../../base/ids.ts'
 import { silentLog } from '../../base/log.ts'
 import { openDb } from '../../store/db.ts'
-import { readEvents } from '../../store/events.ts'
+import { listenForEvents, readEvents } from '../../store/events.ts'
+import { follow } from '../apps/follow.ts'
 
 let cloud: FastCloud
 beforeAll(async () => {
@@ -94,6 +95,29 @@ describe('a follower of a deployment', () => {
     const response = await open(id, `?since=${since}`)
     expect([response.status, ((await response.json()) as { message: string }).message]).toEqual([400, expect.stringMatching(/^since: /)])
   })
+})
+
+test('a follower has its place when its stream opens: what happens right after is a new event, however late the first is asked for', async () => {
+  const { id } = await deployed(cloud, { env: fakeApps({ placed: ['x'] }) })
+  const address = { host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }
+  const db = await openDb(address, silentLog)
+  await using bells = listenForEvents(address, silentLog)
+  const events = await follow<{ event: string }>({
+    db,
+    bells,
+    source: { deployment: id },
+    since: undefined,
+    lastEventId: undefined,
+    signal: AbortSignal.timeout(10_000),
+    initial: { state: 'queued', at: new Date() },
+    isLast: (state) => state === 'stopped',
+    show: ({ kind, state }) => ({ event: state ?? kind }),
+  })
+  await cloud.fetch(`/deployments/${id}`, { method: 'DELETE' })
+  const read: string[] = []
+  for await (const { event } of events) read.push(event)
+  await db.destroy()
+  expect(read).toEqual(['app', 'running', 'log', 'stopped'])
 })
 
 describe('a follower that reconnects with Last-Event-ID', () => {

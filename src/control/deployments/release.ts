@@ -12,6 +12,8 @@ import { findDeployment, withoutValues } from './rows.ts'
 const FREE_VERSION = 'latest'
 const MAX_APPS = 100
 const MAX_ACTIONS = 1_000
+/** All actions of all apps together: each is in an event that every follower reads. */
+const MAX_ALL_ACTIONS = 10_000
 const MAX_NAME = 255
 
 export type Released = { ok: true; superseded: string[] } | { ok: false; reason: string }
@@ -86,6 +88,7 @@ function problemOf(apps: AppsFound): string | undefined {
   if (apps.length === 0) return 'the code makes no app'
   if (apps.every(({ actions }) => actions.length === 0)) return `app ${shown(apps[0]!.name)} has no actions`
   if (apps.length > MAX_APPS) return `the code makes more than ${MAX_APPS} apps`
+  if (apps.reduce((sum, { actions }) => sum + actions.length, 0) > MAX_ALL_ACTIONS) return `the code has more than ${MAX_ALL_ACTIONS} actions`
   for (const { name, actions } of apps) {
     if (actions.length > MAX_ACTIONS) return `app ${shown(name)} has more than ${MAX_ACTIONS} actions`
     const bad = [name, ...actions.map((action) => action.name)].find((text) => text === '' || text.length > MAX_NAME || badText(text))

@@ -72,11 +72,13 @@ export function makeInvocations({ db, bells, host, runs, maxInvocations, syncLim
 
   /** The run that a retried request has started; undefined when it has started none. */
   async function startedBy(caller: string, hash: Buffer): Promise<InvocationRow | undefined> {
-    const row = await findRepeated(db, caller, hash, REPEAT_SECONDS)
+    const equal = await findRepeated(db, caller, hash, REPEAT_SECONDS)
     // The client of a run that nobody waits for has given up its first request. It must not be taken for one whose equal request was refused: the
     // action would run twice.
-    if (row && row.finished_at === null && !awaited.has(row.id)) return row
-    return refusals.take(caller, hash) ? undefined : row
+    const left = equal.find(({ id, finished_at }) => finished_at === null && !awaited.has(id))
+    if (!left && refusals.take(caller, hash)) return undefined
+    const found = left ?? equal[0]
+    return found && findInvocation(db, found.id)
   }
 
   async function resultOf(id: string, ended: Promise<Outcome>, signal: AbortSignal): Promise<Outcome> {

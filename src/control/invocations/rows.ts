@@ -49,19 +49,21 @@ export async function insertQueued(db: Db, host: string, made: NewInvocation): P
 export const versionsOf = (db: Db, app: string): Promise<{ version: string; actions: { name: string }[] }[]> =>
   db.selectFrom('app_versions').select(['version', 'actions']).where('app_name', '=', app).execute()
 
-/** The newest run of the same caller and request that was waited for, and has not ended or ended less than `seconds` ago. */
-export async function findRepeated(db: Db, caller: string, requestHash: Buffer, seconds: number): Promise<InvocationRow | undefined> {
-  const row = await db
+/** Most equal runs that are looked at. No service has more seats. */
+const MAX_REPEATED = 1_000
+
+/** Runs of the same caller and request that were waited for, and have not ended or ended less than `seconds` ago; the newest first. */
+export async function findRepeated(db: Db, caller: string, requestHash: Buffer, seconds: number): Promise<Pick<InvocationRow, 'id' | 'finished_at'>[]> {
+  return db
     .selectFrom('invocations')
-    .selectAll()
+    .select(['id', 'finished_at'])
     .where('request_hash', '=', requestHash)
     .where('caller', '=', caller)
     .where('is_async', '=', false)
     .where((eb) => eb.or([eb('finished_at', 'is', null), eb('finished_at', '>', sql<Date>`now() - ${seconds} * interval '1 second'`)]))
     .orderBy('started_at', 'desc')
-    .limit(1)
-    .executeTakeFirst()
-  return row as InvocationRow | undefined
+    .limit(MAX_REPEATED)
+    .execute()
 }
 
 export async function findInvocation(db: Db, id: string): Promise<InvocationRow | undefined> {

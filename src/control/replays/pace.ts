@@ -1,5 +1,6 @@
 // How fast the recordings of one session are fetched, all together. A real recorder stays far below; an agent that was taken over must not make the
 // service busy or fill the disk.
+import { Bucket } from '../../base/bucket.ts'
 
 /** Bytes per second on average, and at once. A moving screen at 1080p makes 0.5 MB a second; after a restart of the service there is more to fetch. */
 const BYTES = { perSecond: 8 * 1024 * 1024, atOnce: 64 * 1024 * 1024 }
@@ -13,24 +14,5 @@ export class Pace {
   /** Counts what was fetched. Returns how long to wait before the next, in milliseconds; 0 as a rule. */
   spend(bytes: number, turns: number): number {
     return Math.max(this.#bytes.take(bytes), this.#turns.take(turns))
-  }
-}
-
-class Bucket {
-  readonly #rate: { perSecond: number; atOnce: number }
-  #left: number
-  #filledAt = performance.now()
-
-  constructor(rate: { perSecond: number; atOnce: number }) {
-    this.#rate = rate
-    this.#left = rate.atOnce
-  }
-
-  /** Takes also what is not there. Returns after how many milliseconds it will be. */
-  take(amount: number): number {
-    const now = performance.now()
-    this.#left = Math.min(this.#rate.atOnce, this.#left + ((now - this.#filledAt) / 1000) * this.#rate.perSecond) - amount
-    this.#filledAt = now
-    return Math.max(0, (-this.#left / this.#rate.perSecond) * 1000)
   }
 }
