@@ -18,6 +18,8 @@ const project = (name: string, groupOrder: number, maxWorkers: number, timeouts:
     fileParallelism: maxWorkers > 1,
     testTimeout: timeouts,
     hookTimeout: Math.max(60_000, timeouts),
+    // What is polled comes at once as a rule, and later on a busy machine.
+    expect: { poll: { timeout: 10_000 } },
   },
 })
 

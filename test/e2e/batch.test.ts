@@ -135,8 +135,8 @@ test('a batch runs every kind of action in order', async () => {
 test('a sleep takes its duration, and so do smooth moves', async () => {
   await batch(press('a'), pause(700), press('b'), { type: 'move_mouse', move_mouse: { x: 900, y: 700, duration_ms: 400 } }, press('c'))
   const [a, b, c] = of(await ended(), 'keydown')
-  expect(b!.at - a!.at).toBeGreaterThan(690)
-  expect(c!.at - b!.at).toBeGreaterThan(390)
+  expect(b!.inputAt - a!.inputAt).toBeGreaterThan(690)
+  expect(c!.inputAt - b!.inputAt).toBeGreaterThan(390)
 })
 
 test('a button that a successful batch left down is still down for the next call', async () => {

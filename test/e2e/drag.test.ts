@@ -1,6 +1,6 @@
 // Dragging, as the page records it: positions, buttons, modifiers, times, and a real drop.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { sleep } from '../../src/base/wait.ts'
+import { sleep, until } from '../../src/base/wait.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { clearRecord, openSession, recorded, type Recorded, type Session } from '../support/session.ts'
@@ -20,14 +20,22 @@ afterAll(async () => {
   await pages[Symbol.asyncDispose]()
 })
 
+/** Time for a page to react to input. */
+const TAKE_MS = 10_000
+
 type Drag = Parameters<Cloud['client']['browsers']['computer']['dragMouse']>[1]
 
 /** Drags; returns the events that the page got. */
 async function drag(options: Drag): Promise<Recorded[]> {
   await clearRecord(session.page)
   await cloud.client.browsers.computer.dragMouse(session.id, options)
-  await sleep(100)
-  return recorded(session.page)
+  // A key press marks the end of the record.
+  await cloud.client.browsers.computer.pressKey(session.id, { keys: ['F8'] })
+  return until('the end of the record', TAKE_MS, async () => {
+    const record = await recorded(session.page)
+    const end = record.findIndex(({ type, key }) => type === 'keydown' && key === 'F8')
+    return end >= 0 && record.slice(0, end)
+  })
 }
 const of = (record: Recorded[], type: string): Recorded[] => record.filter((entry) => entry.type === type)
 const buttons = { left: { button: 0, mask: 1 }, middle: { button: 1, mask: 4 }, right: { button: 2, mask: 2 } } as const
@@ -81,7 +89,7 @@ describe('a straight drag', () => {
       delay: 500,
     })
     const first = of(record, 'mousemove').find((entry) => entry.buttons === 1)
-    expect(first!.at - of(record, 'mousedown')[0]!.at).toBeGreaterThanOrEqual(480)
+    expect(first!.inputAt - of(record, 'mousedown')[0]!.inputAt).toBeGreaterThanOrEqual(480)
   })
 
   test('holds its keys during the whole drag, and releases them after it', async () => {

@@ -331,6 +331,9 @@ describe.each([
       await session.page.evaluate('scrollTo({ left: 20000, top: 20000, behavior: "instant" })')
       await atRest()
       await computer.scroll(id, { x: 700, y: 600, ...deltas })
+      // A page may begin to scroll late. Whether it scrolls too far is seen below.
+      const isThere = async () => String(await scrolled()) === String([20_000 + right, 20_000 + down])
+      await until('the position', TAKE_MS, isThere).catch(() => {})
       const [left, top] = await atRest()
       expect([left - 20_000, top - 20_000]).toEqual([right, down])
     })

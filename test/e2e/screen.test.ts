@@ -1,10 +1,13 @@
 // The screen: what a screenshot shows, of which region, for which kind of session; and how a warm browser is set up for a session.
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { sleep, until } from '../../src/base/wait.ts'
+import { until } from '../../src/base/wait.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { openSession } from '../support/session.ts'
+
+/** Time for a page to be on the screen. */
+const SHOWN_MS = 10_000
 
 let cloud: Cloud
 let pages: Pages
@@ -73,10 +76,17 @@ describe.each([
 test('a screenshot of a new full-screen session has no notice over the page', async () => {
   await using session = await openSession(cloud, { headless: true })
   await session.page.goto('data:text/html,<body style="background:%2300ff00">')
-  await sleep(300)
-  const { data } = await sharp(await shot(session.id))
-    .raw()
-    .toBuffer({ resolveWithObject: true })
+  const pixels = async () =>
+    (
+      await sharp(await shot(session.id))
+        .raw()
+        .toBuffer({ resolveWithObject: true })
+    ).data
+  const data = await until('the page', SHOWN_MS, async () => {
+    const picture = await pixels()
+    const middle = Math.floor(picture.length / 6) * 3
+    return picture[middle] === 0 && picture[middle + 1] === 255 && picture
+  })
   let foreign = 0
   for (let at = 0; at < data.length; at += 3) if (data[at] !== 0 || data[at + 1] !== 255 || data[at + 2] !== 0) foreign++
   // The mouse pointer is somewhere in the picture.

@@ -193,8 +193,8 @@ describe('Playwright runs', () => {
   test('that arrive at once run one after the other, in order', async () => {
     const order = await Promise.all(
       Array.from({ length: 6 }, async (_, index) => {
-        await new Promise((resolve) => setTimeout(resolve, index * 15))
-        return result(`const from = Date.now(); await page.waitForTimeout(60); return [from, Date.now()]`) as Promise<[number, number]>
+        await new Promise((resolve) => setTimeout(resolve, index * 60))
+        return result(`const from = Date.now(); await page.waitForTimeout(150); return [from, Date.now()]`) as Promise<[number, number]>
       }),
     )
     for (let i = 1; i < order.length; i++) expect(order[i]![0]).toBeGreaterThanOrEqual(order[i - 1]![1])

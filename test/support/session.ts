@@ -34,6 +34,8 @@ export interface Recorded {
   type: string
   /** Milliseconds since the page was opened. */
   at: number
+  /** The same for its input, which may be handled a moment later. */
+  inputAt: number
   /** The id of the element or its nearest ancestor with an id; otherwise its tag. */
   target: string
   /** For pointer, mouse, wheel and drag events: the position, in screen pixels. */

@@ -87,7 +87,8 @@ export function keyPlans({ keyboard, caughtUp, settled, random }: KeyTools) {
       for (const [index, { waitMs, holdMs }] of group.entries()) {
         due += waitMs
         const ahead = due - performance.now()
-        if (ahead > 0.5) await sleep(ahead, signal)
+        // A timer cuts fractions of a millisecond off: keys would come early.
+        if (ahead > 0.5) await sleep(Math.ceil(ahead), signal)
         signal.throwIfAborted()
         await grip.tap(strokes[index + 1]!, strokes[0]!.code, holdMs, signal)
       }

@@ -168,7 +168,8 @@ async function follow(grip: Grip, steps: readonly Step[], signal: AbortSignal): 
   const start = performance.now()
   for (const [index, { atMs, x, y }] of steps.entries()) {
     const ahead = start + atMs - performance.now()
-    if (ahead > 0.5) await sleep(ahead, signal)
+    // A timer cuts fractions of a millisecond off: steps would come early.
+    if (ahead > 0.5) await sleep(Math.ceil(ahead), signal)
     else if (index % AT_ONCE === AT_ONCE - 1) await grip.settle()
     signal.throwIfAborted()
     grip.input.move(x, y)
@@ -180,7 +181,7 @@ async function turnWheel(grip: Grip, button: number, notches: number, everyMs: n
   const start = performance.now()
   for (let count = 0; count < notches; count++) {
     const ahead = start + count * everyMs - performance.now()
-    if (ahead > 0.5) await sleep(ahead, signal)
+    if (ahead > 0.5) await sleep(Math.ceil(ahead), signal)
     else if (count % AT_ONCE === AT_ONCE - 1) await grip.settle()
     signal.throwIfAborted()
     grip.buttonDown(button)

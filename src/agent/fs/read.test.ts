@@ -1,10 +1,10 @@
 // Reads regular files, and refuses at once anything that would block, never end, or is not a file.
 import { execFileSync } from 'node:child_process'
-import { appendFileSync, mkdirSync, readFileSync, readdirSync, symlinkSync, truncateSync, utimesSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { appendFileSync, mkdirSync, readFileSync, readdirSync, readlinkSync, symlinkSync, truncateSync, utimesSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { tempDir } from '../../../test/support/trees.ts'
 import { within } from '../../base/wait.ts'
@@ -27,9 +27,7 @@ const status = async (path: string, range: string, since: string) => {
 const openFiles = (path: string): string[] =>
   readdirSync('/proc/self/fd').filter((fd) => {
     try {
-      return execFileSync('readlink', [`/proc/${process.pid}/fd/${fd}`])
-        .toString()
-        .startsWith(path)
+      return readlinkSync(`/proc/self/fd/${fd}`).startsWith(path)
     } catch {
       return false
     }
@@ -84,8 +82,8 @@ describe('reading a file', () => {
     ;(unread.body as Readable).destroy()
     const begun = await readFile(`${dir.path}/f`, undefined)
     ;(begun.body as Readable).once('data', () => (begun.body as Readable).destroy())
-    await sleep(100)
-    expect(openFiles(dir.path)).toEqual([])
+    await once(begun.body as Readable, 'close')
+    await expect.poll(() => openFiles(dir.path)).toEqual([])
   })
 
   test.each([

@@ -10,7 +10,7 @@ import { createDirectory, deleteDirectory, deleteFile, move, setPermissions } fr
 import { onPath } from './faults.ts'
 import { writeFile } from './stage.ts'
 
-const signal = AbortSignal.timeout(30_000)
+const signal = new AbortController().signal
 const write = (path: string, text: string | Readable, mode?: number, until = signal) =>
   onPath('path', path, () => writeFile(path, mode, typeof text === 'string' ? Readable.from([Buffer.from(text)]) : text, until))
 const refused = { code: 'bad_request' }

@@ -21,6 +21,8 @@ describe('the result of Playwright code', () => {
       new URL('http://x/'),
       { a: undefined },
       Object.create(null),
+      { constructor: { name: 1 } },
+      { constructor: null },
     ])
       expect(toJson(value)).toBe(JSON.stringify(value))
     expect(toJson(new (class Point { x = 1 })())).toBe('{"x":1}') // prettier-ignore

@@ -30,7 +30,9 @@ function plain(value: unknown, where: string, above: object[]): unknown {
     throw new NotJson(`${where} is a ${typeof value}, which JSON cannot hold; leave it out of the result`)
   if (typeof value !== 'object' || value === null) return value
   if (above.includes(value)) throw new NotJson(`${where} refers to an object that contains it; JSON cannot hold cycles`)
-  const kind = (value.constructor?.name ?? 'object').replace(/^_/, '')
+  // A plain object may have a property of this name.
+  const name: unknown = value.constructor?.name
+  const kind = typeof name === 'string' ? name.replace(/^_/, '') : 'object'
   if (isPlaywright(value)) throw new NotJson(`${where} is a Playwright ${kind}, which cannot leave the session; return the values that you need from it`)
   if (EMPTY_AS_JSON.some((type) => value instanceof type)) throw new NotJson(`${where} is a ${kind}, which JSON cannot hold; ${advice(value)}`)
   if ('toJSON' in value && typeof value.toJSON === 'function') return plain(value.toJSON(), where, [...above, value])

@@ -86,7 +86,7 @@ describe('exec', () => {
     const hide = `trap '' TERM; echo $BASHPID > ${dir}/`
     const line = `echo begun; (${hide}child; exec sleep 60) & (setsid bash -c '${hide.replaceAll("'", '"')}session; sleep 60' &)
       env -i /usr/bin/setsid -f /bin/bash -c '${hide.replaceAll("'", '"')}hidden; while :; do /bin/sleep 1; done'; trap '' TERM; sleep 60`
-    await expect(exec(line, { timeout_sec: 1 })).rejects.toMatchObject({
+    await expect(exec(line, { timeout_sec: 3 })).rejects.toMatchObject({
       code: 'deadline_exceeded',
       headers: { 'x-should-retry': 'false' },
       message: expect.stringContaining('6 bytes to stdout'),
@@ -110,7 +110,7 @@ describe('exec', () => {
   })
 
   test('ends a stopped program too', async () => {
-    await expect(exec(`echo $$ > ${dir}/stopped; kill -STOP $$`, { timeout_sec: 1 })).rejects.toMatchObject({ code: 'deadline_exceeded' })
+    await expect(exec(`echo $$ > ${dir}/stopped; kill -STOP $$`, { timeout_sec: 3 })).rejects.toMatchObject({ code: 'deadline_exceeded' })
     expect(isAlive(pidIn('stopped'))).toBe(false)
   })
 

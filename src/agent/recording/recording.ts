@@ -101,7 +101,8 @@ export class Recording implements Viewer, AsyncDisposable {
   /** Ends the recording; resolves when the last byte is written. A second call does the same, and the first reason is kept. */
   async stop(reason: EndOfRecording): Promise<void> {
     if (!this.#end) {
-      const now = Math.min(this.#now(), this.#longest)
+      // Its timer may be a millisecond early.
+      const now = reason === 'max_duration' ? this.#longest : Math.min(this.#now(), this.#longest)
       this.#end = { reason, at: Math.max(now, (this.#inside.at(-1) ?? 0) + 1) }
       this.#camera.remove(this)
       for (const timer of this.#timers) clearTimeout(timer)
