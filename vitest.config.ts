@@ -5,7 +5,7 @@ const HANDS = ['applications*', 'batch', 'clipboard', 'drag', 'keyboard', 'live-
   (name) => `test/e2e/${name}.test.ts`,
 )
 
-// One group after the other. fast: the real routes over a pretended browser, beside the code. real: Chromium, X11, Postgres, the
+// One group after the other. fast: the real routes over a pretended browser, beside the code; three files at a time, because they often wait. real: Chromium, X11, Postgres, the
 // published clients; two files at a time. hands: the same, one file at a time, because two cores carry only so many frames a second.
 const project = (name: string, groupOrder: number, maxWorkers: number, timeouts: number, include: string[], exclude: string[] = []) => ({
   test: {
@@ -27,7 +27,7 @@ export default defineConfig({
   test: {
     globalSetup: 'test/support/template.ts',
     projects: [
-      project('fast', 0, 2, 30_000, ['src/**/*.test.ts', 'test/*.test.ts']),
+      project('fast', 0, 3, 30_000, ['src/**/*.test.ts', 'test/*.test.ts']),
       project('real', 1, 2, 120_000, ['test/{sdk,e2e,chaos}/**/*.test.ts'], HANDS),
       project('hands', 2, 1, 120_000, HANDS),
     ],

@@ -1,79 +1,14 @@
 // The fleet over the fake driver: what a service finds after a crash, what ends a browser, and how the end is recorded.
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { existsSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
 import { newId } from '../../base/ids.ts'
-import { silentLog, type Log } from '../../base/log.ts'
-import { dataPaths, type DataPaths } from '../../base/paths.ts'
 import { Unavailable } from '../../base/unavailable.ts'
 import { until } from '../../base/wait.ts'
-import { USUAL_MAX_SCREEN, type Driver, type Instance } from '../../instances/driver.ts'
-import { fakeDriver } from '../../instances/fake/fake.ts'
-import { openDb, type Db } from '../../store/db.ts'
-import { startPostgres } from '../../store/embedded.ts'
-import { watchActivity } from './activity.ts'
-import { Fleet, WARM_VIEWPORT, type EndReason } from './fleet.ts'
+import type { Driver, Instance } from '../../instances/driver.ts'
+import { db, driver, HOST, makeFleet, NOTICE_MS, owner, paths, row, runningIds, signal, warmIds, way } from './fleet.suite.ts'
+import { WARM_VIEWPORT } from './fleet.ts'
 import { moveBrowser, type BrowserState } from './lifecycle.ts'
-import { insertStarting, type Ownership } from './rows.ts'
-import { copyTemplate } from '../../../test/support/template.ts'
-
-const START_MS = 60_000
-/** Timeout for the service to notice a change by itself. */
-const NOTICE_MS = 10_000
-
-const HOST = 'here'
-const signal = new AbortController().signal
-const owner = (name?: string): Ownership => ({
-  name,
-  tags: {},
-  options: { headless: false, stealth: false, kiosk_mode: false, viewport: WARM_VIEWPORT, maxScreen: USUAL_MAX_SCREEN },
-  timeoutSeconds: 60,
-})
-
-const scope = new AsyncDisposableStack()
-let paths: DataPaths
-let db: Db
-let driver: Driver
-const fleets: Fleet[] = []
-beforeAll(async () => {
-  paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-fleet-')))
-  scope.defer(() => rmSync(paths.root, { recursive: true, force: true }))
-  copyTemplate(paths.root)
-  const postgres = await startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))
-  scope.defer(() => postgres.stop())
-  db = await openDb(postgres.address, silentLog)
-  scope.defer(() => db.destroy())
-  driver = fakeDriver(paths)
-})
-afterAll(() => scope.disposeAsync())
-afterEach(async () => {
-  await Promise.all(fleets.splice(0).map((fleet) => fleet.stop()))
-  await Promise.all((await driver.list()).map((instance) => instance[Symbol.asyncDispose]()))
-  await db.deleteFrom('browsers').execute()
-})
-
-/** A service's fleet, and what it has told the clients of ended browsers. */
-function makeFleet(warmTarget = 0, over = driver, through = db): { fleet: Fleet; told: [string, EndReason][] } {
-  const told: [string, EndReason][] = []
-  const fleet = new Fleet({
-    db: through,
-    driver: over,
-    host: HOST,
-    warmTarget,
-    log: silentLog,
-    onEnding: (id, reason) => void told.push([id, reason]),
-    endRecordings: () => undefined,
-    apiPorts: () => [],
-  })
-  fleets.push(fleet)
-  return { fleet, told }
-}
-const row = (id: string) => db.selectFrom('browsers').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
-const way = async (id: string) =>
-  (await db.selectFrom('browser_events').select('state').where('browser_id', '=', id).orderBy('id').execute()).map(({ state }) => state)
-const runningIds = async () => (await driver.list()).map(({ id }) => id).toSorted()
-const warmIds = async () => (await db.selectFrom('browsers').select('id').where('state', '=', 'warm').execute()).map(({ id }) => id)
+import { insertStarting } from './rows.ts'
 
 /** A row as a killed service leaves it. */
 async function leftRow(state: BrowserState, host = HOST): Promise<string> {
@@ -141,95 +76,6 @@ describe('a browser', () => {
     await until('the end of the idle one', NOTICE_MS, async () => (await row(idle)).state === 'deleted')
     expect([await row(idle), await row(used)]).toMatchObject([{ state: 'deleted', end_reason: 'timeout' }, { state: 'running' }])
     expect(told).toEqual([[idle, 'timeout']])
-  })
-})
-
-/** The database, and whether it refuses every query. */
-function interruptible(): { through: Db; away: (is: boolean) => void } {
-  let isAway = false
-  const refuse = <T>(value: T): T => {
-    if (isAway) throw new Unavailable('the database does not answer', 1)
-    return value
-  }
-  return {
-    through: db.withPlugin({ transformQuery: ({ node }) => refuse(node), transformResult: async ({ result }) => refuse(result) }),
-    away: (is) => (isAway = is),
-  }
-}
-
-describe('while the database is away', () => {
-  test.each(['warm', 'running'])('a %s browser that ends by itself is out of use, and is removed when the database is back', async (state) => {
-    const { through, away } = interruptible()
-    const { fleet, told } = makeFleet(state === 'warm' ? 1 : 0, driver, through)
-    if (state === 'warm') fleet.refill()
-    else await fleet.start(owner(), signal)
-    const id = await until(
-      'the browser',
-      NOTICE_MS,
-      async () => (await db.selectFrom('browsers').selectAll().where('state', '=', state).executeTakeFirst())?.id,
-    )
-    away(true)
-    const [instance] = await driver.list()
-    await instance![Symbol.asyncDispose]()
-    await instance!.exited
-    if (state === 'warm') expect(fleet.take(id, () => {})).toBe(false)
-    away(false)
-    await until(
-      'its end',
-      NOTICE_MS,
-      async () => {
-        await fleet.sweep()
-        return (await row(id)).state === 'deleted'
-      },
-      { everyMs: 50 },
-    )
-    expect([(await row(id)).end_reason, told, existsSync(paths.instance(id))]).toEqual(['crashed', [[id, 'crashed']], false])
-    if (state === 'warm') await until('another warm browser', NOTICE_MS, async () => (await warmIds()).length === 1)
-  })
-
-  test('a start that fails keeps no name', async () => {
-    const { through, away } = interruptible()
-    const { fleet } = makeFleet(0, { ...driver, start: async (...args) => driver.start(...args).finally(() => away(true)) }, through)
-    await expect(fleet.start(owner('mine'), signal)).rejects.toThrow('the database does not answer')
-    away(false)
-    const names = () => db.selectFrom('browsers').select(['state']).where('deleted_at', 'is', null).execute()
-    expect(await names()).toHaveLength(1)
-    for (let sweeps = 0; sweeps < 2; sweeps++) await fleet.sweep()
-    await until('the row to be closed', NOTICE_MS, async () => (await names()).length === 0)
-    expect(await runningIds()).toEqual([])
-  })
-
-  test('a session that is used then does not time out when the database is back', async () => {
-    const { through, away } = interruptible()
-    const { fleet } = makeFleet(0, driver, through)
-    const id = await fleet.start(owner(), signal)
-    await using leaving = new AsyncDisposableStack()
-    const ended = new AbortController()
-    leaving.defer(() => ended.abort())
-    const complaints: string[] = []
-    const log: Log = { ...silentLog, error: (_, text) => void complaints.push(text) }
-    const activity = watchActivity(through, fleet, log, ended.signal)
-    away(true)
-    activity.hold(id)()
-    await db
-      .updateTable('browsers')
-      .set({ last_active_at: new Date(Date.now() - 3_600_000) })
-      .where('id', '=', id)
-      .execute()
-    await until('a sweep without a database', NOTICE_MS, () => complaints.length > 0)
-    away(false)
-    await until('the use to be recorded', NOTICE_MS, async () => (await row(id)).last_active_at!.getTime() > Date.now() - 60_000)
-    expect((await row(id)).state).toBe('running')
-  })
-
-  test('a start that is under way is left alone by the sweep', async () => {
-    const hold = Promise.withResolvers<void>()
-    const { fleet } = makeFleet(0, { ...driver, start: async (...args) => hold.promise.then(() => driver.start(...args)) })
-    const starting = fleet.start(owner(), signal)
-    await until('its row', NOTICE_MS, async () => (await db.selectFrom('browsers').selectAll().execute()).length === 1)
-    for (let sweeps = 0; sweeps < 3; sweeps++) await fleet.sweep()
-    hold.resolve()
-    expect((await row(await starting)).state).toBe('running')
   })
 })
 

@@ -1,0 +1,71 @@
+// A fleet over the fake driver and a database of its own, for the tests of this file's importer.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll } from 'vitest'
+import { copyTemplate } from '../../../test/support/template.ts'
+import { silentLog } from '../../base/log.ts'
+import { dataPaths, type DataPaths } from '../../base/paths.ts'
+import { USUAL_MAX_SCREEN, type Driver } from '../../instances/driver.ts'
+import { fakeDriver } from '../../instances/fake/fake.ts'
+import { openDb, type Db } from '../../store/db.ts'
+import { startPostgres } from '../../store/embedded.ts'
+import { Fleet, WARM_VIEWPORT, type EndReason } from './fleet.ts'
+import type { Ownership } from './rows.ts'
+
+const START_MS = 60_000
+/** Timeout for the service to notice a change by itself. */
+export const NOTICE_MS = 10_000
+
+export const HOST = 'here'
+export const signal = new AbortController().signal
+export const owner = (name?: string): Ownership => ({
+  name,
+  tags: {},
+  options: { headless: false, stealth: false, kiosk_mode: false, viewport: WARM_VIEWPORT, maxScreen: USUAL_MAX_SCREEN },
+  timeoutSeconds: 60,
+})
+
+const scope = new AsyncDisposableStack()
+export let paths: DataPaths
+export let db: Db
+export let driver: Driver
+const fleets: Fleet[] = []
+beforeAll(async () => {
+  paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-fleet-')))
+  scope.defer(() => rmSync(paths.root, { recursive: true, force: true }))
+  copyTemplate(paths.root)
+  const postgres = await startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))
+  scope.defer(() => postgres.stop())
+  db = await openDb(postgres.address, silentLog)
+  scope.defer(() => db.destroy())
+  driver = fakeDriver(paths)
+})
+afterAll(() => scope.disposeAsync())
+afterEach(async () => {
+  await Promise.all(fleets.splice(0).map((fleet) => fleet.stop()))
+  await Promise.all((await driver.list()).map((instance) => instance[Symbol.asyncDispose]()))
+  await db.deleteFrom('browsers').execute()
+})
+
+/** A service's fleet, and what it has told the clients of ended browsers. */
+export function makeFleet(warmTarget = 0, over = driver, through = db): { fleet: Fleet; told: [string, EndReason][] } {
+  const told: [string, EndReason][] = []
+  const fleet = new Fleet({
+    db: through,
+    driver: over,
+    host: HOST,
+    warmTarget,
+    log: silentLog,
+    onEnding: (id, reason) => void told.push([id, reason]),
+    endRecordings: () => undefined,
+    apiPorts: () => [],
+  })
+  fleets.push(fleet)
+  return { fleet, told }
+}
+export const row = (id: string) => db.selectFrom('browsers').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+export const way = async (id: string) =>
+  (await db.selectFrom('browser_events').select('state').where('browser_id', '=', id).orderBy('id').execute()).map(({ state }) => state)
+export const runningIds = async () => (await driver.list()).map(({ id }) => id).toSorted()
+export const warmIds = async () => (await db.selectFrom('browsers').select('id').where('state', '=', 'warm').execute()).map(({ id }) => id)
