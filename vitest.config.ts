@@ -5,8 +5,9 @@ const HANDS = ['applications*', 'batch', 'clipboard', 'drag', 'keyboard', 'live-
   (name) => `test/e2e/${name}.test.ts`,
 )
 
-// One group after the other. fast: the real routes over a pretended browser, beside the code; three files at a time, because they often wait. real: Chromium, X11, Postgres, the
-// published clients; two files at a time. hands: the same, one file at a time, because two cores carry only so many frames a second.
+// One group after the other. fast: the real routes over a pretended browser, beside the code; three files at a time, because they often wait. real:
+// Chromium, X11, Postgres, the published clients; two files at a time. hands: the same, one file at a time, because two cores carry only so many
+// frames a second.
 const project = (name: string, groupOrder: number, maxWorkers: number, timeouts: number, include: string[], exclude: string[] = []) => ({
   test: {
     name,
