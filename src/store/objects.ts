@@ -2,7 +2,7 @@
 // this module.
 import { createHash } from 'node:crypto'
 import { constants, createReadStream } from 'node:fs'
-import { mkdir, open, rename, rm, stat } from 'node:fs/promises'
+import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
 
@@ -30,6 +30,8 @@ export interface Objects {
   size(key: string): Promise<number>
   /** Removes an object. A missing one is no error. */
   remove(key: string): Promise<void>
+  /** The keys below `prefix` (one segment), and after a crash those of objects that were not written to their end. */
+  list(prefix: string): Promise<string[]>
 }
 
 export class TooLarge extends Error {
@@ -64,6 +66,9 @@ export function fileObjects(dir: string): Objects {
         await file.sync()
         await file.close()
         await rename(`${path}.new`, path)
+        // The name, too, has to survive the end of the machine.
+        await using folder = await open(dirname(path), 'r')
+        await folder.sync()
       } catch (error) {
         await file.close().catch(() => {})
         await rm(`${path}.new`, { force: true })
@@ -110,5 +115,13 @@ export function fileObjects(dir: string): Objects {
         },
       ),
     remove: (key) => rm(pathOf(key), { force: true }),
+    list: (prefix) =>
+      readdir(pathOf(prefix)).then(
+        (names) => names.map((name) => `${prefix}/${name}`),
+        (error: NodeJS.ErrnoException) => {
+          if (error.code === 'ENOENT') return []
+          throw error
+        },
+      ),
   }
 }

@@ -8,9 +8,9 @@ import { zipOf } from '../support/apps.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { amount } from '../support/long.ts'
 
-const RUNS = amount(40, 100)
+const RUNS = amount(20, 100)
 const LINES = 5
-const DEPLOYS = amount(6, 20)
+const DEPLOYS = amount(3, 20)
 const SDK = JSON.stringify({ name: 'storm', private: true, type: 'module', dependencies: { '@onkernel/sdk': '0.84.0' } })
 const SOURCE = (version: number) => `
 import Kernel from '@onkernel/sdk'

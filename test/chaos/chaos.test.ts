@@ -7,7 +7,7 @@ import { agentOf, chromiumOf } from '../support/inside.ts'
 import { amount } from '../support/long.ts'
 import { seeded } from '../support/seeded.ts'
 
-const ROUNDS = amount(15, 50)
+const ROUNDS = amount(8, 50)
 /** A call without an answer after this long counts as hanging. A cold start on an overloaded machine is slow. */
 const CALL_MS = 60_000
 

@@ -282,9 +282,16 @@ describe('the connection of the live view', () => {
   test('counts as use of the session, which times out only when nobody watches', { timeout: 60_000 }, async () => {
     const short = await cloud.client.browsers.create({ timeout_seconds: 10 })
     const page = await look(short.browser_live_view_url)
-    await page.waitForTimeout(16_000)
+    const goBack = () => cloud.query(`update browsers set last_active_at = now() - interval '1 hour' where id = $1`, [short.session_id])
+    // Longer than two looks for idle sessions.
+    const LOOKS_MS = 2_200
+    await page.waitForTimeout(LOOKS_MS)
+    await goBack()
+    await page.waitForTimeout(LOOKS_MS)
     expect(await page.getAttribute('body', 'data-state')).toBe('live')
     await page.close()
+    await sleep(LOOKS_MS)
+    await goBack()
     await until('its end', 20_000, async () => (await cloud.fetch(`/browsers/${short.session_id}`)).status === 404, { everyMs: 200 })
   })
 })

@@ -120,7 +120,7 @@ describe('a replay recording', () => {
     const replay = await start(session)
     await sleep(2_000)
     const before = cpuOf(agent)
-    const stillMs = amount(20_000, 120_000)
+    const stillMs = amount(10_000, 120_000)
     await sleep(stillMs)
     const percent = ((cpuOf(agent) - before) / stillMs) * 100
     await stop(session, replay)

@@ -1,6 +1,7 @@
 // The published SDK with the running service: sessions from create to delete, with every answer checked against the contract.
 import Kernel, { ConflictError, NotFoundError } from '@onkernel/sdk'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { sleep } from '../../src/base/wait.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 
@@ -137,7 +138,10 @@ describe('sessions', () => {
     const used = await client.browsers.create({ timeout_seconds: 10 })
     const socket = new WebSocket(used.cdp_ws_url)
     await new Promise((resolve) => socket.addEventListener('open', resolve))
-    await new Promise((resolve) => setTimeout(resolve, 15_000))
+    // Longer than two looks for idle sessions, so that the calls above are recorded as uses.
+    await sleep(2_200)
+    await cloud.query(`update browsers set last_active_at = now() - interval '9 seconds' where id = any($1)`, [[idle.session_id, used.session_id]])
+    await sleep(6_000)
     await expect(client.browsers.retrieve(idle.session_id)).rejects.toBeInstanceOf(NotFoundError)
     expect((await client.browsers.retrieve(used.session_id)).session_id).toBe(used.session_id)
     expect((await cloud.query('select end_reason from browsers where id = $1', [idle.session_id]))[0]).toEqual({ end_reason: 'timeout' })

@@ -11,6 +11,7 @@ import { until } from '../../src/base/wait.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 import { agentOf, chromiumOf, processesOf, runInside } from '../support/inside.ts'
+import { amount } from '../support/long.ts'
 import { openSession, type Session } from '../support/session.ts'
 
 const BIG = randomBytes(1024 * 1024)
@@ -403,7 +404,7 @@ test('curl reaches nothing on this machine that the session may not reach', asyn
 test('requests whose hidden page was just closed are sent from another page', async () => {
   const eight = () => Promise.all(Array.from({ length: 8 }, async () => (await curl('echo')).status))
   const cdp = await session.browser.newBrowserCDPSession()
-  for (let round = 0; round < 15; round++) {
+  for (let round = 0; round < amount(6, 15); round++) {
     expect(await eight()).toEqual(Array.from({ length: 8 }, () => 200))
     const { targetInfos } = await cdp.send('Target.getTargets', { filter: [{}] })
     const hidden = targetInfos.filter(({ type }) => type === 'other')

@@ -11,6 +11,8 @@ import { timeOf } from './info.ts'
 
 /** Bytes per read; larger reads were not faster. */
 const PIECE = 256 * 1024
+/** The header's times are whole seconds: a file that was just written may have another version of the same second (RFC 9110, 13.1.5). */
+const UNSURE_MS = 2_000
 
 /** Files of /proc report no length. They are read up to this size, in bytes; longer ones are not text (memory, page maps). */
 const MAX_KERNEL_FILE = 1024 * 1024
@@ -70,7 +72,8 @@ export function readFile(path: string, range: string | undefined, unchangedSince
     try {
       if (stats.size === 0 && statfsSync(path).type === PROC_MAGIC) return await readKernelFile(handle)
       const headers = { 'accept-ranges': 'bytes', 'last-modified': timeOf(stats).toUTCString() }
-      const asked = unchangedSince === undefined || unchangedSince === headers['last-modified'] ? range : undefined
+      const isSame = unchangedSince === headers['last-modified'] && Date.now() - stats.mtimeMs > UNSURE_MS
+      const asked = unchangedSince === undefined || isSame ? range : undefined
       const part = rangeOf(asked, stats.size)
       const { start, end } = part ?? { start: 0, end: stats.size }
       return {

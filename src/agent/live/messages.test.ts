@@ -36,6 +36,20 @@ describe('the VNC messages of a viewer', () => {
     expect(passed(found)).toEqual(Buffer.concat([HANDSHAKE, PIXEL_FORMAT, encodings(7, 0), UPDATE, POINTER, FENCE, CONTINUOUS]))
   })
 
+  test('cost no more if a text comes a byte at a time', () => {
+    const reader = new ClientMessages()
+    reader.push(HANDSHAKE)
+    const length = 8 * 1024 * 1024
+    const head = bytes(6, 0, 0, 0, 0, 0, 0, 0)
+    head.writeInt32BE(length, 4)
+    expect(reader.push(head)).toEqual([{ kind: 'dropped' }])
+    const one = bytes(0)
+    const tail = 300_000
+    expect(reader.push(Buffer.alloc(length - tail))).toEqual([])
+    for (let at = 0; at < tail; at++) reader.push(one)
+    expect(reader.push(KEY)).toEqual([{ kind: 'key', keysym: 0xff0d, down: true }])
+  })
+
   test('are passed on step by step during the handshake, because each side waits for the other', () => {
     const reader = new ClientMessages()
     expect(passed(reader.push(HANDSHAKE.subarray(0, 12)))).toEqual(HANDSHAKE.subarray(0, 12))

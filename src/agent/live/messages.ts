@@ -17,6 +17,8 @@ const HANDSHAKE = [VERSION.length, 1, 1]
 
 /** Most encodings that a client may list; real clients list fewer. */
 const MAX_ENCODINGS = 256
+/** Messages that nobody gets: texts and resize requests. */
+const DROPPED = [6, 251]
 const MAX_CUT_TEXT = 16 * 1024 * 1024
 
 /**
@@ -28,6 +30,8 @@ const UNWANTED = new Set([-258, -261, -308, -309, -316, 0xc0a1e5ce | 0])
 /** Parses a client's stream from chunks of any size. */
 export class ClientMessages {
   #held: Buffer = Buffer.alloc(0)
+  /** Bytes of a dropped message that are still to come. They are never held: a text has up to 16 MiB, and may come a byte at a time. */
+  #skip = 0
   /** How many parts of the handshake have arrived. */
   #steps = 0
 
@@ -36,9 +40,19 @@ export class ClientMessages {
     this.#held = this.#held.length === 0 ? chunk : Buffer.concat([this.#held, chunk])
     const found: ClientMessage[] = []
     for (;;) {
+      const skipped = Math.min(this.#skip, this.#held.length)
+      this.#held = this.#held.subarray(skipped)
+      this.#skip -= skipped
+      if (this.#skip > 0) return found
       const step = this.#steps
       const length = HANDSHAKE[step] ?? lengthOf(this.#held)
-      if (length === undefined || this.#held.length < length) return found
+      if (length === undefined) return found
+      if (step >= HANDSHAKE.length && DROPPED.includes(this.#held[0]!)) {
+        this.#skip = length
+        found.push({ kind: 'dropped' })
+        continue
+      }
+      if (this.#held.length < length) return found
       const message = this.#held.subarray(0, length)
       this.#held = this.#held.subarray(length)
       if (step === 0) checkVersion(message)
@@ -97,9 +111,6 @@ function read(message: Buffer): ClientMessage {
       return { kind: 'pointer', buttons: message[1]!, x: message.readUInt16BE(2), y: message.readUInt16BE(4), pass: message }
     case 255:
       return { kind: 'key', keysym: message.readUInt32BE(4), down: message.readUInt16BE(2) !== 0 }
-    case 6:
-    case 251:
-      return { kind: 'dropped' }
     default:
       return { kind: 'picture', pass: message }
   }

@@ -13,6 +13,8 @@ export function liveSockets(live: Live, log: Log): Record<string, UpgradeHandler
     const server = new WebSocketServer({ noServer: true, maxPayload: control ? MAX_FROM_ACTOR : MAX_FROM_ONLOOKER, perMessageDeflate: false })
     return async ({ request, socket, head }) =>
       server.handleUpgrade(request, socket, head, (client) => {
+        // From the start: a viewer that is refused may still send something invalid, and an error without a listener is an uncaught one.
+        client.on('error', (err) => log.debug({ err }, "a viewer's WebSocket broke"))
         live.join(client, control).catch((err: unknown) => {
           log.warn({ err }, 'a viewer could not join')
           client.close(1011)

@@ -114,6 +114,8 @@ export class WorkerProcess {
     const ended = Promise.withResolvers<Extract<WorkerMessage, { is: 'ended' }>>()
     const settled = Promise.withResolvers<boolean>()
     this.#settled = settled.promise
+    // It may die before it has said whether it is fit.
+    void this.#exited.then(() => settled.resolve(false))
     this.#hear = (message) => {
       if (message.is === 'taken') taken.resolve()
       else if (message.is === 'begun') begun.resolve()
@@ -138,7 +140,10 @@ export class WorkerProcess {
       is = await within('the code', Math.max(0, end - performance.now()), Promise.race([ended.promise, gone]), signal)
     } catch (error) {
       // The worker is alive and reports itself whether it is fit.
-      if (error instanceof NotBegun) throw error
+      if (error instanceof NotBegun) {
+        void within('a look at what is left', SETTLE_MS, settled.promise).catch(() => settled.resolve(false))
+        throw error
+      }
       settled.resolve(false)
       await this.kill()
       if (!(error instanceof WaitTimeout)) throw error

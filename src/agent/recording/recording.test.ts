@@ -8,11 +8,12 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { colours, decode, keep, near, probe, times } from '../../../test/support/films.ts'
 import { silentLog } from '../../base/log.ts'
 import { newId } from '../../base/ids.ts'
-import { sleep } from '../../base/wait.ts'
+import { sleep, until } from '../../base/wait.ts'
 import type { Screen } from '../display/screen.ts'
 import { Film } from '../../control/replays/film.ts'
 import { headOf } from '../../control/replays/head.ts'
 import { openRecordings } from './recordings.ts'
+import type { Sound } from './sound.ts'
 
 let dir: string
 beforeAll(() => void (dir = mkdtempSync(join(tmpdir(), 'cob-recording-'))))
@@ -220,3 +221,29 @@ function noisy(screen: Screen): Screen {
       }),
   }
 }
+
+test('a recording that is dropped while its sound is opened never begins, and one that is asked for twice begins once', async () => {
+  const painted = paintedScreen(320, 200)
+  const opening: PromiseWithResolvers<Sound>[] = []
+  let closed = 0
+  const sound: Sound = { track: { rate: 48_000, channels: 2, config: Buffer.alloc(2) }, take: () => [], close: async () => void closed++ }
+  const soundOf = () => {
+    opening.push(Promise.withResolvers())
+    return opening.at(-1)!.promise
+  }
+  await using recordings = openRecordings(painted.screen, { server: async () => 'unix:/none' }, dir, silentLog, soundOf)
+  const asked = spec({ audio: true })
+  const starts = [recordings.start(asked), recordings.start(asked)]
+  const refused = starts.map((start) => expect(start).rejects.toMatchObject({ code: 'unavailable' }))
+  await until('its sound', 5_000, () => opening.length > 0)
+  await recordings.forget(asked.id)
+  opening[0]!.resolve(sound)
+  await Promise.all(refused)
+  expect([opening.length, closed]).toEqual([1, 1])
+  expect(() => recordings.status(asked.id)).toThrow('there is no recording')
+  const again = recordings.start(asked)
+  await until('its sound', 5_000, () => opening.length > 1)
+  opening[1]!.resolve(sound)
+  painted.paint(1, 2, 3)
+  expect((await again).ended).toBeUndefined()
+})

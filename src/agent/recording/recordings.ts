@@ -24,12 +24,14 @@ export interface Recordings extends AsyncDisposable {
 }
 
 /** `dir` holds the data that has not been fetched yet. */
-export function openRecordings(screen: Screen, speakers: Pick<Speakers, 'server'>, dir: string, log: Log): Recordings {
+export function openRecordings(screen: Screen, speakers: Pick<Speakers, 'server'>, dir: string, log: Log, soundOf = openSound): Recordings {
   const all = new Map<string, Recording>()
+  /** Recordings that wait for their sound. One that is dropped meanwhile never begins. */
+  const starting = new Map<string, { made: Promise<Recording>; isDropped: boolean }>()
   const camera = new Camera(screen, (err) => log.error({ err }, 'a picture for a recording could not be taken'))
   const listen = async (): Promise<Sound> => {
     try {
-      return await openSound(await speakers.server())
+      return await soundOf(await speakers.server())
     } catch (error) {
       throw fault.unavailable('the sound of this browser cannot be recorded', error)
     }
@@ -39,21 +41,40 @@ export function openRecordings(screen: Screen, speakers: Pick<Speakers, 'server'
     if (!found) throw fault.notFound('recording', id)
     return found
   }
+  const begin = (spec: RecordingSpec): Promise<Recording> => {
+    const known = starting.get(spec.id)
+    if (known) return known.made
+    const running = [...all.values()].filter(({ status }) => status.ended === undefined)
+    if (running.length + starting.size >= MAX_AT_ONCE) throw fault.conflict(`there are ${MAX_AT_ONCE} recordings of this browser already; stop one first`)
+    const make = async (): Promise<Recording> => {
+      const sound = spec.audio ? await listen() : undefined
+      if (entry.isDropped) {
+        await sound?.close()
+        throw fault.unavailable('the recording was dropped before it began')
+      }
+      const recording = new Recording(camera, spec, dir, sound, log)
+      all.set(spec.id, recording)
+      return recording
+    }
+    const entry = {
+      isDropped: false,
+      made: Promise.resolve()
+        .then(make)
+        .finally(() => starting.delete(spec.id)),
+    }
+    starting.set(spec.id, entry)
+    return entry.made
+  }
   const drop = async (id: string) => {
+    const begun = starting.get(id)
+    if (begun) begun.isDropped = true
     const found = all.get(id)
     all.delete(id)
     await found?.[Symbol.asyncDispose]()
   }
   return {
     async start(spec) {
-      let recording = all.get(spec.id)
-      if (!recording) {
-        const running = [...all.values()].filter(({ status }) => status.ended === undefined)
-        if (running.length >= MAX_AT_ONCE) throw fault.conflict(`there are ${MAX_AT_ONCE} recordings of this browser already; stop one first`)
-        const sound = spec.audio ? await listen() : undefined
-        recording = new Recording(camera, spec, dir, sound, log)
-        all.set(spec.id, recording)
-      }
+      const recording = all.get(spec.id) ?? (await begin(spec))
       try {
         await within('the first picture of a recording', BEGIN_MS, recording.begun)
       } catch (error) {
@@ -71,7 +92,7 @@ export function openRecordings(screen: Screen, speakers: Pick<Speakers, 'server'
     },
     forget: drop,
     async [Symbol.asyncDispose]() {
-      await Promise.all([...all.keys()].map(drop))
+      await Promise.all([...starting.keys(), ...all.keys()].map(drop))
     },
   }
 }

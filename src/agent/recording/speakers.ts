@@ -33,7 +33,10 @@ export function openSpeakers(runtimeDir: string, log: Log): Speakers {
         log.warn({ code }, 'the sound server ended')
         running = undefined
       })
-      running = { child, ready: until('the sound server', READY_MS, () => child.exitCode === null && answers(inner), { everyMs: 10 }).then(() => {}) }
+      // One that did not start in time may never; after its end the next program or recording starts another.
+      const isReady = until('the sound server', READY_MS, () => child.exitCode === null && answers(inner), { everyMs: 10 }).then(() => {})
+      isReady.catch(() => child.kill('SIGKILL'))
+      running = { child, ready: isReady }
     }
     return running.ready
   }

@@ -225,6 +225,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
     retire: (deploymentId) => endings.retire(deploymentId),
 
     async adopt(found) {
+      await endings.checkArchives()
       const rows = await db.selectFrom('deployments').select('id').where('host', '=', host).where('state', '=', 'in_progress').execute()
       const building = new Set(rows.map(({ id }) => id))
       for (const instance of found) if (building.has(instance.id)) builder.adopt(instance)

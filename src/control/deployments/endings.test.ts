@@ -1,5 +1,5 @@
 // The ends of deployments: superseded while something runs, deleted, lost, and left unfinished by a crash.
-import { existsSync, rmSync } from 'node:fs'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
@@ -232,4 +232,14 @@ describe('a quiet event stream', () => {
     ])
     expect(read.find(({ event }) => event === 'sse_heartbeat')).toEqual({ event: 'sse_heartbeat', timestamp: expect.any(String) as string })
   })
+})
+
+test('archives that a killed service left are removed at the next start, and no other', async () => {
+  const deployments = started()
+  const { id } = await deployments.create(deployParts({ env }), signal)
+  await reaches(id, 'running')
+  const archive = (name: string) => join(host.paths.objects, 'archives', name)
+  for (const name of ['left', 'half.new']) writeFileSync(archive(name), 'zip')
+  await host.service().adopt([])
+  expect([existsSync(archive('left')), existsSync(archive('half.new')), existsSync(archive(id))]).toEqual([false, false, true])
 })

@@ -116,6 +116,13 @@ export function makeEndings({ db, objects, sandboxes, host, log, endBuild, endRu
     for (const id of codes.filter((code) => !live.has(code))) await sandboxes.removeCode(id)
   }
 
+  /** Before the service listens: removes archives that no deployment names. A killed service left them. */
+  async function checkArchives(): Promise<void> {
+    const rows = await db.selectFrom('deployments').select('archive').where('host', '=', host).where('archive', 'is not', null).execute()
+    const named = new Set(rows.map(({ archive }) => archive))
+    for (const key of (await objects.list('archives')).filter((found) => !named.has(found))) await objects.remove(key)
+  }
+
   /** Removes what has been kept long enough. */
   async function purge(signal: AbortSignal): Promise<void> {
     const inBatches = async (events: ReturnType<typeof sql>) => {
@@ -139,7 +146,7 @@ export function makeEndings({ db, objects, sandboxes, host, log, endBuild, endRu
     }
   }
 
-  return { clean, retire, finishDeletion, tidy, checkCode, purge }
+  return { clean, retire, finishDeletion, tidy, checkArchives, checkCode, purge }
 }
 
 const IS_SUPERSEDED = sql<SqlBool>`not exists (select from app_versions v where v.deployment_id = d.id)`
