@@ -4,7 +4,7 @@ import type { Duplex, Readable } from 'node:stream'
 import { Gathered } from '../base/gathered.ts'
 import { Agent, request as httpRequest } from '../base/node-http.ts'
 import { within } from '../base/wait.ts'
-import { limitAnswerPieces } from './pieces.ts'
+import { limitPieces } from './pieces.ts'
 
 /** The address of a server: a Unix socket, or TCP with a token. */
 export type Endpoint = { socketPath: string } | { host: string; port: number; token?: string }
@@ -71,7 +71,7 @@ export function fetchFrom(endpoint: Endpoint, outgoing: Outgoing, signal: AbortS
   request.on('response', (response) => {
     const { statusCode = 0 } = response
     if (statusCode >= 200 && statusCode <= 999) {
-      limitAnswerPieces(response, () => response.destroy(new BadAnswer('very many small pieces')))
+      limitPieces(response)
       return resolve(response)
     }
     response.destroy()

@@ -7,7 +7,7 @@ import { METHODS } from '../base/node-http.ts'
 import { parseQuery } from './body.ts'
 import { fault } from './fault.ts'
 import { routeId, sendFault, type MountContext } from './mount.ts'
-import { limitRequestPieces } from './pieces.ts'
+import { limitPieces } from './pieces.ts'
 import { limitAnonymous, type AnonymousLimits } from './anonymous.ts'
 
 export interface ServerSettings {
@@ -87,7 +87,7 @@ export function makeServer(settings: ServerSettings): MountContext {
   })
   app.addHook('onRequest', async (request, reply) => {
     const { socket } = request.raw
-    limitRequestPieces(request.raw)
+    limitPieces(request.raw)
     reply.raw.setTimeout(settings.stalledMs ?? STALLED_MS, () => {
       if (socket.writableLength > 0) socket.destroy()
     })

@@ -41,10 +41,12 @@ export class TooLarge extends Error {
   }
 }
 
+const KEY = /^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/
+
 /** Objects as files below `dir`. */
 export function fileObjects(dir: string): Objects {
   const pathOf = (key: string) => {
-    if (!/^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/.test(key)) throw new Error(`not an object's key: ${key}`)
+    if (!KEY.test(key)) throw new Error(`not an object's key: ${key}`)
     return join(dir, key)
   }
   return {
@@ -117,7 +119,7 @@ export function fileObjects(dir: string): Objects {
     remove: (key) => rm(pathOf(key), { force: true }),
     list: (prefix) =>
       readdir(pathOf(prefix)).then(
-        (names) => names.map((name) => `${prefix}/${name}`),
+        (names) => names.map((name) => `${prefix}/${name}`).filter((key) => KEY.test(key)),
         (error: NodeJS.ErrnoException) => {
           if (error.code === 'ENOENT') return []
           throw error

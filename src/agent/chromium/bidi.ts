@@ -11,8 +11,7 @@ const MAX_HEAP_MB = 512
 /** The close code for a client whose mapper failed. The session and its other clients continue. */
 const FAILED = { code: 1011, reason: { reason: 'bidi_failed', message: 'the BiDi mapper ended; connect to the same URL' } }
 const ENDED = { code: 1000, reason: { reason: 'ended' } }
-const SLOW = { code: 1008, reason: { reason: 'too_slow', message: 'events came faster than they were read' } }
-const CLOSES = { ended: ENDED, crashed: CRASHED, failed: FAILED, slow: SLOW }
+const CLOSES = { ended: ENDED, crashed: CRASHED, failed: FAILED }
 /** Bytes that may wait for a client. A page whose messages a client has subscribed to may write any number. */
 const MAX_WAITING_BYTES = 64 * 1024 * 1024
 /** At most this many faults of one mapper are logged: a page could cause any number. */
@@ -30,8 +29,8 @@ export function connectBidi(client: WebSocket, { port, browserPath, exited }: Pi
     if (message.kind === 'fault') onFault(message.text)
     else if (client.readyState !== WebSocket.OPEN) return
     else if (message.kind === 'send' && client.bufferedAmount > MAX_WAITING_BYTES) {
+      // Without a close frame: it would wait behind all the rest.
       log.warn({}, 'a BiDi client reads too slowly and was disconnected')
-      close(client, 'slow')
       client.terminate()
     } else if (message.kind === 'send') client.send(message.text)
     else close(client, message.why)

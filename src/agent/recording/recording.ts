@@ -17,6 +17,8 @@ const REPEAT_MS = 5_000
 const MAX_BYTES = 4 * 1024 ** 3
 /** How often an encoder that died (out of memory) is replaced. */
 const MAX_ENCODER_DEATHS = 3
+/** How much earlier than asked a timer may fire. */
+const TIMER_EARLY_MS = 2
 
 export class Recording implements Viewer, AsyncDisposable {
   readonly spool: Spool
@@ -101,8 +103,8 @@ export class Recording implements Viewer, AsyncDisposable {
   /** Ends the recording; resolves when the last byte is written. A second call does the same, and the first reason is kept. */
   async stop(reason: EndOfRecording): Promise<void> {
     if (!this.#end) {
-      // Its timer may be a millisecond early.
-      const now = reason === 'max_duration' ? this.#longest : Math.min(this.#now(), this.#longest)
+      // Its own timer may be a millisecond early.
+      const now = Math.min(this.#now() + (reason === 'max_duration' ? TIMER_EARLY_MS : 0), this.#longest)
       this.#end = { reason, at: Math.max(now, (this.#inside.at(-1) ?? 0) + 1) }
       this.#camera.remove(this)
       for (const timer of this.#timers) clearTimeout(timer)

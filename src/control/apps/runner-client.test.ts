@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
 import { MAX_LOG_LINE, type RunnerEvent } from '../../runner/contract.ts'
-import { ArchiveRefused, runnerClient, type RunnerClient } from './runner-client.ts'
+import { ArchiveRefused, paced, runnerClient, type RunnerClient } from './runner-client.ts'
 
 const signal = new AbortController().signal
 
@@ -79,5 +79,44 @@ describe('a refused archive', () => {
     const refused: unknown = await said.client.sendArchive(Readable.from(['zip']), signal).catch((error: unknown) => error)
     expect(refused).toBeInstanceOf(ArchiveRefused)
     expect((refused as Error).message).toBe(message)
+  })
+})
+
+describe('events that come very fast', () => {
+  async function* batches(count: number, size: number, after?: Error): AsyncGenerator<RunnerEvent[]> {
+    for (let batch = 0; batch < count; batch++) yield Array.from({ length: size }, (_, at) => log(batch * size + at + 1, 'x'.repeat(100)) as RunnerEvent)
+    if (after) throw after
+  }
+  const seqs = (read: RunnerEvent[][]) => read.flat().map(({ seq }) => seq)
+  const upTo = (count: number) => Array.from({ length: count }, (_, at) => at + 1)
+
+  test('are handed on in few batches, complete and in order', async () => {
+    const read: RunnerEvent[][] = []
+    for await (const events of paced(batches(2_000, 10))) read.push(events)
+    expect(seqs(read)).toEqual(upTo(20_000))
+    // Forty at once, and then 4 MB in parts of half a megabyte.
+    expect(read.length).toBeLessThan(60)
+  })
+
+  test('that end with an error are handed on before it', async () => {
+    const read: RunnerEvent[][] = []
+    const all = async () => {
+      for await (const events of paced(batches(100, 1, new Error('broke')))) read.push(events)
+    }
+    await expect(all()).rejects.toThrow('broke')
+    expect(seqs(read)).toEqual(upTo(100))
+  })
+
+  test('are no longer asked for when their reader leaves', async () => {
+    let ended = false
+    async function* endless(): AsyncGenerator<RunnerEvent[]> {
+      try {
+        for (;;) yield* batches(1, 1)
+      } finally {
+        ended = true
+      }
+    }
+    for await (const _ of paced(endless())) break
+    expect(ended).toBe(true)
   })
 })

@@ -1,6 +1,6 @@
 // Client for the runner in an app's sandbox. Foreign code runs in there, so every answer is parsed and bounded.
 import type { Readable } from 'node:stream'
-import type { Rate } from '../../base/bucket.ts'
+import { Bucket, type Rate } from '../../base/bucket.ts'
 import { Gathered } from '../../base/gathered.ts'
 import { within } from '../../base/wait.ts'
 import { hasMoreValues } from '../../http/body.ts'
@@ -19,10 +19,14 @@ const MAX_VALUES = 300_000
 const MAX_AGE_MS = 24 * 3_600_000
 
 /**
- * How often a runner's events are taken, in batches as they come. Each batch is a transaction, and an app or a build may print without end. A run with
- * a result and a few lines never waits.
+ * How often a runner's events are handed on. Each batch is a transaction, and an app or a build may print without end. A run with a result and a few
+ * lines never waits.
  */
-export const EVENT_BATCHES: Rate = { perSecond: 10, atOnce: 40 }
+const BATCHES: Rate = { perSecond: 10, atOnce: 40 }
+/** Batches that come faster are joined, up to this size in characters. An app that prints even more has to wait. */
+const MAX_JOINED = 512 * 1024
+/** What an event costs besides its text. */
+const EVENT_COST = 100
 
 /** The runner cannot use the archive. The message says why. */
 export class ArchiveRefused extends Error {}
@@ -132,3 +136,51 @@ async function shortText(response: AsyncIterable<Buffer>): Promise<string> {
   }
   return text.slice(0, 2000)
 }
+
+/** Hands on a runner's events a few times a second at most, in larger batches if they come faster. When `said` fails, this fails after its last event. */
+export async function* paced(said: AsyncGenerator<RunnerEvent[]>): AsyncGenerator<RunnerEvent[]> {
+  const pace = new Bucket(BATCHES)
+  const ask = (): Promise<Answer> =>
+    said.next().then(
+      (result) => ({ result }),
+      (error: unknown) => ({ error }),
+    )
+  try {
+    for (let next = ask(); ;) {
+      const answer = await next
+      if ('error' in answer) throw answer.error
+      if (answer.result.done) return
+      const events = [...answer.result.value]
+      next = ask()
+      const waitMs = pace.take()
+      if (waitMs > 0) next = (await join(events, next, ask, waitMs)).next
+      yield events
+    }
+  } finally {
+    await said.return(undefined)
+  }
+}
+
+type Answer = { result: IteratorResult<RunnerEvent[]> } | { error: unknown }
+
+/** Adds what comes within `ms` to `events`. `next` of its result is the first answer that is not added. An end is not waited for. */
+async function join(events: RunnerEvent[], next: Promise<Answer>, ask: () => Promise<Answer>, ms: number): Promise<{ next: Promise<Answer> }> {
+  const { promise: due, resolve } = Promise.withResolvers<undefined>()
+  const timer = setTimeout(() => resolve(undefined), ms)
+  try {
+    let size = 0
+    for (const event of events) size += sizeOf(event)
+    for (let waiting = next; ; waiting = ask()) {
+      const more = size < MAX_JOINED ? await Promise.race([waiting, due]) : await due
+      if (more === undefined || 'error' in more || more.result.done) return { next: waiting }
+      for (const event of more.result.value) {
+        events.push(event)
+        size += sizeOf(event)
+      }
+    }
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const sizeOf = (event: RunnerEvent): number => EVENT_COST + ('line' in event ? event.line.length : 0)

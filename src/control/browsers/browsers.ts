@@ -190,7 +190,8 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
 
   const resizes = new Mutexes()
 
-  async function change(id: string, changes: UpdateBrowser, origin: string, signal: AbortSignal): Promise<Browser> {
+  /** `called` is how the caller names the session. */
+  async function change(id: string, called: string, changes: UpdateBrowser, origin: string, signal: AbortSignal): Promise<Browser> {
     const before = await find(id)
     const viewport = changes.viewport && {
       width: changes.viewport.width,
@@ -211,17 +212,17 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
         ...(viewport && { options: { ...before.options, viewport } }),
       }),
     )
-    if (!row) throw fault.notFound('browser', id)
+    if (!row) throw fault.notFound('browser', called)
     if (viewport)
       await fit(row, { viewport }, signal).catch(async (error: unknown) => {
         const running = await updateRunning(db, before.id, { options: before.options })
-        throw signal.aborted ? error : running ? fault.unavailable('the browser did not accept the viewport', error) : fault.notFound('browser', id)
+        throw signal.aborted ? error : running ? fault.unavailable('the browser did not accept the viewport', error) : fault.notFound('browser', called)
       })
     // Navigation is best effort, as in a create: a page that does not open does not fail the update.
     if (changes.start_url) {
       await fit(row, { start_url: changes.start_url }, signal).catch(async (error: unknown) => {
         const running = await updateRunning(db, before.id, {})
-        throw signal.aborted ? error : running ? fault.unavailable('the browser did not accept the start_url', error) : fault.notFound('browser', id)
+        throw signal.aborted ? error : running ? fault.unavailable('the browser did not accept the start_url', error) : fault.notFound('browser', called)
       })
     }
     return present(row, origin)
@@ -255,7 +256,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
     async update(idOrName, changes, origin, signal) {
       const { id } = await find(idOrName)
       // Two viewports at once could end as one in the table and the other on the screen.
-      return changes.viewport ? resizes.run(id, () => change(id, changes, origin, signal), signal) : change(id, changes, origin, signal)
+      return changes.viewport ? resizes.run(id, () => change(id, idOrName, changes, origin, signal), signal) : change(id, idOrName, changes, origin, signal)
     },
     async delete(idOrName) {
       const row = await find(idOrName)

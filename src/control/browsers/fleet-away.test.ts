@@ -36,6 +36,7 @@ describe('while the database is away', () => {
     const [instance] = await driver.list()
     await instance![Symbol.asyncDispose]()
     await instance!.exited
+    expect(fleet.endpointOf(id)).toBeUndefined()
     if (state === 'warm') expect(fleet.take(id, () => {})).toBe(false)
     away(false)
     await until(

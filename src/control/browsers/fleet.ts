@@ -98,7 +98,7 @@ export class Fleet {
 
   /** The endpoint of a running session's agent on this host, without a database query. */
   endpointOf(id: string): Instance['agent'] | undefined {
-    return this.#warm.has(id) || this.#ending.has(id) ? undefined : this.#instances.get(id)?.agent
+    return this.#warm.has(id) || this.#ending.has(id) || this.#exits.has(id) ? undefined : this.#instances.get(id)?.agent
   }
 
   /** Whether the configured number of warm browsers is there, or the last attempt to start one succeeded. */

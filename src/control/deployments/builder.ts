@@ -1,7 +1,6 @@
 // Builds deployments, one at a time, in a sandbox each. The runner's events are stored and then acknowledged.
 import { sql } from 'kysely'
 import type { Log } from '../../base/log.ts'
-import { Bucket } from '../../base/bucket.ts'
 import { Bell } from '../../base/bell.ts'
 import { sleep, within } from '../../base/wait.ts'
 import { letGo, type AppSandboxes, type Instance } from '../../instances/driver.ts'
@@ -9,7 +8,7 @@ import type { RunnerEvent, Source } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
 import { appendEvents, LINE_BYTES, lockEvents } from '../../store/events.ts'
 import type { Objects } from '../../store/objects.ts'
-import { ArchiveRefused, EVENT_BATCHES, runnerClient, type RunnerClient } from '../apps/runner-client.ts'
+import { ArchiveRefused, paced, runnerClient, type RunnerClient } from '../apps/runner-client.ts'
 import { moveDeployment } from './lifecycle.ts'
 import { release } from './release.ts'
 import { nextToBuild, type DeploymentRow, type Secrets } from './rows.ts'
@@ -235,10 +234,9 @@ export class Builder {
   async #watch(id: string, seq: number, client: RunnerClient, instance: Instance, signal: AbortSignal): Promise<Outcome> {
     const { log } = this.#settings
     const keep = this.#keeper(id)
-    const pace = new Bucket(EVENT_BATCHES)
     for (let unreadable = 0; ;) {
       try {
-        for await (const events of client.events(seq, signal)) {
+        for await (const events of paced(client.events(seq, signal))) {
           const kept = await keep(events).catch((err: unknown) => {
             throw new NotKept('events of a build could not be stored', { cause: err })
           })
@@ -247,8 +245,6 @@ export class Builder {
           unreadable = 0
           // If this acknowledgement is lost, the runner keeps the events and sends them again.
           await client.acknowledge(seq, signal).catch(() => {})
-          const waitMs = pace.take()
-          if (waitMs > 0) await sleep(waitMs, signal)
         }
       } catch (error) {
         signal.throwIfAborted()

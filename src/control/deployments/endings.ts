@@ -120,7 +120,8 @@ export function makeEndings({ db, objects, sandboxes, host, log, endBuild, endRu
   async function checkArchives(): Promise<void> {
     const rows = await db.selectFrom('deployments').select('archive').where('host', '=', host).where('archive', 'is not', null).execute()
     const named = new Set(rows.map(({ archive }) => archive))
-    for (const key of (await objects.list('archives')).filter((found) => !named.has(found))) await objects.remove(key)
+    for (const key of (await objects.list('archives')).filter((found) => !named.has(found)))
+      await objects.remove(key).catch((err: unknown) => log.error({ err, key }, 'an archive that nobody needs could not be removed'))
   }
 
   /** Removes what has been kept long enough. */

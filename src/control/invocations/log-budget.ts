@@ -8,6 +8,7 @@ const BYTES_PER_SECOND = MIB
 /** A gap lasts until there is room for this much. So at most one line per second reports a gap. */
 const RESUME_BYTES = MIB
 
+// Not base/bucket.ts: that takes at once, and here nothing counts before it is written.
 type State = { left: number; tokens: number; at: number; gap: 'none' | 'fast' | 'full' }
 
 export class LogBudget {

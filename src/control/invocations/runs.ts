@@ -1,6 +1,5 @@
 // The runs of this host: each in a sandbox of its own, followed to its end, adopted after a crash. Knows nothing of requests.
 import { setInterval } from 'node:timers/promises'
-import { Bucket } from '../../base/bucket.ts'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { sleep, within } from '../../base/wait.ts'
@@ -8,7 +7,7 @@ import type { Driver, Instance } from '../../instances/driver.ts'
 import type { RunnerEvent } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
 import { followEvents, type EventBells } from '../../store/events.ts'
-import { EVENT_BATCHES, runnerClient } from '../apps/runner-client.ts'
+import { paced, runnerClient } from '../apps/runner-client.ts'
 import { hear } from './hear.ts'
 import { endColumns, failure, Overtaken, writeDown, type LogLimits } from './journal.ts'
 import { invocationLifecycle, moveInvocation, type InvocationState } from './lifecycle.ts'
@@ -53,7 +52,7 @@ export interface RunsSettings {
 /** A sandbox that has accepted the run. */
 interface Underway {
   instance: Instance
-  said: AsyncIterable<RunnerEvent[]>
+  said: AsyncGenerator<RunnerEvent[]>
 }
 
 export class Runs {
@@ -194,15 +193,11 @@ export class Runs {
   async #go(run: Run, seq: number, adopted: Instance | undefined): Promise<void> {
     const { instance, said } = adopted ? await this.#resume(run, seq, adopted) : await this.#obtain(run)
     const runner = runnerClient(instance.agent)
-    const pace = new Bucket(EVENT_BATCHES)
-    for await (const events of said) {
+    for await (const events of paced(said)) {
       const outcome = await this.#whileInTrouble(run, () => writeDown(this.#settings.db, run, events, this.#settings.logLimits))
       if (outcome) return this.#close(run, outcome)
       // A sandbox that has ended in the meantime may have sent more before. Its events say so.
       await runner.acknowledge(events.at(-1)!.seq, run.signal).catch(() => {})
-      // What is printed meanwhile comes in fewer batches, and an app that prints without end has to wait.
-      const waitMs = pace.take()
-      if (waitMs > 0) await sleep(waitMs, run.signal)
     }
     throw new BrokenOff('it ended without a result')
   }

@@ -23,6 +23,13 @@ const parts = [
 ]
 const whole = Buffer.concat(parts)
 
+/** The bytes up to the end of their first box of this name, with twenty empty boxes added to it. */
+function padded(bytes: Buffer, name: string): Buffer {
+  const at = bytes.indexOf(name) - 4
+  const inside = bytes.subarray(at + 8, at + bytes.readUInt32BE(at))
+  return Buffer.concat([bytes.subarray(0, at), box(name, inside, ...Array.from({ length: 20 }, () => box('free')))])
+}
+
 function read(bytes: Buffer, piece = bytes.length): Film {
   const film = new Film()
   for (let at = 0; at < bytes.length; at += piece) film.push(bytes.subarray(at, at + piece))
@@ -72,7 +79,8 @@ test.each([
   ['an unknown track', Buffer.concat([parts[0]!, fragment(1, [{ id: 7, samples: [sample(0, 1, 1)] }])])],
   ['a year', Buffer.concat([parts[0]!, fragment(1, [{ id: VIDEO_ID, samples: [sample(365 * 24 * 3600_000, 1, 1)] }])])],
   ['time that goes back', Buffer.concat([parts[0]!, parts[4]!, fragment(1, [{ id: VIDEO_ID, samples: [sample(0, 1, 1)] }])])],
-  ['very many boxes in one', box('moov', ...Array.from({ length: 17 }, () => box('free')))],
+  ['a head with very many boxes in it', padded(parts[0]!, 'moov')],
+  ['an index with very many boxes in it', Buffer.concat([parts[0]!, padded(parts[1]!, 'moof')])],
   [
     'an index of more samples than a recorder makes',
     Buffer.concat([parts[0]!, fragment(1, [{ id: VIDEO_ID, samples: Array.from({ length: 22_000 }, (_, at) => sample(at, 1, 0)) }])]),

@@ -108,7 +108,8 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
     const { path } = recording.forgetRecording
     const limit = AbortSignal.any([stop.signal, AbortSignal.timeout(START_MS)])
     if (endpoint) await callJson(endpoint, 'DELETE', path.replace('{id}', id), undefined, limit).catch(() => {})
-    await removeReplay(db, id)
+    // If the service stops meanwhile, the next start finds the row again.
+    if (!stop.signal.aborted) await removeReplay(db, id)
   }
 
   async function video(row: ReplayRow, range: string | undefined): Promise<Bytes> {
@@ -219,7 +220,7 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
         const endpoint = endpointOf(row.browser_id)
         if (row.started_at) upload(row, endpoint)
         else {
-          // Not awaited: an agent that does not answer would delay the start of the service. The next start finds the row again.
+          // Not awaited: an agent that does not answer would delay the start of the service.
           const undone = undo(row.id, endpoint)
             .catch((err: unknown) => log.error({ err, replay: row.id }, 'a recording that never began could not be removed'))
             .finally(() => undoing.delete(undone))
