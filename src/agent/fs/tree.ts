@@ -89,7 +89,8 @@ class Watcher {
   readonly #ended = Promise.withResolvers<void>()
   readonly ended = this.#ended.promise
   readonly #watched = new Map<number, Directory>()
-  readonly #waiting: Look[] = []
+  /** By path: a directory that is renamed again and again is looked at once. */
+  readonly #waiting = new Map<string, Look>()
   readonly #looking = new Set<Look>()
   #working = false
   #round = 0
@@ -98,6 +99,9 @@ class Watcher {
   #foundMore = false
   /** By the rename's cookie, until the new path is known. */
   readonly #moved = new Map<number, Moved>()
+  /** Cookies of renames whose second event has not been missed yet. */
+  #unsettled: number[] = []
+  #settling = false
   /** Cookies of renames of our own temporary files. */
   readonly #placed = new Set<number>()
   #inotify!: Inotify
@@ -115,7 +119,7 @@ class Watcher {
   async start(inotify: Inotify, signal: AbortSignal): Promise<void> {
     this.#inotify = inotify
     void inotify.ended.then(() => this.#ended.reject(new Error('the watch program has ended')))
-    this.#waiting.push({ path: this.#root, quiet: true, round: 0 })
+    this.#waiting.set(this.#root, { path: this.#root, quiet: true, round: 0 })
     await this.#work(signal)
     this.#started = true
   }
@@ -177,24 +181,43 @@ class Watcher {
     const under = (at: { path: string }) => at.path === path || at.path.startsWith(`${path}/`)
     const directories = [...this.#watched.values()].filter(under)
     for (const directory of directories) directory.leaving = cookie
-    this.#moved.set(cookie, { path, directories, looks: [...this.#waiting, ...this.#looking].filter(under) })
-    // Both events of a rename come together. If the second has not arrived when the queue is empty, the target is outside the watch.
-    void this.#inotify
-      .caughtUp()
-      .then(() => {
-        const moved = this.#moved.get(cookie)
-        this.#moved.delete(cookie)
-        for (const look of moved?.looks ?? []) look.cancelled = true
-        if (moved) this.#drop(({ leaving }) => leaving === cookie)
-      })
-      .catch((error: unknown) => this.#ended.reject(error))
+    this.#moved.set(cookie, { path, directories, looks: [...this.#waiting.values(), ...this.#looking].filter(under) })
+    this.#unsettled.push(cookie)
+    if (!this.#settling) void this.#settle().catch((error: unknown) => this.#ended.reject(error))
+  }
+
+  /** Both events of a rename come together. If the second has not arrived when the queue is empty, the target is outside the watch. */
+  async #settle(): Promise<void> {
+    this.#settling = true
+    try {
+      while (this.#unsettled.length > 0) {
+        const cookies = this.#unsettled
+        this.#unsettled = []
+        await this.#inotify.caughtUp()
+        const outside = new Set(cookies.filter((cookie) => this.#moved.has(cookie)))
+        for (const cookie of outside) {
+          this.#cancel(this.#moved.get(cookie)!.looks)
+          this.#moved.delete(cookie)
+        }
+        if (outside.size > 0) this.#drop(({ leaving }) => leaving !== undefined && outside.has(leaving))
+      }
+    } finally {
+      this.#settling = false
+    }
+  }
+
+  #cancel(looks: readonly Look[]): void {
+    for (const look of looks) {
+      look.cancelled = true
+      if (this.#waiting.get(look.path) === look) this.#waiting.delete(look.path)
+    }
   }
 
   #onDirectory(path: string, cookie: number): void {
     const moved = this.#moved.get(cookie)
     this.#moved.delete(cookie)
     // Moved directories keep their watches. Only their paths change, and their entries are reported again.
-    for (const look of moved?.looks ?? []) look.cancelled = true
+    this.#cancel(moved?.looks ?? [])
     for (const directory of moved?.directories ?? []) {
       directory.path = path + directory.path.slice(moved!.path.length)
       directory.leaving = undefined
@@ -221,17 +244,23 @@ class Watcher {
   // ---- scans ----
 
   #look(look: Look): void {
-    this.#waiting.push(look)
+    const earlier = this.#waiting.get(look.path)
+    // What appeared and is not reported yet still has to be.
+    if (earlier) this.#cancel([earlier])
+    this.#waiting.set(look.path, earlier?.quiet === false ? { ...look, quiet: false } : look)
     if (!this.#working && this.#started) void this.#work().catch((error: unknown) => this.#ended.reject(error))
   }
 
   async #work(signal?: AbortSignal): Promise<void> {
     this.#working = true
     try {
-      while (this.#waiting.length > 0) {
+      while (this.#waiting.size > 0) {
         signal?.throwIfAborted()
-        const some = this.#waiting.splice(0, AT_ONCE)
-        for (const look of some) this.#looking.add(look)
+        const some = [...this.#waiting.values()].slice(0, AT_ONCE)
+        for (const look of some) {
+          this.#waiting.delete(look.path)
+          this.#looking.add(look)
+        }
         await Promise.all(some.map((look) => this.#lookInto(look).finally(() => this.#looking.delete(look))))
       }
       // Directories that a full scan has not found are gone; the events of their end were lost.

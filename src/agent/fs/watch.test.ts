@@ -140,6 +140,21 @@ describe('a watch', () => {
     expect(await settled(watched, dir.path)).toEqual(['CREATE d/', 'CREATE d/f', 'WRITE d/f', 'CREATE d/f', 'WRITE d/f'])
   })
 
+  test('follows a folder that is renamed thousands of times', { timeout: 60_000 }, async () => {
+    using dir = tempDir()
+    const at = (path: string) => join(dir.path, path)
+    mkdirSync(at('a/inner'), { recursive: true })
+    const watched = await watch(dir.path, true)
+    for (let round = 0; round < 3_000; round++) {
+      renameSync(at('a'), at('b'))
+      renameSync(at('b'), at('a'))
+    }
+    const told = await settled(watched, dir.path)
+    expect(told.filter((line) => line === 'RENAME b/')).toHaveLength(3_000)
+    writeFileSync(at('a/inner/f'), 'x')
+    expect(await settled(watched, dir.path)).toEqual(['CREATE a/inner/f', 'WRITE a/inner/f'])
+  })
+
   test('reports that events were lost in the kernel, and misses no later ones, also in new folders', { timeout: 60_000 }, async () => {
     using dir = tempDir()
     const watched = await watch(dir.path, true)
