@@ -24,7 +24,8 @@ afterAll(() => {
   sockets.close()
 })
 
-test('what it sends waits with it while the picture server does not read, and arrives when that reads again', async () => {
+/** A viewer of a picture: the far ends of both connections, and what the agent knows of it. */
+async function join() {
   const accepted = once(server, 'connection')
   const picture = connect((server.address() as AddressInfo).port, '127.0.0.1')
   const [reader] = (await accepted) as [Socket]
@@ -32,8 +33,13 @@ test('what it sends waits with it while the picture server does not read, and ar
   const joined = once(sockets, 'connection')
   const viewer = new WebSocket(`ws://127.0.0.1:${(sockets.address() as AddressInfo).port}`)
   const [client] = (await joined) as [WebSocket]
-  joinViewer(client, picture, undefined, silentLog)
+  const known = joinViewer(client, picture, undefined, silentLog)
   if (viewer.readyState !== viewer.OPEN) await once(viewer, 'open')
+  return { picture, reader, viewer, client, known }
+}
+
+test('what it sends waits with it while the picture server does not read, and arrives when that reads again', async () => {
+  const { picture, reader, viewer } = await join()
   viewer.send('RFB 003.008\n', { binary: true })
   viewer.send(Buffer.from([1, 1]))
   for (let sent = 0; sent < MESSAGES; sent++) viewer.send(MESSAGE)
@@ -45,4 +51,19 @@ test('what it sends waits with it while the picture server does not read, and ar
   const closed = once(viewer, 'close')
   reader.destroy()
   expect(await closed).toEqual([PICTURE_ENDED, expect.anything()])
+})
+
+test('a viewer that reads slowly gets few of the copied texts, and the last one', async () => {
+  const { viewer, client, known, reader } = await join()
+  const got: string[] = []
+  viewer.on('message', (data) => got.push((JSON.parse((data as Buffer).toString()) as { text: string }).text.slice(0, 3)))
+  viewer.pause()
+  for (let copy = 100; copy < 150; copy++) known.tell({ type: 'clipboard', text: `${copy}${'x'.repeat(4_000_000)}`, initial: false })
+  expect(client.bufferedAmount).toBeLessThan(5_000_000)
+  viewer.resume()
+  await until('the last text', ARRIVED_MS, () => got.includes('149'))
+  expect(got).toEqual(['100', '149'])
+  const closed = once(viewer, 'close')
+  reader.destroy()
+  await closed
 })

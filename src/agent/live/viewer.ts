@@ -101,11 +101,28 @@ export function joinViewer(client: WebSocket, picture: Socket, hands: ViewerHand
     for (const done of onPong.splice(0)) done()
     onEnd()
   })
+  const send = (what: Told, onSent?: () => void) => {
+    if (client.readyState === client.OPEN) client.send(JSON.stringify(what), onSent)
+  }
+  // One copied text at a time, which may have megabytes. A viewer that is slow gets the last one.
+  let copying = false
+  let late: Told | undefined
+  const tellCopied = (what: Told) => {
+    if (copying) {
+      late = what
+      return
+    }
+    copying = true
+    send(what, () => {
+      copying = false
+      const next = late
+      late = undefined
+      if (next) tellCopied(next)
+    })
+  }
   return {
     ended,
-    tell(what) {
-      if (client.readyState === client.OPEN) client.send(JSON.stringify(what))
-    },
+    tell: (what) => (what.type === 'clipboard' ? tellCopied(what) : send(what)),
     isThere() {
       const { promise, resolve } = Promise.withResolvers<boolean>()
       const timer = setTimeout(() => resolve(false), PONG_MS)
