@@ -4,6 +4,7 @@ import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
+import { within } from '../../base/wait.ts'
 import { MAX_LOG_LINE, type RunnerEvent } from '../../runner/contract.ts'
 import { ArchiveRefused, paced, runnerClient, type RunnerClient } from './runner-client.ts'
 
@@ -105,6 +106,18 @@ describe('events that come very fast', () => {
     }
     await expect(all()).rejects.toThrow('broke')
     expect(seqs(read)).toEqual(upTo(100))
+  })
+
+  test.each([1, 60])('do not keep a reader that leaves after batch %i while nothing comes', async (count) => {
+    async function* thenNothing(): AsyncGenerator<RunnerEvent[]> {
+      yield* batches(count, 1)
+      await new Promise(() => {})
+    }
+    const read = async () => {
+      let seen = 0
+      for await (const events of paced(thenNothing())) if ((seen += events.length) === count) return
+    }
+    await within('the reader to leave', 5_000, read())
   })
 
   test('are no longer asked for when their reader leaves', async () => {

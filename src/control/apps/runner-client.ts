@@ -145,32 +145,36 @@ export async function* paced(said: AsyncGenerator<RunnerEvent[]>): AsyncGenerato
       (result) => ({ result }),
       (error: unknown) => ({ error }),
     )
+  let next: Promise<Answer> | undefined
   try {
-    for (let next = ask(); ;) {
-      const answer = await next
+    for (;;) {
+      const answer = await (next ?? ask())
+      next = undefined
       if ('error' in answer) throw answer.error
       if (answer.result.done) return
       const events = [...answer.result.value]
-      next = ask()
       const waitMs = pace.take()
-      if (waitMs > 0) next = (await join(events, next, ask, waitMs)).next
+      if (waitMs > 0) next = (await join(events, ask, waitMs)).next
       yield events
     }
   } finally {
-    await said.return(undefined)
+    const ended = said.return(undefined)
+    // An open question ends first: with its answer, or by its signal. A reader that leaves does not wait for that.
+    if (next) ended.catch(() => {})
+    else await ended
   }
 }
 
 type Answer = { result: IteratorResult<RunnerEvent[]> } | { error: unknown }
 
 /** Adds what comes within `ms` to `events`. `next` of its result is the first answer that is not added. An end is not waited for. */
-async function join(events: RunnerEvent[], next: Promise<Answer>, ask: () => Promise<Answer>, ms: number): Promise<{ next: Promise<Answer> }> {
+async function join(events: RunnerEvent[], ask: () => Promise<Answer>, ms: number): Promise<{ next: Promise<Answer> }> {
   const { promise: due, resolve } = Promise.withResolvers<undefined>()
   const timer = setTimeout(() => resolve(undefined), ms)
   try {
     let size = 0
     for (const event of events) size += sizeOf(event)
-    for (let waiting = next; ; waiting = ask()) {
+    for (let waiting = ask(); ; waiting = ask()) {
       const more = size < MAX_JOINED ? await Promise.race([waiting, due]) : await due
       if (more === undefined || 'error' in more || more.result.done) return { next: waiting }
       for (const event of more.result.value) {

@@ -63,22 +63,16 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
   const uploads = new Map<string, Upload>()
   /** Recordings that are being started, and their sessions. */
   const starting = new Map<string, string>()
-  const paces = new Map<string, Pace>()
   /** Starts of an earlier service that are being dropped. */
   const undoing = new Set<Promise<void>>()
   const stop = new AbortController()
   const of = (browserId: string) => [...uploads.values()].filter((known) => known.browserId === browserId)
 
   const upload = (row: ReplayRow, endpoint: Endpoint | undefined) => {
-    const { browser_id: browserId } = row
-    const pace = paces.get(browserId) ?? new Pace()
-    paces.set(browserId, pace)
+    const pace = of(row.browser_id)[0]?.pace ?? new Pace()
     const made = new Upload({ db, objects, log, row, endpoint, pace, fullDisk })
     uploads.set(row.id, made)
-    void made.done.then(() => {
-      uploads.delete(row.id)
-      if (of(browserId).length === 0) paces.delete(browserId)
-    })
+    void made.done.then(() => uploads.delete(row.id))
     return made
   }
 

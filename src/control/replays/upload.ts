@@ -41,7 +41,7 @@ interface UploadSettings {
   row: ReplayRow
   /** Undefined when the session has ended and nothing can be fetched. */
   endpoint: Endpoint | undefined
-  /** Of all recordings of the session. */
+  /** The one of all recordings of the session. */
   pace: Pace
   /** The reason when no recording may grow (the disk is full). */
   fullDisk?: (() => string | undefined) | undefined
@@ -50,6 +50,7 @@ interface UploadSettings {
 export class Upload {
   readonly id: string
   readonly browserId: string
+  readonly pace: Pace
   /** Resolves when the film is ready, or the service ends. Never rejects. */
   readonly done: Promise<void>
   readonly #settings: UploadSettings
@@ -65,6 +66,7 @@ export class Upload {
     this.#settings = settings
     this.id = settings.row.id
     this.browserId = settings.row.browser_id
+    this.pace = settings.pace
     const startedAt = settings.row.started_at!.getTime()
     this.#film = new Film(() => ITEMS_AT_ONCE + ((Date.now() - startedAt) / 1000) * ITEMS_PER_SECOND)
     if (!settings.endpoint) this.#gone.abort(new Error('the session is gone'))
@@ -179,7 +181,7 @@ export class Upload {
         empty = this.#length > before ? 0 : empty + 1
         if (empty === EMPTY_ANSWERS) return 'agent_lost'
         // An agent that promises more and sends nothing is asked again only after a pause.
-        await this.#pause(Math.max(empty > 0 ? RETRY_MS : 0, this.#settings.pace.spend(0, ROUND_TURNS)))
+        await this.#pause(Math.max(empty > 0 ? RETRY_MS : 0, this.pace.spend(0, ROUND_TURNS)))
       } catch (err) {
         if (err instanceof StoreFailure) throw err.cause
         this.#quit.signal.throwIfAborted()
@@ -215,7 +217,7 @@ export class Upload {
         timer.refresh()
         await this.#store(chunk)
         // Shorter than the silence after which an agent counts as dead.
-        await this.#pause(Math.min(this.#settings.pace.spend(chunk.length, 1), SILENCE_MS / 2))
+        await this.#pause(Math.min(this.pace.spend(chunk.length, 1), SILENCE_MS / 2))
       }
       return true
     } finally {
