@@ -141,7 +141,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
       const upload = await readUpload(parts, { objects, key, gitBase, maxArchiveBytes: settings.maxArchiveBytes ?? MAX_ARCHIVE_BYTES }, signal)
       signal.throwIfAborted()
       const { archive, source, variables } = upload
-      await db.transaction().execute(async (tx) => {
+      const row = await db.transaction().execute(async (tx) => {
         await tx
           .insertInto('deployments')
           .values({
@@ -168,15 +168,17 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
           .execute()
         const token = source?.auth?.token
         const sealed: Secrets = { env: variables, key: await mintDeploymentKey(tx, id), ...(token && { token }) }
-        await tx
+        const made = tx
           .updateTable('deployments')
           .set({ secrets: sealer.seal(JSON.stringify(sealed), id) })
           .where('id', '=', id)
-          .execute()
+          .returningAll()
+        return (await made.executeTakeFirstOrThrow()) as DeploymentRow
       })
       scope.move()
       builder.wake()
-      return record(await find(id))
+      // As it was made: by now its build may have begun.
+      return record(row)
     },
 
     get: async (id) => record(await find(id)),
