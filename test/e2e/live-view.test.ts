@@ -52,6 +52,8 @@ const clickOn = async (page: Page, selector: string) => {
   const { x, y } = await where(session.page, selector)
   await page.mouse.click(...(await spot(page, x, y)))
 }
+/** Reads the size of the picture. */
+const sizeOf = (page: Page) => () => page.evaluate("(({ width, height } = {}) => `${width},${height}`)(document.querySelector('#screen canvas') ?? undefined)")
 const field = (): Promise<string> => session.page.inputValue('#field')
 const fieldBecomes = async (text: string) => {
   await until('the text', SEEN_MS, async () => (await field()) === text, { everyMs: 20 }).catch(() => {})
@@ -264,7 +266,7 @@ describe('the connection of the live view', () => {
 
   test('survives a change of the viewport', async () => {
     const page = await look()
-    const size = () => page.evaluate("[document.querySelector('#screen canvas').width, document.querySelector('#screen canvas').height].join()")
+    const size = sizeOf(page)
     for (const [width, height] of [
       [800, 600],
       [1600, 1000],
@@ -277,6 +279,25 @@ describe('the connection of the live view', () => {
     await clickOn(page, '#paint')
     await sees(page, RED)
     expect(await page.getAttribute('body', 'data-state')).toBe('live')
+  })
+
+  test('does not break while the page draws and the viewport changes many times', async () => {
+    await session.page.evaluate(`(() => {
+      let turn = 0
+      const draw = () => requestAnimationFrame(draw, document.body.style.background = 'hsl(' + (turn++ * 7) % 360 + ' 80% 50%)')
+      draw()
+    })()`)
+    const page = await look()
+    await page.evaluate(
+      `new MutationObserver(() => document.body.dataset.state !== 'live' && (window.broke = true)).observe(document.body, { attributes: true })`,
+    )
+    const size = sizeOf(page)
+    for (let count = 0; count < 50; count++) {
+      const [width, height] = count % 2 === 0 ? [390, 640] : [1024, 768]
+      await cloud.client.browsers.update(session.id, { viewport: { width, height } })
+      await until('the new size', SEEN_MS, async () => (await size()) === `${width},${height}`, { everyMs: 20 })
+    }
+    expect(await page.evaluate('window.broke')).toBeUndefined()
   })
 
   test('counts as use of the session, which times out only when nobody watches', { timeout: 60_000 }, async () => {

@@ -3,7 +3,7 @@ import type { WebSocket } from 'ws'
 import type { Log } from '../../base/log.ts'
 import type { Computer } from '../computer/handlers.ts'
 import type { Hands } from '../computer/hands.ts'
-import { DISPLAY } from '../spec.ts'
+import { DISPLAY_SOCKET } from '../spec.ts'
 import { Picture } from './picture.ts'
 import { joinViewer, MAX_TEXT, PICTURE_ENDED, type Viewer } from './viewer.ts'
 import { ViewerHands } from './viewer-hands.ts'
@@ -22,7 +22,7 @@ export interface Live {
 
 /** The live view of a desk. Viewers share `hands`, and so their turns, with callers' actions. */
 export function openLive(desk: Computer, hands: Hands, log: Log): Live {
-  const picture = new Picture(DISPLAY, log)
+  const picture = new Picture(DISPLAY_SOCKET, log)
   const viewers = new Set<Viewer>()
   /** Viewers that may control. Only they receive the clipboard. */
   const actors = new Set<Viewer>()

@@ -4,17 +4,21 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import type { Log } from '../../base/log.ts'
 import { until, within } from '../../base/wait.ts'
+import { servePictureDisplay } from './picture-display.ts'
 
 const PROGRAM = 'X0tigervnc'
 /** The path of its socket. Pages cannot reach it; programs of the session can use the display anyway. */
 const SOCKET = '/run/cob/live.sock'
+/** Its display: the session's, without the error that would end it. */
+const DISPLAY = ':1'
+const DISPLAY_SOCKET = '/tmp/.X11-unix/X1'
 /** It starts within 100 ms on an idle machine. */
 const READY_MS = 15_000
 /** It keeps running this long after the last viewer has left, for a viewer that only reloads the page. */
 const LINGER_MS = 10_000
 
-const command = (display: string): string[] => [
-  `-display=${display}`,
+const COMMAND = [
+  `-display=${DISPLAY}`,
   `-rfbunixpath=${SOCKET}`,
   '-rfbunixmode=0600',
   '-rfbport=-1',
@@ -41,14 +45,15 @@ interface Running {
 }
 
 export class Picture {
-  readonly #display: string
+  readonly #target: string
   readonly #log: Log
   #running: Running | undefined
   #viewers = 0
   #linger: NodeJS.Timeout | undefined
 
-  constructor(display: string, log: Log) {
-    this.#display = display
+  /** `target`: the display's Unix socket. */
+  constructor(target: string, log: Log) {
+    this.#target = target
     this.#log = log
   }
 
@@ -76,7 +81,8 @@ export class Picture {
 
   #start(): Running {
     const started = performance.now()
-    const child = spawn(PROGRAM, command(this.#display), { stdio: ['ignore', 'ignore', 'pipe'] })
+    const display = servePictureDisplay(DISPLAY_SOCKET, this.#target)
+    const child = spawn(PROGRAM, COMMAND, { stdio: ['ignore', 'ignore', 'pipe'] })
     const running: Running = {
       isStopping: false,
       stop() {
@@ -88,9 +94,14 @@ export class Picture {
       hasEnded: false,
       said: '',
     }
+    display.on('error', (error) => {
+      running.said = String(error)
+      child.kill()
+    })
     child.stderr.on('data', (chunk: Buffer) => (running.said = (running.said + chunk.toString()).slice(-2000)))
     void running.ended.then(() => {
       running.hasEnded = true
+      display.close()
       if (this.#running === running) this.#running = undefined
       this.#log.debug({ said: running.said, code: child.exitCode, ms: Math.round(performance.now() - started) }, 'the picture server ended')
     })
