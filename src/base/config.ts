@@ -17,7 +17,7 @@ export interface Config {
   apiKey: string | undefined
   /** 32 bytes as 64 hex digits; undefined keeps one in `<data>/secret-key`. */
   secretKey: string | undefined
-  driver: 'local' | 'fake'
+  driver: 'local' | 'local-tls' | 'fake'
   /** Warm browsers: booted before a caller asks for one; 0 keeps none. */
   warmBrowsers: number
   /** Most sessions at the same time on this machine. */
@@ -86,7 +86,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     databaseUrl: env.DATABASE_URL || undefined,
     apiKey: apiKey(env),
     secretKey: secretKey(env),
-    driver: oneOf(env, 'COB_DRIVER', 'local', ['local', 'fake']),
+    driver: oneOf(env, 'COB_DRIVER', 'local', ['local', 'local-tls', 'fake']),
     warmBrowsers: integer(env, 'COB_WARM_BROWSERS', 1, 0, 100),
     maxBrowsers: integer(env, 'COB_MAX_BROWSERS', 50, 1, 10_000),
     maxAnonymousConnections: integer(env, 'COB_MAX_ANONYMOUS_CONNECTIONS', 1024, 1, 100_000),

@@ -199,7 +199,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
-  const upgrades = mountUpgrades(app.server, log, { ...sockets.handlers, ...live.handlers }, context.known)
+  const upgrades = mountUpgrades(app.server, log, { ...sockets.handlers, ...live.handlers }, context)
   mount(context, system, systemHandlers({ db, metrics, disk, openSockets: upgrades.open, browsersWork: () => fleet.isWell, openapiText: openapiText() }))
   serveHome(context)
   serveDocs(app)
@@ -293,6 +293,7 @@ function anonymousLimits({ maxAnonymousConnections: wanted, maxBrowsers, maxInvo
 async function makeDriver(config: Config, paths: DataPaths, host: string, log: Log): Promise<Driver> {
   switch (config.driver) {
     case 'local':
+    case 'local-tls':
       return (await import('../instances/local/local.ts')).localDriver(config, paths, host, log)
     case 'fake':
       return (await import('../instances/fake/fake.ts')).fakeDriver(paths)

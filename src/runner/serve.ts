@@ -1,5 +1,6 @@
-// The runner's side of its contract: plain HTTP on the listening socket that is standard input.
+// The runner's side of its contract: HTTP on the listening socket that is standard input, over TLS when that is a TCP socket.
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { takeCredential, type ServerKeys } from '../base/access.ts'
 import type { Lease } from '../base/lease.ts'
 import type { Ready, Run } from './contract.ts'
 import type { Events } from './events.ts'
@@ -31,16 +32,20 @@ export class Refused extends Error {
   }
 }
 
-/** Serves `work` on the listening socket `fd`. */
-export function serve(work: Work, events: Events, fd: number, lease: Lease): void {
-  const server = createServer((request, response) => {
+/** Serves `work` on the listening socket `fd`. With `keys` it speaks TLS, and answers nobody without their credential. */
+export function serve(work: Work, events: Events, fd: number, lease: Lease, keys: ServerKeys | undefined): void {
+  const handler = (request: IncomingMessage, response: ServerResponse) => {
+    if (keys && !takeCredential(request, keys)) return json(response.setHeader('connection', 'close'), 401, { message: 'the credential is missing or wrong' })
     answer(work, events, lease, request, response).catch((error: unknown) => {
       if (response.headersSent) return response.destroy()
       const [status, message] = error instanceof Refused ? [error.status, error.message] : [500, String((error as Error).message)]
       // Do not read the rest of a refused body.
       json(response.setHeader('connection', 'close'), status, { message })
     })
-  })
+  }
+  const server = keys
+    ? process.getBuiltinModule('node:https').createServer({ key: keys.key, cert: keys.certificate, minVersion: 'TLSv1.3' }, handler)
+    : createServer(handler)
   // An upload may take long; its sender has its own timeout.
   server.requestTimeout = 0
   server.listen({ fd })
