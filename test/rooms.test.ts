@@ -49,7 +49,17 @@ const RULES: Rule[] = [
   },
   {
     files: 'instances/**',
-    may: ['instances/*.ts', 'instances/local/**', 'base/**', 'http/**', 'agent/**/contract.ts', 'agent/spec.ts', 'runner/contract.ts', 'runner/command.ts'],
+    may: [
+      'instances/*.ts',
+      'instances/local/**',
+      'base/**',
+      'http/**',
+      'agent/**/contract.ts',
+      'agent/capabilities.ts',
+      'agent/spec.ts',
+      'runner/contract.ts',
+      'runner/command.ts',
+    ],
     why: 'a driver starts agents and talks to them: it needs to know what an agent is told and says, never how it works',
   },
   {

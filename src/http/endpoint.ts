@@ -6,13 +6,23 @@ import { CREDENTIAL_HEADER } from '../base/access.ts'
 import { Gathered } from '../base/gathered.ts'
 import { Agent, request as httpRequest } from '../base/node-http.ts'
 import { within } from '../base/wait.ts'
+import { fault } from './fault.ts'
 import { limitPieces } from './pieces.ts'
 
 /**
  * The address of a server: a Unix socket, or TCP. An agent or a runner that is reached by TCP has a certificate of its own, in PEM; no other one is
  * accepted. It accepts only requests with its credential. Without a certificate, TCP is for a server beside this process: an agent's browser.
  */
-export type Endpoint = { socketPath: string } | { host: string; port: number; certificate?: string; credential?: string }
+export type Endpoint = ({ socketPath: string } | { host: string; port: number; certificate?: string; credential?: string }) & {
+  /** For a server of another version than ours: which one, and what it does not have of all that we ask for, by names. */
+  older?: { version: string; lacks: readonly string[] }
+}
+
+/** Refuses what a server of another version does not have. @throws fault.conflict, which names it */
+export function assertOffered({ older }: Endpoint, capability: string): void {
+  if (!older?.lacks.includes(capability)) return
+  throw fault.conflict(`this session was started by version ${older.version} of Cob, whose agent does not have ${capability}; use a new session for it`)
+}
 
 /** Timeout for connecting to a server on this machine or one hop away, and for the start of its answer to an upgrade. */
 const UPGRADE_MS = 10_000

@@ -1,4 +1,5 @@
 // The open connection that shows a driver that an agent lives, no matter which service started the agent.
+import { lacking } from '../agent/capabilities.ts'
 import { AgentEvent } from '../agent/session/contract.ts'
 import type { Log } from '../base/log.ts'
 import { fetchFrom, type Endpoint } from '../http/endpoint.ts'
@@ -13,16 +14,23 @@ const WINDOW_MS = 60_000
 /** Characters of an event's detail that are logged. */
 const MAX_DETAIL = 500
 
+export interface AgentVersion {
+  /** Undefined for the first versions, which did not say it. */
+  version: string | undefined
+  /** What it cannot do, of all that this version of the service may ask of it (agent/capabilities.ts). */
+  lacks: string[]
+}
+
 export interface Lifeline {
   /** Resolves when the browser is up for the first time. */
-  ready: Promise<void>
+  ready: Promise<AgentVersion>
   /** Resolves with the reason when the connection has ended. */
   ended: Promise<string>
 }
 
 /** Watches an agent until it ends or `signal` aborts, and logs the events of its browser. */
 export function watchAgent(agent: Endpoint, log: Log, signal: AbortSignal): Lifeline {
-  const ready = Promise.withResolvers<void>()
+  const ready = Promise.withResolvers<AgentVersion>()
   ready.promise.catch(() => {})
   const hang = new AbortController()
   const heard = () => hang.abort(new Error(`the agent said nothing for ${SILENCE_MS} ms`))
@@ -48,9 +56,9 @@ export function watchAgent(agent: Endpoint, log: Log, signal: AbortSignal): Life
       for (const line of lines) hear(AgentEvent.parse(JSON.parse(line)))
     }
   }
-  const hear = ({ event, detail: said }: AgentEvent) => {
+  const hear = ({ event, detail: said, version, capabilities }: AgentEvent) => {
     const detail = said?.slice(0, MAX_DETAIL)
-    if (event === 'ready') ready.resolve()
+    if (event === 'ready') ready.resolve({ version, lacks: lacking(capabilities) })
     else if (event === 'chromium_crashed') log.error({ detail }, 'Chromium crashed; it is being started again in its session')
     else if (event === 'chromium_restarted') log.info({ detail }, 'Chromium runs again')
   }

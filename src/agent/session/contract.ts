@@ -19,15 +19,24 @@ export const Fit = z.strictObject({
 })
 export type Fit = z.infer<typeof Fit>
 
+/** The version of an agent, and what it can do (capabilities.ts): names of at most 100 characters. */
+const AgentVersion = { version: z.string().max(100), capabilities: z.array(z.string().max(100)).max(1000) }
+
 export const AgentStatus = z.object({
+  ...AgentVersion,
   chromium: z.object({ version: z.string(), pid: z.number(), restarts: z.number() }),
   viewport: Viewport,
   uptime_ms: z.number(),
 })
 export type AgentStatus = z.infer<typeof AgentStatus>
 
-/** One line of the watch stream. */
-export const AgentEvent = z.object({ event: z.enum(['ready', 'chromium_crashed', 'chromium_restarted', 'heartbeat']), detail: z.string().optional() })
+/** One line of the watch stream. `ready` says what the agent can do; the first versions did not. */
+export const AgentEvent = z.object({
+  event: z.enum(['ready', 'chromium_crashed', 'chromium_restarted', 'heartbeat']),
+  detail: z.string().optional(),
+  version: AgentVersion.version.optional(),
+  capabilities: AgentVersion.capabilities.optional(),
+})
 export type AgentEvent = z.infer<typeof AgentEvent>
 
 /** The answers for clients of DevTools' HTTP interface. The texts come from pages and are cut to these lengths. */
@@ -82,3 +91,6 @@ export const session = {
     reply: bytes('application/x-ndjson'),
   }),
 }
+
+/** The capability (agent/capabilities.ts) to fit a browser to one setting of {@link Fit}. */
+export const fitting = (setting: string): string => `${session.fitSession.id}.${setting}`

@@ -2,7 +2,9 @@
 import { PassThrough } from 'node:stream'
 import type { Lease } from '../../base/lease.ts'
 import { Mutex } from '../../base/mutex.ts'
+import { VERSION } from '../../base/version.ts'
 import type { Handlers } from '../../http/route.ts'
+import { CAPABILITIES } from '../capabilities.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import type { Screen } from '../display/screen.ts'
 import type { AgentEvent, DevTools, Fit, session } from './contract.ts'
@@ -10,13 +12,15 @@ import type { AgentEvent, DevTools, Fit, session } from './contract.ts'
 /** A watcher that receives nothing for three times this long may assume that the agent is dead. */
 export const HEARTBEAT_MS = 5_000
 
+const ABOUT = { version: VERSION, capabilities: [...CAPABILITIES] }
+
 /** `ready` settles when the browser has started for the first time. */
 export function sessionHandlers(keeper: Browser, screen: Screen, ready: Promise<void>, lease: Lease): Handlers<typeof session> {
   const resizes = new Mutex()
   return {
     async agentStatus() {
       const { version, pid } = await keeper.run()
-      return { chromium: { version, pid, restarts: keeper.restarts }, viewport: screen.viewport, uptime_ms: Math.round(process.uptime() * 1000) }
+      return { ...ABOUT, chromium: { version, pid, restarts: keeper.restarts }, viewport: screen.viewport, uptime_ms: Math.round(process.uptime() * 1000) }
     },
     devTools: () => devTools(keeper),
     fitSession({ body }) {
@@ -40,7 +44,7 @@ export function sessionHandlers(keeper: Browser, screen: Screen, ready: Promise<
         out.destroy()
       })
       ready.then(
-        () => tell({ event: 'ready' }),
+        () => tell({ event: 'ready', ...ABOUT }),
         () => out.destroy(),
       )
       return out

@@ -1,8 +1,8 @@
 // The rules of sessions: create, find, change, end, reach.
-import type { Fit } from '../../agent/session/contract.ts'
+import { fitting, type Fit } from '../../agent/session/contract.ts'
 import type { Log } from '../../base/log.ts'
 import { Mutexes } from '../../base/mutex.ts'
-import { callJson, type Endpoint } from '../../http/endpoint.ts'
+import { assertOffered, callJson, type Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import type { Page } from '../../http/route.ts'
 import { USUAL_MAX_SCREEN } from '../../instances/driver.ts'
@@ -126,8 +126,16 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
       throw isDuplicate(error, 'browsers_name') ? fault.conflict(`there is a live browser named "${name}" already`) : error
     })
 
+  /** @throws fault.conflict when the agent is of an older version, and does not have one of the settings. */
+  const assertFits = ({ id }: BrowserRow, wanted: Fit): void => {
+    const endpoint = fleet.endpointOf(id)
+    if (endpoint) for (const setting of Object.keys(wanted)) assertOffered(endpoint, fitting(setting))
+  }
+
   const fit = async (row: BrowserRow, wanted: Fit, signal: AbortSignal, ms = FIT_MS): Promise<void> => {
-    if (Object.keys(wanted).length > 0) await callJson(row.endpoint!, 'POST', '/session/fit', wanted, AbortSignal.any([signal, AbortSignal.timeout(ms)]))
+    if (Object.keys(wanted).length === 0) return
+    assertFits(row, wanted)
+    await callJson(row.endpoint!, 'POST', '/session/fit', wanted, AbortSignal.any([signal, AbortSignal.timeout(ms)]))
   }
 
   /** Fits a browser that has just become a session. Tells its agent the timeout, which applies when there is no service. */
@@ -154,7 +162,8 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
       const row = await claimWarm(db, host, WARM_KIND, ownership)
       if (!row) break
       fleet.refill()
-      if (fleet.take(row.id, leaveSeat)) return { row, warm: true }
+      // One that an older version has booted may not have what its session will ask for.
+      if (fleet.take(row.id, leaveSeat) && !fleet.endpointOf(row.id)?.older) return { row, warm: true }
       await fleet.end(row.id, 'lost')
     }
     const id = await fleet.start(ownership, signal, leaveSeat)
@@ -204,6 +213,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
       if (viewport.height > max.height)
         throw fault.field('viewport.height', `must be at most ${max.height} for this session; create one with a larger viewport`)
     }
+    if (before.state === 'running') assertFits(before, { ...(viewport && { viewport }), ...(changes.start_url && { start_url: changes.start_url }) })
     const row = await named(
       changes.name,
       updateRunning(db, before.id, {

@@ -5,7 +5,7 @@ import { recording, RecordingStatus, type RecordingSpec } from '../../agent/reco
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { within } from '../../base/wait.ts'
-import { callJson, type Endpoint } from '../../http/endpoint.ts'
+import { assertOffered, callJson, type Endpoint } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
 import { rangeOf } from '../../http/range.ts'
 import type { Bytes } from '../../http/route.ts'
@@ -152,6 +152,7 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
       const { id: browserId, endpoint, release } = await reach(idOrName)
       const id = newId()
       try {
+        assertOffered(endpoint, recording.startRecording.id)
         const begun = [...starting.values()].filter((other) => other === browserId)
         if (of(browserId).length + begun.length >= MAX_AT_ONCE)
           throw fault.conflict(`there are ${MAX_AT_ONCE} recordings of this browser already; stop one first`)

@@ -171,7 +171,7 @@ function launch(dir: string, command: Command, { fd, keys }: Listener): ChildPro
 export class LocalInstance implements Instance {
   readonly id: string
   readonly dir: string
-  readonly agent: Endpoint
+  agent: Endpoint
   readonly exited: Promise<Exit>
   readonly #exit = Promise.withResolvers<Exit>()
   readonly #kind: SandboxKind
@@ -220,6 +220,13 @@ export class LocalInstance implements Instance {
 
   #watch(): Lifeline {
     const lifeline = watchAgent(this.agent, this.#log, this.#watching.signal)
+    lifeline.ready.then(
+      ({ version, lacks }) => {
+        const { older: _, ...endpoint } = this.agent
+        this.agent = lacks.length === 0 ? endpoint : { ...endpoint, older: { version: version ?? 'an early version', lacks } }
+      },
+      () => {}, // `ended` says why
+    )
     void lifeline.ended.then((reason) => this.#exit.resolve({ reason }))
     return lifeline
   }
