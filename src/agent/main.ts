@@ -108,8 +108,7 @@ const server = await serveAgent(
   log,
 )
 server.listen({ fd: 0 })
-const own = sockets(keeper, log)
-listenInside(spec.id, spec.apiPorts, { cdp: own['/session/cdp']!, bidi: own['/session/bidi']! }, log)
+listenInside(spec.id, spec.apiPorts, sockets(keeper, log), log)
 
 async function end(why: string, code: number): Promise<never> {
   log.info({ why }, 'the agent ends')

@@ -3,7 +3,6 @@ import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, OutgoingHttpH
 import type { Agent as HttpsAgent } from 'node:https'
 import type { Duplex, Readable } from 'node:stream'
 import { CREDENTIAL_HEADER } from '../base/access.ts'
-import { Gathered } from '../base/gathered.ts'
 import { Agent, request as httpRequest } from '../base/node-http.ts'
 import { within } from '../base/wait.ts'
 import { fault } from './fault.ts'
@@ -26,9 +25,6 @@ export function assertOffered({ older }: Endpoint, capability: string): void {
 
 /** Timeout for connecting to a server on this machine or one hop away, and for the start of its answer to an upgrade. */
 const UPGRADE_MS = 10_000
-
-/** Limit on the body of an answer to a small request of our own. A program in a sandbox may send any amount. */
-const MAX_JSON_BYTES = 1024 * 1024
 
 const keepAlive = new Agent({ keepAlive: true, maxSockets: Infinity, maxFreeSockets: 256, timeout: 60_000 })
 
@@ -142,23 +138,6 @@ function send(request: ClientRequest, body: Outgoing['body']): void {
   }
   body.on('error', (error) => request.destroy(error))
   body.pipe(request)
-}
-
-/** Sends a small JSON request of our own and resolves with the parsed answer. @throws when the status is not 2xx, or the answer has too many bytes */
-export async function callJson<T>(endpoint: Endpoint, method: string, path: string, body: unknown, signal: AbortSignal, maxBytes = MAX_JSON_BYTES): Promise<T> {
-  const response = await fetchFrom(
-    endpoint,
-    { method, path, ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }) },
-    signal,
-  )
-  const answer = new Gathered()
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    if (answer.length + chunk.length > maxBytes) throw new Error(`${method} ${path} answered more than ${maxBytes} bytes`)
-    answer.add(chunk)
-  }
-  const text = answer.bytes.toString()
-  if (response.statusCode! >= 300) throw new Error(`${method} ${path} answered ${response.statusCode}: ${text.slice(0, 500)}`)
-  return (text === '' ? undefined : JSON.parse(text)) as T
 }
 
 /** An upgraded connection: the server's answer, the socket, and the first bytes after the handshake. */

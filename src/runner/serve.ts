@@ -4,15 +4,12 @@ import { takeCredential, type ServerKeys } from '../base/access.ts'
 import type { Lease } from '../base/lease.ts'
 import type { Ready, Run } from './contract.ts'
 import type { Events } from './events.ts'
-import { MAX_OUTPUT_BYTES } from './limits.ts'
+import { callOf, MAX_BODY_BYTES } from './limits.ts'
 
 // An import would also load the modules of all its exports, a whole HTTP client among them: 70 ms of a start.
 const { createServer } = process.getBuiltinModule('node:http')
 
 const HEARTBEAT_MS = 5_000
-
-/** The largest body: a payload is JSON inside a JSON string, where a byte may take six. */
-const MAX_BODY = 6 * MAX_OUTPUT_BYTES + 64 * 1024
 
 /** The calls that a runner supports; a call that its kind does not have is refused. */
 export interface Work {
@@ -53,17 +50,17 @@ export function serve(work: Work, events: Events, fd: number, lease: Lease, keys
 
 async function answer(work: Work, events: Events, lease: Lease, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const url = new URL(request.url ?? '/', 'http://runner')
-  switch (`${request.method} ${url.pathname}`) {
-    case 'GET /session/watch':
+  switch (callOf(request.method, url.pathname)) {
+    case 'watch':
       return watch(response, lease)
-    case 'GET /ready':
+    case 'ready':
       return json(response, 200, await work.ready)
-    case 'GET /events':
+    case 'events':
       return stream(response, events, natural(url.searchParams.get('after') ?? '0'))
-    case 'POST /ack':
+    case 'acknowledge':
       events.acknowledge(natural((JSON.parse(await read(request)) as { seq?: unknown }).seq))
       return nothing(response, 204)
-    case 'POST /runs':
+    case 'run':
       if (!work.run) throw new Refused(409, 'this runner builds')
       {
         const run = JSON.parse(await read(request)) as Run
@@ -71,7 +68,7 @@ async function answer(work: Work, events: Events, lease: Lease, request: Incomin
         lease.allow(run.timeoutSeconds * 1000)
       }
       return nothing(response, 202)
-    case 'PUT /archive':
+    case 'sendArchive':
       if (!work.receive) throw new Refused(400, 'this runner accepts no archive')
       await work.receive(request)
       return nothing(response, 204)
@@ -109,7 +106,7 @@ async function read(request: IncomingMessage): Promise<string> {
   let length = 0
   for await (const chunk of request as AsyncIterable<Buffer>) {
     length += chunk.length
-    if (length > MAX_BODY) throw new Refused(400, `the body has more than ${MAX_BODY} bytes`)
+    if (length > MAX_BODY_BYTES) throw new Refused(400, `the body has more than ${MAX_BODY_BYTES} bytes`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString()

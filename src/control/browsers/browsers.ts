@@ -1,10 +1,11 @@
 // The rules of sessions: create, find, change, end, reach.
-import { fitting, type Fit } from '../../agent/session/contract.ts'
+import { fitting, PUBLIC_SOCKETS, session, type Fit } from '../../agent/session/contract.ts'
 import type { Log } from '../../base/log.ts'
 import { Mutexes } from '../../base/mutex.ts'
-import { assertOffered, callJson, type Endpoint } from '../../http/endpoint.ts'
+import { call } from '../../http/client.ts'
+import { assertOffered, type Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
-import type { Page } from '../../http/route.ts'
+import { pathTo, type Page } from '../../http/route.ts'
 import { USUAL_MAX_SCREEN } from '../../instances/driver.ts'
 import { isDuplicate, type Db } from '../../store/db.ts'
 import type { LiveLinks } from '../live/links.ts'
@@ -89,8 +90,8 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
     return {
       session_id: row.id,
       created_at: row.created_at!.toISOString(),
-      cdp_ws_url: `${ws}/browsers/${row.id}/cdp?jwt=${token}`,
-      webdriver_ws_url: `${ws}/browsers/${row.id}/bidi?jwt=${token}`,
+      cdp_ws_url: `${ws}${pathTo(PUBLIC_SOCKETS.cdp, { id: row.id })}?jwt=${token}`,
+      webdriver_ws_url: `${ws}${pathTo(PUBLIC_SOCKETS.bidi, { id: row.id })}?jwt=${token}`,
       base_url: `${origin}${SESSION_PATH}/${row.id}`,
       browser_live_view_url: origin + live.path(row.id, 'control'),
       headless: options.headless,
@@ -135,7 +136,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
   const fit = async (row: BrowserRow, wanted: Fit, signal: AbortSignal, ms = FIT_MS): Promise<void> => {
     if (Object.keys(wanted).length === 0) return
     assertFits(row, wanted)
-    await callJson(row.endpoint!, 'POST', '/session/fit', wanted, AbortSignal.any([signal, AbortSignal.timeout(ms)]))
+    await call(row.endpoint!, session.fitSession, { body: wanted }, { signal: AbortSignal.any([signal, AbortSignal.timeout(ms)]) })
   }
 
   /** Fits a browser that has just become a session. Tells its agent the timeout, which applies when there is no service. */

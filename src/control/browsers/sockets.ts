@@ -1,7 +1,9 @@
 // WebSockets of a session: CDP and BiDi, spliced to the agent. They end with the session and report the reason.
+import { PUBLIC_SOCKETS, SOCKETS } from '../../agent/session/contract.ts'
 import type { Log } from '../../base/log.ts'
 import { upgradeTo } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
+import { pathTo } from '../../http/route.ts'
 import { splice, type CloseReason } from '../../http/splice.ts'
 import { completeHandshake, handshakeHeaders, type UpgradeCall, type UpgradeHandler } from '../../http/upgrade.ts'
 import type { Browsers } from './browsers.ts'
@@ -35,7 +37,7 @@ type By = 'token' | 'link'
 export interface SessionSockets {
   handlers: Record<string, UpgradeHandler>
   /**
-   * Joins a client that has shown its token to a WebSocket of the session's agent. The session counts as in use, and the client is told when it
+   * Joins a client that has shown its token to a WebSocket of the session's agent, at a `path` of the agent's contracts. The session counts as in use, and the client is told when it
    * ends.
    */
   join(idOrName: string, path: string, call: UpgradeCall, by?: By): Promise<void>
@@ -89,9 +91,9 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, log: L
 
   return {
     handlers: {
-      '/browsers/{id}/cdp': handler(() => '/session/cdp'),
-      '/browsers/{id}/cdp/devtools/page/{target}': handler(({ target }) => `/session/cdp/${encodeURIComponent(target!)}`),
-      '/browsers/{id}/bidi': handler(() => '/session/bidi'),
+      [PUBLIC_SOCKETS.cdp]: handler(() => SOCKETS.cdp),
+      [PUBLIC_SOCKETS.cdpPage]: handler(({ target }) => pathTo(SOCKETS.cdpPage, { target: target! })),
+      [PUBLIC_SOCKETS.bidi]: handler(() => SOCKETS.bidi),
     },
     join,
     close: (id, reason) => open.get(id)?.forEach((_by, end) => end(reason)),

@@ -3,6 +3,7 @@ import { setInterval } from 'node:timers/promises'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { sleep, within } from '../../base/wait.ts'
+import { CallFailed } from '../../http/client.ts'
 import type { Driver, Instance } from '../../instances/driver.ts'
 import type { RunnerEvent } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
@@ -210,7 +211,7 @@ export class Runs {
     await runnerClient(instance.agent)
       .run(run.job, run.signal)
       .catch((cause: unknown) => {
-        if (!/answered 409/.test((cause as Error).message)) throw new BrokenOff('its sandbox does not answer', { cause })
+        if (!(cause instanceof CallFailed && cause.status === 409)) throw new BrokenOff('its sandbox does not answer', { cause })
       })
     return { instance, said }
   }

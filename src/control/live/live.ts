@@ -1,5 +1,6 @@
 // The HTTP side of the live view: its page, its files, and the WebSocket below the token.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { LIVE_SOCKETS } from '../../agent/live/contract.ts'
 import { fault } from '../../http/fault.ts'
 import type { UpgradeHandler } from '../../http/upgrade.ts'
 import type { Db } from '../../store/db.ts'
@@ -95,7 +96,7 @@ export function makeLiveViews(db: Db, host: string, links: LiveLinks, sockets: P
         const told = links.read(call.params.token!)
         if (!told) throw fault.unauthorized("the live view's token is not valid")
         const control = told.access === 'control' && !asksToWatch(call.query)
-        await sockets.join(told.id, control ? '/live/control' : '/live/watch', call, 'link')
+        await sockets.join(told.id, control ? LIVE_SOCKETS.control : LIVE_SOCKETS.watch, call, 'link')
       },
     },
   }

@@ -1,11 +1,12 @@
 // The rules of replays: start, find, stop, download, and what happens when their session or their retention ends.
 import { setInterval } from 'node:timers/promises'
 import { Readable } from 'node:stream'
-import { recording, RecordingStatus, type RecordingSpec } from '../../agent/recording/contract.ts'
+import { recording, type RecordingSpec } from '../../agent/recording/contract.ts'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { within } from '../../base/wait.ts'
-import { assertOffered, callJson, type Endpoint } from '../../http/endpoint.ts'
+import { call } from '../../http/client.ts'
+import { assertOffered, type Endpoint } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
 import { rangeOf } from '../../http/range.ts'
 import type { Bytes } from '../../http/route.ts'
@@ -99,9 +100,8 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
 
   /** Drops a recording whose caller never got its id. */
   async function undo(id: string, endpoint: Endpoint | undefined): Promise<void> {
-    const { path } = recording.forgetRecording
     const limit = AbortSignal.any([stop.signal, AbortSignal.timeout(START_MS)])
-    if (endpoint) await callJson(endpoint, 'DELETE', path.replace('{id}', id), undefined, limit).catch(() => {})
+    if (endpoint) await call(endpoint, recording.forgetRecording, { params: { id } }, { signal: limit }).catch(() => {})
     // If the service stops meanwhile, the next start finds the row again.
     if (!stop.signal.aborted) await removeReplay(db, id)
   }
@@ -168,7 +168,7 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
         try {
           const before = Date.now()
           const limit = AbortSignal.any([signal, AbortSignal.timeout(START_MS)])
-          const { startedAt } = RecordingStatus.parse(await callJson(endpoint, 'POST', recording.startRecording.path, spec, limit))
+          const { startedAt } = await call(endpoint, recording.startRecording, { body: spec }, { signal: limit })
           // Nobody would ever end a recording whose caller left before it got the answer.
           signal.throwIfAborted()
           const row = await markStarted(db, id, new Date(Math.min(Math.max(startedAt, before), Date.now())))

@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { Bell } from '../../base/bell.ts'
 import type { DataPaths } from '../../base/paths.ts'
 import { sleep } from '../../base/wait.ts'
-import type { AppsFound, Run, RunnerEvent } from '../../runner/contract.ts'
+import { callOf, type AppsFound, type Run, type RunnerEvent } from '../../runner/contract.ts'
 import type { AppSandboxes, AppSandboxSpec, Exit, Instance } from '../driver.ts'
 
 /** Sandboxes of this process by data directory. They survive a control plane, as real ones do. */
@@ -95,33 +95,33 @@ class FakeRunner {
 
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', 'http://runner')
-    switch (`${request.method} ${url.pathname}`) {
-      case 'GET /session/watch':
+    switch (callOf(request.method, url.pathname)) {
+      case 'watch':
         response.writeHead(200).write('{"event":"ready"}\n')
         while (!response.destroyed) {
           await sleep(HEARTBEAT_MS, this.#signal)
           response.write('{"event":"heartbeat"}\n')
         }
         return
-      case 'PUT /archive':
+      case 'sendArchive':
         for await (const _ of request);
         if (this.#spec.runner.env.FAKE_REFUSE !== undefined)
           return void response.writeHead(400).end(JSON.stringify({ message: this.#spec.runner.env.FAKE_REFUSE }))
         response.writeHead(204).end()
         return this.build()
-      case 'GET /ready':
+      case 'ready':
         return void response.end(JSON.stringify(this.#unloaded === undefined ? { ok: true } : { ok: false, reason: this.#unloaded }))
-      case 'POST /runs':
+      case 'run':
         if (this.#hasRun) return void response.writeHead(409).end('{"message":"it has had its run"}')
         this.#hasRun = true
         response.writeHead(202).end()
         return this.#run(JSON.parse(await text(request)) as Run)
-      case 'POST /ack': {
+      case 'acknowledge': {
         const { seq } = JSON.parse(await text(request)) as { seq: number }
         this.#events = this.#events.filter((event) => event.seq > seq)
         return void response.writeHead(204).end()
       }
-      case 'GET /events':
+      case 'events':
         return this.#send(Number(url.searchParams.get('after') ?? 0), response)
       default:
         response.writeHead(404).end()
