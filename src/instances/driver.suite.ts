@@ -4,10 +4,12 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { computer } from '../agent/computer/contract.ts'
 import { newId } from '../base/ids.ts'
 import { dataPaths, type DataPaths } from '../base/paths.ts'
 import { until, within } from '../base/wait.ts'
-import { fetchFrom, type Endpoint } from '../http/endpoint.ts'
+import { openStream } from '../http/client.ts'
+import type { Endpoint } from '../http/endpoint.ts'
 import { USUAL_MAX_SCREEN, type Driver, type Instance, type InstanceSpec } from './driver.ts'
 
 /** A running agent answers at once. This only bounds a machine that is overloaded. */
@@ -19,7 +21,7 @@ export const spec = (): InstanceSpec => ({ id: newId(), viewport: { width: 1024,
 
 /** A screenshot of the instance: the answer's status, and width and height of the PNG. @throws when it is no PNG. */
 export async function picture({ agent }: Instance): Promise<{ status: number | undefined; width: number; height: number }> {
-  const response = await fetchFrom(agent, { method: 'POST', path: '/computer/screenshot' }, AbortSignal.timeout(ANSWER_MS))
+  const response = await openStream(agent, computer.captureScreenshot, {}, AbortSignal.timeout(ANSWER_MS))
   const chunks: Buffer[] = []
   for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk)
   const png = Buffer.concat(chunks)
