@@ -52,19 +52,9 @@ export function sessionHandlers(keeper: Browser, screen: Screen, ready: Promise<
   }
 }
 
-interface TargetInfo {
-  targetId: string
-  type: string
-  title: string
-  url: string
-}
-
 async function devTools(keeper: Browser): Promise<DevTools> {
   const { pipe } = await keeper.run()
-  const [version, { targetInfos }] = await Promise.all([
-    pipe.send<DevTools['version']>('Browser.getVersion'),
-    pipe.send<{ targetInfos: TargetInfo[] }>('Target.getTargets'),
-  ])
+  const [version, { targetInfos }] = await Promise.all([pipe.send('Browser.getVersion', {}), pipe.send('Target.getTargets', {})])
   const targets = targetInfos.filter(({ type }) => type === 'page').slice(0, 1000)
   return { version, targets: targets.map(({ targetId, type, title, url }) => ({ id: targetId, type, title: title.slice(0, 1024), url: url.slice(0, 8192) })) }
 }
