@@ -1,7 +1,7 @@
 // Reads the two pipes of an app's process: its output, as events, and its reports.
 import { fstatSync, readdirSync, statSync } from 'node:fs'
 import type { Readable } from 'node:stream'
-import { sleep } from '../base/wait.ts'
+import { resultWithin } from '../base/wait.ts'
 import type { Events } from './events.ts'
 import { Lines } from './lines.ts'
 import { MAX_REPORT, parseReport, type Report } from './report.ts'
@@ -76,12 +76,12 @@ export async function drained(output: Readable, fd: number, ended: Promise<void>
 }
 
 export async function endsWithin(ended: Promise<unknown>, ms: number): Promise<boolean> {
-  const stop = new AbortController()
-  try {
-    return await Promise.race([ended.then(() => true), sleep(ms, stop.signal).then(() => false)])
-  } finally {
-    stop.abort(new Error('it has ended'))
-  }
+  return (
+    (await resultWithin(
+      ms,
+      ended.then(() => true),
+    )) ?? false
+  )
 }
 
 /** Kills every other process that has the pipe of our descriptor `fd` open. */
