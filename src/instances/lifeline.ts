@@ -1,5 +1,6 @@
 // The open connection that shows a driver that an agent lives, no matter which service started the agent.
 import { AgentEvent } from '../agent/session/contract.ts'
+import { LineSplitter } from '../base/lines.ts'
 import type { Log } from '../base/log.ts'
 import { fetchFrom, type Endpoint } from '../http/endpoint.ts'
 
@@ -30,10 +31,10 @@ export function watchAgent(agent: Endpoint, log: Log, signal: AbortSignal): Life
   const watch = async () => {
     const response = await fetchFrom(agent, { method: 'GET', path: '/session/watch' }, AbortSignal.any([signal, hang.signal]))
     if (response.statusCode !== 200) throw new Error(`the agent answered ${response.statusCode}`)
-    let rest = ''
+    const lines = new LineSplitter(MAX_BYTES)
     let windowAt = performance.now()
     let bytes = 0
-    for await (const chunk of response.setEncoding('utf8') as AsyncIterable<string>) {
+    for await (const chunk of response as AsyncIterable<Buffer>) {
       clearTimeout(timer)
       timer = setTimeout(heard, SILENCE_MS)
       if (performance.now() - windowAt > WINDOW_MS) {
@@ -43,9 +44,8 @@ export function watchAgent(agent: Endpoint, log: Log, signal: AbortSignal): Life
       bytes += chunk.length
       // No honest agent sends this much. More would fill the log and slow down the service.
       if (bytes > MAX_BYTES) throw new Error(`the agent said more than ${MAX_BYTES} bytes within ${WINDOW_MS} ms`)
-      const lines = (rest + chunk).split('\n')
-      rest = lines.pop() ?? ''
-      for (const line of lines) hear(AgentEvent.parse(JSON.parse(line)))
+      for (const { bytes: line } of lines.add(chunk)) hear(AgentEvent.parse(JSON.parse(line.toString())))
+      if (lines.isTooLong) throw new Error(`an event of the agent is longer than ${MAX_BYTES} bytes`)
     }
   }
   const hear = ({ event, detail: said }: AgentEvent) => {
