@@ -50,8 +50,7 @@ import { checkPort, listenProblem } from './port.ts'
 import { replays as replaysContract } from './replays/contract.ts'
 import { replayHandlers } from './replays/handlers.ts'
 import { servePlayer } from './replays/player.ts'
-import { makeReplays } from './replays/replays.ts'
-import { replayTokens } from './replays/tokens.ts'
+import { makeReplays, replaySigner } from './replays/replays.ts'
 import { system } from './system/contract.ts'
 import { makeDisk } from './system/disk.ts'
 import { serveDocs } from './system/docs.ts'
@@ -123,7 +122,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const replays = makeReplays({
     db,
     objects: fileObjects(paths.objects),
-    tokens: replayTokens(secretKey),
+    tokens: replaySigner(secretKey),
     host,
     retentionDays: config.replayRetentionDays,
     fullDisk: () => disk.room.problem,

@@ -3,7 +3,7 @@ import { sql, type RawBuilder, type Selectable } from 'kysely'
 import pg from 'pg'
 import { Bell } from '../base/bell.ts'
 import type { Log } from '../base/log.ts'
-import { sleep } from '../base/wait.ts'
+import { resultWithin, sleep } from '../base/wait.ts'
 import type { Db, DbAddress } from './db.ts'
 import type { Tables } from './tables.ts'
 
@@ -150,9 +150,7 @@ export function listenForEvents(address: DbAddress, log: Log): EventBells {
       client.on('notification', ({ payload }) => bells.get(payload ?? '')?.bell.ring())
       await client.query(`listen ${CHANNEL}`)
       ringAll() // events may have been missed
-      // The abort listener may have run while this was connecting, before there was a connection to close.
-      if (stop.signal.aborted) return
-      await Promise.race([broken, new Promise<void>((resolve) => stop.signal.addEventListener('abort', () => resolve(), { once: true }))])
+      await resultWithin(undefined, broken, stop.signal)
     } finally {
       await client.end().catch(() => {})
     }

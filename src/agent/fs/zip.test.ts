@@ -9,7 +9,8 @@ import { tempDir, treeOf } from '../../../test/support/trees.ts'
 import { amount } from '../../../test/support/long.ts'
 import { makeZip, type ZipEntry } from '../../../test/support/zips.ts'
 import { until } from '../../base/wait.ts'
-import { staysWithin, unzip, ZIP_LIMITS } from './unzip.ts'
+import { staysWithin } from '../../base/unzip.ts'
+import { unzip, ZIP_LIMITS } from './unzip.ts'
 import { zipDirectory } from './zip.ts'
 
 const signal = new AbortController().signal

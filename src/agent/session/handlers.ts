@@ -1,4 +1,5 @@
 // The agent's own contract: sets up the browser for a session and reports its events.
+import { addAbortListener } from 'node:events'
 import { PassThrough } from 'node:stream'
 import type { Lease } from '../../base/lease.ts'
 import { Mutex } from '../../base/mutex.ts'
@@ -36,12 +37,13 @@ export function sessionHandlers(keeper: Browser, screen: Screen, ready: Promise<
       keeper.on('chromium_crashed', crashed)
       keeper.on('chromium_restarted', restarted)
       const beat = setInterval(() => tell({ event: 'heartbeat' }), HEARTBEAT_MS)
-      signal.addEventListener('abort', () => {
+      const aborted = addAbortListener(signal, () => out.destroy())
+      out.on('close', () => {
+        aborted[Symbol.dispose]()
         keeper.off('chromium_crashed', crashed)
         keeper.off('chromium_restarted', restarted)
         clearInterval(beat)
         leave()
-        out.destroy()
       })
       ready.then(
         () => tell({ event: 'ready', ...ABOUT }),

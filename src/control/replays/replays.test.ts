@@ -13,8 +13,7 @@ import { sleep, until, within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import { openDb } from '../../store/db.ts'
 import { fileObjects } from '../../store/objects.ts'
-import { makeReplays, type Replays, type ReplaysSettings } from './replays.ts'
-import { replayTokens } from './tokens.ts'
+import { makeReplays, replaySigner, type Replays, type ReplaysSettings } from './replays.ts'
 
 let cloud: FastCloud
 beforeAll(async () => void (cloud = await startFastCloud()))
@@ -178,7 +177,7 @@ async function withReplays<T>(reach: ReplaysSettings['reach'], work: (replays: R
     objects,
     retentionDays: 30,
     log: silentLog,
-    tokens: replayTokens(Buffer.alloc(32)),
+    tokens: replaySigner(Buffer.alloc(32)),
     reach,
     endpointOf: () => undefined,
     ...others,

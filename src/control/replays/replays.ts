@@ -4,6 +4,7 @@ import { Readable } from 'node:stream'
 import { recording, type RecordingSpec } from '../../agent/recording/contract.ts'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
+import { makeSigner, type Signer } from '../../base/signed.ts'
 import { within } from '../../base/wait.ts'
 import { call } from '../../http/client.ts'
 import { assertOffered, type Endpoint } from '../../http/endpoint.ts'
@@ -16,7 +17,6 @@ import { findBrowser } from '../browsers/rows.ts'
 import type { Replay, StartReplay } from './contract.ts'
 import { Pace } from './pace.ts'
 import { expiredReplays, findReplay, insertReplay, listReplays, markStarted, removeReplay, unfinishedReplays, type ReplayRow } from './rows.ts'
-import type { ReplayTokens } from './tokens.ts'
 import { Upload } from './upload.ts'
 
 /** Most recordings of one session at the same time; the agent has the same limit. */
@@ -32,7 +32,8 @@ const SWEEP_MS = 3600_000
 export interface ReplaysSettings {
   db: Db
   objects: Objects
-  tokens: ReplayTokens
+  /** Of {@link replaySigner}. */
+  tokens: Signer
   host: string
   retentionDays: number
   /** The reason when no recording may grow (the disk is full). */
@@ -59,6 +60,9 @@ export interface Replays extends AsyncDisposable {
   /** Removes what is older than its retention. */
   sweep(): Promise<void>
 }
+
+/** Signs the tokens of player pages. Each opens one replay, for as long as that replay exists. */
+export const replaySigner = (secretKey: Buffer): Signer => makeSigner(secretKey, 'cob-replay')
 
 export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk, log, reach, endpointOf }: ReplaysSettings): Replays {
   const uploads = new Map<string, Upload>()
@@ -201,7 +205,7 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
     },
     download: async (idOrName, replayId, range) => video(await find(idOrName, replayId), range),
     async viewed(replayId, token) {
-      const row = (await tokens.opens(token, replayId)) ? await findReplay(db, host, replayId) : undefined
+      const row = (await tokens.subjectOf(token)) === replayId ? await findReplay(db, host, replayId) : undefined
       if (!row) throw fault.notFound('replay', replayId)
       return row
     },
