@@ -26,7 +26,10 @@ const project = (name: string, groupOrder: number, maxWorkers: number, timeouts:
 
 export default defineConfig({
   test: {
-    globalSetup: 'test/support/template.ts',
+    globalSetup: ['test/support/template.ts', 'test/support/shelf.ts'],
+    // The shared services end and are checked; the files of their last sessions are removed at the lowest priority.
+    teardownTimeout: 120_000,
+    reporters: ['default', './test/support/slowest.ts'],
     projects: [
       project('fast', 0, 3, 30_000, ['src/**/*.test.ts', 'test/*.test.ts']),
       project('real', 1, 2, 120_000, ['test/{sdk,e2e,chaos}/**/*.test.ts'], HANDS),

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { isRoot } from '../../src/base/user.ts'
 import { sleep, until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import { startCloud, type OwnCloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 import { colours, decode, keep, loudFrom, near, probe, times, type Probed } from '../support/films.ts'
 import { agentOf } from '../support/inside.ts'
@@ -15,7 +15,7 @@ import { amount } from '../support/long.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { openSession, type Session } from '../support/session.ts'
 
-let cloud: Cloud
+let cloud: OwnCloud
 let pages: Pages
 let dir: string
 beforeAll(async () => {
