@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { once } from 'node:events'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import { startCloud, type OwnCloud } from '../support/cloud.ts'
 import { openSession, type Session } from '../support/session.ts'
 
 const HEARD_MS = 10_000
@@ -17,7 +17,7 @@ interface Agent {
   credential: string
 }
 
-let cloud: Cloud
+let cloud: OwnCloud
 let session: Session
 beforeAll(async () => {
   cloud = await startCloud({ COB_DRIVER: 'local-tls' })
