@@ -173,7 +173,9 @@ describe('a call', () => {
 
   test('to a server that does not exist fails with the name of the route and without a status', async () => {
     const error = await failure(call({ socketPath: '/nowhere/agent.sock' }, contract.echo, input, { signal }))
-    expect(error).toMatchObject({ route: 'echo', status: undefined, message: expect.stringMatching(/^echo \(POST .*ENOENT/), cause: { code: 'ENOENT' } })
+    expect(error).toMatchObject({ route: 'echo', status: undefined, isUnreceived: true, message: expect.stringMatching(/^echo \(POST .*ENOENT/) })
+    await using server = await hostile((response) => response.destroy())
+    expect(await failure(call(server.endpoint, contract.echo, input, { signal }))).toMatchObject({ status: undefined, isUnreceived: false })
   })
 })
 

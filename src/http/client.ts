@@ -61,6 +61,11 @@ export class CallFailed extends Error {
     this.status = status
     this.said = said
   }
+
+  /** Nothing listens at the endpoint, so the request was not received. After any other failure the server may have done what was asked. */
+  get isUnreceived(): boolean {
+    return this.status === undefined && ['ECONNREFUSED', 'ENOENT'].includes((this.cause as NodeJS.ErrnoException | undefined)?.code ?? '')
+  }
 }
 
 /**

@@ -242,8 +242,7 @@ export class Runs {
       return await hand(first)
     } catch (cause) {
       // A warm sandbox that has just died never got the run. Any other may have begun it.
-      if (!reserve || !['ECONNREFUSED', 'ENOENT'].includes((cause as NodeJS.ErrnoException).code ?? ''))
-        throw new BrokenOff('its sandbox did not take the run', { cause })
+      if (!reserve || !(cause instanceof CallFailed && cause.isUnreceived)) throw new BrokenOff('its sandbox did not take the run', { cause })
       const instance = await own()
       await db.updateTable('invocations').set({ runner_id: instance.id }).where('id', '=', run.id).where('state', '=', 'running').execute()
       return hand(instance)
