@@ -2,6 +2,7 @@
 import { setInterval } from 'node:timers/promises'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
+import { Seats } from '../../base/seats.ts'
 import { sleep, within } from '../../base/wait.ts'
 import type { Driver, Instance } from '../../instances/driver.ts'
 import type { RunnerEvent } from '../../runner/contract.ts'
@@ -65,8 +66,7 @@ export class Runs {
   readonly #ending = new Map<string, Promise<void>>()
   readonly #toRetire = new Set<string>()
   readonly #stop = new AbortController()
-  /** Reserved seats of runs that have no row yet. */
-  #seats = 0
+  readonly #seats = new Seats(() => this.#runs.size)
   /** Rows that this process did not know at the last sweep. */
   #unheld = new Set<string>()
 
@@ -87,13 +87,7 @@ export class Runs {
 
   /** A seat for a run that is about to be made; undefined when the limit is reached. Release it after {@link begin} has taken the run. */
   seat(): (() => void) | undefined {
-    if (this.#runs.size + this.#seats >= this.#settings.maxInvocations) return undefined
-    this.#seats++
-    let held = true
-    return () => {
-      if (held) this.#seats--
-      held = false
-    }
+    return this.#seats.reserve(this.#settings.maxInvocations)
   }
 
   /** Begins a run whose row has been inserted. */
