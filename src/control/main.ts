@@ -30,11 +30,13 @@ import { watchActivity } from './browsers/activity.ts'
 import { makeBrowsers } from './browsers/browsers.ts'
 import { cdpHttpHandlers, cdpHttpSlashed } from './browsers/cdp-http.ts'
 import { browsers as browsersContract, cdpHttp } from './browsers/contract.ts'
-import { Fleet, type EndReason } from './browsers/fleet.ts'
+import { usualKind } from './browsers/fleet/kinds.ts'
+import { Registry } from './browsers/fleet/registry.ts'
+import { Fleet, removeInstance } from './browsers/fleet.ts'
 import { browserHandlers } from './browsers/handlers.ts'
 import { admission, atSession, innerPath, instanceApis, notBuilt, notBuiltHandlers, reacher } from './browsers/instance-apis.ts'
 import { placeOf } from './browsers/place.ts'
-import { sessionSockets } from './browsers/sockets.ts'
+import { closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
 import { sessionTokens } from './browsers/tokens.ts'
 import { deployments as deploymentsContract } from './deployments/contract.ts'
 import { makeDeployments } from './deployments/deployments.ts'
@@ -52,6 +54,7 @@ import { replayHandlers } from './replays/handlers.ts'
 import { servePlayer } from './replays/player.ts'
 import { makeReplays } from './replays/replays.ts'
 import { replayTokens } from './replays/tokens.ts'
+import { endRecordings, Uploads } from './replays/uploads.ts'
 import { system } from './system/contract.ts'
 import { makeDisk } from './system/disk.ts'
 import { serveDocs } from './system/docs.ts'
@@ -87,21 +90,22 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const links = liveLinks(secretKey)
   signal.throwIfAborted()
 
-  // Sockets need the sessions' rules, these need the fleet, and the fleet tells the sockets when a session ends.
-  let onEnding: (id: string, reason: EndReason) => void = () => {}
-  let endRecordings: (id: string) => Promise<void> | undefined = () => undefined
+  // What the steps of an end work on. The parts that fill these come later, because they need the fleet.
+  const registry = new Registry()
+  const openSockets: OpenSockets = new Map()
+  const uploads = new Uploads()
   const fleet = new Fleet({
     db,
     driver,
     host,
-    warmTarget: config.warmBrowsers,
+    registry,
+    kinds: [usualKind(config.warmBrowsers)],
+    endSteps: [closeSockets(openSockets), endRecordings(uploads, (id) => registry.get(id) !== undefined), removeInstance(registry)],
     hasRoom: () => disk.room.problem === undefined,
     log,
-    onEnding: (id, reason) => onEnding(id, reason),
-    endRecordings: (id) => endRecordings(id),
     apiPorts: () => portsOf(app, config.publicUrl),
   })
-  await fleet.reconcile()
+  await fleet.adopt()
   signal.throwIfAborted()
   const background = new AbortController()
   const activity = watchActivity(db, fleet, log, background.signal)
@@ -118,11 +122,11 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     maxBrowsers: config.maxBrowsers,
     log,
   })
-  const sockets = sessionSockets(browsers, tokens, log)
-  onEnding = sockets.close
+  const sockets = sessionSockets(browsers, tokens, openSockets, log)
   const replays = makeReplays({
     db,
     objects: fileObjects(paths.objects),
+    uploads,
     tokens: replayTokens(secretKey),
     host,
     retentionDays: config.replayRetentionDays,
@@ -131,8 +135,8 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     reach: browsers.reach,
     endpointOf: (id) => fleet.endpointOf(id),
   })
-  endRecordings = replays.endOf
   await replays.adopt()
+  await fleet.endLost()
   const live = makeLiveViews(db, host, links, sockets)
   const bells = scope.use(listenForEvents(address, log))
   const deployments = makeDeployments({

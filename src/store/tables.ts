@@ -31,6 +31,7 @@ export interface Tables {
     deleted_at: Time | null
     end_reason: string | null
     invocation_id: string | null
+    ended_steps: Generated<string[]>
   }
   browser_events: {
     id: Generated<number>

@@ -137,12 +137,35 @@ export async function updateRunning(
 }
 
 /** What the fleet asks every second about all browsers: without their options, which may have megabytes. */
-export type LiveRow = Pick<BrowserRow, 'id' | 'state' | 'end_reason'>
+export type LiveRow = Pick<BrowserRow, 'id' | 'state' | 'end_reason' | 'ended_steps'>
 
 /** Browsers of this host that are not deleted, warm ones included. */
 export async function liveOnHost(db: Db, host: string): Promise<LiveRow[]> {
-  const rows = await db.selectFrom('browsers').select(['id', 'state', 'end_reason']).where('host', '=', host).where('deleted_at', 'is', null).execute()
+  const rows = await db
+    .selectFrom('browsers')
+    .select(['id', 'state', 'end_reason', 'ended_steps'])
+    .where('host', '=', host)
+    .where('deleted_at', 'is', null)
+    .execute()
   return rows as LiveRow[]
+}
+
+/** Instances of this host that no session has claimed, and their kinds. */
+export const readyOnHost = (db: Db, host: string): Promise<{ id: string; warm_kind: string | null }[]> =>
+  db.selectFrom('browsers').select(['id', 'warm_kind']).where('host', '=', host).where('state', '=', 'warm').execute()
+
+/** The steps of a browser's end that are done. */
+export async function endedStepsOf(db: Db, id: string): Promise<string[]> {
+  return (await db.selectFrom('browsers').select('ended_steps').where('id', '=', id).executeTakeFirst())?.ended_steps ?? []
+}
+
+/** Records the steps of a browser's end that are done. */
+export async function recordEndedSteps(db: Db, id: string, steps: readonly string[]): Promise<void> {
+  await db
+    .updateTable('browsers')
+    .set({ ended_steps: [...steps] })
+    .where('id', '=', id)
+    .execute()
 }
 
 /** Extends the timeout of sessions in use. */
@@ -185,6 +208,12 @@ export async function liveOfInvocation(db: Db, host: string, invocationId: strin
     .orderBy('created_at', 'desc')
     .execute()
   return rows as unknown as BrowserRow[]
+}
+
+/** The ids of the same sessions, without their options, which may be large. */
+export async function liveIdsOfInvocation(db: Db, host: string, invocationId: string): Promise<string[]> {
+  const rows = await db.selectFrom('browsers').select('id').where('host', '=', host).where('invocation_id', '=', invocationId).where(LIVE).execute()
+  return rows.map(({ id }) => id)
 }
 
 /** Browsers of this host whose run has ended, or was deleted with its deployment. */

@@ -15,6 +15,7 @@ import { openDb } from '../../store/db.ts'
 import { fileObjects } from '../../store/objects.ts'
 import { makeReplays, type Replays, type ReplaysSettings } from './replays.ts'
 import { replayTokens } from './tokens.ts'
+import { Uploads } from './uploads.ts'
 
 let cloud: FastCloud
 beforeAll(async () => void (cloud = await startFastCloud()))
@@ -176,6 +177,7 @@ async function withReplays<T>(reach: ReplaysSettings['reach'], work: (replays: R
     db,
     host,
     objects,
+    uploads: new Uploads(),
     retentionDays: 30,
     log: silentLog,
     tokens: replayTokens(Buffer.alloc(32)),

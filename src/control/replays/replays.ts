@@ -17,6 +17,7 @@ import { Pace } from './pace.ts'
 import { expiredReplays, findReplay, insertReplay, listReplays, markStarted, removeReplay, unfinishedReplays, type ReplayRow } from './rows.ts'
 import type { ReplayTokens } from './tokens.ts'
 import { Upload } from './upload.ts'
+import type { Uploads } from './uploads.ts'
 
 /** Most recordings of one session at the same time; the agent has the same limit. */
 const MAX_AT_ONCE = 8
@@ -24,13 +25,13 @@ const MAX_AT_ONCE = 8
 const START_MS = 20_000
 /** How long a stop waits for the video. If it is not ready by then, it will be a moment later. */
 const STOP_MS = 10_000
-/** How long the end of a session waits for its recordings; 0.1 s is usual. */
-const END_MS = 3_000
 const SWEEP_MS = 3600_000
 
 export interface ReplaysSettings {
   db: Db
   objects: Objects
+  /** Empty at first. The end of a session looks into it. */
+  uploads: Uploads
   tokens: ReplayTokens
   host: string
   retentionDays: number
@@ -51,25 +52,21 @@ export interface Replays extends AsyncDisposable {
   /** A replay for the holder of its token. @throws 404 */
   viewed(replayId: string, token: unknown): Promise<ReplayRow>
   video(row: ReplayRow, range: string | undefined): Promise<Bytes>
-  /** Ends the recordings of a session that is about to be removed; undefined when there are none. */
-  endOf(browserId: string): Promise<void> | undefined
   /** After a start: continues what an earlier service had begun. */
   adopt(): Promise<void>
   /** Removes what is older than its retention. */
   sweep(): Promise<void>
 }
 
-export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk, log, reach, endpointOf }: ReplaysSettings): Replays {
-  const uploads = new Map<string, Upload>()
+export function makeReplays({ db, objects, uploads, tokens, host, retentionDays, fullDisk, log, reach, endpointOf }: ReplaysSettings): Replays {
   /** Recordings that are being started, and their sessions. */
   const starting = new Map<string, string>()
   /** Starts of an earlier service that are being dropped. */
   const undoing = new Set<Promise<void>>()
   const stop = new AbortController()
-  const of = (browserId: string) => [...uploads.values()].filter((known) => known.browserId === browserId)
 
   const upload = (row: ReplayRow, endpoint: Endpoint | undefined) => {
-    const pace = of(row.browser_id)[0]?.pace ?? new Pace()
+    const pace = uploads.of(row.browser_id)[0]?.pace ?? new Pace()
     const made = new Upload({ db, objects, log, row, endpoint, pace, fullDisk })
     uploads.set(row.id, made)
     void made.done.then(() => uploads.delete(row.id))
@@ -153,7 +150,7 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
       const id = newId()
       try {
         const begun = [...starting.values()].filter((other) => other === browserId)
-        if (of(browserId).length + begun.length >= MAX_AT_ONCE)
+        if (uploads.of(browserId).length + begun.length >= MAX_AT_ONCE)
           throw fault.conflict(`there are ${MAX_AT_ONCE} recordings of this browser already; stop one first`)
         starting.set(id, browserId)
         const seconds = wanted.max_duration_in_seconds
@@ -205,10 +202,6 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
       return row
     },
     video,
-    endOf(browserId) {
-      const mine = of(browserId)
-      return mine.length === 0 ? undefined : Promise.all(mine.map((one) => one.end(END_MS))).then(() => {})
-    },
     async adopt() {
       for (const row of await unfinishedReplays(db, host)) {
         const endpoint = endpointOf(row.browser_id)
