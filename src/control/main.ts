@@ -84,7 +84,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   }
   const { db, address } = await openStore(config, paths, host, log, signal, scope)
   disk.watch()
-  const key = await firstKey(config, paths, db)
+  const key = await firstKey(config, paths, db, host)
   const secretKey = Buffer.from(config.secretKey ?? secretFile(paths.secretKey, () => randomBytes(32).toString('hex')).value, 'hex')
   const tokens = sessionTokens(secretKey)
   const links = liveLinks(secretKey)
@@ -303,13 +303,13 @@ async function makeDriver(config: Config, paths: DataPaths, host: string, log: L
   }
 }
 
-async function firstKey(config: Config, paths: DataPaths, db: Db): Promise<ControlPlane['key']> {
+async function firstKey(config: Config, paths: DataPaths, db: Db, host: string): Promise<ControlPlane['key']> {
   if (config.apiKey) {
-    await allowKey(db, 'COB_API_KEY', config.apiKey)
+    await allowKey(db, host, 'COB_API_KEY', config.apiKey)
     return { value: config.apiKey, isNew: false, file: undefined }
   }
-  await forbidKeys(db, 'COB_API_KEY')
+  await forbidKeys(db, host, 'COB_API_KEY')
   const { value, made } = secretFile(paths.apiKey, newKey)
-  await allowKey(db, 'first key', value)
+  await allowKey(db, host, 'first key', value)
   return { value, isNew: made, file: paths.apiKey }
 }

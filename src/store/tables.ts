@@ -11,6 +11,7 @@ export interface Tables {
     name: string
     hash: Buffer
     masked: string
+    host: Generated<string>
     deployment_id: string | null
     created_at: DefaultTime
     deleted_at: Time | null
