@@ -36,19 +36,23 @@ import { Fleet, removeInstance } from './browsers/fleet.ts'
 import { browserHandlers } from './browsers/handlers.ts'
 import { admission, atSession, innerPath, instanceApis, notBuilt, notBuiltHandlers, reacher } from './browsers/instance-apis.ts'
 import { placeOf } from './browsers/place.ts'
+import { endedSessions } from './browsers/purge.ts'
 import { closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
 import { sessionTokens } from './browsers/tokens.ts'
 import { deployments as deploymentsContract } from './deployments/contract.ts'
 import { makeDeployments } from './deployments/deployments.ts'
 import { deploymentHandlers } from './deployments/handlers.ts'
+import { endedDeployments, oldLines } from './deployments/purge.ts'
 import { invocations as invocationsContract } from './invocations/contract.ts'
 import { invocationHandlers } from './invocations/handlers.ts'
 import { makeInvocations } from './invocations/invocations.ts'
+import { endedRuns } from './invocations/purge.ts'
 import { Runs } from './invocations/runs.ts'
 import { LIVE_PATH, liveLinks } from './live/links.ts'
 import { makeLiveViews } from './live/live.ts'
 import { allowKey, forbidKeys, keyChecker, newKey } from './org/keys.ts'
 import { checkPort, listenProblem } from './port.ts'
+import { keepPurging } from './system/purge.ts'
 import { replays as replaysContract } from './replays/contract.ts'
 import { replayHandlers } from './replays/handlers.ts'
 import { servePlayer } from './replays/player.ts'
@@ -225,6 +229,8 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   listening.resolve((app.server.address() as AddressInfo).port)
   fleet.refill()
   deployments.start()
+  const { keepEndedDays: days } = config
+  scope.use(keepPurging([endedSessions(db, host, days), oldLines(db, host), endedRuns(db, host, days), endedDeployments(db, host, days)], log))
   const { port } = app.server.address() as AddressInfo
   const owner = scope.move()
   return {

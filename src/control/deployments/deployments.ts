@@ -21,7 +21,6 @@ import { MAX_ARCHIVE_BYTES, readUpload } from './upload.ts'
 
 /** The interval between two checks for unfinished work. */
 const TIDY_MS = 60_000
-const PURGE_MS = 24 * 3_600_000
 
 export interface DeploymentsSettings {
   db: Db
@@ -119,13 +118,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
   async function lookAfter(signal: AbortSignal): Promise<void> {
     const attempt = (what: string, work: Promise<void>) => work.catch((err: unknown) => log.error({ err }, `${what} did not work`))
     await attempt("checking what is there of deployments' code", endings.checkCode())
-    let purged = -Infinity
-    const round = async () => {
-      await attempt('looking after deployments', endings.tidy())
-      if (performance.now() - purged < PURGE_MS) return
-      purged = performance.now()
-      await attempt('removing what is old', endings.purge(signal))
-    }
+    const round = () => attempt('looking after deployments', endings.tidy())
     await round()
     for await (const _ of setInterval(TIDY_MS, undefined, { signal })) await round()
   }

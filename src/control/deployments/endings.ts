@@ -9,13 +9,6 @@ import { releaseDeploymentKey } from '../org/keys.ts'
 import { deploymentLifecycle, moveDeployment } from './lifecycle.ts'
 import { findDeployment } from './rows.ts'
 
-/** A deleted deployment's record, events and runs are kept this long. */
-const KEEP_DELETED = sql`interval '7 days'`
-/** Lines of logs are kept this long: an hour more than a reader can look back. */
-const KEEP_LOGS = sql`interval '168 hours'`
-/** Rows that are removed in one statement, so that no statement takes long. */
-const BATCH = 5_000
-
 const DELETED = 'it was deleted'
 const TERMINAL = deploymentLifecycle.states.filter((state) => deploymentLifecycle.isTerminal(state))
 
@@ -124,30 +117,7 @@ export function makeEndings({ db, objects, sandboxes, host, log, endBuild, endRu
       await objects.remove(key).catch((err: unknown) => log.error({ err, key }, 'an archive that nobody needs could not be removed'))
   }
 
-  /** Removes what has been kept long enough. */
-  async function purge(signal: AbortSignal): Promise<void> {
-    const inBatches = async (events: ReturnType<typeof sql>) => {
-      for (let removed = BATCH; removed === BATCH && !signal.aborted;) {
-        const { numAffectedRows } = await sql`delete from app_events where id in (select id from app_events where ${events} limit ${BATCH})`.execute(db)
-        removed = Number(numAffectedRows ?? 0)
-      }
-    }
-    await inBatches(sql`kind = 'log' and at < now() - ${KEEP_LOGS}`)
-    const old = await db
-      .selectFrom('deployments')
-      .select('id')
-      .where(sql<SqlBool>`deleted_at < now() - ${KEEP_DELETED}`)
-      .where('state', 'in', TERMINAL)
-      .where('secrets', 'is', null)
-      .execute()
-    for (const { id } of old) {
-      if (signal.aborted) return
-      await inBatches(sql`deployment_id = ${id}`)
-      await db.deleteFrom('deployments').where('id', '=', id).execute()
-    }
-  }
-
-  return { clean, retire, finishDeletion, tidy, checkArchives, checkCode, purge }
+  return { clean, retire, finishDeletion, tidy, checkArchives, checkCode }
 }
 
 const IS_SUPERSEDED = sql<SqlBool>`not exists (select from app_versions v where v.deployment_id = d.id)`
