@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { copyTemplate } from '../../test/support/template.ts'
 import { silentLog } from '../base/log.ts'
 import { dataPaths } from '../base/paths.ts'
+import { unfinishedReplays } from '../control/replays/rows.ts'
 import { migratorOf, openDb, type Db } from './db.ts'
 import { startPostgres } from './embedded.ts'
 import type { Tables } from './tables.ts'
@@ -61,4 +62,33 @@ test('keys of settings get the host that set them last, and other keys get none'
     { id: 'k2', host: 'here', deleted_at: null },
     { id: 'k3', host: '', deleted_at: null },
   ])
+})
+
+test('replays get the state that their times told, and its log', async () => {
+  const db = await opened('replays', '0007-purge', async (old) => {
+    await sql`insert into browsers (id, state, host) values ('b1', 'deleted', 'here')`.execute(old)
+    const times = [
+      ['r1', null, null, null],
+      ['r2', '2026-01-01T00:00:01Z', null, null],
+      ['r3', '2026-01-01T00:00:01Z', '2026-01-01T00:00:02Z', null],
+      ['r4', '2026-01-01T00:00:01Z', '2026-01-01T00:00:02Z', '2026-01-01T00:00:03Z'],
+    ]
+    for (const [id, started, finished, ready] of times)
+      await sql`
+        insert into replays (id, browser_id, framerate, record_audio, object, made_at, started_at, finished_at, end_reason, ready_at)
+        values (${id}, 'b1', 10, false, 'o', '2026-01-01', ${started}, ${finished}, case when ${finished}::text is not null then 'stopped' end, ${ready})`.execute(
+        old,
+      )
+  })
+  const states = await db.selectFrom('replays').select(['id', 'state']).orderBy('id').execute()
+  expect(states.map(({ state }) => state)).toEqual(['starting', 'recording', 'finished', 'ready'])
+  const events = await db.selectFrom('replay_events').select(['state', 'reason', 'at']).where('replay_id', '=', 'r4').orderBy('id').execute()
+  expect(events.map(({ state, reason, at }) => [state, reason, at.toISOString().slice(17, 19)])).toEqual([
+    ['starting', null, '00'],
+    ['recording', null, '01'],
+    ['finished', 'stopped', '02'],
+    ['ready', null, '03'],
+  ])
+  expect(await db.selectFrom('replay_events').select('state').where('replay_id', '=', 'r2').orderBy('id').execute()).toHaveLength(2)
+  expect(await unfinishedReplays(db, 'here')).toHaveLength(3)
 })

@@ -6,20 +6,21 @@ import { announceEvents, lockEvents } from './events.ts'
 
 /** A table with a lifecycle, and the log of its moves. */
 interface Moving<State extends string> {
-  table: 'browsers' | 'deployments' | 'invocations'
+  table: 'browsers' | 'deployments' | 'invocations' | 'replays'
   lifecycle: Lifecycle<State>
   log: MoveLog
 }
 
 /** Where moves are logged: the log's columns, each with the expression over the moved row (`t`) that fills it. */
 interface MoveLog {
-  table: 'browser_events' | 'app_events'
+  table: 'browser_events' | 'app_events' | 'replay_events'
   columns: Record<string, RawBuilder<unknown>>
   /** For logs with followers: the deployment that the log belongs to. Its order is kept and its followers are woken. */
   deployment?: RawBuilder<string>
 }
 
 export const browserMoves: MoveLog = { table: 'browser_events', columns: { browser_id: sql`t.id` } }
+export const replayMoves: MoveLog = { table: 'replay_events', columns: { replay_id: sql`t.id` } }
 export const deploymentMoves: MoveLog = { table: 'app_events', columns: { deployment_id: sql`t.id`, kind: sql`'state'` }, deployment: sql`t.id` }
 export const invocationMoves: MoveLog = {
   table: 'app_events',

@@ -107,6 +107,7 @@ export interface Tables {
   }
   replays: {
     id: string
+    state: string
     browser_id: string
     framerate: number
     max_duration_seconds: number | null
@@ -120,5 +121,12 @@ export interface Tables {
     bytes: Generated<number>
     head_bytes: Generated<number>
     activity: ColumnType<number[], string | undefined, string>
+  }
+  replay_events: {
+    id: Generated<number>
+    replay_id: string
+    at: DefaultTime
+    state: string
+    reason: string | null
   }
 }

@@ -143,7 +143,9 @@ test('an agent that does not answer does not delay the start of the next service
   await once(agent, 'listening')
   const endpoint = { host: '127.0.0.1', port: (agent.address() as AddressInfo).port }
   await cloud.query(`insert into browsers (id, host, state, options) select 'unanswered', 'elsewhere', 'running', options from browsers where id = $1`, [id])
-  await cloud.query(`insert into replays (id, browser_id, object, framerate, record_audio) values ('begun', 'unanswered', 'replays/begun', 1, false)`)
+  await cloud.query(
+    `insert into replays (id, state, browser_id, object, framerate, record_audio) values ('begun', 'starting', 'unanswered', 'replays/begun', 1, false)`,
+  )
   await withReplays(
     () => Promise.reject(new Error('not here')),
     async (replays) => {

@@ -109,7 +109,7 @@ export function makeReplays({ db, objects, uploads, tokens, host, retentionDays,
       ...(row.finished_at && { 'x-recording-finished-at': row.finished_at.toISOString() }),
     }
     // Players retry by themselves; callers get a Retry-After.
-    if (!row.ready_at)
+    if (row.state !== 'ready')
       return { status: 202, headers: { ...times, 'retry-after': row.finished_at ? '1' : '2', 'cache-control': 'no-store' }, body: Buffer.alloc(0) }
     const size = row.head_bytes + row.bytes
     if (size === 0) throw fault.notFound('video of the replay', row.id)
@@ -205,7 +205,7 @@ export function makeReplays({ db, objects, uploads, tokens, host, retentionDays,
     async adopt() {
       for (const row of await unfinishedReplays(db, host)) {
         const endpoint = endpointOf(row.browser_id)
-        if (row.started_at) upload(row, endpoint)
+        if (row.state !== 'starting') upload(row, endpoint)
         else {
           // Not awaited: an agent that does not answer would delay the start of the service.
           const undone = undo(row.id, endpoint)

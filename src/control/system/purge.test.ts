@@ -67,7 +67,9 @@ describe('sessions', () => {
 
   test('with a replay are kept until the replay is removed', async () => {
     const id = await ended(DAYS + 1)
-    await cloud.query(`insert into replays (id, browser_id, framerate, record_audio, object) values ('kept', $1, 10, false, 'replays/kept')`, [id])
+    await cloud.query(`insert into replays (id, state, browser_id, framerate, record_audio, object) values ('kept', 'ready', $1, 10, false, 'replays/kept')`, [
+      id,
+    ])
     await purge()
     expect([await find(id), await count('replays', 'browser_id', id)]).toEqual([200, 1])
     await cloud.query(`delete from replays where id = 'kept'`)
