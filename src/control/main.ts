@@ -52,7 +52,6 @@ import { LIVE_PATH, liveLinks } from './live/links.ts'
 import { makeLiveViews } from './live/live.ts'
 import { allowKey, forbidKeys, keyChecker, newKey } from './org/keys.ts'
 import { checkPort, listenProblem } from './port.ts'
-import { keepPurging } from './system/purge.ts'
 import { replays as replaysContract } from './replays/contract.ts'
 import { replayHandlers } from './replays/handlers.ts'
 import { servePlayer } from './replays/player.ts'
@@ -65,6 +64,7 @@ import { serveDocs } from './system/docs.ts'
 import { systemHandlers } from './system/handlers.ts'
 import { serveHome } from './system/home.ts'
 import { makeMetrics } from './system/metrics.ts'
+import { keepPurging } from './system/purge.ts'
 
 export interface ControlPlane extends AsyncDisposable {
   /** Where it listens. */

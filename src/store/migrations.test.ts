@@ -92,3 +92,21 @@ test('replays get the state that their times told, and its log', async () => {
   expect(await db.selectFrom('replay_events').select('state').where('replay_id', '=', 'r2').orderBy('id').execute()).toHaveLength(2)
   expect(await unfinishedReplays(db, 'here')).toHaveLength(3)
 })
+
+test('deleted deployments get the state of their deletion, and its log', async () => {
+  const db = await opened('deletions', '0008-replay-states', async (old) => {
+    await sql`
+      insert into deployments (id, state, region, secrets, deleted_at) values
+        ('d1', 'running', 'r', 'x', null), ('d2', 'running', 'r', 'x', now()), ('d3', 'stopped', 'r', 'x', now()), ('d4', 'failed', 'r', null, now()),
+        ('d5', 'stopped', 'r', null, null)`.execute(old)
+  })
+  const rows = await db.selectFrom('deployments').select('deletion').orderBy('id').execute()
+  expect(rows.map(({ deletion }) => deletion)).toEqual(['kept', 'deleting', 'deleting', 'deleted', 'kept'])
+  const events = await db.selectFrom('app_events').select(['deployment_id', 'kind', 'state']).orderBy('id').execute()
+  expect(events.map(({ deployment_id, kind, state }) => [deployment_id, kind, state])).toEqual([
+    ['d2', 'deletion', 'deleting'],
+    ['d3', 'deletion', 'deleting'],
+    ['d4', 'deletion', 'deleting'],
+    ['d4', 'deletion', 'deleted'],
+  ])
+})

@@ -65,6 +65,7 @@ export interface Tables {
     created_at: DefaultTime
     updated_at: DefaultTime
     finished_at: Time | null
+    deletion: Generated<string>
     deleted_at: Time | null
   }
   app_versions: {

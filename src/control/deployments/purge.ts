@@ -44,7 +44,7 @@ export const endedDeployments = (db: Db, host: string, days: number): Purge => (
       .where('d.state', 'in', TERMINAL)
       .where('d.secrets', 'is', null)
       .where(
-        sql<SqlBool>`(d.deleted_at < now() - ${KEEP_DELETED} or (d.finished_at < now() - ${days} * interval '1 day'
+        sql<SqlBool>`((d.deletion = 'deleted' and d.deleted_at < now() - ${KEEP_DELETED}) or (d.finished_at < now() - ${days} * interval '1 day'
           and not exists (select from invocations i where i.deployment_id = d.id)
           and not exists (select from app_versions v where v.deployment_id = d.id)))`,
       )

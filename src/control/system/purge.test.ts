@@ -82,8 +82,8 @@ describe('apps', () => {
   const deployment = async (state: string, days: number | undefined, columns: { deleted?: number; secrets?: boolean } = {}): Promise<string> => {
     const id = newId()
     await sql`
-      insert into deployments (id, host, state, region, finished_at, deleted_at, secrets)
-      values (${id}, ${host}, ${state}, 'aws.us-east-1a', now() - ${days ?? null}::float8 * interval '1 day', now() - ${columns.deleted ?? null}::float8 * interval '1 day',
+      insert into deployments (id, host, state, region, finished_at, deletion, deleted_at, secrets)
+      values (${id}, ${host}, ${state}, 'aws.us-east-1a', now() - ${days ?? null}::float8 * interval '1 day', ${columns.deleted === undefined ? 'kept' : 'deleted'}, now() - ${columns.deleted ?? null}::float8 * interval '1 day',
         ${columns.secrets ? Buffer.alloc(1) : null})`.execute(db)
     await sql`insert into app_events (deployment_id, kind, state) values (${id}, 'state', ${state})`.execute(db)
     return id
