@@ -12,7 +12,7 @@ import { paced, runnerClient } from '../apps/runner-client.ts'
 import { hear } from './hear.ts'
 import { endColumns, failure, Overtaken, writeDown, type LogLimits } from './journal.ts'
 import { invocationLifecycle, moveInvocation, type InvocationState } from './lifecycle.ts'
-import { findInvocation, outcomeOf, pointedAt, unfinishedIds, unfinishedOf, unfinishedOnHost, type InvocationRow, type Outcome } from './rows.ts'
+import { deploymentOf, findInvocation, outcomeOf, pointedAt, unfinishedIds, unfinishedOf, unfinishedOnHost, type InvocationRow, type Outcome } from './rows.ts'
 import { BrokenOff, Run } from './run.ts'
 import { Starts } from './starts.ts'
 import { WarmRunners } from './warm.ts'
@@ -114,7 +114,7 @@ export class Runs {
     const run = this.#runs.get(id)
     if (run && moved) this.#close(run, outcome)
     else if (run) await this.#overtaken(run)
-    else if (moved) this.#cleanUp(id, (await findInvocation(db, id))?.deployment_id)
+    else if (moved) this.#cleanUp(id, await deploymentOf(db, id))
     await this.#ending.get(id)
     return moved !== undefined
   }
