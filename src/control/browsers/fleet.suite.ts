@@ -11,7 +11,7 @@ import { fakeDriver } from '../../instances/fake/fake.ts'
 import { openDb, type Db } from '../../store/db.ts'
 import { startPostgres } from '../../store/embedded.ts'
 import type { EndReason, EndStep } from './end-step.ts'
-import { usualKind, WARM_VIEWPORT } from './fleet/kinds.ts'
+import { usualKind, WARM_VIEWPORT, type Kind } from './fleet/kinds.ts'
 import { Registry } from './fleet/registry.ts'
 import { Fleet, removeInstance } from './fleet.ts'
 import type { Ownership } from './rows.ts'
@@ -56,7 +56,7 @@ afterEach(async () => {
  * A service's fleet, and what it has told the clients of ended browsers. `steps` replaces the steps of an end; it gets the one that ends the instance.
  * `abandon` leaves the fleet as a killed service does.
  */
-export function makeFleet(warmTarget = 0, over = driver, through = db, steps?: (ended: EndStep) => EndStep[]) {
+export function makeFleet(warm: number | Kind[] = 0, over = driver, through = db, steps?: (ended: EndStep) => EndStep[]) {
   const told: [string, EndReason][] = []
   const registry = new Registry()
   const tell: EndStep = {
@@ -73,7 +73,7 @@ export function makeFleet(warmTarget = 0, over = driver, through = db, steps?: (
     driver: over,
     host: HOST,
     registry,
-    kinds: [usualKind(warmTarget)],
+    kinds: typeof warm === 'number' ? [usualKind(warm)] : warm,
     endSteps: steps?.(removeInstance(registry)) ?? [tell, removeInstance(registry)],
     log: silentLog,
     apiPorts: () => [],
