@@ -54,6 +54,8 @@ export interface Config {
   gitBase: string
   /** Days that replays are kept. */
   replayRetentionDays: number
+  /** Days that sessions, runs and deployments are found after their end. */
+  keepEndedDays: number
   /** Lets pages reach this machine's loopback as host.cob.internal. */
   allowHostLoopback: boolean
   /** The browser's program inside the instance. */
@@ -105,6 +107,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     abandonedGraceSeconds: integer(env, 'COB_ABANDONED_GRACE_SECONDS', 900, 1, 1_000_000),
     gitBase: origin(env, 'COB_GIT_BASE') ?? 'https://github.com',
     replayRetentionDays: integer(env, 'COB_REPLAY_RETENTION_DAYS', 30, 1, 36_500),
+    keepEndedDays: integer(env, 'COB_KEEP_ENDED_DAYS', 30, 1, 36_500),
     allowHostLoopback: flag(env, 'COB_ALLOW_HOST_LOOPBACK'),
     chromium: env.COB_CHROMIUM || '/usr/lib/chromium/chromium',
     region: oneOf(env, 'COB_REGION', 'us-east', REGIONS),

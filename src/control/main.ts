@@ -30,18 +30,23 @@ import { watchActivity } from './browsers/activity.ts'
 import { makeBrowsers } from './browsers/browsers.ts'
 import { cdpHttpHandlers, cdpHttpSlashed } from './browsers/cdp-http.ts'
 import { browsers as browsersContract, cdpHttp } from './browsers/contract.ts'
-import { Fleet, type EndReason } from './browsers/fleet.ts'
+import { usualKind } from './browsers/fleet/kinds.ts'
+import { Registry } from './browsers/fleet/registry.ts'
+import { Fleet, removeInstance } from './browsers/fleet.ts'
 import { browserHandlers } from './browsers/handlers.ts'
 import { admission, atSession, innerPath, instanceApis, notBuilt, notBuiltHandlers, reacher } from './browsers/instance-apis.ts'
 import { placeOf } from './browsers/place.ts'
-import { sessionSockets } from './browsers/sockets.ts'
+import { endedSessions } from './browsers/purge.ts'
+import { closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
 import { sessionTokens } from './browsers/tokens.ts'
 import { deployments as deploymentsContract } from './deployments/contract.ts'
 import { makeDeployments } from './deployments/deployments.ts'
 import { deploymentHandlers } from './deployments/handlers.ts'
+import { endedDeployments, oldLines } from './deployments/purge.ts'
 import { invocations as invocationsContract } from './invocations/contract.ts'
 import { invocationHandlers } from './invocations/handlers.ts'
 import { makeInvocations } from './invocations/invocations.ts'
+import { endedRuns } from './invocations/purge.ts'
 import { Runs } from './invocations/runs.ts'
 import { LIVE_PATH, liveLinks } from './live/links.ts'
 import { makeLiveViews } from './live/live.ts'
@@ -51,12 +56,14 @@ import { replays as replaysContract } from './replays/contract.ts'
 import { replayHandlers } from './replays/handlers.ts'
 import { servePlayer } from './replays/player.ts'
 import { makeReplays, replaySigner } from './replays/replays.ts'
+import { endRecordings, Uploads } from './replays/uploads.ts'
 import { system } from './system/contract.ts'
 import { makeDisk } from './system/disk.ts'
 import { serveDocs } from './system/docs.ts'
 import { systemHandlers } from './system/handlers.ts'
 import { serveHome } from './system/home.ts'
 import { makeMetrics } from './system/metrics.ts'
+import { keepPurging } from './system/purge.ts'
 
 export interface ControlPlane extends AsyncDisposable {
   /** Where it listens. */
@@ -80,27 +87,28 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   }
   const { db, address } = await openStore(config, paths, host, log, signal, scope)
   disk.watch()
-  const key = await firstKey(config, paths, db)
+  const key = await firstKey(config, paths, db, host)
   const secretKey = Buffer.from(config.secretKey ?? secretFile(paths.secretKey, () => randomBytes(32).toString('hex')).value, 'hex')
   const tokens = sessionTokens(secretKey)
   const links = liveLinks(secretKey)
   signal.throwIfAborted()
 
-  // Sockets need the sessions' rules, these need the fleet, and the fleet tells the sockets when a session ends.
-  let onEnding: (id: string, reason: EndReason) => void = () => {}
-  let endRecordings: (id: string) => Promise<void> | undefined = () => undefined
+  // What the steps of an end work on. The parts that fill these come later, because they need the fleet.
+  const registry = new Registry()
+  const openSockets: OpenSockets = new Map()
+  const uploads = new Uploads()
   const fleet = new Fleet({
     db,
     driver,
     host,
-    warmTarget: config.warmBrowsers,
+    registry,
+    kinds: [usualKind(config.warmBrowsers)],
+    endSteps: [closeSockets(openSockets), endRecordings(uploads, (id) => registry.get(id) !== undefined), removeInstance(registry)],
     hasRoom: () => disk.room.problem === undefined,
     log,
-    onEnding: (id, reason) => onEnding(id, reason),
-    endRecordings: (id) => endRecordings(id),
     apiPorts: () => portsOf(app, config.publicUrl),
   })
-  await fleet.reconcile()
+  await fleet.adopt()
   signal.throwIfAborted()
   const background = new AbortController()
   const activity = watchActivity(db, fleet, log, background.signal)
@@ -117,11 +125,11 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     maxBrowsers: config.maxBrowsers,
     log,
   })
-  const sockets = sessionSockets(browsers, tokens, log)
-  onEnding = sockets.close
+  const sockets = sessionSockets(browsers, tokens, openSockets, log)
   const replays = makeReplays({
     db,
     objects: fileObjects(paths.objects),
+    uploads,
     tokens: replaySigner(secretKey),
     host,
     retentionDays: config.replayRetentionDays,
@@ -130,8 +138,8 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     reach: browsers.reach,
     endpointOf: (id) => fleet.endpointOf(id),
   })
-  endRecordings = replays.endOf
   await replays.adopt()
+  await fleet.endLost()
   const live = makeLiveViews(db, host, links, sockets)
   const bells = scope.use(listenForEvents(address, log))
   const deployments = makeDeployments({
@@ -220,6 +228,8 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   listening.resolve((app.server.address() as AddressInfo).port)
   fleet.refill()
   deployments.start()
+  const { keepEndedDays: days } = config
+  scope.use(keepPurging([endedSessions(db, host, days), oldLines(db, host), endedRuns(db, host, days), endedDeployments(db, host, days)], log))
   const { port } = app.server.address() as AddressInfo
   const owner = scope.move()
   return {
@@ -299,13 +309,13 @@ async function makeDriver(config: Config, paths: DataPaths, host: string, log: L
   }
 }
 
-async function firstKey(config: Config, paths: DataPaths, db: Db): Promise<ControlPlane['key']> {
+async function firstKey(config: Config, paths: DataPaths, db: Db, host: string): Promise<ControlPlane['key']> {
   if (config.apiKey) {
-    await allowKey(db, 'COB_API_KEY', config.apiKey)
+    await allowKey(db, host, 'COB_API_KEY', config.apiKey)
     return { value: config.apiKey, isNew: false, file: undefined }
   }
-  await forbidKeys(db, 'COB_API_KEY')
+  await forbidKeys(db, host, 'COB_API_KEY')
   const { value, made } = secretFile(paths.apiKey, newKey)
-  await allowKey(db, 'first key', value)
+  await allowKey(db, host, 'first key', value)
   return { value, isNew: made, file: paths.apiKey }
 }

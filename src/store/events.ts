@@ -1,5 +1,5 @@
 // The log of a deployment and its runs: appended in order, followed from a cursor. NOTIFY only wakes the readers.
-import { sql, type RawBuilder, type Selectable } from 'kysely'
+import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import pg from 'pg'
 import { Bell } from '../base/bell.ts'
 import type { Log } from '../base/log.ts'
@@ -83,6 +83,30 @@ async function boundLog(db: Db, deployment: string, events: readonly NewEvent[],
     if (freed === 0) return
     over -= freed
   }
+}
+
+/** Events that {@link removeEvents} should remove at once: a writer of the same log waits for so long. */
+export const EVENTS_AT_ONCE = 5_000
+
+/** Removes at most `limit` events of a deployment's log that match `which`, and corrects the size of the log. Returns how many were removed. */
+export async function removeEvents(db: Db, deployment: string, which: RawBuilder<SqlBool>, limit: number): Promise<number> {
+  return db.transaction().execute(async (tx) => {
+    // As every writer of the log does, so that none waits for us while we wait for it.
+    await sql`select ${lockEvents(sql`${deployment}`)}`.execute(tx)
+    const { rows } = await sql<{ removed: number; bytes: number }>`
+      with gone as (
+        delete from app_events where id in (select id from app_events where deployment_id = ${deployment} and ${which} limit ${limit})
+        returning case when kind = 'log' then octet_length(line) + ${LINE_BYTES}::int else 0 end as bytes)
+      select count(*) as removed, coalesce(sum(bytes), 0)::bigint as bytes from gone`.execute(tx)
+    const { removed, bytes } = rows[0]!
+    if (bytes > 0)
+      await tx
+        .updateTable('deployments')
+        .set({ log_bytes: sql`greatest(0, log_bytes - ${bytes})` })
+        .where('id', '=', deployment)
+        .execute()
+    return removed
+  })
 }
 
 /** The size of a run's kept lines. */

@@ -283,6 +283,24 @@ describe('a recording survives', () => {
     await lost.browser.close().catch(() => {})
   })
 
+  test('the death of a service that was ending its session: the next one fetches the rest before it ends the instance', async () => {
+    const session = await clockSession()
+    const replay = await start(session, { framerate: 20 })
+    await sleep(1_000)
+    await cloud.kill()
+    // What a service leaves that is killed as soon as a delete has begun.
+    await cloud.query(`update browsers set state = 'stopping', end_reason = 'deleted' where id = $1`, [session.id])
+    await sleep(2_000)
+    const startedAt = Date.now()
+    await cloud.start()
+    const { file, seconds } = await film(session, replay)
+    expect(Date.parse(replay.started_at!) + seconds * 1000).toBeGreaterThan(startedAt - 1_200)
+    expect(await wrongMoments(file, replay.started_at!, BUSY_MS)).toEqual([])
+    const [row] = await cloud.query<{ state: string; ended_steps: string[] }>('select state, ended_steps from browsers where id = $1', [session.id])
+    expect(row).toEqual({ state: 'deleted', ended_steps: ['clients', 'recordings', 'instance'] })
+    await session.browser.close().catch(() => {})
+  })
+
   test.runIf(isRoot())('a full object store: the part that was stored is a playable film', async () => {
     await using session = await clockSession()
     const objects = join(cloud.dataDir, 'objects')

@@ -11,13 +11,14 @@ import { isDuplicate, type Db } from '../../store/db.ts'
 import type { LiveLinks } from '../live/links.ts'
 import type { Activity } from './activity.ts'
 import type { Browser, CreateBrowser, Region, UpdateBrowser } from './contract.ts'
-import { WARM_KIND, WARM_VIEWPORT, type Fleet } from './fleet.ts'
+import type { Fleet } from './fleet.ts'
+import { WARM_VIEWPORT } from './fleet/kinds.ts'
 import {
-  claimWarm,
   findBrowser,
   isUnfinished,
   leftByInvocations,
   listBrowsers,
+  liveIdsOfInvocation,
   liveOfInvocation,
   updateRunning,
   type BrowserOptions,
@@ -157,12 +158,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
 
   /** A warm browser that still runs, or a new one. */
   async function obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<{ row: BrowserRow; warm: boolean }> {
-    const { viewport } = ownership.options
-    const fitsWarm = viewport.width <= USUAL_MAX_SCREEN.width && viewport.height <= USUAL_MAX_SCREEN.height
-    while (fitsWarm) {
-      const row = await claimWarm(db, host, WARM_KIND, ownership)
-      if (!row) break
-      fleet.refill()
+    for (let row = await fleet.claim(ownership); row; row = await fleet.claim(ownership)) {
       // One that an older version has booted may not have what its session will ask for.
       if (fleet.take(row.id, leaveSeat) && !fleet.endpointOf(row.id)?.older) return { row, warm: true }
       await fleet.end(row.id, 'lost')
@@ -274,7 +270,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
       if (!(await fleet.end(row.id, 'deleted'))) throw fault.notFound('browser', idOrName)
     },
     ofInvocation: async (invocationId, origin) => Promise.all((await liveOfInvocation(db, host, invocationId)).map((row) => present(row, origin))),
-    endOfInvocation: async (invocationId) => endAll((await liveOfInvocation(db, host, invocationId)).map(({ id }) => id)),
+    endOfInvocation: async (invocationId) => endAll(await liveIdsOfInvocation(db, host, invocationId)),
     endLeftByInvocations: async () => endAll(await leftByInvocations(db, host)),
     // No database query for running sessions: every call with a token comes here.
     idOf: async (idOrName) => (fleet.endpointOf(idOrName) ? idOrName : (await findBrowser(db, host, idOrName, false))?.id),

@@ -6,7 +6,7 @@ import { Unavailable } from '../../base/unavailable.ts'
 import { until } from '../../base/wait.ts'
 import type { Driver, Instance } from '../../instances/driver.ts'
 import { db, driver, HOST, makeFleet, NOTICE_MS, owner, paths, row, runningIds, signal, warmIds, way } from './fleet.suite.ts'
-import { WARM_VIEWPORT } from './fleet.ts'
+import { WARM_VIEWPORT } from './fleet/kinds.ts'
 import { moveBrowser, type BrowserState } from './lifecycle.ts'
 import { insertStarting } from './rows.ts'
 

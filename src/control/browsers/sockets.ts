@@ -7,7 +7,7 @@ import { pathTo } from '../../http/route.ts'
 import { splice, type CloseReason } from '../../http/splice.ts'
 import { completeHandshake, handshakeHeaders, type UpgradeCall, type UpgradeHandler } from '../../http/upgrade.ts'
 import type { Browsers } from './browsers.ts'
-import type { EndReason } from './fleet.ts'
+import type { EndReason, EndStep } from './end-step.ts'
 import type { SessionTokens } from './tokens.ts'
 
 /** WebSocket close codes by reason; 4000-4999 are free for applications, 1001 means that the server goes away. */
@@ -41,13 +41,24 @@ export interface SessionSockets {
    * ends.
    */
   join(idOrName: string, path: string, call: UpgradeCall, by?: By): Promise<void>
-  /** Closes the sockets of a session that is about to end. */
-  close(id: string, reason: EndReason): void
 }
 
-export function sessionSockets(browsers: Browsers, tokens: SessionTokens, log: Log): SessionSockets {
-  const open = new Map<string, Map<(reason: EndReason) => void, By>>()
+/** The open WebSockets of each session: what closes them, and what opened them. */
+export type OpenSockets = Map<string, Map<(reason: EndReason) => void, By>>
 
+/** The step of a session's end that closes the WebSockets which this process holds. */
+export const closeSockets = (open: OpenSockets): EndStep => ({
+  name: 'clients',
+  limitMs: 1_000,
+  mayFail: false,
+  run({ id, reason }) {
+    open.get(id)?.forEach((_by, close) => close(reason))
+    return undefined
+  },
+})
+
+/** `open` is empty at first. */
+export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: OpenSockets, log: Log): SessionSockets {
   async function join(idOrName: string, path: string, { request, socket, head, signal, known }: UpgradeCall, by: By = 'token'): Promise<void> {
     known()
     const target = await browsers.reach(idOrName)
@@ -96,6 +107,5 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, log: L
       [PUBLIC_SOCKETS.bidi]: handler(() => SOCKETS.bidi),
     },
     join,
-    close: (id, reason) => open.get(id)?.forEach((_by, end) => end(reason)),
   }
 }

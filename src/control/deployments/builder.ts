@@ -187,7 +187,7 @@ export class Builder {
         .set({ attempts: row.attempts + 1, runner_seq: 0 })
         .where('id', '=', row.id)
         .where('state', '=', 'in_progress')
-        .where('deleted_at', 'is', null)
+        .where('deletion', '=', 'kept')
         .executeTakeFirstOrThrow()
       return numUpdatedRows === 0n ? false : undefined
     })

@@ -15,13 +15,12 @@ import { mintDeploymentKey } from '../org/keys.ts'
 import { Builder } from './builder.ts'
 import type { Deployment, DeploymentEvent } from './contract.ts'
 import { makeEndings } from './endings.ts'
-import { deploymentLifecycle, type DeploymentState } from './lifecycle.ts'
+import { deploymentLifecycle, moveDeletion, type DeploymentState } from './lifecycle.ts'
 import { findDeployment, listDeployments, record, type DeploymentFilter, type DeploymentRow, type Secrets } from './rows.ts'
 import { MAX_ARCHIVE_BYTES, readUpload } from './upload.ts'
 
 /** The interval between two checks for unfinished work. */
 const TIDY_MS = 60_000
-const PURGE_MS = 24 * 3_600_000
 
 export interface DeploymentsSettings {
   db: Db
@@ -97,7 +96,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
 
   const find = async (id: string): Promise<DeploymentRow> => {
     const row = await findDeployment(db, id)
-    if (!row || row.deleted_at !== null) throw fault.notFound('deployment', id)
+    if (!row || row.deletion !== 'kept') throw fault.notFound('deployment', id)
     return row
   }
 
@@ -105,6 +104,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
     const timestamp = event.at.toISOString()
     if (event.kind === 'log') return { event: 'log', message: event.line ?? '', timestamp }
     if (event.kind === 'app') return { event: 'app_version_summary', ...(event.data as object), timestamp } as DeploymentEvent
+    if (event.kind === 'deletion') return undefined
     const row = await findDeployment(db, event.deployment_id)
     // The row as it was at the create: it may have changed since.
     return (
@@ -119,13 +119,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
   async function lookAfter(signal: AbortSignal): Promise<void> {
     const attempt = (what: string, work: Promise<void>) => work.catch((err: unknown) => log.error({ err }, `${what} did not work`))
     await attempt("checking what is there of deployments' code", endings.checkCode())
-    let purged = -Infinity
-    const round = async () => {
-      await attempt('looking after deployments', endings.tidy())
-      if (performance.now() - purged < PURGE_MS) return
-      purged = performance.now()
-      await attempt('removing what is old', endings.purge(signal))
-    }
+    const round = () => attempt('looking after deployments', endings.tidy())
     await round()
     for await (const _ of setInterval(TIDY_MS, undefined, { signal })) await round()
   }
@@ -191,16 +185,9 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
     async delete(id) {
       // The deletion is recorded first and in its own transaction. From here on the deployment is not listed, no build of it is released, and
       // after a crash the deletion is finished.
-      const row = await db
-        .updateTable('deployments')
-        .set({ deleted_at: sql`now()` })
-        .where('id', '=', id)
-        .where('deleted_at', 'is', null)
-        .returning('host')
-        .executeTakeFirst()
-      if (row === undefined) throw fault.notFound('deployment', id)
+      if ((await moveDeletion(db, id, 'deleting', null, { deleted_at: sql`now()` })) === undefined) throw fault.notFound('deployment', id)
       // Another machine finds the record at its next check.
-      if (row.host === host) await endings.finishDeletion(id)
+      if ((await findDeployment(db, id))?.host === host) await endings.finishDeletion(id)
     },
 
     async follow(id, since, lastEventId, signal) {

