@@ -34,6 +34,7 @@ import { Fleet, type EndReason } from './browsers/fleet.ts'
 import { browserHandlers } from './browsers/handlers.ts'
 import { admission, atSession, innerPath, instanceApis, notBuilt, notBuiltHandlers, reacher } from './browsers/instance-apis.ts'
 import { placeOf } from './browsers/place.ts'
+import { countByState } from './browsers/rows.ts'
 import { sessionSockets } from './browsers/sockets.ts'
 import { sessionTokens } from './browsers/tokens.ts'
 import { deployments as deploymentsContract } from './deployments/contract.ts'
@@ -110,7 +111,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     db,
     fleet,
     tokens,
-    live: links,
+    livePath: (id) => links.path(id, 'control'),
     activity,
     host,
     place: placeOf(config.region, config.instanceMemoryMb),
@@ -199,7 +200,19 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
   const upgrades = mountUpgrades(app.server, log, { ...sockets.handlers, ...live.handlers }, context.known)
-  mount(context, system, systemHandlers({ db, metrics, disk, openSockets: upgrades.open, browsersWork: () => fleet.isWell, openapiText: openapiText() }))
+  mount(
+    context,
+    system,
+    systemHandlers({
+      db,
+      countBrowsers: () => countByState(db),
+      metrics,
+      disk,
+      openSockets: upgrades.open,
+      browsersWork: () => fleet.isWell,
+      openapiText: openapiText(),
+    }),
+  )
   serveHome(context)
   serveDocs(app)
   servePlayer(app, replays)

@@ -7,7 +7,6 @@ import { Fault, fault } from '../../http/fault.ts'
 import type { Page } from '../../http/route.ts'
 import { USUAL_MAX_SCREEN } from '../../instances/driver.ts'
 import { isDuplicate, type Db } from '../../store/db.ts'
-import type { LiveLinks } from '../live/links.ts'
 import type { Activity } from './activity.ts'
 import type { Browser, CreateBrowser, Region, UpdateBrowser } from './contract.ts'
 import { WARM_KIND, WARM_VIEWPORT, type Fleet } from './fleet.ts'
@@ -52,7 +51,8 @@ interface BrowsersSettings {
   db: Db
   fleet: Fleet
   tokens: SessionTokens
-  live: LiveLinks
+  /** The path of a session's live view. */
+  livePath: (sessionId: string) => string
   activity: Activity
   host: string
   place: Place
@@ -81,7 +81,7 @@ export interface Browsers {
   reach(idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
 }
 
-export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, maxBrowsers, log }: BrowsersSettings): Browsers {
+export function makeBrowsers({ db, fleet, tokens, livePath, activity, host, place, maxBrowsers, log }: BrowsersSettings): Browsers {
   async function present(row: BrowserRow, origin: string): Promise<Browser> {
     const { options } = row
     const ws = origin.replace(/^http/, 'ws')
@@ -92,7 +92,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
       cdp_ws_url: `${ws}/browsers/${row.id}/cdp?jwt=${token}`,
       webdriver_ws_url: `${ws}/browsers/${row.id}/bidi?jwt=${token}`,
       base_url: `${origin}${SESSION_PATH}/${row.id}`,
-      browser_live_view_url: origin + live.path(row.id, 'control'),
+      browser_live_view_url: origin + livePath(row.id),
       headless: options.headless,
       stealth: options.stealth,
       kiosk_mode: options.kiosk_mode,
