@@ -87,12 +87,6 @@ const ARROWS: { files: string; may: string; why: string }[] = [
   { files: 'control/deployments/deployments.ts', may: 'control/org/keys.ts', why: "a deployment's key is made in the transaction that makes the deployment" },
   { files: 'control/deployments/endings.ts', may: 'control/org/keys.ts', why: "a deployment's key is released in the transaction that ends it" },
   { files: 'control/live/live.ts', may: 'control/browsers/sockets.ts', why: 'a viewer is one of the sockets of a session, and closed with them (types only)' },
-  { files: 'control/live/live.ts', may: 'control/browsers/rows.ts', why: 'to be removed: it finds the session of a link by a query of its own' },
-  {
-    files: 'control/replays/replays.ts',
-    may: 'control/browsers/rows.ts',
-    why: 'to be removed: it finds the session of a replay, also an ended one, by a query of its own',
-  },
   {
     files: 'control/browsers/instance-apis.ts',
     may: 'control/org/projects.ts',

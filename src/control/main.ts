@@ -34,7 +34,7 @@ import { Fleet, type EndReason } from './browsers/fleet.ts'
 import { browserHandlers } from './browsers/handlers.ts'
 import { admission, atSession, innerPath, instanceApis, notBuilt, notBuiltHandlers, reacher } from './browsers/instance-apis.ts'
 import { placeOf } from './browsers/place.ts'
-import { countByState } from './browsers/rows.ts'
+import { countByState, findBrowser } from './browsers/rows.ts'
 import { sessionSockets } from './browsers/sockets.ts'
 import { sessionTokens } from './browsers/tokens.ts'
 import { deployments as deploymentsContract } from './deployments/contract.ts'
@@ -120,6 +120,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   })
   const sockets = sessionSockets(browsers, tokens, log)
   onEnding = sockets.close
+  const findSession = (idOrName: string) => findBrowser(db, host, idOrName, true)
   const replays = makeReplays({
     db,
     objects: fileObjects(paths.objects),
@@ -128,12 +129,13 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     retentionDays: config.replayRetentionDays,
     fullDisk: () => disk.room.problem,
     log,
+    findSession,
     reach: browsers.reach,
     endpointOf: (id) => fleet.endpointOf(id),
   })
   endRecordings = replays.endOf
   await replays.adopt()
-  const live = makeLiveViews(db, host, links, sockets)
+  const live = makeLiveViews(findSession, links, sockets)
   const bells = scope.use(listenForEvents(address, log))
   const deployments = makeDeployments({
     db,
