@@ -37,6 +37,7 @@ import { browserHandlers } from './browsers/handlers.ts'
 import { admission, atSession, innerPath, instanceApis, notBuilt, notBuiltHandlers, reacher } from './browsers/instance-apis.ts'
 import { placeOf } from './browsers/place.ts'
 import { endedSessions } from './browsers/purge.ts'
+import { countByState, findBrowser } from './browsers/rows.ts'
 import { closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
 import { sessionTokens } from './browsers/tokens.ts'
 import { deployments as deploymentsContract } from './deployments/contract.ts'
@@ -118,7 +119,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     db,
     fleet,
     tokens,
-    live: links,
+    livePath: (id) => links.path(id, 'control'),
     activity,
     host,
     place: placeOf(config.region, config.instanceMemoryMb),
@@ -126,6 +127,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     log,
   })
   const sockets = sessionSockets(browsers, tokens, openSockets, log)
+  const findSession = (idOrName: string) => findBrowser(db, host, idOrName, true)
   const replays = makeReplays({
     db,
     objects: fileObjects(paths.objects),
@@ -135,12 +137,13 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     retentionDays: config.replayRetentionDays,
     fullDisk: () => disk.room.problem,
     log,
+    findSession,
     reach: browsers.reach,
     endpointOf: (id) => fleet.endpointOf(id),
   })
   await replays.adopt()
   await fleet.endLost()
-  const live = makeLiveViews(db, host, links, sockets)
+  const live = makeLiveViews(findSession, links, sockets)
   const bells = scope.use(listenForEvents(address, log))
   const deployments = makeDeployments({
     db,
@@ -207,7 +210,19 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
   const upgrades = mountUpgrades(app.server, log, { ...sockets.handlers, ...live.handlers }, context)
-  mount(context, system, systemHandlers({ db, metrics, disk, openSockets: upgrades.open, browsersWork: () => fleet.isWell, openapiText: openapiText() }))
+  mount(
+    context,
+    system,
+    systemHandlers({
+      db,
+      countBrowsers: () => countByState(db),
+      metrics,
+      disk,
+      openSockets: upgrades.open,
+      browsersWork: () => fleet.isWell,
+      openapiText: openapiText(),
+    }),
+  )
   serveHome(context)
   serveDocs(app)
   servePlayer(app, replays)

@@ -8,7 +8,6 @@ import { Fault, fault } from '../../http/fault.ts'
 import { pathTo, type Page } from '../../http/route.ts'
 import { USUAL_MAX_SCREEN } from '../../instances/driver.ts'
 import { isDuplicate, type Db } from '../../store/db.ts'
-import type { LiveLinks } from '../live/links.ts'
 import type { Activity } from './activity.ts'
 import type { Browser, CreateBrowser, Region, UpdateBrowser } from './contract.ts'
 import type { Fleet } from './fleet.ts'
@@ -54,7 +53,8 @@ interface BrowsersSettings {
   db: Db
   fleet: Fleet
   tokens: SessionTokens
-  live: LiveLinks
+  /** The path of a session's live view. */
+  livePath: (sessionId: string) => string
   activity: Activity
   host: string
   place: Place
@@ -83,7 +83,7 @@ export interface Browsers {
   reach(idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
 }
 
-export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, maxBrowsers, log }: BrowsersSettings): Browsers {
+export function makeBrowsers({ db, fleet, tokens, livePath, activity, host, place, maxBrowsers, log }: BrowsersSettings): Browsers {
   async function present(row: BrowserRow, origin: string): Promise<Browser> {
     const { options } = row
     const ws = origin.replace(/^http/, 'ws')
@@ -94,7 +94,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
       cdp_ws_url: `${ws}${pathTo(PUBLIC_SOCKETS.cdp, { id: row.id })}?jwt=${token}`,
       webdriver_ws_url: `${ws}${pathTo(PUBLIC_SOCKETS.bidi, { id: row.id })}?jwt=${token}`,
       base_url: `${origin}${SESSION_PATH}/${row.id}`,
-      browser_live_view_url: origin + live.path(row.id, 'control'),
+      browser_live_view_url: origin + livePath(row.id),
       headless: options.headless,
       stealth: options.stealth,
       kiosk_mode: options.kiosk_mode,

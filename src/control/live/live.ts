@@ -3,8 +3,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LIVE_SOCKETS } from '../../agent/live/contract.ts'
 import { fault } from '../../http/fault.ts'
 import type { UpgradeHandler } from '../../http/upgrade.ts'
-import type { Db } from '../../store/db.ts'
-import { findBrowser } from '../browsers/rows.ts'
 import type { SessionSockets } from '../browsers/sockets.ts'
 import { makeBundle, type Bundle } from './bundle.ts'
 import { LIVE_PATH, type Access, type LiveLinks } from './links.ts'
@@ -22,14 +20,17 @@ export interface LiveViews {
   handlers: Record<string, UpgradeHandler>
 }
 
-export function makeLiveViews(db: Db, host: string, links: LiveLinks, sockets: Pick<SessionSockets, 'join'>): LiveViews {
+/** What a session's row says, also after its end. */
+type FindSession = (id: string) => Promise<{ state: string; name: string | null; end_reason: string | null } | undefined>
+
+export function makeLiveViews(findSession: FindSession, links: LiveLinks, sockets: Pick<SessionSockets, 'join'>): LiveViews {
   let bundled: Promise<Bundle> | undefined
   const bundle = () => (bundled ??= makeBundle().catch((error: unknown) => ((bundled = undefined), Promise.reject(error))))
 
   async function find(token: string): Promise<Found> {
     const told = links.read(token)
     if (!told) return { state: 'unknown' }
-    const row = await findBrowser(db, host, told.id, true)
+    const row = await findSession(told.id)
     if (!row) return { state: 'ended', reason: 'deleted' }
     if (row.state === 'running') return { state: 'running', ...told, name: row.name ?? 'Live view' }
     return { state: 'ended', reason: row.end_reason ?? 'deleted' }

@@ -13,6 +13,7 @@ import { sleep, until, within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import { openDb } from '../../store/db.ts'
 import { fileObjects } from '../../store/objects.ts'
+import { findBrowser } from '../browsers/rows.ts'
 import { makeReplays, replaySigner, type Replays, type ReplaysSettings } from './replays.ts'
 import { Uploads } from './uploads.ts'
 
@@ -182,6 +183,7 @@ async function withReplays<T>(reach: ReplaysSettings['reach'], work: (replays: R
     retentionDays: 30,
     log: silentLog,
     tokens: replaySigner(Buffer.alloc(32)),
+    findSession: (idOrName: string) => findBrowser(db, host, idOrName, true),
     reach,
     endpointOf: () => undefined,
     ...others,

@@ -13,7 +13,6 @@ import { rangeOf } from '../../http/range.ts'
 import type { Bytes } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 import type { Objects } from '../../store/objects.ts'
-import { findBrowser } from '../browsers/rows.ts'
 import type { Replay, StartReplay } from './contract.ts'
 import { Pace } from './pace.ts'
 import { expiredReplays, findReplay, insertReplay, listReplays, markStarted, removeReplay, unfinishedReplays, type ReplayRow } from './rows.ts'
@@ -40,6 +39,8 @@ export interface ReplaysSettings {
   /** The reason when no recording may grow (the disk is full). */
   fullDisk?: () => string | undefined
   log: Log
+  /** A session by id or name, also after its end. */
+  findSession: (idOrName: string) => Promise<{ id: string } | undefined>
   /** The agent of a running session. The session counts as in use until it is released. @throws 404 */
   reach(idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
   /** The agent of a session, if it runs. */
@@ -63,7 +64,7 @@ export interface Replays extends AsyncDisposable {
 /** Signs the tokens of player pages. Each opens one replay, for as long as that replay exists. */
 export const replaySigner = (secretKey: Buffer): Signer => makeSigner(secretKey, 'cob-replay')
 
-export function makeReplays({ db, objects, uploads, tokens, host, retentionDays, fullDisk, log, reach, endpointOf }: ReplaysSettings): Replays {
+export function makeReplays({ db, objects, uploads, tokens, host, retentionDays, fullDisk, log, findSession, reach, endpointOf }: ReplaysSettings): Replays {
   /** Recordings that are being started, and their sessions. */
   const starting = new Map<string, string>()
   /** Starts of an earlier service that are being dropped. */
@@ -88,7 +89,7 @@ export function makeReplays({ db, objects, uploads, tokens, host, retentionDays,
   }
 
   async function browserOf(idOrName: string): Promise<string> {
-    const row = await findBrowser(db, host, idOrName, true)
+    const row = await findSession(idOrName)
     if (!row) throw fault.notFound('browser', idOrName)
     return row.id
   }
