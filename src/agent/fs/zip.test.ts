@@ -313,7 +313,7 @@ describe('unpacking a zip', () => {
         if (error !== undefined) expect(error).toMatchObject({ code: 'bad_request' })
         expect(readdirSync(dir.path)).toEqual(error === undefined ? ['a.zip', 'to'] : ['a.zip'])
       }),
-      { numRuns: amount(100, 400) },
+      { numRuns: amount(50, 400) },
     )
   })
 })
@@ -347,6 +347,6 @@ test('no set of links in a zip makes unpacking write outside its directory', asy
         }
       },
     ),
-    { numRuns: amount(150, 500) },
+    { numRuns: amount(75, 500) },
   )
 })
