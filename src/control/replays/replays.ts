@@ -15,7 +15,7 @@ import type { Objects } from '../../store/objects.ts'
 import type { Replay, StartReplay } from './contract.ts'
 import { Pace } from './pace.ts'
 import { expiredReplays, findReplay, insertReplay, listReplays, markStarted, removeReplay, unfinishedReplays, type ReplayRow } from './rows.ts'
-import { Upload } from './upload.ts'
+import { Transfer } from './transfer.ts'
 
 /** Most recordings of one session at the same time; the agent has the same limit. */
 const MAX_AT_ONCE = 8
@@ -65,19 +65,19 @@ export interface Replays extends AsyncDisposable {
 export const replaySigner = (secretKey: Buffer): Signer => makeSigner(secretKey, 'cob-replay')
 
 export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk, log, findSession, reach, endpointOf }: ReplaysSettings): Replays {
-  const uploads = new Map<string, Upload>()
+  const transfers = new Map<string, Transfer>()
   /** Recordings that are being started, and their sessions. */
   const starting = new Map<string, string>()
   /** Starts of an earlier service that are being dropped. */
   const undoing = new Set<Promise<void>>()
   const stop = new AbortController()
-  const of = (browserId: string) => [...uploads.values()].filter((known) => known.browserId === browserId)
+  const of = (browserId: string) => [...transfers.values()].filter((known) => known.browserId === browserId)
 
-  const upload = (row: ReplayRow, endpoint: Endpoint | undefined) => {
+  const transfer = (row: ReplayRow, endpoint: Endpoint | undefined) => {
     const pace = of(row.browser_id)[0]?.pace ?? new Pace()
-    const made = new Upload({ db, objects, log, row, endpoint, pace, fullDisk })
-    uploads.set(row.id, made)
-    void made.done.then(() => uploads.delete(row.id))
+    const made = new Transfer({ db, objects, log, row, endpoint, pace, fullDisk })
+    transfers.set(row.id, made)
+    void made.done.then(() => transfers.delete(row.id))
     return made
   }
 
@@ -177,7 +177,7 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
           signal.throwIfAborted()
           const row = await markStarted(db, id, new Date(Math.min(Math.max(startedAt, before), Date.now())))
           starting.delete(id)
-          const made = upload(row, endpoint)
+          const made = transfer(row, endpoint)
           // The session may have ended while the row was written: its end has not found this recording.
           if (!endpointOf(browserId)) void made.end(0)
           return await present(row, origin)
@@ -198,7 +198,7 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
     },
     async stop(idOrName, replayId) {
       const { id } = await find(idOrName, replayId)
-      const running = uploads.get(id)
+      const running = transfers.get(id)
       if (!running) return
       await running.stop().catch((err: unknown) => log.warn({ err, replay: id }, 'a recording does not stop; its agent does not answer'))
       await within('a replay', STOP_MS, running.done).catch(() => {})
@@ -217,7 +217,7 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
     async adopt() {
       for (const row of await unfinishedReplays(db, host)) {
         const endpoint = endpointOf(row.browser_id)
-        if (row.started_at) upload(row, endpoint)
+        if (row.started_at) transfer(row, endpoint)
         else {
           // Not awaited: an agent that does not answer would delay the start of the service.
           const undone = undo(row.id, endpoint)
@@ -250,9 +250,9 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
     async [Symbol.asyncDispose]() {
       stop.abort(new Error('the service stops'))
       // Recordings of ended sessions will be ready in a moment.
-      await within('the last replays', STOP_MS, Promise.all([...uploads.values()].map(({ done }) => done))).catch(() => {})
-      for (const one of uploads.values()) one.quit()
-      await Promise.all([...[...uploads.values()].map(({ done }) => done), ...undoing])
+      await within('the last replays', STOP_MS, Promise.all([...transfers.values()].map(({ done }) => done))).catch(() => {})
+      for (const one of transfers.values()) one.quit()
+      await Promise.all([...[...transfers.values()].map(({ done }) => done), ...undoing])
     },
   }
   return replays
