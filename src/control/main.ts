@@ -57,7 +57,7 @@ import { replays as replaysContract } from './replays/contract.ts'
 import { replayHandlers } from './replays/handlers.ts'
 import { servePlayer } from './replays/player.ts'
 import { makeReplays, replaySigner } from './replays/replays.ts'
-import { endRecordings, Uploads } from './replays/uploads.ts'
+import { endRecordings, Transfers } from './replays/transfers.ts'
 import { system } from './system/contract.ts'
 import { makeDisk } from './system/disk.ts'
 import { serveDocs } from './system/docs.ts'
@@ -97,14 +97,14 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   // What the steps of an end work on. The parts that fill these come later, because they need the fleet.
   const registry = new Registry()
   const openSockets: OpenSockets = new Map()
-  const uploads = new Uploads()
+  const transfers = new Transfers()
   const fleet = new Fleet({
     db,
     driver,
     host,
     registry,
     kinds: [usualKind(config.warmBrowsers)],
-    endSteps: [closeSockets(openSockets), endRecordings(uploads, (id) => registry.get(id) !== undefined), removeInstance(registry)],
+    endSteps: [closeSockets(openSockets), endRecordings(transfers, (id) => registry.get(id) !== undefined), removeInstance(registry)],
     hasRoom: () => disk.room.problem === undefined,
     log,
     apiPorts: () => portsOf(app, config.publicUrl),
@@ -131,7 +131,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const replays = makeReplays({
     db,
     objects: fileObjects(paths.objects),
-    uploads,
+    transfers,
     tokens: replaySigner(secretKey),
     host,
     retentionDays: config.replayRetentionDays,

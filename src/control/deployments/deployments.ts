@@ -17,7 +17,7 @@ import type { Deployment, DeploymentEvent } from './contract.ts'
 import { makeEndings } from './endings.ts'
 import { deploymentLifecycle, moveDeletion, type DeploymentState } from './lifecycle.ts'
 import { findDeployment, listDeployments, record, type DeploymentFilter, type DeploymentRow, type Secrets } from './rows.ts'
-import { MAX_ARCHIVE_BYTES, readUpload } from './upload.ts'
+import { MAX_ARCHIVE_BYTES, readDeploymentForm } from './form.ts'
 
 /** The interval between two checks for unfinished work. */
 const TIDY_MS = 60_000
@@ -132,9 +132,9 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
       const key = `archives/${id}`
       await using scope = new AsyncDisposableStack()
       scope.defer(() => objects.remove(key))
-      const upload = await readUpload(parts, { objects, key, gitBase, maxArchiveBytes: settings.maxArchiveBytes ?? MAX_ARCHIVE_BYTES }, signal)
+      const form = await readDeploymentForm(parts, { objects, key, gitBase, maxArchiveBytes: settings.maxArchiveBytes ?? MAX_ARCHIVE_BYTES }, signal)
       signal.throwIfAborted()
-      const { archive, source, variables } = upload
+      const { archive, source, variables } = form
       const row = await db.transaction().execute(async (tx) => {
         await tx
           .insertInto('deployments')
@@ -142,11 +142,11 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
             id,
             host,
             state: 'queued',
-            app_version: upload.version,
+            app_version: form.version,
             region: 'aws.us-east-1a',
-            entrypoint_rel_path: upload.entrypoint,
+            entrypoint_rel_path: form.entrypoint,
             env_keys: JSON.stringify(Object.keys(variables)),
-            force: upload.force,
+            force: form.force,
             archive: archive?.key ?? null,
             source_type: source ? 'github' : 'file',
             source_url: source?.url ?? null,

@@ -15,7 +15,7 @@ import { openDb } from '../../store/db.ts'
 import { fileObjects } from '../../store/objects.ts'
 import { findBrowser } from '../browsers/rows.ts'
 import { makeReplays, replaySigner, type Replays, type ReplaysSettings } from './replays.ts'
-import { Uploads } from './uploads.ts'
+import { Transfers } from './transfers.ts'
 
 let cloud: FastCloud
 beforeAll(async () => void (cloud = await startFastCloud()))
@@ -179,7 +179,7 @@ async function withReplays<T>(reach: ReplaysSettings['reach'], work: (replays: R
     db,
     host,
     objects,
-    uploads: new Uploads(),
+    transfers: new Transfers(),
     retentionDays: 30,
     log: silentLog,
     tokens: replaySigner(Buffer.alloc(32)),

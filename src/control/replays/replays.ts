@@ -16,8 +16,8 @@ import type { Objects } from '../../store/objects.ts'
 import type { Replay, StartReplay } from './contract.ts'
 import { Pace } from './pace.ts'
 import { expiredReplays, findReplay, insertReplay, listReplays, markStarted, removeReplay, unfinishedReplays, type ReplayRow } from './rows.ts'
-import { Upload } from './upload.ts'
-import type { Uploads } from './uploads.ts'
+import { Transfer } from './transfer.ts'
+import type { Transfers } from './transfers.ts'
 
 /** Most recordings of one session at the same time; the agent has the same limit. */
 const MAX_AT_ONCE = 8
@@ -31,7 +31,7 @@ export interface ReplaysSettings {
   db: Db
   objects: Objects
   /** Empty at first. The end of a session looks into it. */
-  uploads: Uploads
+  transfers: Transfers
   /** Of {@link replaySigner}. */
   tokens: Signer
   host: string
@@ -64,18 +64,18 @@ export interface Replays extends AsyncDisposable {
 /** Signs the tokens of player pages. Each opens one replay, for as long as that replay exists. */
 export const replaySigner = (secretKey: Buffer): Signer => makeSigner(secretKey, 'cob-replay')
 
-export function makeReplays({ db, objects, uploads, tokens, host, retentionDays, fullDisk, log, findSession, reach, endpointOf }: ReplaysSettings): Replays {
+export function makeReplays({ db, objects, transfers, tokens, host, retentionDays, fullDisk, log, findSession, reach, endpointOf }: ReplaysSettings): Replays {
   /** Recordings that are being started, and their sessions. */
   const starting = new Map<string, string>()
   /** Starts of an earlier service that are being dropped. */
   const undoing = new Set<Promise<void>>()
   const stop = new AbortController()
 
-  const upload = (row: ReplayRow, endpoint: Endpoint | undefined) => {
-    const pace = uploads.of(row.browser_id)[0]?.pace ?? new Pace()
-    const made = new Upload({ db, objects, log, row, endpoint, pace, fullDisk })
-    uploads.set(row.id, made)
-    void made.done.then(() => uploads.delete(row.id))
+  const transfer = (row: ReplayRow, endpoint: Endpoint | undefined) => {
+    const pace = transfers.of(row.browser_id)[0]?.pace ?? new Pace()
+    const made = new Transfer({ db, objects, log, row, endpoint, pace, fullDisk })
+    transfers.set(row.id, made)
+    void made.done.then(() => transfers.delete(row.id))
     return made
   }
 
@@ -156,7 +156,7 @@ export function makeReplays({ db, objects, uploads, tokens, host, retentionDays,
       try {
         assertOffered(endpoint, recording.startRecording.id)
         const begun = [...starting.values()].filter((other) => other === browserId)
-        if (uploads.of(browserId).length + begun.length >= MAX_AT_ONCE)
+        if (transfers.of(browserId).length + begun.length >= MAX_AT_ONCE)
           throw fault.conflict(`there are ${MAX_AT_ONCE} recordings of this browser already; stop one first`)
         starting.set(id, browserId)
         const seconds = wanted.max_duration_in_seconds
@@ -175,7 +175,7 @@ export function makeReplays({ db, objects, uploads, tokens, host, retentionDays,
           signal.throwIfAborted()
           const row = await markStarted(db, id, new Date(Math.min(Math.max(startedAt, before), Date.now())))
           starting.delete(id)
-          const made = upload(row, endpoint)
+          const made = transfer(row, endpoint)
           // The session may have ended while the row was written: its end has not found this recording.
           if (!endpointOf(browserId)) void made.end(0)
           return await present(row, origin)
@@ -196,7 +196,7 @@ export function makeReplays({ db, objects, uploads, tokens, host, retentionDays,
     },
     async stop(idOrName, replayId) {
       const { id } = await find(idOrName, replayId)
-      const running = uploads.get(id)
+      const running = transfers.get(id)
       if (!running) return
       await running.stop().catch((err: unknown) => log.warn({ err, replay: id }, 'a recording does not stop; its agent does not answer'))
       await within('a replay', STOP_MS, running.done).catch(() => {})
@@ -211,7 +211,7 @@ export function makeReplays({ db, objects, uploads, tokens, host, retentionDays,
     async adopt() {
       for (const row of await unfinishedReplays(db, host)) {
         const endpoint = endpointOf(row.browser_id)
-        if (row.state !== 'starting') upload(row, endpoint)
+        if (row.state !== 'starting') transfer(row, endpoint)
         else {
           // Not awaited: an agent that does not answer would delay the start of the service.
           const undone = undo(row.id, endpoint)
@@ -244,9 +244,9 @@ export function makeReplays({ db, objects, uploads, tokens, host, retentionDays,
     async [Symbol.asyncDispose]() {
       stop.abort(new Error('the service stops'))
       // Recordings of ended sessions will be ready in a moment.
-      await within('the last replays', STOP_MS, Promise.all([...uploads.values()].map(({ done }) => done))).catch(() => {})
-      for (const one of uploads.values()) one.quit()
-      await Promise.all([...[...uploads.values()].map(({ done }) => done), ...undoing])
+      await within('the last replays', STOP_MS, Promise.all([...transfers.values()].map(({ done }) => done))).catch(() => {})
+      for (const one of transfers.values()) one.quit()
+      await Promise.all([...[...transfers.values()].map(({ done }) => done), ...undoing])
     },
   }
   return replays

@@ -35,7 +35,7 @@ const MAX_BYTES = 5 * 1024 ** 3
 const ACTIVITY_PARTS = 120
 const MAX_HEAD_BYTES = 256 * 1024 * 1024
 
-interface UploadSettings {
+interface TransferSettings {
   db: Db
   objects: Objects
   log: Log
@@ -48,13 +48,13 @@ interface UploadSettings {
   fullDisk?: (() => string | undefined) | undefined
 }
 
-export class Upload {
+export class Transfer {
   readonly id: string
   readonly browserId: string
   readonly pace: Pace
   /** Resolves when the film is ready, or the service ends. Never rejects. */
   readonly done: Promise<void>
-  readonly #settings: UploadSettings
+  readonly #settings: TransferSettings
   readonly #film: Film
   readonly #gone = new AbortController()
   readonly #quit = new AbortController()
@@ -63,7 +63,7 @@ export class Upload {
   #length = 0
   #syncedAt = 0
 
-  constructor(settings: UploadSettings) {
+  constructor(settings: TransferSettings) {
     this.#settings = settings
     this.id = settings.row.id
     this.browserId = settings.row.browser_id
