@@ -152,7 +152,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     sealer: makeSealer(secretKey, 'deployments'),
     sandboxes: driver.apps,
     host,
-    apiPort: () => (app.server.address() as AddressInfo).port,
+    apiUrl: () => inside((app.server.address() as AddressInfo).port),
     unreachable: () =>
       ['127.0.0.1', '0.0.0.0', '::'].includes((app.server.address() as AddressInfo).address)
         ? undefined
@@ -172,7 +172,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     bells,
     driver,
     host,
-    apiPort: listening.promise,
+    apiUrl: listening.promise.then(inside),
     maxInvocations: config.maxInvocations,
     appMemoryMb: config.appMemoryMb,
     logLimits: { runBytes: config.runLogMb * 1024 * 1024, deploymentBytes: config.appLogMb * 1024 * 1024 },
@@ -253,6 +253,9 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     [Symbol.asyncDispose]: () => owner.disposeAsync(),
   }
 }
+
+/** Where code of apps reaches the API: the local driver passes this through to it, whatever the public address is. */
+const inside = (port: number): string => `http://127.0.0.1:${port}`
 
 /** Where the service listens, and where a proxy without TLS in front of it does: sessions reach their own URLs on both. */
 function portsOf({ server }: FastifyInstance, publicUrl: string | undefined): number[] {

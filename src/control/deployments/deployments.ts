@@ -6,7 +6,7 @@ import type { Log } from '../../base/log.ts'
 import type { Sealer } from '../../base/sealed.ts'
 import { fault } from '../../http/fault.ts'
 import type { FormPart, Page } from '../../http/route.ts'
-import type { AppSandboxes, Instance } from '../../instances/driver.ts'
+import type { AppSandboxes, AppSandbox } from '../../instances/driver.ts'
 import type { Db } from '../../store/db.ts'
 import type { AppEvent, EventBells } from '../../store/events.ts'
 import type { Objects } from '../../store/objects.ts'
@@ -31,7 +31,7 @@ export interface DeploymentsSettings {
   /** This machine: it builds and runs its deployments. */
   host: string
   /** Our port on loopback, known once we listen. */
-  apiPort: () => number
+  apiUrl: () => string
   /** Why code of apps cannot reach the API; undefined when it can. */
   unreachable?: () => string | undefined
   gitBase: string
@@ -63,14 +63,14 @@ export interface Deployments extends AsyncDisposable {
   /** Stops a superseded deployment when nothing runs on it any more. Call it at the end of every run; repeated calls are harmless. */
   retire(deploymentId: string): Promise<void>
   /** After a start: takes the builds among the sandboxes that outlived the last service, and returns the others. */
-  adopt(found: Instance[]): Promise<Instance[]>
+  adopt(found: AppSandbox[]): Promise<AppSandbox[]>
   /** Begins to build, and to finish interrupted work. */
   start(): void
 }
 
 /** Disposing ends the running build; the next start begins it again. */
 export function makeDeployments(settings: DeploymentsSettings): Deployments {
-  const { db, bells, objects, sealer, host, gitBase, log, apiPort } = settings
+  const { db, bells, objects, sealer, host, gitBase, log, apiUrl } = settings
   const stop = new AbortController()
   let background: Promise<void> | undefined
 
@@ -80,7 +80,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
   }
   const environment = (row: DeploymentRow): Record<string, string> => {
     const { env, key } = secrets(row)
-    return { ...env, KERNEL_API_KEY: key, KERNEL_BASE_URL: `http://127.0.0.1:${apiPort()}`, ENTRYPOINT_RELPATH: row.entrypoint_rel_path ?? '' }
+    return { ...env, KERNEL_API_KEY: key, KERNEL_BASE_URL: apiUrl(), ENTRYPOINT_RELPATH: row.entrypoint_rel_path ?? '' }
   }
   const builder = new Builder({
     ...settings,

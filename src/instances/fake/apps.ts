@@ -11,10 +11,10 @@ import { Bell } from '../../base/bell.ts'
 import type { DataPaths } from '../../base/paths.ts'
 import { sleep } from '../../base/wait.ts'
 import { callOf, type AppsFound, type Run, type RunnerEvent } from '../../runner/contract.ts'
-import type { AppSandboxes, AppSandboxSpec, Exit, Instance } from '../driver.ts'
+import type { AppSandboxes, AppSandboxSpec, AppSandbox, Exit } from '../driver.ts'
 
 /** Sandboxes of this process by data directory. They survive a control plane, as real ones do. */
-const running = new Map<string, Map<string, Instance>>()
+const running = new Map<string, Map<string, AppSandbox>>()
 
 const USUAL: AppsFound = [{ name: 'app', actions: ['echo', 'slow', 'logs', 'fail', 'hang', 'crash'].map((name) => ({ name })) }]
 /** Time between the last line and a crash. Real crashes mostly leave time for the lines to be sent. */
@@ -25,7 +25,7 @@ const HEARTBEAT_MS = 5_000
 type Said = RunnerEvent extends infer E ? (E extends RunnerEvent ? Omit<E, 'seq' | 'at'> : never) : never
 
 export function fakeApps(paths: DataPaths): AppSandboxes {
-  const mine = running.get(paths.root) ?? new Map<string, Instance>()
+  const mine = running.get(paths.root) ?? new Map<string, AppSandbox>()
   running.set(paths.root, mine)
   return {
     async start(spec, signal) {
@@ -48,7 +48,7 @@ export function fakeApps(paths: DataPaths): AppSandboxes {
   }
 }
 
-async function startFake(spec: AppSandboxSpec, paths: DataPaths, onEnd: () => void): Promise<Instance> {
+async function startFake(spec: AppSandboxSpec, paths: DataPaths, onEnd: () => void): Promise<AppSandbox> {
   const dir = paths.appSandbox(spec.id)
   mkdirSync(dir, { recursive: true })
   const exited = Promise.withResolvers<Exit>()
@@ -70,7 +70,7 @@ async function startFake(spec: AppSandboxSpec, paths: DataPaths, onEnd: () => vo
       exited.resolve({ reason })
     })())
   if (spec.runner.kind === 'build' && spec.runner.source?.type === 'git') runner.build()
-  return { id: spec.id, agent: { socketPath }, exited: exited.promise, [Symbol.asyncDispose]: () => end('was ended') }
+  return { id: spec.id, runner: { socketPath }, exited: exited.promise, [Symbol.asyncDispose]: () => end('was ended') }
 }
 
 class FakeRunner {

@@ -9,7 +9,7 @@ import { descendantsOf, isAlive, killAll, nameProcess, processesUsing, type Proc
 import type { Command } from '../../base/unprivileged.ts'
 import { sleep, until, within } from '../../base/wait.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
-import type { Exit, Instance } from '../driver.ts'
+import type { AppSandbox, Exit, Instance } from '../driver.ts'
 import { watchAgent, type Lifeline } from '../lifeline.ts'
 import type { LaterAddresses } from './close-later.ts'
 import { hostRanges } from './host-addresses.ts'
@@ -126,7 +126,7 @@ export async function openSandbox(kind: SandboxKind, { id, limits, disk, shared 
 }
 
 /** Every sandbox of a kind that still runs. The remains of others are removed; an end that does not work at once is retried. */
-export async function listSandboxes(kind: SandboxKind): Promise<Instance[]> {
+export async function listSandboxes(kind: SandboxKind): Promise<LocalInstance[]> {
   const found = [...new Set([...readdirSync(kind.root), ...kind.limits.list()])].map(async (id) => {
     const dir = join(kind.root, id)
     const remembered = recall(dir)
@@ -168,7 +168,7 @@ function launch(dir: string, command: Command, { fd, keys }: Listener): ChildPro
 }
 
 /** A sandbox that was started. */
-export class LocalInstance implements Instance {
+export class LocalInstance implements Instance, AppSandbox {
   readonly id: string
   readonly dir: string
   agent: Endpoint
@@ -195,6 +195,11 @@ export class LocalInstance implements Instance {
     this.#counted = counted
     if (counted) kind.usage.count(this, counted)
     child?.once('exit', (code, signal) => this.#exit.resolve({ reason: `the sandbox ended with ${String(signal ?? code)}` }))
+  }
+
+  /** Where a sandbox of an app has its runner; it is the same kind of socket. */
+  get runner(): Endpoint {
+    return this.agent
   }
 
   /** Begins to watch its program. When the program ends, the sandbox ends. */
