@@ -5,19 +5,15 @@ const e2e = (names: string[]) => names.map((name) => `test/e2e/${name}.test.ts`)
 const HANDS = e2e(['drag', 'live-view', 'pointer', 'replays*', 'screen'])
 // and at the speed of the page: it waits for what becomes visible.
 const DESK = e2e(['applications*', 'batch', 'clipboard', 'keyboard', 'screenshots'])
-// Fast tests that measure the memory of their own process, or whose suite keeps its state in a module: a process of their own for each file.
-const ALONE = ['src/base/gathered.test.ts', 'src/control/browsers/fleet*.test.ts', 'test/hostile-agent.test.ts']
-
-// One group after the other. fast and fast-alone: the real routes over a pretended browser, beside the code; three files at a time, because they often
-// wait, and one after the other in the same process, because starting one and importing the code takes a second of CPU time. real: Chromium, X11,
+// One group after the other. fast: the real routes over a pretended browser, beside the code; three files at a time, because they often
+// wait. real: Chromium, X11,
 // Postgres, the published clients; two files at a time. desk: the same, with a mouse and a keyboard. hands: one file at a time, because two cores carry
 // only so many frames a second.
-const project = (name: string, groupOrder: number, maxWorkers: number, timeouts: number, include: string[], exclude: string[] = [], isolate = true) => ({
+const project = (name: string, groupOrder: number, maxWorkers: number, timeouts: number, include: string[], exclude: string[] = []) => ({
   test: {
     name,
     include,
     exclude,
-    isolate,
     sequence: { groupOrder },
     pool: 'forks' as const,
     maxWorkers,
@@ -36,8 +32,7 @@ export default defineConfig({
     teardownTimeout: 120_000,
     reporters: ['default', './test/support/slowest.ts'],
     projects: [
-      project('fast', 0, 3, 30_000, ['src/**/*.test.ts', 'test/*.test.ts'], ALONE, false),
-      project('fast-alone', 0, 3, 30_000, ALONE),
+      project('fast', 0, 3, 30_000, ['src/**/*.test.ts', 'test/*.test.ts']),
       project('real', 1, 2, 120_000, ['test/{sdk,e2e,chaos}/**/*.test.ts'], [...HANDS, ...DESK]),
       project('desk', 2, 2, 120_000, DESK),
       project('hands', 3, 1, 120_000, HANDS),
