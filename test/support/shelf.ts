@@ -72,9 +72,13 @@ export default async function keep(): Promise<() => Promise<void>> {
   server.listen(socket)
   await once(server, 'listening')
   process.env[VARIABLE] = socket
+  // After Ctrl-C nothing waits for their ends, so each gets the signal that the person has sent to us.
+  process.once('exit', () => {
+    for (const { cloud } of shelf) process.kill(cloud.pid(), 'SIGINT')
+  })
   return async () => {
     server.close()
-    const ends = await Promise.allSettled(shelf.map(({ cloud }) => cloud[Symbol.asyncDispose]()))
+    const ends = await Promise.allSettled(shelf.splice(0).map(({ cloud }) => cloud[Symbol.asyncDispose]()))
     rmSync(dir, { recursive: true, force: true })
     const errors = ends.flatMap((end) => (end.status === 'rejected' ? [String(end.reason)] : []))
     if (errors.length > 0) throw new Error(`shared services: ${errors.join('\n')}`)
