@@ -5,10 +5,9 @@ const e2e = (names: string[]) => names.map((name) => `test/e2e/${name}.test.ts`)
 const HANDS = e2e(['drag', 'live-view', 'pointer', 'replays*', 'screen'])
 // and at the speed of the page: it waits for what becomes visible.
 const DESK = e2e(['applications*', 'batch', 'clipboard', 'keyboard', 'screenshots'])
-// One group after the other. fast: the real routes over a pretended browser, beside the code; three files at a time, because they often
-// wait. real: Chromium, X11,
-// Postgres, the published clients; two files at a time. desk: the same, with a mouse and a keyboard. hands: one file at a time, because two cores carry
-// only so many frames a second.
+// One group after the other. fast: the real routes over a pretended browser, beside the code; three files at a time, because they often wait. real:
+// Chromium, X11, Postgres, the published clients; two files at a time. desk: the same, with a mouse and a keyboard. hands: one file at a time, because
+// two cores carry only so many frames a second.
 const project = (name: string, groupOrder: number, maxWorkers: number, timeouts: number, include: string[], exclude: string[] = []) => ({
   test: {
     name,
