@@ -6,6 +6,7 @@ import { afterAll, afterEach, beforeAll } from 'vitest'
 import { copyTemplate } from '../../../test/support/template.ts'
 import { silentLog } from '../../base/log.ts'
 import { dataPaths, type DataPaths } from '../../base/paths.ts'
+import { until } from '../../base/wait.ts'
 import { USUAL_MAX_SCREEN, type Driver } from '../../instances/driver.ts'
 import { fakeDriver } from '../../instances/fake/fake.ts'
 import { openDb, type Db } from '../../store/db.ts'
@@ -95,6 +96,17 @@ export function counted(): { through: Db; statements: string[] } {
   return { through, statements }
 }
 export const row = (id: string) => db.selectFrom('browsers').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+/** Sweeps until nothing is left of a browser. */
+export const sweptAway = (fleet: Fleet, id: string) =>
+  until(
+    'its end',
+    NOTICE_MS,
+    async () => {
+      await fleet.sweep()
+      return (await row(id)).state === 'deleted'
+    },
+    { everyMs: 50 },
+  )
 export const way = async (id: string) =>
   (await db.selectFrom('browser_events').select('state').where('browser_id', '=', id).orderBy('id').execute()).map(({ state }) => state)
 export const runningIds = async () => (await driver.list()).map(({ id }) => id).toSorted()

@@ -2,19 +2,9 @@
 import { describe, expect, test } from 'vitest'
 import { until } from '../../../base/wait.ts'
 import type { EndStep } from '../end-step.ts'
-import { counted, db, makeFleet, NOTICE_MS, owner, row, runningIds, signal, way } from '../fleet.suite.ts'
+import { counted, db, makeFleet, NOTICE_MS, owner, row, runningIds, signal, sweptAway, way } from '../fleet.suite.ts'
 
 const NAMES = ['profile', 'telemetry', 'instance', 'audit']
-const sweeping = (fleet: { sweep(): Promise<void> }, id: string) =>
-  until(
-    'the end',
-    NOTICE_MS,
-    async () => {
-      await fleet.sweep()
-      return (await row(id)).state === 'deleted'
-    },
-    { everyMs: 50 },
-  )
 
 /** A service whose ends have these steps; at the step `at` it does what `then` says, as often as it is called. */
 function withSteps(at: string | undefined, then: () => Promise<void>, limitMs = 60_000, mayFail = false) {
@@ -71,7 +61,7 @@ describe('a step that fails', () => {
     const id = await fleet.start(owner(), signal)
     expect(await fleet.end(id, 'deleted')).toBe(true)
     expect([done, (await row(id)).state]).toEqual([NAMES.slice(0, NAMES.indexOf(name)), 'stopping'])
-    await sweeping(fleet, id)
+    await sweptAway(fleet, id)
     expect([done, await ended(id)]).toEqual([NAMES, NAMES])
   })
 
@@ -97,7 +87,7 @@ describe('a step that fails', () => {
     await fleet.end(id, 'deleted')
     expect([done, (await row(id)).state]).toEqual([[], 'stopping'])
     hang.resolve()
-    await sweeping(fleet, id)
+    await sweptAway(fleet, id)
     expect([begun, done]).toEqual([1, NAMES])
   })
 })
