@@ -39,6 +39,7 @@ import { placeOf } from './browsers/place.ts'
 import { endedSessions } from './browsers/purge.ts'
 import { countByState, findBrowser } from './browsers/rows.ts'
 import { closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
+import { storedEndpoints } from './browsers/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
 import { deployments as deploymentsContract } from './deployments/contract.ts'
 import { makeDeployments } from './deployments/deployments.ts'
@@ -96,6 +97,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
 
   // What the steps of an end work on. The parts that fill these come later, because they need the fleet.
   const registry = new Registry()
+  const endpoints = storedEndpoints(makeSealer(secretKey, 'endpoints'))
   const openSockets: OpenSockets = new Map()
   const transfers = new Transfers()
   const fleet = new Fleet({
@@ -103,6 +105,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     driver,
     host,
     registry,
+    endpoints,
     kinds: [usualKind(config.warmBrowsers)],
     endSteps: [closeSockets(openSockets), endRecordings(transfers, (id) => registry.get(id) !== undefined), removeInstance(registry)],
     hasRoom: () => disk.room.problem === undefined,
@@ -118,6 +121,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const browsers = makeBrowsers({
     db,
     fleet,
+    endpoints,
     tokens,
     livePath: (id) => links.path(id, 'control'),
     activity,

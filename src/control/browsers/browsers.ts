@@ -27,6 +27,7 @@ import {
 } from './rows.ts'
 import { SESSION_PATH } from './instance-apis.ts'
 import { checkPlace, type Place } from './place.ts'
+import type { Endpoints } from './stored-endpoint.ts'
 import type { SessionTokens } from './tokens.ts'
 
 /** Timeout for fitting: a policy restarts Chromium; everything else takes milliseconds. */
@@ -52,6 +53,7 @@ type Policy = Record<string, unknown>
 interface BrowsersSettings {
   db: Db
   fleet: Fleet
+  endpoints: Endpoints
   tokens: SessionTokens
   /** The path of a session's live view. */
   livePath: (sessionId: string) => string
@@ -83,7 +85,7 @@ export interface Browsers {
   reach(idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
 }
 
-export function makeBrowsers({ db, fleet, tokens, livePath, activity, host, place, maxBrowsers, log }: BrowsersSettings): Browsers {
+export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity, host, place, maxBrowsers, log }: BrowsersSettings): Browsers {
   async function present(row: BrowserRow, origin: string): Promise<Browser> {
     const { options } = row
     const ws = origin.replace(/^http/, 'ws')
@@ -137,7 +139,7 @@ export function makeBrowsers({ db, fleet, tokens, livePath, activity, host, plac
   const fit = async (row: BrowserRow, wanted: Fit, signal: AbortSignal, ms = FIT_MS): Promise<void> => {
     if (Object.keys(wanted).length === 0) return
     assertFits(row, wanted)
-    await call(row.endpoint!, session.fitSession, { body: wanted }, { signal: AbortSignal.any([signal, AbortSignal.timeout(ms)]) })
+    await call(endpoints.open(row.endpoint!, row.id), session.fitSession, { body: wanted }, { signal: AbortSignal.any([signal, AbortSignal.timeout(ms)]) })
   }
 
   /** Fits a browser that has just become a session. Tells its agent the timeout, which applies when there is no service. */
@@ -280,7 +282,7 @@ export function makeBrowsers({ db, fleet, tokens, livePath, activity, host, plac
       if (known) return { id, endpoint: known, release: hold(id) }
       const row = await find(id)
       if (row.state !== 'running' || !row.endpoint) throw fault.notFound('browser', id)
-      return { id: row.id, endpoint: row.endpoint, release: hold(row.id) }
+      return { id: row.id, endpoint: endpoints.open(row.endpoint, row.id), release: hold(row.id) }
     },
   }
 }

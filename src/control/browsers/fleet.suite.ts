@@ -14,6 +14,8 @@ import { startPostgres } from '../../store/embedded.ts'
 import type { EndReason, EndStep } from './end-step.ts'
 import { usualKind, WARM_VIEWPORT, type Kind } from './fleet/kinds.ts'
 import { Registry } from './fleet/registry.ts'
+import { makeSealer } from '../../base/sealed.ts'
+import { storedEndpoints } from './stored-endpoint.ts'
 import { Fleet, removeInstance } from './fleet.ts'
 import type { Ownership } from './rows.ts'
 
@@ -70,6 +72,7 @@ export function makeFleet(warm: number | Kind[] = 0, over = driver, through = db
     },
   }
   const fleet = new Fleet({
+    endpoints: storedEndpoints(makeSealer(Buffer.alloc(32), 'endpoints')),
     db: through,
     driver: over,
     host: HOST,

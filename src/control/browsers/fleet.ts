@@ -12,6 +12,7 @@ import type { Registry } from './fleet/registry.ts'
 import { Shelf } from './fleet/shelf.ts'
 import { makeSweep } from './fleet/sweep.ts'
 import { liveOnHost, type BrowserRow, type LiveRow, type Ownership } from './rows.ts'
+import type { Endpoints } from './stored-endpoint.ts'
 
 /** Limit on the text of why an instance ended, in the log and in the database: an agent may have written it. */
 const MAX_REASON = 500
@@ -22,6 +23,7 @@ interface FleetSettings {
   host: string
   /** Empty at first. The steps of an end may use it, too. */
   registry: Registry
+  endpoints: Endpoints
   /** What is kept ready. */
   kinds: readonly Kind[]
   /** What happens when a session ends, in this order. */

@@ -2,12 +2,12 @@
 import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import type { Viewport } from '../../agent/session/contract.ts'
 import { isId } from '../../base/ids.ts'
-import type { Endpoint } from '../../http/endpoint.ts'
 import type { Db } from '../../store/db.ts'
 import { holds } from '../../store/names.ts'
 import type { Tables } from '../../store/tables.ts'
 import type { Memory } from './contract.ts'
 import { moveFirstBrowser, type BrowserState } from './lifecycle.ts'
+import type { StoredEndpoint } from './stored-endpoint.ts'
 
 /** A caller's options, as they are stored. */
 export interface BrowserOptions {
@@ -35,7 +35,7 @@ export interface Ownership {
 
 export type BrowserRow = Omit<Selectable<Tables['browsers']>, 'options' | 'endpoint' | 'state'> & {
   options: BrowserOptions
-  endpoint: Endpoint | null
+  endpoint: StoredEndpoint | null
   state: BrowserState
 }
 

@@ -214,8 +214,7 @@ test('a recording does not keep a session alive; the timeout ends both', async (
   await cloud.query(`update browsers set last_active_at = now() - interval '1 hour' where id = $1`, [id])
   await until('the timeout', 20_000, async () => (await cloud.fetch(`/browsers/${id}`)).status === 404, { everyMs: 50 })
   const video = await until('the video', 5_000, async () => download(id, replay).then((answer) => answer.status === 200 && answer), { everyMs: 50 })
-  // A fake recorder counts its pictures, and on a busy machine it makes fewer than 20 a second.
-  expect(Date.parse(video.headers.get('x-recording-finished-at')!) - Date.parse(replay.started_at)).toBeGreaterThan(1_000)
+  expect(Date.parse(video.headers.get('x-recording-finished-at')!) - Date.parse(replay.started_at)).toBeGreaterThan(2_000)
 })
 
 test('replays cannot be read without a key', async () => {

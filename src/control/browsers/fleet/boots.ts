@@ -6,6 +6,7 @@ import { letGo, type Driver, type Instance, type InstanceSpec } from '../../../i
 import type { Db } from '../../../store/db.ts'
 import { moveBrowser } from '../lifecycle.ts'
 import { insertStarting, type Ownership } from '../rows.ts'
+import type { Endpoints } from '../stored-endpoint.ts'
 import type { Endings } from './endings.ts'
 import type { Kind } from './kinds.ts'
 import type { Registry } from './registry.ts'
@@ -16,6 +17,7 @@ interface BootsSettings {
   host: string
   registry: Registry
   endings: Endings
+  endpoints: Endpoints
   /** Where clients on this host reach the API. Known once it listens. */
   apiPorts: () => number[]
   /** Registers an instance and watches for its end. */
@@ -62,7 +64,7 @@ export class Boots {
 
   /** Moves a booted instance to its new state, or ends it when the row has moved elsewhere. */
   async #moved(instance: Instance, to: 'warm' | 'running', columns: Record<string, unknown>, leaveSeat: () => void): Promise<void> {
-    const { db, registry, endings, keep, log } = this.#settings
+    const { db, registry, endings, endpoints, keep, log } = this.#settings
     // Registered before it is in the table: a caller may claim a warm instance as soon as its row says so.
     leaveSeat()
     keep(instance, to === 'warm')
@@ -70,7 +72,7 @@ export class Boots {
       registry.remove(instance.id)
       return letGo(instance, log)
     }
-    const set = { endpoint: JSON.stringify(instance.agent), ...columns }
+    const set = { endpoint: JSON.stringify(endpoints.store(instance.agent, instance.id)), ...columns }
     const moved = await moveBrowser(db, instance.id, to, null, set).catch(async (error: unknown) => {
       await giveUp()
       throw error
