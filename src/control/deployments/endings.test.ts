@@ -5,13 +5,16 @@ import { sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { deployParts, fakeApps, inShort, startAppHost, type AppHost, type Deploy } from '../../../test/support/apps.ts'
 import { newId } from '../../base/ids.ts'
+import { silentLog } from '../../base/log.ts'
 import { sleep, until } from '../../base/wait.ts'
 import { EVENT_ID } from '../../http/sse.ts'
 import type { Db } from '../../store/db.ts'
 import { appendEvents } from '../../store/events.ts'
 import type { DeploymentEvent } from './contract.ts'
+import { sweepObjects } from '../system/objects.ts'
 import type { Deployments } from './deployments.ts'
 import { moveDeployment } from './lifecycle.ts'
+import { archiveObjects } from './rows.ts'
 
 const NOTICE_MS = 10_000
 const signal = new AbortController().signal
@@ -234,12 +237,16 @@ describe('a quiet event stream', () => {
   })
 })
 
-test('archives that a killed service left are removed at the next start, and no other', async () => {
+test('archives that no deployment names are removed when they are old enough, those of another service too, and no other', async () => {
   const deployments = started()
   const { id } = await deployments.create(deployParts({ env }), signal)
   await reaches(id, 'running')
   const archive = (name: string) => join(host.paths.objects, 'archives', name)
   for (const name of ['left', 'half.new']) writeFileSync(archive(name), 'zip')
-  await host.service().adopt([])
-  expect([existsSync(archive('left')), existsSync(archive('half.new')), existsSync(archive(id))]).toEqual([false, false, true])
+  const sweep = (graceMs: number) => sweepObjects({ ...host, log: silentLog, owners: [archiveObjects(host.db, 'elsewhere')] }, signal, graceMs)
+  const there = () => [existsSync(archive('left')), existsSync(archive('half.new')), existsSync(archive(id))]
+  await sweep(60_000)
+  expect(there()).toEqual([true, true, true])
+  await sweep(-60_000)
+  expect(there()).toEqual([false, false, true])
 })

@@ -11,10 +11,11 @@ import { rangeOf } from '../../http/range.ts'
 import type { Bytes } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 import type { Objects } from '../../store/objects.ts'
+import type { Spool } from '../../store/spool.ts'
 import { findBrowser } from '../browsers/rows.ts'
 import type { Replay, StartReplay } from './contract.ts'
 import { Pace } from './pace.ts'
-import { expiredReplays, findReplay, insertReplay, listReplays, markStarted, removeReplay, unfinishedReplays, type ReplayRow } from './rows.ts'
+import { expiredReplays, findReplay, headKey, insertReplay, listReplays, markStarted, removeReplay, unfinishedReplays, type ReplayRow } from './rows.ts'
 import type { ReplayTokens } from './tokens.ts'
 import { Upload } from './upload.ts'
 
@@ -31,9 +32,13 @@ const SWEEP_MS = 3600_000
 export interface ReplaysSettings {
   db: Db
   objects: Objects
+  /** Where recordings grow. It belongs to this service alone. */
+  spool: Spool
   tokens: ReplayTokens
   host: string
   retentionDays: number
+  /** For tests; see {@link FRESH_MS} of upload.ts. */
+  freshMs?: number
   /** The reason when no recording may grow (the disk is full). */
   fullDisk?: () => string | undefined
   log: Log
@@ -59,7 +64,7 @@ export interface Replays extends AsyncDisposable {
   sweep(): Promise<void>
 }
 
-export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk, log, reach, endpointOf }: ReplaysSettings): Replays {
+export function makeReplays({ db, objects, spool, tokens, host, retentionDays, freshMs, fullDisk, log, reach, endpointOf }: ReplaysSettings): Replays {
   const uploads = new Map<string, Upload>()
   /** Recordings that are being started, and their sessions. */
   const starting = new Map<string, string>()
@@ -70,7 +75,7 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
 
   const upload = (row: ReplayRow, endpoint: Endpoint | undefined) => {
     const pace = of(row.browser_id)[0]?.pace ?? new Pace()
-    const made = new Upload({ db, objects, log, row, endpoint, pace, fullDisk })
+    const made = new Upload({ db, objects, spool, log, row, endpoint, pace, freshMs, fullDisk })
     uploads.set(row.id, made)
     void made.done.then(() => uploads.delete(row.id))
     return made
@@ -135,7 +140,7 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
   /** Bytes of a film: its head, followed by the unchanged recording. */
   async function* film({ object, head_bytes: head, bytes }: ReplayRow, start: number, end: number): AsyncGenerator<Buffer> {
     for (const [key, from, length] of [
-      [`${object}.head`, 0, head],
+      [headKey(object), 0, head],
       [object, head, bytes],
     ] as const) {
       // prettier-ignore
@@ -210,7 +215,11 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
       return mine.length === 0 ? undefined : Promise.all(mine.map((one) => one.end(END_MS))).then(() => {})
     },
     async adopt() {
-      for (const row of await unfinishedReplays(db, host)) {
+      const unfinished = await unfinishedReplays(db, host)
+      // A service that was killed after it had written the row of a complete recording has left this. Nothing grows yet.
+      const growing = new Set(unfinished.map(({ id }) => id))
+      for (const id of (await spool.list()).filter((name) => !growing.has(name))) await spool.remove(id)
+      for (const row of unfinished) {
         const endpoint = endpointOf(row.browser_id)
         if (row.started_at) upload(row, endpoint)
         else {
@@ -233,8 +242,8 @@ export function makeReplays({ db, objects, tokens, host, retentionDays, fullDisk
       try {
         for (const row of await expiredReplays(db, host, retentionDays)) {
           // The row last: the objects can only be found by it.
-          await objects.remove(`${row.object}.head`)
-          await objects.remove(row.object)
+          await objects.delete(headKey(row.object), stop.signal)
+          await objects.delete(row.object, stop.signal)
           await removeReplay(db, row.id)
           log.info({ replay: row.id }, 'a replay was removed: its retention is over')
         }
