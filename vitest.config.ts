@@ -31,6 +31,8 @@ export default defineConfig({
       project('fast', 0, 3, 30_000, ['src/**/*.test.ts', 'test/*.test.ts']),
       project('real', 1, 2, 120_000, ['test/{sdk,e2e,chaos}/**/*.test.ts'], HANDS),
       project('hands', 2, 1, 120_000, HANDS),
+      // Only with the server that script/test-s3 starts.
+      ...(process.env.COB_TEST_S3 ? [project('s3', 3, 1, 120_000, ['test/s3/*.test.ts'])] : []),
     ],
   },
 })
