@@ -1,13 +1,13 @@
 import { defineConfig } from 'vitest/config'
 
-// What a person would do at a screen, with a person's timing: wheel notches that must not share a frame, menus, pointer paths.
-const HANDS = ['applications*', 'batch', 'clipboard', 'drag', 'keyboard', 'live-view', 'pointer', 'replays*', 'screen', 'screenshots'].map(
-  (name) => `test/e2e/${name}.test.ts`,
-)
-
+const e2e = (names: string[]) => names.map((name) => `test/e2e/${name}.test.ts`)
+// What a person would do at a screen. With a person's timing (steps and wheel notches that must not share a frame, pointer paths, films of a clock):
+const HANDS = e2e(['drag', 'live-view', 'pointer', 'replays*', 'screen'])
+// and at the speed of the page: it waits for what becomes visible.
+const DESK = e2e(['applications*', 'batch', 'clipboard', 'keyboard', 'screenshots'])
 // One group after the other. fast: the real routes over a pretended browser, beside the code; three files at a time, because they often wait. real:
-// Chromium, X11, Postgres, the published clients; two files at a time. hands: the same, one file at a time, because two cores carry only so many
-// frames a second.
+// Chromium, X11, Postgres, the published clients; two files at a time. desk: the same, with a mouse and a keyboard. hands: one file at a time, because
+// two cores carry only so many frames a second.
 const project = (name: string, groupOrder: number, maxWorkers: number, timeouts: number, include: string[], exclude: string[] = []) => ({
   test: {
     name,
@@ -26,13 +26,17 @@ const project = (name: string, groupOrder: number, maxWorkers: number, timeouts:
 
 export default defineConfig({
   test: {
-    globalSetup: 'test/support/template.ts',
+    globalSetup: ['test/support/template.ts', 'test/support/shelf.ts'],
+    // The shared services end and are checked; the files of their last sessions are removed at the lowest priority.
+    teardownTimeout: 120_000,
+    reporters: ['default', './test/support/slowest.ts'],
     projects: [
       project('fast', 0, 3, 30_000, ['src/**/*.test.ts', 'test/*.test.ts']),
-      project('real', 1, 2, 120_000, ['test/{sdk,e2e,chaos}/**/*.test.ts'], HANDS),
-      project('hands', 2, 1, 120_000, HANDS),
+      project('real', 1, 2, 120_000, ['test/{sdk,e2e,chaos}/**/*.test.ts'], [...HANDS, ...DESK]),
+      project('desk', 2, 2, 120_000, DESK),
+      project('hands', 3, 1, 120_000, HANDS),
       // Only with the server that script/test-s3 starts.
-      ...(process.env.COB_TEST_S3 ? [project('s3', 3, 1, 120_000, ['test/s3/*.test.ts'])] : []),
+      ...(process.env.COB_TEST_S3 ? [project('s3', 4, 1, 120_000, ['test/s3/*.test.ts'])] : []),
     ],
   },
 })

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readConfig } from '../src/base/config.ts'
+import { system } from '../src/control/system/contract.ts'
 
 /** A problem that the user can fix: printed without a stack. */
 export class ServiceError extends Error {}
@@ -10,13 +11,14 @@ export const serviceUrl = (): string => process.env.KERNEL_BASE_URL || 'http://1
 
 /** @throws ServiceError when no service answers there, or it reports a problem */
 export async function answering(url: string, signal: AbortSignal): Promise<void> {
-  const response = await fetch(new URL('/health', url), { signal: AbortSignal.any([signal, AbortSignal.timeout(10_000)]) }).catch((error: unknown) => {
+  const { path } = system.getHealth
+  const response = await fetch(new URL(path, url), { signal: AbortSignal.any([signal, AbortSignal.timeout(10_000)]) }).catch((error: unknown) => {
     throw signal.aborted
       ? signal.reason
       : new ServiceError(`no server answers at ${url}. Start one with script/server, or say where it is: KERNEL_BASE_URL=http://…`, { cause: error })
   })
   if (!response.ok)
-    throw new ServiceError(`the server at ${url} is unhealthy: GET /health answered ${response.status} ${(await response.text()).slice(0, 300)}`)
+    throw new ServiceError(`the server at ${url} is unhealthy: GET ${path} answered ${response.status} ${(await response.text()).slice(0, 300)}`)
 }
 
 /** The caller's key, or the one that this user's service keeps in its data directory. */

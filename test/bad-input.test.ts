@@ -12,10 +12,10 @@ import { amount } from './support/long.ts'
 import { oddValue } from './support/odd-values.ts'
 import { ANSWER_MS, answersIn, say, type Answer } from './support/raw-http.ts'
 
-const REQUESTS_PER_ROUTE = amount(30, 1_000)
-const OTHER_REQUESTS = amount(300, 2_000)
-const RAW_REQUESTS = amount(200, 1_000)
-const AT_LEAST = 2_000
+const REQUESTS_PER_ROUTE = amount(15, 1_000)
+const OTHER_REQUESTS = amount(150, 2_000)
+const RAW_REQUESTS = amount(100, 1_000)
+const AT_LEAST = amount(1_000, 10_000)
 /** How long to wait for more data on a connection; connections that must be answered close after the answer. */
 const PATIENCE_MS = 2_000
 /** Most changed requests are incomplete and get no answer, so do not wait long for one. */

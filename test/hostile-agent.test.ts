@@ -24,7 +24,7 @@ const GROWTH_BYTES = 400 * 1024 * 1024
 const KEPT_GROWTH_BYTES = 150 * 1024 * 1024
 /** The service ends an unanswered handshake after 10 s, even when the client has left. */
 const HANDSHAKE_MS = 15_000
-const FUZZ_RUNS = amount(100, 300)
+const FUZZ_RUNS = amount(50, 300)
 
 const seed = Number(process.env.FC_SEED ?? Date.now() % 2 ** 31)
 const hostile = hostileDriver()

@@ -19,9 +19,9 @@ interface Rule {
 const RULES: Rule[] = [
   {
     files: 'runner/contract.ts',
-    may: ['runner/limits.ts'],
+    may: ['runner/limits.ts', 'http/route.ts'],
     packages: ['zod'],
-    why: 'its numbers lie beside it, in a file without zod: a runner has no time to load that',
+    why: 'its numbers and paths lie beside it, in a file without zod: a runner has no time to load that',
   },
   {
     files: '**/contract.ts',
@@ -37,6 +37,7 @@ const RULES: Rule[] = [
     may: ['agent/**', 'base/**', 'http/**'],
     why: 'the agent runs inside an instance, where neither database nor driver is; what it imports must be safe to give to a guest',
   },
+  { files: 'runner/*.mjs', may: [], packages: [], why: 'it starts in milliseconds in the process of an app, whose modules must not meet ours' },
   {
     files: 'runner/**',
     may: ['runner/**', 'base/**'],
@@ -44,14 +45,31 @@ const RULES: Rule[] = [
   },
   {
     files: 'instances/fake/**',
-    may: ['instances/fake/**', 'instances/driver.ts', 'agent/**', 'runner/contract.ts', 'base/**', 'http/**'],
+    may: ['instances/fake/**', 'instances/driver.ts', 'instances/agent-keys.ts', 'agent/**', 'runner/contract.ts', 'base/**', 'http/**'],
     why: 'the fake runs the real routes of the agent over a pretended screen, in this process',
   },
   {
     files: 'instances/**',
-    may: ['instances/*.ts', 'instances/local/**', 'base/**', 'http/**', 'agent/**/contract.ts', 'agent/spec.ts', 'runner/contract.ts', 'runner/command.ts'],
+    may: [
+      'instances/*.ts',
+      'instances/local/**',
+      'base/**',
+      'http/**',
+      'agent/**/contract.ts',
+      'agent/capabilities.ts',
+      'agent/spec.ts',
+      'runner/contract.ts',
+      'runner/command.ts',
+    ],
     why: 'a driver starts agents and talks to them: it needs to know what an agent is told and says, never how it works',
   },
+  {
+    files: 'control/live/page/*.js',
+    may: ['control/live/page/*.js'],
+    packages: ['@novnc/novnc'],
+    why: 'people load it into their browsers, so whatever it imports is public and has to run there',
+  },
+  { files: 'control/*/*/*.js', may: [], packages: [], why: 'people load it into their browsers as it is' },
   {
     files: 'control/main.ts',
     may: ['control/**', 'base/**', 'http/**', 'store/**', 'instances/**'],
@@ -69,6 +87,25 @@ const RULES: Rule[] = [
   },
 ]
 
+/** What a group of control/ may import of another group besides its contract. Everything else it gets as an argument, from main.ts. */
+const ARROWS: { files: string; may: string; why: string }[] = [
+  {
+    files: 'control/{deployments,invocations}/**',
+    may: 'control/apps/*.ts',
+    why: 'apps/ has what builds and runs share: the client of runners, and following events',
+  },
+  { files: 'control/deployments/deployments.ts', may: 'control/org/keys.ts', why: "a deployment's key is made in the transaction that makes the deployment" },
+  { files: 'control/deployments/endings.ts', may: 'control/org/keys.ts', why: "a deployment's key is released in the transaction that ends it" },
+  { files: 'control/*/**', may: 'control/browsers/end-step.ts', why: 'a group adds its step to the end of a session (types only)' },
+  { files: 'control/*/purge.ts', may: 'control/system/purge.ts', why: 'each group says what of its own is removed after how long (types only)' },
+  { files: 'control/live/live.ts', may: 'control/browsers/sockets.ts', why: 'a viewer is one of the sockets of a session, and closed with them (types only)' },
+  {
+    files: 'control/browsers/instance-apis.ts',
+    may: 'control/org/projects.ts',
+    why: 'to be removed: the principal will carry the project that a header names',
+  },
+]
+
 interface Import {
   from: string
   /** A path below src/, or a package's name. */
@@ -76,13 +113,15 @@ interface Import {
   typeOnly: boolean
 }
 
+/** Names that bundles have for packages (control/live/bundle.ts). */
+const ALIASES: Record<string, string> = { 'novnc-core': '@novnc/novnc' }
 const SRC = join(PACKAGE_DIR, 'src')
 const everyFile = readdirSync(SRC, { recursive: true, withFileTypes: true })
   .filter((entry) => entry.isFile())
   .map((entry) => relative(SRC, join(entry.parentPath, entry.name)))
   .sort()
 // Tests may import from any room.
-const files = everyFile.filter((file) => file.endsWith('.ts') && !/\.(test|suite|d)\.ts$/.test(file))
+const files = everyFile.filter((file) => /\.(ts|js|mjs)$/.test(file) && !/\.(test|suite|d)\.ts$/.test(file))
 const text = (file: string): string => readFileSync(join(SRC, file), 'utf8')
 const imports = files.flatMap((file) => importsOf(file, text(file)))
 
@@ -98,10 +137,11 @@ function importsOf(from: string, source: string): Import[] {
 }
 
 function packageOf(specifier: string): string {
-  return specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/')
+  const name = specifier.split('/', specifier.startsWith('@') ? 2 : 1).join('/')
+  return ALIASES[name] ?? name
 }
 
-const isOurs = (to: string): boolean => to.endsWith('.ts')
+const isOurs = (to: string): boolean => everyFile.includes(to)
 const show = ({ from, to, typeOnly }: Import): string => `src/${from} imports ${typeOnly ? 'types of ' : ''}${isOurs(to) ? 'src/' : ''}${to}`
 
 function isAllowed(rule: Rule, { to }: Import): boolean {
@@ -125,7 +165,7 @@ describe('the rooms of the code', () => {
     expect(imports.length).toBeGreaterThanOrEqual(words.length)
   })
 
-  test('have only imports of files that exist, with their .ts extension', () => {
+  test('have only imports of files that exist, with their extension', () => {
     const relatives = files.flatMap((file) =>
       [...text(file).matchAll(/(?:\sfrom\s+|\bimport\(\s*)'(\.[^']*)'/g)].map(([, to]) => ({
         from: file,
@@ -134,6 +174,16 @@ describe('the rooms of the code', () => {
       })),
     )
     expect(relatives.filter(({ to }) => !everyFile.includes(to)).map(show)).toEqual([])
+  })
+
+  test('of control/ know of each other only contracts, and what the table names', () => {
+    const group = (file: string): string | undefined => /^control\/([^/]+)\//.exec(file)?.[1]
+    const between = imports.filter(({ from, to }) => group(from) && group(to) && group(from) !== group(to) && !to.endsWith('/contract.ts'))
+    const allows = ({ from, to }: Import) => ARROWS.findIndex(({ files, may }) => matchesGlob(from, files) && matchesGlob(to, may))
+    expect(between.filter((line) => allows(line) === -1).map(show)).toEqual([])
+    // An arrow that nobody uses any more would let it come back.
+    const used = new Set(between.map(allows))
+    expect(ARROWS.filter((_, at) => !used.has(at)).map(({ files, may }) => `${files} -> ${may}`)).toEqual([])
   })
 
   test('import only run-time dependencies from npm', () => {
@@ -150,7 +200,7 @@ describe('the rooms of the code', () => {
   })
 
   test('have a first line in every file that says what the file contains', () => {
-    expect(everyFile.filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts') && !text(file).startsWith('// '))).toEqual([])
+    expect(everyFile.filter((file) => /\.(ts|js|mjs)$/.test(file) && !file.endsWith('.d.ts') && !text(file).startsWith('// '))).toEqual([])
   })
 })
 

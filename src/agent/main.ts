@@ -1,6 +1,7 @@
 // The process inside an instance: starts Chromium on the display, serves the tools, and ends everything when it ends. It listens on standard input:
 // the driver opened that socket outside the sandbox, so no program in here can replace it.
 import '../base/own-program.ts'
+import { takeKeys } from '../base/access.ts'
 import { openLease } from '../base/lease.ts'
 import { makeLog } from '../base/log.ts'
 import { displayReady, displaySaid } from './display/xvfb.ts'
@@ -11,6 +12,7 @@ import { DISPLAY, DISPLAY_LOG, FRAMEBUFFER, PIPE_DIR, type AgentSpec } from './s
 
 const spec = JSON.parse(process.env.COB_AGENT ?? '{}') as AgentSpec
 delete process.env.COB_AGENT
+const keys = takeKeys()
 const said = { chromium: new LogRing(), agent: new LogRing(), display: DISPLAY_LOG }
 const log = makeLog('agent', spec.logLevel, (line) => said.agent.add(line.trimEnd()))
 const stop = new AbortController()
@@ -102,12 +104,11 @@ const server = await serveAgent(
     lease: openLease(spec.graceSeconds * 1000, () => void end('no service has come back', 0)),
     ready: up.then(() => {}),
   },
-  spec.token,
+  keys,
   log,
 )
 server.listen({ fd: 0 })
-const own = sockets(keeper, log)
-listenInside(spec.id, spec.apiPorts, { cdp: own['/session/cdp']!, bidi: own['/session/bidi']! }, log)
+listenInside(spec.id, spec.apiPorts, sockets(keeper, log), log)
 
 async function end(why: string, code: number): Promise<never> {
   log.info({ why }, 'the agent ends')

@@ -1,10 +1,10 @@
 // The agent's HTTP server: its tools and their routes.
-import { timingSafeEqual } from 'node:crypto'
-import type { Server } from 'node:http'
+import type { IncomingMessage, Server } from 'node:http'
+import { takeCredential, type ServerKeys } from '../base/access.ts'
 import type { Lease } from '../base/lease.ts'
 import type { Log } from '../base/log.ts'
 import { fault } from '../http/fault.ts'
-import { bearer, mount } from '../http/mount.ts'
+import { mount } from '../http/mount.ts'
 import { makeServer, sealPaths } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
 import type { Browser } from './chromium/keeper.ts'
@@ -50,19 +50,17 @@ export interface Workplace {
   ready: Promise<void>
 }
 
-/** Makes the agent's server, not yet listening. A new tool is one line here and one in the control plane's list of what is public. */
+/** Makes the agent's server, not yet listening. With `keys` it speaks TLS, and answers nobody without their credential. A new tool is one line here and one in the control plane's list of what is public. */
 export async function serveAgent(
   { keeper, desk, curl, playwright, files, processes, logs, live, recordings, lease, ready }: Workplace,
-  token: string | undefined,
+  keys: ServerKeys | undefined,
   log: Log,
 ): Promise<Server> {
-  const context = makeServer({
-    log,
-    authenticate: async (request) => {
-      if (token !== undefined && !same(bearer(request) ?? '', token)) throw fault.unauthorized('the token is missing or wrong')
-      return undefined
-    },
-  })
+  const admit = (request: IncomingMessage) => {
+    if (keys && !takeCredential(request, keys)) throw fault.unauthorized("the agent's credential is missing or wrong")
+  }
+  const context = makeServer({ log, authenticate: async () => undefined, ...(keys && { tls: keys }) })
+  context.app.addHook('onRequest', async ({ raw }) => admit(raw))
   mount(context, session, sessionHandlers(keeper, desk.screen, ready, lease))
   const hands = makeHands(desk.input, desk.keyboard, (signal) => keeper.painted(signal))
   mount(context, computer, computerHandlers(desk, Math.random, hands))
@@ -73,9 +71,7 @@ export async function serveAgent(
   mount(context, logsContract, logHandlers(logs))
   mount(context, recording, recordingHandlers(recordings))
   sealPaths(context)
-  mountUpgrades(context.app.server, log, { ...sockets(keeper, log), ...liveSockets(live(hands), log) })
+  mountUpgrades(context.app.server, log, { ...sockets(keeper, log), ...liveSockets(live(hands), log) }, { admit })
   await context.app.ready()
   return context.app.server
 }
-
-const same = (a: string, b: string): boolean => a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b))

@@ -13,8 +13,6 @@ export const AgentSpec = z.object({
   apiPorts: z.array(z.number()),
   /** It ends itself when no service has watched it for the session's timeout plus this long. */
   graceSeconds: z.number(),
-  /** For drivers that reach the agent over TCP. */
-  token: z.string().optional(),
 })
 export type AgentSpec = z.infer<typeof AgentSpec>
 

@@ -19,7 +19,7 @@ export interface Config {
   apiKey: string | undefined
   /** 32 bytes as 64 hex digits; undefined keeps one in `<data>/secret-key`. */
   secretKey: string | undefined
-  driver: 'local' | 'fake'
+  driver: 'local' | 'local-tls' | 'fake'
   /** Warm browsers: booted before a caller asks for one; 0 keeps none. */
   warmBrowsers: number
   /** Most sessions at the same time on this machine. */
@@ -56,6 +56,8 @@ export interface Config {
   gitBase: string
   /** Days that replays are kept. */
   replayRetentionDays: number
+  /** Days that sessions, runs and deployments are found after their end. */
+  keepEndedDays: number
   /** Lets pages reach this machine's loopback as host.cob.internal. */
   allowHostLoopback: boolean
   /** The browser's program inside the instance. */
@@ -101,7 +103,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     s3: s3(env),
     apiKey: apiKey(env),
     secretKey: secretKey(env),
-    driver: oneOf(env, 'COB_DRIVER', 'local', ['local', 'fake']),
+    driver: oneOf(env, 'COB_DRIVER', 'local', ['local', 'local-tls', 'fake']),
     warmBrowsers: integer(env, 'COB_WARM_BROWSERS', 1, 0, 100),
     maxBrowsers: integer(env, 'COB_MAX_BROWSERS', 50, 1, 10_000),
     maxAnonymousConnections: integer(env, 'COB_MAX_ANONYMOUS_CONNECTIONS', 1024, 1, 100_000),
@@ -120,6 +122,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     abandonedGraceSeconds: integer(env, 'COB_ABANDONED_GRACE_SECONDS', 900, 1, 1_000_000),
     gitBase: origin(env, 'COB_GIT_BASE') ?? 'https://github.com',
     replayRetentionDays: integer(env, 'COB_REPLAY_RETENTION_DAYS', 30, 1, 36_500),
+    keepEndedDays: integer(env, 'COB_KEEP_ENDED_DAYS', 30, 1, 36_500),
     allowHostLoopback: flag(env, 'COB_ALLOW_HOST_LOOPBACK'),
     chromium: env.COB_CHROMIUM || '/usr/lib/chromium/chromium',
     region: oneOf(env, 'COB_REGION', 'us-east', REGIONS),

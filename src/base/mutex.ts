@@ -1,4 +1,5 @@
 // A lock that serves its callers in their order of arrival.
+import { abortable } from './wait.ts'
 
 export class Mutex {
   #tail: Promise<void> = Promise.resolve()
@@ -9,7 +10,8 @@ export class Mutex {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#tail = before.then(() => promise)
     try {
-      await turn(before, signal)
+      await abortable(before, signal)
+      signal?.throwIfAborted()
       return await work()
     } finally {
       resolve()
@@ -31,18 +33,5 @@ export class Mutexes {
     } finally {
       if (--held.users === 0) this.#held.delete(key)
     }
-  }
-}
-
-async function turn(before: Promise<void>, signal?: AbortSignal): Promise<void> {
-  signal?.throwIfAborted()
-  const { promise: left, reject } = Promise.withResolvers<never>()
-  const onAbort = () => reject(signal?.reason)
-  signal?.addEventListener('abort', onAbort, { once: true })
-  try {
-    await Promise.race([before, left])
-    signal?.throwIfAborted()
-  } finally {
-    signal?.removeEventListener('abort', onAbort)
   }
 }

@@ -1,5 +1,6 @@
 // Secrets at rest: AES-256-GCM under a key derived from the service's own, which is kept outside the database.
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
+import { derivedKey } from './derived-key.ts'
 
 const ALGORITHM = 'aes-256-gcm'
 /** NIST SP 800-38D: 96 random bits are enough for 2^32 messages under one key. */
@@ -15,7 +16,7 @@ export interface Sealer {
 
 /** `purpose` separates uses: what is sealed for one cannot be opened for another. */
 export function makeSealer(secretKey: Buffer, purpose: string): Sealer {
-  const key = new Uint8Array(hkdfSync('sha256', secretKey, '', `cob-sealed-${purpose}`, 32))
+  const key = derivedKey(secretKey, `cob-sealed-${purpose}`)
   return {
     seal(text, owner) {
       const nonce = randomBytes(NONCE_BYTES)

@@ -2,7 +2,7 @@
 import { getEventListeners, once } from 'node:events'
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { WaitTimeout, sleep, until, within } from './wait.ts'
+import { WaitTimeout, abortable, resultWithin, sleep, until, within } from './wait.ts'
 
 const LONG_MS = 60_000
 const never = new Promise<never>(() => {})
@@ -31,6 +31,9 @@ test('a failure after the waiter has left is not an unhandled rejection', async 
   const note = (reason: unknown) => void unhandled.push(reason)
   process.on('unhandledRejection', note)
   try {
+    const failing = Promise.withResolvers<never>()
+    expect(await resultWithin(1, failing.promise)).toBeUndefined()
+    failing.reject(new Error('failed late'))
     for (const signal of [aborted(), undefined]) {
       const late = Promise.withResolvers<never>()
       const waiting = within('an answer', 1, late.promise, signal)
@@ -43,6 +46,17 @@ test('a failure after the waiter has left is not an unhandled rejection', async 
     process.off('unhandledRejection', note)
   }
   expect(unhandled).toEqual([])
+})
+
+test('resultWithin gives undefined at its limit, and when its signal aborts or has aborted', async () => {
+  const caller = new AbortController()
+  const waiting = resultWithin(undefined, never, caller.signal)
+  caller.abort()
+  expect(await waiting).toBeUndefined()
+  expect(await resultWithin(LONG_MS, never, aborted())).toBeUndefined()
+  expect(await resultWithin(1, never)).toBeUndefined()
+  expect(await resultWithin(LONG_MS, Promise.resolve(42))).toBe(42)
+  await expect(resultWithin(LONG_MS, Promise.reject(new Error('broke')))).rejects.toThrow('broke')
 })
 
 test('until repeats its probe until it returns something other than undefined or false', async () => {
@@ -68,6 +82,8 @@ test("sleep ends with the reason of its caller's signal", async () => {
 test('a wait that has ended removes its listener from the signal', async () => {
   const caller = new AbortController()
   await within('an answer', LONG_MS, Promise.resolve(), caller.signal)
+  await abortable(Promise.resolve(), caller.signal)
+  await resultWithin(LONG_MS, Promise.resolve(), caller.signal)
   await sleep(0, caller.signal)
   expect(getEventListeners(caller.signal, 'abort')).toEqual([])
   const heard = once(caller.signal, 'abort')

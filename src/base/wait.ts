@@ -1,4 +1,5 @@
-// Waits that have a name and a limit. Every wait for something outside this process uses one of these.
+// Waits that have a name and a limit, or end by a signal. Every wait for something outside this process uses one of these.
+import { addAbortListener } from 'node:events'
 import { setTimeout as sleepFor } from 'node:timers/promises'
 
 /** A wait that timed out. `what` names it, `ms` is its limit. */
@@ -15,18 +16,35 @@ export class WaitTimeout extends Error {
 
 /** Resolves with `promise`, or rejects with {@link WaitTimeout} after `ms`, or with the signal's reason. */
 export async function within<T>(what: string, ms: number, promise: Promise<T>, signal?: AbortSignal): Promise<T> {
-  // After the timeout nothing handles this promise. Without a handler, its later rejection would end the process.
-  promise.catch(() => {})
-  signal?.throwIfAborted()
-  const { promise: ended, reject } = Promise.withResolvers<never>()
+  const { promise: late, reject } = Promise.withResolvers<never>()
   const timer = setTimeout(() => reject(new WaitTimeout(what, ms)), ms)
-  const onAbort = () => reject(signal?.reason)
-  signal?.addEventListener('abort', onAbort, { once: true })
   try {
-    return await Promise.race([promise, ended])
+    return await abortable(Promise.race([promise, late]), signal)
   } finally {
     clearTimeout(timer)
-    signal?.removeEventListener('abort', onAbort)
+  }
+}
+
+/** Resolves with `promise`, or rejects with the signal's reason as soon as it aborts. */
+export async function abortable<T>(promise: Promise<T>, signal?: AbortSignal): Promise<T> {
+  // After an abort nothing handles this promise. Without a handler, its later rejection would end the process.
+  promise.catch(() => {})
+  signal?.throwIfAborted()
+  const { promise: left, reject } = Promise.withResolvers<never>()
+  using _left = signal && addAbortListener(signal, () => reject(signal.reason))
+  return await Promise.race([promise, left])
+}
+
+/** The value of `promise`; undefined when `ms` pass (undefined: no limit) or the signal aborts first. */
+export async function resultWithin<T>(ms: number | undefined, promise: Promise<T>, signal?: AbortSignal): Promise<T | undefined> {
+  promise.catch(() => {})
+  const { promise: over, resolve } = Promise.withResolvers<undefined>()
+  const timer = ms === undefined ? undefined : setTimeout(() => resolve(undefined), ms)
+  using _left = signal && addAbortListener(signal, () => resolve(undefined))
+  try {
+    return await Promise.race([promise, over])
+  } finally {
+    clearTimeout(timer)
   }
 }
 

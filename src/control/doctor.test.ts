@@ -27,7 +27,7 @@ test('an object that a row names and that is gone is named by the doctor, and lo
   const { replay_id } = (await (await cloud.send('POST', `/browsers/${id}/replays`, {})).json()) as { replay_id: string }
   await until('a picture', NOTICE_MS, () => existsSync(join(cloud.paths.spool, replay_id)), { everyMs: 20 })
   await cloud.fetch(`/browsers/${id}/replays/${replay_id}/stop`, { method: 'POST' })
-  const find = async () => (await cloud.query<{ object: string }>('select object from replays where id = $1 and ready_at is not null', [replay_id]))[0]
+  const find = async () => (await cloud.query<{ object: string }>(`select object from replays where id = $1 and state = 'ready'`, [replay_id]))[0]
   const { object } = await until('the film', NOTICE_MS, find, { everyMs: 20 })
   expect(await check()).toBe(undefined)
   rmSync(join(cloud.paths.objects, object))

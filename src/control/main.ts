@@ -31,19 +31,26 @@ import { watchActivity } from './browsers/activity.ts'
 import { makeBrowsers } from './browsers/browsers.ts'
 import { cdpHttpHandlers, cdpHttpSlashed } from './browsers/cdp-http.ts'
 import { browsers as browsersContract, cdpHttp } from './browsers/contract.ts'
-import { Fleet, type EndReason } from './browsers/fleet.ts'
+import { usualKind } from './browsers/fleet/kinds.ts'
+import { Registry } from './browsers/fleet/registry.ts'
+import { Fleet, removeInstance } from './browsers/fleet.ts'
 import { browserHandlers } from './browsers/handlers.ts'
 import { admission, atSession, innerPath, instanceApis, notBuilt, notBuiltHandlers, reacher } from './browsers/instance-apis.ts'
 import { placeOf } from './browsers/place.ts'
-import { sessionSockets } from './browsers/sockets.ts'
+import { endedSessions } from './browsers/purge.ts'
+import { countByState, findBrowser } from './browsers/rows.ts'
+import { closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
+import { storedEndpoints } from './browsers/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
 import { deployments as deploymentsContract } from './deployments/contract.ts'
 import { makeDeployments } from './deployments/deployments.ts'
 import { deploymentHandlers } from './deployments/handlers.ts'
+import { endedDeployments, oldLines } from './deployments/purge.ts'
 import { archiveObjects } from './deployments/rows.ts'
 import { invocations as invocationsContract } from './invocations/contract.ts'
 import { invocationHandlers } from './invocations/handlers.ts'
 import { makeInvocations } from './invocations/invocations.ts'
+import { endedRuns } from './invocations/purge.ts'
 import { Runs } from './invocations/runs.ts'
 import { LIVE_PATH, liveLinks } from './live/links.ts'
 import { makeLiveViews } from './live/live.ts'
@@ -52,9 +59,9 @@ import { checkPort, listenProblem } from './port.ts'
 import { replays as replaysContract } from './replays/contract.ts'
 import { replayHandlers } from './replays/handlers.ts'
 import { servePlayer } from './replays/player.ts'
-import { makeReplays } from './replays/replays.ts'
+import { makeReplays, replaySigner } from './replays/replays.ts'
 import { replayObjects } from './replays/rows.ts'
-import { replayTokens } from './replays/tokens.ts'
+import { endRecordings, Transfers } from './replays/transfers.ts'
 import { system } from './system/contract.ts'
 import { makeDisk } from './system/disk.ts'
 import { serveDocs } from './system/docs.ts'
@@ -62,6 +69,7 @@ import { systemHandlers } from './system/handlers.ts'
 import { serveHome } from './system/home.ts'
 import { makeMetrics } from './system/metrics.ts'
 import { careForObjects } from './system/objects.ts'
+import { keepPurging } from './system/purge.ts'
 
 export interface ControlPlane extends AsyncDisposable {
   /** Where it listens. */
@@ -85,27 +93,30 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   }
   const { db, address } = await openStore(config, paths, host, log, signal, scope)
   disk.watch()
-  const key = await firstKey(config, paths, db)
+  const key = await firstKey(config, paths, db, host)
   const secretKey = Buffer.from(config.secretKey ?? secretFile(paths.secretKey, () => randomBytes(32).toString('hex')).value, 'hex')
   const tokens = sessionTokens(secretKey)
   const links = liveLinks(secretKey)
   signal.throwIfAborted()
 
-  // Sockets need the sessions' rules, these need the fleet, and the fleet tells the sockets when a session ends.
-  let onEnding: (id: string, reason: EndReason) => void = () => {}
-  let endRecordings: (id: string) => Promise<void> | undefined = () => undefined
+  // What the steps of an end work on. The parts that fill these come later, because they need the fleet.
+  const registry = new Registry()
+  const endpoints = storedEndpoints(makeSealer(secretKey, 'endpoints'))
+  const openSockets: OpenSockets = new Map()
+  const transfers = new Transfers()
   const fleet = new Fleet({
     db,
     driver,
     host,
-    warmTarget: config.warmBrowsers,
+    registry,
+    endpoints,
+    kinds: [usualKind(config.warmBrowsers)],
+    endSteps: [closeSockets(openSockets), endRecordings(transfers, (id) => registry.get(id) !== undefined), removeInstance(registry)],
     hasRoom: () => disk.room.problem === undefined,
     log,
-    onEnding: (id, reason) => onEnding(id, reason),
-    endRecordings: (id) => endRecordings(id),
     apiPorts: () => portsOf(app, config.publicUrl),
   })
-  await fleet.reconcile()
+  await fleet.adopt()
   signal.throwIfAborted()
   const background = new AbortController()
   const activity = watchActivity(db, fleet, log, background.signal)
@@ -114,32 +125,35 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const browsers = makeBrowsers({
     db,
     fleet,
+    endpoints,
     tokens,
-    live: links,
+    livePath: (id) => links.path(id, 'control'),
     activity,
     host,
     place: placeOf(config.region, config.instanceMemoryMb),
     maxBrowsers: config.maxBrowsers,
     log,
   })
-  const sockets = sessionSockets(browsers, tokens, log)
-  onEnding = sockets.close
+  const sockets = sessionSockets(browsers, tokens, openSockets, log)
+  const findSession = (idOrName: string) => findBrowser(db, host, idOrName, true)
   const objects = scope.use(await makeObjects(paths.objects, config.s3))
   const replays = makeReplays({
     db,
     objects,
     spool: makeSpool(paths.spool),
-    tokens: replayTokens(secretKey),
+    transfers,
+    tokens: replaySigner(secretKey),
     host,
     retentionDays: config.replayRetentionDays,
     fullDisk: () => disk.room.problem,
     log,
+    findSession,
     reach: browsers.reach,
     endpointOf: (id) => fleet.endpointOf(id),
   })
-  endRecordings = replays.endOf
   await replays.adopt()
-  const live = makeLiveViews(db, host, links, sockets)
+  await fleet.endLost()
+  const live = makeLiveViews(findSession, links, sockets)
   const bells = scope.use(listenForEvents(address, log))
   const deployments = makeDeployments({
     db,
@@ -148,7 +162,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     sealer: makeSealer(secretKey, 'deployments'),
     sandboxes: driver.apps,
     host,
-    apiPort: () => (app.server.address() as AddressInfo).port,
+    apiUrl: () => inside((app.server.address() as AddressInfo).port),
     unreachable: () =>
       ['127.0.0.1', '0.0.0.0', '::'].includes((app.server.address() as AddressInfo).address)
         ? undefined
@@ -168,7 +182,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     bells,
     driver,
     host,
-    apiPort: listening.promise,
+    apiUrl: listening.promise.then(inside),
     maxInvocations: config.maxInvocations,
     appMemoryMb: config.appMemoryMb,
     logLimits: { runBytes: config.runLogMb * 1024 * 1024, deploymentBytes: config.appLogMb * 1024 * 1024 },
@@ -205,8 +219,20 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
-  const upgrades = mountUpgrades(app.server, log, { ...sockets.handlers, ...live.handlers }, context.known)
-  mount(context, system, systemHandlers({ db, metrics, disk, openSockets: upgrades.open, browsersWork: () => fleet.isWell, openapiText: openapiText() }))
+  const upgrades = mountUpgrades(app.server, log, { ...sockets.handlers, ...live.handlers }, context)
+  mount(
+    context,
+    system,
+    systemHandlers({
+      db,
+      countBrowsers: () => countByState(db),
+      metrics,
+      disk,
+      openSockets: upgrades.open,
+      browsersWork: () => fleet.isWell,
+      openapiText: openapiText(),
+    }),
+  )
   serveHome(context)
   serveDocs(app)
   servePlayer(app, replays)
@@ -227,6 +253,8 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   listening.resolve((app.server.address() as AddressInfo).port)
   fleet.refill()
   deployments.start()
+  const { keepEndedDays: days } = config
+  scope.use(keepPurging([endedSessions(db, host, days), oldLines(db, host), endedRuns(db, host, days), endedDeployments(db, host, days)], log))
   scope.use(careForObjects({ db, objects, owners: [replayObjects(db, host), archiveObjects(db, host)], log }))
   const { port } = app.server.address() as AddressInfo
   const owner = scope.move()
@@ -236,6 +264,9 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     [Symbol.asyncDispose]: () => owner.disposeAsync(),
   }
 }
+
+/** Where code of apps reaches the API: the local driver passes this through to it, whatever the public address is. */
+const inside = (port: number): string => `http://127.0.0.1:${port}`
 
 /** Where the service listens, and where a proxy without TLS in front of it does: sessions reach their own URLs on both. */
 function portsOf({ server }: FastifyInstance, publicUrl: string | undefined): number[] {
@@ -300,19 +331,20 @@ function anonymousLimits({ maxAnonymousConnections: wanted, maxBrowsers, maxInvo
 async function makeDriver(config: Config, paths: DataPaths, host: string, log: Log): Promise<Driver> {
   switch (config.driver) {
     case 'local':
+    case 'local-tls':
       return (await import('../instances/local/local.ts')).localDriver(config, paths, host, log)
     case 'fake':
       return (await import('../instances/fake/fake.ts')).fakeDriver(paths)
   }
 }
 
-async function firstKey(config: Config, paths: DataPaths, db: Db): Promise<ControlPlane['key']> {
+async function firstKey(config: Config, paths: DataPaths, db: Db, host: string): Promise<ControlPlane['key']> {
   if (config.apiKey) {
-    await allowKey(db, 'COB_API_KEY', config.apiKey)
+    await allowKey(db, host, 'COB_API_KEY', config.apiKey)
     return { value: config.apiKey, isNew: false, file: undefined }
   }
-  await forbidKeys(db, 'COB_API_KEY')
+  await forbidKeys(db, host, 'COB_API_KEY')
   const { value, made } = secretFile(paths.apiKey, newKey)
-  await allowKey(db, 'first key', value)
+  await allowKey(db, host, 'first key', value)
   return { value, isNew: made, file: paths.apiKey }
 }

@@ -1,19 +1,30 @@
 // HTTP client for endpoints (agents, runners): requests whose bodies stream both ways, and WebSocket upgrades.
-import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders, RequestOptions } from 'node:http'
+import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, OutgoingHttpHeaders } from 'node:http'
+import type { Agent as HttpsAgent } from 'node:https'
 import type { Duplex, Readable } from 'node:stream'
-import { Gathered } from '../base/gathered.ts'
+import { CREDENTIAL_HEADER } from '../base/access.ts'
 import { Agent, request as httpRequest } from '../base/node-http.ts'
 import { within } from '../base/wait.ts'
+import { fault } from './fault.ts'
 import { limitPieces } from './pieces.ts'
 
-/** The address of a server: a Unix socket, or TCP with a token. */
-export type Endpoint = { socketPath: string } | { host: string; port: number; token?: string }
+/**
+ * The address of a server: a Unix socket, or TCP. An agent or a runner that is reached by TCP has a certificate of its own, in PEM; no other one is
+ * accepted. It accepts only requests with its credential. Without a certificate, TCP is for a server beside this process: an agent's browser.
+ */
+export type Endpoint = ({ socketPath: string } | { host: string; port: number; certificate?: string; credential?: string }) & {
+  /** For a server of another version than ours: which one, and what it does not have of all that we ask for, by names. */
+  older?: { version: string; lacks: readonly string[] }
+}
+
+/** Refuses what a server of another version does not have. @throws fault.conflict, which names it */
+export function assertOffered({ older }: Endpoint, capability: string): void {
+  if (!older?.lacks.includes(capability)) return
+  throw fault.conflict(`this session was started by version ${older.version} of Cob, whose agent does not have ${capability}; use a new session for it`)
+}
 
 /** Timeout for connecting to a server on this machine or one hop away, and for the start of its answer to an upgrade. */
 const UPGRADE_MS = 10_000
-
-/** Limit on the body of an answer to a small request of our own. A program in a sandbox may send any amount. */
-const MAX_JSON_BYTES = 1024 * 1024
 
 const keepAlive = new Agent({ keepAlive: true, maxSockets: Infinity, maxFreeSockets: 256, timeout: 60_000 })
 
@@ -39,12 +50,35 @@ export function crossing(headers: IncomingHttpHeaders, ...without: string[]): Ou
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.includes(name) && !named.includes(name) && !without.includes(name)))
 }
 
-const options = (endpoint: Endpoint, { method, path, headers }: Outgoing): RequestOptions => ({
-  ...('socketPath' in endpoint ? { socketPath: endpoint.socketPath } : { host: endpoint.host, port: endpoint.port }),
-  method,
-  path,
-  headers: { host: 'cob', ...headers, ...('token' in endpoint && endpoint.token && { authorization: `Bearer ${endpoint.token}` }) },
-})
+/** A request to an endpoint, not yet sent; `keep` says whether its connection may serve further requests. */
+function open(endpoint: Endpoint, { method, path, headers }: Outgoing, keep: boolean): ClientRequest {
+  const common = { method, path, headers: { host: 'cob', ...headers }, maxHeaderSize: MAX_HEAD_BYTES }
+  if ('socketPath' in endpoint) return httpRequest({ ...common, socketPath: endpoint.socketPath, agent: keep && keepAlive })
+  const { host, port, certificate, credential } = endpoint
+  if (certificate === undefined) return httpRequest({ ...common, host, port, agent: keep && keepAlive })
+  const { https, agent } = (tls ??= loadTls())
+  return https.request({
+    ...common,
+    host,
+    port,
+    headers: { ...common.headers, ...(credential !== undefined && { [CREDENTIAL_HEADER]: credential }) },
+    agent: keep && agent,
+    // Its only authority is itself. It names no host, so what is compared is the certificate.
+    ca: certificate,
+    servername: '',
+    minVersion: 'TLSv1.3',
+    checkServerIdentity: (_host, { raw }) => (raw.equals(derOf(certificate)) ? undefined : new Error('the agent has another certificate')),
+  })
+}
+
+/** Loaded when the first such endpoint is used: an agent or a service on one machine needs no TLS here. */
+let tls: { https: typeof import('node:https'); agent: HttpsAgent } | undefined
+function loadTls(): { https: typeof import('node:https'); agent: HttpsAgent } {
+  const https = process.getBuiltinModule('node:https')
+  return { https, agent: new https.Agent({ keepAlive: true, maxSockets: Infinity, maxFreeSockets: 256, timeout: 60_000 }) }
+}
+
+const derOf = (pem: string): Buffer => Buffer.from(pem.replaceAll(/-----[A-Z ]+-----|\s/g, ''), 'base64')
 
 /**
  * An answer that breaks HTTP or the protocol that we expect. Programs in a sandbox may answer anything; a bad answer must only fail its own
@@ -64,7 +98,7 @@ const MAX_HEAD_BYTES = 16 * 1024
 export function fetchFrom(endpoint: Endpoint, outgoing: Outgoing, signal: AbortSignal): Promise<IncomingMessage> {
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   signal.throwIfAborted()
-  const request = httpRequest({ ...options(endpoint, outgoing), agent: keepAlive, maxHeaderSize: MAX_HEAD_BYTES })
+  const request = open(endpoint, outgoing, true)
   const onAbort = () => request.destroy(signal.reason instanceof Error ? signal.reason : undefined)
   signal.addEventListener('abort', onAbort, { once: true })
   request.on('close', () => signal.removeEventListener('abort', onAbort))
@@ -106,23 +140,6 @@ function send(request: ClientRequest, body: Outgoing['body']): void {
   body.pipe(request)
 }
 
-/** Sends a small JSON request of our own and resolves with the parsed answer. @throws when the status is not 2xx, or the answer has too many bytes */
-export async function callJson<T>(endpoint: Endpoint, method: string, path: string, body: unknown, signal: AbortSignal, maxBytes = MAX_JSON_BYTES): Promise<T> {
-  const response = await fetchFrom(
-    endpoint,
-    { method, path, ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }) },
-    signal,
-  )
-  const answer = new Gathered()
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    if (answer.length + chunk.length > maxBytes) throw new Error(`${method} ${path} answered more than ${maxBytes} bytes`)
-    answer.add(chunk)
-  }
-  const text = answer.bytes.toString()
-  if (response.statusCode! >= 300) throw new Error(`${method} ${path} answered ${response.statusCode}: ${text.slice(0, 500)}`)
-  return (text === '' ? undefined : JSON.parse(text)) as T
-}
-
 /** An upgraded connection: the server's answer, the socket, and the first bytes after the handshake. */
 export interface Upgraded {
   headers: IncomingHttpHeaders
@@ -133,11 +150,7 @@ export interface Upgraded {
 /** Asks for a WebSocket with the client's own handshake headers, so that the server's answer matches the client's key. */
 export function upgradeTo(endpoint: Endpoint, path: string, headers: OutgoingHttpHeaders, signal: AbortSignal): Promise<Upgraded> {
   const { promise, resolve, reject } = Promise.withResolvers<Upgraded>()
-  const request = httpRequest({
-    ...options(endpoint, { method: 'GET', path, headers: { ...headers, connection: 'Upgrade', upgrade: 'websocket' } }),
-    agent: false,
-    maxHeaderSize: MAX_HEAD_BYTES,
-  })
+  const request = open(endpoint, { method: 'GET', path, headers: { ...headers, connection: 'Upgrade', upgrade: 'websocket' } }, false)
   request.on('upgrade', (response, socket, head) => {
     // The socket may fail before its new owner has added a listener. Without this listener, that error would end the process.
     socket.on('error', () => socket.destroy())

@@ -1,5 +1,6 @@
 // Forms with files (multipart/form-data), parsed part by part as they arrive. File contents are never buffered.
 import { Busboy, type BusboyHeaders } from '@fastify/busboy'
+import { addAbortListener } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import { fault } from './fault.ts'
@@ -34,7 +35,7 @@ export async function* readForm(request: IncomingMessage, signal: AbortSignal): 
   }
   const parser = open({ ...request.headers, 'content-type': type })
   const onAbort = () => end(signal.reason)
-  signal.addEventListener('abort', onAbort, { once: true })
+  using _aborted = addAbortListener(signal, onAbort)
   parser
     .on('field', (name, value, nameTruncated, valueTruncated) => {
       if (nameTruncated || valueTruncated) end(fault.field(name, `is longer than ${LIMITS.fieldSize} bytes`))
@@ -65,7 +66,6 @@ export async function* readForm(request: IncomingMessage, signal: AbortSignal): 
         })
     }
   } finally {
-    signal.removeEventListener('abort', onAbort)
     request.unpipe(parser)
     request.resume()
     for (const part of parts) if ('content' in part) part.content.resume()

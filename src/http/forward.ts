@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import { Gathered } from '../base/gathered.ts'
 import { announced, tooLarge } from './body.ts'
-import { BadAnswer, crossing, fetchFrom, type Endpoint } from './endpoint.ts'
+import { assertOffered, BadAnswer, crossing, fetchFrom, type Endpoint } from './endpoint.ts'
 import { Fault, fault } from './fault.ts'
 import { KeptAnswers, type KeptAnswer } from './kept.ts'
 import { register, setStatus, type MountContext } from './mount.ts'
@@ -32,6 +32,7 @@ export function mountForward(
       if (reply.raw.closed) target.release()
       else reply.raw.once('close', target.release)
       signal.throwIfAborted()
+      assertOffered(target.endpoint, route.id)
       // The key has the target's endpoint and not the path that was asked for: another session may get the same name later.
       const address = JSON.stringify(target.endpoint) + pathOf(innerPath(request.url))
       const offered = route.revalidates ? kept.of(address) : undefined

@@ -132,6 +132,7 @@ function send(route: Route, reply: FastifyReply, value: unknown, { signal, log }
         .headers({ 'cache-control': 'no-cache', 'x-accel-buffering': 'no' })
         .send(eventStream(value as AsyncIterable<object>, signal, log))
     case 'bytes':
+    case 'lines':
       return sendBytes(route.reply, reply, value as Uint8Array | Readable | Bytes)
   }
 }

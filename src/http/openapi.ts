@@ -94,6 +94,8 @@ function response(reply: Reply): object {
       return { description: 'OK', content: content(reply) }
     case 'events':
       return { description: 'Server-sent events, one JSON object each.', content: { 'text/event-stream': { schema: schemaOf(reply.event, 'output') } } }
+    case 'lines':
+      return { description: 'JSON values, one per line.', content: { [reply.type]: { schema: schemaOf(reply.line, 'output') } } }
     case 'text':
       return { description: 'OK', content: { [reply.type]: { schema: { type: 'string' } } } }
   }

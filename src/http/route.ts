@@ -18,6 +18,7 @@ export type Reply =
   | { kind: 'bytes'; status: number; type: string; schema?: z.ZodType; others?: OtherReplies }
   | { kind: 'text'; status: number; type: string }
   | { kind: 'events'; status: number; event: z.ZodType }
+  | { kind: 'lines'; status: number; type: string; line: z.ZodType }
 
 /** How a body is taken: parsed as JSON, or passed to the handler as a stream, whole or by the parts of a form. */
 export type BodyKind = 'json' | 'bytes' | 'form'
@@ -118,6 +119,9 @@ export const text = (type: string) => ({ kind: 'text', status: 200, type }) as c
 /** Server-sent events, each a JSON object. The handler returns an iterable of them, and the stream ends with it. */
 export const events = <S extends z.ZodType>(event: S) => ({ kind: 'events', status: 200, event }) as const
 
+/** JSON values, one per line (NDJSON), for as long as there are any. The handler returns the bytes. */
+export const lines = <S extends z.ZodType>(line: S) => ({ kind: 'lines', status: 200, type: 'application/x-ndjson', line }) as const
+
 /** A body that is passed on as a stream: `bodyKind: 'bytes'`. */
 export const byteStream = z.custom<Readable>()
 /** A multipart/form-data body, part by part in order: `bodyKind: 'form'`. */
@@ -159,6 +163,19 @@ export const queryBoolean = z.enum(['true', 'false']).transform((text) => text =
 
 export type Contract = Record<string, Route>
 
+/** The values for the placeholders of a path. */
+export type PathParams<P extends string> = P extends `${string}{${infer Name}}${infer Rest}` ? Record<Name, string> & PathParams<Rest> : unknown
+
+/** `path` with its placeholders filled in; each value is encoded as one part of a path. @throws TypeError for a value that is missing or empty */
+export function pathTo<P extends string>(path: P, params: PathParams<P>): string {
+  return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+    const value = (params as Record<string, string | number | boolean> | undefined)?.[name]
+    // An empty part would make it the path of another route.
+    if (value === undefined || value === '') throw new TypeError(`${path} needs a value for "${name}"`)
+    return encodeURIComponent(value)
+  })
+}
+
 type ReplyValue<R extends Reply> = R extends { kind: 'json'; schema: infer S extends z.ZodType }
   ? z.input<S>
   : R extends { kind: 'page'; item: infer S extends z.ZodType }
@@ -167,9 +184,11 @@ type ReplyValue<R extends Reply> = R extends { kind: 'json'; schema: infer S ext
       ? Uint8Array | Readable | Bytes
       : R extends { kind: 'events'; event: infer S extends z.ZodType }
         ? AsyncIterable<z.input<S>>
-        : R extends { kind: 'text' }
-          ? string
-          : void
+        : R extends { kind: 'lines' }
+          ? Readable
+          : R extends { kind: 'text' }
+            ? string
+            : void
 
 /** The caller, as identified by its key. */
 export interface Caller {

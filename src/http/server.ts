@@ -23,6 +23,8 @@ export interface ServerSettings {
   assertRoom?: MountContext['assertRoom']
   /** After how long without progress an answer is given up, in milliseconds; 2 minutes unless a test says so. */
   stalledMs?: number
+  /** For a server that is reached over TLS: its private key and certificate, in PEM. */
+  tls?: { key: string; certificate: string }
   /** Called after every finished request. */
   onDone?: (done: { id: string; method: string; status: number; ms: number }) => void
 }
@@ -43,23 +45,24 @@ const STALLED_MS = 120_000
 
 /** Makes a server without routes: {@link MountContext} is what `mount` and `forward` need to add them. */
 export function makeServer(settings: ServerSettings): MountContext {
-  const { log } = settings
+  const { log, tls } = settings
+  const options: ServerOptions = {
+    // A caller that vanishes without a word (a closed laptop, a NAT that forgot it) would hold its session in use for ever.
+    keepAlive: true,
+    keepAliveInitialDelay: PROBE_AFTER_MS,
+    headersTimeout: HEADERS_TIMEOUT_MS,
+    // By default the parser answers a request without Host with an empty body; our answer says what is wrong.
+    requireHostHeader: false,
+    // Offers of HTTP/2 (Java, curl --http2) are ignored, and the request is answered over HTTP/1.1.
+    shouldUpgradeCallback: (request: IncomingMessage) => request.headers.upgrade?.toLowerCase() === 'websocket',
+  } as ServerOptions
   const app: FastifyInstance = fastify({
     logger: false,
     genReqId: (request: IncomingMessage) => requestId(request.headers['x-request-id']),
     forceCloseConnections: true,
     keepAliveTimeout: KEEP_ALIVE_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
-    http: {
-      // A caller that vanishes without a word (a closed laptop, a NAT that forgot it) would hold its session in use for ever.
-      keepAlive: true,
-      keepAliveInitialDelay: PROBE_AFTER_MS,
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      // By default the parser answers a request without Host with an empty body; our answer says what is wrong.
-      requireHostHeader: false,
-      // Offers of HTTP/2 (Java, curl --http2) are ignored, and the request is answered over HTTP/1.1.
-      shouldUpgradeCallback: (request: IncomingMessage) => request.headers.upgrade?.toLowerCase() === 'websocket',
-    } as ServerOptions,
+    ...(tls ? { https: { ...options, key: tls.key, cert: tls.certificate, minVersion: 'TLSv1.3' } } : { http: options }),
     exposeHeadRoutes: true,
     routerOptions: { maxParamLength: 2048, ignoreDuplicateSlashes: true, querystringParser: parseQuery },
     frameworkErrors: (error, request, reply) => {

@@ -1,6 +1,6 @@
 // Joins two sockets byte by byte. WebSocket frames are not parsed or re-framed. Only their ends are tracked, so that a last frame of our own (the
 // reason for the end) can be placed between two frames.
-import { once } from 'node:events'
+import { addAbortListener, once } from 'node:events'
 import type { Duplex } from 'node:stream'
 
 /** Why a spliced WebSocket ends, for its close frame. */
@@ -116,8 +116,7 @@ export async function splice(
   client.on('close', onClientGone)
   upstream.on('end', onUpstreamGone)
   upstream.on('close', onUpstreamGone)
-  signal?.addEventListener('abort', () => onUpstreamGone(), { once: true })
-  if (signal?.aborted) onUpstreamGone()
+  using _aborted = signal && addAbortListener(signal, () => onUpstreamGone())
 
   await Promise.race([clientGone, upstreamGone])
   upstream.off('data', forward)

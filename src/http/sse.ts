@@ -2,6 +2,7 @@
 // dead one.
 import { Readable } from 'node:stream'
 import type { Log } from '../base/log.ts'
+import { resultWithin } from '../base/wait.ts'
 import { asFault } from './fault.ts'
 
 export const SSE_TYPE = 'text/event-stream'
@@ -31,9 +32,10 @@ async function* frames(events: AsyncIterable<object>, signal: AbortSignal, log: 
     let next = iterator.next()
     next.catch(() => {})
     while (!signal.aborted) {
-      const result = await orSilence(next, signal)
-      if (result === 'silence') yield ': still here\n\n'
-      else if (result === 'aborted' || result.done) return
+      const result = await resultWithin(HEARTBEAT_MS, next, signal)
+      if (result === undefined) {
+        if (!signal.aborted) yield ': still here\n\n'
+      } else if (result.done) return
       else {
         const id = (result.value as { [EVENT_ID]?: number })[EVENT_ID]
         yield `${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(result.value)}\n\n`
@@ -49,18 +51,5 @@ async function* frames(events: AsyncIterable<object>, signal: AbortSignal, log: 
   } finally {
     // Not awaited: a source that waits for its next event ends by its signal.
     void Promise.resolve(iterator.return?.()).catch(() => {})
-  }
-}
-
-async function orSilence<T>(next: Promise<T>, signal: AbortSignal): Promise<T | 'silence' | 'aborted'> {
-  const { promise, resolve } = Promise.withResolvers<'silence' | 'aborted'>()
-  const timer = setTimeout(() => resolve('silence'), HEARTBEAT_MS)
-  const onAbort = () => resolve('aborted')
-  signal.addEventListener('abort', onAbort, { once: true })
-  try {
-    return await Promise.race([next, promise])
-  } finally {
-    clearTimeout(timer)
-    signal.removeEventListener('abort', onAbort)
   }
 }

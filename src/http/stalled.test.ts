@@ -9,7 +9,7 @@ import { mount } from './mount.ts'
 import { route, text } from './route.ts'
 import { makeServer } from './server.ts'
 
-const STALLED_MS = 400
+const STALLED_MS = 800
 /** More than the buffers of both sides hold. */
 const LARGE = 32 * 1024 * 1024
 const NOTICE_MS = 10_000

@@ -23,12 +23,19 @@ export interface UpgradeCall {
 
 export type UpgradeHandler = (call: UpgradeCall) => Promise<void>
 
+interface UpgradeSettings {
+  /** Called when a client has shown its token (anonymous.ts). */
+  known?: (socket: object) => void
+  /** Called before every handler. @throws when the client may not connect at all */
+  admit?: (request: IncomingMessage) => void
+}
+
 /** Adds WebSocket endpoints to a server. Paths have placeholders in braces, as routes have. Returns how many are open. */
 export function mountUpgrades(
   server: Server,
   log: Log,
   handlers: Record<string, UpgradeHandler>,
-  known: (socket: object) => void = () => {},
+  { known = () => {}, admit = () => {} }: UpgradeSettings = {},
 ): { open: () => number } {
   const table = Object.entries(handlers).map(([path, handler]) => ({ pattern: new RegExp(`^${path.replaceAll(/\{(\w+)\}/g, '(?<$1>[^/]+)')}$`), handler }))
   let open = 0
@@ -42,6 +49,7 @@ export function mountUpgrades(
       controller.abort(fault.clientClosed())
     })
     const answer = async () => {
+      admit(request)
       if (request.headers.upgrade?.toLowerCase() !== 'websocket') throw fault.field('upgrade', 'must be websocket')
       const found = table.map(({ pattern, handler }) => ({ match: pattern.exec(path.replaceAll(/\/+/g, '/')), handler })).find(({ match }) => match)
       if (!found) throw fault.noRoute('WebSocket', path)

@@ -4,10 +4,12 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { computer } from '../agent/computer/contract.ts'
 import { newId } from '../base/ids.ts'
 import { dataPaths, type DataPaths } from '../base/paths.ts'
 import { until, within } from '../base/wait.ts'
-import { fetchFrom, type Endpoint } from '../http/endpoint.ts'
+import { openStream } from '../http/client.ts'
+import type { Endpoint } from '../http/endpoint.ts'
 import { USUAL_MAX_SCREEN, type Driver, type Instance, type InstanceSpec } from './driver.ts'
 
 /** A running agent answers at once. This only bounds a machine that is overloaded. */
@@ -19,7 +21,7 @@ export const spec = (): InstanceSpec => ({ id: newId(), viewport: { width: 1024,
 
 /** A screenshot of the instance: the answer's status, and width and height of the PNG. @throws when it is no PNG. */
 export async function picture({ agent }: Instance): Promise<{ status: number | undefined; width: number; height: number }> {
-  const response = await fetchFrom(agent, { method: 'POST', path: '/computer/screenshot' }, AbortSignal.timeout(ANSWER_MS))
+  const response = await openStream(agent, computer.captureScreenshot, {}, AbortSignal.timeout(ANSWER_MS))
   const chunks: Buffer[] = []
   for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk)
   const png = Buffer.concat(chunks)
@@ -40,12 +42,21 @@ export async function refusal(endpoint: Endpoint): Promise<string | undefined> {
   }
 }
 
-/** Runs the suite. `makeDriver` is called once for the driver under test, and once more for a second control plane over the same data directory. */
-export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driver): void {
+/**
+ * Runs the suite. `makeDriver` is called once for the driver under test, and once more for a second control plane over the same data directory.
+ * `leftOf` is the driver's own check that nothing is left of an instance on its host; it names what is.
+ */
+export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driver, leftOf: (paths: DataPaths, id: string) => string[]): void {
   describe(`the ${name} driver`, () => {
     const signal = new AbortController().signal
     let paths: DataPaths
     let driver: Driver
+    const started: string[] = []
+    const specOf = (): InstanceSpec => {
+      const made = spec()
+      started.push(made.id)
+      return made
+    }
     const drivers: Driver[] = []
     const another = (): Driver => {
       const made = makeDriver(paths)
@@ -58,7 +69,7 @@ export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driv
       driver = another()
     })
     afterAll(async () => {
-      const left = readdirSync(paths.instances)
+      const left = started.flatMap((id) => leftOf(paths, id))
       await Promise.all(drivers.map((made) => made[Symbol.asyncDispose]()))
       await until('what was removed to be gone', ANSWER_MS, () => !existsSync(paths.trash) || readdirSync(paths.trash).length === 0)
       rmSync(paths.root, { recursive: true, force: true })
@@ -66,60 +77,60 @@ export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driv
     })
 
     test('a started instance answers at its agent with a screenshot', async () => {
-      await using instance = await driver.start(spec(), signal)
+      await using instance = await driver.start(specOf(), signal)
       expect(await picture(instance)).toEqual({ status: 200, width: 1024, height: 768 })
     })
 
     test('another control plane finds a running instance, and can use and end it', async () => {
-      await using instance = await driver.start(spec(), signal)
+      await using instance = await driver.start(specOf(), signal)
       const found = await another().list()
       expect(found.map(({ id }) => id)).toEqual([instance.id])
       expect((await picture(found[0]!)).status).toBe(200)
       await found[0]![Symbol.asyncDispose]()
       await within('the end of the instance', EXIT_MS, Promise.all([instance.exited, found[0]!.exited]))
-      expect(existsSync(paths.instance(instance.id))).toBe(false)
+      expect(leftOf(paths, instance.id)).toEqual([])
       expect(await driver.list()).toEqual([])
     })
 
     test('ending an instance twice equals ending it once', async () => {
-      const instance = await driver.start(spec(), signal)
+      const instance = await driver.start(specOf(), signal)
       await Promise.all([instance[Symbol.asyncDispose](), instance[Symbol.asyncDispose]()])
       await instance[Symbol.asyncDispose]()
       expect((await within('exited', EXIT_MS, instance.exited)).reason).not.toBe('')
     })
 
-    test('an ended instance leaves no directory, and nothing answers for it', async () => {
-      const instance = await driver.start(spec(), signal)
-      expect(existsSync(paths.instance(instance.id))).toBe(true)
+    test('an ended instance leaves nothing, and nothing answers for it', async () => {
+      const instance = await driver.start(specOf(), signal)
+      expect(leftOf(paths, instance.id)).not.toEqual([])
       expect(await refusal(instance.agent)).toBeUndefined()
       await instance[Symbol.asyncDispose]()
-      expect(existsSync(paths.instance(instance.id))).toBe(false)
+      expect(leftOf(paths, instance.id)).toEqual([])
       expect(await refusal(instance.agent)).toMatch(/^(ENOENT|ECONNREFUSED)$/)
       expect(await driver.list()).toEqual([])
     })
 
     test("a start whose caller has left is refused with the caller's reason, and leaves nothing", async () => {
-      await expect(driver.start(spec(), AbortSignal.abort(new Error('the caller left')))).rejects.toThrow('the caller left')
-      expect(readdirSync(paths.instances)).toEqual([])
+      await expect(driver.start(specOf(), AbortSignal.abort(new Error('the caller left')))).rejects.toThrow('the caller left')
+      expect(started.flatMap((id) => leftOf(paths, id))).toEqual([])
       expect(await driver.list()).toEqual([])
     })
 
     test('a start whose caller leaves meanwhile leaves nothing', async () => {
       const caller = new AbortController()
-      const starting = driver.start(spec(), caller.signal)
+      const starting = driver.start(specOf(), caller.signal)
       setImmediate(() => caller.abort(new Error('the caller left')))
       // The start may have finished before the abort. Then there is an instance to end.
       const outcome = await starting.catch((error: Error) => error)
       if (outcome instanceof Error) expect(outcome.message).toBe('the caller left')
       else await outcome[Symbol.asyncDispose]()
-      expect(readdirSync(paths.instances)).toEqual([])
+      expect(started.flatMap((id) => leftOf(paths, id))).toEqual([])
       expect(await driver.list()).toEqual([])
     })
 
     test('two instances live and end independently', async () => {
       await using scope = new AsyncDisposableStack()
       const [one, other] = (
-        await Promise.all([driver.start(spec(), signal), driver.start({ ...spec(), viewport: { width: 640, height: 480, refresh_rate: 60 } }, signal)])
+        await Promise.all([driver.start(specOf(), signal), driver.start({ ...specOf(), viewport: { width: 640, height: 480, refresh_rate: 60 } }, signal)])
       ).map((instance) => scope.use(instance))
       expect((await driver.list()).map(({ id }) => id).toSorted()).toEqual([one!.id, other!.id].toSorted())
       expect(await Promise.all([picture(one!), picture(other!)])).toEqual([

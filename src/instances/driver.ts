@@ -23,52 +23,63 @@ export interface Exit {
 }
 
 /**
- * A running instance. Disposing ends it and removes everything it had: processes, sockets, limits and its directory (files may be removed later,
+ * What a driver has started. Disposing ends it and removes everything it had: processes, sockets, limits and its directory (files may be removed later,
  * also after a restart). Disposing rejects when that does not work now. It may then be disposed again, and its driver retries by itself until the
  * service stops. After a restart, the next `list` continues.
  */
-export interface Instance extends AsyncDisposable {
+interface Started extends AsyncDisposable {
   readonly id: string
-  /** Where its agent answers. */
-  readonly agent: Endpoint
   /** Resolves when it has ended, by itself or because we ended it. */
   readonly exited: Promise<Exit>
 }
 
+/** A running instance. */
+export interface Instance extends Started {
+  /** Where its agent answers. */
+  readonly agent: Endpoint
+}
+
+/** A running sandbox of an app: a build, or one run. */
+export interface AppSandbox extends Started {
+  /** Where its runner (runner/contract.ts) answers. */
+  readonly runner: Endpoint
+}
+
 /** How the sandbox of an app is started: for a build of a deployment's code, or for one run of it. */
 export interface AppSandboxSpec {
-  /** Of a build. For a run, the instance tells the id of its sandbox. */
+  /** Of a build. A sandbox of a run has an id of its own. */
   id: string
   /** The deployment whose code is made (build) or used (run). */
   deployment: string
   /** The input for the runner inside. */
   runner: RunnerSpec
-  /** The API's port on this host's loopback. Inside, the API answers on 127.0.0.1 at the same port. */
-  apiPort: number
+  /** Where the app's code reaches the API: an origin. It is what the code finds in KERNEL_BASE_URL. */
+  apiUrl: string
 }
 
-/**
- * Builds and runs the code of apps. Disposing ends the prepared sandboxes, but none that runs; disposing the driver does so, too. A sandbox is an
- * instance whose agent is a runner (runner/contract.ts).
- */
+/** Builds and runs the code of apps. Disposing ends the prepared sandboxes, but none that runs; disposing the driver does so, too. */
 export interface AppSandboxes extends AsyncDisposable {
   /** Starts a sandbox. Resolves when its runner answers, which is before its app is loaded. */
-  start(spec: AppSandboxSpec, signal: AbortSignal): Promise<Instance>
+  start(spec: AppSandboxSpec, signal: AbortSignal): Promise<AppSandbox>
   /** Every sandbox of this host that still runs. Removes what is left of the others. */
-  list(): Promise<Instance[]>
+  list(): Promise<AppSandbox[]>
   /** Deployments whose code is on this host. */
   codes(): Promise<string[]>
   /** Removes a deployment's code. No sandbox of it may run. */
   removeCode(deployment: string): Promise<void>
 }
 
-/** Disposing ends prepared sandboxes and running removals, but no instance. */
-export interface Driver extends AsyncDisposable {
-  apps: AppSandboxes
+/** Starts and finds instances. */
+export interface Instances {
   /** Starts an instance. Resolves when its browser answers. On failure, everything that was started is ended. */
   start(spec: InstanceSpec, signal: AbortSignal): Promise<Instance>
   /** Adopts every instance of this host that still runs, for example after a crash of the control plane. Removes what is left of the others. */
   list(): Promise<Instance[]>
+}
+
+/** Both kinds of sandboxes on one engine. Disposing ends prepared sandboxes and running removals, but no instance. */
+export interface Driver extends Instances, AsyncDisposable {
+  apps: AppSandboxes
   /**
    * Called when the machine's disk is nearly full. Ends the instance or app sandbox that uses most of it and returns its id; undefined when none
    * uses much.
@@ -79,8 +90,8 @@ export interface Driver extends AsyncDisposable {
 /** A display of this size serves all of the usual viewports. A larger one is made for sessions that ask for it. */
 export const USUAL_MAX_SCREEN: MaxScreen = { width: 2560, height: 1600 }
 
-/** Ends an instance without waiting. When that does not work now, it is logged, and the instance's driver retries. */
-export async function letGo(instance: Instance, log: Log): Promise<void> {
+/** Ends an instance or a sandbox. When that does not work now, it is logged, and its driver retries. */
+export async function letGo(instance: Started, log: Log): Promise<void> {
   try {
     await instance[Symbol.asyncDispose]()
   } catch (err) {

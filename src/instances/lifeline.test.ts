@@ -5,9 +5,10 @@ import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
+import { CAPABILITIES, lacking } from '../agent/capabilities.ts'
 import type { Log } from '../base/log.ts'
 import { within } from '../base/wait.ts'
-import { watchAgent } from './lifeline.ts'
+import { watchAgent, type AgentVersion } from './lifeline.ts'
 
 const ENDS_MS = 10_000
 
@@ -20,7 +21,7 @@ afterEach(() => {
 })
 
 /** An agent that sends `lines` on every connection. Resolves with the reason why the lifeline ended, and with the log. */
-async function hear(lines: string, times: number): Promise<{ reason: string; logged: string[] }> {
+async function hear(lines: string, times: number): Promise<{ reason: string; logged: string[]; ready: Promise<AgentVersion> }> {
   const dir = mkdtempSync(join(tmpdir(), 'cob-lifeline-'))
   const piece = `${Buffer.byteLength(lines).toString(16)}\r\n${lines}\r\n`
   const server = createServer((socket: Socket) => {
@@ -45,8 +46,8 @@ async function hear(lines: string, times: number): Promise<{ reason: string; log
   const logged: string[] = []
   const note = (fields: object) => void logged.push(JSON.stringify(fields))
   const log: Log = { debug: note, info: note, warn: note, error: note, child: () => log }
-  const { ended } = watchAgent({ socketPath: join(dir, 'agent.sock') }, log, stop.signal)
-  return { reason: await within('the lifeline to end', ENDS_MS, ended), logged }
+  const { ended, ready } = watchAgent({ socketPath: join(dir, 'agent.sock') }, log, stop.signal)
+  return { reason: await within('the lifeline to end', ENDS_MS, ended), logged, ready }
 }
 
 const crash = (detail: string) => `${JSON.stringify({ event: 'chromium_crashed', detail })}\n`
@@ -71,4 +72,23 @@ test('repeated crashes of a browser are reported, with its last output in short'
   const { reason, logged } = await hear(crash('B'.repeat(2_000)), 3)
   expect(reason).toBe('the agent ended')
   expect(logged).toEqual(Array.from({ length: 3 }, () => JSON.stringify({ detail: 'B'.repeat(500) })))
+})
+
+test('an agent says its version and what it can do; what it does not name, it lacks', async () => {
+  const [missing, ...rest] = CAPABILITIES
+  const say = (about: object) => hear(`${JSON.stringify({ event: 'ready', ...about })}\n`, 1).then(({ ready }) => ready)
+  expect(await say({ version: '0.0.9', capabilities: [...rest, 'somethingNewer'] })).toEqual({ version: '0.0.9', lacks: [missing] })
+  expect(await say({ version: '9', capabilities: CAPABILITIES })).toEqual({ version: '9', lacks: [] })
+  // The first versions said nothing.
+  expect(await say({})).toEqual({ version: undefined, lacks: lacking() })
+})
+
+test.each([
+  { version: 'v'.repeat(101) },
+  { version: '1', capabilities: ['c'.repeat(101)] },
+  { capabilities: Array.from({ length: 1001 }, () => 'c') },
+  { version: 1 },
+])('an agent that says too much about itself is disconnected', async (about) => {
+  const { reason } = await hear(`${JSON.stringify({ event: 'ready', ...about })}\n`, 1)
+  expect(reason).not.toBe('the agent ended')
 })

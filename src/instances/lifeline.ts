@@ -1,7 +1,9 @@
 // The open connection that shows a driver that an agent lives, no matter which service started the agent.
-import { AgentEvent } from '../agent/session/contract.ts'
+import { lacking } from '../agent/capabilities.ts'
+import { session, type AgentEvent } from '../agent/session/contract.ts'
 import type { Log } from '../base/log.ts'
-import { fetchFrom, type Endpoint } from '../http/endpoint.ts'
+import { openLines } from '../http/client.ts'
+import type { Endpoint } from '../http/endpoint.ts'
 
 /** The agent sends something every 5 s. Twelve missed messages mean a hang, even on a machine that is overloaded. */
 const SILENCE_MS = 60_000
@@ -13,44 +15,47 @@ const WINDOW_MS = 60_000
 /** Characters of an event's detail that are logged. */
 const MAX_DETAIL = 500
 
+export interface AgentVersion {
+  /** Undefined for the first versions, which did not say it. */
+  version: string | undefined
+  /** What it cannot do, of all that this version of the service may ask of it (agent/capabilities.ts). */
+  lacks: string[]
+}
+
 export interface Lifeline {
   /** Resolves when the browser is up for the first time. */
-  ready: Promise<void>
+  ready: Promise<AgentVersion>
   /** Resolves with the reason when the connection has ended. */
   ended: Promise<string>
 }
 
 /** Watches an agent until it ends or `signal` aborts, and logs the events of its browser. */
 export function watchAgent(agent: Endpoint, log: Log, signal: AbortSignal): Lifeline {
-  const ready = Promise.withResolvers<void>()
+  const ready = Promise.withResolvers<AgentVersion>()
   ready.promise.catch(() => {})
   const hang = new AbortController()
   const heard = () => hang.abort(new Error(`the agent said nothing for ${SILENCE_MS} ms`))
   let timer = setTimeout(heard, SILENCE_MS)
-  const watch = async () => {
-    const response = await fetchFrom(agent, { method: 'GET', path: '/session/watch' }, AbortSignal.any([signal, hang.signal]))
-    if (response.statusCode !== 200) throw new Error(`the agent answered ${response.statusCode}`)
-    let rest = ''
-    let windowAt = performance.now()
-    let bytes = 0
-    for await (const chunk of response.setEncoding('utf8') as AsyncIterable<string>) {
-      clearTimeout(timer)
-      timer = setTimeout(heard, SILENCE_MS)
-      if (performance.now() - windowAt > WINDOW_MS) {
-        windowAt = performance.now()
-        bytes = 0
-      }
-      bytes += chunk.length
-      // No honest agent sends this much. More would fill the log and slow down the service.
-      if (bytes > MAX_BYTES) throw new Error(`the agent said more than ${MAX_BYTES} bytes within ${WINDOW_MS} ms`)
-      const lines = (rest + chunk).split('\n')
-      rest = lines.pop() ?? ''
-      for (const line of lines) hear(AgentEvent.parse(JSON.parse(line)))
+  let windowAt = performance.now()
+  let bytes = 0
+  const count = (more: number) => {
+    clearTimeout(timer)
+    timer = setTimeout(heard, SILENCE_MS)
+    if (performance.now() - windowAt > WINDOW_MS) {
+      windowAt = performance.now()
+      bytes = 0
     }
+    bytes += more
+    // No honest agent sends this much. More would fill the log and slow down the service.
+    if (bytes > MAX_BYTES) throw new Error(`the agent said more than ${MAX_BYTES} bytes within ${WINDOW_MS} ms`)
   }
-  const hear = ({ event, detail: said }: AgentEvent) => {
+  const watch = async () => {
+    const options = { signal: AbortSignal.any([signal, hang.signal]), maxLineBytes: MAX_BYTES, maxValues: MAX_BYTES, heard: count }
+    for await (const events of await openLines(agent, session.watchSession, {}, options)) for (const event of events) hear(event)
+  }
+  const hear = ({ event, detail: said, version, capabilities }: AgentEvent) => {
     const detail = said?.slice(0, MAX_DETAIL)
-    if (event === 'ready') ready.resolve()
+    if (event === 'ready') ready.resolve({ version, lacks: lacking(capabilities) })
     else if (event === 'chromium_crashed') log.error({ detail }, 'Chromium crashed; it is being started again in its session')
     else if (event === 'chromium_restarted') log.info({ detail }, 'Chromium runs again')
   }

@@ -1,5 +1,6 @@
 // The shell script of an app's sandbox. It starts the app's process in parallel with the runner, because a run needs both and starting them in
 // sequence would take longer. Three pipes connect them.
+import { READ_KEYS } from '../base/access.ts'
 import { RUNNER_PATHS, CODE, COMPILE_CACHE, MANIFEST, VENV, type RunnerPaths } from './limits.ts'
 
 /** The runner's ends of the pipes: the app's output, its loader's reports, and its task. */
@@ -16,18 +17,19 @@ export interface RunnerPrograms {
 
 /** The script for `/bin/sh -c`; its standard input is the listening socket. The folder of the spec must be writable. */
 export function runnerScript(kind: 'build' | 'run', programs: RunnerPrograms, paths: RunnerPaths = RUNNER_PATHS): string {
-  const supervisor = `exec ${programs.own.join(' ')} ${programs.runner}/main.ts`
+  const supervisor = `${READ_KEYS}\nexec ${programs.own.join(' ')} ${programs.runner}/main.ts`
   return kind === 'build' ? supervisor : `${startLoader(paths, programs)}\n${supervisor}`
 }
 
 /**
- * Opening a named pipe for reading and writing does not block. After that each end gets its own descriptor, so that end-of-file works. When memory is
+ * Opening a named pipe for reading and writing does not block. After that each end gets its own descriptor, so that end-of-file works. Descriptor 3 may
+ * hold the runner's keys, which the app must not get. When memory is
  * short, the kernel should kill the app's processes first, so that the runner can report the failure.
  */
 const startLoader = (paths: RunnerPaths, { node, runner }: RunnerPrograms): string => `set -u
 cd ${folderOf(paths.spec)}
 mkfifo -m 600 output reports task
-exec 3<>output 4>output 5<output 3<>reports 6>reports 7<reports 3<>task 8>task 9<task 3>&-
+exec 9<>output 4>output 5<output 9<>reports 6>reports 7<reports 9<>task 8>task 9<task
 (
   (
     { echo 900 >/proc/self/oom_score_adj; } 2>/dev/null
@@ -41,7 +43,7 @@ exec 3<>output 4>output 5<output 3<>reports 6>reports 7<reports 3<>task 8>task 9
     esac
   ) </dev/null >&4 2>&1 3>&6 6>&- 4<&9 9<&-
   printf '\\n{"type":"exit","code":%d}\\n' $? >&6
-) 5<&- 7<&- 8>&- &
+) 3<&- 5<&- 7<&- 8>&- &
 exec 4>&- 6>&- 9<&-`
 
 const folderOf = (path: string): string => path.slice(0, path.lastIndexOf('/'))

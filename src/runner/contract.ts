@@ -1,15 +1,10 @@
 // The protocol between the control plane and a runner. A runner is the process in an app's sandbox that builds the app, or runs
-// one of its actions once. It listens on the socket that it gets as standard input, with plain HTTP and JSON lines.
-//
-//   GET  /session/watch      the driver's lifeline: {"event":"ready"} and then {"event":"heartbeat"} every 5 s, a line each
-//   PUT  /archive            a build's zip, once; the build begins when it is complete. 204, or 400 {message}
-//   GET  /ready              held until the app is loaded or has failed: Ready
-//   POST /runs               Run: the one run of this runner. 202; 409 {message} when it has had one; the run waits until the app is loaded
-//   GET  /events?after=SEQ   RunnerEvent lines after SEQ, held open; ends after the last event of the runner
-//   POST /ack                {"seq": SEQ}: the reader has stored the events up to SEQ; the runner may drop them. 204
+// one of its actions once. It listens on the socket that it gets as standard input, with plain HTTP and JSON lines. It answers an error with `{message}`.
 import { z } from 'zod'
+import { byteStream, json, lines, none, route } from '../http/route.ts'
+import { CALLS, MAX_BODY_BYTES, MAX_NAME, MAX_NAMES, MAX_OUTPUT_BYTES, MAX_REASON } from './limits.ts'
 
-export { MAX_LOG_LINE, MAX_OUTPUT_BYTES, MAX_UNREAD_BYTES, RUNNER_PATHS } from './limits.ts'
+export { callOf, MAX_LOG_LINE, MAX_OUTPUT_BYTES, MAX_UNREAD_BYTES, RUNNER_PATHS } from './limits.ts'
 
 /** Where the code comes from. */
 export const Source = z.discriminatedUnion('type', [
@@ -43,11 +38,14 @@ export const RunnerSpec = z.object({
 })
 export type RunnerSpec = z.infer<typeof RunnerSpec>
 
+const Name = z.string().min(1).max(MAX_NAME)
 /** The apps that the code registered, as the SDK's registry lists them. */
-export const AppsFound = z.array(z.object({ name: z.string(), actions: z.array(z.object({ name: z.string() })) }))
+export const AppsFound = z.array(z.object({ name: Name, actions: z.array(z.object({ name: Name })).max(MAX_NAMES) })).max(MAX_NAMES)
 export type AppsFound = z.infer<typeof AppsFound>
 
-export const Ready = z.discriminatedUnion('ok', [z.object({ ok: z.literal(true) }), z.object({ ok: z.literal(false), reason: z.string() })])
+/** A reason that was cut ends with an ellipsis. */
+const Reason = z.string().max(MAX_REASON + 1)
+export const Ready = z.discriminatedUnion('ok', [z.object({ ok: z.literal(true) }), z.object({ ok: z.literal(false), reason: Reason })])
 export type Ready = z.infer<typeof Ready>
 
 export const Run = z.object({
@@ -61,20 +59,67 @@ export const Run = z.object({
 })
 export type Run = z.infer<typeof Run>
 
-/** `seq` counts from 1 without gaps; `at` is RFC 3339. `loaded` is the last event of a build, `failed` of a build or run, `result` of a run. */
+const seq = z.int().min(1)
+const at = z.string().max(64)
+
+/** `seq` counts from 1 without gaps; `at` is RFC 3339. Readers cut lines and reasons that are too long. `loaded` is the last event of a build, `failed` of a build or run, `result` of a run. */
 export const RunnerEvent = z.discriminatedUnion('type', [
-  z.object({ seq: z.number(), at: z.string(), type: z.literal('log'), line: z.string() }),
-  z.object({ seq: z.number(), at: z.string(), type: z.literal('loaded'), apps: AppsFound }),
-  z.object({ seq: z.number(), at: z.string(), type: z.literal('failed'), reason: z.string() }),
+  z.object({ seq, at, type: z.literal('log'), line: z.string() }),
+  z.object({ seq, at, type: z.literal('loaded'), apps: AppsFound }),
+  z.object({ seq, at, type: z.literal('failed'), reason: z.string() }),
   z.object({
-    seq: z.number(),
-    at: z.string(),
+    seq,
+    at,
     type: z.literal('result'),
     ok: z.boolean(),
     /** JSON text; null for no value. For a failed run: `{"error": message}`. */
-    output: z.string().nullable(),
+    output: z.string().max(MAX_OUTPUT_BYTES).nullable(),
     /** Why it failed; null for a success. */
     reason: z.string().nullable(),
   }),
 ])
 export type RunnerEvent = z.infer<typeof RunnerEvent>
+
+const group = 'Runner'
+/** The calls of a runner, besides the driver's lifeline, which is the same as an agent's (`watchSession`). */
+export const runner = {
+  sendArchive: route({
+    ...CALLS.sendArchive,
+    id: 'sendArchive',
+    group,
+    summary: "Send a build's zip, once; the build begins when it is complete",
+    body: byteStream,
+    bodyKind: 'bytes',
+    maxBodyBytes: Infinity,
+    deadlineMs: Infinity,
+    reply: none(),
+  }),
+  ready: route({ ...CALLS.ready, id: 'ready', group, summary: 'Wait until the app is loaded or has failed', deadlineMs: Infinity, reply: json(Ready) }),
+  run: route({
+    ...CALLS.run,
+    id: 'run',
+    group,
+    summary: 'Give the runner its one run, which waits until the app is loaded',
+    body: Run,
+    maxBodyBytes: MAX_BODY_BYTES,
+    reply: none(202),
+    faults: ['conflict'],
+  }),
+  events: route({
+    ...CALLS.events,
+    id: 'events',
+    group,
+    summary: 'Stream the events after one, until the last event of the runner',
+    query: z.strictObject({ after: z.coerce.number().int().min(0) }),
+    deadlineMs: Infinity,
+    reply: lines(RunnerEvent),
+  }),
+  acknowledge: route({
+    ...CALLS.acknowledge,
+    id: 'acknowledge',
+    group,
+    summary: 'Let the runner drop the events up to one, because they are stored',
+    body: z.strictObject({ seq: z.int().min(0) }),
+    reply: none(),
+  }),
+}

@@ -1,4 +1,5 @@
 // The events of a runner, numbered and kept until the reader acknowledges them. A reader may disconnect and return.
+import { abortable } from '../base/wait.ts'
 import type { AppsFound, RunnerEvent } from './contract.ts'
 import { MAX_UNREAD_BYTES } from './limits.ts'
 
@@ -56,8 +57,6 @@ export class Events {
 
   /** Yields batches of lines after event `after`, never an empty one, until the last event has been sent. */
   async *follow(after: number, signal: AbortSignal): AsyncGenerator<string> {
-    const { promise: left, resolve: leave } = Promise.withResolvers<void>()
-    signal.addEventListener('abort', () => leave(), { once: true })
     let seen = after
     while (!signal.aborted) {
       const first = this.#kept[0]?.seq ?? this.#seq + 1
@@ -66,7 +65,7 @@ export class Events {
         seen = news.at(-1)!.seq
         yield news.map(({ text }) => text).join('')
       } else if (this.#ended) return
-      else await Promise.race([this.#changed.promise, left])
+      else await abortable(this.#changed.promise, signal).catch(() => {}) // it fails by the signal only, which ends the loop
     }
   }
 

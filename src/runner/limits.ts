@@ -1,4 +1,19 @@
-// Paths and limits of a runner. In a file without zod, because loading zod would delay the start of a run.
+// Calls, paths and limits of a runner. In a file without zod, because loading zod would delay the start of a run.
+
+/** The calls of a runner; contract.ts says what each takes and answers. */
+export const CALLS = {
+  watch: { method: 'GET', path: '/session/watch' },
+  sendArchive: { method: 'PUT', path: '/archive' },
+  ready: { method: 'GET', path: '/ready' },
+  run: { method: 'POST', path: '/runs' },
+  events: { method: 'GET', path: '/events' },
+  acknowledge: { method: 'POST', path: '/ack' },
+} as const
+export type CallName = keyof typeof CALLS
+
+/** The call that a request makes; undefined when there is none. */
+export const callOf = (method: string | undefined, path: string): CallName | undefined =>
+  (Object.keys(CALLS) as CallName[]).find((name) => CALLS[name].method === method && CALLS[name].path === path)
 
 /** Paths inside an app's sandbox. */
 export interface RunnerPaths {
@@ -16,10 +31,17 @@ export const RUNNER_PATHS: RunnerPaths = { spec: '/run/cob/runner.json', app: '/
 export const MAX_LOG_LINE = 64 * 1024
 /** The largest output of an action, in bytes of JSON text, the same as the largest payload; a larger one fails the run. */
 export const MAX_OUTPUT_BYTES = 4_718_592
+/** The longest body of a request besides the archive, in bytes: a payload is JSON inside a JSON string, where a byte may take six. */
+export const MAX_BODY_BYTES = 6 * MAX_OUTPUT_BYTES + 64 * 1024
 /** Unacknowledged events, in bytes. Above this, the app's output is not read, so an app that keeps printing blocks. */
 export const MAX_UNREAD_BYTES = 8 * 1024 * 1024
 /** The longest failure reason, in characters; the logs have the rest. */
 export const MAX_REASON = 16 * 1024
+
+/** The longest name of an app or action, in characters: people type them. */
+export const MAX_NAME = 1024
+/** Most apps and actions of a deployment. */
+export const MAX_NAMES = 10_000
 
 /** Inside the deployment's folder. */
 export const CODE = 'code'

@@ -1,55 +1,34 @@
-// Splits a program's output into lines of bounded length and valid UTF-8.
+// Lines of a program's output, of bounded length and in valid UTF-8.
+import { LineSplitter, type Line } from '../base/lines.ts'
 import { MAX_LOG_LINE } from './limits.ts'
 
-const LF = 10
 const CR = 13
 
 /** Collects bytes and calls `emit` with every line, without its line end. Of a long line only the part that may be kept is held. */
 export class Lines {
   readonly #emit: (line: string) => void
   readonly #max: number
-  #parts: Buffer[] = []
-  #held = 0
-  /** Whether the current line has received bytes, kept or dropped. The last line is emitted without a line end if it has. */
-  #begun = false
+  readonly #splitter: LineSplitter
 
   constructor(emit: (line: string) => void, max: number = MAX_LOG_LINE) {
     this.#emit = emit
     this.#max = max
+    // One byte more than the limit, to recognize a carriage return right after it.
+    this.#splitter = new LineSplitter(max + 1)
   }
 
   write(chunk: Buffer): void {
-    let from = 0
-    for (;;) {
-      const end = chunk.indexOf(LF, from)
-      this.#hold(chunk.subarray(from, end === -1 ? chunk.length : end))
-      if (end === -1) return
-      this.#flush()
-      from = end + 1
-    }
+    for (const line of this.#splitter.add(chunk)) this.#tell(line)
   }
 
   /** The output has ended: emit the last line even when it has no line end. */
   end(): void {
-    if (this.#begun) this.#flush()
+    const line = this.#splitter.rest()
+    if (line) this.#tell(line)
   }
 
-  /** Holds one byte more than the limit, to recognize a carriage return right after it. */
-  #hold(piece: Buffer): void {
-    if (piece.length > 0) this.#begun = true
-    const room = this.#max + 1 - this.#held
-    if (room <= 0 || piece.length === 0) return
-    const kept = Buffer.from(piece.subarray(0, room))
-    this.#parts.push(kept)
-    this.#held += kept.length
-  }
-
-  #flush(): void {
-    const line = Buffer.concat(this.#parts)
-    this.#parts = []
-    this.#held = 0
-    this.#begun = false
-    this.#emit(cut(line.at(-1) === CR ? line.subarray(0, -1) : line, this.#max))
+  #tell({ bytes }: Line): void {
+    this.#emit(cut(bytes.at(-1) === CR ? bytes.subarray(0, -1) : bytes, this.#max))
   }
 }
 

@@ -2,6 +2,7 @@
 // Every import here delays a run, so imports that only builds need are loaded on demand.
 import '../base/own-program.ts'
 import { readFileSync } from 'node:fs'
+import { takeKeys } from '../base/access.ts'
 import { openLease } from '../base/lease.ts'
 import type { RunnerSpec } from './contract.ts'
 import { Events } from './events.ts'
@@ -10,6 +11,7 @@ import { serve } from './serve.ts'
 
 // prepare.ts imports this file only to compile it.
 if (import.meta.main) {
+  const keys = takeKeys()
   const paths = process.env.COB_RUNNER_PATHS ? (JSON.parse(process.env.COB_RUNNER_PATHS) as RunnerPaths) : RUNNER_PATHS
   const spec = JSON.parse(readFileSync(paths.spec, 'utf8')) as RunnerSpec
   const events = new Events()
@@ -19,5 +21,6 @@ if (import.meta.main) {
     events,
     0,
     openLease((spec.graceSeconds ?? Infinity) * 1000, () => process.exit(0)),
+    keys,
   )
 }

@@ -1,7 +1,8 @@
 // Reads the two pipes of an app's process: its output, as events, and its reports.
 import { fstatSync, readdirSync, statSync } from 'node:fs'
 import type { Readable } from 'node:stream'
-import { sleep } from '../base/wait.ts'
+import { readLines } from '../base/lines.ts'
+import { resultWithin } from '../base/wait.ts'
 import type { Events } from './events.ts'
 import { Lines } from './lines.ts'
 import { MAX_REPORT, parseReport, type Report } from './report.ts'
@@ -37,27 +38,13 @@ export function logOutput(output: Readable, events: Events, { change, see }: OnI
   return promise
 }
 
-/** Reads reports; resolves at their end. Invalid lines are ignored; a line without an end ends the reading. */
+/** Reads reports; resolves at their end. Invalid lines are ignored; a line that is too long ends the reading. */
 export function readReports(pipe: Readable, hear: (report: Report) => void): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
-  let parts: Buffer[] = []
-  let length = 0
-  const take = (piece: Buffer) => {
-    length += piece.length
-    if (length > MAX_REPORT) pipe.destroy()
-    else parts.push(piece)
-  }
-  pipe.on('data', (chunk: Buffer) => {
-    let from = 0
-    for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, from)) {
-      take(chunk.subarray(from, end))
-      from = end + 1
-      const report = parseReport(Buffer.concat(parts).toString())
-      parts = []
-      length = 0
-      if (report) hear(report)
-    }
-    take(chunk.subarray(from))
+  readLines(pipe, MAX_REPORT, (line) => {
+    if (line === undefined) return void pipe.destroy()
+    const report = parseReport(line)
+    if (report) hear(report)
   })
   pipe.on('error', () => {})
   pipe.on('close', () => resolve())
@@ -76,12 +63,8 @@ export async function drained(output: Readable, fd: number, ended: Promise<void>
 }
 
 export async function endsWithin(ended: Promise<unknown>, ms: number): Promise<boolean> {
-  const stop = new AbortController()
-  try {
-    return await Promise.race([ended.then(() => true), sleep(ms, stop.signal).then(() => false)])
-  } finally {
-    stop.abort(new Error('it has ended'))
-  }
+  const hasEnded = ended.then(() => true)
+  return (await resultWithin(ms, hasEnded)) ?? false
 }
 
 /** Kills every other process that has the pipe of our descriptor `fd` open. */

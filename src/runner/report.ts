@@ -1,6 +1,6 @@
 // Parses the loader's reports about the app: JSON lines on their own pipe. The app's code can write there too, so nothing is trusted.
 import type { AppsFound } from './contract.ts'
-import { MAX_OUTPUT_BYTES, MAX_REASON } from './limits.ts'
+import { MAX_NAME, MAX_NAMES, MAX_OUTPUT_BYTES, MAX_REASON } from './limits.ts'
 
 export type Report =
   | { type: 'loaded'; apps: AppsFound; registries?: { path: string; cjs: boolean }[] }
@@ -11,10 +11,6 @@ export type Report =
 
 /** The largest output as a JSON string, where a byte may take six, plus the other fields. */
 export const MAX_REPORT = 6 * MAX_OUTPUT_BYTES + 256 * 1024
-
-/** The longest name of an app or action: people type them. */
-const MAX_NAME = 1024
-const MAX_NAMES = 10_000
 
 /** Parses a line; undefined when it is not a valid report. */
 export function parseReport(line: string): Report | undefined {

@@ -152,14 +152,14 @@ describe('a runner', () => {
     await using runner = await lab.start({ kind: 'run' }, app)
     const run = { invocation: 'inv_1', app: 'app', action: 'nothing', payload: null }
     expect(await runner.ready()).toEqual({ ok: true })
-    await runner.call('POST', '/runs', run)
-    await expect(runner.call('POST', '/runs', run)).rejects.toThrow('409')
+    await runner.run(run)
+    await expect(runner.run(run)).rejects.toThrow('409')
     await runner.events()
   })
 
   test('sends unacknowledged events again, and pauses an app that prints more than it may keep', async () => {
     await using runner = await lab.start({ kind: 'run' }, app)
-    await runner.call('POST', '/runs', { invocation: 'inv_1', app: 'app', action: 'many', payload: '120000' })
+    await runner.run({ invocation: 'inv_1', app: 'app', action: 'many', payload: '120000' })
     const first = await runner.events({ acknowledge: false, until: 40_000 })
     const all = await runner.events()
     expect(all.slice(0, first.length)).toEqual(first)

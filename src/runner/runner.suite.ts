@@ -8,9 +8,9 @@ import { join } from 'node:path'
 import { makeZip, type ZipEntry } from '../../test/support/zips.ts'
 import { PACKAGE_DIR } from '../base/paths.ts'
 import { until, within } from '../base/wait.ts'
-import { callJson, fetchFrom } from '../http/endpoint.ts'
+import { call, CallFailed, openLines } from '../http/client.ts'
 import { environmentFile, runnerScript } from './command.ts'
-import { RunnerEvent, type Ready, type RunnerSpec, type Source } from './contract.ts'
+import { MAX_OUTPUT_BYTES, runner as calls, type Ready, type Run, type RunnerEvent, type RunnerSpec, type Source } from './contract.ts'
 
 const EVENTS_MS = 60_000
 
@@ -35,7 +35,9 @@ export interface Built extends Ended {
 }
 
 export interface TestRunner extends AsyncDisposable {
-  call<T>(method: 'GET' | 'POST', path: string, body?: object): Promise<T>
+  /** Gives it a run with a timeout of a minute. */
+  run(run: Omit<Run, 'timeoutSeconds'>): Promise<void>
+  /** Resolves with the status that it answers. */
   archive(zip: Buffer): Promise<number>
   ready(): Promise<Ready>
   /** All events to the last, acknowledged as they come unless told otherwise. */
@@ -64,7 +66,7 @@ export function openLab(): Lab {
     async run(app, action, payload, options = {}) {
       await using runner = await lab.start({ kind: 'run', env: options.env }, app)
       const text = payload === undefined ? null : JSON.stringify(payload)
-      await runner.call('POST', '/runs', { invocation: 'inv_1', app: options.app ?? 'app', action, payload: text })
+      await runner.run({ invocation: 'inv_1', app: options.app ?? 'app', action, payload: text })
       return ended(await runner.events())
     },
     async [Symbol.asyncDispose]() {
@@ -113,23 +115,24 @@ async function startRunner(dir: string, cache: string, app: string, given: Parti
   const endpoint = { socketPath }
   const stop = new AbortController()
   return {
-    call: (method, path, body) => callJson(endpoint, method, path, body, stop.signal),
+    run: (run) => call(endpoint, calls.run, { body: { ...run, timeoutSeconds: 60 } }, { signal: stop.signal }),
     async archive(zip) {
-      const response = await fetchFrom(endpoint, { method: 'PUT', path: '/archive', body: zip }, stop.signal)
-      response.resume()
-      return response.statusCode!
+      try {
+        await call(endpoint, calls.sendArchive, { body: zip }, { signal: stop.signal })
+        return calls.sendArchive.reply.status
+      } catch (error) {
+        if (error instanceof CallFailed && error.status !== undefined) return error.status
+        throw error
+      }
     },
-    ready: () => callJson(endpoint, 'GET', '/ready', undefined, stop.signal),
+    ready: () => call(endpoint, calls.ready, {}, { signal: stop.signal }),
     async events({ after = 0, acknowledge = true, until: enough = Infinity } = {}) {
       const found: RunnerEvent[] = []
       const read = async () => {
-        const response = await fetchFrom(endpoint, { method: 'GET', path: `/events?after=${after}` }, stop.signal)
-        let rest = ''
-        for await (const chunk of response.setEncoding('utf8') as AsyncIterable<string>) {
-          const lines = (rest + chunk).split('\n')
-          rest = lines.pop()!
-          for (const line of lines) found.push(RunnerEvent.parse(JSON.parse(line)))
-          if (acknowledge && found.length > 0) await callJson(endpoint, 'POST', '/ack', { seq: found.at(-1)!.seq }, stop.signal)
+        const options = { signal: stop.signal, maxLineBytes: 7 * MAX_OUTPUT_BYTES, maxValues: 1_000_000 }
+        for await (const batch of await openLines(endpoint, calls.events, { query: { after } }, options)) {
+          found.push(...batch)
+          if (acknowledge) await call(endpoint, calls.acknowledge, { body: { seq: found.at(-1)!.seq } }, { signal: stop.signal })
           if (found.length >= enough) break
         }
         return found

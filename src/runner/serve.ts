@@ -1,17 +1,15 @@
-// The runner's side of its contract: plain HTTP on the listening socket that is standard input.
+// The runner's side of its contract: HTTP on the listening socket that is standard input, over TLS when that is a TCP socket.
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { takeCredential, type ServerKeys } from '../base/access.ts'
 import type { Lease } from '../base/lease.ts'
 import type { Ready, Run } from './contract.ts'
 import type { Events } from './events.ts'
-import { MAX_OUTPUT_BYTES } from './limits.ts'
+import { callOf, MAX_BODY_BYTES } from './limits.ts'
 
 // An import would also load the modules of all its exports, a whole HTTP client among them: 70 ms of a start.
 const { createServer } = process.getBuiltinModule('node:http')
 
 const HEARTBEAT_MS = 5_000
-
-/** The largest body: a payload is JSON inside a JSON string, where a byte may take six. */
-const MAX_BODY = 6 * MAX_OUTPUT_BYTES + 64 * 1024
 
 /** The calls that a runner supports; a call that its kind does not have is refused. */
 export interface Work {
@@ -31,16 +29,20 @@ export class Refused extends Error {
   }
 }
 
-/** Serves `work` on the listening socket `fd`. */
-export function serve(work: Work, events: Events, fd: number, lease: Lease): void {
-  const server = createServer((request, response) => {
+/** Serves `work` on the listening socket `fd`. With `keys` it speaks TLS, and answers nobody without their credential. */
+export function serve(work: Work, events: Events, fd: number, lease: Lease, keys: ServerKeys | undefined): void {
+  const handler = (request: IncomingMessage, response: ServerResponse) => {
+    if (keys && !takeCredential(request, keys)) return json(response.setHeader('connection', 'close'), 401, { message: 'the credential is missing or wrong' })
     answer(work, events, lease, request, response).catch((error: unknown) => {
       if (response.headersSent) return response.destroy()
       const [status, message] = error instanceof Refused ? [error.status, error.message] : [500, String((error as Error).message)]
       // Do not read the rest of a refused body.
       json(response.setHeader('connection', 'close'), status, { message })
     })
-  })
+  }
+  const server = keys
+    ? process.getBuiltinModule('node:https').createServer({ key: keys.key, cert: keys.certificate, minVersion: 'TLSv1.3' }, handler)
+    : createServer(handler)
   // An upload may take long; its sender has its own timeout.
   server.requestTimeout = 0
   server.listen({ fd })
@@ -48,17 +50,17 @@ export function serve(work: Work, events: Events, fd: number, lease: Lease): voi
 
 async function answer(work: Work, events: Events, lease: Lease, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const url = new URL(request.url ?? '/', 'http://runner')
-  switch (`${request.method} ${url.pathname}`) {
-    case 'GET /session/watch':
+  switch (callOf(request.method, url.pathname)) {
+    case 'watch':
       return watch(response, lease)
-    case 'GET /ready':
+    case 'ready':
       return json(response, 200, await work.ready)
-    case 'GET /events':
+    case 'events':
       return stream(response, events, natural(url.searchParams.get('after') ?? '0'))
-    case 'POST /ack':
+    case 'acknowledge':
       events.acknowledge(natural((JSON.parse(await read(request)) as { seq?: unknown }).seq))
       return nothing(response, 204)
-    case 'POST /runs':
+    case 'run':
       if (!work.run) throw new Refused(409, 'this runner builds')
       {
         const run = JSON.parse(await read(request)) as Run
@@ -66,7 +68,7 @@ async function answer(work: Work, events: Events, lease: Lease, request: Incomin
         lease.allow(run.timeoutSeconds * 1000)
       }
       return nothing(response, 202)
-    case 'PUT /archive':
+    case 'sendArchive':
       if (!work.receive) throw new Refused(400, 'this runner accepts no archive')
       await work.receive(request)
       return nothing(response, 204)
@@ -104,7 +106,7 @@ async function read(request: IncomingMessage): Promise<string> {
   let length = 0
   for await (const chunk of request as AsyncIterable<Buffer>) {
     length += chunk.length
-    if (length > MAX_BODY) throw new Refused(400, `the body has more than ${MAX_BODY} bytes`)
+    if (length > MAX_BODY_BYTES) throw new Refused(400, `the body has more than ${MAX_BODY_BYTES} bytes`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString()

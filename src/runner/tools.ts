@@ -1,5 +1,6 @@
 // Runs a build's programs: each has a timeout, its output goes to the logs, and its process group is killed at the end.
 import { spawn } from 'node:child_process'
+import { addAbortListener } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { delimiter, dirname, join } from 'node:path'
@@ -133,7 +134,7 @@ export class Tools {
       late = true
       kill()
     }, ms)
-    this.signal.addEventListener('abort', kill)
+    using _aborted = addAbortListener(this.signal, kill)
     try {
       const code = await new Promise<number>((resolve, reject) => {
         child.on('error', reject)
@@ -148,7 +149,6 @@ export class Tools {
       return { code, late, said }
     } finally {
       clearTimeout(timer)
-      this.signal.removeEventListener('abort', kill)
       kill()
     }
   }

@@ -45,15 +45,19 @@ export function connectDb(address: DbAddress, log: Log): Db {
 
 const MIGRATIONS = join(import.meta.dirname, 'migrations')
 
-// The migrator takes an advisory lock, so several control planes may start at once.
-async function migrate(db: Db): Promise<void> {
+/** The migrations, applied in the order of their names. The migrator takes an advisory lock, so several control planes may start at once. */
+export function migratorOf(db: Db): Migrator {
   const getMigrations = async () => {
     const names = readdirSync(MIGRATIONS)
       .filter((name) => name.endsWith('.ts'))
       .sort()
     return Object.fromEntries(await Promise.all(names.map(async (name) => [name.slice(0, -3), (await import(join(MIGRATIONS, name))) as Migration])))
   }
-  const { error } = await new Migrator({ db, provider: { getMigrations } }).migrateToLatest()
+  return new Migrator({ db, provider: { getMigrations } })
+}
+
+async function migrate(db: Db): Promise<void> {
+  const { error } = await migratorOf(db).migrateToLatest()
   if (error) throw error
 }
 

@@ -1,9 +1,9 @@
 // The log of a deployment and its runs: appended in order, followed from a cursor. NOTIFY only wakes the readers.
-import { sql, type RawBuilder, type Selectable } from 'kysely'
+import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import pg from 'pg'
 import { Bell } from '../base/bell.ts'
 import type { Log } from '../base/log.ts'
-import { sleep } from '../base/wait.ts'
+import { resultWithin, sleep } from '../base/wait.ts'
 import type { Db, DbAddress } from './db.ts'
 import type { Tables } from './tables.ts'
 
@@ -85,6 +85,30 @@ async function boundLog(db: Db, deployment: string, events: readonly NewEvent[],
   }
 }
 
+/** Events that {@link removeEvents} should remove at once: a writer of the same log waits for so long. */
+export const EVENTS_AT_ONCE = 5_000
+
+/** Removes at most `limit` events of a deployment's log that match `which`, and corrects the size of the log. Returns how many were removed. */
+export async function removeEvents(db: Db, deployment: string, which: RawBuilder<SqlBool>, limit: number): Promise<number> {
+  return db.transaction().execute(async (tx) => {
+    // As every writer of the log does, so that none waits for us while we wait for it.
+    await sql`select ${lockEvents(sql`${deployment}`)}`.execute(tx)
+    const { rows } = await sql<{ removed: number; bytes: number }>`
+      with gone as (
+        delete from app_events where id in (select id from app_events where deployment_id = ${deployment} and ${which} limit ${limit})
+        returning case when kind = 'log' then octet_length(line) + ${LINE_BYTES}::int else 0 end as bytes)
+      select count(*) as removed, coalesce(sum(bytes), 0)::bigint as bytes from gone`.execute(tx)
+    const { removed, bytes } = rows[0]!
+    if (bytes > 0)
+      await tx
+        .updateTable('deployments')
+        .set({ log_bytes: sql`greatest(0, log_bytes - ${bytes})` })
+        .where('id', '=', deployment)
+        .execute()
+    return removed
+  })
+}
+
 /** The size of a run's kept lines. */
 export async function logBytesOf(db: Db, invocation: string): Promise<number> {
   const { rows } = await sql<{ bytes: number }>`
@@ -150,9 +174,7 @@ export function listenForEvents(address: DbAddress, log: Log): EventBells {
       client.on('notification', ({ payload }) => bells.get(payload ?? '')?.bell.ring())
       await client.query(`listen ${CHANNEL}`)
       ringAll() // events may have been missed
-      // The abort listener may have run while this was connecting, before there was a connection to close.
-      if (stop.signal.aborted) return
-      await Promise.race([broken, new Promise<void>((resolve) => stop.signal.addEventListener('abort', () => resolve(), { once: true }))])
+      await resultWithin(undefined, broken, stop.signal)
     } finally {
       await client.end().catch(() => {})
     }

@@ -10,11 +10,12 @@ import { silentLog } from '../base/log.ts'
 import { dataPaths } from '../base/paths.ts'
 import { openDb, type Db } from './db.ts'
 import { startPostgres } from './embedded.ts'
-import { deploymentMoves, mover } from './moves.ts'
+import { deploymentMoves, firstMover, mover } from './moves.ts'
 import { copyTemplate } from '../../test/support/template.ts'
 
 const START_MS = 60_000
 const table = lifecycle({ queued: ['in_progress', 'failed'], in_progress: ['running', 'failed'], running: ['stopped'], stopped: [], failed: [] })
+const moveFirst = firstMover<{ id: string; state: string }, (typeof table.states)[number]>({ table: 'deployments', lifecycle: table, log: deploymentMoves })
 const move = mover({ table: 'deployments', lifecycle: table, log: deploymentMoves })
 
 const scope = new AsyncDisposableStack()
@@ -110,4 +111,20 @@ describe('concurrent state transitions', () => {
       expect(outcomes.filter((before) => before !== undefined)).toHaveLength(way.length - 1)
     }
   })
+})
+
+test('of several rows, each of many callers moves another one, in the order asked for, and callers without one get none', async () => {
+  const ids = [await queued(), await queued(), await queued()]
+  const which = sql<boolean>`state = 'queued' and id in (${sql.join(ids)})`
+  const first = await moveFirst(db, which, sql`created_at`, 'in_progress', 'first', { attempts: 7 })
+  expect([first, await row(ids[0]!)]).toMatchObject([{ id: ids[0], state: 'in_progress' }, { attempts: 7 }])
+  const others = await Promise.all(Array.from({ length: 6 }, () => moveFirst(db, which, sql`created_at`, 'in_progress', 'other')))
+  expect(
+    others
+      .filter((moved) => moved !== undefined)
+      .map(({ id }) => id)
+      .toSorted(),
+  ).toEqual(ids.slice(1).toSorted())
+  expect(await Promise.all(ids.map(events))).toEqual(['first', 'other', 'other'].map((reason) => [{ state: 'in_progress', reason }]))
+  expect(await moveFirst(db, sql`id in (${sql.join(ids)})`, sql`created_at`, 'stopped', null)).toBeUndefined()
 })

@@ -1,26 +1,31 @@
 // Moving a row along its lifecycle: one compare-and-set that also appends the event, in one statement.
-import { sql, type RawBuilder } from 'kysely'
+import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import type { Lifecycle } from '../base/lifecycle.ts'
 import type { Db } from './db.ts'
 import { announceEvents, lockEvents } from './events.ts'
 
 /** A table with a lifecycle, and the log of its moves. */
 interface Moving<State extends string> {
-  table: 'browsers' | 'deployments' | 'invocations'
+  table: 'browsers' | 'deployments' | 'invocations' | 'replays'
+  /** The column that holds the state; `state` unless named. */
+  column?: 'state' | 'deletion'
   lifecycle: Lifecycle<State>
   log: MoveLog
 }
 
 /** Where moves are logged: the log's columns, each with the expression over the moved row (`t`) that fills it. */
 interface MoveLog {
-  table: 'browser_events' | 'app_events'
+  table: 'browser_events' | 'app_events' | 'replay_events'
   columns: Record<string, RawBuilder<unknown>>
   /** For logs with followers: the deployment that the log belongs to. Its order is kept and its followers are woken. */
   deployment?: RawBuilder<string>
 }
 
 export const browserMoves: MoveLog = { table: 'browser_events', columns: { browser_id: sql`t.id` } }
+export const replayMoves: MoveLog = { table: 'replay_events', columns: { replay_id: sql`t.id` } }
 export const deploymentMoves: MoveLog = { table: 'app_events', columns: { deployment_id: sql`t.id`, kind: sql`'state'` }, deployment: sql`t.id` }
+/** The deletion of a deployment is in the log of its moves, as events that followers are not shown. */
+export const deletionMoves: MoveLog = { ...deploymentMoves, columns: { ...deploymentMoves.columns, kind: sql`'deletion'` } }
 export const invocationMoves: MoveLog = {
   table: 'app_events',
   columns: { deployment_id: sql`t.deployment_id`, invocation_id: sql`t.id`, kind: sql`'state'` },
@@ -28,23 +33,53 @@ export const invocationMoves: MoveLog = {
 }
 
 /** Names the table and its log once; the moves are then `await move(db, id, 'running', …)`. */
-export function mover<State extends string>({ table, lifecycle, log }: Moving<State>) {
-  const names = Object.keys(log.columns)
-  const values = names.map((name) => sql`${log.columns[name]} as ${sql.ref(name)}`)
+export function mover<State extends string>({ table, column = 'state', lifecycle, log }: Moving<State>) {
+  const state = sql.ref(column)
   /**
    * Moves row `id` to `to` if its lifecycle allows that from its present state, and sets `columns` with it.
    * Returns the row's state before, or undefined when its state does not allow the move: another caller was first.
    */
   return async (db: Db, id: string, to: State, reason: string | null, columns: Record<string, unknown> = {}): Promise<State | undefined> => {
-    const set = Object.entries({ state: to, ...columns }).map(([name, value]) => sql`${sql.ref(name)} = ${value}`)
     const { rows } = await sql<{ before: State }>`
       with old as (
-        select t.id, t.state ${log.deployment ? sql`, ${lockEvents(log.deployment)}` : sql``}
-        from ${sql.table(table)} t where id = ${id} and state = any(${lifecycle.from(to)}) for no key update),
-      moved as (update ${sql.table(table)} t set ${sql.join(set)} from old where t.id = old.id returning old.state as before, ${sql.join(values)}),
-      logged as (insert into ${sql.table(log.table)} (${sql.join(names.map((name) => sql.ref(name)))}, state, reason)
-        select ${sql.join(names.map((name) => sql.ref(name)))}, ${to}, ${reason} from moved)
-      select before ${log.deployment ? sql`, ${announceEvents(sql`deployment_id`)}` : sql``} from moved`.execute(db)
+        select t.id, t.${state} as before ${log.deployment ? sql`, ${lockEvents(log.deployment)}` : sql``}
+        from ${sql.table(table)} t where id = ${id} and ${state} = any(${lifecycle.from(to)}) for no key update),
+      moved as (update ${sql.table(table)} t set ${setting(column, to, columns)} from old where t.id = old.id returning t.*, old.before),
+      ${logged(log, to, reason)}
+      select before ${log.deployment ? sql`, ${announceEvents(log.deployment)}` : sql``} from moved t`.execute(db)
     return rows[0]?.before
   }
+}
+
+/**
+ * The same for the first row that `which` selects, in the order `by`, and that no other caller is moving: concurrent callers get different rows.
+ * Returns the moved row. `which` should name the state before, so that an index for it can be used.
+ */
+export function firstMover<Row, State extends string>({ table, column = 'state', lifecycle, log }: Moving<State>) {
+  const state = sql.ref(column)
+  return async (
+    db: Db,
+    which: RawBuilder<SqlBool>,
+    by: RawBuilder<unknown>,
+    to: State,
+    reason: string | null,
+    columns: Record<string, unknown> = {},
+  ): Promise<Row | undefined> => {
+    const { rows } = await sql<Row>`
+      with old as (
+        select t.id from ${sql.table(table)} t where ${state} = any(${lifecycle.from(to)}) and ${which} order by ${by} limit 1 for no key update skip locked),
+      moved as (update ${sql.table(table)} t set ${setting(column, to, columns)} from old where t.id = old.id returning t.*),
+      ${logged(log, to, reason)}
+      select * from moved`.execute(db)
+    return rows[0]
+  }
+}
+
+const setting = (column: string, to: string, columns: Record<string, unknown>) =>
+  sql.join(Object.entries({ [column]: to, ...columns }).map(([name, value]) => sql`${sql.ref(name)} = ${value}`))
+
+/** Appends the event of a move, by the row that `moved` returns. */
+function logged({ table, columns }: MoveLog, to: string, reason: string | null): RawBuilder<unknown> {
+  const names = sql.join([...Object.keys(columns), 'state', 'reason'].map((name) => sql.ref(name)))
+  return sql`logged as (insert into ${sql.table(table)} (${names}) select ${sql.join(Object.values(columns))}, ${to}, ${reason} from moved t)`
 }

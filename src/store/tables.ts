@@ -11,6 +11,7 @@ export interface Tables {
     name: string
     hash: Buffer
     masked: string
+    host: Generated<string>
     deployment_id: string | null
     created_at: DefaultTime
     deleted_at: Time | null
@@ -31,6 +32,7 @@ export interface Tables {
     deleted_at: Time | null
     end_reason: string | null
     invocation_id: string | null
+    ended_steps: Generated<string[]>
   }
   browser_events: {
     id: Generated<number>
@@ -63,6 +65,7 @@ export interface Tables {
     created_at: DefaultTime
     updated_at: DefaultTime
     finished_at: Time | null
+    deletion: Generated<string>
     deleted_at: Time | null
   }
   app_versions: {
@@ -105,6 +108,7 @@ export interface Tables {
   }
   replays: {
     id: string
+    state: string
     browser_id: string
     framerate: number
     max_duration_seconds: number | null
@@ -118,5 +122,12 @@ export interface Tables {
     bytes: Generated<number>
     head_bytes: Generated<number>
     activity: ColumnType<number[], string | undefined, string>
+  }
+  replay_events: {
+    id: Generated<number>
+    replay_id: string
+    at: DefaultTime
+    state: string
+    reason: string | null
   }
 }

@@ -2,7 +2,7 @@
 import { APIError, NotFoundError } from '@onkernel/sdk'
 import { expect, test } from 'vitest'
 import { sleep } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import { startCloud, type OwnCloud } from '../support/cloud.ts'
 import { agentOf, chromiumOf } from '../support/inside.ts'
 import { amount } from '../support/long.ts'
 import { seeded } from '../support/seeded.ts'
@@ -18,22 +18,22 @@ function expected(error: unknown): boolean {
 }
 
 const victims = {
-  service: async (cloud: Cloud) => {
+  service: async (cloud: OwnCloud) => {
     await cloud.kill(true)
     return async () => cloud.start()
   },
-  agent: async (cloud: Cloud, id: string) => {
+  agent: async (cloud: OwnCloud, id: string) => {
     process.kill(agentOf(cloud, id), 'SIGKILL')
     return async () => {}
   },
-  chromium: async (cloud: Cloud, id: string) => {
+  chromium: async (cloud: OwnCloud, id: string) => {
     process.kill(chromiumOf(cloud, id), 'SIGKILL')
     return async () => {}
   },
 }
 const actions = {
-  create: (cloud: Cloud) => cloud.client.browsers.create({ timeout_seconds: 120 }),
-  drag: (cloud: Cloud, id: string) =>
+  create: (cloud: OwnCloud) => cloud.client.browsers.create({ timeout_seconds: 120 }),
+  drag: (cloud: OwnCloud, id: string) =>
     cloud.client.browsers.computer.dragMouse(id, {
       path: [
         [100, 300],
@@ -42,8 +42,8 @@ const actions = {
       duration_ms: 400,
       hold_keys: ['Shift_L'],
     }),
-  screenshot: (cloud: Cloud, id: string) => cloud.client.browsers.computer.captureScreenshot(id),
-  delete: (cloud: Cloud, id: string) => cloud.client.browsers.deleteByID(id),
+  screenshot: (cloud: OwnCloud, id: string) => cloud.client.browsers.computer.captureScreenshot(id),
+  delete: (cloud: OwnCloud, id: string) => cloud.client.browsers.deleteByID(id),
 }
 const pick = <T>(random: () => number, items: readonly T[]): T => items[Math.floor(random() * items.length)]!
 

@@ -2,14 +2,15 @@
 import { chromium } from 'playwright-core'
 import BIDI from 'selenium-webdriver/bidi/index.js'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import type { Cloud } from '../support/cloud.ts'
 import { servePages, type Pages } from '../support/pages.ts'
+import { shareCloud } from '../support/shelf.ts'
 
 let cloud: Cloud
 let pages: Pages
 beforeAll(async () => {
   pages = await servePages()
-  cloud = await startCloud()
+  cloud = await shareCloud()
   await cloud.warm()
 })
 afterAll(async () => {

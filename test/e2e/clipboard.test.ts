@@ -4,10 +4,11 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import { until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import type { Cloud } from '../support/cloud.ts'
 import { runInside } from '../support/inside.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { openSession, where, type Session } from '../support/session.ts'
+import { shareCloud } from '../support/shelf.ts'
 
 /** Time for a page to paste, or to copy a long text. */
 const TAKE_MS = 10_000
@@ -21,7 +22,7 @@ let session: Session
 let id: string
 beforeAll(async () => {
   pages = await servePages()
-  cloud = await startCloud()
+  cloud = await shareCloud()
   computer = cloud.client.browsers.computer
   session = await openSession(cloud, { timeout_seconds: 600, headless: true })
   id = session.id

@@ -1,16 +1,17 @@
 // Dragging, as the page records it: positions, buttons, modifiers, times, and a real drop.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sleep, until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import type { Cloud } from '../support/cloud.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { clearRecord, openSession, recorded, type Recorded, type Session } from '../support/session.ts'
+import { shareCloud } from '../support/shelf.ts'
 
 let cloud: Cloud
 let pages: Pages
 let session: Session
 beforeAll(async () => {
   pages = await servePages()
-  cloud = await startCloud()
+  cloud = await shareCloud()
   session = await openSession(cloud, { timeout_seconds: 600, headless: true })
   await session.page.goto(pages.url('recorder.html'))
 })

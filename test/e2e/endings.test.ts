@@ -9,6 +9,7 @@ import { imageOf } from '../../src/instances/local/storage.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { processesOf } from '../support/inside.ts'
 import { openSession } from '../support/session.ts'
+import { shareCloud } from '../support/shelf.ts'
 
 /** Enough that removing them takes seconds. Hard links are as slow to remove as files, and faster to create. */
 const FOLDERS = 60
@@ -58,7 +59,7 @@ test('a session with very many files is deleted immediately, another process rem
 })
 
 test('unreadable folders, names with any bytes and folders nested deeper than the longest path are removed', async () => {
-  await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  await using cloud = await shareCloud({ COB_WARM_BROWSERS: '0' })
   const { session_id: id } = await cloud.client.browsers.create()
   await runInside(
     cloud,

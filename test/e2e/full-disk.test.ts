@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { roomOn } from '../../src/base/disk.ts'
 import { isRoot } from '../../src/base/user.ts'
 import { until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import { startCloud, type OwnCloud } from '../support/cloud.ts'
 
 const DISK_MB = 800
 const RESERVE_MB = 200
@@ -17,7 +17,7 @@ const ENDED_MS = 60_000
 describe.skipIf(!isRoot())('a full disk', () => {
   const outer = process.env.TMPDIR
   let root: string
-  let cloud: Cloud
+  let cloud: OwnCloud
   beforeAll(async () => {
     root = mkdtempSync(join(tmpdir(), 'cob-small-'))
     execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_MB}m`, 'cob', root])

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { isRoot } from '../../src/base/user.ts'
 import { until } from '../../src/base/wait.ts'
 import { hostRanges } from '../../src/instances/local/host-addresses.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import { startCloud, type OwnCloud } from '../support/cloud.ts'
 import { runInside } from '../support/inside.ts'
 import { openSession, type Session } from '../support/session.ts'
 
@@ -76,7 +76,7 @@ const undo = async (changes: Record<string, Change>): Promise<void> => {
     ).catch(() => {}) // it was not created
 }
 
-let cloud: Cloud
+let cloud: OwnCloud
 let session: Session
 let tcp: Server
 let udp: Socket[]

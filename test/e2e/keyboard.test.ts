@@ -1,10 +1,11 @@
 // Keys and text through the published SDK: what the page records of every key, and the resulting text in its fields.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sleep, until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import type { Cloud } from '../support/cloud.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { seeded } from '../support/seeded.ts'
 import { openSession, recorded, type Recorded, type Session } from '../support/session.ts'
+import { shareCloud } from '../support/shelf.ts'
 
 /** Time for a page to react to input. */
 const TAKE_MS = 10_000
@@ -16,7 +17,7 @@ let session: Session
 let id: string
 beforeAll(async () => {
   pages = await servePages()
-  cloud = await startCloud()
+  cloud = await shareCloud()
   computer = cloud.client.browsers.computer
   session = await openSession(cloud, { timeout_seconds: 600, headless: true })
   id = session.id

@@ -7,7 +7,7 @@ import { chromium, type BrowserContextOptions, type Page } from 'playwright-core
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { sleep, until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import { startCloud, type OwnCloud } from '../support/cloud.ts'
 import { processesOf } from '../support/inside.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { invitePerson, live, SEEN_MS, sees, spot, type Person } from '../support/person.ts'
@@ -18,7 +18,7 @@ const VIEWPORT = { width: 1024, height: 768 }
 const WHITE = [255, 255, 255]
 const RED = [208, 32, 32]
 
-let cloud: Cloud
+let cloud: OwnCloud
 let pages: Pages
 let person: Person
 let session: Session

@@ -19,10 +19,11 @@ const scopes = new Set<string>()
 const drivers: Driver[] = []
 
 // The name of the data directory is as unique as a service's host id.
-function makeDriver(paths: DataPaths): Driver {
+const makeDriver = (paths: DataPaths): Driver => make(paths, {})
+function make(paths: DataPaths, env: NodeJS.ProcessEnv): Driver {
   const scope = basename(paths.root)
   scopes.add(scope)
-  const driver = localDriver(readConfig({}), paths, scope, silentLog)
+  const driver = localDriver(readConfig(env), paths, scope, silentLog)
   drivers.push(driver)
   return driver
 }
@@ -44,7 +45,9 @@ afterAll(() => {
   for (const dir of [...scopes].flatMap(groupDirs)) rmdirSync(dir)
 })
 
-driverSuite('local', makeDriver)
+const leftOf = (paths: DataPaths, id: string) => [paths.instance(id)].filter(existsSync)
+driverSuite('local', makeDriver, leftOf)
+driverSuite('local, over TLS', (paths) => make(paths, { COB_DRIVER: 'local-tls' }), leftOf)
 
 describe('an instance of the local driver', () => {
   const signal = new AbortController().signal

@@ -10,10 +10,10 @@ import { instanceUser } from '../../src/base/user.ts'
 import { writeGuestEtc } from '../../src/instances/local/guest-etc.ts'
 import { planNetwork } from '../../src/instances/local/network.ts'
 import { networked } from '../../src/instances/local/sandbox.ts'
-import { startCloud } from '../support/cloud.ts'
 import { runInside } from '../support/inside.ts'
 import { servePages } from '../support/pages.ts'
 import { openSession } from '../support/session.ts'
+import { shareCloud } from '../support/shelf.ts'
 
 const run = promisify(execFile)
 
@@ -48,7 +48,7 @@ test('a sandbox starts with any process ids on the host', async () => {
 })
 
 test('the first navigation of a browser that was not warm succeeds, and its network does not change', async () => {
-  await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  await using cloud = await shareCloud({ COB_WARM_BROWSERS: '0' })
   await using pages = await servePages()
   for (let count = 0; count < 2; count++) {
     await using session = await openSession(cloud, { timeout_seconds: 60, headless: true })

@@ -2,10 +2,11 @@
 import { chromium, type Browser, type Frame, type Page } from 'playwright-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import type { Cloud } from '../support/cloud.ts'
 import { chromiumOf } from '../support/inside.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { boxOf, clearRecord, openSession, recorded, where, type Recorded, type Session } from '../support/session.ts'
+import { shareCloud } from '../support/shelf.ts'
 
 /** Time for a page to react to input. */
 const TAKE_MS = 10_000
@@ -21,7 +22,7 @@ let session: Session
 let id: string
 beforeAll(async () => {
   pages = await servePages()
-  cloud = await startCloud()
+  cloud = await shareCloud()
   computer = cloud.client.browsers.computer
 })
 afterAll(async () => {

@@ -12,6 +12,7 @@ import { until } from '../../src/base/wait.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { agentOf, chromiumOf, processesOf } from '../support/inside.ts'
 import { openSession } from '../support/session.ts'
+import { shareCloud } from '../support/shelf.ts'
 
 const gone = (cloud: Cloud, id: string) =>
   until(
@@ -58,7 +59,7 @@ test.each([
   ['sandbox (bwrap)', (cloud: Cloud, id: string) => processesOf(cloud, id)[1]!.pid],
   ['X server', (cloud: Cloud, id: string) => processesOf(cloud, id).find(({ command }) => command.startsWith('Xvfb'))!.pid],
 ])('a session whose %s dies is recorded as crashed, its clients are told, and nothing of it is left', async (_name, find) => {
-  await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  await using cloud = await shareCloud({ COB_WARM_BROWSERS: '0' })
   const made = await cloud.client.browsers.create({ timeout_seconds: 300 })
   const socket = new WebSocket(made.cdp_ws_url)
   await once(socket, 'open')
@@ -73,7 +74,7 @@ test.each([
 })
 
 test('a Chromium that is killed again and again ends its session, and is not restarted for ever', async () => {
-  await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  await using cloud = await shareCloud({ COB_WARM_BROWSERS: '0' })
   const made = await cloud.client.browsers.create({ timeout_seconds: 300 })
   const find = () => {
     try {
@@ -109,7 +110,7 @@ test('after downtime of the service, an instance that ended is detected, and one
 })
 
 test('a create whose caller leaves creates no session', async () => {
-  await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  await using cloud = await shareCloud({ COB_WARM_BROWSERS: '0' })
   const leave = new AbortController()
   const call = cloud.fetch('/browsers', { method: 'POST', signal: leave.signal }).catch(() => 'left')
   await until('the start', 5_000, async () => (await cloud.query(`select 1 from browsers where state = 'starting'`)).length === 1, { everyMs: 5 })

@@ -1,13 +1,13 @@
 // Replays of real browsers: other programs decode them and find what was on the screen at each time, also when something dies meanwhile.
 import Kernel from '@onkernel/sdk'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmdirSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { isRoot } from '../../src/base/user.ts'
 import { sleep, until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import { startCloud, type OwnCloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 import { colours, decode, keep, loudFrom, near, probe, times, type Probed } from '../support/films.ts'
 import { agentOf } from '../support/inside.ts'
@@ -15,7 +15,7 @@ import { amount } from '../support/long.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { openSession, type Session } from '../support/session.ts'
 
-let cloud: Cloud
+let cloud: OwnCloud
 let pages: Pages
 let dir: string
 beforeAll(async () => {
@@ -283,12 +283,33 @@ describe('a recording survives', () => {
     await lost.browser.close().catch(() => {})
   })
 
+  test('the death of a service that was ending its session: the next one fetches the rest before it ends the instance', async () => {
+    const session = await clockSession()
+    const replay = await start(session, { framerate: 20 })
+    await sleep(1_000)
+    await cloud.kill()
+    // What a service leaves that is killed as soon as a delete has begun.
+    await cloud.query(`update browsers set state = 'stopping', end_reason = 'deleted' where id = $1`, [session.id])
+    await sleep(2_000)
+    const startedAt = Date.now()
+    await cloud.start()
+    const { file, seconds } = await film(session, replay)
+    expect(Date.parse(replay.started_at!) + seconds * 1000).toBeGreaterThan(startedAt - 1_200)
+    expect(await wrongMoments(file, replay.started_at!, BUSY_MS)).toEqual([])
+    const [row] = await cloud.query<{ state: string; ended_steps: string[] }>('select state, ended_steps from browsers where id = $1', [session.id])
+    expect(row).toEqual({ state: 'deleted', ended_steps: ['clients', 'recordings', 'instance'] })
+    await session.browser.close().catch(() => {})
+  })
+
   test.runIf(isRoot())('a full spool: the part that was stored is a playable film', async () => {
     await using session = await clockSession()
-    // On a file system of its own: what is in it is copied to the object store, not linked.
+    // On a file system of its own: what is in it is copied to the object store, not linked. It is mounted outside the data directory, because sandboxes that
+    // any other service starts meanwhile inherit the mount, and what has the data directory among its mounts counts as left behind.
     const spool = join(cloud.dataDir, 'spool')
-    mkdirSync(spool, { recursive: true })
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=400k', 'tmpfs', spool])
+    const small = mkdtempSync(join(tmpdir(), 'cob-small-'))
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=400k', 'tmpfs', small])
+    rmSync(spool, { recursive: true, force: true })
+    symlinkSync(small, spool)
     try {
       const replay = await start(session, { framerate: 20 })
       await until('its end', 60_000, async () => (await found(session, replay)).finished_at !== null, { everyMs: 100 })
@@ -298,7 +319,9 @@ describe('a recording survives', () => {
       expect(await cloud.query('select end_reason from replays where id = $1', [replay.replay_id])).toEqual([{ end_reason: 'store_failed' }])
       await cloud.query('delete from replays where id = $1', [replay.replay_id])
     } finally {
-      execFileSync('umount', [spool])
+      rmSync(spool)
+      execFileSync('umount', [small])
+      rmdirSync(small)
     }
   })
 })

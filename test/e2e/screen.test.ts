@@ -2,9 +2,10 @@
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import type { Cloud } from '../support/cloud.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { openSession } from '../support/session.ts'
+import { shareCloud } from '../support/shelf.ts'
 
 /** Time for a page to be on the screen. */
 const SHOWN_MS = 10_000
@@ -13,7 +14,7 @@ let cloud: Cloud
 let pages: Pages
 beforeAll(async () => {
   pages = await servePages()
-  cloud = await startCloud()
+  cloud = await shareCloud()
 })
 afterAll(async () => {
   await cloud[Symbol.asyncDispose]()
@@ -146,6 +147,7 @@ describe('a screenshot request', () => {
   beforeAll(async () => {
     id = (await cloud.client.browsers.create({ timeout_seconds: 300 })).session_id
   })
+  afterAll(() => cloud.client.browsers.deleteByID(id))
   const post = (body: string | undefined, type = 'application/json') =>
     cloud.fetch(`/browsers/${id}/computer/screenshot`, { method: 'POST', ...(body !== undefined && { body, headers: { 'content-type': type } }) })
 

@@ -2,9 +2,10 @@
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import type { Cloud } from '../support/cloud.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { openSession, type Session } from '../support/session.ts'
+import { shareCloud } from '../support/shelf.ts'
 
 /** Time for Chromium's window to follow the screen's size and to redraw its page. */
 const TAKE_MS = 10_000
@@ -18,7 +19,7 @@ let session: Session
 let id: string
 beforeAll(async () => {
   pages = await servePages()
-  cloud = await startCloud()
+  cloud = await shareCloud()
   computer = cloud.client.browsers.computer
   session = await openSession(cloud, { timeout_seconds: 600, headless: true, viewport: { width: 1365, height: 767 } })
   id = session.id

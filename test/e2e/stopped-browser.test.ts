@@ -1,10 +1,11 @@
 // A session whose Chromium hangs (SIGSTOP): every call ends within its own limit, and everything works again when Chromium continues.
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { sleep, until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import type { Cloud } from '../support/cloud.ts'
 import { childrenOf, chromiumOf } from '../support/inside.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { clearRecord, openSession, recorded, type Session } from '../support/session.ts'
+import { shareCloud } from '../support/shelf.ts'
 
 /** Much longer than any call here may take, and shorter than a call took before its own limit was the outermost one (38 s). */
 const FAR_TOO_LONG_MS = 20_000
@@ -21,7 +22,7 @@ const go = (): void => {
 }
 beforeAll(async () => {
   pages = await servePages()
-  cloud = await startCloud()
+  cloud = await shareCloud()
   session = await openSession(cloud, { timeout_seconds: 300, headless: true })
   await session.page.goto(pages.url('recorder.html'))
   await session.page.evaluate('new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))')

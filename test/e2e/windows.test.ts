@@ -4,8 +4,9 @@ import BIDI from 'selenium-webdriver/bidi/index.js'
 import sharp from 'sharp'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import type { Cloud } from '../support/cloud.ts'
 import { servePages, type Pages } from '../support/pages.ts'
+import { shareCloud } from '../support/shelf.ts'
 
 /** Time for a window to change and its page to notice. */
 const CHANGE_MS = 10_000
@@ -18,7 +19,7 @@ let browser: Browser
 let page: Page
 beforeAll(async () => {
   pages = await servePages()
-  cloud = await startCloud()
+  cloud = await shareCloud()
   const made = await cloud.client.browsers.create({ timeout_seconds: 300, viewport: { width: 1280, height: 800 } })
   id = made.session_id
   bidiUrl = made.webdriver_ws_url

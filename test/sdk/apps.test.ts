@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
 import { findLimits } from '../../src/instances/local/limits.ts'
 import { zipOf } from '../support/apps.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import { startCloud, type OwnCloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 
@@ -17,7 +17,7 @@ import { servePages, type Pages } from '../support/pages.ts'
 const BUILD_MS = 180_000
 const RUN_MS = 60_000
 
-let cloud: Cloud
+let cloud: OwnCloud
 let pages: Pages
 /** Listens on the machine's loopback, which apps must not reach. */
 let neighbour: Server

@@ -13,6 +13,7 @@ import { conforms } from '../support/contract.ts'
 import { agentOf, chromiumOf, processesOf, runInside } from '../support/inside.ts'
 import { amount } from '../support/long.ts'
 import { openSession, type Session } from '../support/session.ts'
+import { shareCloud } from '../support/shelf.ts'
 
 const BIG = randomBytes(1024 * 1024)
 const BIG_MB = 50
@@ -94,7 +95,7 @@ beforeAll(async () => {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   base = `http://host.cob.internal:${(server.address() as AddressInfo).port}`
-  cloud = await startCloud()
+  cloud = await shareCloud()
   session = await openSession(cloud, { timeout_seconds: 600 })
   await session.page.goto(`${base}/blank`)
 })

@@ -6,7 +6,8 @@ import type { AddressInfo } from 'node:net'
 import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { within } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import type { Cloud } from '../support/cloud.ts'
+import { shareCloud } from '../support/shelf.ts'
 
 const DOWNLOADS = '/home/kernel/Downloads'
 const CONTENT = 'content of the file '.repeat(20_000)
@@ -38,7 +39,7 @@ const address = (path: string): string => `http://host.cob.internal:${(site.addr
 beforeAll(async () => {
   site.listen(0, '127.0.0.1')
   await once(site, 'listening')
-  cloud = await startCloud()
+  cloud = await shareCloud()
   browsers = cloud.client.browsers
 })
 afterAll(async () => {

@@ -7,8 +7,9 @@ import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import type { Cloud } from '../support/cloud.ts'
 import { agentOf, openFilesOf, processesOf, runInside } from '../support/inside.ts'
+import { shareCloud } from '../support/shelf.ts'
 import { tempDir } from '../support/trees.ts'
 import { makeZip } from '../support/zips.ts'
 
@@ -23,7 +24,7 @@ let id: string
 let agent: number
 let before: number
 beforeAll(async () => {
-  cloud = await startCloud()
+  cloud = await shareCloud()
   fs = cloud.client.browsers.fs
   id = (await cloud.client.browsers.create({ timeout_seconds: 3600 })).session_id
   agent = agentOf(cloud, id)

@@ -7,9 +7,10 @@ import { mkdirSync, openAsBlob, readFileSync, symlinkSync, truncateSync, writeFi
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { within } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 import { agentOf } from '../support/inside.ts'
+import { shareCloud } from '../support/shelf.ts'
 import { tempDir, treeOf } from '../support/trees.ts'
 
 const MB = 1024 * 1024
@@ -19,7 +20,7 @@ let cloud: Cloud
 let fs: Kernel['browsers']['fs']
 let id: string
 beforeAll(async () => {
-  cloud = await startCloud()
+  cloud = await shareCloud()
   fs = cloud.client.browsers.fs
   id = (await cloud.client.browsers.create({ timeout_seconds: 3600 })).session_id
 })

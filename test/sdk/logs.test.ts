@@ -3,15 +3,16 @@ import type { LogStreamParams } from '@onkernel/sdk/resources/browsers/logs'
 import { get, type IncomingMessage } from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WaitTimeout, within } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 import { chromiumOf } from '../support/inside.ts'
 import { run as runIn } from '../support/programs.ts'
+import { shareCloud } from '../support/shelf.ts'
 
 let cloud: Cloud
 let id: string
 beforeAll(async () => {
-  cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  cloud = await shareCloud({ COB_WARM_BROWSERS: '0' })
   id = (await cloud.client.browsers.create({ timeout_seconds: 600 })).session_id
 })
 afterAll(async () => {

@@ -3,10 +3,11 @@ import type Kernel from '@onkernel/sdk'
 import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 import { agentOf, processesOf, runInside } from '../support/inside.ts'
 import { servePages, type Pages } from '../support/pages.ts'
+import { shareCloud } from '../support/shelf.ts'
 
 type Params = Parameters<Kernel['browsers']['playwright']['execute']>[1]
 
@@ -16,12 +17,13 @@ let id: string
 let cdpUrl: string
 beforeAll(async () => {
   pages = await servePages()
-  cloud = await startCloud()
+  cloud = await shareCloud()
   const made = await cloud.client.browsers.create({ timeout_seconds: 600 })
   id = made.session_id
   cdpUrl = made.cdp_ws_url
 })
 afterAll(async () => {
+  await cloud.client.browsers.deleteByID(id)
   await cloud[Symbol.asyncDispose]()
   await pages[Symbol.asyncDispose]()
 })

@@ -4,9 +4,10 @@ import { readFileSync } from 'node:fs'
 import { get, type IncomingMessage } from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import type { Cloud } from '../support/cloud.ts'
 import { agentOf } from '../support/inside.ts'
 import { alive as aliveIn, base64, read, run as runIn, type Ran } from '../support/programs.ts'
+import { shareCloud } from '../support/shelf.ts'
 
 /** Limit of the memory growth of an agent or the service, for any output and input. */
 const GROWTH_BYTES = 256 * 1024 * 1024
@@ -15,7 +16,7 @@ let cloud: Cloud
 let id: string
 let agent: number
 beforeAll(async () => {
-  cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  cloud = await shareCloud({ COB_WARM_BROWSERS: '0' })
   id = (await cloud.client.browsers.create({ timeout_seconds: 600 })).session_id
   agent = agentOf(cloud, id)
 })

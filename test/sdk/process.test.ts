@@ -1,14 +1,15 @@
 // The published SDK with the running service: programs in a session, from one shell line to realistic work.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from '../support/cloud.ts'
+import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 import { base64, read, run as runIn, text, type Ran } from '../support/programs.ts'
+import { shareCloud } from '../support/shelf.ts'
 
 let cloud: Cloud
 let id: string
 beforeAll(async () => {
-  cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
+  cloud = await shareCloud({ COB_WARM_BROWSERS: '0' })
   id = (await cloud.client.browsers.create({ timeout_seconds: 600 })).session_id
 })
 afterAll(async () => {

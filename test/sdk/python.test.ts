@@ -15,7 +15,7 @@ const PROGRAM_MS = 100_000
 
 let cloud: Cloud
 beforeAll(async () => {
-  cloud = await startCloud({ COB_WARM_BROWSERS: '2' })
+  cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
   for (let i = 0; i < 2; i++) await cloud.client.browsers.create({ tags: { kept: 'yes' }, headless: true, timeout_seconds: 600 })
 })
 afterAll(() => cloud[Symbol.asyncDispose]())

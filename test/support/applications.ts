@@ -2,9 +2,10 @@
 import type { Page } from 'playwright-core'
 import { expect } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import { startCloud, type Cloud } from './cloud.ts'
+import type { Cloud } from './cloud.ts'
 import { servePages, type Pages } from './pages.ts'
 import type { Box } from './session.ts'
+import { shareCloud } from './shelf.ts'
 
 /** Time for a page to react to input. */
 export const TAKE_MS = 10_000
@@ -25,7 +26,7 @@ export interface Desk extends AsyncDisposable {
 
 export async function openDesk(): Promise<Desk> {
   const pages = await servePages()
-  const cloud = await startCloud()
+  const cloud = await shareCloud()
   const { computer } = cloud.client.browsers
   const shot = async (id: string, region: Box): Promise<Buffer> => Buffer.from(await (await computer.captureScreenshot(id, { region })).arrayBuffer())
   return {

@@ -181,7 +181,7 @@ export async function startAppHost(): Promise<AppHost> {
       sealer,
       sandboxes: driver.apps,
       host: HOST,
-      apiPort: () => 1,
+      apiUrl: () => 'http://127.0.0.1:1',
       gitBase: 'https://github.com',
       memoryMb: 512,
       logLevel: 'info',

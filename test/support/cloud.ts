@@ -15,20 +15,19 @@ import { copyTemplate } from './template.ts'
 const START_MS = 60_000
 const STOP_MS = 20_000
 
-export interface Cloud extends AsyncDisposable {
+/** Where a running service is. */
+export interface Place {
   url: string
   key: string
   dataDir: string
+}
+
+/** A service as its callers and its operator see it, perhaps used by other test files before and after this one (shelf.ts). */
+export interface Cloud extends Place, AsyncDisposable {
   /** The official SDK with this service's address; does not retry failed calls unless told to. */
   client: Kernel
   /** The service's process. */
   pid: () => number
-  /** Ends the service (or its whole process group) with SIGKILL; resolves when it has ended. */
-  kill(group?: boolean): Promise<void>
-  /** Starts it again, with the same data and port. */
-  start(): Promise<void>
-  /** Asks it to stop, as Ctrl-C does; resolves with its exit code and the milliseconds it took. */
-  stop(): Promise<{ code: number | null; ms: number }>
   /** What it has logged so far. */
   log(): string
   query<T extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<T[]>
@@ -37,11 +36,27 @@ export interface Cloud extends AsyncDisposable {
   warm(count?: number): Promise<void>
 }
 
-/**
- * Starts a service, with at most `files` descriptors; `isFirst`: with an empty data directory, as at a user's first start. Disposing ends it and fails
- * when anything is left.
- */
-export async function startCloud(env: Record<string, string> = {}, { files, isFirst = false }: { files?: number; isFirst?: boolean } = {}): Promise<Cloud> {
+/** A service that nobody else uses, so that a test may end it. */
+export interface OwnCloud extends Cloud {
+  /** Ends the service (or its whole process group) with SIGKILL; resolves when it has ended. */
+  kill(group?: boolean): Promise<void>
+  /** Starts it again, with the same data and port. */
+  start(): Promise<void>
+  /** Asks it to stop, as Ctrl-C does; resolves with its exit code and the milliseconds it took. */
+  stop(): Promise<{ code: number | null; ms: number }>
+}
+
+export interface Start {
+  /** The most file descriptors that it may have. */
+  files?: number
+  /** With an empty data directory, as at a user's first start. */
+  isFirst?: boolean
+  /** Called with each piece of its log. */
+  onLog?: (text: string) => void
+}
+
+/** Starts a service. Disposing ends it and fails when anything is left. */
+export async function startCloud(env: Record<string, string> = {}, { files, isFirst = false, onLog }: Start = {}): Promise<OwnCloud> {
   const before = processesNow()
   const dataDir = mkdtempSync(join(tmpdir(), 'cob-test-'))
   if (!isFirst) copyTemplate(dataDir)
@@ -67,8 +82,12 @@ export async function startCloud(env: Record<string, string> = {}, { files, isFi
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true,
     })
-    child.stdout!.on('data', (chunk: Buffer) => (output += chunk.toString()))
-    child.stderr!.on('data', (chunk: Buffer) => (output += chunk.toString()))
+    const note = (chunk: Buffer) => {
+      output += chunk.toString()
+      onLog?.(chunk.toString())
+    }
+    child.stdout!.on('data', note)
+    child.stderr!.on('data', note)
     const ended = once(child, 'exit').then(([code]) => {
       throw new Error(`the service ended with ${code} while starting:\n${output.slice(-3000)}`)
     })
@@ -89,14 +108,20 @@ export async function startCloud(env: Record<string, string> = {}, { files, isFi
   }
   const gone = () => (child.exitCode === null && child.signalCode === null ? once(child, 'exit') : Promise.resolve())
 
+  async function stop(): Promise<{ code: number | null; ms: number }> {
+    const began = performance.now()
+    const exited = gone()
+    if (child.exitCode === null && child.signalCode === null) process.kill(child.pid!, 'SIGINT')
+    const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
+    await exited
+    clearTimeout(timer)
+    return { code: child.exitCode, ms: performance.now() - began }
+  }
+
   await start()
   const key = env.COB_API_KEY ?? readFileSync(join(dataDir, 'api-key'), 'utf8').trim()
-  const address = { host: dataPaths(dataDir).postgresSocket, user: 'cob', database: 'postgres' }
-  const cloud: Cloud = {
-    url,
-    key,
-    dataDir,
-    client: new Kernel({ apiKey: key, baseURL: url, maxRetries: 0 }),
+  return {
+    ...callsTo({ url, key, dataDir }),
     pid: () => child.pid!,
     async kill(group = false) {
       const exited = gone()
@@ -104,39 +129,41 @@ export async function startCloud(env: Record<string, string> = {}, { files, isFi
       await exited
     },
     start,
-    async stop() {
-      const began = performance.now()
-      const exited = gone()
-      if (child.exitCode === null && child.signalCode === null) process.kill(child.pid!, 'SIGINT')
-      const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
-      await exited
-      clearTimeout(timer)
-      return { code: child.exitCode, ms: performance.now() - began }
-    },
+    stop,
     log: () => output,
-    async query(text, values = []) {
-      const client = new pg.Client(address)
-      await client.connect()
-      try {
-        return (await client.query(text, values)).rows
-      } finally {
-        await client.end()
-      }
-    },
-    fetch: (path, init = {}) => fetch(url + path, { ...init, headers: { authorization: `Bearer ${key}`, ...(init.headers as Record<string, string>) } }),
-    warm: (count = 1) =>
-      until('warm browsers', START_MS, async () => (await cloud.query(`select id from browsers where state = 'warm'`)).length >= count, { everyMs: 50 }).then(
-        () => {},
-      ),
     async [Symbol.asyncDispose]() {
-      const { code } = await cloud.stop()
+      const { code } = await stop()
       const left = await leftovers(dataDir, before)
       rmSync(dataDir, { recursive: true, force: true })
       if (code !== 0) throw new Error(`the service ended with ${code}:\n${output.slice(-3000)}`)
       if (left.length > 0) throw new Error(`left behind:\n${left.join('\n')}\n--- log ---\n${output.slice(-3000)}`)
     },
   }
-  return cloud
+}
+
+/** What needs only the place of a service. */
+export function callsTo({ url, key, dataDir }: Place): Omit<Cloud, 'pid' | 'log' | typeof Symbol.asyncDispose> {
+  const address = { host: dataPaths(dataDir).postgresSocket, user: 'cob', database: 'postgres' }
+  const query: Cloud['query'] = async (text, values = []) => {
+    const client = new pg.Client(address)
+    await client.connect()
+    try {
+      return (await client.query(text, values)).rows
+    } finally {
+      await client.end()
+    }
+  }
+  return {
+    url,
+    key,
+    dataDir,
+    client: new Kernel({ apiKey: key, baseURL: url, maxRetries: 0 }),
+    query,
+    fetch: (path, init = {}) => fetch(url + path, { ...init, headers: { authorization: `Bearer ${key}`, ...(init.headers as Record<string, string>) } }),
+    async warm(count = 1) {
+      await until('warm browsers', START_MS, async () => (await query(`select id from browsers where state = 'warm'`)).length >= count, { everyMs: 50 })
+    },
+  }
 }
 
 async function freePort(): Promise<number> {

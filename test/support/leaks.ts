@@ -7,7 +7,10 @@ import { dataPaths } from '../../src/base/paths.ts'
 import { nameProcess, processesUsing, signalProcess, startTicks } from '../../src/base/processes.ts'
 import { sleep } from '../../src/base/wait.ts'
 import { startPostgres } from '../../src/store/embedded.ts'
+import type { Cloud } from './cloud.ts'
 
+/** A session that has been deleted ends in less, and so does the start of the warm browser after it. */
+const ENDED_MS = 30_000
 /** Files of ended sessions are removed at the lowest priority. */
 const TRASH_MS = 30_000
 
@@ -67,16 +70,62 @@ export async function leftovers(dataDir: string, before: ReadonlySet<string>): P
       .filter((line) => line.includes(dataDir))
       .map((line) => `socket ${line}`),
   )
-  if (existsSync(paths.hostId)) {
-    const host = readFileSync(paths.hostId, 'utf8').trim()
-    for (const controller of ['memory', 'pids', 'cpu', '.'])
-      for (const kind of ['', '-apps']) {
-        const base = join('/sys/fs/cgroup', controller, `cob-${host}${kind}`)
-        if (existsSync(base)) left.push(`limits ${base}`)
-      }
-  }
+  left.push(...groupsOf(dataDir).map((base) => `limits ${base}`))
   left.push(...(await liveRows(dataDir)).map((row) => `row ${row}`))
   return left
+}
+
+/**
+ * What is left, in a service that goes on, of the sessions that have ended after `endedBefore`, and of app sandboxes. Empty when nothing is left. Then
+ * every start has ended, too: all its browsers are warm.
+ */
+export async function remainders(service: Pick<Cloud, 'dataDir' | 'query'>, endedBefore: ReadonlySet<string>): Promise<string[]> {
+  const { dataDir, query } = service
+  const paths = dataPaths(dataDir)
+  const look = async (): Promise<string[]> => {
+    const rows = await query<{ id: string; state: string }>(
+      `select id, state from browsers where state not in ('warm', 'deleted') union all select id, state from invocations where finished_at is null`,
+    )
+    const warm = new Set((await query<{ id: string }>(`select id from browsers where state = 'warm'`)).map(({ id }) => id))
+    const ended = [...(await endedSessions(service))].filter((id) => !endedBefore.has(id))
+    const sockets = readFileSync('/proc/net/unix', 'utf8').split('\n')
+    return [
+      ...rows.map(({ id, state }) => `row ${id} is ${state}`),
+      ...readdirSync(paths.instances).flatMap((id) => (warm.has(id) ? [] : [`directory instances/${id}`])),
+      ...readdirSync(paths.appSandboxes).map((id) => `directory runs/${id}`),
+      ...ended.flatMap((id) => [
+        ...sockets.filter((line) => line.includes(id)).map((line) => `socket ${line}`),
+        ...groupsOf(dataDir).flatMap((base) => (existsSync(join(base, id)) ? [`limits ${join(base, id)}`] : [])),
+        // Removers name the folder that they remove. They outlive the session, and the check of the whole service waits for them.
+        ...processesUsing(id, '')
+          .map(({ pid }) => ({ pid, command: commandOf(pid) }))
+          .filter(({ command }) => !command.includes(paths.trash))
+          .map(({ pid, command }) => `process ${pid}: ${command}`),
+      ]),
+    ]
+  }
+  const end = performance.now() + ENDED_MS
+  let left = await look()
+  while (left.length > 0 && performance.now() < end) {
+    await sleep(50)
+    left = await look()
+  }
+  return left
+}
+
+/** The ids of all sessions that have been deleted in a service, and of warm browsers that it has ended. */
+export async function endedSessions({ query }: Pick<Cloud, 'query'>): Promise<Set<string>> {
+  return new Set((await query<{ id: string }>(`select id from browsers where state = 'deleted'`)).map(({ id }) => id))
+}
+
+/** The control groups above those of the sessions and the app sandboxes of a service that has this data directory. */
+function groupsOf(dataDir: string): string[] {
+  const { hostId } = dataPaths(dataDir)
+  if (!existsSync(hostId)) return []
+  const host = readFileSync(hostId, 'utf8').trim()
+  return ['memory', 'pids', 'cpu', '.']
+    .flatMap((controller) => ['', '-apps'].map((kind) => join('/sys/fs/cgroup', controller, `cob-${host}${kind}`)))
+    .filter((base) => existsSync(base))
 }
 
 async function liveRows(dataDir: string): Promise<string[]> {

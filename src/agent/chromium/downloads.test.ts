@@ -2,10 +2,10 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { fakeCdp } from '../../../test/support/fake-cdp.ts'
 import { tempDir, treeOf } from '../../../test/support/trees.ts'
 import { silentLog } from '../../base/log.ts'
 import { copyInto, mirrorDownloads } from './downloads.ts'
-import type { CdpEvent, CdpPipe } from './pipe.ts'
 
 test('a copied download gets a free name, chosen as the browser does, for any name that a site gives its file', async () => {
   using dir = tempDir()
@@ -28,25 +28,15 @@ test('a download saved under its GUID in another folder is copied; one with its 
   using dir = tempDir()
   const [elsewhere, to] = [join(dir.path, 'elsewhere'), join(dir.path, 'to')]
   for (const folder of [elsewhere, to]) mkdirSync(folder)
-  const listeners: ((event: CdpEvent) => void)[] = []
-  const sent: string[] = []
-  const pipe: CdpPipe = {
-    send: async (method) => void sent.push(method) as never,
-    on(listener) {
-      listeners.push(listener)
-      return () => {}
-    },
-  }
-  await mirrorDownloads(pipe, to, silentLog)
-  expect(sent).toEqual(['Browser.setDownloadBehavior'])
+  const { cdp, sent, emit } = fakeCdp()
+  await mirrorDownloads(cdp, to, silentLog)
+  expect(sent.map(({ method }) => method)).toEqual(['Browser.setDownloadBehavior'])
   const download = (guid: string, suggestedFilename: string, filePath: string, state = 'completed') => {
     writeFileSync(filePath, guid)
-    for (const listener of listeners) {
-      listener({ method: 'Browser.downloadWillBegin', params: { guid, suggestedFilename } })
-      listener({ method: 'Browser.downloadProgress', params: { guid, state: 'inProgress' } })
-      listener({ method: 'Browser.downloadProgress', params: { guid, state, filePath } })
-      listener({ method: 'Target.targetCreated', params: {} })
-    }
+    emit('Browser.downloadWillBegin', { guid, suggestedFilename })
+    emit('Browser.downloadProgress', { guid, state: 'inProgress' })
+    emit('Browser.downloadProgress', { guid, state, filePath })
+    emit('Target.targetCreated', {})
   }
   download('1-1', 'copied', join(elsewhere, '1-1'))
   download('2-2', 'named', join(elsewhere, 'named'))

@@ -4,7 +4,7 @@ import { copyFile, link, rm } from 'node:fs/promises'
 import { basename, dirname, extname, join } from 'node:path'
 import type { Log } from '../../base/log.ts'
 import { temporaryName } from '../fs/stage.ts'
-import type { CdpPipe } from './pipe.ts'
+import type { Cdp } from './cdp.ts'
 
 /** How many download names are remembered, and how many free names are tried. */
 const MAX_BEGUN = 1_000
@@ -17,16 +17,14 @@ const MAX_NAME = 200
  * Copies a file into `folder` when the browser has saved it elsewhere under a bare number. Playwright redirects the downloads of every browser that
  * it connects to, because it expects to read the files from its own disk. Its own file stays.
  */
-export async function mirrorDownloads(pipe: CdpPipe, folder: string, log: Log): Promise<void> {
+export async function mirrorDownloads(cdp: Cdp, folder: string, log: Log): Promise<void> {
   const begun = new Map<string, string>()
-  pipe.on(({ method, params }) => {
-    const { guid, suggestedFilename, state, filePath } = params as Partial<Record<string, string>>
-    if (guid === undefined) return
-    if (method === 'Browser.downloadWillBegin') {
-      begun.set(guid, suggestedFilename ?? '')
-      if (begun.size > MAX_BEGUN) begun.delete(begun.keys().next().value!)
-    }
-    if (method !== 'Browser.downloadProgress' || state === 'inProgress') return
+  cdp.on('Browser.downloadWillBegin', ({ guid, suggestedFilename }) => {
+    begun.set(guid, suggestedFilename)
+    if (begun.size > MAX_BEGUN) begun.delete(begun.keys().next().value!)
+  })
+  cdp.on('Browser.downloadProgress', ({ guid, state, filePath }) => {
+    if (state === 'inProgress') return
     const name = begun.get(guid)
     begun.delete(guid)
     if (state !== 'completed' || name === undefined || filePath === undefined) return
@@ -34,7 +32,7 @@ export async function mirrorDownloads(pipe: CdpPipe, folder: string, log: Log): 
     copyInto(filePath, folder, name).catch((err: unknown) => log.warn({ err, filePath }, 'a download could not be copied to the downloads folder'))
   })
   // Only subscribes to download events. Where downloads go is decided by policy and by clients.
-  await pipe.send('Browser.setDownloadBehavior', { behavior: 'default', eventsEnabled: true })
+  await cdp.send('Browser.setDownloadBehavior', { behavior: 'default', eventsEnabled: true })
 }
 
 /** Copies a file into `folder` under a free name, as the browser does: `a.pdf`, `a (1).pdf` and so on. The file appears there complete. */

@@ -1,18 +1,14 @@
 // Waits until pages have handled the keys sent to them, so that Chromium has also acted on the keys that the pages left to it.
 import type { Log } from '../../base/log.ts'
 import { WaitTimeout, within } from '../../base/wait.ts'
+import type { Cdp } from './cdp.ts'
+import type { Protocol } from './cdp-protocol.ts'
 import type { Browser } from './keeper.ts'
-import type { CdpPipe } from './pipe.ts'
 
 /** An idle page answers after two frames. A page with a busy script or an open alert does not answer; its keys wait, as they would for a person. */
 const HANDLED_MS = 1_000
 /** At most this many pages and frames are asked; few are on the screen at once. */
 const MAX_ASKED = 32
-
-interface Target {
-  targetId: string
-  type: string
-}
 
 /**
  * Returns a function that waits until the pages on the screen have handled their input. A shortcut goes to the page first. Only when the page lets it
@@ -23,7 +19,7 @@ export function pagesHandled(browser: Pick<Browser, 'run'>, log: Log): () => Pro
   return async () => {
     const work = async () => {
       const { pipe } = await browser.run()
-      const { targetInfos } = await pipe.send<{ targetInfos: Target[] }>('Target.getTargets')
+      const { targetInfos } = await pipe.send('Target.getTargets', {})
       const asked = targetInfos.filter(({ type }) => type === 'page' || type === 'iframe').slice(0, MAX_ASKED)
       // The key itself may close the page.
       await Promise.all(asked.map((target) => handled(pipe, target).catch((err: unknown) => log.debug({ err }, 'a page could not be asked about its input'))))
@@ -35,15 +31,10 @@ export function pagesHandled(browser: Pick<Browser, 'run'>, log: Log): () => Pro
   }
 }
 
-async function handled(pipe: CdpPipe, { targetId, type }: Target): Promise<void> {
-  const { sessionId } = await pipe.send<{ sessionId: string }>('Target.attachToTarget', { targetId, flatten: true })
-  const ask = <T>(method: string, params: object) => pipe.send<T>(method, params, sessionId)
-  try {
-    // Only visible pages draw frames, and only the focused one gets keys.
-    const expression = type === 'page' ? 'document.visibilityState === "visible"' : 'document.visibilityState === "visible" && document.hasFocus()'
-    const { result } = await ask<{ result: { value: unknown } }>('Runtime.evaluate', { expression, returnByValue: true })
-    if (result.value === true) await ask('Input.synthesizeScrollGesture', { x: 1, y: 1, xDistance: 0, yDistance: 0, gestureSourceType: 'mouse' })
-  } finally {
-    await pipe.send('Target.detachFromTarget', { sessionId })
-  }
+async function handled(cdp: Cdp, { targetId, type }: Protocol.Target.TargetInfo): Promise<void> {
+  await using page = await cdp.session(targetId)
+  // Only visible pages draw frames, and only the focused one gets keys.
+  const expression = type === 'page' ? 'document.visibilityState === "visible"' : 'document.visibilityState === "visible" && document.hasFocus()'
+  const { result } = await page.send('Runtime.evaluate', { expression, returnByValue: true })
+  if (result.value === true) await page.send('Input.synthesizeScrollGesture', { x: 1, y: 1, xDistance: 0, yDistance: 0, gestureSourceType: 'mouse' })
 }

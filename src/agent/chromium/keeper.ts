@@ -7,10 +7,11 @@ import { Mutex } from '../../base/mutex.ts'
 import { sleep, until, within } from '../../base/wait.ts'
 import type { Screen } from '../display/screen.ts'
 import type { WindowManager } from '../display/windows.ts'
+import type { Cdp, CdpSession } from './cdp.ts'
+import type { Protocol } from './cdp-protocol.ts'
 import { mirrorDownloads } from './downloads.ts'
 import { chromiumFlags, DOWNLOADS_DIR, USER_DATA_DIR } from './flags.ts'
 import { drawn, watchPaints } from './painted.ts'
-import type { CdpPipe } from './pipe.ts'
 import { startChromium, type ChromiumRun } from './process.ts'
 
 /** Debian's Chromium reads managed policies here. In an instance the agent owns the folder. */
@@ -122,7 +123,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
 
   /** Focuses the first page. A new window focuses its address bar, even when the bar is hidden. */
   async focusPage(): Promise<void> {
-    await this.withFirstPage((pipe, sessionId) => pipe.send('Page.bringToFront', {}, sessionId))
+    await this.withFirstPage((page) => page.send('Page.bringToFront', {}))
   }
 
   /** Resolves when recently navigated pages have been painted, so that they take input. Bounded; does not wait for a browser that is down. */
@@ -133,21 +134,17 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   }
 
   /** Runs `work` on the first page, in a CDP session of its own. */
-  async withFirstPage(work: (pipe: CdpPipe, sessionId: string) => Promise<unknown>): Promise<void> {
+  async withFirstPage(work: (page: CdpSession) => Promise<unknown>): Promise<void> {
     const { pipe, firstPage } = await this.run()
-    const { sessionId } = await pipe.send<{ sessionId: string }>('Target.attachToTarget', { targetId: firstPage, flatten: true })
-    try {
-      await work(pipe, sessionId)
-    } finally {
-      await pipe.send('Target.detachFromTarget', { sessionId })
-    }
+    await using page = await pipe.session(firstPage)
+    await work(page)
   }
 
   /** Sets whether windows fill the screen without tabs and address bar; kept over restarts. @throws when the first page's window does not change */
   async setFullscreen(fullscreen: boolean): Promise<void> {
     this.#fullscreen = fullscreen
     const { pipe, firstPage } = await this.run()
-    const { windowId } = await pipe.send<{ windowId: number }>('Browser.getWindowForTarget', { targetId: firstPage })
+    const { windowId } = await pipe.send('Browser.getWindowForTarget', { targetId: firstPage })
     const windowState = fullscreen ? 'fullscreen' : 'maximized'
     // See #holdFullscreen.
     await this.#drawn
@@ -168,10 +165,10 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   /** Resolves when the first page's window fills the viewport, or the user has given it another size. @throws when it does not */
   async fillScreen(): Promise<void> {
     const { pipe, firstPage } = await this.run()
-    const { targetInfos } = await pipe.send<{ targetInfos: { targetId: string }[] }>('Target.getTargets')
+    const { targetInfos } = await pipe.send('Target.getTargets', {})
     // The user may have closed it.
     if (!targetInfos.some(({ targetId }) => targetId === firstPage)) return
-    const { windowId } = await pipe.send<{ windowId: number }>('Browser.getWindowForTarget', { targetId: firstPage })
+    const { windowId } = await pipe.send('Browser.getWindowForTarget', { targetId: firstPage })
     await this.#filled(pipe, windowId)
   }
 
@@ -215,18 +212,18 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   async #sized(fullscreen: boolean): Promise<void> {
     const { width, height } = this.#screen.viewport
     const expression = `innerWidth === ${width} && ${fullscreen ? 'innerHeight' : 'outerHeight'} === ${height}`
-    const fits = async (pipe: CdpPipe, sessionId: string) => {
+    const fits = async (page: CdpSession): Promise<boolean> => {
       if (fullscreen && !this.#windows.front()?.fullscreen) throw new Error('the window has left full screen')
-      return (await pipe.send<{ result: { value: boolean } }>('Runtime.evaluate', { expression }, sessionId)).result.value
+      return (await page.send('Runtime.evaluate', { expression })).result.value === true
     }
-    const wait = this.withFirstPage((pipe, sessionId) => until('the page to have its size', SIZED_MS, () => fits(pipe, sessionId), { everyMs: 3 }))
+    const wait = this.withFirstPage((page) => until('the page to have its size', SIZED_MS, () => fits(page), { everyMs: 3 }))
     await within('the page to have its size', SIZED_MS, wait)
   }
 
-  async #filled(pipe: CdpPipe, windowId: number, windowState?: string): Promise<void> {
-    let found: { width?: number; height?: number; windowState?: string } = {}
+  async #filled(pipe: Cdp, windowId: number, windowState?: string): Promise<void> {
+    let found: Protocol.Browser.Bounds = {}
     const fills = async () => {
-      found = (await pipe.send<{ bounds: typeof found }>('Browser.getWindowBounds', { windowId })).bounds
+      found = (await pipe.send('Browser.getWindowBounds', { windowId })).bounds
       const { width, height } = this.#screen.viewport
       // The user has resized the window: leave it.
       if (windowState === undefined && found.windowState !== 'fullscreen' && found.windowState !== 'maximized') return true
@@ -249,22 +246,16 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   async #begin(url: string): Promise<void> {
     await this.focusPage()
     const begun = Promise.withResolvers<void>()
-    const work = this.withFirstPage(async (pipe, sessionId) => {
-      const leave = pipe.on((event) => {
-        if (event.sessionId === sessionId && event.method === 'Page.frameStartedNavigating') begun.resolve()
+    const work = this.withFirstPage(async (page) => {
+      page.on('Page.frameStartedNavigating', () => begun.resolve())
+      await page.send('Page.enable', {})
+      // Chromium answers when the page has loaded or failed. A failed load (`errorText`) is the page's problem, not an error of this call.
+      const { errorText } = await page.send('Page.navigate', { url }).catch((error: Error) => {
+        if (error.message.startsWith('Cannot navigate')) return { errorText: error.message }
+        throw error
       })
-      try {
-        await pipe.send('Page.enable', {}, sessionId)
-        // Chromium answers when the page has loaded or failed. A failed load (`errorText`) is the page's problem, not an error of this call.
-        const { errorText } = await pipe.send<{ errorText?: string }>('Page.navigate', { url }, sessionId).catch((error: Error) => {
-          if (error.message.startsWith('Cannot navigate')) return { errorText: error.message }
-          throw error
-        })
-        if (errorText) this.#log.info({ errorText }, 'start_url did not open')
-        begun.resolve()
-      } finally {
-        leave()
-      }
+      if (errorText) this.#log.info({ errorText }, 'start_url did not open')
+      begun.resolve()
     })
     work.catch((error: unknown) => begun.reject(error))
     await within('the start page to begin', START_PAGE_MS, begun.promise)

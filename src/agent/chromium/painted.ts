@@ -1,7 +1,8 @@
 // Waits for the first frame of pages that were just navigated: until then Chromium drops clicks and keys for the page.
 import type { Log } from '../../base/log.ts'
 import { WaitTimeout, within } from '../../base/wait.ts'
-import type { CdpPipe } from './pipe.ts'
+import type { Cdp } from './cdp.ts'
+import type { Protocol } from './cdp-protocol.ts'
 
 /** A page that was navigated longer ago has its first frame, or waits for something that may never come. */
 const FRESH_MS = 2_000
@@ -28,27 +29,27 @@ const SHOWN = `Promise.resolve(${NEXT_FRAMES}).then((drawn) => !drawn || perform
  * Resolves when a page has drawn two frames from now, or is hidden; or what else `expression` waits for. @throws WaitTimeout after `ms`; when the page
  * is gone
  */
-export async function drawn(pipe: CdpPipe, targetId: string, ms: number, log: Log, expression = NEXT_FRAMES): Promise<void> {
-  const { sessionId } = await pipe.send<{ sessionId: string }>('Target.attachToTarget', { targetId, flatten: true })
+export async function drawn(cdp: Cdp, targetId: string, ms: number, log: Log, expression = NEXT_FRAMES): Promise<void> {
+  const page = await cdp.session(targetId)
   try {
-    await within('a first frame', ms, pipe.send('Runtime.evaluate', { expression, awaitPromise: true }, sessionId))
+    await page.send('Runtime.evaluate', { expression, awaitPromise: true }, { limitMs: ms })
   } finally {
     // Do not wait: a page that hangs answers late.
-    pipe.send('Target.detachFromTarget', { sessionId }).catch((err: unknown) => log.debug({ err }, 'a page was gone'))
+    page.detach().catch((err: unknown) => log.debug({ err }, 'a page was gone'))
   }
 }
 
-/** Listens for navigations on the pipe. The result resolves when the pages that were navigated lately have been painted, or after {@link PAINTED_MS}. */
-export async function watchPaints(pipe: CdpPipe, log: Log): Promise<(signal: AbortSignal) => Promise<void>> {
+/** Listens for navigations. The result resolves when the pages that were navigated lately have been painted, or after {@link PAINTED_MS}. */
+export async function watchPaints(cdp: Cdp, log: Log): Promise<(signal: AbortSignal) => Promise<void>> {
   /** When each page was navigated, in milliseconds of `performance.now()`. */
   const fresh = new Map<string, number>()
-  pipe.on(({ method, params }) => {
-    if (method === 'Target.targetDestroyed') return void fresh.delete(String(params.targetId))
-    if (method !== 'Target.targetCreated' && method !== 'Target.targetInfoChanged') return
-    const { type, targetId } = params.targetInfo as { type: string; targetId: string }
+  const onNavigated = ({ targetInfo: { type, targetId } }: { targetInfo: Protocol.Target.TargetInfo }) => {
     if (type === 'page') fresh.set(targetId, performance.now())
-  })
-  await pipe.send('Target.setDiscoverTargets', { discover: true, filter: [{ type: 'page' }] })
+  }
+  cdp.on('Target.targetCreated', onNavigated)
+  cdp.on('Target.targetInfoChanged', onNavigated)
+  cdp.on('Target.targetDestroyed', ({ targetId }) => void fresh.delete(targetId))
+  await cdp.send('Target.setDiscoverTargets', { discover: true, filter: [{ type: 'page' }] })
 
   return async (signal) => {
     const now = performance.now()
@@ -57,7 +58,7 @@ export async function watchPaints(pipe: CdpPipe, log: Log): Promise<(signal: Abo
     if (pages.length === 0) return
     const all = Promise.all(
       pages.map((targetId) =>
-        drawn(pipe, targetId, PAINTED_MS, log, SHOWN).catch((err: unknown) => {
+        drawn(cdp, targetId, PAINTED_MS, log, SHOWN).catch((err: unknown) => {
           // The page was closed, or shows nothing. Input goes to what is on the screen.
           if (!(err instanceof WaitTimeout)) log.debug({ err }, 'a page was gone')
         }),

@@ -6,7 +6,8 @@ import type { Readable, Writable } from 'node:stream'
 import type { Log } from '../../base/log.ts'
 import { nameProcess, terminate } from '../../base/processes.ts'
 import { until, within } from '../../base/wait.ts'
-import { cdpPipe, type CdpPipe } from './pipe.ts'
+import type { Cdp } from './cdp.ts'
+import { cdpOverPipe } from './cdp-pipe.ts'
 
 /** A start takes 0.3-1.0 s alone; ten at once on two cores took 12 s. */
 const START_MS = 60_000
@@ -16,7 +17,8 @@ const CLOSE_MS = 5_000
 export interface ChromiumRun {
   pid: number
   version: string
-  pipe: CdpPipe
+  /** CDP over Chromium's pipe, which no client can close. */
+  pipe: Cdp
   /** The debugging port inside the sandbox, and the path of the browser's own target there. */
   port: number
   browserPath: string
@@ -25,11 +27,6 @@ export interface ChromiumRun {
   exited: Promise<{ code: number | null; signal: string | null }>
   /** Closes it as a user would, and then with increasing force. */
   close(): Promise<void>
-}
-
-interface TargetInfo {
-  targetId: string
-  type: string
 }
 
 /** Starts Chromium and resolves when it answers on the pipe and the port and has its first page. */
@@ -45,7 +42,7 @@ export async function startChromium(
   const exited = once(child, 'close').then(([code, signalName]) => ({ code: code as number | null, signal: signalName as string | null }))
   const name = nameProcess(child.pid ?? 0)
   if (!name) throw new Error(`${program} could not be started`)
-  const pipe = cdpPipe(child.stdio[3] as Writable, child.stdio[4] as Readable)
+  const pipe = cdpOverPipe(child.stdio[3] as Writable, child.stdio[4] as Readable)
   const listening = Promise.withResolvers<RegExpExecArray>()
   listening.promise.catch(() => {})
   // Chromium's stderr is useful only when it fails to start; otherwise it is noise.
@@ -60,16 +57,16 @@ export async function startChromium(
   })
   gone.catch(() => {})
   const close = async () => {
-    const closed = pipe.send('Browser.close').catch(() => {})
+    const closed = pipe.send('Browser.close', {}).catch(() => {})
     await within('Chromium to close', CLOSE_MS, Promise.all([closed, exited])).catch(() => terminate(name, CLOSE_MS))
   }
   try {
     const ready = async () => {
-      const [{ product }, address] = await Promise.all([pipe.send<{ product: string }>('Browser.getVersion'), listening.promise])
+      const [{ product }, address] = await Promise.all([pipe.send('Browser.getVersion', {}), listening.promise])
       const firstPage = await until(
         'the first page',
         START_MS,
-        async () => (await pipe.send<{ targetInfos: TargetInfo[] }>('Target.getTargets')).targetInfos.find(({ type }) => type === 'page')?.targetId,
+        async () => (await pipe.send('Target.getTargets', {})).targetInfos.find(({ type }) => type === 'page')?.targetId,
         { everyMs: 3 },
       )
       return { pid: name.pid, version: product, pipe, port: Number(address[1]), browserPath: address[2]!, firstPage, exited, close }

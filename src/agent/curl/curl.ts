@@ -1,7 +1,7 @@
 // HTTP requests by the session's browser, with its cookies, proxy, TLS and headers.
 import { Fault, fault } from '../../http/fault.ts'
+import { CdpGone } from '../chromium/cdp.ts'
 import type { Browser } from '../chromium/keeper.ts'
-import { PageGone } from './connection.ts'
 import { ended, Exchange, type CurlAnswer, type CurlRequest } from './exchange.ts'
 import { MAX_AT_ONCE, Targets } from './targets.ts'
 
@@ -28,7 +28,7 @@ export function makeCurl(browser: Pick<Browser, 'run'>): Curl {
         } catch (error) {
           if (error instanceof Fault || signal.aborted) throw error
           // A client may just have closed the pages, and Chromium reports that a moment later. If the request was not sent yet, try the next page.
-          if (error instanceof PageGone && !exchange?.isOut && pages <= MAX_AT_ONCE) continue
+          if (error instanceof CdpGone && !exchange?.isOut && pages <= MAX_AT_ONCE) continue
           throw exchange?.isOut ? ended(error) : fault.unavailable('the browser did not take the request', error)
         }
       }

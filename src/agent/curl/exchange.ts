@@ -2,7 +2,8 @@
 import { Readable } from 'node:stream'
 import { sleep, WaitTimeout, within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
-import { CdpRefusal, NO_LIMIT_MS, PageGone, type CdpEvent } from './connection.ts'
+import { CdpGone, CdpRefusal, NO_LIMIT_MS, type CdpSession } from '../chromium/cdp.ts'
+import type { Method, Params, Protocol, Result } from '../chromium/cdp-protocol.ts'
 import { afterRedirect, merge, type Header } from './headers.ts'
 import { AS_TEXT, isLive, LiveBody } from './live.ts'
 import type { HiddenPage } from './targets.ts'
@@ -22,16 +23,7 @@ export interface CurlAnswer {
   body: Readable
 }
 
-/** The parameters of Fetch.requestPaused. */
-interface Paused {
-  requestId: string
-  networkId?: string
-  request: { url: string; headers: Record<string, string> }
-  responseStatusCode?: number
-  responseErrorReason?: string
-  responseHeaders?: { name: string; value: string }[]
-  redirectedRequestId?: string
-}
+type Paused = Protocol.Fetch.RequestPausedEvent
 
 /**
  * Bytes of one read from Chromium. Chromium answers only when that many bytes have arrived, so the first read is small, and slow
@@ -77,6 +69,7 @@ export class Exchange {
   #isOut = false
   #navigated: Promise<unknown> = Promise.resolve()
   #release: (clean: boolean) => void
+  #leave: () => void = () => {}
 
   /**
    * `readMs` is the longest time without a piece of the answer's body. `release` is called once, when the page is free.
@@ -91,6 +84,7 @@ export class Exchange {
     this.#release = (clean) => {
       this.#release = () => {}
       release(clean)
+      this.#leave()
     }
     this.#outcome.promise.catch(() => {})
   }
@@ -102,11 +96,9 @@ export class Exchange {
 
   /** Sends the request and resolves with the head of its answer. @throws a Fault that says why there is no answer */
   async run(): Promise<CurlAnswer> {
-    const { connection, network, body } = this.#page
+    const { body } = this.#page
     try {
-      const onGone = () => this.#onGone()
-      connection.listen(network, (event) => this.#onNetwork(event), onGone)
-      connection.listen(body, (event) => this.#onBody(event), onGone)
+      this.#leave = this.#listen()
       this.#navigated = this.#navigate()
       const { requestId } = await this.#patiently(this.#outcome.promise)
       const { status, headers } = this.#head!
@@ -114,7 +106,7 @@ export class Exchange {
       this.#hop.body = undefined
       const cookies = await this.#setCookies()
       if (this.#live) return { status, headers: [...headers, ...cookies], body: this.#ending(this.#live.body) }
-      const { stream } = await this.#patiently(this.#send<{ stream: string }>(body, 'Fetch.takeResponseBodyAsStream', { requestId }))
+      const { stream } = await this.#patiently(this.#send(body, 'Fetch.takeResponseBodyAsStream', { requestId }))
       return { status, headers: [...headers, ...cookies], body: this.#read(stream, requestId) }
     } catch (error) {
       this.#release(false)
@@ -122,8 +114,8 @@ export class Exchange {
     }
   }
 
-  #send<T>(session: string, method: string, params: object): Promise<T> {
-    return this.#page.connection.send<T>(method, params, session, NO_LIMIT_MS)
+  #send<M extends Method>(session: CdpSession, method: M, params: Params<M>): Promise<Result<M>> {
+    return session.send(method, params, { limitMs: NO_LIMIT_MS })
   }
 
   #patiently<T>(promise: Promise<T>): Promise<T> {
@@ -132,7 +124,7 @@ export class Exchange {
 
   async #navigate(): Promise<void> {
     try {
-      const { errorText } = await this.#send<{ errorText?: string }>(this.#page.network, 'Page.navigate', { url: this.#url.href })
+      const { errorText } = await this.#send(this.#page.network, 'Page.navigate', { url: this.#url.href })
       if (errorText !== undefined) this.#fail(errorText)
     } catch (error) {
       this.#outcome.reject(error instanceof CdpRefusal ? fault.field('url', 'is a URL that the browser does not accept') : error)
@@ -141,7 +133,7 @@ export class Exchange {
 
   /** Needed as well as the rejected commands: Chromium may have answered all of them, even the navigation, before the page closes. */
   #onGone(): void {
-    this.#outcome.reject(new PageGone('the hidden page was closed'))
+    this.#outcome.reject(new CdpGone('the hidden page was closed'))
     this.#live?.body.destroy(ended())
   }
 
@@ -149,27 +141,35 @@ export class Exchange {
     this.#outcome.reject(BAD_URL.test(errorText) ? fault.field('url', `is a URL that the browser refuses to request (${errorText})`) : unanswered(errorText))
   }
 
-  // ---- next to the network ----
-
-  #onNetwork(event: CdpEvent): void {
-    const { method, params } = event
-    this.#live?.onEvent(event)
-    switch (method) {
-      case 'Fetch.requestPaused':
-        return this.#onPaused(params as unknown as Paused)
-      case 'Fetch.authRequired':
-        // Answer no password prompt, as curl does. The browser would open a dialog.
-        return this.#proceed('Fetch.continueWithAuth', { requestId: params.requestId, authChallengeResponse: { response: 'CancelAuth' } })
-      case 'Network.requestWillBeSentExtraInfo':
-        if (params.requestId === this.#networkId) this.#sent++
-        return
-      case 'Network.responseReceivedExtraInfo':
-        if (params.requestId === this.#networkId) this.#received.push(params.headers as Record<string, string>)
-        return
-      case 'Network.loadingFailed':
-        if (params.requestId === this.#networkId) this.#fail(String(params.errorText))
+  /** Listens to both sessions. Returns the function that ends this: the next exchange uses the same sessions. */
+  #listen(): () => void {
+    const { network, body } = this.#page
+    const leaving = [
+      network.on('Fetch.requestPaused', (paused) => this.#onPaused(paused)),
+      // Answer no password prompt, as curl does. The browser would open a dialog.
+      network.on('Fetch.authRequired', ({ requestId }) =>
+        this.#proceed('Fetch.continueWithAuth', { requestId, authChallengeResponse: { response: 'CancelAuth' } }),
+      ),
+      network.on('Network.requestWillBeSentExtraInfo', ({ requestId }) => {
+        if (requestId === this.#networkId) this.#sent++
+      }),
+      network.on('Network.responseReceivedExtraInfo', ({ requestId, headers }) => {
+        if (requestId === this.#networkId) this.#received.push(headers)
+      }),
+      network.on('Network.loadingFailed', ({ requestId, errorText }) => {
+        if (requestId === this.#networkId) this.#fail(errorText)
+      }),
+      body.on('Fetch.requestPaused', (paused) => this.#onBody(paused)),
+    ]
+    const onGone = () => this.#onGone()
+    for (const { detached } of [network, body]) {
+      detached.addEventListener('abort', onGone)
+      leaving.push(() => detached.removeEventListener('abort', onGone))
     }
+    return () => leaving.forEach((leave) => leave())
   }
+
+  // ---- next to the network ----
 
   #onPaused(paused: Paused): void {
     const { requestId, responseStatusCode: status, responseErrorReason } = paused
@@ -226,7 +226,7 @@ export class Exchange {
     return true
   }
 
-  #proceed(method: string, params: object): void {
+  #proceed<M extends Method>(method: M, params: Params<M>): void {
     this.#send(this.#page.network, method, params).catch((error: unknown) => this.#outcome.reject(refused(error)))
   }
 
@@ -242,9 +242,7 @@ export class Exchange {
 
   // ---- the answer ----
 
-  #onBody({ method, params }: CdpEvent): void {
-    if (method !== 'Fetch.requestPaused') return
-    const paused = params as unknown as Paused
+  #onBody(paused: Paused): void {
     const isAnswer = paused.responseErrorReason === undefined && locationOf(paused) === undefined
     if (isAnswer) this.#outcome.resolve(paused)
     if (isAnswer && !this.#live) return
@@ -257,9 +255,9 @@ export class Exchange {
     let unread: NodeJS.Timeout | undefined
     const next = async (): Promise<Buffer | null> => {
       const began = performance.now()
-      const piece = this.#send<{ data: string; base64Encoded?: boolean; eof: boolean }>(this.#page.body, 'IO.read', { handle: stream, size })
+      const piece = this.#send(this.#page.body, 'IO.read', { handle: stream, size })
       const { data, base64Encoded, eof } = await within('a piece of the answer', this.#readMs, piece).catch((error: unknown) => {
-        throw error instanceof WaitTimeout ? fault.deadline(this.#readMs) : error instanceof PageGone ? ended(error) : error
+        throw error instanceof WaitTimeout ? fault.deadline(this.#readMs) : error instanceof CdpGone ? ended(error) : error
       })
       const took = performance.now() - began
       if (took < QUICK_MS) size = Math.min(size * 4, READ_BYTES.most)

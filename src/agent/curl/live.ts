@@ -3,7 +3,8 @@
 // instead, as plain text in a sandbox, and Chromium reports each piece in an event.
 import { Readable } from 'node:stream'
 import { fault } from '../../http/fault.ts'
-import { NO_LIMIT_MS, type CdpEvent } from './connection.ts'
+import { NO_LIMIT_MS } from '../chromium/cdp.ts'
+import type { Protocol } from '../chromium/cdp-protocol.ts'
 import type { Header } from './headers.ts'
 import type { HiddenPage } from './targets.ts'
 
@@ -37,7 +38,7 @@ export class LiveBody {
   #early: Buffer[] | undefined = []
   #ended = false
 
-  /** `readMs` is the longest time without a piece. `onEnd` is called once. */
+  /** `readMs` is the longest time without a piece. `onEnd` is called once, and must end the page's sessions: the body listens to them until then. */
   constructor(page: HiddenPage, requestId: string, readMs: number, onEnd: () => void) {
     this.#page = page
     this.#requestId = requestId
@@ -52,19 +53,32 @@ export class LiveBody {
     })
     // The body may fail before its reader listens; without a listener Node would throw.
     this.body.on('error', () => {})
-  }
-
-  onEvent({ method, params }: CdpEvent): void {
-    if (params.requestId !== this.#requestId) return
-    if (method === 'Network.responseReceived') this.#begin()
-    else if (method === 'Network.dataReceived' && typeof params.data === 'string') this.#add(Buffer.from(params.data, 'base64'))
-    else if (method === 'Network.dataReceived') this.#untold += Number(params.dataLength)
-    else if (method === 'Network.loadingFinished') this.#end()
-    else if (method === 'Network.loadingFailed') this.body.destroy(fault.badGateway(`the target did not send a complete answer (${String(params.errorText)})`))
+    const { network } = page
+    const mine = <P extends { requestId: string }>(listener: (params: P) => void) => {
+      return (params: P) => {
+        if (params.requestId === requestId) listener(params)
+      }
+    }
+    const onData = ({ data, dataLength }: Protocol.Network.DataReceivedEvent) => {
+      if (data === undefined) this.#untold += dataLength
+      else this.#add(Buffer.from(data, 'base64'))
+    }
+    const onFailed = ({ errorText }: Protocol.Network.LoadingFailedEvent) =>
+      this.body.destroy(fault.badGateway(`the target did not send a complete answer (${errorText})`))
+    network.on(
+      'Network.responseReceived',
+      mine(() => this.#begin()),
+    )
+    network.on('Network.dataReceived', mine(onData))
+    network.on(
+      'Network.loadingFinished',
+      mine(() => this.#end()),
+    )
+    network.on('Network.loadingFailed', mine(onFailed))
   }
 
   #begin(): void {
-    this.#page.connection.send<{ bufferedData: string }>('Network.streamResourceContent', { requestId: this.#requestId }, this.#page.network, NO_LIMIT_MS).then(
+    this.#page.network.send('Network.streamResourceContent', { requestId: this.#requestId }, { limitMs: NO_LIMIT_MS }).then(
       ({ bufferedData }) => {
         const early = this.#early ?? []
         this.#early = undefined

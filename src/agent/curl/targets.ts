@@ -1,9 +1,10 @@
 // Hidden pages in which requests are made. They are created on demand, reused, and closed when no request has come for a while.
 import { Bell } from '../../base/bell.ts'
 import { within } from '../../base/wait.ts'
+import type { CdpSession } from '../chromium/cdp.ts'
+import { connectCdp, type CdpConnection } from '../chromium/cdp-socket.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import { reachBrowser } from '../chromium/reach.ts'
-import { connectCdp, type CdpConnection } from './connection.ts'
 
 /** The most requests at once; others wait. Each has its own process in Chromium, of about 20 MB. */
 export const MAX_AT_ONCE = 8
@@ -21,14 +22,15 @@ const MAKE_MS = 30_000
 export interface HiddenPage {
   connection: CdpConnection
   targetId: string
-  network: string
-  body: string
+  network: CdpSession
+  body: CdpSession
 }
 
 /** Chromium keeps this much of the beginning of a live answer (live.ts): the bytes that arrive before the agent can ask for them. */
 const BEGINNING_BYTES = 4 * 1024 * 1024
 
-const EVERYTHING = { urlPattern: '*' }
+const REQUESTS = { urlPattern: '*', requestStage: 'Request' } as const
+const RESPONSES = { urlPattern: '*', requestStage: 'Response' } as const
 
 export class Targets {
   readonly #browser: Pick<Browser, 'run'>
@@ -94,27 +96,23 @@ export class Targets {
     const forget = () => {
       if (this.#connection === connecting) this.#connection = undefined
     }
-    connecting.then((connection) => connection.ended.then(forget)).catch(forget)
+    connecting.then(({ ended }) => (ended.aborted ? forget() : ended.addEventListener('abort', forget))).catch(forget)
     return connecting
   }
 
   async #make(): Promise<HiddenPage> {
     const connection = await (this.#connection ?? this.#connect())
-    const { targetId } = await connection.send<{ targetId: string }>('Target.createTarget', { url: 'about:blank', hidden: true })
+    const { targetId } = await connection.send('Target.createTarget', { url: 'about:blank', hidden: true })
     try {
-      const [network, body] = [await connection.attach(targetId), await connection.attach(targetId)]
+      const [network, body] = [await connection.session(targetId), await connection.session(targetId)]
       // The session that enables interception first is the one closest to the network.
       await Promise.all([
-        connection.send(
-          'Fetch.enable',
-          { patterns: ['Request', 'Response'].map((requestStage) => ({ ...EVERYTHING, requestStage })), handleAuthRequests: true },
-          network,
-        ),
-        connection.send('Network.enable', { maxTotalBufferSize: BEGINNING_BYTES, maxResourceBufferSize: BEGINNING_BYTES }, network),
+        network.send('Fetch.enable', { patterns: [REQUESTS, RESPONSES], handleAuthRequests: true }),
+        network.send('Network.enable', { maxTotalBufferSize: BEGINNING_BYTES, maxResourceBufferSize: BEGINNING_BYTES }),
         // A site's service worker could answer instead of the target.
-        connection.send('Network.setBypassServiceWorker', { bypass: true }, network),
+        network.send('Network.setBypassServiceWorker', { bypass: true }),
       ])
-      await connection.send('Fetch.enable', { patterns: [{ ...EVERYTHING, requestStage: 'Response' }] }, body)
+      await body.send('Fetch.enable', { patterns: [RESPONSES] })
       return { connection, targetId, network, body }
     } catch (error) {
       connection.send('Target.closeTarget', { targetId }).catch(() => {}) // it closes with the connection at the latest
@@ -123,10 +121,10 @@ export class Targets {
   }
 }
 
-const isThere = ({ connection, network, body }: HiddenPage): boolean => connection.has(network) && connection.has(body)
+const isThere = ({ network, body }: HiddenPage): boolean => !network.detached.aborted && !body.detached.aborted
 
 function close({ connection, targetId, network, body }: HiddenPage): void {
-  connection.forget(network)
-  connection.forget(body)
+  network.drop()
+  body.drop()
   connection.send('Target.closeTarget', { targetId }).catch(() => {}) // it is closed already
 }

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import { Mutex } from '../../base/mutex.ts'
 import { within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
-import { NO_LIMIT_MS } from './connection.ts'
+import { NO_LIMIT_MS } from '../chromium/cdp.ts'
 
 /** A body up to this size is read immediately. The rest of a larger one is read when no other large body is held. */
 const SMALL_BYTES = 256 * 1024

@@ -1,6 +1,6 @@
 // The clipboard: X's CLIPBOARD selection, shared by pages and callers.
 import { Mutex } from '../../base/mutex.ts'
-import { sleep, within } from '../../base/wait.ts'
+import { resultWithin, within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import { serveSelection, type Held, type SelectionRequest } from './selection.ts'
 import { eventMask, type XConnection, type Xid } from './x11.ts'
@@ -146,9 +146,7 @@ export async function openClipboard(connection: XConnection): Promise<Clipboard>
       const { promise, resolve } = Promise.withResolvers<void>()
       const listener = (event: XEvent) => changedHands(event) && resolve()
       listeners.add(listener)
-      const enough = new AbortController()
-      await Promise.race([promise, sleep(left, enough.signal).catch(() => {})])
-      enough.abort()
+      await resultWithin(left, promise)
       listeners.delete(listener)
       return lastChange >= since
     },

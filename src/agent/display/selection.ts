@@ -1,5 +1,5 @@
 // Sends a selection's text to programs that paste it (ICCCM 2.2-2.6): at once, or in parts when it is long.
-import { sleep } from '../../base/wait.ts'
+import { resultWithin } from '../../base/wait.ts'
 import { eventMask, type XConnection, type Xid } from './x11.ts'
 
 /** Longer texts are sent in parts of this size, in bytes. A request without the BIG-REQUESTS extension holds at most 262,140. */
@@ -41,14 +41,7 @@ export async function serveSelection({ x, atom }: XConnection): Promise<(request
     const part = () => {
       const { promise, resolve } = Promise.withResolvers<boolean>()
       taken.set(key, () => resolve(true))
-      const giveUp = new AbortController()
-      return Promise.race([
-        promise,
-        sleep(PART_MS, giveUp.signal).then(
-          () => false,
-          () => false,
-        ),
-      ]).finally(() => giveUp.abort())
+      return resultWithin(PART_MS, promise)
     }
     try {
       x.ChangeWindowAttributes(requestor, { eventMask: eventMask.PropertyChange! })

@@ -1,4 +1,5 @@
 // The queue between a watch and its readers. Its size is limited. Lost events are reported to the readers.
+import { addAbortListener } from 'node:events'
 import { fault } from '../../http/fault.ts'
 import type { WatchEvent } from './contract.ts'
 
@@ -68,8 +69,7 @@ export class Backlog {
     const hasLost = slowest?.isBlocked ?? this.#hasLost
     const reader: Reader = { next: start, asked: start, isBlocked: false, wake: () => {} }
     this.#readers.add(reader)
-    const onAbort = () => reader.wake()
-    signal.addEventListener('abort', onAbort)
+    using _aborted = addAbortListener(signal, () => reader.wake())
     let mustTell = hasLost
     try {
       for (; !signal.aborted; reader.isBlocked = false) {
@@ -93,7 +93,6 @@ export class Backlog {
         }
       }
     } finally {
-      signal.removeEventListener('abort', onAbort)
       this.#readers.delete(reader)
       if (this.#readers.size === 0) {
         this.#unread = reader.next

@@ -4,7 +4,7 @@ import { access, chmod, chown, lstat, mkdir, readFile, rename, rm, stat, unlink 
 import { dirname, join } from 'node:path'
 import { fault } from '../../http/fault.ts'
 import { fileFault, onPath } from './faults.ts'
-import { run } from './run.ts'
+import { run } from './coreutils.ts'
 import { makeDirectories, temporaryName } from './stage.ts'
 import { Undo } from './undo.ts'
 

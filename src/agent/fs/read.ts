@@ -36,9 +36,9 @@ export async function openRegular(path: string | Buffer, follow = true): Promise
 
 /**
  * Streams the bytes of an open file from `start` up to (not including) `end`. With `exact`, an early end of the file is an error, because a
- * Content-Length has been sent; without it, the stream just ends there. Closing the stream closes the file, unless `left` is set.
+ * Content-Length has been sent; without it, the stream just ends there. Closing the stream closes the file.
  */
-export function pieces(handle: FileHandle, start: number, end: number, exact: boolean, left = false): Readable {
+export function pieces(handle: FileHandle, start: number, end: number, exact: boolean): Readable {
   let at = start
   let reading: Promise<void> = Promise.resolve()
   const next = async (stream: Readable): Promise<void> => {
@@ -56,7 +56,7 @@ export function pieces(handle: FileHandle, start: number, end: number, exact: bo
     },
     destroy(error, done) {
       // Wait for the read in progress: after a close, another file may get the same descriptor.
-      const closed = callbackify(() => reading.then(() => (left ? undefined : handle.close())))
+      const closed = callbackify(() => reading.then(() => handle.close()))
       closed((failure) => done(failure ?? error))
     },
   })

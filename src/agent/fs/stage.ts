@@ -1,5 +1,6 @@
 // Writes files atomically: under a temporary name beside the destination, then renamed. A cancelled write leaves nothing.
 import { randomBytes } from 'node:crypto'
+import { addAbortListener } from 'node:events'
 import { chmod, lstat, mkdir, open, readlink, realpath, rename, rm, rmdir, stat, type FileHandle } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
@@ -120,14 +121,9 @@ export async function stage(dir: string, body: Readable, undo: Undo, signal: Abo
 async function fill(handle: FileHandle, body: Readable, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted()
   // When the sender has gone, only destroying the stream ends the wait.
-  const onAbort = () => body.destroy(signal.reason as Error)
-  signal.addEventListener('abort', onAbort, { once: true })
-  try {
-    for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) await writeAll(handle, chunk)
-    signal.throwIfAborted()
-  } finally {
-    signal.removeEventListener('abort', onAbort)
-  }
+  using _aborted = addAbortListener(signal, () => body.destroy(signal.reason as Error))
+  for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) await writeAll(handle, chunk)
+  signal.throwIfAborted()
 }
 
 /** A single write may write fewer bytes than it was given. */

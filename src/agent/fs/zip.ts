@@ -3,6 +3,7 @@ import type { Dirent, Stats } from 'node:fs'
 import { lstat, readdir, readlink } from 'node:fs/promises'
 import { PassThrough, Readable } from 'node:stream'
 import { ZipFile } from 'yazl'
+import { abortable } from '../../base/wait.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import { fileFault, onPath } from './faults.ts'
 import { timeOf } from './info.ts'
@@ -67,18 +68,15 @@ async function pack(zip: ZipFile, root: string, signal: AbortSignal): Promise<vo
       continue
     }
     const read = Promise.withResolvers<void>()
-    const onLeft = () => read.reject(signal.reason)
     content.on('error', read.reject).on('end', read.resolve)
-    signal.addEventListener('abort', onLeft, { once: true })
     try {
       signal.throwIfAborted()
       zip.addReadStreamLazy(name, { mtime, mode, compressionLevel: LEVEL }, (give) => {
         written.push(...writer.entries.splice(0, writer.entries.length - 1))
         give(null, content)
       })
-      await read.promise
+      await abortable(read.promise, signal)
     } finally {
-      signal.removeEventListener('abort', onLeft)
       content.destroy()
     }
   }

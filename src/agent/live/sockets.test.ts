@@ -4,6 +4,7 @@ import { createServer } from 'node:http'
 import { connect, type AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
 import { silentLog } from '../../base/log.ts'
+import { LIVE_SOCKETS } from './contract.ts'
 import { liveSockets } from './sockets.ts'
 
 const HANDSHAKE = [
@@ -18,7 +19,7 @@ const HANDSHAKE = [
 test('a viewer that is refused and then sends an invalid frame causes no uncaught exception', async () => {
   const handlers = liveSockets({ join: async (client) => client.close(1013, 'too many') }, silentLog)
   const signal = new AbortController().signal
-  const server = createServer().on('upgrade', (request, socket, head) => void handlers['/live/watch']!({ request, socket, head, signal } as never))
+  const server = createServer().on('upgrade', (request, socket, head) => void handlers[LIVE_SOCKETS.watch]({ request, socket, head, signal } as never))
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const uncaught: unknown[] = []

@@ -2,13 +2,14 @@
 import { WebSocketServer } from 'ws'
 import type { Log } from '../../base/log.ts'
 import type { UpgradeHandler } from '../../http/upgrade.ts'
+import { LIVE_SOCKETS } from './contract.ts'
 import type { Live } from './live.ts'
 
 /** The longest message is a pasted text in JSON. A viewer that only watches sends nothing long. */
 const MAX_FROM_ACTOR = 64 * 1024 * 1024
 const MAX_FROM_ONLOOKER = 64 * 1024
 
-export function liveSockets(live: Live, log: Log): Record<string, UpgradeHandler> {
+export function liveSockets(live: Live, log: Log): Record<(typeof LIVE_SOCKETS)[keyof typeof LIVE_SOCKETS], UpgradeHandler> {
   const handler = (control: boolean): UpgradeHandler => {
     const server = new WebSocketServer({ noServer: true, maxPayload: control ? MAX_FROM_ACTOR : MAX_FROM_ONLOOKER, perMessageDeflate: false })
     return async ({ request, socket, head }) =>
@@ -21,5 +22,5 @@ export function liveSockets(live: Live, log: Log): Record<string, UpgradeHandler
         })
       })
   }
-  return { '/live/control': handler(true), '/live/watch': handler(false) }
+  return { [LIVE_SOCKETS.control]: handler(true), [LIVE_SOCKETS.watch]: handler(false) }
 }

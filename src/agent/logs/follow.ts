@@ -1,4 +1,5 @@
 // Reads the lines of a file, to its end or as they are written. Handles rotation and truncation.
+import { addAbortListener } from 'node:events'
 import { constants } from 'node:fs'
 import { open, stat, type FileHandle } from 'node:fs/promises'
 import { sleep } from '../../base/wait.ts'
@@ -26,12 +27,12 @@ const UNSIZED_BYTES = 1024 * 1024
 export async function openLines(path: string, follow: boolean, signal: AbortSignal): Promise<AsyncGenerator<string>> {
   signal.throwIfAborted()
   const opened = await openAtSize(path).catch((error: unknown) => error as NodeJS.ErrnoException)
-  const lines = opened instanceof Error ? only(unreadable(path, opened)) : linesOf(path, opened, follow, signal)
+  if (opened instanceof Error) return only(unreadable(path, opened))
+  const undo = new DisposableStack()
+  const lines = linesOf(path, opened, follow, signal, undo)
   // Up to its first yield. From there on the generator closes the file, also if nobody asks for a line.
   await lines.next()
-  const close = () => void lines.return(undefined).catch(() => {})
-  if (signal.aborted) close()
-  else signal.addEventListener('abort', close, { once: true })
+  undo.use(addAbortListener(signal, () => void lines.return(undefined).catch(() => {})))
   return lines
 }
 
@@ -53,12 +54,12 @@ async function openAtSize(path: string): Promise<Opened> {
 const unreadable = (path: string, error: NodeJS.ErrnoException): string => `cannot read ${path}: ${wordsFor(error)}`
 
 async function* only(line: string): AsyncGenerator<string> {
-  yield ''
   yield line
 }
 
-/** The first value is no line: it is yielded when the file is in the generator's care. */
-async function* linesOf(path: string, opened: Opened, follow: boolean, signal: AbortSignal): AsyncGenerator<string> {
+/** The first value is no line: it is yielded when the file is in the generator's care, which also ends `undo`. */
+async function* linesOf(path: string, opened: Opened, follow: boolean, signal: AbortSignal, undo: DisposableStack): AsyncGenerator<string> {
+  using _undo = undo
   const { size } = opened
   let { file } = opened
   try {

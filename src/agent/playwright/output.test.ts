@@ -1,8 +1,7 @@
-// The output of a run and the lines of messages, for chunks of any size.
+// The output of a run, for chunks of any size.
 import fc from 'fast-check'
 import { PassThrough } from 'node:stream'
 import { describe, expect, test } from 'vitest'
-import { readLines } from './lines.ts'
 import { MAX_OUTPUT_BYTES, Output } from './output.ts'
 
 const MARK = '\n0123-mark\n'
@@ -55,33 +54,5 @@ describe('the output of a run', () => {
     stream.write(`next${MARK}`)
     await output.marked
     expect(output.take()).toBe('next')
-  })
-})
-
-describe('messages in lines', () => {
-  test('are read for any chunks, and only a line feed ends one', () => {
-    fc.assert(
-      fc.property(
-        fc.array(fc.string({ unit: fc.constantFrom('a', '\u2028', '\r', 'é'), maxLength: 8 }), { maxLength: 8 }),
-        fc.array(fc.nat(), { maxLength: 10 }),
-        (lines, cuts) => {
-          const stream = new PassThrough()
-          const read: (string | undefined)[] = []
-          readLines(stream, 1_000, (line) => read.push(line))
-          for (const piece of pieces(Buffer.from(lines.map((line) => `${line}\n`).join('')), cuts)) stream.write(piece)
-          expect(read).toEqual(lines)
-        },
-      ),
-    )
-  })
-
-  test('that are too long end the channel', () => {
-    const stream = new PassThrough()
-    const read: (string | undefined)[] = []
-    readLines(stream, 10, (line) => read.push(line))
-    stream.write('fine\n')
-    stream.write('x'.repeat(11))
-    stream.write('\nmore\n')
-    expect(read).toEqual(['fine', undefined])
   })
 })

@@ -4,7 +4,7 @@ import { Mutex } from '../../base/mutex.ts'
 import { WaitTimeout, within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import type { Browser } from '../chromium/keeper.ts'
-import type { CdpPipe } from '../chromium/pipe.ts'
+import type { Cdp } from '../chromium/cdp.ts'
 import type { ChromiumRun } from '../chromium/process.ts'
 import { reachBrowser } from '../chromium/reach.ts'
 import { QUEUE_MS } from './contract.ts'
@@ -106,12 +106,11 @@ export function makePlaywright(browser: Pick<Browser, 'run'>, log: Log): Playwri
 // Code that has begun must not run a second time.
 const isNotBegun = (error: unknown): boolean => error instanceof NotBegun
 
-async function stopLoading(pipe: CdpPipe): Promise<void> {
-  const { targetInfos } = await pipe.send<{ targetInfos: { targetId: string; type: string }[] }>('Target.getTargets')
+async function stopLoading(cdp: Cdp): Promise<void> {
+  const { targetInfos } = await cdp.send('Target.getTargets', {})
   const stop = async (targetId: string) => {
-    const { sessionId } = await pipe.send<{ sessionId: string }>('Target.attachToTarget', { targetId, flatten: true })
-    await pipe.send('Page.stopLoading', {}, sessionId)
-    await pipe.send('Target.detachFromTarget', { sessionId })
+    await using page = await cdp.session(targetId)
+    await page.send('Page.stopLoading', {})
   }
   // Any of the pages may close in the meantime.
   const done = await Promise.allSettled(targetInfos.filter(({ type }) => type === 'page').map(({ targetId }) => stop(targetId)))

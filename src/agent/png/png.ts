@@ -1,16 +1,13 @@
-// Encodes pixels of the screen as a PNG, strip by strip. The per-pixel work is in programs.ts, which is assembled for the first picture.
-// Measured at 1920x1080, alternating with sharp (level 1, no filter): a rich page 10 ms and 2.3 MB (sharp 29 ms, 2.8 MB), text 6 ms and 323 kB (8 ms,
-// 336 kB), an almost empty page 2 ms and 30 kB (5 ms, 76 kB). For the rich page, the same algorithm in JavaScript takes 17 ms, and strips by zlib on
-// two threads 29 ms.
+// Encodes pixels of the screen as a PNG, strip by strip. The per-pixel work is in loops.ts. Times and sizes, beside those of libraries, are in
+// docs/decisions/0022-own-png-encoder.md.
 import { setImmediate as turn } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
 import type { Pixels } from '../display/framebuffer.ts'
-import { COUNTS, programs, SUMS } from './programs.ts'
-import { assemble, makeMemory } from './wasm.ts'
+import { count, filter, write } from './loops.ts'
 
-/** Pixels per strip; each strip has its own prefix code and takes 0.6 ms. With twice as many the rich page is 3 % larger, with half 7 % slower. */
+/** Pixels per strip; each strip has its own prefix code and takes 1 ms. With twice as many the rich page is 3 % larger, with half 7 % slower. */
 const STRIP = 1 << 17
-/** Pixels of a row; screens have at most 7680. The sums of `filter` overflow above 9400. */
+/** Pixels of a row; screens have at most 7680. */
 const MAX_WIDTH = 8192
 
 /** Row filters (PNG, 9.2): the difference from the pixel on the left, or from the one above. */
@@ -28,8 +25,8 @@ const SAMPLED = 1 << 15
 /** Pixels after a run of zeros that are looked up among earlier ones. Pages of text become 40 % smaller, for 1.3 ms. */
 const LOOK_UPS = 32
 
-// The memory layout, in bytes. At 0 are the codes of the symbols, one word each: the bits, and in the lowest 6 bits their number. COUNTS and SUMS
-// follow, then a zero pixel.
+// The memory layout, in bytes. At 0 are the codes of the symbols, one word each: the bits, and in the lowest 6 bits their number. A zero
+// pixel follows.
 const ZERO = 4224
 /** Two row buffers, for the current row and the one above, which swap. Left of each is a black pixel. */
 const ROW = MAX_WIDTH * 4 + 64
@@ -85,10 +82,10 @@ let shared: Encoder | undefined
  * are written as literals, then a length and a distance in pixels, or 0 and a symbol (-1 for none).
  */
 class Encoder {
-  readonly #memory = makeMemory(SIZE)
-  readonly #words = new Int32Array(this.#memory.buffer)
-  readonly #bytes = Buffer.from(this.#memory.buffer)
-  readonly #programs = assemble(programs, this.#memory)
+  readonly #memory = new ArrayBuffer(SIZE)
+  readonly #words = new Int32Array(this.#memory)
+  readonly #bytes = Buffer.from(this.#memory)
+  readonly #view = new DataView(this.#memory)
   readonly #counts = new Uint32Array(SYMBOLS)
   readonly #distances = new Uint32Array(DISTANCES)
   /** The last position of three pixels, by their hash; verified before use. */
@@ -107,7 +104,7 @@ class Encoder {
     const above = ROWS[this.#present]!
     if (from > 0) data.copy(this.#bytes, above, (from - 1) * stride, (from - 1) * stride + width * 4)
     else this.#bytes.fill(0, above, above + width * 4)
-    for (let y = from, residuals = RESIDUALS; y < to; y++, residuals += (width * 4 + 15) & ~15) this.#row(pixels, y, residuals, adler)
+    for (let y = from, residuals = RESIDUALS >> 2; y < to; y++, residuals += width) this.#row(pixels, y, residuals, adler)
     this.#add(0, 0, 0, END)
     return this.#bytes.subarray(OUT, this.#write())
   }
@@ -129,19 +126,10 @@ class Encoder {
     for (let x = 0; x < width; x += 16) gain += unlike(words[row + x]!, words[row + x - 1]!) - unlike(words[row + x]!, words[above + x]!)
     const chosen = gain > 0 ? UP : SUB
     const other = gain > 0 ? above : row - 1
-    // Vectors are four pixels wide; the padding after the row must give zeros.
-    const pads = -width & 3
-    for (let x = width; x < width + pads; x++) words[row + x] = words[other + x]!
-    this.#programs.filter(row * 4, other * 4, residuals, residuals + length)
-    let sum = 0
-    let weighted = 0
-    for (let lane = 0, word = SUMS >> 2; lane < 4; lane++, word++) {
-      sum += words[word]!
-      weighted += 12 * words[word + 4]! - 3 * (lane + pads) * words[word]! - words[word + 8]!
-    }
+    const { sum, weighted } = filter(words, row, other, residuals, width)
     addRow(adler, chosen, sum, weighted)
     this.#add(0, 0, 0, chosen)
-    this.#find(residuals >> 2, (residuals + length) >> 2)
+    this.#find(residuals, residuals + width)
   }
 
   /** Makes tokens of a row's residuals: finds runs of zeros, and after each run a repeat of earlier pixels. Positions are in words. */
@@ -179,7 +167,7 @@ class Encoder {
   }
 
   #match(from: number, to: number, length: number, distance: number): void {
-    this.#add(from * 4, to * 4, Math.min(length, MAX_MATCH), length > 0 ? distance : -1)
+    this.#add(from, to, Math.min(length, MAX_MATCH), length > 0 ? distance : -1)
     for (let rest = length - MAX_MATCH; rest > 0; rest -= MAX_MATCH) this.#add(0, 0, Math.min(rest, MAX_MATCH), distance)
   }
 
@@ -190,7 +178,7 @@ class Encoder {
     words[this.#token + 2] = length
     words[this.#token + 3] = value
     this.#token += 4
-    this.#literals += (to - from) >> 2
+    this.#literals += to - from
     if (length > 0) {
       this.#counts[LENGTHS + (place(length * 3 - 3, 2) & 255)]!++
       this.#distances[place(value * 3 - 1, 1) & 255]!++
@@ -199,11 +187,9 @@ class Encoder {
 
   /** Writes all tokens as one block, then an empty stored block to fill the last byte. Returns the end. */
   #write(): number {
-    const [words, bytes, counts, end] = [this.#words, this.#bytes, this.#counts, this.#token * 4]
+    const [words, bytes, counts] = [this.#words, this.#bytes, this.#counts]
     const step = this.#literals > SAMPLED ? 16 : 1
-    words.fill(0, COUNTS >> 2, (COUNTS >> 2) + 256)
-    this.#programs.count(TOKENS, end, step * 4)
-    for (let byte = 0; byte < 256; byte++) counts[byte]! += words[(COUNTS >> 2) + byte]! * step
+    count(words, TOKENS >> 2, this.#token, step, counts)
     const lengths = [codeLengths(counts, MAX_BITS), codeLengths(this.#distances, MAX_DISTANCE_BITS)] as const
     const [codes, distances] = [codesOf(lengths[0]), codesOf(lengths[1])]
     words.set(codes)
@@ -223,7 +209,7 @@ class Encoder {
     put(4 | (29 << 3) | (29 << 8) | (15 << 13), 17)
     for (const length of [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15]) put(length > 15 ? 0 : 4, 3)
     for (const part of lengths) for (const length of part) put(reversed(length, 4), 4)
-    return bytes.writeUInt32BE(0xffff, (this.#programs.write(TOKENS, end, bit) + 10) >> 3)
+    return bytes.writeUInt32BE(0xffff, (write(words, this.#view, TOKENS >> 2, this.#token, bit) + 10) >> 3)
   }
 }
 

@@ -1,6 +1,7 @@
 // The programs that callers run in a session: started, waited for, watched, ended.
 import { randomUUID } from 'node:crypto'
 import type { Log } from '../../base/log.ts'
+import { resultWithin } from '../../base/wait.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import { DISPLAY, programPath } from '../spec.ts'
 import { Capture, type Captured } from './capture.ts'
@@ -77,7 +78,7 @@ export class Processes {
       startOnPipes(command, (stream, data) => capture.add(stream, data), this.#pipes, false),
     )
     const timeoutMs = limitOf(asked)
-    const ended = await firstOf(launched.exited, timeoutMs, signal)
+    const ended = await resultWithin(timeoutMs, launched.exited, signal)
     if (typeof ended === 'number') return { exit_code: ended, ...capture.reply(), duration_ms: Math.round(performance.now() - began) }
     await this.#end(tree)
     signal.throwIfAborted()
@@ -181,7 +182,7 @@ export class Processes {
 
   async #follow(spawned: Spawned, timeoutMs: number | undefined): Promise<void> {
     const { launched, tree, input, output } = spawned
-    if ((await firstOf(launched.exited, timeoutMs)) === undefined) await this.#end(tree)
+    if ((await resultWithin(timeoutMs, launched.exited)) === undefined) await this.#end(tree)
     spawned.exitCode = await launched.exited
     input.close('the program has ended')
     output.end(spawned.exitCode)
@@ -202,18 +203,3 @@ export class Processes {
 }
 
 const limitOf = ({ timeout_sec: seconds }: Exec): number | undefined => (seconds && seconds * 1000 <= MAX_TIMER_MS ? seconds * 1000 : undefined)
-
-/** The value of `promise`; undefined when the time is up or the signal aborts first. */
-async function firstOf<T>(promise: Promise<T>, ms: number | undefined, signal?: AbortSignal): Promise<T | undefined> {
-  const { promise: given, resolve } = Promise.withResolvers<undefined>()
-  const timer = ms === undefined ? undefined : setTimeout(() => resolve(undefined), ms)
-  const onAbort = () => resolve(undefined)
-  signal?.addEventListener('abort', onAbort, { once: true })
-  if (signal?.aborted) onAbort()
-  try {
-    return await Promise.race([promise, given])
-  } finally {
-    clearTimeout(timer)
-    signal?.removeEventListener('abort', onAbort)
-  }
-}

@@ -23,10 +23,10 @@ export type RecordingSpec = z.infer<typeof RecordingSpec>
 
 export const RecordingStatus = z.object({
   /** When its first picture was taken, in milliseconds since 1970. */
-  startedAt: z.number(),
-  durationMs: z.number(),
+  startedAt: z.int().min(0),
+  durationMs: z.int().min(0),
   /** Bytes so far; all of them once it has ended. */
-  bytes: z.number(),
+  bytes: z.int().min(0),
   ended: EndOfRecording.optional(),
 })
 export type RecordingStatus = z.infer<typeof RecordingStatus>

@@ -1,6 +1,6 @@
 // The agent's own calls, for the control plane only: fit the browser to a session, watch it, connect to it.
 import { z } from 'zod'
-import { bytes, json, none, route } from '../../http/route.ts'
+import { json, lines, none, route } from '../../http/route.ts'
 
 /** The size of a display in pixels and its refresh rate in Hz. */
 export const Viewport = z.object({ width: z.number(), height: z.number(), refresh_rate: z.number() })
@@ -19,15 +19,27 @@ export const Fit = z.strictObject({
 })
 export type Fit = z.infer<typeof Fit>
 
+/** The version of an agent, and what it can do (capabilities.ts): names of at most 100 characters. */
+const AgentVersion = { version: z.string().max(100), capabilities: z.array(z.string().max(100)).max(1000) }
+
 export const AgentStatus = z.object({
-  chromium: z.object({ version: z.string(), pid: z.number(), restarts: z.number() }),
+  ...AgentVersion,
+  chromium: z.object({ version: z.string().max(256), pid: z.int().min(1), restarts: z.int().min(0) }),
   viewport: Viewport,
-  uptime_ms: z.number(),
+  uptime_ms: z.int().min(0),
 })
 export type AgentStatus = z.infer<typeof AgentStatus>
 
-/** One line of the watch stream. */
-export const AgentEvent = z.object({ event: z.enum(['ready', 'chromium_crashed', 'chromium_restarted', 'heartbeat']), detail: z.string().optional() })
+/** Limit on the detail of an event, in characters. It says how Chromium ended, in some twenty. */
+const MAX_DETAIL = 16 * 1024
+
+/** One line of the watch stream. `ready` says what the agent can do; the first versions did not. */
+export const AgentEvent = z.object({
+  event: z.enum(['ready', 'chromium_crashed', 'chromium_restarted', 'heartbeat']),
+  detail: z.string().max(MAX_DETAIL).optional(),
+  version: AgentVersion.version.optional(),
+  capabilities: AgentVersion.capabilities.optional(),
+})
 export type AgentEvent = z.infer<typeof AgentEvent>
 
 /** The answers for clients of DevTools' HTTP interface. The texts come from pages and are cut to these lengths. */
@@ -44,6 +56,12 @@ export const DevTools = z.object({
     .max(1000),
 })
 export type DevTools = z.infer<typeof DevTools>
+
+/** The paths of the agent's WebSockets for the browser: CDP of the whole browser, CDP of one page, BiDi. */
+export const SOCKETS = { cdp: '/session/cdp', cdpPage: '/session/cdp/{target}', bidi: '/session/bidi' } as const
+
+/** The paths of the same WebSockets in the public API, by session. The agent serves them too, to programs inside the session. */
+export const PUBLIC_SOCKETS = { cdp: '/browsers/{id}/cdp', cdpPage: '/browsers/{id}/cdp/devtools/page/{target}', bidi: '/browsers/{id}/bidi' } as const
 
 export const session = {
   devTools: route({
@@ -79,6 +97,9 @@ export const session = {
     group: 'Agent',
     summary: 'Stream the events of the browser as JSON lines, until the agent exits',
     deadlineMs: 2_147_483_647,
-    reply: bytes('application/x-ndjson'),
+    reply: lines(AgentEvent),
   }),
 }
+
+/** The capability (agent/capabilities.ts) to fit a browser to one setting of {@link Fit}. */
+export const fitting = (setting: string): string => `${session.fitSession.id}.${setting}`

@@ -1,8 +1,11 @@
 // The agent's own contract: sets up the browser for a session and reports its events.
+import { addAbortListener } from 'node:events'
 import { PassThrough } from 'node:stream'
 import type { Lease } from '../../base/lease.ts'
 import { Mutex } from '../../base/mutex.ts'
+import { VERSION } from '../../base/version.ts'
 import type { Handlers } from '../../http/route.ts'
+import { CAPABILITIES } from '../capabilities.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import type { Screen } from '../display/screen.ts'
 import type { AgentEvent, DevTools, Fit, session } from './contract.ts'
@@ -10,13 +13,15 @@ import type { AgentEvent, DevTools, Fit, session } from './contract.ts'
 /** A watcher that receives nothing for three times this long may assume that the agent is dead. */
 export const HEARTBEAT_MS = 5_000
 
+const ABOUT = { version: VERSION, capabilities: [...CAPABILITIES] }
+
 /** `ready` settles when the browser has started for the first time. */
 export function sessionHandlers(keeper: Browser, screen: Screen, ready: Promise<void>, lease: Lease): Handlers<typeof session> {
   const resizes = new Mutex()
   return {
     async agentStatus() {
       const { version, pid } = await keeper.run()
-      return { chromium: { version, pid, restarts: keeper.restarts }, viewport: screen.viewport, uptime_ms: Math.round(process.uptime() * 1000) }
+      return { ...ABOUT, chromium: { version, pid, restarts: keeper.restarts }, viewport: screen.viewport, uptime_ms: Math.round(process.uptime() * 1000) }
     },
     devTools: () => devTools(keeper),
     fitSession({ body }) {
@@ -32,15 +37,16 @@ export function sessionHandlers(keeper: Browser, screen: Screen, ready: Promise<
       keeper.on('chromium_crashed', crashed)
       keeper.on('chromium_restarted', restarted)
       const beat = setInterval(() => tell({ event: 'heartbeat' }), HEARTBEAT_MS)
-      signal.addEventListener('abort', () => {
+      const aborted = addAbortListener(signal, () => out.destroy())
+      out.on('close', () => {
+        aborted[Symbol.dispose]()
         keeper.off('chromium_crashed', crashed)
         keeper.off('chromium_restarted', restarted)
         clearInterval(beat)
         leave()
-        out.destroy()
       })
       ready.then(
-        () => tell({ event: 'ready' }),
+        () => tell({ event: 'ready', ...ABOUT }),
         () => out.destroy(),
       )
       return out
@@ -48,19 +54,9 @@ export function sessionHandlers(keeper: Browser, screen: Screen, ready: Promise<
   }
 }
 
-interface TargetInfo {
-  targetId: string
-  type: string
-  title: string
-  url: string
-}
-
 async function devTools(keeper: Browser): Promise<DevTools> {
   const { pipe } = await keeper.run()
-  const [version, { targetInfos }] = await Promise.all([
-    pipe.send<DevTools['version']>('Browser.getVersion'),
-    pipe.send<{ targetInfos: TargetInfo[] }>('Target.getTargets'),
-  ])
+  const [version, { targetInfos }] = await Promise.all([pipe.send('Browser.getVersion', {}), pipe.send('Target.getTargets', {})])
   const targets = targetInfos.filter(({ type }) => type === 'page').slice(0, 1000)
   return { version, targets: targets.map(({ targetId, type, title, url }) => ({ id: targetId, type, title: title.slice(0, 1024), url: url.slice(0, 8192) })) }
 }

@@ -4,7 +4,10 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { Log } from '../../base/log.ts'
 import { Fault } from '../../http/fault.ts'
+import { pathTo } from '../../http/route.ts'
 import { mountUpgrades, type UpgradeHandler } from '../../http/upgrade.ts'
+import { PUBLIC_SOCKETS, SOCKETS } from './contract.ts'
+import type { SocketHandlers } from './sockets.ts'
 
 /** Most connections at the same time, so that programs of the session cannot use up the agent's descriptors. */
 const MAX_CONNECTIONS = 256
@@ -15,7 +18,12 @@ const ELSEWHERE = 'inside a session nothing of the API can be reached but the We
  * Listens on `ports` on every address of the instance. The token in the URL is not checked: only programs inside can connect, and they control the
  * browser anyway. Pages are refused; headers that browsers send tell them from programs.
  */
-export function listenInside(id: string, ports: readonly number[], handlers: { cdp: UpgradeHandler; bidi: UpgradeHandler }, log: Log): Server[] {
+export function listenInside(
+  id: string,
+  ports: readonly number[],
+  handlers: Pick<SocketHandlers, typeof SOCKETS.cdp | typeof SOCKETS.bidi>,
+  log: Log,
+): Server[] {
   return ports.map((port) => {
     const server = createServer((request, response) => {
       // To a page the port looks closed.
@@ -24,7 +32,10 @@ export function listenInside(id: string, ports: readonly number[], handlers: { c
       response.writeHead(refused.status, { 'content-type': 'application/json; charset=utf-8', connection: 'close' }).end(JSON.stringify(refused.body()))
     })
     server.maxConnections = MAX_CONNECTIONS
-    mountUpgrades(server, log, { [`/browsers/${id}/cdp`]: forPrograms(handlers.cdp), [`/browsers/${id}/bidi`]: forPrograms(handlers.bidi) })
+    mountUpgrades(server, log, {
+      [pathTo(PUBLIC_SOCKETS.cdp, { id })]: forPrograms(handlers[SOCKETS.cdp]),
+      [pathTo(PUBLIC_SOCKETS.bidi, { id })]: forPrograms(handlers[SOCKETS.bidi]),
+    })
     server.on('error', (err) => log.warn({ err, port }, 'the session cannot reach its own addresses from inside'))
     return server.listen(port)
   })

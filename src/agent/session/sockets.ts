@@ -9,6 +9,7 @@ import { completeHandshake, handshakeHeaders, type UpgradeCall, type UpgradeHand
 import { CRASHED } from '../chromium/crashed.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import { reachBrowser } from '../chromium/reach.ts'
+import { SOCKETS } from './contract.ts'
 
 /** Connects to the browser; when it is just ending, to the one that starts after it. */
 async function toBrowser(keeper: Browser, headers: OutgoingHttpHeaders, signal: AbortSignal, path?: string): Promise<Upgraded> {
@@ -23,8 +24,10 @@ async function toBrowser(keeper: Browser, headers: OutgoingHttpHeaders, signal: 
   }
 }
 
+export type SocketHandlers = Record<(typeof SOCKETS)[keyof typeof SOCKETS], UpgradeHandler>
+
 /** The paths of the agent's WebSockets and their handlers. */
-export function sockets(keeper: Browser, log: Log): Record<string, UpgradeHandler> {
+export function sockets(keeper: Browser, log: Log): SocketHandlers {
   const bidi = new WebSocketServer({ noServer: true, maxPayload: 64 * 1024 * 1024 })
   const spliced = async ({ request, socket, head, signal }: UpgradeCall, path?: string): Promise<void> => {
     const upstream = await toBrowser(keeper, handshakeHeaders(request), signal, path)
@@ -33,10 +36,10 @@ export function sockets(keeper: Browser, log: Log): Record<string, UpgradeHandle
     await splice(socket, upstream.socket, upstream.head, () => CRASHED)
   }
   return {
-    '/session/cdp': (call) => spliced(call),
+    [SOCKETS.cdp]: (call) => spliced(call),
     // A connection to one page, as DevTools' list of pages offers it.
-    '/session/cdp/{target}': (call) => spliced(call, `/devtools/page/${encodeURIComponent(call.params.target!)}`),
-    '/session/bidi': async ({ request, socket, head }) => {
+    [SOCKETS.cdpPage]: (call) => spliced(call, `/devtools/page/${encodeURIComponent(call.params.target!)}`),
+    [SOCKETS.bidi]: async ({ request, socket, head }) => {
       const run = await keeper.run()
       // Load it on demand: most sessions never use BiDi.
       const { connectBidi } = await import('../chromium/bidi.ts')

@@ -1,4 +1,5 @@
 // Follows a log of store/events.ts for callers: the present state, the lines so far, then new events as they come, and heartbeats.
+import { resultWithin } from '../../base/wait.ts'
 import { EVENT_ID } from '../../http/sse.ts'
 import type { Db } from '../../store/db.ts'
 import { followEvents, lastEvent, readEvents, type AppEvent, type EventBells, type EventSource } from '../../store/events.ts'
@@ -52,8 +53,8 @@ async function* withHeartbeats<E extends object>(what: Followed<E>, place: Place
   try {
     for (let next = events.next(); ;) {
       next.catch(() => {})
-      const result = await orSilence(next, what.heartbeatMs ?? HEARTBEAT_MS)
-      if (result === 'silence') yield { event: 'sse_heartbeat', timestamp: new Date().toISOString() }
+      const result = await resultWithin(what.heartbeatMs ?? HEARTBEAT_MS, next)
+      if (result === undefined) yield { event: 'sse_heartbeat', timestamp: new Date().toISOString() }
       else if (result.done) return
       else {
         yield result.value
@@ -141,13 +142,3 @@ const firstState = (source: EventSource, { state, at }: { state: string; at: Dat
   line: null,
   data: null,
 })
-
-async function orSilence<T>(next: Promise<T>, ms: number): Promise<T | 'silence'> {
-  const { promise, resolve } = Promise.withResolvers<'silence'>()
-  const timer = setTimeout(() => resolve('silence'), ms)
-  try {
-    return await Promise.race([next, promise])
-  } finally {
-    clearTimeout(timer)
-  }
-}

@@ -10,7 +10,7 @@ export const appHandlers = (db: Db): Handlers<typeof apps> => ({
       .selectFrom('app_versions as v')
       .innerJoin('deployments as d', 'd.id', 'v.deployment_id')
       .select(['v.id', 'v.app_name', 'v.version', 'v.deployment_id', 'v.actions', 'd.region', 'd.env_keys'])
-      .where('d.deleted_at', 'is', null)
+      .where('d.deletion', '=', 'kept')
     if (app_name) select = select.where(isNamed('v.app_name', app_name))
     if (version) select = select.where('v.version', '=', version)
     if (query) select = select.where((eb) => eb.or([eb('v.id', '=', query), eb('d.id', '=', query), holds('v.app_name', query)]))

@@ -4,8 +4,10 @@ import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Readable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
+import { session } from '../../agent/session/contract.ts'
 import { within } from '../../base/wait.ts'
 import { MAX_LOG_LINE, type RunnerEvent } from '../../runner/contract.ts'
+import { CALLS } from '../../runner/limits.ts'
 import { ArchiveRefused, paced, runnerClient, type RunnerClient } from './runner-client.ts'
 
 const signal = new AbortController().signal
@@ -66,9 +68,16 @@ describe('the events of a runner', () => {
     ['a repetition', [log(1, 'one'), log(1, 'one')]],
     ['another shape', [{ seq: 1, type: 'log', line: 5 }]],
     ['no last one', [log(1, 'one')]],
+    ['a number that is none', [{ ...log(1, 'one'), seq: 0.5 }]],
+    ['a time of 65 characters', [log(1, 'one', '0'.repeat(65))]],
+    ['a name of 1,025 characters', [{ ...log(1, ''), type: 'loaded', apps: [{ name: 'n'.repeat(1_025), actions: [] }] }]],
   ])('with %s end in an error', async (_, events) => {
     await expect(told(...events)).rejects.toThrow()
   })
+})
+
+test('a runner is watched by the same call as an agent', () => {
+  expect(CALLS.watch).toEqual({ method: session.watchSession.method, path: session.watchSession.path })
 })
 
 describe('a refused archive', () => {

@@ -1,11 +1,10 @@
 // Client for the runner in an app's sandbox. Foreign code runs in there, so every answer is parsed and bounded.
 import type { Readable } from 'node:stream'
 import { Bucket, type Rate } from '../../base/bucket.ts'
-import { Gathered } from '../../base/gathered.ts'
 import { within } from '../../base/wait.ts'
-import { hasMoreValues } from '../../http/body.ts'
-import { callJson, fetchFrom, type Endpoint } from '../../http/endpoint.ts'
-import { MAX_LOG_LINE, MAX_OUTPUT_BYTES, Ready, RunnerEvent, type Run } from '../../runner/contract.ts'
+import { call, CallFailed, openLines } from '../../http/client.ts'
+import type { Endpoint } from '../../http/endpoint.ts'
+import { MAX_LOG_LINE, MAX_OUTPUT_BYTES, runner, type Ready, type Run, type RunnerEvent } from '../../runner/contract.ts'
 
 /** A running runner accepts a run or an acknowledgement at once. This bounds a machine that is overloaded. */
 const CALL_MS = 30_000
@@ -51,51 +50,33 @@ export function runnerClient(endpoint: Endpoint): RunnerClient {
   const bounded = (signal: AbortSignal) => AbortSignal.any([signal, AbortSignal.timeout(CALL_MS)])
   return {
     async sendArchive(content, signal) {
-      const response = await fetchFrom(endpoint, { method: 'PUT', path: '/archive', body: content }, signal)
-      if (response.statusCode !== 204) throw new ArchiveRefused(messageOf(await shortText(response)))
-      response.resume()
+      await call(endpoint, runner.sendArchive, { body: content }, { signal }).catch((error: unknown) => {
+        if (!(error instanceof CallFailed)) throw error
+        throw error.status === undefined ? error.cause : new ArchiveRefused(messageOf(error.said))
+      })
     },
-    ready: async (signal) => Ready.parse(await callJson(endpoint, 'GET', '/ready', undefined, signal)),
-    run: (run, signal) => callJson(endpoint, 'POST', '/runs', run, bounded(signal)),
-    acknowledge: (seq, signal) => callJson(endpoint, 'POST', '/ack', { seq }, bounded(signal)),
+    ready: (signal) => call(endpoint, runner.ready, {}, { signal }),
+    run: (run, signal) => call(endpoint, runner.run, { body: run }, { signal: bounded(signal) }),
+    acknowledge: (seq, signal) => call(endpoint, runner.acknowledge, { body: { seq } }, { signal: bounded(signal) }),
     async *events(after, signal) {
-      const response = await within(
-        'a runner to tell its events',
-        CALL_MS,
-        fetchFrom(endpoint, { method: 'GET', path: `/events?after=${after}` }, signal),
-        signal,
-      )
-      if (response.statusCode !== 200) throw new Error(`the runner answered ${response.statusCode} when it was asked for its events`)
+      const late = new AbortController()
+      const options = { signal: AbortSignal.any([signal, late.signal]), maxLineBytes: MAX_EVENT_BYTES, maxValues: MAX_VALUES }
+      const opening = openLines(endpoint, runner.events, { query: { after } }, options)
+      const batches = await within('a runner to tell its events', CALL_MS, opening, signal).catch((error: unknown) => {
+        late.abort(error)
+        throw error
+      })
       let last = after
-      let text = new Gathered()
-      for await (const chunk of response as AsyncIterable<Buffer>) {
-        text.add(chunk)
-        if (chunk.includes(0x0a)) {
-          const { bytes } = text
-          const end = bytes.lastIndexOf(0x0a) + 1
-          text = new Gathered()
-          text.add(bytes.subarray(end))
-          const events = read(bytes.subarray(0, end - 1), last)
-          last += events.length
-          yield events
-          if (events.some(({ type }) => type !== 'log')) return
-        }
-        if (text.length > MAX_EVENT_BYTES) throw new Error(`an event of the runner is longer than ${MAX_EVENT_BYTES} bytes`)
+      for await (const batch of batches) {
+        const wrong = batch.findIndex(({ seq }, at) => seq !== last + 1 + at)
+        if (wrong !== -1) throw new Error(`event ${batch[wrong]!.seq} of the runner came where ${last + 1 + wrong} was due`)
+        last += batch.length
+        yield batch.map(storable)
+        if (batch.some(({ type }) => type !== 'log')) return
       }
       throw new Error('the runner ended before its last event')
     },
   }
-}
-
-function read(lines: Buffer, last: number): RunnerEvent[] {
-  if (hasMoreValues(lines, MAX_VALUES)) throw new Error(`the runner told more than ${MAX_VALUES} values at once`)
-  const events = lines
-    .toString()
-    .split('\n')
-    .map((line) => storable(RunnerEvent.parse(JSON.parse(line))))
-  const wrong = events.findIndex(({ seq }, at) => seq !== last + 1 + at)
-  if (wrong !== -1) throw new Error(`event ${events[wrong]!.seq} of the runner came where ${last + 1 + wrong} was due`)
-  return events
 }
 
 /** A runner's event in a form that the store can hold: valid times, lines within their limit, no U+0000. */
@@ -126,15 +107,6 @@ function messageOf(text: string): string {
   } catch {
     return text
   }
-}
-
-async function shortText(response: AsyncIterable<Buffer>): Promise<string> {
-  let text = ''
-  for await (const chunk of response) {
-    text += chunk.toString()
-    if (text.length > 2000) break
-  }
-  return text.slice(0, 2000)
 }
 
 /** Hands on a runner's events a few times a second at most, in larger batches if they come faster. When `said` fails, this fails after its last event. */

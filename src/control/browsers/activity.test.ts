@@ -18,6 +18,8 @@ afterAll(() => cloud[Symbol.asyncDispose]())
 
 const setBack = (session: Session) => cloud.query(`update browsers set last_active_at = now() - interval '1 hour' where id = $1`, [session.session_id])
 const isThere = async (session: Session) => (await cloud.fetch(`/browsers/${session.session_id}`)).status === 200
+const usedAt = async (session: Session) =>
+  (await cloud.query<{ last_active_at: Date }>('select last_active_at from browsers where id = $1', [session.session_id]))[0]!.last_active_at.getTime()
 const reasonOf = async (session: Session) =>
   (await cloud.query<{ end_reason: string }>('select end_reason from browsers where id = $1', [session.session_id]))[0]!.end_reason
 
@@ -45,14 +47,19 @@ test.concurrent('a session with a CDP client does not time out; the timeout star
 
 test.concurrent('a computer call counts as use while it runs, and at its end', async () => {
   const session = await cloud.create({ timeout_seconds: 3600 })
+  // The create is a use, too.
+  await sleep(SWEEPS_MS)
+  const made = await usedAt(session)
   const drag = cloud.send('POST', `/browsers/${session.session_id}/computer/drag_mouse`, {
     path: [
       [0, 0],
       [100, 100],
     ],
-    delay: 3_000,
+    delay: 6_000,
     duration_ms: 50,
   })
+  // The call has come to the service: it counts as use.
+  await until('its use to be noted', EFFECT_MS, async () => (await usedAt(session)) > made)
   await setBack(session)
   expect((await drag).status).toBe(200)
   expect(await isThere(session)).toBe(true)

@@ -1,22 +1,23 @@
 // The rules of sessions: create, find, change, end, reach.
-import type { Fit } from '../../agent/session/contract.ts'
+import { fitting, PUBLIC_SOCKETS, session, type Fit } from '../../agent/session/contract.ts'
 import type { Log } from '../../base/log.ts'
 import { Mutexes } from '../../base/mutex.ts'
-import { callJson, type Endpoint } from '../../http/endpoint.ts'
+import { call } from '../../http/client.ts'
+import { assertOffered, type Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
-import type { Page } from '../../http/route.ts'
+import { pathTo, type Page } from '../../http/route.ts'
 import { USUAL_MAX_SCREEN } from '../../instances/driver.ts'
 import { isDuplicate, type Db } from '../../store/db.ts'
-import type { LiveLinks } from '../live/links.ts'
 import type { Activity } from './activity.ts'
 import type { Browser, CreateBrowser, Region, UpdateBrowser } from './contract.ts'
-import { WARM_KIND, WARM_VIEWPORT, type Fleet } from './fleet.ts'
+import type { Fleet } from './fleet.ts'
+import { WARM_VIEWPORT } from './fleet/kinds.ts'
 import {
-  claimWarm,
   findBrowser,
   isUnfinished,
   leftByInvocations,
   listBrowsers,
+  liveIdsOfInvocation,
   liveOfInvocation,
   updateRunning,
   type BrowserOptions,
@@ -26,6 +27,7 @@ import {
 } from './rows.ts'
 import { SESSION_PATH } from './instance-apis.ts'
 import { checkPlace, type Place } from './place.ts'
+import type { Endpoints } from './stored-endpoint.ts'
 import type { SessionTokens } from './tokens.ts'
 
 /** Timeout for fitting: a policy restarts Chromium; everything else takes milliseconds. */
@@ -51,8 +53,10 @@ type Policy = Record<string, unknown>
 interface BrowsersSettings {
   db: Db
   fleet: Fleet
+  endpoints: Endpoints
   tokens: SessionTokens
-  live: LiveLinks
+  /** The path of a session's live view. */
+  livePath: (sessionId: string) => string
   activity: Activity
   host: string
   place: Place
@@ -81,7 +85,7 @@ export interface Browsers {
   reach(idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
 }
 
-export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, maxBrowsers, log }: BrowsersSettings): Browsers {
+export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity, host, place, maxBrowsers, log }: BrowsersSettings): Browsers {
   async function present(row: BrowserRow, origin: string): Promise<Browser> {
     const { options } = row
     const ws = origin.replace(/^http/, 'ws')
@@ -89,10 +93,10 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
     return {
       session_id: row.id,
       created_at: row.created_at!.toISOString(),
-      cdp_ws_url: `${ws}/browsers/${row.id}/cdp?jwt=${token}`,
-      webdriver_ws_url: `${ws}/browsers/${row.id}/bidi?jwt=${token}`,
+      cdp_ws_url: `${ws}${pathTo(PUBLIC_SOCKETS.cdp, { id: row.id })}?jwt=${token}`,
+      webdriver_ws_url: `${ws}${pathTo(PUBLIC_SOCKETS.bidi, { id: row.id })}?jwt=${token}`,
       base_url: `${origin}${SESSION_PATH}/${row.id}`,
-      browser_live_view_url: origin + live.path(row.id, 'control'),
+      browser_live_view_url: origin + livePath(row.id),
       headless: options.headless,
       stealth: options.stealth,
       kiosk_mode: options.kiosk_mode,
@@ -126,8 +130,16 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
       throw isDuplicate(error, 'browsers_name') ? fault.conflict(`there is a live browser named "${name}" already`) : error
     })
 
+  /** @throws fault.conflict when the agent is of an older version, and does not have one of the settings. */
+  const assertFits = ({ id }: BrowserRow, wanted: Fit): void => {
+    const endpoint = fleet.endpointOf(id)
+    if (endpoint) for (const setting of Object.keys(wanted)) assertOffered(endpoint, fitting(setting))
+  }
+
   const fit = async (row: BrowserRow, wanted: Fit, signal: AbortSignal, ms = FIT_MS): Promise<void> => {
-    if (Object.keys(wanted).length > 0) await callJson(row.endpoint!, 'POST', '/session/fit', wanted, AbortSignal.any([signal, AbortSignal.timeout(ms)]))
+    if (Object.keys(wanted).length === 0) return
+    assertFits(row, wanted)
+    await call(endpoints.open(row.endpoint!, row.id), session.fitSession, { body: wanted }, { signal: AbortSignal.any([signal, AbortSignal.timeout(ms)]) })
   }
 
   /** Fits a browser that has just become a session. Tells its agent the timeout, which applies when there is no service. */
@@ -148,13 +160,9 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
 
   /** A warm browser that still runs, or a new one. */
   async function obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<{ row: BrowserRow; warm: boolean }> {
-    const { viewport } = ownership.options
-    const fitsWarm = viewport.width <= USUAL_MAX_SCREEN.width && viewport.height <= USUAL_MAX_SCREEN.height
-    while (fitsWarm) {
-      const row = await claimWarm(db, host, WARM_KIND, ownership)
-      if (!row) break
-      fleet.refill()
-      if (fleet.take(row.id, leaveSeat)) return { row, warm: true }
+    for (let row = await fleet.claim(ownership); row; row = await fleet.claim(ownership)) {
+      // One that an older version has booted may not have what its session will ask for.
+      if (fleet.take(row.id, leaveSeat) && !fleet.endpointOf(row.id)?.older) return { row, warm: true }
       await fleet.end(row.id, 'lost')
     }
     const id = await fleet.start(ownership, signal, leaveSeat)
@@ -204,6 +212,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
       if (viewport.height > max.height)
         throw fault.field('viewport.height', `must be at most ${max.height} for this session; create one with a larger viewport`)
     }
+    if (before.state === 'running') assertFits(before, { ...(viewport && { viewport }), ...(changes.start_url && { start_url: changes.start_url }) })
     const row = await named(
       changes.name,
       updateRunning(db, before.id, {
@@ -263,7 +272,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
       if (!(await fleet.end(row.id, 'deleted'))) throw fault.notFound('browser', idOrName)
     },
     ofInvocation: async (invocationId, origin) => Promise.all((await liveOfInvocation(db, host, invocationId)).map((row) => present(row, origin))),
-    endOfInvocation: async (invocationId) => endAll((await liveOfInvocation(db, host, invocationId)).map(({ id }) => id)),
+    endOfInvocation: async (invocationId) => endAll(await liveIdsOfInvocation(db, host, invocationId)),
     endLeftByInvocations: async () => endAll(await leftByInvocations(db, host)),
     // No database query for running sessions: every call with a token comes here.
     idOf: async (idOrName) => (fleet.endpointOf(idOrName) ? idOrName : (await findBrowser(db, host, idOrName, false))?.id),
@@ -273,7 +282,7 @@ export function makeBrowsers({ db, fleet, tokens, live, activity, host, place, m
       if (known) return { id, endpoint: known, release: hold(id) }
       const row = await find(id)
       if (row.state !== 'running' || !row.endpoint) throw fault.notFound('browser', id)
-      return { id: row.id, endpoint: row.endpoint, release: hold(row.id) }
+      return { id: row.id, endpoint: endpoints.open(row.endpoint, row.id), release: hold(row.id) }
     },
   }
 }

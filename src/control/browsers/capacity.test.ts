@@ -1,11 +1,13 @@
 // How many sessions one machine takes (COB_MAX_BROWSERS). Warm browsers are not claimed, so they do not count as sessions.
 import { describe, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
+import { amount } from '../../../test/support/long.ts'
 import { sleep, until } from '../../base/wait.ts'
 
 const WARM_MS = 10_000
-/** A start over the fake driver takes a few milliseconds. The test tries every quarter of one. */
-const ROUNDS = 60
+/** A start over the fake driver takes a few milliseconds. The second create comes up to this long after the first. */
+const LATEST_MS = 15
+const ROUNDS = amount(20, 60)
 const create = (cloud: FastCloud) => cloud.send('POST', '/browsers', {})
 const warm = (cloud: FastCloud) => until('a warm browser', WARM_MS, async () => (await cloud.query(`select 1 from browsers where state = 'warm'`)).length > 0)
 
@@ -43,7 +45,7 @@ describe('a machine with room for two sessions', () => {
     await using cloud = await startFastCloud({ COB_MAX_BROWSERS: '2', COB_WARM_BROWSERS: '0' })
     for (let round = 0; round < ROUNDS; round++) {
       const first = create(cloud)
-      await sleep(round / 4)
+      await sleep((round * LATEST_MS) / ROUNDS)
       const answers = await Promise.all([first, create(cloud)])
       expect([round, answers.map(({ status }) => status)]).toEqual([round, [200, 200]])
       for (const answer of answers) await cloud.fetch(`/browsers/${((await answer.json()) as Session).session_id}`, { method: 'DELETE' })

@@ -1,6 +1,6 @@
 // DevTools' HTTP interface of a session, for clients that are given an http:// address and look up the WebSocket's address themselves.
-import { DevTools } from '../../agent/session/contract.ts'
-import { callJson } from '../../http/endpoint.ts'
+import { session, type DevTools } from '../../agent/session/contract.ts'
+import { call } from '../../http/client.ts'
 import { fault } from '../../http/fault.ts'
 import type { Handlers } from '../../http/route.ts'
 import type { Browsers } from './browsers.ts'
@@ -24,8 +24,8 @@ export function cdpHttpHandlers(browsers: Browsers): Handlers<typeof cdpHttp> {
     const { endpoint, release } = await browsers.reach(id)
     try {
       const { cdp_ws_url: address } = await browsers.get(id, false, origin)
-      const answer = await callJson(endpoint, 'GET', '/session/devtools', undefined, AbortSignal.any([signal, AbortSignal.timeout(ASK_MS)]))
-      return { ...DevTools.parse(answer), address }
+      const answer = await call(endpoint, session.devTools, {}, { signal: AbortSignal.any([signal, AbortSignal.timeout(ASK_MS)]) })
+      return { ...answer, address }
     } catch (error) {
       throw signal.aborted ? error : fault.unavailable('the browser did not list its pages', error)
     } finally {

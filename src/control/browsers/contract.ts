@@ -1,5 +1,6 @@
 // The contract of the Browsers group.
 import { z } from 'zod'
+import { PUBLIC_SOCKETS } from '../../agent/session/contract.ts'
 import { isId } from '../../base/ids.ts'
 import { json, none, page, pagingQuery, queryBoolean, route } from '../../http/route.ts'
 
@@ -236,7 +237,7 @@ export const cdpHttp = {
   cdpVersion: route({
     ...cdpRoute,
     method: 'GET',
-    path: '/browsers/{id}/cdp/json/version',
+    path: `${PUBLIC_SOCKETS.cdp}/json/version`,
     id: 'cdpVersion',
     summary: 'Get the version of the browser and its CDP address, as Chromium reports them',
     reply: json(
@@ -254,7 +255,7 @@ export const cdpHttp = {
   cdpList: route({
     ...cdpRoute,
     method: 'GET',
-    path: '/browsers/{id}/cdp/json/list',
+    path: `${PUBLIC_SOCKETS.cdp}/json/list`,
     id: 'cdpList',
     summary: 'List the pages of the browser and their CDP addresses, as Chromium reports them',
     reply: json(z.array(CdpPage)),
@@ -263,7 +264,7 @@ export const cdpHttp = {
   cdpPages: route({
     ...cdpRoute,
     method: 'GET',
-    path: '/browsers/{id}/cdp/json',
+    path: `${PUBLIC_SOCKETS.cdp}/json`,
     id: 'cdpPages',
     summary: 'List the pages of the browser, like /json/list',
     reply: json(z.array(CdpPage)),

@@ -6,7 +6,7 @@ import { Unavailable } from '../../base/unavailable.ts'
 import { until } from '../../base/wait.ts'
 import type { Db } from '../../store/db.ts'
 import { watchActivity } from './activity.ts'
-import { db, driver, makeFleet, NOTICE_MS, owner, paths, row, runningIds, signal, warmIds } from './fleet.suite.ts'
+import { db, driver, makeFleet, NOTICE_MS, owner, paths, row, runningIds, signal, sweptAway, warmIds } from './fleet.suite.ts'
 
 /** The database, and whether it refuses every query. */
 function interruptible(): { through: Db; away: (is: boolean) => void } {
@@ -39,15 +39,7 @@ describe('while the database is away', () => {
     expect(fleet.endpointOf(id)).toBeUndefined()
     if (state === 'warm') expect(fleet.take(id, () => {})).toBe(false)
     away(false)
-    await until(
-      'its end',
-      NOTICE_MS,
-      async () => {
-        await fleet.sweep()
-        return (await row(id)).state === 'deleted'
-      },
-      { everyMs: 50 },
-    )
+    await sweptAway(fleet, id)
     expect([(await row(id)).end_reason, told, existsSync(paths.instance(id))]).toEqual(['crashed', [[id, 'crashed']], false])
     if (state === 'warm') await until('another warm browser', NOTICE_MS, async () => (await warmIds()).length === 1)
   })

@@ -6,11 +6,17 @@ import { afterAll, afterEach, beforeAll } from 'vitest'
 import { copyTemplate } from '../../../test/support/template.ts'
 import { silentLog } from '../../base/log.ts'
 import { dataPaths, type DataPaths } from '../../base/paths.ts'
+import { until } from '../../base/wait.ts'
 import { USUAL_MAX_SCREEN, type Driver } from '../../instances/driver.ts'
 import { fakeDriver } from '../../instances/fake/fake.ts'
 import { openDb, type Db } from '../../store/db.ts'
 import { startPostgres } from '../../store/embedded.ts'
-import { Fleet, WARM_VIEWPORT, type EndReason } from './fleet.ts'
+import type { EndReason, EndStep } from './end-step.ts'
+import { usualKind, WARM_VIEWPORT, type Kind } from './fleet/kinds.ts'
+import { Registry } from './fleet/registry.ts'
+import { makeSealer } from '../../base/sealed.ts'
+import { storedEndpoints } from './stored-endpoint.ts'
+import { Fleet, removeInstance } from './fleet.ts'
 import type { Ownership } from './rows.ts'
 
 const START_MS = 60_000
@@ -30,7 +36,7 @@ const scope = new AsyncDisposableStack()
 export let paths: DataPaths
 export let db: Db
 export let driver: Driver
-const fleets: Fleet[] = []
+const fleets = new Set<Fleet>()
 beforeAll(async () => {
   paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-fleet-')))
   scope.defer(() => rmSync(paths.root, { recursive: true, force: true }))
@@ -43,28 +49,67 @@ beforeAll(async () => {
 })
 afterAll(() => scope.disposeAsync())
 afterEach(async () => {
-  await Promise.all(fleets.splice(0).map((fleet) => fleet.stop()))
+  await Promise.all([...fleets].map((fleet) => fleet.stop()))
+  fleets.clear()
   await Promise.all((await driver.list()).map((instance) => instance[Symbol.asyncDispose]()))
   await db.deleteFrom('browsers').execute()
 })
 
-/** A service's fleet, and what it has told the clients of ended browsers. */
-export function makeFleet(warmTarget = 0, over = driver, through = db): { fleet: Fleet; told: [string, EndReason][] } {
+/**
+ * A service's fleet, and what it has told the clients of ended browsers. `steps` replaces the steps of an end; it gets the one that ends the instance.
+ * `abandon` leaves the fleet as a killed service does.
+ */
+export function makeFleet(warm: number | Kind[] = 0, over = driver, through = db, steps?: (ended: EndStep) => EndStep[]) {
   const told: [string, EndReason][] = []
+  const registry = new Registry()
+  const tell: EndStep = {
+    name: 'clients',
+    limitMs: 1_000,
+    mayFail: false,
+    run({ id, reason }) {
+      told.push([id, reason])
+      return undefined
+    },
+  }
   const fleet = new Fleet({
+    endpoints: storedEndpoints(makeSealer(Buffer.alloc(32), 'endpoints')),
     db: through,
     driver: over,
     host: HOST,
-    warmTarget,
+    registry,
+    kinds: typeof warm === 'number' ? [usualKind(warm)] : warm,
+    endSteps: steps?.(removeInstance(registry)) ?? [tell, removeInstance(registry)],
     log: silentLog,
-    onEnding: (id, reason) => void told.push([id, reason]),
-    endRecordings: () => undefined,
     apiPorts: () => [],
   })
-  fleets.push(fleet)
-  return { fleet, told }
+  fleets.add(fleet)
+  return { fleet, told, abandon: () => void fleets.delete(fleet) }
+}
+/** The database, and the texts of the statements that go through it. */
+export function counted(): { through: Db; statements: string[] } {
+  const statements: string[] = []
+  const compiler = db.getExecutor()
+  const through = db.withPlugin({
+    transformQuery({ node, queryId }) {
+      statements.push(compiler.compileQuery(node, queryId).sql.trim())
+      return node
+    },
+    transformResult: async ({ result }) => result,
+  })
+  return { through, statements }
 }
 export const row = (id: string) => db.selectFrom('browsers').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+/** Sweeps until nothing is left of a browser. */
+export const sweptAway = (fleet: Fleet, id: string) =>
+  until(
+    'its end',
+    NOTICE_MS,
+    async () => {
+      await fleet.sweep()
+      return (await row(id)).state === 'deleted'
+    },
+    { everyMs: 50 },
+  )
 export const way = async (id: string) =>
   (await db.selectFrom('browser_events').select('state').where('browser_id', '=', id).orderBy('id').execute()).map(({ state }) => state)
 export const runningIds = async () => (await driver.list()).map(({ id }) => id).toSorted()

@@ -5,8 +5,8 @@ import { newId } from '../../base/ids.ts'
 import { Unavailable } from '../../base/unavailable.ts'
 import { until } from '../../base/wait.ts'
 import type { Driver, Instance } from '../../instances/driver.ts'
-import { db, driver, HOST, makeFleet, NOTICE_MS, owner, paths, row, runningIds, signal, warmIds, way } from './fleet.suite.ts'
-import { WARM_VIEWPORT } from './fleet.ts'
+import { db, driver, HOST, makeFleet, NOTICE_MS, owner, paths, row, runningIds, signal, sweptAway, warmIds, way } from './fleet.suite.ts'
+import { WARM_VIEWPORT } from './fleet/kinds.ts'
 import { moveBrowser, type BrowserState } from './lifecycle.ts'
 import { insertStarting } from './rows.ts'
 
@@ -93,15 +93,7 @@ describe('an end that fails at first', () => {
     ])
     // Another call is one more attempt, and no error.
     expect(await fleet.end(id, 'deleted')).toBe(true)
-    await until(
-      'the end',
-      NOTICE_MS,
-      async () => {
-        await fleet.sweep()
-        return (await row(id)).state === 'deleted'
-      },
-      { everyMs: 50 },
-    )
+    await sweptAway(fleet, id)
     expect([(await row(id)).end_reason, await way(id), await runningIds(), fleet.sessions]).toEqual([
       'timeout',
       ['starting', 'running', 'stopping', 'deleted'],
@@ -140,15 +132,7 @@ describe('an end that fails at first', () => {
     const { fleet } = makeFleet(0, failing(1))
     await fleet.reconcile()
     expect([(await row(id)).state, await runningIds()]).toEqual(['stopping', [id]])
-    await until(
-      'the end',
-      NOTICE_MS,
-      async () => {
-        await fleet.sweep()
-        return (await row(id)).state === 'deleted'
-      },
-      { everyMs: 50 },
-    )
+    await sweptAway(fleet, id)
     expect(await runningIds()).toEqual([])
   })
 })

@@ -1,14 +1,17 @@
 // The lifecycles of the control plane: every state has a path to an end state.
 import { describe, expect, test } from 'vitest'
 import type { Lifecycle } from '../../base/lifecycle.ts'
-import { deploymentLifecycle } from '../deployments/lifecycle.ts'
+import { deletionLifecycle, deploymentLifecycle } from '../deployments/lifecycle.ts'
 import { invocationLifecycle } from '../invocations/lifecycle.ts'
+import { replayLifecycle } from '../replays/lifecycle.ts'
 import { browserLifecycle } from './lifecycle.ts'
 
 describe.each([
   { name: 'browsers', table: browserLifecycle, first: 'starting', last: ['deleted'] },
   { name: 'deployments', table: deploymentLifecycle, first: 'queued', last: ['failed', 'stopped'] },
+  { name: 'deletions of deployments', table: deletionLifecycle, first: 'kept', last: ['deleted'] },
   { name: 'invocations', table: invocationLifecycle, first: 'queued', last: ['failed', 'succeeded'] },
+  { name: 'replays', table: replayLifecycle, first: 'starting', last: ['ready'] },
 ])('the lifecycle of $name', ({ table, first, last }) => {
   const { states, allows, isTerminal } = table as Lifecycle<string>
 

@@ -1,6 +1,7 @@
 // The states of a browser and the moves between them.
 import { lifecycle } from '../../base/lifecycle.ts'
-import { browserMoves, mover } from '../../store/moves.ts'
+import { browserMoves, firstMover, mover } from '../../store/moves.ts'
+import type { BrowserRow } from './rows.ts'
 
 export const browserLifecycle = lifecycle({
   starting: ['warm', 'running', 'stopping', 'failed'], // an instance is being booted
@@ -12,4 +13,8 @@ export const browserLifecycle = lifecycle({
 })
 export type BrowserState = (typeof browserLifecycle)['states'][number]
 
-export const moveBrowser = mover({ table: 'browsers', lifecycle: browserLifecycle, log: browserMoves })
+const moving = { table: 'browsers', lifecycle: browserLifecycle, log: browserMoves } as const
+
+export const moveBrowser = mover(moving)
+/** Moves one of several browsers, and returns its row. */
+export const moveFirstBrowser = firstMover<BrowserRow, BrowserState>(moving)

@@ -11,7 +11,8 @@ let cloud: FastCloud
 let live: Session[]
 const ELSEWHERE = { id: 'other00000000000000000000', name: 'Elsewhere' }
 beforeAll(async () => {
-  cloud = await startFastCloud()
+  // Its sessions ended long ago.
+  cloud = await startFastCloud({ COB_KEEP_ENDED_DAYS: '36500' })
   const host = readFileSync(cloud.paths.hostId, 'utf8').trim()
   const options = JSON.stringify({ headless: false, stealth: false, kiosk_mode: false, viewport: { width: 1920, height: 1080, refresh_rate: 60 } })
   const long = Date.now() - 1000 * HOUR_MS

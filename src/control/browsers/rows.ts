@@ -2,12 +2,12 @@
 import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import type { Viewport } from '../../agent/session/contract.ts'
 import { isId } from '../../base/ids.ts'
-import type { Endpoint } from '../../http/endpoint.ts'
 import type { Db } from '../../store/db.ts'
 import { holds } from '../../store/names.ts'
 import type { Tables } from '../../store/tables.ts'
 import type { Memory } from './contract.ts'
-import type { BrowserState } from './lifecycle.ts'
+import { moveFirstBrowser, type BrowserState } from './lifecycle.ts'
+import type { StoredEndpoint } from './stored-endpoint.ts'
 
 /** A caller's options, as they are stored. */
 export interface BrowserOptions {
@@ -35,11 +35,9 @@ export interface Ownership {
 
 export type BrowserRow = Omit<Selectable<Tables['browsers']>, 'options' | 'endpoint' | 'state'> & {
   options: BrowserOptions
-  endpoint: Endpoint | null
+  endpoint: StoredEndpoint | null
   state: BrowserState
 }
-
-const one = (rows: unknown[]): BrowserRow | undefined => rows[0] as BrowserRow | undefined
 
 /** The columns of a row that belongs to a caller's session. */
 export const owned = ({ name, tags, options, timeoutSeconds }: Ownership) => ({
@@ -58,18 +56,12 @@ export async function insertStarting(db: Db, id: string, host: string, warmKind:
     insert into browser_events (browser_id, state) select id, 'starting' from made`.execute(db)
 }
 
-/** Claims a warm browser of `kind` for the caller, in one statement; undefined when there is none. */
+/** Claims the oldest warm browser of `kind` for the caller, in one statement; undefined when there is none. */
 export async function claimWarm(db: Db, host: string, kind: string, ownership: Ownership): Promise<BrowserRow | undefined> {
-  const { name, tags, options, timeoutSeconds, invocationId } = ownership
-  const { rows } = await sql`
-    with shelf as (select id from browsers where state = 'warm' and host = ${host} and warm_kind = ${kind} order by made_at limit 1 for update skip locked),
-    claimed as (
-      update browsers b set state = 'running', name = ${name ?? null}, tags = ${JSON.stringify(tags)}, options = ${JSON.stringify(options)},
-        timeout_seconds = ${timeoutSeconds}, invocation_id = ${invocationId ?? null}, created_at = now(), last_active_at = now()
-      from shelf where b.id = shelf.id returning b.*),
-    logged as (insert into browser_events (browser_id, state, reason) select id, 'running', 'claimed warm' from claimed)
-    select * from claimed`.execute(db)
-  return one(rows)
+  const times = { created_at: sql`now()`, last_active_at: sql`now()` }
+  const columns = { ...owned(ownership), invocation_id: ownership.invocationId ?? null, ...times }
+  const which = sql<SqlBool>`state = 'warm' and host = ${host} and warm_kind = ${kind}`
+  return moveFirstBrowser(db, which, sql`made_at`, 'running', 'claimed warm', columns)
 }
 
 const LIVE = sql<SqlBool>`deleted_at is null and created_at is not null`
@@ -137,12 +129,35 @@ export async function updateRunning(
 }
 
 /** What the fleet asks every second about all browsers: without their options, which may have megabytes. */
-export type LiveRow = Pick<BrowserRow, 'id' | 'state' | 'end_reason'>
+export type LiveRow = Pick<BrowserRow, 'id' | 'state' | 'end_reason' | 'ended_steps'>
 
 /** Browsers of this host that are not deleted, warm ones included. */
 export async function liveOnHost(db: Db, host: string): Promise<LiveRow[]> {
-  const rows = await db.selectFrom('browsers').select(['id', 'state', 'end_reason']).where('host', '=', host).where('deleted_at', 'is', null).execute()
+  const rows = await db
+    .selectFrom('browsers')
+    .select(['id', 'state', 'end_reason', 'ended_steps'])
+    .where('host', '=', host)
+    .where('deleted_at', 'is', null)
+    .execute()
   return rows as LiveRow[]
+}
+
+/** Instances of this host that no session has claimed, and their kinds. */
+export const readyOnHost = (db: Db, host: string): Promise<{ id: string; warm_kind: string | null }[]> =>
+  db.selectFrom('browsers').select(['id', 'warm_kind']).where('host', '=', host).where('state', '=', 'warm').execute()
+
+/** The steps of a browser's end that are done. */
+export async function endedStepsOf(db: Db, id: string): Promise<string[]> {
+  return (await db.selectFrom('browsers').select('ended_steps').where('id', '=', id).executeTakeFirst())?.ended_steps ?? []
+}
+
+/** Records the steps of a browser's end that are done. */
+export async function recordEndedSteps(db: Db, id: string, steps: readonly string[]): Promise<void> {
+  await db
+    .updateTable('browsers')
+    .set({ ended_steps: [...steps] })
+    .where('id', '=', id)
+    .execute()
 }
 
 /** Extends the timeout of sessions in use. */
@@ -185,6 +200,12 @@ export async function liveOfInvocation(db: Db, host: string, invocationId: strin
     .orderBy('created_at', 'desc')
     .execute()
   return rows as unknown as BrowserRow[]
+}
+
+/** The ids of the same sessions, without their options, which may be large. */
+export async function liveIdsOfInvocation(db: Db, host: string, invocationId: string): Promise<string[]> {
+  const rows = await db.selectFrom('browsers').select('id').where('host', '=', host).where('invocation_id', '=', invocationId).where(LIVE).execute()
+  return rows.map(({ id }) => id)
 }
 
 /** Browsers of this host whose run has ended, or was deleted with its deployment. */

@@ -1,11 +1,13 @@
 // WebSockets of a session: CDP and BiDi, spliced to the agent. They end with the session and report the reason.
+import { PUBLIC_SOCKETS, SOCKETS } from '../../agent/session/contract.ts'
 import type { Log } from '../../base/log.ts'
 import { upgradeTo } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
+import { pathTo } from '../../http/route.ts'
 import { splice, type CloseReason } from '../../http/splice.ts'
 import { completeHandshake, handshakeHeaders, type UpgradeCall, type UpgradeHandler } from '../../http/upgrade.ts'
 import type { Browsers } from './browsers.ts'
-import type { EndReason } from './fleet.ts'
+import type { EndReason, EndStep } from './end-step.ts'
 import type { SessionTokens } from './tokens.ts'
 
 /** WebSocket close codes by reason; 4000-4999 are free for applications, 1001 means that the server goes away. */
@@ -35,17 +37,28 @@ type By = 'token' | 'link'
 export interface SessionSockets {
   handlers: Record<string, UpgradeHandler>
   /**
-   * Joins a client that has shown its token to a WebSocket of the session's agent. The session counts as in use, and the client is told when it
+   * Joins a client that has shown its token to a WebSocket of the session's agent, at a `path` of the agent's contracts. The session counts as in use, and the client is told when it
    * ends.
    */
   join(idOrName: string, path: string, call: UpgradeCall, by?: By): Promise<void>
-  /** Closes the sockets of a session that is about to end. */
-  close(id: string, reason: EndReason): void
 }
 
-export function sessionSockets(browsers: Browsers, tokens: SessionTokens, log: Log): SessionSockets {
-  const open = new Map<string, Map<(reason: EndReason) => void, By>>()
+/** The open WebSockets of each session: what closes them, and what opened them. */
+export type OpenSockets = Map<string, Map<(reason: EndReason) => void, By>>
 
+/** The step of a session's end that closes the WebSockets which this process holds. */
+export const closeSockets = (open: OpenSockets): EndStep => ({
+  name: 'clients',
+  limitMs: 1_000,
+  mayFail: false,
+  run({ id, reason }) {
+    open.get(id)?.forEach((_by, close) => close(reason))
+    return undefined
+  },
+})
+
+/** `open` is empty at first. */
+export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: OpenSockets, log: Log): SessionSockets {
   async function join(idOrName: string, path: string, { request, socket, head, signal, known }: UpgradeCall, by: By = 'token'): Promise<void> {
     known()
     const target = await browsers.reach(idOrName)
@@ -89,11 +102,10 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, log: L
 
   return {
     handlers: {
-      '/browsers/{id}/cdp': handler(() => '/session/cdp'),
-      '/browsers/{id}/cdp/devtools/page/{target}': handler(({ target }) => `/session/cdp/${encodeURIComponent(target!)}`),
-      '/browsers/{id}/bidi': handler(() => '/session/bidi'),
+      [PUBLIC_SOCKETS.cdp]: handler(() => SOCKETS.cdp),
+      [PUBLIC_SOCKETS.cdpPage]: handler(({ target }) => pathTo(SOCKETS.cdpPage, { target: target! })),
+      [PUBLIC_SOCKETS.bidi]: handler(() => SOCKETS.bidi),
     },
     join,
-    close: (id, reason) => open.get(id)?.forEach((_by, end) => end(reason)),
   }
 }

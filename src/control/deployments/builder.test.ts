@@ -13,7 +13,7 @@ import { until } from '../../base/wait.ts'
 import { mount } from '../../http/mount.ts'
 import type { FormPart } from '../../http/route.ts'
 import { makeServer } from '../../http/server.ts'
-import type { Instance } from '../../instances/driver.ts'
+import type { AppSandbox } from '../../instances/driver.ts'
 import { appendEvents } from '../../store/events.ts'
 import type { Objects } from '../../store/objects.ts'
 import { runnerClient } from '../apps/runner-client.ts'
@@ -43,7 +43,7 @@ function service(settings: Parameters<AppHost['service']>[0] = {}): Deployments 
   return made
 }
 /** A service as the next start makes it. */
-async function restarted(settings: Parameters<AppHost['service']>[0] = {}): Promise<{ deployments: Deployments; rest: Instance[] }> {
+async function restarted(settings: Parameters<AppHost['service']>[0] = {}): Promise<{ deployments: Deployments; rest: AppSandbox[] }> {
   const deployments = service(settings)
   const rest = await deployments.adopt(await host.driver.apps.list())
   deployments.start()
@@ -68,9 +68,9 @@ async function leftBuild(what: Deploy, read: number, hasArchiveWhole = true): Pr
   await moveDeployment(host.db, id, 'in_progress', null, { attempts: 1 })
   const source = { type: 'archive', entrypoint: 'index.ts' } as const
   const runner = { id, kind: 'build', source, env: await before.environment(id), memoryMb: 1, logLevel: 'info' } as const
-  const instance = await host.driver.apps.start({ id, deployment: id, apiPort: 1, runner }, signal)
+  const instance = await host.driver.apps.start({ id, deployment: id, apiUrl: 'http://127.0.0.1:1', runner }, signal)
   if (!hasArchiveWhole) return id
-  const client = runnerClient(instance.agent)
+  const client = runnerClient(instance.runner)
   await client.sendArchive(Readable.from(['zip']), signal)
   for await (const events of client.events(0, signal)) {
     const kept = events.slice(0, read).flatMap((event) => (event.type === 'log' ? [{ kind: 'log' as const, line: event.line }] : []))
@@ -118,7 +118,7 @@ describe('a restart of the service during a build', () => {
 
   test('leaves sandboxes of other services alone', async () => {
     const runner = { id: 'other', kind: 'run', env: {}, memoryMb: 1, logLevel: 'info' } as const
-    const other = await host.driver.apps.start({ id: newId(), deployment: 'x', apiPort: 1, runner }, signal)
+    const other = await host.driver.apps.start({ id: newId(), deployment: 'x', apiUrl: 'http://127.0.0.1:1', runner }, signal)
     const { rest } = await restarted()
     expect(rest.map(({ id }) => id)).toEqual([other.id])
     await other[Symbol.asyncDispose]()
@@ -201,7 +201,7 @@ describe('a build', () => {
   })
 
   test("gets its variables, and the service's own override them", async () => {
-    const deployments = service({ apiPort: () => 4321 })
+    const deployments = service({ apiUrl: () => 'http://127.0.0.1:4321' })
     const mine = { GREETING: 'hello', KERNEL_API_KEY: 'mine', KERNEL_BASE_URL: 'http://x', ENTRYPOINT_RELPATH: 'x', __proto__x: 'y' }
     const id = await create(deployments, { entrypoint: 'src/app.ts', env: mine })
     const environment = await deployments.environment(id)

@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import type { Log } from '../../base/log.ts'
 import { Bell } from '../../base/bell.ts'
 import { sleep, within } from '../../base/wait.ts'
-import { letGo, type AppSandboxes, type Instance } from '../../instances/driver.ts'
+import { letGo, type AppSandboxes, type AppSandbox } from '../../instances/driver.ts'
 import type { RunnerEvent, Source } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
 import { appendEvents, LINE_BYTES, lockEvents } from '../../store/events.ts'
@@ -33,7 +33,7 @@ export interface BuilderSettings {
   objects: Objects
   sandboxes: AppSandboxes
   host: string
-  apiPort: () => number
+  apiUrl: () => string
   gitBase: string
   memoryMb: number
   /** Limit on the log of a deployment and all its runs, in bytes. */
@@ -64,7 +64,7 @@ export class Builder {
   readonly #bell = new Bell()
   readonly #stop = new AbortController()
   /** Sandboxes of the last service that have not been adopted yet. */
-  readonly #adopted = new Map<string, Instance>()
+  readonly #adopted = new Map<string, AppSandbox>()
   #current: { id: string; end: AbortController; done: Promise<void> } | undefined
   #running: Promise<void> | undefined
 
@@ -72,7 +72,7 @@ export class Builder {
     this.#settings = settings
   }
 
-  adopt(instance: Instance): void {
+  adopt(instance: AppSandbox): void {
     this.#adopted.set(instance.id, instance)
   }
 
@@ -152,7 +152,7 @@ export class Builder {
       if (adopted === false) return undefined
       const instance = adopted ?? (await this.#startSandbox(row, signal))
       scope.defer(() => letGo(instance, log))
-      const client = runnerClient(instance.agent)
+      const client = runnerClient(instance.runner)
       if (!adopted && archive) await this.#sendArchive(archive, client, instance, signal)
       outcome = await this.#watch(row.id, adopted ? row.runner_seq : 0, client, instance, signal)
     } catch (error) {
@@ -168,7 +168,7 @@ export class Builder {
    * Records that a build begins, or begins again. Returns the sandbox of a build that continues, undefined for a new one, false when there is
    * nothing to build.
    */
-  async #begin(row: DeploymentRow): Promise<Instance | undefined | false> {
+  async #begin(row: DeploymentRow): Promise<AppSandbox | undefined | false> {
     const { db, log } = this.#settings
     const adopted = this.#adopted.get(row.id)
     if (row.state === 'queued') {
@@ -191,17 +191,17 @@ export class Builder {
         .set({ attempts: row.attempts + 1, runner_seq: 0 })
         .where('id', '=', row.id)
         .where('state', '=', 'in_progress')
-        .where('deleted_at', 'is', null)
+        .where('deletion', '=', 'kept')
         .executeTakeFirstOrThrow()
       return numUpdatedRows === 0n ? false : undefined
     })
   }
 
-  async #startSandbox(row: DeploymentRow, signal: AbortSignal): Promise<Instance> {
-    const { sandboxes, apiPort, environment, memoryMb, logLevel, log } = this.#settings
+  async #startSandbox(row: DeploymentRow, signal: AbortSignal): Promise<AppSandbox> {
+    const { sandboxes, apiUrl, environment, memoryMb, logLevel, log } = this.#settings
     const runner = { id: row.id, kind: 'build' as const, source: this.#source(row), env: environment(row), memoryMb, logLevel }
     try {
-      return await sandboxes.start({ id: row.id, deployment: row.id, runner, apiPort: apiPort() }, signal)
+      return await sandboxes.start({ id: row.id, deployment: row.id, runner, apiUrl: apiUrl() }, signal)
     } catch (err) {
       signal.throwIfAborted()
       log.error({ err, deployment: row.id }, 'a build did not start')
@@ -226,7 +226,7 @@ export class Builder {
     return found.content
   }
 
-  async #sendArchive(archive: Readable, client: RunnerClient, instance: Instance, signal: AbortSignal): Promise<void> {
+  async #sendArchive(archive: Readable, client: RunnerClient, instance: AppSandbox, signal: AbortSignal): Promise<void> {
     try {
       await client.sendArchive(archive, signal)
     } catch (error) {
@@ -237,7 +237,7 @@ export class Builder {
   }
 
   /** Reads the runner's events after `seq` until its last. */
-  async #watch(id: string, seq: number, client: RunnerClient, instance: Instance, signal: AbortSignal): Promise<Outcome> {
+  async #watch(id: string, seq: number, client: RunnerClient, instance: AppSandbox, signal: AbortSignal): Promise<Outcome> {
     const { log } = this.#settings
     const keep = this.#keeper(id)
     for (let unreadable = 0; ;) {
@@ -322,7 +322,7 @@ export class Builder {
 }
 
 /** Why the sandbox has ended, if it has. */
-const endOf = (instance: Instance): Promise<BuildFailed | undefined> =>
+const endOf = (instance: AppSandbox): Promise<BuildFailed | undefined> =>
   within('the end of a sandbox', EXIT_NEWS_MS, instance.exited).then(
     ({ reason }) => new BuildFailed(`the build ended unexpectedly (${reason})`),
     () => undefined,

@@ -45,7 +45,7 @@ export const DeploymentEvent = z.union([
 export type DeploymentEvent = z.output<typeof DeploymentEvent>
 
 const text = { type: 'string' } as const
-/** The parts of the form, for the documentation. upload.ts checks them as they arrive. */
+/** The parts of the form, for the documentation. form.ts checks them as they arrive. */
 const FORM = {
   type: 'object',
   properties: {

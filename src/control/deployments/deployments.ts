@@ -6,7 +6,7 @@ import type { Log } from '../../base/log.ts'
 import type { Sealer } from '../../base/sealed.ts'
 import { fault } from '../../http/fault.ts'
 import type { FormPart, Page } from '../../http/route.ts'
-import type { AppSandboxes, Instance } from '../../instances/driver.ts'
+import type { AppSandboxes, AppSandbox } from '../../instances/driver.ts'
 import type { Db } from '../../store/db.ts'
 import type { AppEvent, EventBells } from '../../store/events.ts'
 import type { Objects } from '../../store/objects.ts'
@@ -15,13 +15,12 @@ import { mintDeploymentKey } from '../org/keys.ts'
 import { Builder } from './builder.ts'
 import type { Deployment, DeploymentEvent } from './contract.ts'
 import { makeEndings } from './endings.ts'
-import { deploymentLifecycle, type DeploymentState } from './lifecycle.ts'
+import { MAX_ARCHIVE_BYTES, readDeploymentForm } from './form.ts'
+import { deploymentLifecycle, moveDeletion, type DeploymentState } from './lifecycle.ts'
 import { archiveKey, findDeployment, listDeployments, record, type DeploymentFilter, type DeploymentRow, type Secrets } from './rows.ts'
-import { MAX_ARCHIVE_BYTES, readUpload } from './upload.ts'
 
 /** The interval between two checks for unfinished work. */
 const TIDY_MS = 60_000
-const PURGE_MS = 24 * 3_600_000
 
 export interface DeploymentsSettings {
   db: Db
@@ -32,7 +31,7 @@ export interface DeploymentsSettings {
   /** This machine: it builds and runs its deployments. */
   host: string
   /** Our port on loopback, known once we listen. */
-  apiPort: () => number
+  apiUrl: () => string
   /** Why code of apps cannot reach the API; undefined when it can. */
   unreachable?: () => string | undefined
   gitBase: string
@@ -64,14 +63,14 @@ export interface Deployments extends AsyncDisposable {
   /** Stops a superseded deployment when nothing runs on it any more. Call it at the end of every run; repeated calls are harmless. */
   retire(deploymentId: string): Promise<void>
   /** After a start: takes the builds among the sandboxes that outlived the last service, and returns the others. */
-  adopt(found: Instance[]): Promise<Instance[]>
+  adopt(found: AppSandbox[]): Promise<AppSandbox[]>
   /** Begins to build, and to finish interrupted work. */
   start(): void
 }
 
 /** Disposing ends the running build; the next start begins it again. */
 export function makeDeployments(settings: DeploymentsSettings): Deployments {
-  const { db, bells, objects, sealer, host, gitBase, log, apiPort } = settings
+  const { db, bells, objects, sealer, host, gitBase, log, apiUrl } = settings
   const stop = new AbortController()
   let background: Promise<void> | undefined
 
@@ -81,7 +80,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
   }
   const environment = (row: DeploymentRow): Record<string, string> => {
     const { env, key } = secrets(row)
-    return { ...env, KERNEL_API_KEY: key, KERNEL_BASE_URL: `http://127.0.0.1:${apiPort()}`, ENTRYPOINT_RELPATH: row.entrypoint_rel_path ?? '' }
+    return { ...env, KERNEL_API_KEY: key, KERNEL_BASE_URL: apiUrl(), ENTRYPOINT_RELPATH: row.entrypoint_rel_path ?? '' }
   }
   const builder = new Builder({
     ...settings,
@@ -97,7 +96,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
 
   const find = async (id: string): Promise<DeploymentRow> => {
     const row = await findDeployment(db, id)
-    if (!row || row.deleted_at !== null) throw fault.notFound('deployment', id)
+    if (!row || row.deletion !== 'kept') throw fault.notFound('deployment', id)
     return row
   }
 
@@ -105,6 +104,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
     const timestamp = event.at.toISOString()
     if (event.kind === 'log') return { event: 'log', message: event.line ?? '', timestamp }
     if (event.kind === 'app') return { event: 'app_version_summary', ...(event.data as object), timestamp } as DeploymentEvent
+    if (event.kind === 'deletion') return undefined
     const row = await findDeployment(db, event.deployment_id)
     // The row as it was at the create: it may have changed since.
     return (
@@ -119,13 +119,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
   async function lookAfter(signal: AbortSignal): Promise<void> {
     const attempt = (what: string, work: Promise<void>) => work.catch((err: unknown) => log.error({ err }, `${what} did not work`))
     await attempt("checking what is there of deployments' code", endings.checkCode())
-    let purged = -Infinity
-    const round = async () => {
-      await attempt('looking after deployments', endings.tidy())
-      if (performance.now() - purged < PURGE_MS) return
-      purged = performance.now()
-      await attempt('removing what is old', endings.purge(signal))
-    }
+    const round = () => attempt('looking after deployments', endings.tidy())
     await round()
     for await (const _ of setInterval(TIDY_MS, undefined, { signal })) await round()
   }
@@ -139,9 +133,9 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
       await using scope = new AsyncDisposableStack()
       // If this fails, the sweep of objects removes it later. Its error must not hide why the deployment was refused.
       scope.defer(() => objects.delete(key).catch((err: unknown) => log.warn({ err, key }, 'the archive of a refused deployment could not be removed yet')))
-      const upload = await readUpload(parts, { objects, key, gitBase, maxArchiveBytes: settings.maxArchiveBytes ?? MAX_ARCHIVE_BYTES }, signal)
+      const form = await readDeploymentForm(parts, { objects, key, gitBase, maxArchiveBytes: settings.maxArchiveBytes ?? MAX_ARCHIVE_BYTES }, signal)
       signal.throwIfAborted()
-      const { archive, source, variables } = upload
+      const { archive, source, variables } = form
       const row = await db.transaction().execute(async (tx) => {
         await tx
           .insertInto('deployments')
@@ -149,11 +143,11 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
             id,
             host,
             state: 'queued',
-            app_version: upload.version,
+            app_version: form.version,
             region: 'aws.us-east-1a',
-            entrypoint_rel_path: upload.entrypoint,
+            entrypoint_rel_path: form.entrypoint,
             env_keys: JSON.stringify(Object.keys(variables)),
-            force: upload.force,
+            force: form.force,
             archive: archive?.key ?? null,
             source_type: source ? 'github' : 'file',
             source_url: source?.url ?? null,
@@ -192,16 +186,9 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
     async delete(id) {
       // The deletion is recorded first and in its own transaction. From here on the deployment is not listed, no build of it is released, and
       // after a crash the deletion is finished.
-      const row = await db
-        .updateTable('deployments')
-        .set({ deleted_at: sql`now()` })
-        .where('id', '=', id)
-        .where('deleted_at', 'is', null)
-        .returning('host')
-        .executeTakeFirst()
-      if (row === undefined) throw fault.notFound('deployment', id)
+      if ((await moveDeletion(db, id, 'deleting', null, { deleted_at: sql`now()` })) === undefined) throw fault.notFound('deployment', id)
       // Another machine finds the record at its next check.
-      if (row.host === host) await endings.finishDeletion(id)
+      if ((await findDeployment(db, id))?.host === host) await endings.finishDeletion(id)
     },
 
     async follow(id, since, lastEventId, signal) {

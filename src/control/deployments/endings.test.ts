@@ -3,7 +3,7 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { deployParts, fakeApps, inShort, startAppHost, type AppHost, type Deploy } from '../../../test/support/apps.ts'
+import { deployParts, fakeApps, HOST, inShort, startAppHost, type AppHost, type Deploy } from '../../../test/support/apps.ts'
 import { newId } from '../../base/ids.ts'
 import { silentLog } from '../../base/log.ts'
 import { sleep, until } from '../../base/wait.ts'
@@ -12,8 +12,10 @@ import type { Db } from '../../store/db.ts'
 import { appendEvents } from '../../store/events.ts'
 import type { DeploymentEvent } from './contract.ts'
 import { sweepObjects } from '../system/objects.ts'
+import { purgeAll } from '../system/purge.ts'
 import type { Deployments } from './deployments.ts'
 import { moveDeployment } from './lifecycle.ts'
+import { endedDeployments, oldLines } from './purge.ts'
 import { archiveObjects } from './rows.ts'
 
 const NOTICE_MS = 10_000
@@ -199,8 +201,8 @@ test('deleted deployments are kept for a week, and log lines for 168 hours', asy
     { kind: 'log', line: 'old', at: new Date(Date.now() - 169 * 3_600_000).toISOString() },
     { kind: 'log', line: 'kept', at: new Date(Date.now() - 167 * 3_600_000).toISOString() },
   ])
-  started()
-  await until('it to go', NOTICE_MS, async () => (await find(gone)) === undefined)
+  await purgeAll([oldLines(host.db, HOST), endedDeployments(host.db, HOST, 30)], silentLog, signal)
+  expect(await find(gone)).toBeUndefined()
   const left = await host.db.selectFrom('app_events').select(['deployment_id', 'line']).where('kind', '=', 'log').execute()
   expect(
     left

@@ -6,15 +6,8 @@ import type { Db } from '../../store/db.ts'
 import { lockEvents } from '../../store/events.ts'
 import type { Objects } from '../../store/objects.ts'
 import { releaseDeploymentKey } from '../org/keys.ts'
-import { deploymentLifecycle, moveDeployment } from './lifecycle.ts'
+import { deploymentLifecycle, moveDeletion, moveDeployment } from './lifecycle.ts'
 import { findDeployment } from './rows.ts'
-
-/** A deleted deployment's record, events and runs are kept this long. */
-const KEEP_DELETED = sql`interval '7 days'`
-/** Lines of logs are kept this long: an hour more than a reader can look back. */
-const KEEP_LOGS = sql`interval '168 hours'`
-/** Rows that are removed in one statement, so that no statement takes long. */
-const BATCH = 5_000
 
 const DELETED = 'it was deleted'
 const TERMINAL = deploymentLifecycle.states.filter((state) => deploymentLifecycle.isTerminal(state))
@@ -59,26 +52,29 @@ export function makeEndings({ db, objects, sandboxes, host, log, endBuild, endRu
       await sql`select from deployments where id = ${id} for no key update`.execute(tx)
       const idle = await tx
         .selectFrom('deployments as d')
-        .select('d.deleted_at')
+        .select('d.deletion')
         .where('d.id', '=', id)
         .where('d.state', '=', 'running')
         .where(IS_SUPERSEDED)
         .where(sql<SqlBool>`not exists (select from invocations i where i.deployment_id = d.id and i.finished_at is null)`)
         .executeTakeFirst()
       if (idle === undefined) return false
-      return (await moveDeployment(tx, id, 'stopped', idle.deleted_at ? DELETED : 'a newer deployment has taken its place')) !== undefined
+      return (await moveDeployment(tx, id, 'stopped', idle.deletion !== 'kept' ? DELETED : 'a newer deployment has taken its place')) !== undefined
     })
     if (isStopped) await clean(id)
   }
 
-  /** Carries out a recorded deletion (`deleted_at`): ends all that exists of the deployment. Repeated calls are harmless. */
+  /** Carries out a recorded deletion (`deleting`): ends all that exists of the deployment. Repeated calls are harmless. */
   async function finishDeletion(id: string): Promise<void> {
     await db.deleteFrom('app_versions').where('deployment_id', '=', id).execute()
     if ((await moveDeployment(db, id, 'failed', DELETED)) === undefined) {
       await endRuns(id, 'its deployment was deleted')
       await moveDeployment(db, id, 'stopped', DELETED)
-    } else await endBuild(id)
+    }
+    await endBuild(id)
     await clean(id)
+    // Secrets go last. While they are there, the next round of tidy() goes on.
+    if ((await findDeployment(db, id))?.secrets === null) await moveDeletion(db, id, 'deleted', null)
   }
 
   /** Finishes what a crash or an unavailable database has interrupted. */
@@ -87,9 +83,9 @@ export function makeEndings({ db, objects, sandboxes, host, log, endBuild, endRu
     const each = async (what: string, rows: { id: string }[], work: (id: string) => Promise<void>) => {
       for (const { id } of rows) await work(id).catch((err: unknown) => log.error({ err, deployment: id }, `${what} did not work yet`))
     }
-    const deleted = await mine.where('d.deleted_at', 'is not', null).where('d.state', 'not in', TERMINAL).execute()
+    const deleted = await mine.where('d.deletion', '=', 'deleting').execute()
     await each('ending a deleted deployment', deleted, finishDeletion)
-    const superseded = await mine.where('d.state', '=', 'running').where('d.deleted_at', 'is', null).where(IS_SUPERSEDED).execute()
+    const superseded = await mine.where('d.state', '=', 'running').where('d.deletion', '=', 'kept').where(IS_SUPERSEDED).execute()
     await each('retiring a deployment', superseded, retire)
     await each('cleaning up after a deployment', await mine.where('d.state', 'in', TERMINAL).where('d.secrets', 'is not', null).execute(), async (id) => {
       await endBuild(id)
@@ -116,30 +112,7 @@ export function makeEndings({ db, objects, sandboxes, host, log, endBuild, endRu
     for (const id of codes.filter((code) => !live.has(code))) await sandboxes.removeCode(id)
   }
 
-  /** Removes what has been kept long enough. */
-  async function purge(signal: AbortSignal): Promise<void> {
-    const inBatches = async (events: ReturnType<typeof sql>) => {
-      for (let removed = BATCH; removed === BATCH && !signal.aborted;) {
-        const { numAffectedRows } = await sql`delete from app_events where id in (select id from app_events where ${events} limit ${BATCH})`.execute(db)
-        removed = Number(numAffectedRows ?? 0)
-      }
-    }
-    await inBatches(sql`kind = 'log' and at < now() - ${KEEP_LOGS}`)
-    const old = await db
-      .selectFrom('deployments')
-      .select('id')
-      .where(sql<SqlBool>`deleted_at < now() - ${KEEP_DELETED}`)
-      .where('state', 'in', TERMINAL)
-      .where('secrets', 'is', null)
-      .execute()
-    for (const { id } of old) {
-      if (signal.aborted) return
-      await inBatches(sql`deployment_id = ${id}`)
-      await db.deleteFrom('deployments').where('id', '=', id).execute()
-    }
-  }
-
-  return { clean, retire, finishDeletion, tidy, checkCode, purge }
+  return { clean, retire, finishDeletion, tidy, checkCode }
 }
 
 const IS_SUPERSEDED = sql<SqlBool>`not exists (select from app_versions v where v.deployment_id = d.id)`

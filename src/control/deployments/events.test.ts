@@ -111,7 +111,7 @@ test('a follower has its place when its stream opens: what happens right after i
     signal: AbortSignal.timeout(10_000),
     initial: { state: 'queued', at: new Date() },
     isLast: (state) => state === 'stopped',
-    show: ({ kind, state }) => ({ event: state ?? kind }),
+    show: ({ kind, state }) => (kind === 'deletion' ? undefined : { event: state ?? kind }),
   })
   await cloud.fetch(`/deployments/${id}`, { method: 'DELETE' })
   const read: string[] = []

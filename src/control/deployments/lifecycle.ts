@@ -1,7 +1,7 @@
 // The states of a deployment and the moves between them.
 import { lifecycle } from '../../base/lifecycle.ts'
 import type { Db } from '../../store/db.ts'
-import { deploymentMoves, mover } from '../../store/moves.ts'
+import { deletionMoves, deploymentMoves, mover } from '../../store/moves.ts'
 
 export const deploymentLifecycle = lifecycle({
   queued: ['in_progress', 'failed'],
@@ -25,3 +25,14 @@ export function moveDeployment(db: Db, id: string, to: DeploymentState, reason: 
     ...columns,
   })
 }
+
+/** Whether a deployment is wanted: a fact beside its state, because what is deleted must first be brought to an end. */
+export const deletionLifecycle = lifecycle({
+  kept: ['deleting'],
+  deleting: ['deleted'], // not found any more; its build, runs and code are being removed
+  deleted: [], // only its record and its log are left
+})
+
+export type Deletion = (typeof deletionLifecycle.states)[number]
+
+export const moveDeletion = mover({ table: 'deployments', column: 'deletion', lifecycle: deletionLifecycle, log: deletionMoves })

@@ -44,7 +44,7 @@ export async function release(db: Db, id: string, found: AppsFound): Promise<Rel
   await sql`select ${lockEvents(sql`${id}`)}`.execute(db)
   await sql`select from deployments where id = ${id} for no key update`.execute(db)
   const row = await findDeployment(db, id)
-  if (row?.state !== 'in_progress' || row.deleted_at !== null) return undefined
+  if (row?.state !== 'in_progress' || row.deletion !== 'kept') return undefined
 
   const clash = taken.at(0)
   if (clash && version !== FREE_VERSION && !row.force)

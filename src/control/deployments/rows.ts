@@ -5,9 +5,9 @@ import { holds, isNamed } from '../../store/names.ts'
 import type { ObjectOwner } from '../../store/sweep.ts'
 import type { Tables } from '../../store/tables.ts'
 import type { Deployment } from './contract.ts'
-import type { DeploymentState } from './lifecycle.ts'
+import type { Deletion, DeploymentState } from './lifecycle.ts'
 
-export type DeploymentRow = Omit<Selectable<Tables['deployments']>, 'state'> & { state: DeploymentState }
+export type DeploymentRow = Omit<Selectable<Tables['deployments']>, 'state' | 'deletion'> & { state: DeploymentState; deletion: Deletion }
 
 /** The secrets of a deployment, which are stored sealed. */
 export interface Secrets {
@@ -60,7 +60,7 @@ const hasApp = (matches: (name: string) => RawBuilder<SqlBool>): RawBuilder<SqlB
 
 /** One page of deployments, newest first, with one row more than `limit` when there are more. */
 export async function listDeployments(db: Db, { app_name, app_version, query, offset, limit }: DeploymentFilter): Promise<DeploymentRow[]> {
-  let select = db.selectFrom('deployments as d').selectAll('d').where('d.deleted_at', 'is', null)
+  let select = db.selectFrom('deployments as d').selectAll('d').where('d.deletion', '=', 'kept')
   if (app_name) select = select.where(hasApp((name) => isNamed(name, app_name)))
   if (app_version) select = select.where('d.app_version', '=', app_version)
   if (query) select = select.where((eb) => eb.or([eb('d.id', '=', query), hasApp((name) => holds(name, query))]))
@@ -79,7 +79,7 @@ export async function nextToBuild(db: Db, host: string): Promise<DeploymentRow |
     .selectAll()
     .where('host', '=', host)
     .where('state', 'in', ['queued', 'in_progress'])
-    .where('deleted_at', 'is', null)
+    .where('deletion', '=', 'kept')
     .orderBy('state')
     .orderBy('created_at')
     .orderBy('id')

@@ -1,13 +1,19 @@
 // Handlers of the Invocations contract.
 import { fault } from '../../http/fault.ts'
 import type { Caller, Handlers } from '../../http/route.ts'
-import type { Browsers } from '../browsers/browsers.ts'
+import type { Browser } from '../browsers/contract.ts'
 import { parseSince } from '../apps/since.ts'
 import type { invocations as contract } from './contract.ts'
 import { present, type Invocations } from './invocations.ts'
 import { isRepeated } from './repeats.ts'
 
-export const invocationHandlers = (invocations: Invocations, browsers: Browsers): Handlers<typeof contract> => ({
+/** The browsers that runs have made. */
+interface MadeBrowsers {
+  ofInvocation(invocationId: string, origin: string): Promise<Browser[]>
+  endOfInvocation(invocationId: string): Promise<void>
+}
+
+export const invocationHandlers = (invocations: Invocations, browsers: MadeBrowsers): Handlers<typeof contract> => ({
   async createInvocation({ body, headers, caller, signal }) {
     const started = await invocations.create(body, { caller: idOf(caller), isRepeated: isRepeated(headers), signal })
     return { body: Buffer.from(JSON.stringify(started)), status: body.isAsync ? 202 : 200, headers: {} }

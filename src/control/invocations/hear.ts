@@ -1,6 +1,6 @@
 // Reads a runner's events until its last, or until its sandbox has ended and no more can come.
 import { sleep } from '../../base/wait.ts'
-import type { Instance } from '../../instances/driver.ts'
+import type { AppSandbox } from '../../instances/driver.ts'
 import type { RunnerEvent } from '../../runner/contract.ts'
 import { runnerClient } from '../apps/runner-client.ts'
 import { BrokenOff } from './run.ts'
@@ -12,16 +12,16 @@ const LAST_WORDS_MS = 2_000
  * Events after `after`, in batches as they come. They are fetched at once, before the caller reads them: otherwise the events of an app that dies
  * would be lost with it. Ends with an error that says why when the sandbox ends before the last event.
  */
-export function hear(instance: Instance, after: number, signal: AbortSignal): AsyncGenerator<RunnerEvent[]> {
+export function hear(instance: AppSandbox, after: number, signal: AbortSignal): AsyncGenerator<RunnerEvent[]> {
   const gone = new AbortController()
-  const said = runnerClient(instance.agent).events(after, AbortSignal.any([signal, gone.signal]))
+  const said = runnerClient(instance.runner).events(after, AbortSignal.any([signal, gone.signal]))
   const first = said.next()
   first.catch(() => {})
   return tell(instance, said, first, gone, signal)
 }
 
 async function* tell(
-  instance: Instance,
+  instance: AppSandbox,
   said: AsyncGenerator<RunnerEvent[]>,
   first: Promise<IteratorResult<RunnerEvent[]>>,
   gone: AbortController,

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { newId } from '../../base/ids.ts'
 import { silentLog } from '../../base/log.ts'
 import { dataPaths, type DataPaths } from '../../base/paths.ts'
-import type { Driver, Instance } from '../../instances/driver.ts'
+import type { Driver, AppSandbox } from '../../instances/driver.ts'
 import { fakeDriver } from '../../instances/fake/fake.ts'
 import { openDb, type Db } from '../../store/db.ts'
 import { startPostgres } from '../../store/embedded.ts'
@@ -32,7 +32,7 @@ export interface Lab extends AsyncDisposable {
   queued(wanted: { deployment: string; action: string; payload?: string; timeoutSeconds?: number }): Promise<InvocationRow>
   /** A run as a killed service leaves it. */
   left(wanted: { deployment: string; action: string; payload?: string; state: InvocationState; runner?: string; secondsAgo?: number }): Promise<InvocationRow>
-  sandbox(deployment: string): Promise<Instance>
+  sandbox(deployment: string): Promise<AppSandbox>
   row(id: string): Promise<InvocationRow>
   /** The lines and states of a run, in order. */
   log(id: string): Promise<(string | null)[]>
@@ -65,7 +65,7 @@ export async function startLab(): Promise<Lab> {
         bells,
         driver,
         host: HOST,
-        apiPort: Promise.resolve(1),
+        apiUrl: Promise.resolve('http://127.0.0.1:1'),
         maxInvocations: 100,
         appMemoryMb: 256,
         logLimits: { runBytes: 32 * 1024 * 1024, deploymentBytes: 256 * 1024 * 1024 },
@@ -110,7 +110,7 @@ export async function startLab(): Promise<Lab> {
     sandbox: (deployment) => {
       const id = newId()
       const runner = { id, kind: 'run' as const, env: lab.env, memoryMb: 256, logLevel: 'silent' }
-      return driver.apps.start({ id, deployment, runner, apiPort: 1 }, new AbortController().signal)
+      return driver.apps.start({ id, deployment, runner, apiUrl: 'http://127.0.0.1:1' }, new AbortController().signal)
     },
     async row(id) {
       return (await findInvocation(db, id))!

@@ -11,5 +11,6 @@ export const invocationLifecycle = lifecycle({
 export type InvocationState = (typeof invocationLifecycle)['states'][number]
 /** How a run can end. */
 export type EndState = 'succeeded' | 'failed'
+export const END_STATES = invocationLifecycle.states.filter((state) => invocationLifecycle.isTerminal(state))
 
 export const moveInvocation = mover({ table: 'invocations', lifecycle: invocationLifecycle, log: invocationMoves })

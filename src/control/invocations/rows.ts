@@ -70,6 +70,10 @@ export async function findInvocation(db: Db, id: string): Promise<InvocationRow 
   return (await db.selectFrom('invocations').selectAll().where('id', '=', id).executeTakeFirst()) as InvocationRow | undefined
 }
 
+/** The deployment of a run, without payload and output, which may be large. */
+export const deploymentOf = async (db: Db, id: string): Promise<string | undefined> =>
+  (await db.selectFrom('invocations').select('deployment_id').where('id', '=', id).executeTakeFirst())?.deployment_id
+
 /** Runs whose id has this prefix, at most two. The upper bound makes the index usable with every collation of the database. */
 export async function findByPrefix(db: Db, prefix: string): Promise<InvocationRow[]> {
   const { rows } = await sql<InvocationRow>`

@@ -1,5 +1,5 @@
 // One run that has not ended, as this process holds it.
-import type { Instance } from '../../instances/driver.ts'
+import type { AppSandbox } from '../../instances/driver.ts'
 import type { LogBudget } from './log-budget.ts'
 import type { InvocationRow, Outcome } from './rows.ts'
 
@@ -19,7 +19,7 @@ export class Run {
   readonly job: { invocation: string; app: string; action: string; payload: string | null; timeoutSeconds: number }
   readonly #ended = Promise.withResolvers<Outcome>()
   readonly #over = new AbortController()
-  #instance: Instance | undefined
+  #instance: AppSandbox | undefined
   /** The remaining budget for its output. Made with its first lines. */
   logBudget: LogBudget | undefined
 
@@ -45,7 +45,7 @@ export class Run {
    * Makes a sandbox this run's own, in place of an earlier one; it is removed with the run. @throws RunEnded when the run has ended; the sandbox
    * is then removed
    */
-  async hold(instance: Instance): Promise<void> {
+  async hold(instance: AppSandbox): Promise<void> {
     const before = this.#instance
     this.#instance = instance
     if (before) await this.#dispose(before).catch(() => {}) // its driver logs the failure and retries
@@ -65,7 +65,7 @@ export class Run {
     if (this.#instance) await this.#dispose(this.#instance)
   }
 
-  async #dispose(instance: Instance): Promise<void> {
+  async #dispose(instance: AppSandbox): Promise<void> {
     await instance[Symbol.asyncDispose]()
   }
 }

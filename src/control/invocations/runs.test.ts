@@ -2,7 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '../../base/ids.ts'
 import { sleep, until } from '../../base/wait.ts'
-import type { AppSandboxes, Instance } from '../../instances/driver.ts'
+import type { AppSandboxes, AppSandbox } from '../../instances/driver.ts'
 import type { Db } from '../../store/db.ts'
 import { runnerClient } from '../apps/runner-client.ts'
 import { CreateInvocation } from './contract.ts'
@@ -23,8 +23,8 @@ const ends = (id: string) => until(`run ${id} to end`, NOTICE_MS, async () => (a
 const runs = (id: string) => until(`run ${id} to run`, NOTICE_MS, async () => (await lab.row(id)).state === 'running' && lab.row(id))
 const reserved = (count: number) => until(`${count} in reserve`, NOTICE_MS, () => lab.sandboxes().length === count)
 /** Gives a sandbox its run, as the earlier service has done. */
-const give = (instance: Instance, row: { id: string; app_name: string; action_name: string; payload: string | null }) =>
-  runnerClient(instance.agent).run({ invocation: row.id, app: row.app_name, action: row.action_name, payload: row.payload, timeoutSeconds: 60 }, signal)
+const give = (instance: AppSandbox, row: { id: string; app_name: string; action_name: string; payload: string | null }) =>
+  runnerClient(instance.runner).run({ invocation: row.id, app: row.app_name, action: row.action_name, payload: row.payload, timeoutSeconds: 60 }, signal)
 /** The driver with other sandboxes. */
 const withApps = (apps: Partial<AppSandboxes>) => ({ ...lab.driver, apps: { ...lab.driver.apps, ...apps } })
 

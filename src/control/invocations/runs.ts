@@ -2,8 +2,10 @@
 import { setInterval } from 'node:timers/promises'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
+import { Seats } from '../../base/seats.ts'
 import { sleep, within } from '../../base/wait.ts'
-import type { Driver, Instance } from '../../instances/driver.ts'
+import { CallFailed } from '../../http/client.ts'
+import type { Driver, AppSandbox } from '../../instances/driver.ts'
 import type { RunnerEvent } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
 import { followEvents, type EventBells } from '../../store/events.ts'
@@ -11,7 +13,7 @@ import { paced, runnerClient } from '../apps/runner-client.ts'
 import { hear } from './hear.ts'
 import { endColumns, failure, Overtaken, writeDown, type LogLimits } from './journal.ts'
 import { invocationLifecycle, moveInvocation, type InvocationState } from './lifecycle.ts'
-import { findInvocation, outcomeOf, pointedAt, unfinishedIds, unfinishedOf, unfinishedOnHost, type InvocationRow, type Outcome } from './rows.ts'
+import { deploymentOf, findInvocation, outcomeOf, pointedAt, unfinishedIds, unfinishedOf, unfinishedOnHost, type InvocationRow, type Outcome } from './rows.ts'
 import { BrokenOff, Run } from './run.ts'
 import { Starts } from './starts.ts'
 import { WarmRunners } from './warm.ts'
@@ -33,7 +35,7 @@ export interface RunsSettings {
   driver: Driver
   host: string
   /** Where the API answers. Sandboxes are started once that is known. */
-  apiPort: Promise<number>
+  apiUrl: Promise<string>
   maxInvocations: number
   appMemoryMb: number
   logLimits: LogLimits
@@ -51,7 +53,7 @@ export interface RunsSettings {
 
 /** A sandbox that has accepted the run. */
 interface Underway {
-  instance: Instance
+  instance: AppSandbox
   said: AsyncGenerator<RunnerEvent[]>
 }
 
@@ -65,8 +67,7 @@ export class Runs {
   readonly #ending = new Map<string, Promise<void>>()
   readonly #toRetire = new Set<string>()
   readonly #stop = new AbortController()
-  /** Reserved seats of runs that have no row yet. */
-  #seats = 0
+  readonly #seats = new Seats(() => this.#runs.size)
   /** Rows that this process did not know at the last sweep. */
   #unheld = new Set<string>()
 
@@ -87,13 +88,7 @@ export class Runs {
 
   /** A seat for a run that is about to be made; undefined when the limit is reached. Release it after {@link begin} has taken the run. */
   seat(): (() => void) | undefined {
-    if (this.#runs.size + this.#seats >= this.#settings.maxInvocations) return undefined
-    this.#seats++
-    let held = true
-    return () => {
-      if (held) this.#seats--
-      held = false
-    }
+    return this.#seats.reserve(this.#settings.maxInvocations)
   }
 
   /** Begins a run whose row has been inserted. */
@@ -120,7 +115,7 @@ export class Runs {
     const run = this.#runs.get(id)
     if (run && moved) this.#close(run, outcome)
     else if (run) await this.#overtaken(run)
-    else if (moved) this.#cleanUp(id, (await findInvocation(db, id))?.deployment_id)
+    else if (moved) this.#cleanUp(id, await deploymentOf(db, id))
     await this.#ending.get(id)
     return moved !== undefined
   }
@@ -147,7 +142,7 @@ export class Runs {
    * After a start: continues the runs that outlived the last service, begins those that had waited, and ends the rest. Returns the sandboxes that
    * belong to no run.
    */
-  async adopt(found: readonly Instance[]): Promise<Instance[]> {
+  async adopt(found: readonly AppSandbox[]): Promise<AppSandbox[]> {
     const { db, host, log } = this.#settings
     const left = new Map(found.map((instance) => [instance.id, instance]))
     for (const row of await unfinishedOnHost(db, host)) {
@@ -181,7 +176,7 @@ export class Runs {
 
   // ---- the course of a run ----
 
-  #add(row: InvocationRow, instance: Instance | undefined): Run {
+  #add(row: InvocationRow, instance: AppSandbox | undefined): Run {
     const run = new Run(row)
     this.#runs.set(run.id, run)
     const onDue = () => void this.end(run.id, timedOut(run.timeoutSeconds)).catch((err: unknown) => this.#complain(run.id, err))
@@ -190,9 +185,9 @@ export class Runs {
     return run
   }
 
-  async #go(run: Run, seq: number, adopted: Instance | undefined): Promise<void> {
+  async #go(run: Run, seq: number, adopted: AppSandbox | undefined): Promise<void> {
     const { instance, said } = adopted ? await this.#resume(run, seq, adopted) : await this.#obtain(run)
-    const runner = runnerClient(instance.agent)
+    const runner = runnerClient(instance.runner)
     for await (const events of paced(said)) {
       const outcome = await this.#whileInTrouble(run, () => writeDown(this.#settings.db, run, events, this.#settings.logLimits))
       if (outcome) return this.#close(run, outcome)
@@ -203,14 +198,14 @@ export class Runs {
   }
 
   /** Follows a sandbox to which an earlier service has given the run, or was about to. */
-  async #resume(run: Run, seq: number, instance: Instance): Promise<Underway> {
+  async #resume(run: Run, seq: number, instance: AppSandbox): Promise<Underway> {
     await run.hold(instance)
     const said = hear(instance, seq, run.signal)
     // A runner takes one run only.
-    await runnerClient(instance.agent)
+    await runnerClient(instance.runner)
       .run(run.job, run.signal)
       .catch((cause: unknown) => {
-        if (!/answered 409/.test((cause as Error).message)) throw new BrokenOff('its sandbox does not answer', { cause })
+        if (!(cause instanceof CallFailed && cause.status === 409)) throw new BrokenOff('its sandbox does not answer', { cause })
       })
     return { instance, said }
   }
@@ -218,13 +213,13 @@ export class Runs {
   /** A sandbox that has accepted the run: the warm one, or a new one. */
   async #obtain(run: Run): Promise<Underway> {
     const { db } = this.#settings
-    const hand = async (instance: Instance): Promise<Underway> => {
+    const hand = async (instance: AppSandbox): Promise<Underway> => {
       const said = hear(instance, 0, run.signal)
-      await runnerClient(instance.agent).run(run.job, run.signal)
+      await runnerClient(instance.runner).run(run.job, run.signal)
       this.#warm.fill(run.deployment)
       return { instance, said }
     }
-    const own = async (): Promise<Instance> => {
+    const own = async (): Promise<AppSandbox> => {
       const instance = await this.#startSandbox(run.deployment, true, run.signal).catch((cause: unknown) => {
         throw new BrokenOff('its sandbox did not start', { cause })
       })
@@ -241,23 +236,22 @@ export class Runs {
       return await hand(first)
     } catch (cause) {
       // A warm sandbox that has just died never got the run. Any other may have begun it.
-      if (!reserve || !['ECONNREFUSED', 'ENOENT'].includes((cause as NodeJS.ErrnoException).code ?? ''))
-        throw new BrokenOff('its sandbox did not take the run', { cause })
+      if (!reserve || !(cause instanceof CallFailed && cause.isUnreceived)) throw new BrokenOff('its sandbox did not take the run', { cause })
       const instance = await own()
       await db.updateTable('invocations').set({ runner_id: instance.id }).where('id', '=', run.id).where('state', '=', 'running').execute()
       return hand(instance)
     }
   }
 
-  async #startSandbox(deployment: string, isUrgent: boolean, signal: AbortSignal, onBegin = () => {}): Promise<Instance> {
+  async #startSandbox(deployment: string, isUrgent: boolean, signal: AbortSignal, onBegin = () => {}): Promise<AppSandbox> {
     const { driver, environment, appMemoryMb, logLevel } = this.#settings
     const ending = AbortSignal.any([signal, this.#stop.signal])
-    const apiPort = await within('the API to listen', LISTEN_MS, this.#settings.apiPort, ending)
+    const apiUrl = await within('the API to listen', LISTEN_MS, this.#settings.apiUrl, ending)
     const env = await environment(deployment)
     const id = newId()
     return this.#starts.run(isUrgent, ending, () => {
       onBegin()
-      return driver.apps.start({ id, deployment, runner: { id, kind: 'run', env, memoryMb: appMemoryMb, logLevel }, apiPort }, ending)
+      return driver.apps.start({ id, deployment, runner: { id, kind: 'run', env, memoryMb: appMemoryMb, logLevel }, apiUrl }, ending)
     })
   }
 

@@ -1,4 +1,5 @@
 // Limits how many sandboxes start at once: one per processor. Starts that a caller waits for come before warm ones.
+import { addAbortListener } from 'node:events'
 import { availableParallelism } from 'node:os'
 
 interface Waiting {
@@ -35,18 +36,13 @@ export class Starts {
     const waiting = { go: resolve, isUrgent }
     const ahead = isUrgent ? this.#waiting.findIndex((other) => !other.isUrgent) : -1
     this.#waiting.splice(ahead === -1 ? this.#waiting.length : ahead, 0, waiting)
-    const onAbort = () => {
+    using _aborted = addAbortListener(signal, () => {
       const at = this.#waiting.indexOf(waiting)
       if (at === -1) return
       this.#waiting.splice(at, 1)
       reject(signal.reason as Error)
-    }
-    signal.addEventListener('abort', onAbort, { once: true })
-    try {
-      await promise
-    } finally {
-      signal.removeEventListener('abort', onAbort)
-    }
+    })
+    await promise
   }
 
   #next(): void {

@@ -2,7 +2,7 @@
 // run and are ended.
 import type { Log } from '../../base/log.ts'
 import { within } from '../../base/wait.ts'
-import { letGo, type Instance } from '../../instances/driver.ts'
+import { letGo, type AppSandbox } from '../../instances/driver.ts'
 import { runnerClient } from '../apps/runner-client.ts'
 
 /** How long one is kept after the last use of its deployment. */
@@ -17,7 +17,7 @@ const RETRY_LAST_MS = 60_000
 
 interface WarmSettings {
   /** Starts a sandbox for a run of a deployment, after the starts that callers wait for. Calls `onBegin` when it begins. */
-  start: (deployment: string, signal: AbortSignal, onBegin: () => void) => Promise<Instance>
+  start: (deployment: string, signal: AbortSignal, onBegin: () => void) => Promise<AppSandbox>
   /** Those of `deployments` that new runs use. */
   inUse: (deployments: readonly string[]) => Promise<Set<string>>
   log: Log
@@ -27,7 +27,7 @@ interface Starting {
   /** Its start has begun: a run that needs a sandbox gets this one sooner than a new one. */
   isUnderWay: boolean
   isTaken: boolean
-  instance: Promise<Instance | undefined>
+  instance: Promise<AppSandbox | undefined>
 }
 
 /** A deployment's entry. */
@@ -36,7 +36,7 @@ interface Place {
   usedAt: number
   /** Aborts when the entry is given up. */
   stop: AbortController
-  instance: Instance | undefined
+  instance: AppSandbox | undefined
   starting: Starting | undefined
   retryAt: number
   retryMs: number
@@ -59,7 +59,7 @@ export class WarmRunners {
   }
 
   /** Takes the warm sandbox of a deployment, or the one that is being started for it; undefined when there is none. The caller owns it then. */
-  async take(deployment: string): Promise<Instance | undefined> {
+  async take(deployment: string): Promise<AppSandbox | undefined> {
     const place = this.#places.get(deployment)
     if (!place) return undefined
     place.usedAt = performance.now()
@@ -130,7 +130,7 @@ export class WarmRunners {
     )
   }
 
-  async #start(place: Place, starting: Starting): Promise<Instance | undefined> {
+  async #start(place: Place, starting: Starting): Promise<AppSandbox | undefined> {
     const { deployment } = place
     try {
       // When another deployment has taken over during a run, the old one is not used again.
@@ -146,7 +146,7 @@ export class WarmRunners {
   }
 
   /** Ends a waiting sandbox whose app does not load or that ends by itself. */
-  #watch(place: Place, instance: Instance): void {
+  #watch(place: Place, instance: AppSandbox): void {
     const isWaiting = () => place.instance === instance
     const bad = (fields: object, message: string) => {
       if (!isWaiting()) return
@@ -155,7 +155,7 @@ export class WarmRunners {
       void this.#follow(this.#end(instance))
     }
     const load = async () => {
-      const ready = await within('an app to load', READY_MS, runnerClient(instance.agent).ready(place.stop.signal), place.stop.signal)
+      const ready = await within('an app to load', READY_MS, runnerClient(instance.runner).ready(place.stop.signal), place.stop.signal)
       if (!ready.ok) bad({ reason: ready.reason }, 'an app in reserve did not load; its next run will tell why')
       else if (isWaiting()) place.retryMs = RETRY_FIRST_MS
     }
@@ -169,7 +169,7 @@ export class WarmRunners {
     place.retryMs = Math.min(RETRY_LAST_MS, place.retryMs * 2)
   }
 
-  async #end(instance: Instance | undefined): Promise<void> {
+  async #end(instance: AppSandbox | undefined): Promise<void> {
     if (instance) await letGo(instance, this.#settings.log)
   }
 

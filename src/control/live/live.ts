@@ -1,9 +1,8 @@
 // The HTTP side of the live view: its page, its files, and the WebSocket below the token.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { LIVE_SOCKETS } from '../../agent/live/contract.ts'
 import { fault } from '../../http/fault.ts'
 import type { UpgradeHandler } from '../../http/upgrade.ts'
-import type { Db } from '../../store/db.ts'
-import { findBrowser } from '../browsers/rows.ts'
 import type { SessionSockets } from '../browsers/sockets.ts'
 import { makeBundle, type Bundle } from './bundle.ts'
 import { LIVE_PATH, type Access, type LiveLinks } from './links.ts'
@@ -21,14 +20,17 @@ export interface LiveViews {
   handlers: Record<string, UpgradeHandler>
 }
 
-export function makeLiveViews(db: Db, host: string, links: LiveLinks, sockets: Pick<SessionSockets, 'join'>): LiveViews {
+/** What a session's row says, also after its end. */
+type FindSession = (id: string) => Promise<{ state: string; name: string | null; end_reason: string | null } | undefined>
+
+export function makeLiveViews(findSession: FindSession, links: LiveLinks, sockets: Pick<SessionSockets, 'join'>): LiveViews {
   let bundled: Promise<Bundle> | undefined
   const bundle = () => (bundled ??= makeBundle().catch((error: unknown) => ((bundled = undefined), Promise.reject(error))))
 
   async function find(token: string): Promise<Found> {
     const told = links.read(token)
     if (!told) return { state: 'unknown' }
-    const row = await findBrowser(db, host, told.id, true)
+    const row = await findSession(told.id)
     if (!row) return { state: 'ended', reason: 'deleted' }
     if (row.state === 'running') return { state: 'running', ...told, name: row.name ?? 'Live view' }
     return { state: 'ended', reason: row.end_reason ?? 'deleted' }
@@ -95,7 +97,7 @@ export function makeLiveViews(db: Db, host: string, links: LiveLinks, sockets: P
         const told = links.read(call.params.token!)
         if (!told) throw fault.unauthorized("the live view's token is not valid")
         const control = told.access === 'control' && !asksToWatch(call.query)
-        await sockets.join(told.id, control ? '/live/control' : '/live/watch', call, 'link')
+        await sockets.join(told.id, control ? LIVE_SOCKETS.control : LIVE_SOCKETS.watch, call, 'link')
       },
     },
   }

@@ -3,8 +3,10 @@ import { readFileSync, statSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
+import { silentLog } from '../../base/log.ts'
 import { until } from '../../base/wait.ts'
-import { newKey } from './keys.ts'
+import { openDb } from '../../store/db.ts'
+import { allowKey, forbidKeys, newKey } from './keys.ts'
 
 /** A checked key is remembered for 2 s; a deleted one must be refused soon after. */
 const FORGET_MS = 10_000
@@ -84,4 +86,36 @@ test('COB_API_KEY is the key if it is set', async () => {
   await using own = await startFastCloud({ COB_API_KEY: key, COB_WARM_BROWSERS: '0' })
   expect(own.key).toBe(key)
   expect((await own.fetch('/browsers')).status).toBe(200)
+})
+
+describe('two services on one database', () => {
+  /** Whether a key is accepted by a service, once it has forgotten what it knew. */
+  const opens = async (service: FastCloud, key: string) =>
+    (await fetch(`${service.url}/browsers`, { headers: { authorization: `Bearer ${key}` } })).status === 200
+  const beside = (env: Record<string, string> = {}) =>
+    startFastCloud({ DATABASE_URL: `postgres://cob@/postgres?host=${cloud.paths.postgresSocket}`, COB_WARM_BROWSERS: '0', ...env })
+
+  test.each<Record<string, string>>([{}, { COB_API_KEY: 'a-key-of-the-second_1' }])('keep both their keys, with the settings %o of the second', async (env) => {
+    await using second = await beside(env)
+    await second.create()
+    for (const key of [cloud.key, second.key]) expect([await opens(cloud, key), await opens(second, key)]).toEqual([true, true])
+  })
+
+  test('with the same key keep it when one of them changes it; a changed key ends for its own service', async () => {
+    const shared = 'a-key-of-both-services_1'
+    await using first = await beside({ COB_API_KEY: shared })
+    const db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
+    await using scope = new AsyncDisposableStack()
+    scope.defer(() => db.destroy())
+    await allowKey(db, 'second', 'COB_API_KEY', shared)
+    await allowKey(db, 'second', 'COB_API_KEY', 'another-key-of-the-second_1')
+    await until('the change to be seen', FORGET_MS, () => opens(first, 'another-key-of-the-second_1'))
+    expect(await opens(first, shared)).toBe(true)
+    await forbidKeys(db, 'second', 'COB_API_KEY')
+    await until('the key to be out', FORGET_MS, async () => !(await opens(first, 'another-key-of-the-second_1')))
+    expect(await opens(first, shared)).toBe(true)
+    await forbidKeys(db, readFileSync(first.paths.hostId, 'utf8').trim(), 'COB_API_KEY')
+    await until('the key to be out', FORGET_MS, async () => !(await opens(first, shared)))
+    expect(await opens(cloud, cloud.key)).toBe(true)
+  })
 })

@@ -18,24 +18,25 @@ const hashOf = (key: string): Buffer => createHash('sha256').update(key).digest(
 /** The first 8 and last 4 characters, as clients display keys. */
 const mask = (key: string): string => `${key.slice(0, 8)}…${key.slice(-4)}`
 
-/** Makes `key` the only valid key under `name`. */
-export async function allowKey(db: Db, name: string, key: string): Promise<void> {
+/** Makes `key` the only valid key that `host` has under `name`. Keys of other hosts stay as they are, also an equal one. */
+export async function allowKey(db: Db, host: string, name: string, key: string): Promise<void> {
   const hash = hashOf(key)
-  await forbidKeys(db, name, hash)
+  await forbidKeys(db, host, name, hash)
   await db
     .insertInto('api_keys')
-    .values({ id: newId(), name, hash, masked: mask(key), deployment_id: null, deleted_at: null })
-    .onConflict((conflict) => conflict.column('hash').doUpdateSet({ deleted_at: null }))
+    .values({ id: newId(), name, hash, masked: mask(key), host, deployment_id: null, deleted_at: null })
+    .onConflict((conflict) => conflict.columns(['hash', 'host']).doUpdateSet({ name, deleted_at: null }))
     .execute()
 }
 
-/** Deletes every key of that name, except the one with hash `except`. */
-export async function forbidKeys(db: Db, name: string, except: Buffer = Buffer.alloc(0)): Promise<void> {
+/** Deletes every key of that name that `host` has, or that belongs to no host (it is older than hosts of keys), except the one with hash `except`. */
+export async function forbidKeys(db: Db, host: string, name: string, except: Buffer = Buffer.alloc(0)): Promise<void> {
   await db
     .updateTable('api_keys')
     .set({ deleted_at: sql`now()` })
     .where('name', '=', name)
-    .where('hash', '!=', except)
+    .where('host', 'in', [host, ''])
+    .where((eb) => eb.or([eb('hash', '!=', except), eb('host', '=', '')]))
     .where('deleted_at', 'is', null)
     .execute()
 }
@@ -54,6 +55,10 @@ export function keyChecker(db: Db): (token: string | undefined) => Promise<Calle
       .select(['id', 'hash', 'deployment_id'])
       .where('hash', '=', hash)
       .where('deleted_at', 'is', null)
+      // Several hosts may have the same key. The caller is the same one on each.
+      .orderBy('created_at')
+      .orderBy('id')
+      .limit(1)
       .executeTakeFirst()
     if (!row || !timingSafeEqual(row.hash, hash)) throw fault.unauthorized('this API key is not known')
     if (good.size >= REMEMBER_KEYS) good.clear()

@@ -14,9 +14,9 @@ import { fileObjects } from '../../store/objects-files.ts'
 import type { Objects } from '../../store/objects.ts'
 import { makeSpool, type Spool } from '../../store/spool.ts'
 import { findMissing, removeUnnamed } from '../../store/sweep.ts'
-import { makeReplays, type Replays } from './replays.ts'
+import { makeReplays, replaySigner, type Replays } from './replays.ts'
 import { findReplay, replayObjects, type ReplayRow } from './rows.ts'
-import { replayTokens } from './tokens.ts'
+import { Transfers } from './transfers.ts'
 
 const NOTICE_MS = 20_000
 const HOUR_MS = 3600_000
@@ -38,7 +38,7 @@ beforeAll(async () => {
   const bytes = async () => buffer((await spool.read(replay_id)) ?? Readable.from([]))
   await until('some pictures', NOTICE_MS, async () => (await bytes()).length > 1_000, { everyMs: 50 })
   await cloud.fetch(`/browsers/${id}/replays/${replay_id}/stop`, { method: 'POST' })
-  await until('the film', NOTICE_MS, async () => (await row()).ready_at !== null, { everyMs: 20 })
+  await until('the film', NOTICE_MS, async () => (await row()).state === 'ready', { everyMs: 20 })
   recorded = await buffer((await fileObjects(cloud.paths.objects).get((await row()).object))!.content)
   await cloud.query(`insert into browsers (id, host, state, options) select 'ended', 'elsewhere', 'deleted', options from browsers where id = $1`, [id])
 })
@@ -57,7 +57,9 @@ const service = (objects: Objects, spool: Spool, freshMs?: number): Replays =>
     host: 'elsewhere',
     retentionDays: 30,
     log: silentLog,
-    tokens: replayTokens(Buffer.alloc(32)),
+    transfers: new Transfers(),
+    tokens: replaySigner(Buffer.alloc(32)),
+    findSession: () => Promise.resolve(undefined),
     reach: () => Promise.reject(new Error('not here')),
     endpointOf: () => undefined,
   })
@@ -66,7 +68,7 @@ const service = (objects: Objects, spool: Spool, freshMs?: number): Replays =>
 async function leftBehind(spool: Spool): Promise<string> {
   const id = newId()
   await cloud.query(
-    `insert into replays (id, browser_id, object, framerate, record_audio, started_at) values ($1, 'ended', $2, 10, false, now() - interval '1 minute')`,
+    `insert into replays (id, state, browser_id, object, framerate, record_audio, started_at) values ($1, 'recording', 'ended', $2, 10, false, now() - interval '1 minute')`,
     [id, `replays/${id}`],
   )
   await spool.append(id, 0, recorded)
@@ -74,7 +76,7 @@ async function leftBehind(spool: Spool): Promise<string> {
 }
 
 const becomesFilm = (id: string): Promise<ReplayRow> =>
-  until('the film', NOTICE_MS, async () => findReplay(db, 'elsewhere', id).then((row) => (row?.ready_at ? row : undefined)), { everyMs: 20 })
+  until('the film', NOTICE_MS, async () => findReplay(db, 'elsewhere', id).then((row) => (row?.state === 'ready' ? row : undefined)), { everyMs: 20 })
 
 /** The calls by which a recording becomes a film, in their order. A killed service dies before or after one of them. */
 const CALLS = ['putFile', 'put', 'remove'] as const
@@ -129,7 +131,7 @@ test('a recording that waits for its row for long is stored again, so that no sw
   const [objects, spool] = [fileObjects(join(dir, 'objects')), makeSpool(join(dir, 'spool'))]
   const id = await leftBehind(spool)
   await cloud.query(`create function refuse() returns trigger language plpgsql as $$ begin raise exception 'not now'; end $$`)
-  await cloud.query(`create trigger refuse before update of ready_at on replays for each row when (new.ready_at is not null) execute function refuse()`)
+  await cloud.query(`create trigger refuse before update on replays for each row when (new.state = 'ready') execute function refuse()`)
   const made = () => readdirSync(join(dir, 'objects/replays')).filter((name) => name.startsWith(id) && name.endsWith('.head'))
   await using one = service(objects, spool, 0)
   try {

@@ -37,7 +37,7 @@ export function servePlayer(app: FastifyInstance, replays: Pick<Replays, 'viewed
     const row = await replays.viewed(request.params.id, request.query.jwt).catch(() => undefined)
     if (!row)
       return reply.code(404).send(page('No such replay', note('This replay does not exist.', 'It may have been deleted, or the address is incomplete.')))
-    return reply.send(row.ready_at ? player(row) : unfinished(row))
+    return reply.send(row.state === 'ready' ? player(row) : unfinished(row))
   })
   app.get('/replays/:id/video', { config }, async (request: ViewRequest, reply) => {
     const row = await replays.viewed(request.params.id, request.query.jwt)
@@ -77,7 +77,7 @@ const note = (title: string, text: string) => `<main class="note"><h1>${title}</
 const unfinished = (row: ReplayRow) =>
   page(
     'Replay being recorded',
-    `<main class="note" aria-live="polite"><h1>${row.finished_at ? 'Almost ready' : '<span class="live" aria-hidden="true"></span>Recording'}</h1>
+    `<main class="note" aria-live="polite"><h1>${row.state === 'finished' ? 'Almost ready' : '<span class="live" aria-hidden="true"></span>Recording'}</h1>
 <p>Started at <time datetime="${row.started_at!.toISOString()}">${row.started_at!.toUTCString()}</time>. This page opens the video when the recording is finished.</p></main>`,
     `\n<meta http-equiv="refresh" content="${RELOAD_SECONDS}">`,
   )

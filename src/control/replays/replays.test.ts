@@ -14,8 +14,9 @@ import { fault } from '../../http/fault.ts'
 import { openDb } from '../../store/db.ts'
 import { fileObjects } from '../../store/objects-files.ts'
 import { makeSpool } from '../../store/spool.ts'
-import { makeReplays, type Replays, type ReplaysSettings } from './replays.ts'
-import { replayTokens } from './tokens.ts'
+import { findBrowser } from '../browsers/rows.ts'
+import { makeReplays, replaySigner, type Replays, type ReplaysSettings } from './replays.ts'
+import { Transfers } from './transfers.ts'
 
 let cloud: FastCloud
 beforeAll(async () => void (cloud = await startFastCloud()))
@@ -143,7 +144,9 @@ test('an agent that does not answer does not delay the start of the next service
   await once(agent, 'listening')
   const endpoint = { host: '127.0.0.1', port: (agent.address() as AddressInfo).port }
   await cloud.query(`insert into browsers (id, host, state, options) select 'unanswered', 'elsewhere', 'running', options from browsers where id = $1`, [id])
-  await cloud.query(`insert into replays (id, browser_id, object, framerate, record_audio) values ('begun', 'unanswered', 'replays/begun', 1, false)`)
+  await cloud.query(
+    `insert into replays (id, state, browser_id, object, framerate, record_audio) values ('begun', 'starting', 'unanswered', 'replays/begun', 1, false)`,
+  )
   await withReplays(
     () => Promise.reject(new Error('not here')),
     async (replays) => {
@@ -178,9 +181,11 @@ async function withReplays<T>(reach: ReplaysSettings['reach'], work: (replays: R
     host,
     objects,
     spool: makeSpool(cloud.paths.spool),
+    transfers: new Transfers(),
     retentionDays: 30,
     log: silentLog,
-    tokens: replayTokens(Buffer.alloc(32)),
+    tokens: replaySigner(Buffer.alloc(32)),
+    findSession: (idOrName: string) => findBrowser(db, host, idOrName, true),
     reach,
     endpointOf: () => undefined,
     ...others,

@@ -1,23 +1,24 @@
 // The rules of replays: start, find, stop, download, and what happens when their session or their retention ends.
 import { setInterval } from 'node:timers/promises'
 import { Readable } from 'node:stream'
-import { recording, RecordingStatus, type RecordingSpec } from '../../agent/recording/contract.ts'
+import { recording, type RecordingSpec } from '../../agent/recording/contract.ts'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
+import { makeSigner, type Signer } from '../../base/signed.ts'
 import { within } from '../../base/wait.ts'
-import { callJson, type Endpoint } from '../../http/endpoint.ts'
+import { call } from '../../http/client.ts'
+import { assertOffered, type Endpoint } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
 import { rangeOf } from '../../http/range.ts'
 import type { Bytes } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 import type { Objects } from '../../store/objects.ts'
 import type { Spool } from '../../store/spool.ts'
-import { findBrowser } from '../browsers/rows.ts'
 import type { Replay, StartReplay } from './contract.ts'
 import { Pace } from './pace.ts'
 import { expiredReplays, findReplay, headKey, insertReplay, listReplays, markStarted, removeReplay, unfinishedReplays, type ReplayRow } from './rows.ts'
-import type { ReplayTokens } from './tokens.ts'
-import { Upload } from './upload.ts'
+import { Transfer } from './transfer.ts'
+import type { Transfers } from './transfers.ts'
 
 /** Most recordings of one session at the same time; the agent has the same limit. */
 const MAX_AT_ONCE = 8
@@ -25,8 +26,6 @@ const MAX_AT_ONCE = 8
 const START_MS = 20_000
 /** How long a stop waits for the video. If it is not ready by then, it will be a moment later. */
 const STOP_MS = 10_000
-/** How long the end of a session waits for its recordings; 0.1 s is usual. */
-const END_MS = 3_000
 const SWEEP_MS = 3600_000
 
 export interface ReplaysSettings {
@@ -34,14 +33,19 @@ export interface ReplaysSettings {
   objects: Objects
   /** Where recordings grow. It belongs to this service alone. */
   spool: Spool
-  tokens: ReplayTokens
+  /** Empty at first. The end of a session looks into it. */
+  transfers: Transfers
+  /** Of {@link replaySigner}. */
+  tokens: Signer
   host: string
   retentionDays: number
-  /** For tests; see {@link FRESH_MS} of upload.ts. */
+  /** For tests; see {@link FRESH_MS} of transfer.ts. */
   freshMs?: number
   /** The reason when no recording may grow (the disk is full). */
   fullDisk?: () => string | undefined
   log: Log
+  /** A session by id or name, also after its end. */
+  findSession: (idOrName: string) => Promise<{ id: string } | undefined>
   /** The agent of a running session. The session counts as in use until it is released. @throws 404 */
   reach(idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
   /** The agent of a session, if it runs. */
@@ -56,28 +60,28 @@ export interface Replays extends AsyncDisposable {
   /** A replay for the holder of its token. @throws 404 */
   viewed(replayId: string, token: unknown): Promise<ReplayRow>
   video(row: ReplayRow, range: string | undefined): Promise<Bytes>
-  /** Ends the recordings of a session that is about to be removed; undefined when there are none. */
-  endOf(browserId: string): Promise<void> | undefined
   /** After a start: continues what an earlier service had begun. */
   adopt(): Promise<void>
   /** Removes what is older than its retention. */
   sweep(): Promise<void>
 }
 
-export function makeReplays({ db, objects, spool, tokens, host, retentionDays, freshMs, fullDisk, log, reach, endpointOf }: ReplaysSettings): Replays {
-  const uploads = new Map<string, Upload>()
+/** Signs the tokens of player pages. Each opens one replay, for as long as that replay exists. */
+export const replaySigner = (secretKey: Buffer): Signer => makeSigner(secretKey, 'cob-replay')
+
+export function makeReplays(settings: ReplaysSettings): Replays {
+  const { db, objects, spool, transfers, tokens, host, retentionDays, freshMs, fullDisk, log, findSession, reach, endpointOf } = settings
   /** Recordings that are being started, and their sessions. */
   const starting = new Map<string, string>()
   /** Starts of an earlier service that are being dropped. */
   const undoing = new Set<Promise<void>>()
   const stop = new AbortController()
-  const of = (browserId: string) => [...uploads.values()].filter((known) => known.browserId === browserId)
 
-  const upload = (row: ReplayRow, endpoint: Endpoint | undefined) => {
-    const pace = of(row.browser_id)[0]?.pace ?? new Pace()
-    const made = new Upload({ db, objects, spool, log, row, endpoint, pace, freshMs, fullDisk })
-    uploads.set(row.id, made)
-    void made.done.then(() => uploads.delete(row.id))
+  const transfer = (row: ReplayRow, endpoint: Endpoint | undefined) => {
+    const pace = transfers.of(row.browser_id)[0]?.pace ?? new Pace()
+    const made = new Transfer({ db, objects, spool, log, row, endpoint, pace, freshMs, fullDisk })
+    transfers.set(row.id, made)
+    void made.done.then(() => transfers.delete(row.id))
     return made
   }
 
@@ -91,7 +95,7 @@ export function makeReplays({ db, objects, spool, tokens, host, retentionDays, f
   }
 
   async function browserOf(idOrName: string): Promise<string> {
-    const row = await findBrowser(db, host, idOrName, true)
+    const row = await findSession(idOrName)
     if (!row) throw fault.notFound('browser', idOrName)
     return row.id
   }
@@ -104,9 +108,8 @@ export function makeReplays({ db, objects, spool, tokens, host, retentionDays, f
 
   /** Drops a recording whose caller never got its id. */
   async function undo(id: string, endpoint: Endpoint | undefined): Promise<void> {
-    const { path } = recording.forgetRecording
     const limit = AbortSignal.any([stop.signal, AbortSignal.timeout(START_MS)])
-    if (endpoint) await callJson(endpoint, 'DELETE', path.replace('{id}', id), undefined, limit).catch(() => {})
+    if (endpoint) await call(endpoint, recording.forgetRecording, { params: { id } }, { signal: limit }).catch(() => {})
     // If the service stops meanwhile, the next start finds the row again.
     if (!stop.signal.aborted) await removeReplay(db, id)
   }
@@ -117,7 +120,7 @@ export function makeReplays({ db, objects, spool, tokens, host, retentionDays, f
       ...(row.finished_at && { 'x-recording-finished-at': row.finished_at.toISOString() }),
     }
     // Players retry by themselves; callers get a Retry-After.
-    if (!row.ready_at)
+    if (row.state !== 'ready')
       return { status: 202, headers: { ...times, 'retry-after': row.finished_at ? '1' : '2', 'cache-control': 'no-store' }, body: Buffer.alloc(0) }
     const size = row.head_bytes + row.bytes
     if (size === 0) throw fault.notFound('video of the replay', row.id)
@@ -157,8 +160,9 @@ export function makeReplays({ db, objects, spool, tokens, host, retentionDays, f
       const { id: browserId, endpoint, release } = await reach(idOrName)
       const id = newId()
       try {
+        assertOffered(endpoint, recording.startRecording.id)
         const begun = [...starting.values()].filter((other) => other === browserId)
-        if (of(browserId).length + begun.length >= MAX_AT_ONCE)
+        if (transfers.of(browserId).length + begun.length >= MAX_AT_ONCE)
           throw fault.conflict(`there are ${MAX_AT_ONCE} recordings of this browser already; stop one first`)
         starting.set(id, browserId)
         const seconds = wanted.max_duration_in_seconds
@@ -172,12 +176,12 @@ export function makeReplays({ db, objects, spool, tokens, host, retentionDays, f
         try {
           const before = Date.now()
           const limit = AbortSignal.any([signal, AbortSignal.timeout(START_MS)])
-          const { startedAt } = RecordingStatus.parse(await callJson(endpoint, 'POST', recording.startRecording.path, spec, limit))
+          const { startedAt } = await call(endpoint, recording.startRecording, { body: spec }, { signal: limit })
           // Nobody would ever end a recording whose caller left before it got the answer.
           signal.throwIfAborted()
           const row = await markStarted(db, id, new Date(Math.min(Math.max(startedAt, before), Date.now())))
           starting.delete(id)
-          const made = upload(row, endpoint)
+          const made = transfer(row, endpoint)
           // The session may have ended while the row was written: its end has not found this recording.
           if (!endpointOf(browserId)) void made.end(0)
           return await present(row, origin)
@@ -198,22 +202,18 @@ export function makeReplays({ db, objects, spool, tokens, host, retentionDays, f
     },
     async stop(idOrName, replayId) {
       const { id } = await find(idOrName, replayId)
-      const running = uploads.get(id)
+      const running = transfers.get(id)
       if (!running) return
       await running.stop().catch((err: unknown) => log.warn({ err, replay: id }, 'a recording does not stop; its agent does not answer'))
       await within('a replay', STOP_MS, running.done).catch(() => {})
     },
     download: async (idOrName, replayId, range) => video(await find(idOrName, replayId), range),
     async viewed(replayId, token) {
-      const row = (await tokens.opens(token, replayId)) ? await findReplay(db, host, replayId) : undefined
+      const row = (await tokens.subjectOf(token)) === replayId ? await findReplay(db, host, replayId) : undefined
       if (!row) throw fault.notFound('replay', replayId)
       return row
     },
     video,
-    endOf(browserId) {
-      const mine = of(browserId)
-      return mine.length === 0 ? undefined : Promise.all(mine.map((one) => one.end(END_MS))).then(() => {})
-    },
     async adopt() {
       const unfinished = await unfinishedReplays(db, host)
       // A service that was killed after it had written the row of a complete recording has left this. Nothing grows yet.
@@ -221,7 +221,7 @@ export function makeReplays({ db, objects, spool, tokens, host, retentionDays, f
       for (const id of (await spool.list()).filter((name) => !growing.has(name))) await spool.remove(id)
       for (const row of unfinished) {
         const endpoint = endpointOf(row.browser_id)
-        if (row.started_at) upload(row, endpoint)
+        if (row.state !== 'starting') transfer(row, endpoint)
         else {
           // Not awaited: an agent that does not answer would delay the start of the service.
           const undone = undo(row.id, endpoint)
@@ -254,9 +254,9 @@ export function makeReplays({ db, objects, spool, tokens, host, retentionDays, f
     async [Symbol.asyncDispose]() {
       stop.abort(new Error('the service stops'))
       // Recordings of ended sessions will be ready in a moment.
-      await within('the last replays', STOP_MS, Promise.all([...uploads.values()].map(({ done }) => done))).catch(() => {})
-      for (const one of uploads.values()) one.quit()
-      await Promise.all([...[...uploads.values()].map(({ done }) => done), ...undoing])
+      await within('the last replays', STOP_MS, Promise.all([...transfers.values()].map(({ done }) => done))).catch(() => {})
+      for (const one of transfers.values()) one.quit()
+      await Promise.all([...[...transfers.values()].map(({ done }) => done), ...undoing])
     },
   }
   return replays

@@ -1,12 +1,13 @@
-// The table of replays. Each fact is written once: started_at, then finished_at, then ready_at. A replay's objects have fresh keys, which only
-// ready_at makes visible.
+// The table of replays. Each time is written once, with the move to the state that it begins. A replay's objects have fresh keys; the move to `ready`
+// names them.
 import { sql, type Selectable, type SqlBool } from 'kysely'
 import { newId } from '../../base/ids.ts'
 import type { Db } from '../../store/db.ts'
 import type { ObjectOwner } from '../../store/sweep.ts'
 import type { Tables } from '../../store/tables.ts'
+import { moveReplay, type ReplayState } from './lifecycle.ts'
 
-export type ReplayRow = Selectable<Tables['replays']>
+export type ReplayRow = Omit<Selectable<Tables['replays']>, 'state'> & { state: ReplayState }
 
 export interface NewReplay {
   id: string
@@ -24,24 +25,29 @@ export const freshKey = (id: string): string => `${PREFIX}/${id}.${newId()}`
 export const headKey = (object: string): string => `${object}.head`
 
 export async function insertReplay(db: Db, { id, browserId, framerate, maxDurationSeconds, recordAudio }: NewReplay): Promise<void> {
-  const row = { id, browser_id: browserId, framerate, max_duration_seconds: maxDurationSeconds ?? null, record_audio: recordAudio }
-  await db
-    .insertInto('replays')
-    .values({ ...row, object: `${PREFIX}/${id}` })
-    .execute()
+  await sql`
+    with made as (
+      insert into replays (id, state, browser_id, framerate, max_duration_seconds, record_audio, object)
+      values (${id}, 'starting', ${browserId}, ${framerate}, ${maxDurationSeconds ?? null}, ${recordAudio}, ${`${PREFIX}/${id}`})
+      returning id)
+    insert into replay_events (replay_id, state) select id, 'starting' from made`.execute(db)
 }
 
-export const markStarted = (db: Db, id: string, at: Date): Promise<ReplayRow> =>
-  db.updateTable('replays').set({ started_at: at }).where('id', '=', id).returningAll().executeTakeFirstOrThrow()
+/** Records the time of the first picture. @throws when the replay was removed */
+export async function markStarted(db: Db, id: string, at: Date): Promise<ReplayRow> {
+  await moveReplay(db, id, 'recording', null, { started_at: at })
+  return one(await db.selectFrom('replays').selectAll().where('id', '=', id).executeTakeFirstOrThrow())
+}
 
 /** Sets the end, unless it is set already. */
 export async function markFinished(db: Db, id: string, at: Date, reason: string): Promise<void> {
-  await db.updateTable('replays').set({ finished_at: at, end_reason: reason }).where('id', '=', id).where('finished_at', 'is', null).execute()
+  await moveReplay(db, id, 'finished', reason, { finished_at: at, end_reason: reason })
 }
 
+/** Names the objects of the film, unless they are named already. */
 export async function markReady(db: Db, id: string, film: { object: string; bytes: number; headBytes: number; activity: number[] }): Promise<void> {
   const set = { ready_at: new Date(), object: film.object, bytes: film.bytes, head_bytes: film.headBytes, activity: JSON.stringify(film.activity) }
-  await db.updateTable('replays').set(set).where('id', '=', id).where('ready_at', 'is', null).execute()
+  await moveReplay(db, id, 'ready', null, set)
 }
 
 export const removeReplay = async (db: Db, id: string): Promise<void> => void (await db.deleteFrom('replays').where('id', '=', id).execute())
@@ -49,20 +55,31 @@ export const removeReplay = async (db: Db, id: string): Promise<void> => void (a
 const ofHost = (db: Db, host: string) =>
   db.selectFrom('replays').innerJoin('browsers', 'browsers.id', 'replays.browser_id').where('browsers.host', '=', host).selectAll('replays')
 
-/** A replay that a caller can see. */
-export const findReplay = (db: Db, host: string, id: string): Promise<ReplayRow | undefined> =>
-  ofHost(db, host).where('replays.id', '=', id).where('replays.started_at', 'is not', null).executeTakeFirst()
+const one = (row: Selectable<Tables['replays']>): ReplayRow => row as ReplayRow
 
-export const listReplays = (db: Db, browserId: string): Promise<ReplayRow[]> =>
-  db.selectFrom('replays').selectAll().where('browser_id', '=', browserId).where('started_at', 'is not', null).orderBy('started_at').orderBy('id').execute()
+/** A replay that a caller can see. */
+export async function findReplay(db: Db, host: string, id: string): Promise<ReplayRow | undefined> {
+  const row = await ofHost(db, host).where('replays.id', '=', id).where('replays.state', '<>', 'starting').executeTakeFirst()
+  return row && one(row)
+}
+
+export async function listReplays(db: Db, browserId: string): Promise<ReplayRow[]> {
+  const mine = db.selectFrom('replays').selectAll().where('browser_id', '=', browserId).where('state', '<>', 'starting')
+  return (await mine.orderBy('started_at').orderBy('id').execute()).map(one)
+}
 
 /** Replays that an earlier service has left unfinished. */
-export const unfinishedReplays = (db: Db, host: string): Promise<ReplayRow[]> => ofHost(db, host).where('replays.ready_at', 'is', null).execute()
+export const unfinishedReplays = async (db: Db, host: string): Promise<ReplayRow[]> =>
+  (await ofHost(db, host).where('replays.state', '<>', 'ready').execute()).map(one)
 
-/** Replays whose retention has passed. */
-export const expiredReplays = (db: Db, host: string, days: number): Promise<ReplayRow[]> =>
-  ofHost(db, host)
-    .where('replays.ready_at', 'is not', null)
+/** Replays whose retention has passed, and where they are stored. */
+export const expiredReplays = (db: Db, host: string, days: number): Promise<Pick<ReplayRow, 'id' | 'object'>[]> =>
+  db
+    .selectFrom('replays')
+    .innerJoin('browsers', 'browsers.id', 'replays.browser_id')
+    .select(['replays.id', 'replays.object'])
+    .where('browsers.host', '=', host)
+    .where('replays.state', '=', 'ready')
     .where(sql<SqlBool>`replays.finished_at < now() - ${days} * interval '1 day'`)
     .orderBy('replays.finished_at')
     .limit(500)
@@ -81,7 +98,7 @@ export function replayObjects(db: Db, host: string): ObjectOwner {
       return rows.flatMap(({ object }) => [object, headKey(object)])
     },
     async expected(after, limit) {
-      const rows = await ofHost(db, host).where('replays.ready_at', 'is not', null).where('replays.id', '>', after).orderBy('replays.id').limit(limit).execute()
+      const rows = await ofHost(db, host).where('replays.state', '=', 'ready').where('replays.id', '>', after).orderBy('replays.id').limit(limit).execute()
       return rows.map((row) => ({ id: row.id, keys: keys(row) }))
     },
   }

@@ -2,7 +2,6 @@
 import { Unavailable } from '../../base/unavailable.ts'
 import type { Handlers } from '../../http/route.ts'
 import { stateOf, type Db } from '../../store/db.ts'
-import { countByState } from '../browsers/rows.ts'
 import type { system } from './contract.ts'
 import type { Disk } from './disk.ts'
 import type { Metrics } from './metrics.ts'
@@ -14,6 +13,8 @@ const DATABASE = { ok: 'operational', full: 'partial_outage', away: 'full_outage
 
 interface SystemParts {
   db: Db
+  /** How many browsers are in each state. */
+  countBrowsers: () => Promise<Record<string, number>>
   metrics: Metrics
   disk: Pick<Disk, 'room'>
   openSockets: () => number
@@ -22,7 +23,7 @@ interface SystemParts {
   openapiText: string
 }
 
-export const systemHandlers = ({ db, metrics, disk, openSockets, browsersWork, openapiText }: SystemParts): Handlers<typeof system> => ({
+export const systemHandlers = ({ db, countBrowsers, metrics, disk, openSockets, browsersWork, openapiText }: SystemParts): Handlers<typeof system> => ({
   async getHealth() {
     const state = await stateOf(db)
     if (state !== 'ok') throw new Unavailable(state === 'full' ? 'the database has no space left on its disk' : 'the database does not answer', RETRY_SECONDS)
@@ -39,6 +40,6 @@ export const systemHandlers = ({ db, metrics, disk, openSockets, browsersWork, o
     const status = components.find((component) => component.status !== 'operational')?.status ?? 'operational'
     return { status, groups: [{ name: 'cob', status, components }] }
   },
-  getMetrics: async () => metrics.render(await countByState(db), openSockets(), disk.room),
+  getMetrics: async () => metrics.render(await countBrowsers(), openSockets(), disk.room),
   getOpenapi: () => openapiText,
 })

@@ -10,11 +10,11 @@ import { join } from 'node:path'
 import { Bell } from '../../base/bell.ts'
 import type { DataPaths } from '../../base/paths.ts'
 import { sleep } from '../../base/wait.ts'
-import type { AppsFound, Run, RunnerEvent } from '../../runner/contract.ts'
-import type { AppSandboxes, AppSandboxSpec, Exit, Instance } from '../driver.ts'
+import { callOf, type AppsFound, type Run, type RunnerEvent } from '../../runner/contract.ts'
+import type { AppSandboxes, AppSandboxSpec, AppSandbox, Exit } from '../driver.ts'
 
 /** Sandboxes of this process by data directory. They survive a control plane, as real ones do. */
-const running = new Map<string, Map<string, Instance>>()
+const running = new Map<string, Map<string, AppSandbox>>()
 
 const USUAL: AppsFound = [{ name: 'app', actions: ['echo', 'slow', 'logs', 'fail', 'hang', 'crash'].map((name) => ({ name })) }]
 /** Time between the last line and a crash. Real crashes mostly leave time for the lines to be sent. */
@@ -25,7 +25,7 @@ const HEARTBEAT_MS = 5_000
 type Said = RunnerEvent extends infer E ? (E extends RunnerEvent ? Omit<E, 'seq' | 'at'> : never) : never
 
 export function fakeApps(paths: DataPaths): AppSandboxes {
-  const mine = running.get(paths.root) ?? new Map<string, Instance>()
+  const mine = running.get(paths.root) ?? new Map<string, AppSandbox>()
   running.set(paths.root, mine)
   return {
     async start(spec, signal) {
@@ -48,7 +48,7 @@ export function fakeApps(paths: DataPaths): AppSandboxes {
   }
 }
 
-async function startFake(spec: AppSandboxSpec, paths: DataPaths, onEnd: () => void): Promise<Instance> {
+async function startFake(spec: AppSandboxSpec, paths: DataPaths, onEnd: () => void): Promise<AppSandbox> {
   const dir = paths.appSandbox(spec.id)
   mkdirSync(dir, { recursive: true })
   const exited = Promise.withResolvers<Exit>()
@@ -70,7 +70,7 @@ async function startFake(spec: AppSandboxSpec, paths: DataPaths, onEnd: () => vo
       exited.resolve({ reason })
     })())
   if (spec.runner.kind === 'build' && spec.runner.source?.type === 'git') runner.build()
-  return { id: spec.id, agent: { socketPath }, exited: exited.promise, [Symbol.asyncDispose]: () => end('was ended') }
+  return { id: spec.id, runner: { socketPath }, exited: exited.promise, [Symbol.asyncDispose]: () => end('was ended') }
 }
 
 class FakeRunner {
@@ -95,33 +95,33 @@ class FakeRunner {
 
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? '/', 'http://runner')
-    switch (`${request.method} ${url.pathname}`) {
-      case 'GET /session/watch':
+    switch (callOf(request.method, url.pathname)) {
+      case 'watch':
         response.writeHead(200).write('{"event":"ready"}\n')
         while (!response.destroyed) {
           await sleep(HEARTBEAT_MS, this.#signal)
           response.write('{"event":"heartbeat"}\n')
         }
         return
-      case 'PUT /archive':
+      case 'sendArchive':
         for await (const _ of request);
         if (this.#spec.runner.env.FAKE_REFUSE !== undefined)
           return void response.writeHead(400).end(JSON.stringify({ message: this.#spec.runner.env.FAKE_REFUSE }))
         response.writeHead(204).end()
         return this.build()
-      case 'GET /ready':
+      case 'ready':
         return void response.end(JSON.stringify(this.#unloaded === undefined ? { ok: true } : { ok: false, reason: this.#unloaded }))
-      case 'POST /runs':
+      case 'run':
         if (this.#hasRun) return void response.writeHead(409).end('{"message":"it has had its run"}')
         this.#hasRun = true
         response.writeHead(202).end()
         return this.#run(JSON.parse(await text(request)) as Run)
-      case 'POST /ack': {
+      case 'acknowledge': {
         const { seq } = JSON.parse(await text(request)) as { seq: number }
         this.#events = this.#events.filter((event) => event.seq > seq)
         return void response.writeHead(204).end()
       }
-      case 'GET /events':
+      case 'events':
         return this.#send(Number(url.searchParams.get('after') ?? 0), response)
       default:
         response.writeHead(404).end()

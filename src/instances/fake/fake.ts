@@ -21,6 +21,7 @@ import { serveAgent } from '../../agent/serve.ts'
 import { silentLog } from '../../base/log.ts'
 import type { DataPaths } from '../../base/paths.ts'
 import { fault } from '../../http/fault.ts'
+import { makeAgentKeys } from '../agent-keys.ts'
 import type { Driver, Exit, Instance, InstanceSpec } from '../driver.ts'
 import { fakeApps } from './apps.ts'
 import { pretendRecordings } from './recordings.ts'
@@ -28,15 +29,15 @@ import { pretendRecordings } from './recordings.ts'
 /** Instances of this process by data directory. They survive a control plane, as real ones do. */
 const running = new Map<string, Map<string, Instance>>()
 
-/** Makes the fake driver. */
-export function fakeDriver(paths: DataPaths): Driver {
+/** Makes the fake driver; `overTls`: its agents are reached by TCP, as on another machine. */
+export function fakeDriver(paths: DataPaths, { overTls = false } = {}): Driver {
   const mine = running.get(paths.root) ?? new Map<string, Instance>()
   running.set(paths.root, mine)
   return {
     apps: fakeApps(paths),
     async start(spec, signal) {
       signal.throwIfAborted()
-      const instance = await startFake(spec, paths, () => mine.delete(spec.id))
+      const instance = await startFake(spec, paths, overTls, () => mine.delete(spec.id))
       mine.set(spec.id, instance)
       return instance
     },
@@ -49,13 +50,14 @@ export function fakeDriver(paths: DataPaths): Driver {
   }
 }
 
-async function startFake(spec: InstanceSpec, paths: DataPaths, onEnd: () => void): Promise<Instance> {
+async function startFake(spec: InstanceSpec, paths: DataPaths, overTls: boolean, onEnd: () => void): Promise<Instance> {
   await using scope = new AsyncDisposableStack()
   const dir = paths.instance(spec.id)
   mkdirSync(dir, { recursive: true })
   scope.defer(() => rm(dir, { recursive: true, force: true }))
   const cdp = await pretendChromium(scope)
   const recordings = scope.use(pretendRecordings(dir))
+  const keys = overTls ? await makeAgentKeys() : undefined
   const server = await serveAgent(
     {
       keeper: cdp,
@@ -70,12 +72,14 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, onEnd: () => void
       lease: { watch: () => () => {}, allow() {} },
       ready: Promise.resolve(),
     },
-    undefined,
+    keys?.server,
     silentLog,
   )
   const socketPath = join(dir, 'agent.sock')
-  server.listen(socketPath)
+  if (keys) server.listen(0, '127.0.0.1')
+  else server.listen(socketPath)
   await once(server, 'listening')
+  const agent = keys ? { host: '127.0.0.1', port: (server.address() as AddressInfo).port, ...keys.pinned } : { socketPath }
   const exited = Promise.withResolvers<Exit>()
   scope.defer(async () => {
     server.closeAllConnections()
@@ -84,7 +88,7 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, onEnd: () => void
     exited.resolve({ reason: 'ended' })
   })
   const owner = scope.move()
-  return { id: spec.id, agent: { socketPath }, exited: exited.promise, [Symbol.asyncDispose]: () => owner.disposeAsync() }
+  return { id: spec.id, agent, exited: exited.promise, [Symbol.asyncDispose]: () => owner.disposeAsync() }
 }
 
 // Tests must not run programs or read files of this machine, so every one of them is reported as missing.

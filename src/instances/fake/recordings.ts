@@ -44,7 +44,8 @@ export function pretendRecordings(dir: string): Recordings {
       await spool.append(fileHead({ width: 640, height: 480, avcC: PRETENDED_AVCC }, undefined))
       let sequence = 0
       const picture = () => {
-        const sample = { data: Buffer.alloc(300, 7), at: sequence++ * 50, duration: 50, isKey: true }
+        sequence++
+        const sample = { data: Buffer.alloc(300, 7), at: Date.now() - recording.startedAt, duration: 50, isKey: true }
         void spool.append(fragment(sequence, [{ id: VIDEO_ID, samples: [sample] }]))
       }
       picture()

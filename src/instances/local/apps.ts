@@ -43,7 +43,7 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
   chmodSync(paths.apps, 0o711)
   const limits = { memoryBytes: config.appMemoryMb * 1024 * 1024, pids: config.appPids, cpuPercent: config.appCpuPercent }
 
-  async function prepare(what: 'build' | 'run', id: string, apiPort: number, code?: string): Promise<Prepared> {
+  async function prepare(what: 'build' | 'run', id: string, apiUrl: string, code?: string): Promise<Prepared> {
     const user = instanceUser(what === 'build' ? BUILDER : id)
     let apps = ''
     const fill = async ({ dir, groups, bounds, before }: Place): Promise<Command> => {
@@ -51,7 +51,7 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
       const [spec, etc] = [own(join(dir, 'spec'), 0o700), join(dir, 'etc')]
       await run('mkfifo', ['-m', '600', join(spec, GO)], { timeout: MKFIFO_MS })
       if (user) chownSync(join(spec, GO), user.uid, user.gid)
-      const network = planNetwork(config.allowHostLoopback, [apiPort])
+      const network = planNetwork(config.allowHostLoopback, [Number(new URL(apiUrl).port || 80)])
       const downloads = what === 'build' ? own(paths.buildCache, 0o700) : undefined
       const folders = { home: own(join(diskOf(dir), 'home'), 0o700), memory: memoryOf(dir), etc, spec, apps: paths.apps, cache: await compiled(), downloads }
       const command = appCommand({ kind: what, folders, bounds, before, etcFiles: writeGuestEtc(etc, network), network, user, groups })
@@ -88,7 +88,7 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
     return instance.up(signal)
   }
 
-  let next: { made: Promise<Prepared>; apiPort: number; timer: NodeJS.Timeout } | undefined
+  let next: { made: Promise<Prepared>; apiUrl: string; timer: NodeJS.Timeout } | undefined
   let stopped = false
   const letNextGo = async (): Promise<void> => {
     const kept = next
@@ -100,40 +100,40 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
     )
   }
   /** Prepares a sandbox for the next run. */
-  const refill = (apiPort: number) => {
+  const refill = (apiUrl: string) => {
     if (stopped || next) return
-    const made = prepare('run', newId(), apiPort)
+    const made = prepare('run', newId(), apiUrl)
     made.catch((err: unknown) => kind.log.warn({ err }, 'a sandbox could not be prepared'))
     next = {
       made,
-      apiPort,
+      apiUrl,
       timer: setTimeout(() => void letNextGo(), KEPT_MS).unref(),
     }
   }
-  const take = async (apiPort: number): Promise<Prepared> => {
+  const take = async (apiUrl: string): Promise<Prepared> => {
     const kept = next
     next = undefined
     clearTimeout(kept?.timer)
     const prepared = await kept?.made.catch(() => undefined)
-    if (prepared && kept?.apiPort === apiPort && (await isThere(prepared.instance))) return prepared
+    if (prepared && kept?.apiUrl === apiUrl && (await isThere(prepared.instance))) return prepared
     if (prepared) await letGo(prepared.instance, kind.log)
-    return prepare('run', newId(), apiPort)
+    return prepare('run', newId(), apiUrl)
   }
 
   return {
     async start(spec, signal) {
       signal.throwIfAborted()
       if (spec.runner.kind === 'run') {
-        const prepared = await take(spec.apiPort)
+        const prepared = await take(spec.apiUrl)
         // After this start and not at the same time, so that it does not slow it down.
-        const instance = await begin(prepared, spec, signal).finally(() => refill(spec.apiPort))
+        const instance = await begin(prepared, spec, signal).finally(() => refill(spec.apiUrl))
         return instance
       }
       // Remains of an interrupted build would block the next one.
       const code = join(paths.apps, spec.deployment)
       await kind.trash.discard(code)
       ownedBy(instanceUser(BUILDER))(code, 0o755)
-      return begin(await prepare('build', spec.id, spec.apiPort, code), spec, signal)
+      return begin(await prepare('build', spec.id, spec.apiUrl, code), spec, signal)
     },
     list: () => listSandboxes(kind),
     codes: () => readdir(paths.apps),

@@ -26,13 +26,26 @@ $^F = 255;    # descriptors that are opened from here on are inherited
 open(my $listener, '<&', \*STDIN) or die "standard input: $!\n";
 die "the listening socket is not descriptor 3\n" unless fileno $listener == 3;
 open(STDIN, '<', '/dev/null') or die "/dev/null: $!\n";
+my @kept;
+
+# The keys of a program that is reached by TCP (base/access.ts). Like the listening socket they go to the command inside only, there as descriptor 3.
+# No command line shows them.
+my $keys = '3<&-';
+if (defined $ENV{COB_KEYS}) {
+    pipe(my $read, my $write) or die "pipe: $!\n";
+    die "the keys are not descriptor 4\n" unless fileno $read == 4;
+    syswrite($write, "$ENV{COB_KEYS}\n") or die "pipe: $!\n";
+    close $write;
+    push @kept, $read;
+    $keys = '3<&4 4<&-';
+}
 
 my ($bwrap) = grep { -x } map { "$_/$name" } split(/:/, $ENV{PATH} // '/usr/bin:/bin');
 die "$name: not found in PATH\n" unless defined $bwrap;
 
 # Bwrap reads these options from descriptors. So neither its command line nor its environment shows a path of this machine: inside, bwrap is
 # process 1, which every program there can inspect.
-my (@hidden, @kept);
+my @hidden;
 if (-s $filter) {
     open(my $program, '<', $filter) or die "$filter: $!\n";
     push @hidden, '--seccomp', fileno $program;
@@ -44,4 +57,4 @@ die "bwrap's options are longer than a pipe takes\n" if length $text > 65536;
 syswrite($write, $text) == length $text or die "pipe: $!\n";
 close $write;
 %ENV = ();
-exec { $bwrap } $name, '--args', fileno $read, @hidden, '--', '/bin/sh', '-c', "exec <&3 3<&-\n$line", 'sh', @rest or die "$bwrap: $!\n";
+exec { $bwrap } $name, '--args', fileno $read, @hidden, '--', '/bin/sh', '-c', "exec <&3 $keys\n$line", 'sh', @rest or die "$bwrap: $!\n";

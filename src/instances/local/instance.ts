@@ -1,19 +1,20 @@
 // One running sandbox: its processes, directory and limits form one unit that ends together, and that is found again after a crash of the
 // service.
 import { spawn, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
-import { chmodSync, closeSync, existsSync, mkdirSync, openSync, readFileSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:net'
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { KEYS_VARIABLE } from '../../base/access.ts'
 import type { Log } from '../../base/log.ts'
 import { descendantsOf, isAlive, killAll, nameProcess, processesUsing, type ProcessName } from '../../base/processes.ts'
 import type { Command } from '../../base/unprivileged.ts'
 import { sleep, until, within } from '../../base/wait.ts'
-import type { Exit, Instance } from '../driver.ts'
+import type { Endpoint } from '../../http/endpoint.ts'
+import type { AppSandbox, Exit, Instance } from '../driver.ts'
 import { watchAgent, type Lifeline } from '../lifeline.ts'
 import type { LaterAddresses } from './close-later.ts'
 import { hostRanges } from './host-addresses.ts'
 import type { InstanceLimits, Limits } from './limits.ts'
+import { makeListener, socketIn, type Listener } from './listener.ts'
 import type { Bounds } from './sandbox.ts'
 import { emptyDisk, keeperOf, makeDisk, makeMemoryFolders, storageLines, type Quota, type Storage } from './storage.ts'
 import type { Trash } from './trash.ts'
@@ -42,6 +43,8 @@ interface Remembered {
   isReady: boolean
   /** Its limits, for the module that counts its use (usage.ts). */
   counted?: Counted | undefined
+  /** Where its program answers. Earlier versions did not write it: it was the Unix socket in the directory. */
+  agent?: Endpoint | undefined
 }
 
 /** A kind of sandbox: where their directories are, and how they are limited. */
@@ -55,6 +58,8 @@ export interface SandboxKind {
   usage: Usage
   /** Blocks addresses for them that the machine gets later. */
   addresses: LaterAddresses
+  /** Whether their programs are reached by TCP on loopback, over TLS, as if they were on another machine. */
+  overTls: boolean
   log: Log
   /** Aborts when the service stops. Failed ends are then left to the next start. */
   signal: AbortSignal
@@ -106,12 +111,14 @@ export async function openSandbox(kind: SandboxKind, { id, limits, disk, shared 
     fileBytes: images ? undefined : disk.bytes,
     nice: kind.limits.sharesCpu ? 0 : NICE,
   }
-  const child = await launch(dir, await prepare({ dir, groups, bounds, before: storageLines(dir, disk) }))
+  const command = await prepare({ dir, groups, bounds, before: storageLines(dir, disk) })
+  await using listener = await makeListener(dir, kind.overTls)
+  const child = launch(dir, command, listener)
   const main = nameProcess(child.pid ?? 0)
   if (!main) throw new Error(`instance ${id} could not be started; is everything installed? (cob doctor)`)
   const memoryBytes = kind.limits.boundsMemory ? undefined : limits.memoryBytes
   const counted: Counted = { disk, image: images, shared, ...(sharedBefore && { sharedBefore }), memoryBytes }
-  const instance = new LocalInstance(kind, id, { processes: [main], isReady: false, counted }, child)
+  const instance = new LocalInstance(kind, id, { processes: [main], isReady: false, counted, agent: listener.agent }, child)
   instance.remember(false)
   kind.addresses.follow(instance, closed)
   scope.move() // the instance is now the owner of all this
@@ -119,7 +126,7 @@ export async function openSandbox(kind: SandboxKind, { id, limits, disk, shared 
 }
 
 /** Every sandbox of a kind that still runs. The remains of others are removed; an end that does not work at once is retried. */
-export async function listSandboxes(kind: SandboxKind): Promise<Instance[]> {
+export async function listSandboxes(kind: SandboxKind): Promise<LocalInstance[]> {
   const found = [...new Set([...readdirSync(kind.root), ...kind.limits.list()])].map(async (id) => {
     const dir = join(kind.root, id)
     const remembered = recall(dir)
@@ -146,12 +153,12 @@ export function unlisted(kind: SandboxKind): { sandbox: LocalInstance; counted: 
   })
 }
 
-/** Starts the sandbox with the agent's listening socket as its standard input. */
-async function launch(dir: string, command: Command): Promise<ChildProcess> {
-  using listener = await listen(join(dir, 'agent.sock'))
+/** Starts the sandbox with the agent's listening socket as its standard input. Keys travel in the environment, which no command line shows (enclose.pl). */
+function launch(dir: string, command: Command, { fd, keys }: Listener): ChildProcess {
   const logFd = openSync(join(dir, 'agent.log'), 'a', 0o600)
   try {
-    const child = spawn(command.file, command.args, { cwd: '/', detached: true, env: { PATH: process.env.PATH }, stdio: [listener.fd, logFd, logFd] })
+    const env = { PATH: process.env.PATH, ...(keys && { [KEYS_VARIABLE]: JSON.stringify(keys) }) }
+    const child = spawn(command.file, command.args, { cwd: '/', detached: true, env, stdio: [fd, logFd, logFd] })
     child.on('error', () => {})
     child.unref()
     return child
@@ -160,24 +167,11 @@ async function launch(dir: string, command: Command): Promise<ChildProcess> {
   }
 }
 
-// The socket is made outside and passed in, so that programs in the sandbox can neither replace its file nor redirect it.
-async function listen(file: string): Promise<{ fd: number } & Disposable> {
-  const server = createServer()
-  server.listen(`${file}.new`)
-  await once(server, 'listening')
-  // Closing our copy removes the file of the name that it was made under. So the socket gets another name first.
-  renameSync(`${file}.new`, file)
-  chmodSync(file, 0o600)
-  // Node has no public name for a server's descriptor.
-  const { fd } = (server as Server & { _handle: { fd: number } })._handle
-  return { fd, [Symbol.dispose]: () => void server.close() }
-}
-
 /** A sandbox that was started. */
-export class LocalInstance implements Instance {
+export class LocalInstance implements Instance, AppSandbox {
   readonly id: string
   readonly dir: string
-  readonly agent: { socketPath: string }
+  agent: Endpoint
   readonly exited: Promise<Exit>
   readonly #exit = Promise.withResolvers<Exit>()
   readonly #kind: SandboxKind
@@ -190,10 +184,10 @@ export class LocalInstance implements Instance {
   #retryMs = RETRY_FIRST_MS
   #isRetrying = false
 
-  constructor(kind: SandboxKind, id: string, { processes, counted }: Remembered, child?: ChildProcess) {
+  constructor(kind: SandboxKind, id: string, { processes, counted, agent }: Remembered, child?: ChildProcess) {
     this.id = id
     this.dir = join(kind.root, id)
-    this.agent = { socketPath: join(this.dir, 'agent.sock') }
+    this.agent = agent ?? socketIn(this.dir)
     this.exited = this.#exit.promise
     this.#kind = kind
     this.#log = kind.log.child({ instance: id })
@@ -201,6 +195,11 @@ export class LocalInstance implements Instance {
     this.#counted = counted
     if (counted) kind.usage.count(this, counted)
     child?.once('exit', (code, signal) => this.#exit.resolve({ reason: `the sandbox ended with ${String(signal ?? code)}` }))
+  }
+
+  /** Where a sandbox of an app has its runner; it is the same kind of socket. */
+  get runner(): Endpoint {
+    return this.agent
   }
 
   /** Begins to watch its program. When the program ends, the sandbox ends. */
@@ -226,6 +225,13 @@ export class LocalInstance implements Instance {
 
   #watch(): Lifeline {
     const lifeline = watchAgent(this.agent, this.#log, this.#watching.signal)
+    lifeline.ready.then(
+      ({ version, lacks }) => {
+        const { older: _, ...endpoint } = this.agent
+        this.agent = lacks.length === 0 ? endpoint : { ...endpoint, older: { version: version ?? 'an early version', lacks } }
+      },
+      () => {}, // `ended` says why
+    )
     void lifeline.ended.then((reason) => this.#exit.resolve({ reason }))
     return lifeline
   }
@@ -234,9 +240,8 @@ export class LocalInstance implements Instance {
   remember(isReady: boolean): void {
     this.#processes = this.live()
     const file = join(this.dir, 'instance.json')
-    writeFileSync(`${file}.new`, JSON.stringify({ processes: this.#processes.slice(0, 2), isReady, counted: this.#counted } satisfies Remembered), {
-      mode: 0o600,
-    })
+    const remembered: Remembered = { processes: this.#processes.slice(0, 2), isReady, counted: this.#counted, agent: this.agent }
+    writeFileSync(`${file}.new`, JSON.stringify(remembered), { mode: 0o600 })
     renameSync(`${file}.new`, file)
   }
 

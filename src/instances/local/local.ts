@@ -41,7 +41,17 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
       if (it.finding) log.warn({}, it.finding)
       return it
     }))
-  const browsers: SandboxKind = { root: paths.instances, limits, addresses, storage, usage, trash, log, signal: stop.signal }
+  const browsers: SandboxKind = {
+    root: paths.instances,
+    limits,
+    addresses,
+    storage,
+    usage,
+    trash,
+    overTls: config.driver === 'local-tls',
+    log,
+    signal: stop.signal,
+  }
   const runs: SandboxKind = { ...browsers, root: paths.appSandboxes, limits: findLimits(`${scope}-apps`) }
   const apps = localApps(config, paths, runs, () => compiled())
 

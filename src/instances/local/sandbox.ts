@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DISPLAY_LOG, DISPLAY_SOCKET, FRAMEBUFFER_DIR, xvfbCommand, type AgentSpec } from '../../agent/spec.ts'
+import { READ_KEYS } from '../../base/access.ts'
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import { asUser, type Command } from '../../base/unprivileged.ts'
 import type { User } from '../../base/user.ts'
@@ -245,7 +246,7 @@ export function sandboxCommand({ spec, dir, bounds, before, etcFiles, network, u
       ]
       // The display starts in parallel with the agent and becomes its child, because the shell executes the agent in its own place.
       const program = [
-        `${entry === AGENT_ENTRY ? `(unset COB_AGENT; exec ${xvfbCommand(spec.maxScreen).join(' ')} </dev/null >>${DISPLAY_LOG} 2>&1) & ` : ''}exec "$@"`,
+        `${entry === AGENT_ENTRY ? `(unset COB_AGENT; exec ${xvfbCommand(spec.maxScreen).join(' ')} </dev/null >>${DISPLAY_LOG} 2>&1) 3<&- & ` : ''}${READ_KEYS}; exec "$@"`,
         ...(entry === AGENT_ENTRY ? closedNode(cache.dir) : NODE),
         `/opt/cob/src/${entry}`,
       ]

@@ -17,7 +17,7 @@ const REGION = 'aws.us-east-1a'
 const DRAIN_BYTES = 32 * 1024 * 1024
 const DRAIN_MS = 5_000
 
-export interface Upload {
+export interface DeploymentForm {
   /** For an archive: the object that holds it. */
   archive: (Stored & { key: string }) | undefined
   source: GitSource | undefined
@@ -27,7 +27,7 @@ export interface Upload {
   variables: Record<string, string>
 }
 
-export interface UploadSettings {
+export interface FormSettings {
   objects: Objects
   /** Key for the archive. The caller removes the object when the deployment is refused. */
   key: string
@@ -38,12 +38,12 @@ export interface UploadSettings {
 const SCALARS = ['entrypoint_rel_path', 'version', 'force', 'region', 'source', 'env_vars']
 
 /** Reads a whole form, its parts in any order. @throws 400 that names every wrong field, 413; an archive may have been stored then */
-export async function readUpload(parts: AsyncIterable<FormPart>, settings: UploadSettings, signal: AbortSignal): Promise<Upload> {
+export async function readDeploymentForm(parts: AsyncIterable<FormPart>, settings: FormSettings, signal: AbortSignal): Promise<DeploymentForm> {
   const problems: FieldProblem[] = []
   const complain = (field: string, problem: string) => void problems.push({ field, problem })
   const texts = new Map<string, string>()
   const variables = new Variables((name, problem) => complain(name === '' ? 'env_vars' : `env_vars[${name}]`, problem))
-  let archive: Upload['archive']
+  let archive: DeploymentForm['archive']
   let hasFile = false
   let fields: Fields | undefined
 
@@ -138,7 +138,7 @@ function readSource(value: unknown, gitBase: string, problems: FieldProblem[]): 
   return data
 }
 
-async function store(content: Readable, { objects, key, maxArchiveBytes }: UploadSettings, signal: AbortSignal): Promise<Stored> {
+async function store(content: Readable, { objects, key, maxArchiveBytes }: FormSettings, signal: AbortSignal): Promise<Stored> {
   // The store must not destroy its source stream: the rest of the form follows on it, and the sender must get an answer.
   const chunks = content.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>
   try {

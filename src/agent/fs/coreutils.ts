@@ -1,6 +1,6 @@
 // Runs a program of coreutils; ends it when the caller leaves.
 import { spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { addAbortListener, once } from 'node:events'
 import { fault } from '../../http/fault.ts'
 import { fileFault } from './faults.ts'
 
@@ -21,17 +21,12 @@ const CODES: Record<string, string> = {
 export async function run(program: string, args: readonly string[], field: string, path: string, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted()
   const child = spawn(program, args, { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, LC_ALL: 'C' } })
-  const onAbort = () => void child.kill('SIGKILL')
-  signal.addEventListener('abort', onAbort, { once: true })
+  using _aborted = addAbortListener(signal, () => void child.kill('SIGKILL'))
   let words = ''
   child.stderr.on('data', (chunk: Buffer) => (words = (words + chunk.toString()).slice(0, MAX_WORDS)))
-  try {
-    const [code] = (await once(child, 'close')) as [number | null]
-    signal.throwIfAborted()
-    if (code === 0) return
-    const known = Object.keys(CODES).find((text) => words.includes(text))
-    throw known ? fileFault(Object.assign(new Error(words), { code: CODES[known] }), field, path) : fault.field(field, `could not be done: ${words.trim()}`)
-  } finally {
-    signal.removeEventListener('abort', onAbort)
-  }
+  const [code] = (await once(child, 'close')) as [number | null]
+  signal.throwIfAborted()
+  if (code === 0) return
+  const known = Object.keys(CODES).find((text) => words.includes(text))
+  throw known ? fileFault(Object.assign(new Error(words), { code: CODES[known] }), field, path) : fault.field(field, `could not be done: ${words.trim()}`)
 }

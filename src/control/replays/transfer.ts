@@ -1,9 +1,10 @@
 // Copies one recording from its agent into the spool while it is recorded, and makes it a film in the object store when it has ended.
 import { Readable } from 'node:stream'
-import { recording, RecordingStatus } from '../../agent/recording/contract.ts'
+import { recording, type RecordingStatus } from '../../agent/recording/contract.ts'
 import type { Log } from '../../base/log.ts'
 import { sleep, within } from '../../base/wait.ts'
-import { callJson, fetchFrom, type Endpoint } from '../../http/endpoint.ts'
+import { call, CallFailed, openStream } from '../../http/client.ts'
+import type { Endpoint } from '../../http/endpoint.ts'
 import type { Db } from '../../store/db.ts'
 import type { Objects } from '../../store/objects.ts'
 import type { Spool } from '../../store/spool.ts'
@@ -40,7 +41,7 @@ const MAX_HEAD_BYTES = 256 * 1024 * 1024
  */
 export const FRESH_MS = 3600_000
 
-interface UploadSettings {
+interface TransferSettings {
   db: Db
   objects: Objects
   spool: Spool
@@ -55,13 +56,13 @@ interface UploadSettings {
   fullDisk?: (() => string | undefined) | undefined
 }
 
-export class Upload {
+export class Transfer {
   readonly id: string
   readonly browserId: string
   readonly pace: Pace
   /** Resolves when the film is ready, or the service ends. Never rejects. */
   readonly done: Promise<void>
-  readonly #settings: UploadSettings
+  readonly #settings: TransferSettings
   readonly #film: Film
   readonly #gone = new AbortController()
   readonly #quit = new AbortController()
@@ -70,7 +71,7 @@ export class Upload {
   #length = 0
   #syncedAt = 0
 
-  constructor(settings: UploadSettings) {
+  constructor(settings: TransferSettings) {
     this.#settings = settings
     this.id = settings.row.id
     this.browserId = settings.row.browser_id
@@ -86,8 +87,7 @@ export class Upload {
   /** Asks the agent to end the recording. Its last bytes are fetched in the same way as all others. */
   async stop(): Promise<void> {
     if (this.#gone.signal.aborted || !this.#settings.endpoint) return
-    const { path } = recording.stopRecording
-    await callJson(this.#settings.endpoint, 'POST', path.replace('{id}', this.id), undefined, this.#limit(CALL_MS))
+    await call(this.#settings.endpoint, recording.stopRecording, { params: { id: this.id } }, { signal: this.#limit(CALL_MS) })
   }
 
   /** Ends the recording within `ms`, or without its agent: the session is about to be removed. */
@@ -224,13 +224,12 @@ export class Upload {
     const signal = AbortSignal.any([this.#gone.signal, this.#quit.signal, silent.signal])
     const timer = setTimeout(() => silent.abort(new Error('an agent that records is silent')), SILENCE_MS)
     try {
-      const path = `${recording.readRecording.path.replace('{id}', this.id)}?from=${this.#length}`
-      const response = await fetchFrom(endpoint, { method: 'GET', path }, signal)
-      if (response.statusCode !== 200) {
-        response.resume()
-        if (response.statusCode === 404 || response.statusCode === 409) return false
-        throw new Error(`the agent answered ${response.statusCode}`)
-      }
+      const input = { params: { id: this.id }, query: { from: this.#length } }
+      const response = await openStream(endpoint, recording.readRecording, input, signal).catch((error: unknown) => {
+        if (error instanceof CallFailed && (error.status === 404 || error.status === 409)) return undefined
+        throw error
+      })
+      if (!response) return false
       for await (const chunk of response as AsyncIterable<Buffer>) {
         timer.refresh()
         await this.#store(chunk)
@@ -261,12 +260,11 @@ export class Upload {
   }
 
   async #status(endpoint: Endpoint): Promise<RecordingStatus> {
-    const path = recording.recordingStatus.path.replace('{id}', this.id)
-    return RecordingStatus.parse(await callJson(endpoint, 'GET', path, undefined, this.#limit(CALL_MS), MAX_STATUS_BYTES))
+    return call(endpoint, recording.recordingStatus, { params: { id: this.id } }, { signal: this.#limit(CALL_MS), maxBytes: MAX_STATUS_BYTES })
   }
 
   async #forget(endpoint: Endpoint): Promise<void> {
-    await callJson(endpoint, 'DELETE', recording.forgetRecording.path.replace('{id}', this.id), undefined, this.#limit(CALL_MS))
+    await call(endpoint, recording.forgetRecording, { params: { id: this.id } }, { signal: this.#limit(CALL_MS) })
   }
 }
 

@@ -1,0 +1,232 @@
+// The agent's CDP client: commands with limits, sessions of targets, typed events. What carries the messages: cdp-pipe.ts and cdp-socket.ts.
+import { within } from '../../base/wait.ts'
+import type { EventName, EventParams, Method, Params, Result } from './cdp-protocol.ts'
+
+/** Chromium answers in microseconds when idle; with five starting at once on two cores it took 3 s. */
+const ANSWER_MS = 30_000
+
+/** For commands that wait for a server on the internet: the caller's timeout limits them. This is the longest delay of a timer. */
+export const NO_LIMIT_MS = 2_147_483_647
+
+/** Commands without an answer. A browser that hangs gets some of every action; far fewer were seen. Above this, commands fail at once. */
+const MAX_PENDING = 10_000
+
+/** Chromium refused a command, or its answer was too large. The message is Chromium's. */
+export class CdpRefusal extends Error {}
+
+/** The target of a command is gone, or the connection has ended: a client closed the page, or the browser ended. */
+export class CdpGone extends Error {}
+
+/** Chromium's errors for a command to a target that is closing or closed (content/browser/devtools). */
+const GONE = /^(Inspected target navigated or closed|Session with given id not found\.|Not attached to an active page|Target closed)/
+
+/** One object for all sessions: nearly every action opens one and ends it, and taking a stack each time cost more than the rest. */
+const SESSION_ENDED = new CdpGone('the session with the page has ended')
+
+export interface SendOptions {
+  /** The longest wait for the answer. */
+  limitMs?: number
+  /** Ends the wait for the answer. Chromium may still carry out the command. */
+  signal?: AbortSignal
+}
+
+/** What commands are sent to: the browser, or one session of a target. */
+export interface CdpChannel {
+  /**
+   * Sends a command, before this returns. @throws CdpRefusal with Chromium's message; CdpGone when the target or the connection ends; WaitTimeout
+   * after the limit; the signal's reason
+   */
+  send<M extends Method>(method: M, params: Params<M>, options?: SendOptions): Promise<Result<M>>
+  /**
+   * Calls `listener` for each event, in the order in which Chromium sent the events. Ends with the channel; the returned function ends it earlier, like
+   * {@link off}.
+   */
+  on<E extends EventName>(event: E, listener: (params: EventParams<E>) => void): () => void
+  off<E extends EventName>(event: E, listener: (params: EventParams<E>) => void): void
+}
+
+/** A session of one target. `await using` detaches it. */
+export interface CdpSession extends CdpChannel, AsyncDisposable {
+  /** Aborts when the session has ended for any reason, after which it has no listeners and no pending commands. Its reason is a CdpGone. */
+  readonly detached: AbortSignal
+  /** Ends the session; resolves when Chromium has confirmed it, or the session had ended before. */
+  detach(): Promise<void>
+  /** Ends the session on this side, at once. For a target that is about to be closed: that ends the session in Chromium. */
+  drop(): void
+}
+
+/** The connection to one run of Chromium. */
+export interface Cdp extends CdpChannel {
+  /** Aborts when the connection has ended for any reason. Its reason is a CdpGone. */
+  readonly ended: AbortSignal
+  /** Attaches to a target, in a session of its own. @throws as {@link CdpChannel.send} */
+  session(targetId: string, options?: SendOptions): Promise<CdpSession>
+}
+
+/** What the carrier of messages tells the client. */
+export interface CdpReceiver {
+  /** One message. An exception in a listener goes to the top-level handler, so the messages after this one are still read. */
+  onMessage(text: string): void
+  /** A message that was above the limit in size: only its beginning. */
+  onTooLarge(beginning: string): void
+  /** The end of the connection. */
+  onEnd(cause?: unknown): void
+}
+
+interface Pending {
+  channel: Channel
+  /** Reads the result in the same turn in which it arrives, before the next message. */
+  read: (result: Record<string, unknown>) => unknown
+  answer: PromiseWithResolvers<unknown>
+}
+
+interface Channel {
+  sessionId?: string
+  listeners: Map<string, Set<(params: never) => void>>
+  end: AbortController
+}
+
+/** Makes a client over something that carries messages. `write` sends one; what arrives is reported to the receiver. */
+export function makeCdp(write: (text: string) => void): { cdp: Cdp; receiver: CdpReceiver } {
+  const pending = new Map<number, Pending>()
+  const sessions = new Map<string, Channel>()
+  const browser = makeChannel()
+  let lastId = 0
+
+  async function post(
+    channel: Channel,
+    method: Method,
+    params: object,
+    options: SendOptions = {},
+    read: Pending['read'] = (result) => result,
+  ): Promise<unknown> {
+    const { limitMs = ANSWER_MS, signal } = options
+    channel.end.signal.throwIfAborted()
+    signal?.throwIfAborted()
+    if (pending.size >= MAX_PENDING) throw new Error(`${method}: the browser has not answered ${MAX_PENDING} commands`)
+    const id = ++lastId
+    const answer = Promise.withResolvers<unknown>()
+    pending.set(id, { channel, read, answer })
+    try {
+      write(JSON.stringify({ id, method, params, sessionId: channel.sessionId }))
+      return await within(method, limitMs, answer.promise, signal)
+    } finally {
+      pending.delete(id)
+    }
+  }
+
+  /** Ends a channel on this side. Rejects its pending commands: when a target closes, Chromium never answers them. */
+  function end(channel: Channel, why: CdpGone): void {
+    if (channel.end.signal.aborted) return
+    if (channel.sessionId !== undefined) sessions.delete(channel.sessionId)
+    channel.listeners.clear()
+    channel.end.abort(why)
+    for (const one of pending.values()) if (one.channel === channel) one.answer.reject(why)
+  }
+
+  function channelOf(channel: Channel): CdpChannel {
+    const { listeners, end: ended } = channel
+    const off: CdpChannel['off'] = (event, listener) => void listeners.get(event)?.delete(listener)
+    return {
+      send: (method, params, options) => post(channel, method, params, options) as never,
+      on(event, listener) {
+        if (ended.signal.aborted) return () => {}
+        const all = listeners.get(event) ?? new Set()
+        listeners.set(event, all.add(listener))
+        return () => off(event, listener)
+      },
+      off,
+    }
+  }
+
+  function open(sessionId: string): CdpSession {
+    const channel = makeChannel(sessionId)
+    sessions.set(sessionId, channel)
+    const drop = () => end(channel, SESSION_ENDED)
+    const detach = async () => {
+      if (channel.end.signal.aborted) return
+      try {
+        await post(browser, 'Target.detachFromTarget', { sessionId })
+      } catch (error) {
+        // The target may have been closed meanwhile.
+        if (!channel.end.signal.aborted) throw error
+      } finally {
+        drop()
+      }
+    }
+    return { ...channelOf(channel), detached: channel.end.signal, detach, drop, [Symbol.asyncDispose]: detach }
+  }
+
+  function onAnswer(id: unknown, { result, error }: Record<string, unknown>): void {
+    const waiting = pending.get(id as number)
+    // The wait for it has ended before.
+    if (!waiting) return
+    pending.delete(id as number)
+    const { answer, read } = waiting
+    if (isObject(result)) return answer.resolve(read(result))
+    const why = isObject(error) ? String(error.message) : 'the answer has no result'
+    answer.reject(new (GONE.test(why) ? CdpGone : CdpRefusal)(why))
+  }
+
+  function onEvent(method: string, params: object, sessionId: unknown): void {
+    if (method === 'Target.detachedFromTarget') {
+      const gone = sessions.get((params as { sessionId: string }).sessionId)
+      if (gone) end(gone, SESSION_ENDED)
+    }
+    const channel = sessionId === undefined ? browser : sessions.get(sessionId as string)
+    for (const listener of channel?.listeners.get(method) ?? []) alone(() => listener(params as never))
+  }
+
+  const receiver: CdpReceiver = {
+    onMessage: (text) =>
+      alone(() => {
+        const message: unknown = JSON.parse(text)
+        if (!isObject(message)) throw new Error('Chromium sent a message that is not an object')
+        if (message.id !== undefined) onAnswer(message.id, message)
+        else onEvent(String(message.method), isObject(message.params) ? message.params : {}, message.sessionId)
+      }),
+    onTooLarge: (beginning) =>
+      alone(() => {
+        const [, id] = /^\{"id":(\d+),/.exec(beginning) ?? []
+        if (id === undefined) throw new Error('Chromium sent an event that is too large')
+        pending.get(Number(id))?.answer.reject(new CdpRefusal('the answer is too large'))
+      }),
+    onEnd(cause) {
+      const why = new CdpGone('the browser closed the connection', { cause })
+      for (const session of sessions.values()) end(session, why)
+      end(browser, why)
+    },
+  }
+
+  const cdp: Cdp = {
+    ...channelOf(browser),
+    ended: browser.end.signal,
+    async session(targetId, { limitMs = ANSWER_MS, signal } = {}) {
+      signal?.throwIfAborted()
+      // Even when nobody waits any more, Chromium opens the session; then it is ended.
+      const attached = post(browser, 'Target.attachToTarget', { targetId, flatten: true }, { limitMs: NO_LIMIT_MS }, ({ sessionId }) => open(String(sessionId)))
+      try {
+        return (await within('Target.attachToTarget', limitMs, attached, signal)) as CdpSession
+      } catch (error) {
+        attached.then((session) => (session as CdpSession).detach()).catch(() => {}) // it was not attached, or its target is gone
+        throw error
+      }
+    },
+  }
+  return { cdp, receiver }
+}
+
+const makeChannel = (sessionId?: string): Channel => ({ sessionId, listeners: new Map(), end: new AbortController() })
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Runs `work`. Its exception goes to the top-level handler. */
+function alone(work: () => void): void {
+  try {
+    work()
+  } catch (error) {
+    queueMicrotask(() => {
+      throw error
+    })
+  }
+}

@@ -1,0 +1,59 @@
+// What input costs in CDP commands, with a fake Chromium: the waits before it (painted.ts) and after shortcuts (handled.ts).
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { fakeCdp, silence } from '../../../test/support/fake-cdp.ts'
+import { silentLog } from '../../base/log.ts'
+import { pagesHandled } from './handled.ts'
+import { watchPaints } from './painted.ts'
+import type { ChromiumRun } from './process.ts'
+
+const forever = new AbortController().signal
+const page = (targetId: string, type = 'page') => ({ targetId, type, title: '', url: '', attached: false, canAccessOpener: false })
+
+test('input asks each page that was just navigated once, in a session that is then ended, and asks other pages nothing', async () => {
+  const { cdp, sent, emit } = fakeCdp()
+  const painted = await watchPaints(cdp, silentLog)
+  emit('Target.targetCreated', { targetInfo: page('new') })
+  emit('Target.targetInfoChanged', { targetInfo: page('new') })
+  emit('Target.targetCreated', { targetInfo: page('gone') })
+  emit('Target.targetDestroyed', { targetId: 'gone' })
+  emit('Target.targetCreated', { targetInfo: page('worker', 'service_worker') })
+  sent.length = 0
+  await painted(forever)
+  expect(sent.map(({ method, sessionId }) => [method, sessionId])).toEqual([
+    ['Target.attachToTarget', undefined],
+    ['Runtime.evaluate', 'session-1'],
+    ['Target.detachFromTarget', undefined],
+  ])
+  await painted(forever)
+  expect(sent).toHaveLength(3)
+})
+
+test('a page that is closed while input waits for it delays the input no longer', async () => {
+  const { cdp, sent, emit } = fakeCdp({ 'Runtime.evaluate': silence })
+  const painted = await watchPaints(cdp, silentLog)
+  emit('Target.targetCreated', { targetInfo: page('new') })
+  // No limit ends the wait.
+  vi.useFakeTimers({ toFake: ['setTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const waiting = painted(forever)
+  await expect.poll(() => sent.at(-1)?.method).toBe('Runtime.evaluate')
+  emit('Target.detachedFromTarget', { sessionId: 'session-1', targetId: 'new' })
+  await waiting
+})
+
+test('after a shortcut, each page and frame is asked whether it is on the screen, and those that are whether they have handled their input', async () => {
+  const { cdp, sent, replies } = fakeCdp()
+  replies['Target.getTargets'] = () => ({ targetInfos: [page('seen'), page('frame', 'iframe'), page('other', 'service_worker')] })
+  replies['Runtime.evaluate'] = ({ expression }) => ({ result: { value: !String(expression).includes('hasFocus') } })
+  await pagesHandled({ run: async () => ({ pipe: cdp }) as ChromiumRun }, silentLog)()
+  const ofSession = (id: string) => sent.filter(({ sessionId, params }) => sessionId === id || params.sessionId === id).map(({ method }) => method)
+  expect(sent.filter(({ sessionId }) => sessionId === undefined).map(({ method }) => method)).toEqual([
+    'Target.getTargets',
+    'Target.attachToTarget',
+    'Target.attachToTarget',
+    'Target.detachFromTarget',
+    'Target.detachFromTarget',
+  ])
+  expect(ofSession('session-1')).toEqual(['Runtime.evaluate', 'Input.synthesizeScrollGesture', 'Target.detachFromTarget'])
+  expect(ofSession('session-2')).toEqual(['Runtime.evaluate', 'Target.detachFromTarget'])
+})

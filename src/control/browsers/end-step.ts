@@ -1,0 +1,30 @@
+// What happens when a session ends: the shape of one step. The list of steps is in control/main.ts; fleet/endings.ts runs it.
+
+/** Why a session ended. Clients whose sockets are closed by it get it as well. */
+export type EndReason = 'deleted' | 'timeout' | 'crashed' | 'abandoned' | 'shutdown' | 'lost' | 'disk_limit' | 'memory_limit'
+
+/** A session that ends. */
+export interface EndingSession {
+  id: string
+  reason: EndReason
+}
+
+/**
+ * One step of an end. Steps run in the order of their list, one after the other. A step that the service did not finish runs again, in this process
+ * or in the next one, so it must do no harm when it runs twice.
+ */
+export interface EndStep {
+  /** Stored with the session when the step is done, so a name never changes. */
+  name: string
+  /** Time limit in milliseconds. `run` gets a signal that aborts then. */
+  limitMs: number
+  /**
+   * Whether the end continues without this step when it fails or exceeds its limit. Otherwise the end is tried again later, from this step on.
+   */
+  mayFail: boolean
+  /**
+   * Does the step. A step that returns no promise had nothing to wait for and has changed nothing outside of this process; it is not recorded by a
+   * statement of its own, and the next process may run it again.
+   */
+  run(session: EndingSession, signal: AbortSignal): Promise<void> | undefined
+}

@@ -1,0 +1,85 @@
+// Booting an instance, for a caller or for the shelf: the row first, then the instance, then the row's new state.
+import { sql } from 'kysely'
+import { newId } from '../../../base/ids.ts'
+import type { Log } from '../../../base/log.ts'
+import { letGo, type Driver, type Instance, type InstanceSpec } from '../../../instances/driver.ts'
+import type { Db } from '../../../store/db.ts'
+import { moveBrowser } from '../lifecycle.ts'
+import { insertStarting, type Ownership } from '../rows.ts'
+import type { Endpoints } from '../stored-endpoint.ts'
+import type { Endings } from './endings.ts'
+import type { Kind } from './kinds.ts'
+import type { Registry } from './registry.ts'
+
+interface BootsSettings {
+  db: Db
+  driver: Driver
+  host: string
+  registry: Registry
+  endings: Endings
+  endpoints: Endpoints
+  /** Where clients on this host reach the API. Known once it listens. */
+  apiPorts: () => number[]
+  /** Registers an instance and watches for its end. */
+  keep: (instance: Instance, isReady: boolean) => void
+  log: Log
+}
+
+export class Boots {
+  readonly #settings: BootsSettings
+
+  constructor(settings: BootsSettings) {
+    this.#settings = settings
+  }
+
+  /** Boots an instance for a caller. @throws when it does not come up; nothing is left then. */
+  async session(ownership: Ownership, signal: AbortSignal, leaveSeat: () => void): Promise<string> {
+    const id = newId()
+    const { viewport, maxScreen } = ownership.options
+    using _ = this.#settings.registry.booting(id)
+    await insertStarting(this.#settings.db, id, this.#settings.host, null, ownership)
+    const instance = await this.#boot({ id, viewport, maxScreen }, signal)
+    await this.#moved(instance, 'running', { created_at: sql`now()`, last_active_at: sql`now()` }, leaveSeat)
+    return id
+  }
+
+  /** Boots an instance of a kind, for the shelf. @throws when it does not come up; nothing is left then. */
+  async ready(kind: Kind, signal: AbortSignal): Promise<void> {
+    const id = newId()
+    using _ = this.#settings.registry.booting(id)
+    await insertStarting(this.#settings.db, id, this.#settings.host, kind.name)
+    const instance = await this.#boot({ id, ...kind.spec }, signal)
+    await this.#moved(instance, 'warm', {}, () => {})
+  }
+
+  async #boot(spec: Omit<InstanceSpec, 'apiPorts'>, signal: AbortSignal): Promise<Instance> {
+    const { driver, endings, apiPorts } = this.#settings
+    try {
+      return await driver.start({ ...spec, apiPorts: apiPorts() }, signal)
+    } catch (error) {
+      await endings.close(spec.id, signal.aborted ? 'abandoned' : 'crashed')
+      throw error
+    }
+  }
+
+  /** Moves a booted instance to its new state, or ends it when the row has moved elsewhere. */
+  async #moved(instance: Instance, to: 'warm' | 'running', columns: Record<string, unknown>, leaveSeat: () => void): Promise<void> {
+    const { db, registry, endings, endpoints, keep, log } = this.#settings
+    // Registered before it is in the table: a caller may claim a warm instance as soon as its row says so.
+    leaveSeat()
+    keep(instance, to === 'warm')
+    const giveUp = () => {
+      registry.remove(instance.id)
+      return letGo(instance, log)
+    }
+    const set = { endpoint: JSON.stringify(endpoints.store(instance.agent, instance.id)), ...columns }
+    const moved = await moveBrowser(db, instance.id, to, null, set).catch(async (error: unknown) => {
+      await giveUp()
+      throw error
+    })
+    if (moved) return
+    await giveUp()
+    await endings.close(instance.id, 'abandoned')
+    throw new Error(`browser ${instance.id} was ended while it started`)
+  }
+}

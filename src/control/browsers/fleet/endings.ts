@@ -1,0 +1,136 @@
+// Ending browsers: the list of steps, recorded as it goes, tried until nothing is left, continued by the next service.
+import { sql } from 'kysely'
+import type { Log } from '../../../base/log.ts'
+import { within } from '../../../base/wait.ts'
+import type { Db } from '../../../store/db.ts'
+import type { EndReason, EndStep } from '../end-step.ts'
+import { moveBrowser } from '../lifecycle.ts'
+import { endedStepsOf, recordEndedSteps, type LiveRow } from '../rows.ts'
+import type { Registry } from './registry.ts'
+
+/** Retries after a failed end: first wait, doubled up to the last. */
+const RETRY_FIRST_MS = 1_000
+const RETRY_LAST_MS = 30_000
+
+/** An end in progress. Its state is in the row: `stopping` or `failed` until nothing is left, also across a restart. */
+interface Ending {
+  reason: EndReason
+  /** The steps that are done; undefined until they have been read from the row of an end that another process began. */
+  done: Set<string> | undefined
+  /** Steps that have exceeded their limit and still run. The next attempt waits for them and does not begin them twice. */
+  underWay: Map<string, Promise<void>>
+  /** The present attempt. Resolves with true when nothing is left. */
+  attempt: Promise<boolean> | undefined
+  /** When the sweep retries, by performance.now(). */
+  retryAt: number
+  retryMs: number
+}
+
+interface EndingsSettings {
+  db: Db
+  registry: Registry
+  /** In the order in which they run. After the last one the row is closed. */
+  steps: readonly EndStep[]
+  log: Log
+}
+
+export class Endings {
+  readonly #settings: EndingsSettings
+  readonly #ending = new Map<string, Ending>()
+
+  constructor(settings: EndingsSettings) {
+    this.#settings = settings
+    const names = settings.steps.map(({ name }) => name)
+    if (new Set(names).size < names.length) throw new Error(`two steps of an end have the same name: ${names.join(', ')}`)
+  }
+
+  /** Begins an end, and resolves after its first attempt; false when there is no such browser, or it has ended. Repeated calls continue the same end. */
+  async end(id: string, reason: EndReason): Promise<boolean> {
+    const isUnderWay = () => this.#ending.has(id)
+    const before = isUnderWay() ? undefined : await moveBrowser(this.#settings.db, id, 'stopping', reason, { end_reason: reason })
+    if (before === undefined && !isUnderWay()) return false
+    await this.#attempt(id, reason, before !== undefined)
+    return true
+  }
+
+  /** Ends a browser that has ended by itself, unless its row has moved elsewhere. */
+  async crashed(id: string, why: string, reason: EndReason): Promise<void> {
+    const before = await moveBrowser(this.#settings.db, id, 'failed', why, { end_reason: reason })
+    if (before !== undefined) await this.#attempt(id, reason, before !== 'stopping')
+  }
+
+  /** Continues the end of a browser whose row says that it ends. Resolves after one attempt: with true when nothing is left. */
+  resume(row: LiveRow, otherwise: EndReason): Promise<boolean> {
+    return this.#attempt(row.id, reasonOf(row, otherwise), false)
+  }
+
+  /** Whether an end that its row tells of needs another attempt now. */
+  isDue(id: string): boolean {
+    const known = this.#ending.get(id)
+    return !known || (!known.attempt && known.retryAt <= performance.now())
+  }
+
+  /** Resolves when no attempt is under way. */
+  async settled(): Promise<void> {
+    await Promise.all([...this.#ending.values()].map(async ({ attempt }) => attempt))
+  }
+
+  /** Closes the row of a browser whose instance is gone, or that never had one. */
+  async close(id: string, reason: EndReason): Promise<void> {
+    const { db } = this.#settings
+    await moveBrowser(db, id, 'failed', reason, { end_reason: reason })
+    await this.#closeRow(id, reason)
+  }
+
+  #closeRow(id: string, reason: EndReason) {
+    return moveBrowser(this.#settings.db, id, 'deleted', reason, { deleted_at: sql`now()`, end_reason: reason })
+  }
+
+  /** One attempt to end a browser whose row says so; otherwise the sweep retries. `isNew`: no step of it can have been done. */
+  #attempt(id: string, reason: EndReason, isNew: boolean): Promise<boolean> {
+    this.#settings.registry.beginEnd(id)
+    const known = this.#ending.get(id)
+    const ending: Ending = known ?? { reason, done: undefined, underWay: new Map(), attempt: undefined, retryAt: 0, retryMs: RETRY_FIRST_MS }
+    if (isNew) ending.done ??= new Set()
+    this.#ending.set(id, ending)
+    return (ending.attempt ??= this.#tryToEnd(id, ending).finally(() => (ending.attempt = undefined)))
+  }
+
+  async #tryToEnd(id: string, ending: Ending): Promise<boolean> {
+    const { db, registry, steps, log } = this.#settings
+    try {
+      ending.done ??= new Set(await endedStepsOf(db, id))
+      for (const step of steps) if (!ending.done.has(step.name)) await this.#take(step, id, ending, ending.done)
+      await this.#closeRow(id, ending.reason)
+    } catch (err) {
+      log.error({ err, browser: id, retryMs: ending.retryMs }, 'a browser could not be ended yet')
+      ending.retryAt = performance.now() + ending.retryMs
+      ending.retryMs = Math.min(RETRY_LAST_MS, ending.retryMs * 2)
+      return false
+    }
+    registry.remove(id)
+    this.#ending.delete(id)
+    return true
+  }
+
+  async #take(step: EndStep, id: string, { reason, underWay }: Ending, done: Set<string>): Promise<void> {
+    const { db, log } = this.#settings
+    try {
+      const work = underWay.get(step.name) ?? step.run({ id, reason }, AbortSignal.timeout(step.limitMs))
+      if (work === undefined) return void done.add(step.name)
+      underWay.set(step.name, work)
+      work.catch(() => underWay.delete(step.name))
+      await within(`the step "${step.name}" of an end`, step.limitMs, work)
+    } catch (err) {
+      if (!step.mayFail) throw err
+      log.error({ err, browser: id, step: step.name }, 'a step of an end failed; the end continues without it')
+    }
+    done.add(step.name)
+    // Without the record the next service would repeat the step. That is no reason to keep what the following steps remove.
+    await recordEndedSteps(db, id, [...done]).catch((err: unknown) => log.warn({ err, browser: id, step: step.name }, 'a step of an end could not be recorded'))
+  }
+}
+
+/** Why a browser ends, by its row; `otherwise` for one that ended by itself. */
+export const reasonOf = ({ state, end_reason }: LiveRow, otherwise: EndReason): EndReason =>
+  (end_reason as EndReason | null) ?? (state === 'stopping' ? 'deleted' : otherwise)

@@ -1,0 +1,90 @@
+// The instances of this host that this process knows, and what it knows about each. The rows are the truth; this is found again after a crash.
+import type { Instance } from '../../../instances/driver.ts'
+import type { EndReason } from '../end-step.ts'
+
+/** Why an instance has ended by itself. */
+export interface Gone {
+  why: string
+  reason: EndReason
+}
+
+export class Registry {
+  readonly #instances = new Map<string, Instance>()
+  /** Instances that are not claimed by a session yet. */
+  readonly #ready = new Set<string>()
+  /** Browsers whose row says `starting`, and that are being started here. */
+  readonly #booting = new Set<string>()
+  /** Browsers that are being ended here. */
+  readonly #ending = new Set<string>()
+  /** Browsers that have ended by themselves and are not removed yet. The database may have been away when they did. */
+  readonly #gone = new Map<string, Gone>()
+
+  /** Instances that belong to a session. */
+  get sessions(): number {
+    return this.#instances.size - this.#ready.size
+  }
+
+  get instances(): Instance[] {
+    return [...this.#instances.values()]
+  }
+
+  get(id: string): Instance | undefined {
+    return this.#instances.get(id)
+  }
+
+  /** Whether there is an instance that has not ended by itself. */
+  runs(id: string): boolean {
+    return this.#instances.has(id) && !this.#gone.has(id)
+  }
+
+  /** The endpoint of a running session's agent, without a database query. */
+  endpointOf(id: string): Instance['agent'] | undefined {
+    return this.#ready.has(id) || this.#ending.has(id) || this.#gone.has(id) ? undefined : this.#instances.get(id)?.agent
+  }
+
+  /** `isReady`: it waits on the shelf; no session has claimed it. */
+  add(instance: Instance, isReady: boolean): void {
+    this.#instances.set(instance.id, instance)
+    if (isReady) this.#ready.add(instance.id)
+  }
+
+  /** Records that an instance of the shelf has become a session; false when it has ended in the meantime. */
+  claim(id: string): boolean {
+    this.#ready.delete(id)
+    return this.runs(id)
+  }
+
+  /** Records that a browser is being started, until it is disposed. */
+  booting(id: string): Disposable {
+    this.#booting.add(id)
+    return { [Symbol.dispose]: () => void this.#booting.delete(id) }
+  }
+
+  isBooting(id: string): boolean {
+    return this.#booting.has(id)
+  }
+
+  /** Takes a browser out of use: its end has begun. */
+  beginEnd(id: string): void {
+    this.#ending.add(id)
+  }
+
+  isEnding(id: string): boolean {
+    return this.#ending.has(id)
+  }
+
+  /** Records that an instance has ended by itself. */
+  lost(id: string, gone: Gone): void {
+    this.#gone.set(id, gone)
+  }
+
+  whyGone(id: string): Gone | undefined {
+    return this.#gone.get(id)
+  }
+
+  /** Nothing is left of it. */
+  remove(id: string): void {
+    this.#instances.delete(id)
+    for (const marks of [this.#ready, this.#ending, this.#gone]) marks.delete(id)
+  }
+}

@@ -1,0 +1,110 @@
+// The shelf: booted instances of several kinds that no session has claimed yet, kept at the number that each kind wants.
+import type { Log } from '../../../base/log.ts'
+import { sleep } from '../../../base/wait.ts'
+import type { Db } from '../../../store/db.ts'
+import { claimWarm, readyOnHost, type BrowserRow, type Ownership } from '../rows.ts'
+import type { Boots } from './boots.ts'
+import type { Endings } from './endings.ts'
+import type { Kind } from './kinds.ts'
+import type { Registry } from './registry.ts'
+
+/** A boot takes a second of CPU time. It waits until the caller that took the warm browser has most likely started its work. */
+const REFILL_AFTER_MS = 250
+/** Retries after a failed boot: first wait, doubled up to the last. */
+const RETRY_FIRST_MS = 1_000
+const RETRY_LAST_MS = 30_000
+/** On a full disk no warm browser is started. This is the interval for checking the disk again. */
+const NO_ROOM_MS = 2_000
+
+interface ShelfSettings {
+  db: Db
+  host: string
+  kinds: readonly Kind[]
+  boots: Boots
+  registry: Registry
+  endings: Endings
+  /** Whether the disk has room for another instance. */
+  hasRoom: () => boolean
+  log: Log
+  signal: AbortSignal
+}
+
+export class Shelf {
+  readonly #settings: ShelfSettings
+  #filling: Promise<void> | undefined
+  #fillAt = 0
+  #well = true
+
+  constructor(settings: ShelfSettings) {
+    this.#settings = settings
+  }
+
+  /** Whether the wanted number of every kind is there, or the last attempt to start one succeeded. */
+  get isWell(): boolean {
+    return this.#well
+  }
+
+  /** Claims an instance of the first kind that serves the caller, and has it replaced; undefined when there is none. The instance may have ended. */
+  async claim(ownership: Ownership): Promise<BrowserRow | undefined> {
+    const { db, host, kinds } = this.#settings
+    for (const kind of kinds.filter((one) => one.serves(ownership))) {
+      const row = await claimWarm(db, host, kind.name, ownership)
+      if (!row) continue
+      this.fill()
+      return row
+    }
+    return undefined
+  }
+
+  /** Begins to fill the shelf, until it is full or the signal aborts. */
+  fill(): void {
+    this.#fillAt = performance.now() + REFILL_AFTER_MS
+    this.#filling ??= this.#fill().finally(() => (this.#filling = undefined))
+  }
+
+  /** Resolves when nothing is being started any more. For use after the signal has aborted. */
+  async settled(): Promise<void> {
+    await this.#filling
+  }
+
+  async #fill(): Promise<void> {
+    const { signal, log } = this.#settings
+    let retryMs = RETRY_FIRST_MS
+    while (!signal.aborted) {
+      const wait = this.#fillAt - performance.now()
+      if (wait > 0) {
+        await sleep(wait, signal).catch(() => {})
+        continue
+      }
+      try {
+        const kind = await this.#shortKind()
+        if (!kind) {
+          this.#well = true
+          return
+        }
+        if (!this.#settings.hasRoom()) {
+          await sleep(NO_ROOM_MS, signal).catch(() => {})
+          continue
+        }
+        await this.#settings.boots.ready(kind, signal)
+        retryMs = RETRY_FIRST_MS
+        this.#well = true
+      } catch (err) {
+        if (signal.aborted) return
+        this.#well = false
+        log.error({ err, retryMs }, 'a warm browser did not start')
+        await sleep(retryMs, signal).catch(() => {})
+        retryMs = Math.min(RETRY_LAST_MS, retryMs * 2)
+      }
+    }
+  }
+
+  /** The first kind of which there are too few. */
+  async #shortKind(): Promise<Kind | undefined> {
+    const { db, host, kinds, registry, endings } = this.#settings
+    const rows = await readyOnHost(db, host)
+    // A ready instance is ours before its row says so. Without an instance the row was written, but the database's answer was lost.
+    for (const { id } of rows.filter((row) => !registry.get(row.id))) await endings.crashed(id, 'lost', 'lost')
+    return kinds.find(({ name, target }) => rows.filter(({ id, warm_kind }) => warm_kind === name && registry.runs(id)).length < target)
+  }
+}

@@ -1,0 +1,22 @@
+// Removes the rows of sessions that ended long ago, and their events.
+import { sql } from 'kysely'
+import { inBatches } from '../../store/batches.ts'
+import type { Db } from '../../store/db.ts'
+import type { Purge } from '../system/purge.ts'
+
+const AT_ONCE = 500
+
+/** Sessions of this host that ended more than `days` ago. A session that has a replay stays as long as that: its replays are found by it. */
+export const endedSessions = (db: Db, host: string, days: number): Purge => ({
+  what: 'sessions',
+  run: (signal) =>
+    inBatches(AT_ONCE, signal, async (limit) => {
+      const { numAffectedRows } = await sql`
+        delete from browsers where id in (
+          select b.id from browsers b
+          where b.host = ${host} and b.state = 'deleted' and b.deleted_at < now() - ${days} * interval '1 day'
+            and not exists (select from replays r where r.browser_id = b.id)
+          limit ${limit})`.execute(db)
+      return Number(numAffectedRows ?? 0)
+    }),
+})

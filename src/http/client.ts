@@ -1,0 +1,230 @@
+// Calls to an endpoint (an agent, a runner), made from its routes: path, query and body by the route's types, and the answer parsed by its reply. A
+// program in a sandbox may answer anything, so every answer is bounded.
+import type { IncomingMessage } from 'node:http'
+import type { Readable } from 'node:stream'
+import type { z } from 'zod'
+import { Gathered } from '../base/gathered.ts'
+import { hasMoreValues } from './body.ts'
+import { assertOffered, fetchFrom, type Endpoint } from './endpoint.ts'
+import { checked } from './fault.ts'
+import { pathTo, type Reply, type Route } from './route.ts'
+
+/** Limit on the body of an answer to {@link call}, in bytes, unless the caller gives another one. */
+const MAX_JSON_BYTES = 1024 * 1024
+
+/**
+ * An answer that is full may have one value per so many bytes. Values take many times their bytes in memory, and time to check. The densest answer of
+ * a tool is a list of files, with 24 bytes per value.
+ */
+const BYTES_PER_VALUE = 16
+
+/** What is read of an answer that refuses a call: characters, and the time for them. An error of ours has a few hundred, and comes at once. */
+const MAX_SAID = 2_000
+const SAID_MS = 5_000
+/** Characters of an error's message that come from the server. */
+const MAX_WHY = 500
+
+type With<R extends Reply['kind']> = Route<z.ZodType, z.ZodType, z.ZodType, Extract<Reply, { kind: R }>>
+
+/** A schema that converts text (`z.coerce`) accepts anything, so callers pass what it makes of the text. */
+type QueryOf<Q extends z.ZodType> = {
+  [K in keyof z.input<Q>]: unknown extends z.input<Q>[K] ? z.output<Q>[K & keyof z.output<Q>] : z.input<Q>[K]
+}
+type BodyOf<B extends z.ZodType> = z.input<B> extends Readable ? Readable | Buffer : z.input<B>
+type Part<Name extends string, T> = [T] extends [undefined]
+  ? { [K in Name]?: undefined }
+  : Record<never, never> extends T
+    ? { [K in Name]?: T }
+    : { [K in Name]: T }
+
+/** The input of a call to a route: `params`, `query` and `body`, each required if the route needs something there. */
+export type Input<R extends Route> = Part<'params', z.input<R['params']>> & Part<'query', QueryOf<R['query']>> & Part<'body', BodyOf<R['body']>>
+
+type Answer<R extends Route> = R['reply'] extends { kind: 'json'; schema: infer S extends z.ZodType } ? z.output<S> : void
+type Line<R extends Route> = R['reply'] extends { kind: 'lines'; line: infer S extends z.ZodType } ? z.output<S> : never
+
+/**
+ * A call that failed: the server cannot be reached, refuses, or gives an answer that its route does not have. The message names the route, and has at
+ * most 500 characters from the server. (A call that was aborted fails with the signal's reason instead.)
+ */
+export class CallFailed extends Error {
+  override name = 'CallFailed'
+  /** The route's id. */
+  readonly route: string
+  /** The status of the answer; undefined when there was none. */
+  readonly status: number | undefined
+  /** The body of an answer with another status than the route's, at most 2,000 characters; else ''. */
+  readonly said: string
+  constructor({ id, method, path }: Route, why: string, { status, said = '', cause }: { status?: number; said?: string; cause?: unknown }) {
+    super(`${id} (${method} ${path}) ${why.slice(0, MAX_WHY)}`, { cause })
+    this.route = id
+    this.status = status
+    this.said = said
+  }
+
+  /** Nothing listens at the endpoint, so the request was not received. After any other failure the server may have done what was asked. */
+  get isUnreceived(): boolean {
+    return this.status === undefined && ['ECONNREFUSED', 'ENOENT'].includes((this.cause as NodeJS.ErrnoException | undefined)?.code ?? '')
+  }
+}
+
+/**
+ * Calls a route that answers JSON or nothing. `maxBytes` is the limit on the answer's body.
+ * @throws CallFailed, or the signal's reason
+ */
+export async function call<R extends With<'json' | 'none'>>(
+  endpoint: Endpoint,
+  route: R,
+  input: Input<R>,
+  { signal, maxBytes = MAX_JSON_BYTES }: { signal: AbortSignal; maxBytes?: number },
+): Promise<Answer<R>> {
+  const response = await ask(endpoint, route, input, signal)
+  const { reply } = route
+  const body = await bodyOf(route, response, reply.kind === 'none' ? 0 : maxBytes, signal)
+  if (reply.kind === 'none') return undefined as Answer<R>
+  if (hasMoreValues(body, maxBytes / BYTES_PER_VALUE)) throw unlike(route, 'it has too many values')
+  return parsed(route, reply.schema, body.toString()) as Answer<R>
+}
+
+/**
+ * Calls a route that answers bytes, and resolves when they begin. They are not bounded: the reader counts them, and ends the response early by
+ * destroying it or aborting. @throws CallFailed, or the signal's reason
+ */
+export const openStream = <R extends With<'bytes'>>(endpoint: Endpoint, route: R, input: Input<R>, signal: AbortSignal): Promise<IncomingMessage> =>
+  ask(endpoint, route, input, signal)
+
+interface LinesOptions {
+  signal: AbortSignal
+  /** Limit on one line. */
+  maxLineBytes: number
+  /** Limit on the values of the lines that come at once. */
+  maxValues: number
+  /** Called with the number of bytes that have come, before they are parsed. It may throw. */
+  heard?: (bytes: number) => void
+}
+
+/**
+ * Calls a route that answers lines. Resolves when the answer begins, with the lines in batches as they come; the generator ends with the answer. What
+ * follows the last line break is dropped. @throws CallFailed, or the signal's reason; so does the generator
+ */
+export async function openLines<R extends With<'lines'>>(
+  endpoint: Endpoint,
+  route: R,
+  input: Input<R>,
+  options: LinesOptions,
+): Promise<AsyncGenerator<Line<R>[], void>> {
+  return linesOf(route, await ask(endpoint, route, input, options.signal), options)
+}
+
+async function* linesOf<R extends With<'lines'>>(
+  route: R,
+  response: IncomingMessage,
+  { signal, maxLineBytes, maxValues, heard }: LinesOptions,
+): AsyncGenerator<Line<R>[], void> {
+  let text = new Gathered()
+  for await (const chunk of pieces(route, response, signal)) {
+    heard?.(chunk.length)
+    text.add(chunk)
+    if (chunk.includes(LINE_BREAK)) {
+      const { bytes } = text
+      const end = bytes.lastIndexOf(LINE_BREAK) + 1
+      text = new Gathered()
+      text.add(bytes.subarray(end))
+      const whole = bytes.subarray(0, end - 1)
+      if (hasMoreValues(whole, maxValues)) throw unlike(route, `more than ${maxValues} values came at once`)
+      const lines = whole.toString().split('\n')
+      yield lines.map((line) => parsed(route, route.reply.line, line) as Line<R>)
+    }
+    if (text.length > maxLineBytes) throw unlike(route, `a line has more than ${maxLineBytes} bytes`)
+  }
+}
+
+const LINE_BREAK = 0x0a
+
+/** Sends the request, if the server has the route. Resolves with the head of an answer that has the route's status. */
+async function ask(
+  endpoint: Endpoint,
+  route: Route,
+  input: { params?: unknown; query?: unknown; body?: unknown },
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
+  assertOffered(endpoint, route.id)
+  const outgoing = { method: route.method, path: pathTo(route.path, input.params) + queryText(route, input.query), ...bodyFor(route, input.body) }
+  const response = await fetchFrom(endpoint, outgoing, signal).catch((cause: unknown) => {
+    signal.throwIfAborted()
+    throw new CallFailed(route, `failed: ${(cause as Error).message}`, { cause })
+  })
+  const status = response.statusCode!
+  if (status === route.reply.status) return response
+  const said = await shortText(response)
+  signal.throwIfAborted()
+  throw new CallFailed(route, `answered ${status}: ${said}`, { status, said })
+}
+
+function queryText(route: Route, query: unknown): string {
+  const fields = Object.entries((query ?? {}) as object).filter(([, value]) => value !== undefined)
+  const texts = fields.map(([name, value]: [string, unknown]) => {
+    if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean')
+      throw new TypeError(`${route.id}: "${name}" in the query must be a text, a number or a boolean`)
+    return `${encodeURIComponent(name)}=${encodeURIComponent(value)}`
+  })
+  return texts.length === 0 ? '' : `?${texts.join('&')}`
+}
+
+function bodyFor({ body: schema, bodyKind }: Route, body: unknown): { body?: Readable | Buffer | string; headers?: Record<string, string> } {
+  if (schema.def.type === 'undefined') return {}
+  if (bodyKind === 'json') return { body: JSON.stringify(body ?? {}), headers: { 'content-type': 'application/json' } }
+  if (bodyKind === 'bytes') return { body: body as Readable | Buffer }
+  throw new TypeError('forms are not sent by this client')
+}
+
+/** The pieces of an answer's body. @throws CallFailed when it breaks off, or the signal's reason */
+async function* pieces(route: Route, response: IncomingMessage, signal: AbortSignal): AsyncGenerator<Buffer, void> {
+  try {
+    yield* response as AsyncIterable<Buffer>
+  } catch (cause) {
+    signal.throwIfAborted()
+    throw new CallFailed(route, `broke off: ${(cause as Error).message}`, { status: response.statusCode!, cause })
+  }
+}
+
+async function bodyOf(route: Route, response: IncomingMessage, maxBytes: number, signal: AbortSignal): Promise<Buffer> {
+  const body = new Gathered()
+  for await (const chunk of pieces(route, response, signal)) {
+    if (body.length + chunk.length > maxBytes) throw unlike(route, maxBytes === 0 ? 'it has a body' : `it has more than ${maxBytes} bytes`)
+    body.add(chunk)
+  }
+  return body.bytes
+}
+
+function parsed(route: Route, schema: z.ZodType, text: string): unknown {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    throw unlike(route, 'it is not JSON')
+  }
+  const { data, problems } = checked(schema, value)
+  if (problems.length > 0) throw unlike(route, problems.map(({ field, problem }) => (field === '' ? problem : `${field}: ${problem}`)).join('; '))
+  return data
+}
+
+const unlike = (route: Route, how: string): CallFailed =>
+  new CallFailed(route, `gave an answer that the route does not have: ${how}`, { status: route.reply.status })
+
+/** The beginning of a body. It only explains an error, so what has come when the body breaks off or takes too long is enough. */
+async function shortText(response: IncomingMessage): Promise<string> {
+  const text = new Gathered()
+  const timer = setTimeout(() => response.destroy(), SAID_MS)
+  try {
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      text.add(chunk)
+      // Up to four bytes are one character.
+      if (text.length >= 4 * MAX_SAID) break
+    }
+  } catch {
+  } finally {
+    clearTimeout(timer)
+  }
+  return text.bytes.toString().slice(0, MAX_SAID)
+}

@@ -1,0 +1,75 @@
+// An agent that is reached by TCP: who may talk to it, and whom it is.
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { newId } from '../../base/ids.ts'
+import { dataPaths } from '../../base/paths.ts'
+import { fetchFrom, upgradeTo, type Endpoint } from '../../http/endpoint.ts'
+import { makeAgentKeys } from '../agent-keys.ts'
+import { USUAL_MAX_SCREEN, type Instance } from '../driver.ts'
+import { fakeDriver } from './fake.ts'
+
+const { signal } = new AbortController()
+const SPEC = { viewport: { width: 640, height: 480, refresh_rate: 60 }, maxScreen: USUAL_MAX_SCREEN, apiPorts: [] }
+const HANDSHAKE = { 'sec-websocket-version': '13', 'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==' }
+
+const paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-tls-')))
+const driver = fakeDriver(paths, { overTls: true })
+let instance: Instance
+let agent: Extract<Endpoint, { host: string }>
+beforeAll(async () => {
+  instance = await driver.start({ id: newId(), ...SPEC }, signal)
+  agent = instance.agent as typeof agent
+})
+afterAll(async () => {
+  await instance[Symbol.asyncDispose]()
+  await driver[Symbol.asyncDispose]()
+  rmSync(paths.root, { recursive: true })
+})
+
+const status = async (endpoint: Endpoint, path: string, headers = {}): Promise<number | undefined> => {
+  const response = await fetchFrom(endpoint, { method: 'GET', path, headers }, signal)
+  response.resume()
+  return response.statusCode
+}
+
+test('it answers requests and opens WebSockets with its credential', async () => {
+  expect(await status(agent, '/session/status')).toBe(200)
+  const { socket } = await upgradeTo(agent, '/session/cdp', HANDSHAKE, signal)
+  socket.destroy()
+})
+
+test.each([
+  ['no credential', undefined, {}],
+  ['an empty one', '', {}],
+  ['another one', 'x'.repeat(43), {}],
+  ['it in the header of callers', undefined, { authorization: () => `Bearer ${agent.credential}` }],
+])('it refuses requests and WebSockets with %s, whatever they ask for', async (_what, credential, headers: Record<string, () => string>) => {
+  const { credential: _, ...rest } = agent
+  const stranger = { ...rest, ...(credential !== undefined && { credential }) }
+  const sent = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, value()]))
+  for (const path of ['/session/status', '/computer/screenshot', '/nothing']) expect(await status(stranger, path, sent)).toBe(401)
+  await expect(upgradeTo(stranger, '/session/cdp', { ...HANDSHAKE, ...sent }, signal)).rejects.toThrow('401')
+  await expect(upgradeTo(stranger, '/nothing', { ...HANDSHAKE, ...sent }, signal)).rejects.toThrow('401')
+})
+
+test('what another server says in its place is refused before anything is sent', async () => {
+  const other = await makeAgentKeys()
+  const impostor = { ...agent, ...other.pinned }
+  await expect(status(impostor, '/session/status')).rejects.toThrow(/certificate/)
+  await expect(upgradeTo(impostor, '/session/cdp', HANDSHAKE, signal)).rejects.toThrow(/certificate/)
+  expect(await status(agent, '/session/status')).toBe(200)
+})
+
+test('it does not speak without TLS', async () => {
+  const client = connect(agent.port, agent.host)
+  let said = ''
+  client.on('data', (chunk: Buffer) => void (said += chunk.toString('latin1')))
+  client.on('error', () => {})
+  client.write(`GET /session/status HTTP/1.1\r\nhost: cob\r\ncob-agent-credential: ${agent.credential}\r\n\r\n`)
+  await once(client, 'close')
+  expect(said).not.toContain('HTTP/')
+})

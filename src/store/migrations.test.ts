@@ -1,0 +1,112 @@
+// Migrations of a database that an earlier version has filled: nothing is lost, and everything has its new shape.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Kysely, PostgresDialect, sql } from 'kysely'
+import pg from 'pg'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { copyTemplate } from '../../test/support/template.ts'
+import { silentLog } from '../base/log.ts'
+import { dataPaths } from '../base/paths.ts'
+import { unfinishedReplays } from '../control/replays/rows.ts'
+import { migratorOf, openDb, type Db } from './db.ts'
+import { startPostgres } from './embedded.ts'
+import type { Tables } from './tables.ts'
+
+const START_MS = 60_000
+
+const scope = new AsyncDisposableStack()
+let host: string
+beforeAll(async () => {
+  const paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-migrations-')))
+  scope.defer(() => rmSync(paths.root, { recursive: true, force: true }))
+  copyTemplate(paths.root)
+  const postgres = await startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))
+  scope.defer(() => postgres.stop())
+  host = paths.postgresSocket
+})
+afterAll(() => scope.disposeAsync())
+
+/** A database as the version with `last` as its newest migration has left it after `fill`, opened by this version. */
+async function opened(name: string, last: string, fill: (old: Db) => Promise<void>): Promise<Db> {
+  const admin = new pg.Client({ host, user: 'cob', database: 'postgres' })
+  await admin.connect()
+  await admin.query(`create database ${name}`).finally(() => admin.end())
+  const old: Db = new Kysely<Tables>({ dialect: new PostgresDialect({ pool: new pg.Pool({ host, user: 'cob', database: name }) }) })
+  try {
+    const { error } = await migratorOf(old).migrateTo(last)
+    if (error) throw error
+    await fill(old)
+  } finally {
+    await old.destroy()
+  }
+  const db = await openDb({ host, user: 'cob', database: name }, silentLog)
+  scope.defer(() => db.destroy())
+  return db
+}
+
+test('keys of settings get the host that set them last, and other keys get none', async () => {
+  const db = await opened('keys', '0005-ended-steps', async (old) => {
+    await sql`insert into browsers (id, state, host, made_at) values ('b1', 'deleted', 'before', now() - interval '1 day'), ('b2', 'running', 'here', now())`.execute(
+      old,
+    )
+    await sql`insert into deployments (id, state, region) values ('d1', 'running', 'aws.us-east-1a')`.execute(old)
+    await sql`
+      insert into api_keys (id, name, hash, masked, deployment_id) values
+        ('k1', 'first key', decode('01', 'hex'), 'm', null), ('k2', 'COB_API_KEY', decode('02', 'hex'), 'm', null), ('k3', 'deployment d1', decode('03', 'hex'), 'm', 'd1')`.execute(
+      old,
+    )
+  })
+  expect(await db.selectFrom('api_keys').select(['id', 'host', 'deleted_at']).orderBy('id').execute()).toEqual([
+    { id: 'k1', host: 'here', deleted_at: null },
+    { id: 'k2', host: 'here', deleted_at: null },
+    { id: 'k3', host: '', deleted_at: null },
+  ])
+})
+
+test('replays get the state that their times told, and its log', async () => {
+  const db = await opened('replays', '0007-purge', async (old) => {
+    await sql`insert into browsers (id, state, host) values ('b1', 'deleted', 'here')`.execute(old)
+    const times = [
+      ['r1', null, null, null],
+      ['r2', '2026-01-01T00:00:01Z', null, null],
+      ['r3', '2026-01-01T00:00:01Z', '2026-01-01T00:00:02Z', null],
+      ['r4', '2026-01-01T00:00:01Z', '2026-01-01T00:00:02Z', '2026-01-01T00:00:03Z'],
+    ]
+    for (const [id, started, finished, ready] of times)
+      await sql`
+        insert into replays (id, browser_id, framerate, record_audio, object, made_at, started_at, finished_at, end_reason, ready_at)
+        values (${id}, 'b1', 10, false, 'o', '2026-01-01', ${started}, ${finished}, case when ${finished}::text is not null then 'stopped' end, ${ready})`.execute(
+        old,
+      )
+  })
+  const states = await db.selectFrom('replays').select(['id', 'state']).orderBy('id').execute()
+  expect(states.map(({ state }) => state)).toEqual(['starting', 'recording', 'finished', 'ready'])
+  const events = await db.selectFrom('replay_events').select(['state', 'reason', 'at']).where('replay_id', '=', 'r4').orderBy('id').execute()
+  expect(events.map(({ state, reason, at }) => [state, reason, at.toISOString().slice(17, 19)])).toEqual([
+    ['starting', null, '00'],
+    ['recording', null, '01'],
+    ['finished', 'stopped', '02'],
+    ['ready', null, '03'],
+  ])
+  expect(await db.selectFrom('replay_events').select('state').where('replay_id', '=', 'r2').orderBy('id').execute()).toHaveLength(2)
+  expect(await unfinishedReplays(db, 'here')).toHaveLength(3)
+})
+
+test('deleted deployments get the state of their deletion, and its log', async () => {
+  const db = await opened('deletions', '0008-replay-states', async (old) => {
+    await sql`
+      insert into deployments (id, state, region, secrets, deleted_at) values
+        ('d1', 'running', 'r', 'x', null), ('d2', 'running', 'r', 'x', now()), ('d3', 'stopped', 'r', 'x', now()), ('d4', 'failed', 'r', null, now()),
+        ('d5', 'stopped', 'r', null, null)`.execute(old)
+  })
+  const rows = await db.selectFrom('deployments').select('deletion').orderBy('id').execute()
+  expect(rows.map(({ deletion }) => deletion)).toEqual(['kept', 'deleting', 'deleting', 'deleted', 'kept'])
+  const events = await db.selectFrom('app_events').select(['deployment_id', 'kind', 'state']).orderBy('id').execute()
+  expect(events.map(({ deployment_id, kind, state }) => [deployment_id, kind, state])).toEqual([
+    ['d2', 'deletion', 'deleting'],
+    ['d3', 'deletion', 'deleting'],
+    ['d4', 'deletion', 'deleting'],
+    ['d4', 'deletion', 'deleted'],
+  ])
+})

@@ -1,0 +1,143 @@
+// Sessions whose agents are reached by TCP only, as on another machine: what belongs to the control plane stays out of them.
+import { readFileSync, readdirSync } from 'node:fs'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { once } from 'node:events'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { until } from '../../src/base/wait.ts'
+import { startCloud, type OwnCloud } from '../support/cloud.ts'
+import { openSession, type Session } from '../support/session.ts'
+
+const HEARD_MS = 10_000
+interface Agent {
+  host: string
+  port: number
+  certificate: string
+  credential: string
+}
+
+let cloud: OwnCloud
+let session: Session
+beforeAll(async () => {
+  cloud = await startCloud({ COB_DRIVER: 'local-tls' })
+  session = await openSession(cloud, { headless: true })
+})
+afterAll(async () => {
+  await session[Symbol.asyncDispose]()
+  await cloud[Symbol.asyncDispose]()
+})
+
+const agent = (): Agent => (JSON.parse(readFileSync(join(cloud.dataDir, 'instances', session.id, 'instance.json'), 'utf8')) as { agent: Agent }).agent
+
+test('a session is driven over CDP, controls, files and processes as usual', async () => {
+  expect(agent()).toMatchObject({ host: '127.0.0.1', certificate: expect.stringContaining('BEGIN CERTIFICATE') as string })
+  await session.page.setContent('<title>here</title>')
+  expect(await session.page.title()).toBe('here')
+  const picture = await cloud.client.browsers.computer.captureScreenshot(session.id)
+  expect(Buffer.from(await picture.arrayBuffer()).toString('latin1', 1, 4)).toBe('PNG')
+  await cloud.client.browsers.fs.writeFile(session.id, Buffer.from('text'), { path: '/home/kernel/file' })
+  const { exit_code, stdout_b64 } = await cloud.client.browsers.process.exec(session.id, { command: 'cat', args: ['/home/kernel/file'] })
+  expect([exit_code, Buffer.from(stdout_b64!, 'base64').toString()]).toEqual([0, 'text'])
+})
+
+test('programs of the session find neither the credential nor the private key: in processes, memory and files', async () => {
+  // The program gets no secret itself, only hashes of what it must not find. It looks at all that it can read.
+  const script = `
+import hashlib, os, re, sys
+wanted = set(sys.argv[1:])
+seen = 0
+def look(data):
+    global seen
+    seen += 1
+    for found in re.findall(rb'[A-Za-z0-9_-]{43}', data):
+        if hashlib.sha256(found).hexdigest() in wanted: return True
+    return b'BEGIN PRIVATE' + b' KEY' in data
+for pid in filter(str.isdigit, os.listdir('/proc')):
+    if int(pid) == os.getpid(): continue
+    for name in ('environ', 'cmdline'):
+        try: data = open(f'/proc/{pid}/{name}', 'rb').read()
+        except OSError: continue
+        if look(data): print('FOUND', pid, name)
+    try:
+        maps = open(f'/proc/{pid}/maps').read().splitlines()
+        memory = open(f'/proc/{pid}/mem', 'rb', 0)
+    except OSError: continue
+    for line in maps:
+        span, rights, *_ = line.split()
+        start, end = (int(x, 16) for x in span.split('-'))
+        if 'w' not in rights or end - start > 64 << 20: continue
+        try:
+            memory.seek(start); data = memory.read(end - start)
+        except (OSError, ValueError): continue
+        if look(data): print('FOUND', pid, 'memory', line)
+for top in ('/run', '/tmp', '/dev/shm', '/home/kernel', '/etc', '/var'):
+    for folder, _, names in os.walk(top):
+        for name in names:
+            path = os.path.join(folder, name)
+            if not os.path.isfile(path) or os.path.getsize(path) > 64 << 20: continue
+            try: data = open(path, 'rb').read()
+            except OSError: continue
+            if look(data): print('FOUND', path)
+print('seen', seen)
+`
+  const { createHash } = await import('node:crypto')
+  const hash = createHash('sha256').update(agent().credential).digest('hex')
+  const look = async (script: string) => {
+    const { stdout_b64, stderr_b64 } = await cloud.client.browsers.process.exec(session.id, {
+      command: 'python3',
+      args: ['-c', script, hash],
+      timeout_sec: 100,
+    })
+    expect(Buffer.from(stderr_b64 ?? '', 'base64').toString()).toBe('')
+    return Buffer.from(stdout_b64!, 'base64').toString()
+  }
+  const said = await look(script)
+  expect(said).toMatch(/^seen \d{2,}\n$/)
+  // The search finds it where it is: otherwise it proves nothing.
+  await cloud.client.browsers.fs.writeFile(session.id, Buffer.from(agent().credential), { path: '/home/kernel/leaked' })
+  expect(await look(script)).toContain('FOUND /home/kernel/leaked')
+  await cloud.client.browsers.fs.deleteFile(session.id, { path: '/home/kernel/leaked' })
+})
+
+test('no command line on the host shows them', () => {
+  const { credential } = agent()
+  const lines = readdirSync('/proc').flatMap((pid) => {
+    try {
+      return /^\d+$/.test(pid) ? [readFileSync(`/proc/${pid}/cmdline`, 'utf8')] : []
+    } catch {
+      return []
+    }
+  })
+  expect(lines.filter((line) => line.includes(credential) || line.includes('PRIVATE KEY'))).toEqual([])
+})
+
+test('the credential does not pass through the agent: not to a site that a request goes to', async () => {
+  const heard: IncomingMessage[] = []
+  const site = createServer((request, response) => {
+    heard.push(request)
+    response.end('ok')
+  }).listen(0, '127.0.0.1')
+  await once(site, 'listening')
+  try {
+    const { port } = site.address() as AddressInfo
+    await cloud.client.browsers.curl(session.id, { url: `http://host.cob.internal:${port}/`, headers: { 'x-mine': '1' } })
+    const raw = await cloud.fetch(`/browsers/${session.id}/curl/raw?url=${encodeURIComponent(`http://host.cob.internal:${port}/raw`)}`, {
+      headers: { 'x-mine': '2' },
+    })
+    expect(raw.status).toBe(200)
+    await until('both requests', HEARD_MS, () => heard.length === 2)
+    for (const { rawHeaders } of heard) expect(rawHeaders.join('\n')).not.toMatch(/cob-agent|credential/i)
+    expect(heard.map(({ headers }) => headers['x-mine'])).toEqual(['1', '2'])
+    expect(heard.flatMap(({ rawHeaders }) => rawHeaders).join('\n')).not.toContain(agent().credential)
+  } finally {
+    site.close()
+  }
+})
+
+test('sessions outlive a killed service, and are reached again with the same keys', async () => {
+  await cloud.kill()
+  await cloud.start()
+  const picture = await cloud.client.browsers.computer.captureScreenshot(session.id)
+  expect(picture.status).toBe(200)
+})

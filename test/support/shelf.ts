@@ -1,0 +1,120 @@
+// Services that test files use one after the other, kept by vitest's own process. A service costs about 3 seconds of CPU time to start, end and check, and
+// a boot of Chromium for its warm browser.
+import { once } from 'node:events'
+import { appendFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer, request, type IncomingMessage } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { callsTo, startCloud, type Cloud, type OwnCloud, type Place } from './cloud.ts'
+import { endedSessions, remainders } from './leaks.ts'
+
+/** The environment variable with the keeper's socket, for the test processes. */
+const VARIABLE = 'COB_TEST_SHELF'
+
+interface Lent extends Place {
+  pid: number
+  /** The file with its log, and where in it the part since the start of this loan begins. */
+  log: string
+  from: number
+}
+
+interface Kept {
+  cloud: OwnCloud
+  /** Its settings, as JSON. */
+  env: string
+  log: string
+  isLent: boolean
+}
+
+/** vitest calls it before the first test of a run. The returned function ends all services, and throws when one of them leaves anything behind. */
+export default async function keep(): Promise<() => Promise<void>> {
+  const dir = mkdtempSync(join(tmpdir(), 'cob-shelf-'))
+  const shelf: Kept[] = []
+
+  async function start(env: string): Promise<Kept> {
+    const log = join(dir, `${shelf.length}-${Date.now()}.log`)
+    appendFileSync(log, '')
+    const cloud = await startCloud(JSON.parse(env) as Record<string, string>, { onLog: (piece) => appendFileSync(log, piece) })
+    const kept = { cloud, env, log, isLent: true }
+    shelf.push(kept)
+    return kept
+  }
+  async function lend(env: string): Promise<Lent> {
+    const free = shelf.find((kept) => kept.env === env && !kept.isLent)
+    if (free) free.isLent = true
+    const { cloud, log } = free ?? (await start(env))
+    return { url: cloud.url, key: cloud.key, dataDir: cloud.dataDir, pid: cloud.pid(), log, from: readFileSync(log, 'utf8').length }
+  }
+  /** `clean`: whether nothing was left in it. Otherwise the next file gets another. */
+  async function takeBack(dataDir: string, clean: boolean): Promise<void> {
+    const kept = shelf.find(({ cloud }) => cloud.dataDir === dataDir)!
+    if (clean) kept.isLent = false
+    else await shelf.splice(shelf.indexOf(kept), 1)[0]!.cloud[Symbol.asyncDispose]()
+  }
+
+  const server = createServer((incoming, reply) => {
+    void (async () => {
+      try {
+        const body = await text(incoming)
+        if (incoming.url === '/lend') reply.end(JSON.stringify(await lend(body)))
+        else {
+          const { dataDir, clean } = JSON.parse(body) as { dataDir: string; clean: boolean }
+          await takeBack(dataDir, clean)
+          reply.end('{}')
+        }
+      } catch (error) {
+        reply.writeHead(500).end(String(error))
+      }
+    })()
+  })
+  const socket = join(dir, 'socket')
+  server.listen(socket)
+  await once(server, 'listening')
+  process.env[VARIABLE] = socket
+  // After Ctrl-C nothing waits for their ends, so each gets the signal that the person has sent to us.
+  process.once('exit', () => {
+    for (const { cloud } of shelf) process.kill(cloud.pid(), 'SIGINT')
+  })
+  return async () => {
+    server.close()
+    const ends = await Promise.allSettled(shelf.splice(0).map(({ cloud }) => cloud[Symbol.asyncDispose]()))
+    rmSync(dir, { recursive: true, force: true })
+    const errors = ends.flatMap((end) => (end.status === 'rejected' ? [String(end.reason)] : []))
+    if (errors.length > 0) throw new Error(`shared services: ${errors.join('\n')}`)
+  }
+}
+
+/**
+ * A service with these settings that other test files use before and after this one, but not at the same time. Disposing gives it back, and fails when a
+ * session of this file is left. For tests that neither end the service, nor count what it has ever done.
+ */
+export async function shareCloud(env: Record<string, string> = {}): Promise<Cloud> {
+  const sorted = JSON.stringify(Object.fromEntries(Object.entries(env).toSorted()))
+  const { pid, log, from, ...place } = JSON.parse(await ask('/lend', sorted)) as Lent
+  const calls = callsTo(place)
+  const ownLog = () => readFileSync(log, 'utf8').slice(from)
+  const endedBefore = await endedSessions(calls)
+  return {
+    ...calls,
+    pid: () => pid,
+    log: ownLog,
+    async [Symbol.asyncDispose]() {
+      // An error is one more thing that is not as it was before.
+      const left = await remainders(calls, endedBefore).catch((error: unknown) => [String(error)])
+      const back = ask('/back', JSON.stringify({ dataDir: place.dataDir, clean: left.length === 0 }))
+      await back.catch((error: unknown) => left.push(String(error)))
+      if (left.length > 0) throw new Error(`left behind:\n${left.join('\n')}\n--- log ---\n${ownLog().slice(-3000)}`)
+    },
+  }
+}
+
+/** Asks the keeper. @throws with its words when it fails */
+async function ask(path: string, body: string): Promise<string> {
+  const asked = request({ socketPath: process.env[VARIABLE], path, method: 'POST' })
+  asked.end(body)
+  const [reply] = (await once(asked, 'response')) as [IncomingMessage]
+  const answer = await text(reply)
+  if (reply.statusCode !== 200) throw new Error(answer)
+  return answer
+}
