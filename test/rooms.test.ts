@@ -82,8 +82,8 @@ const RULES: Rule[] = [
   },
   {
     files: 'cli/**',
-    may: ['cli/**', 'base/**', 'http/**', 'control/main.ts', 'control/api.ts', 'instances/local/**', '**/contract.ts'],
-    why: 'commands start the service, print its document, ask it over HTTP, and look at the machine as the local driver will',
+    may: ['cli/**', 'base/**', 'http/**', 'control/main.ts', 'control/api.ts', 'control/doctor.ts', 'instances/local/**', '**/contract.ts'],
+    why: 'commands start the service, print its document, ask it over HTTP, and look at the machine as the local driver and the stores will',
   },
 ]
 

@@ -14,3 +14,46 @@ test.each(['COB_PUBLIC_URL', 'COB_GIT_BASE'])('%s is an origin; whatever would b
     expect(() => readConfig({ [name]: text })).toThrow(new RegExp(`^${name}: must be an http or https origin`))
   expect(JSON.stringify(readConfig({ [name]: 'https://example.org:8443' }))).toContain('"https://example.org:8443"')
 })
+
+const S3 = {
+  COB_S3_BUCKET: 'films',
+  COB_S3_ENDPOINT: 'https://s3.example.org',
+  COB_S3_ACCESS_KEY_ID: 'one',
+  COB_S3_SECRET_ACCESS_KEY: 'two',
+}
+
+test('a bucket is used with all of its settings, or none', () => {
+  expect(readConfig({}).s3).toBe(undefined)
+  expect(readConfig(S3).s3).toEqual({
+    bucket: 'films',
+    endpoint: 'https://s3.example.org',
+    region: 'us-east-1',
+    accessKeyId: 'one',
+    secretAccessKey: 'two',
+    prefix: 'cob',
+  })
+  expect(readConfig({ ...S3, COB_S3_ENDPOINT: '', COB_S3_REGION: 'eu-west-1', COB_S3_PREFIX: 'a/b' }).s3).toMatchObject({
+    endpoint: undefined,
+    region: 'eu-west-1',
+    prefix: 'a/b',
+  })
+})
+
+test.each([
+  ['COB_S3_BUCKET', ''],
+  ['COB_S3_BUCKET', 's3://films'],
+  ['COB_S3_ACCESS_KEY_ID', ''],
+  ['COB_S3_SECRET_ACCESS_KEY', ''],
+  ['COB_S3_SECRET_ACCESS_KEY', 'two\n'],
+  ['COB_S3_ENDPOINT', 'https://s3.example.org/films'],
+  ['COB_S3_PREFIX', '/a'],
+  ['COB_S3_PREFIX', 'a/../b'],
+])('%s=%j is refused by its name, and its value is not repeated', (name, value) => {
+  const read = () => readConfig({ ...S3, [name]: value })
+  expect(read).toThrow(new RegExp(`^${name}: must `))
+  if (name === 'COB_S3_SECRET_ACCESS_KEY') expect(read).not.toThrow(/two/)
+})
+
+test('a bucket of Amazon needs its region', () => {
+  expect(() => readConfig({ ...S3, COB_S3_ENDPOINT: '' })).toThrow(/^COB_S3_REGION: must be set too/)
+})

@@ -13,6 +13,8 @@ export interface Config {
   dataDir: string
   /** The user's own Postgres; undefined starts the embedded one. */
   databaseUrl: string | undefined
+  /** The bucket for archives and replays; undefined keeps them as files in the data directory. */
+  s3: S3Settings | undefined
   /** A key that is always valid, besides those in the database. */
   apiKey: string | undefined
   /** 32 bytes as 64 hex digits; undefined keeps one in `<data>/secret-key`. */
@@ -67,6 +69,18 @@ export interface Config {
   greeting: boolean
 }
 
+/** Where objects are kept when not as files. */
+export interface S3Settings {
+  bucket: string
+  /** Origin of an S3 server; undefined means Amazon's in `region`. */
+  endpoint: string | undefined
+  region: string
+  accessKeyId: string
+  secretAccessKey: string
+  /** All keys begin with it and a `/`. */
+  prefix: string
+}
+
 /** The regions that the API knows. */
 const REGIONS = ['us-east', 'us-west', 'eu-west', 'ap-southeast'] as const
 
@@ -86,6 +100,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     publicUrl: origin(env, 'COB_PUBLIC_URL'),
     dataDir: env.COB_DATA_DIR || defaultDataDir(env),
     databaseUrl: env.DATABASE_URL || undefined,
+    s3: s3(env),
     apiKey: apiKey(env),
     secretKey: secretKey(env),
     driver: oneOf(env, 'COB_DRIVER', 'local', ['local', 'local-tls', 'fake']),
@@ -161,4 +176,35 @@ function secretKey(env: NodeJS.ProcessEnv): string | undefined {
   if (!key) return undefined
   if (!/^[0-9a-f]{64}$/i.test(key)) throw new ConfigError('COB_SECRET_KEY', 'must be 32 bytes as 64 hex digits (openssl rand -hex 32)')
   return key
+}
+
+const S3_PREFIX = /^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/
+
+// All or nothing: a bucket that is named only in part would leave objects in the data directory, where nobody expects them.
+function s3(env: NodeJS.ProcessEnv): S3Settings | undefined {
+  const bucket = env.COB_S3_BUCKET
+  const others = ['COB_S3_ENDPOINT', 'COB_S3_REGION', 'COB_S3_ACCESS_KEY_ID', 'COB_S3_SECRET_ACCESS_KEY', 'COB_S3_PREFIX'].filter((name) => env[name])
+  if (!bucket) {
+    if (others.length > 0) throw new ConfigError('COB_S3_BUCKET', `must be set too, because ${others[0]} is set`)
+    return undefined
+  }
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$/.test(bucket)) throw new ConfigError('COB_S3_BUCKET', 'must be the name of a bucket, without a scheme or a path')
+  const needed = (name: string, why: string): string => {
+    const value = env[name]
+    if (!value) throw new ConfigError(name, `must be set too, because ${why}`)
+    // A copied line feed would make every request fail with an error about its signature.
+    if (/[^\x21-\x7e]/.test(value)) throw new ConfigError(name, 'must not hold spaces or line feeds')
+    return value
+  }
+  const endpoint = origin(env, 'COB_S3_ENDPOINT')
+  const prefix = env.COB_S3_PREFIX || 'cob'
+  if (!S3_PREFIX.test(prefix)) throw new ConfigError('COB_S3_PREFIX', 'must be letters, digits, ".", "_" and "-", in segments joined by "/"')
+  return {
+    bucket,
+    endpoint,
+    region: env.COB_S3_REGION || endpoint === undefined ? needed('COB_S3_REGION', 'COB_S3_BUCKET is set without COB_S3_ENDPOINT') : 'us-east-1',
+    accessKeyId: needed('COB_S3_ACCESS_KEY_ID', 'COB_S3_BUCKET is set'),
+    secretAccessKey: needed('COB_S3_SECRET_ACCESS_KEY', 'COB_S3_BUCKET is set'),
+    prefix,
+  }
 }

@@ -27,6 +27,8 @@ export interface DataPaths {
   buildCache: string
   /** Archives and other large objects. */
   objects: string
+  /** Recordings that are not complete. */
+  spool: string
   /** Files of ended sandboxes, until they are removed. */
   trash: string
 }
@@ -55,6 +57,7 @@ export function dataPaths(dir: string): DataPaths {
     apps: join(root, 'apps'),
     buildCache: join(root, 'build-cache'),
     objects: join(root, 'objects'),
+    spool: join(root, 'spool'),
     trash: join(root, 'trash'),
   }
 }

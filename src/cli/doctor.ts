@@ -6,6 +6,7 @@ import { delimiter, join } from 'node:path'
 import type { Config } from '../base/config.ts'
 import { roomOn } from '../base/disk.ts'
 import { isRoot, serviceUser } from '../base/user.ts'
+import { objectsProblem } from '../control/doctor.ts'
 import { descriptorLimit, descriptorProblem } from '../http/connections.ts'
 import { findLimits } from '../instances/local/limits.ts'
 import { interpreterOf } from '../instances/local/loader.ts'
@@ -57,6 +58,7 @@ export async function doctor(config: Config, { endOrphans }: { endOrphans: boole
     { name: 'limits', problem: limits(config), fatal: false },
     { name: 'disk quotas', problem: await diskQuotas(), fatal: false },
     { name: 'disk', problem: disk(config), fatal: false },
+    { name: 'objects', problem: await objectsProblem(config), fatal: false },
   ]
   for (const { name, problem, fatal } of checks)
     process.stdout.write(`${problem === undefined ? 'ok     ' : fatal ? 'MISSING' : 'note   '} ${name}${problem === undefined ? '' : `: ${problem}`}\n`)

@@ -22,7 +22,8 @@ import { openDb, type Db, type DbAddress } from '../store/db.ts'
 import { postgresRuns, startPostgres } from '../store/embedded.ts'
 import { listenForEvents } from '../store/events.ts'
 import { holdHost } from '../store/host-lock.ts'
-import { fileObjects } from '../store/objects.ts'
+import { makeObjects } from '../store/make-objects.ts'
+import { makeSpool } from '../store/spool.ts'
 import { openapiText } from './api.ts'
 import { apps } from './apps/contract.ts'
 import { appHandlers } from './apps/handlers.ts'
@@ -45,6 +46,7 @@ import { deployments as deploymentsContract } from './deployments/contract.ts'
 import { makeDeployments } from './deployments/deployments.ts'
 import { deploymentHandlers } from './deployments/handlers.ts'
 import { endedDeployments, oldLines } from './deployments/purge.ts'
+import { archiveObjects } from './deployments/rows.ts'
 import { invocations as invocationsContract } from './invocations/contract.ts'
 import { invocationHandlers } from './invocations/handlers.ts'
 import { makeInvocations } from './invocations/invocations.ts'
@@ -58,6 +60,7 @@ import { replays as replaysContract } from './replays/contract.ts'
 import { replayHandlers } from './replays/handlers.ts'
 import { servePlayer } from './replays/player.ts'
 import { makeReplays, replaySigner } from './replays/replays.ts'
+import { replayObjects } from './replays/rows.ts'
 import { endRecordings, Transfers } from './replays/transfers.ts'
 import { system } from './system/contract.ts'
 import { makeDisk } from './system/disk.ts'
@@ -65,6 +68,7 @@ import { serveDocs } from './system/docs.ts'
 import { systemHandlers } from './system/handlers.ts'
 import { serveHome } from './system/home.ts'
 import { makeMetrics } from './system/metrics.ts'
+import { careForObjects } from './system/objects.ts'
 import { keepPurging } from './system/purge.ts'
 
 export interface ControlPlane extends AsyncDisposable {
@@ -132,9 +136,11 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   })
   const sockets = sessionSockets(browsers, tokens, openSockets, log)
   const findSession = (idOrName: string) => findBrowser(db, host, idOrName, true)
+  const objects = scope.use(await makeObjects(paths.objects, config.s3))
   const replays = makeReplays({
     db,
-    objects: fileObjects(paths.objects),
+    objects,
+    spool: makeSpool(paths.spool),
     transfers,
     tokens: replaySigner(secretKey),
     host,
@@ -152,7 +158,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const deployments = makeDeployments({
     db,
     bells,
-    objects: fileObjects(paths.objects),
+    objects,
     sealer: makeSealer(secretKey, 'deployments'),
     sandboxes: driver.apps,
     host,
@@ -249,6 +255,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   deployments.start()
   const { keepEndedDays: days } = config
   scope.use(keepPurging([endedSessions(db, host, days), oldLines(db, host), endedRuns(db, host, days), endedDeployments(db, host, days)], log))
+  scope.use(careForObjects({ db, objects, owners: [replayObjects(db, host), archiveObjects(db, host)], log }))
   const { port } = app.server.address() as AddressInfo
   const owner = scope.move()
   return {

@@ -25,15 +25,21 @@ export type DbAddress = { connectionString: string } | { host: string; user: str
 
 /** Connects and brings the schema up to date. The caller ends it with `db.destroy()`. */
 export async function openDb(address: DbAddress, log: Log): Promise<Db> {
-  const pool = new Pool(address, log)
-  const db: Db = new Kysely({ dialect: new PostgresDialect({ pool }) })
-  pools.set(db, pool)
+  const db = connectDb(address, log)
   try {
     await migrate(db)
   } catch (error) {
     await db.destroy()
     throw error
   }
+  return db
+}
+
+/** A database as it is, with whatever tables it has. The caller ends it with `db.destroy()`. */
+export function connectDb(address: DbAddress, log: Log): Db {
+  const pool = new Pool(address, log)
+  const db: Db = new Kysely({ dialect: new PostgresDialect({ pool }) })
+  pools.set(db, pool)
   return db
 }
 

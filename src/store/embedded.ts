@@ -35,7 +35,7 @@ export interface EmbeddedPostgres {
  * @throws when the binaries are missing or it does not answer in time; the message names its log.
  */
 export async function startPostgres(paths: DataPaths, log: Log, signal: AbortSignal): Promise<EmbeddedPostgres> {
-  const address = { host: paths.postgresSocket, user: 'cob', database: 'postgres' }
+  const address = embeddedAddress(paths)
   let server = await findOrStart(paths, address, log, signal)
   return {
     address,
@@ -48,6 +48,8 @@ export async function startPostgres(paths: DataPaths, log: Log, signal: AbortSig
     stop: () => terminate(server, STOP_MS, 'SIGINT'),
   }
 }
+
+export const embeddedAddress = (paths: DataPaths): Address => ({ host: paths.postgresSocket, user: 'cob', database: 'postgres' })
 
 /** Whether a Postgres of this data directory runs, no matter which process started it. */
 export const postgresRuns = (paths: DataPaths): boolean => runningServer(paths) !== undefined

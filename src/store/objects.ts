@@ -1,9 +1,6 @@
-// Objects: archives, recordings, and other content that is too large for a row. They are files in the data directory; an S3 store would replace
-// this module.
+// Objects: archives, recordings, and other content that is too large for a row. What every store of them promises; files (objects-files.ts) or an S3
+// bucket (objects-s3.ts) keep them.
 import { createHash } from 'node:crypto'
-import { constants, createReadStream } from 'node:fs'
-import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
 
 export interface Stored {
@@ -12,27 +9,37 @@ export interface Stored {
   sha256: string
 }
 
-export interface Objects {
+export interface Listed {
+  key: string
+  bytes: number
+  /** When the object appeared; in S3 it may be when its upload began, at most {@link PUT_MS} before. */
+  modified: Date
+}
+
+/**
+ * Keys are segments of letters, digits, `.`, `_`, `-`, joined by `/`. An object never changes: write it under a fresh key, then commit the row that
+ * names it. Calls that S3 does not answer, or not in time, throw `Unavailable`.
+ */
+export interface Objects extends Disposable {
   /**
-   * Stores what `content` yields under `key` (segments of letters, digits, `.`, `_`, `-`, joined by `/`), whole or not at all. Write under a
-   * fresh key, then commit the row that names it. @throws TooLarge, or what the content throws.
+   * Stores what `content` yields, whole or not at all, within {@link PUT_MS}. A source of `content` is left open when this throws, unless it ends
+   * with its iterator. @throws TooLarge, or what the content throws.
    */
   put(key: string, content: AsyncIterable<Uint8Array>, limits: { maxBytes: number }, signal: AbortSignal): Promise<Stored>
-  /** The object's bytes, or those of a range (`end` included); undefined when the key does not exist. */
-  get(key: string, range?: { start: number; end: number }): Promise<{ bytes: number; content: Readable } | undefined>
-  /**
-   * Appends to an object; the first bytes create it. The bytes go to offset `at`, which is the object's length so far. When it throws, the object
-   * has its old length. Appended bytes survive the end of this process at once, and the end of the machine after `sync`.
-   */
-  append(key: string, at: number, content: Uint8Array): Promise<void>
-  sync(key: string): Promise<void>
-  /** The length of an object; 0 when the key does not exist. */
-  size(key: string): Promise<number>
+  /** Stores a complete file, whole or not at all, within {@link PUT_MS}. The file stays where it is; the caller must not change it any more. */
+  putFile(key: string, path: string, signal: AbortSignal): Promise<void>
+  /** The object's length, and its bytes or those of a range (`end` included); undefined when the key does not exist. */
+  get(key: string, range?: { start: number; end: number }, signal?: AbortSignal): Promise<{ bytes: number; content: Readable } | undefined>
+  /** Every object whose key begins with `prefix` (whole segments) and a `/`, in no particular order, fetched page by page. */
+  list(prefix: string, signal: AbortSignal): AsyncIterable<Listed>
   /** Removes an object. A missing one is no error. */
-  remove(key: string): Promise<void>
-  /** The keys below `prefix` (one segment), and after a crash those of objects that were not written to their end. */
-  list(prefix: string): Promise<string[]>
+  delete(key: string, signal?: AbortSignal): Promise<void>
+  /** Removes what is left of calls of {@link put} and {@link putFile} that began before this time and never ended (their process was killed). */
+  dropUnfinished(before: Date, signal: AbortSignal): Promise<void>
 }
+
+/** Limit on one call of `put` or `putFile`: 5 GiB at 0.25 MB/s. Whoever removes unnamed objects by their age waits for longer than this. */
+export const PUT_MS = 6 * 3600_000
 
 export class TooLarge extends Error {
   constructor(maxBytes: number) {
@@ -43,87 +50,26 @@ export class TooLarge extends Error {
 
 const KEY = /^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/
 
-/** Objects as files below `dir`. */
-export function fileObjects(dir: string): Objects {
-  const pathOf = (key: string) => {
-    if (!KEY.test(key)) throw new Error(`not an object's key: ${key}`)
-    return join(dir, key)
+export const isKey = (key: string): boolean => KEY.test(key)
+
+/** @throws when `key` is none */
+export function assertKey(key: string): void {
+  if (!isKey(key)) throw new Error(`not an object's key: ${key}`)
+}
+
+/** Counts and hashes content on its way. */
+export function measured(content: AsyncIterable<Uint8Array>, maxBytes: number, signal: AbortSignal): { chunks: AsyncGenerator<Uint8Array>; stored(): Stored } {
+  const hash = createHash('sha256')
+  let bytes = 0
+  async function* chunks(): AsyncGenerator<Uint8Array> {
+    for await (const chunk of content) {
+      signal.throwIfAborted()
+      bytes += chunk.length
+      if (bytes > maxBytes) throw new TooLarge(maxBytes)
+      hash.update(chunk)
+      yield chunk
+    }
+    signal.throwIfAborted()
   }
-  return {
-    async put(key, content, { maxBytes }, signal) {
-      const path = pathOf(key)
-      await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-      const file = await open(`${path}.new`, 'w', 0o600)
-      const hash = createHash('sha256')
-      let bytes = 0
-      try {
-        for await (const chunk of content) {
-          signal.throwIfAborted()
-          bytes += chunk.length
-          if (bytes > maxBytes) throw new TooLarge(maxBytes)
-          hash.update(chunk)
-          for (let at = 0; at < chunk.length;) at += (await file.write(chunk, at)).bytesWritten
-        }
-        signal.throwIfAborted()
-        await file.sync()
-        await file.close()
-        await rename(`${path}.new`, path)
-        // The name, too, has to survive the end of the machine.
-        await using folder = await open(dirname(path), 'r')
-        await folder.sync()
-      } catch (error) {
-        await file.close().catch(() => {})
-        await rm(`${path}.new`, { force: true })
-        throw error
-      }
-      return { bytes, sha256: hash.digest('hex') }
-    },
-    async get(key, range) {
-      const path = pathOf(key)
-      const size = await stat(path).then(
-        (found) => found.size,
-        (error: NodeJS.ErrnoException) => {
-          if (error.code === 'ENOENT') return undefined
-          throw error
-        },
-      )
-      if (size === undefined) return undefined
-      const { start, end } = range ?? { start: 0, end: size - 1 }
-      return { bytes: size, content: createReadStream(path, size === 0 ? {} : { start, end }) }
-    },
-    async append(key, at, content) {
-      const path = pathOf(key)
-      if (at === 0) await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-      const file = await open(path, constants.O_WRONLY | (at === 0 ? constants.O_CREAT : 0), 0o600)
-      try {
-        for (let done = 0; done < content.length;) done += (await file.write(content, done, content.length - done, at + done)).bytesWritten
-      } catch (error) {
-        await file.truncate(at)
-        throw error
-      } finally {
-        await file.close()
-      }
-    },
-    async sync(key) {
-      const file = await open(pathOf(key), 'r')
-      await file.datasync().finally(() => file.close())
-    },
-    size: (key) =>
-      stat(pathOf(key)).then(
-        (found) => found.size,
-        (error: NodeJS.ErrnoException) => {
-          if (error.code === 'ENOENT') return 0
-          throw error
-        },
-      ),
-    remove: (key) => rm(pathOf(key), { force: true }),
-    list: (prefix) =>
-      readdir(pathOf(prefix)).then(
-        (names) => names.map((name) => `${prefix}/${name}`).filter((key) => KEY.test(key)),
-        (error: NodeJS.ErrnoException) => {
-          if (error.code === 'ENOENT') return []
-          throw error
-        },
-      ),
-  }
+  return { chunks: chunks(), stored: () => ({ bytes, sha256: hash.digest('hex') }) }
 }

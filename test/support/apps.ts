@@ -16,7 +16,8 @@ import { fakeDriver } from '../../src/instances/fake/fake.ts'
 import { openDb, type Db } from '../../src/store/db.ts'
 import { startPostgres } from '../../src/store/embedded.ts'
 import { listenForEvents, type EventBells } from '../../src/store/events.ts'
-import { fileObjects, type Objects } from '../../src/store/objects.ts'
+import { fileObjects } from '../../src/store/objects-files.ts'
+import type { Objects } from '../../src/store/objects.ts'
 
 /** A zip archive of these files. */
 export async function zipOf(files: Record<string, string | Buffer> = { 'index.ts': 'export {}' }): Promise<Buffer> {

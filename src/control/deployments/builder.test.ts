@@ -8,12 +8,14 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { deployParts, fakeApps, HOST, startAppHost, type AppHost, type Deploy } from '../../../test/support/apps.ts'
 import { newId } from '../../base/ids.ts'
 import { silentLog } from '../../base/log.ts'
+import { Unavailable } from '../../base/unavailable.ts'
 import { until } from '../../base/wait.ts'
 import { mount } from '../../http/mount.ts'
 import type { FormPart } from '../../http/route.ts'
 import { makeServer } from '../../http/server.ts'
 import type { AppSandbox } from '../../instances/driver.ts'
 import { appendEvents } from '../../store/events.ts'
+import type { Objects } from '../../store/objects.ts'
 import { runnerClient } from '../apps/runner-client.ts'
 import { deployments as contract } from './contract.ts'
 import type { Deployments } from './deployments.ts'
@@ -165,6 +167,15 @@ describe('a build', () => {
     expect((await reaches(id, 'failed')).status_reason).toBe('its archive is gone')
   })
 
+  test('waits while the object store is away, and uses up no attempt', async () => {
+    let asked = 0
+    const away: Objects = { ...host.objects, get: (...args) => (++asked < 3 ? Promise.reject(new Unavailable('away', 1)) : host.objects.get(...args)) }
+    const { deployments } = await restarted({ objects: away })
+    const id = await create(deployments)
+    expect((await reaches(id, 'running')).attempts).toBe(1)
+    expect(asked).toBe(3)
+  })
+
   test('that cannot get a sandbox fails, and the log has the reason', async () => {
     const sandboxes = { ...host.driver.apps, start: () => Promise.reject(new Error('no room')) }
     const { deployments } = await restarted({ sandboxes })
@@ -235,6 +246,12 @@ describe('an upload of code', () => {
       await context.app.close()
     }
     expect(readdirSync(join(host.paths.objects, 'archives'))).toEqual([])
+  })
+
+  test('is answered with the reason when the object store is away', async () => {
+    const away = () => Promise.reject(new Unavailable('the object store does not answer', 5))
+    const deployments = service({ objects: { ...host.objects, put: away, delete: away } })
+    await expect(deployments.create(parts(Readable.from([Buffer.from('zip')])), signal)).rejects.toThrow(Unavailable)
   })
 
   test('whose caller leaves after the archive leaves nothing', async () => {

@@ -1,4 +1,5 @@
 // Builds deployments, one at a time, in a sandbox each. The runner's events are stored and then acknowledged.
+import type { Readable } from 'node:stream'
 import { sql } from 'kysely'
 import type { Log } from '../../base/log.ts'
 import { Bell } from '../../base/bell.ts'
@@ -113,7 +114,7 @@ export class Builder {
         if (!row) await rung
         else if (!signal.aborted) await this.#take(row)
       } catch (err) {
-        log.error({ err }, 'a build could not be recorded; it will be retried')
+        log.error({ err }, 'a build could not begin or could not be recorded; it will be retried')
         await sleep(RETRY_MS, signal).catch(() => {})
       }
     }
@@ -144,12 +145,15 @@ export class Builder {
     let outcome: Outcome
     try {
       await using scope = new AsyncDisposableStack()
+      // Before the build counts as begun: while the object store is away, builds wait for it and use up no attempts.
+      const archive = this.#adopted.has(row.id) && row.runner_seq > 0 ? undefined : await this.#openArchive(row, signal)
+      scope.defer(() => void archive?.destroy())
       const adopted = await this.#begin(row)
       if (adopted === false) return undefined
       const instance = adopted ?? (await this.#startSandbox(row, signal))
       scope.defer(() => letGo(instance, log))
       const client = runnerClient(instance.runner)
-      if (!adopted) await this.#sendArchive(row, client, instance, signal)
+      if (!adopted && archive) await this.#sendArchive(archive, client, instance, signal)
       outcome = await this.#watch(row.id, adopted ? row.runner_seq : 0, client, instance, signal)
     } catch (error) {
       if (tooLong.aborted) return { failed: `the build took longer than ${Math.round(buildMs / 60_000)} minutes` }
@@ -215,18 +219,20 @@ export class Builder {
     return { type: 'git', url, ref: row.source_ref ?? '', entrypoint, ...(row.source_path && { path: row.source_path }), ...(token && { token }) }
   }
 
-  async #sendArchive(row: DeploymentRow, client: RunnerClient, instance: AppSandbox, signal: AbortSignal): Promise<void> {
-    if (row.archive === null) return
-    const archive = await this.#settings.objects.get(row.archive)
-    if (!archive) throw new BuildFailed('its archive is gone')
+  async #openArchive(row: DeploymentRow, signal: AbortSignal): Promise<Readable | undefined> {
+    if (row.archive === null) return undefined
+    const found = await this.#settings.objects.get(row.archive, undefined, signal)
+    if (!found) throw new BuildFailed('its archive is gone')
+    return found.content
+  }
+
+  async #sendArchive(archive: Readable, client: RunnerClient, instance: AppSandbox, signal: AbortSignal): Promise<void> {
     try {
-      await client.sendArchive(archive.content, signal)
+      await client.sendArchive(archive, signal)
     } catch (error) {
       signal.throwIfAborted()
       if (error instanceof ArchiveRefused) throw new BuildFailed(error.message)
       throw (await endOf(instance)) ?? new BuildFailed(`the build could not take its archive: ${(error as Error).message}`)
-    } finally {
-      archive.content.destroy()
     }
   }
 

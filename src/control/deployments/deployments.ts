@@ -15,9 +15,9 @@ import { mintDeploymentKey } from '../org/keys.ts'
 import { Builder } from './builder.ts'
 import type { Deployment, DeploymentEvent } from './contract.ts'
 import { makeEndings } from './endings.ts'
-import { deploymentLifecycle, moveDeletion, type DeploymentState } from './lifecycle.ts'
-import { findDeployment, listDeployments, record, type DeploymentFilter, type DeploymentRow, type Secrets } from './rows.ts'
 import { MAX_ARCHIVE_BYTES, readDeploymentForm } from './form.ts'
+import { deploymentLifecycle, moveDeletion, type DeploymentState } from './lifecycle.ts'
+import { archiveKey, findDeployment, listDeployments, record, type DeploymentFilter, type DeploymentRow, type Secrets } from './rows.ts'
 
 /** The interval between two checks for unfinished work. */
 const TIDY_MS = 60_000
@@ -129,9 +129,10 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
       const why = settings.unreachable?.()
       if (why !== undefined) throw fault.unavailable(why)
       const id = newId()
-      const key = `archives/${id}`
+      const key = archiveKey(id)
       await using scope = new AsyncDisposableStack()
-      scope.defer(() => objects.remove(key))
+      // If this fails, the sweep of objects removes it later. Its error must not hide why the deployment was refused.
+      scope.defer(() => objects.delete(key).catch((err: unknown) => log.warn({ err, key }, 'the archive of a refused deployment could not be removed yet')))
       const form = await readDeploymentForm(parts, { objects, key, gitBase, maxArchiveBytes: settings.maxArchiveBytes ?? MAX_ARCHIVE_BYTES }, signal)
       signal.throwIfAborted()
       const { archive, source, variables } = form
@@ -214,7 +215,6 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
     retire: (deploymentId) => endings.retire(deploymentId),
 
     async adopt(found) {
-      await endings.checkArchives()
       const rows = await db.selectFrom('deployments').select('id').where('host', '=', host).where('state', '=', 'in_progress').execute()
       const building = new Set(rows.map(({ id }) => id))
       for (const instance of found) if (building.has(instance.id)) builder.adopt(instance)

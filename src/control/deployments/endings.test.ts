@@ -11,10 +11,12 @@ import { EVENT_ID } from '../../http/sse.ts'
 import type { Db } from '../../store/db.ts'
 import { appendEvents } from '../../store/events.ts'
 import type { DeploymentEvent } from './contract.ts'
+import { sweepObjects } from '../system/objects.ts'
 import { purgeAll } from '../system/purge.ts'
 import type { Deployments } from './deployments.ts'
 import { moveDeployment } from './lifecycle.ts'
 import { endedDeployments, oldLines } from './purge.ts'
+import { archiveObjects } from './rows.ts'
 
 const NOTICE_MS = 10_000
 const signal = new AbortController().signal
@@ -237,12 +239,16 @@ describe('a quiet event stream', () => {
   })
 })
 
-test('archives that a killed service left are removed at the next start, and no other', async () => {
+test('archives that no deployment names are removed when they are old enough, those of another service too, and no other', async () => {
   const deployments = started()
   const { id } = await deployments.create(deployParts({ env }), signal)
   await reaches(id, 'running')
   const archive = (name: string) => join(host.paths.objects, 'archives', name)
   for (const name of ['left', 'half.new']) writeFileSync(archive(name), 'zip')
-  await host.service().adopt([])
-  expect([existsSync(archive('left')), existsSync(archive('half.new')), existsSync(archive(id))]).toEqual([false, false, true])
+  const sweep = (graceMs: number) => sweepObjects({ ...host, log: silentLog, owners: [archiveObjects(host.db, 'elsewhere')] }, signal, graceMs)
+  const there = () => [existsSync(archive('left')), existsSync(archive('half.new')), existsSync(archive(id))]
+  await sweep(60_000)
+  expect(there()).toEqual([true, true, true])
+  await sweep(-60_000)
+  expect(there()).toEqual([false, false, true])
 })

@@ -39,7 +39,7 @@ export function makeEndings({ db, objects, sandboxes, host, log, endBuild, endRu
     // Nothing runs any more, but a warm sandbox may wait for the next run.
     if (row.state === 'stopped') await endRuns(id, DELETED)
     await sandboxes.removeCode(id)
-    if (row.archive !== null) await objects.remove(row.archive)
+    if (row.archive !== null) await objects.delete(row.archive)
     // Last: while the row has secrets, the cleanup counts as unfinished.
     await db.updateTable('deployments').set({ archive: null, secrets: null }).where('id', '=', id).execute()
   }
@@ -112,15 +112,7 @@ export function makeEndings({ db, objects, sandboxes, host, log, endBuild, endRu
     for (const id of codes.filter((code) => !live.has(code))) await sandboxes.removeCode(id)
   }
 
-  /** Before the service listens: removes archives that no deployment names. A killed service left them. */
-  async function checkArchives(): Promise<void> {
-    const rows = await db.selectFrom('deployments').select('archive').where('host', '=', host).where('archive', 'is not', null).execute()
-    const named = new Set(rows.map(({ archive }) => archive))
-    for (const key of (await objects.list('archives')).filter((found) => !named.has(found)))
-      await objects.remove(key).catch((err: unknown) => log.error({ err, key }, 'an archive that nobody needs could not be removed'))
-  }
-
-  return { clean, retire, finishDeletion, tidy, checkArchives, checkCode }
+  return { clean, retire, finishDeletion, tidy, checkCode }
 }
 
 const IS_SUPERSEDED = sql<SqlBool>`not exists (select from app_versions v where v.deployment_id = d.id)`

@@ -2,6 +2,7 @@
 import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import type { Db } from '../../store/db.ts'
 import { holds, isNamed } from '../../store/names.ts'
+import type { ObjectOwner } from '../../store/sweep.ts'
 import type { Tables } from '../../store/tables.ts'
 import type { Deployment } from './contract.ts'
 import type { Deletion, DeploymentState } from './lifecycle.ts'
@@ -85,3 +86,22 @@ export async function nextToBuild(db: Db, host: string): Promise<DeploymentRow |
     .limit(1)
     .executeTakeFirst()) as unknown as DeploymentRow | undefined
 }
+
+const ARCHIVES = 'archives'
+
+/** The key of a deployment's archive. */
+export const archiveKey = (id: string): string => `${ARCHIVES}/${id}`
+
+/** The archives of deployments, for the removal of those that no row names. */
+export const archiveObjects = (db: Db, host: string): ObjectOwner => ({
+  prefix: ARCHIVES,
+  async named(ids) {
+    const rows = await db.selectFrom('deployments').select('archive').where('id', 'in', ids).where('archive', 'is not', null).execute()
+    return rows.map(({ archive }) => archive!)
+  },
+  async expected(after, limit) {
+    const archives = db.selectFrom('deployments').select(['id', 'archive']).where('host', '=', host).where('archive', 'is not', null)
+    const rows = await archives.where('id', '>', after).orderBy('id').limit(limit).execute()
+    return rows.map(({ id, archive }) => ({ id, keys: [archive!] }))
+  },
+})

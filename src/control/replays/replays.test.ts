@@ -12,7 +12,8 @@ import { silentLog } from '../../base/log.ts'
 import { sleep, until, within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import { openDb } from '../../store/db.ts'
-import { fileObjects } from '../../store/objects.ts'
+import { fileObjects } from '../../store/objects-files.ts'
+import { makeSpool } from '../../store/spool.ts'
 import { findBrowser } from '../browsers/rows.ts'
 import { makeReplays, replaySigner, type Replays, type ReplaysSettings } from './replays.ts'
 import { Transfers } from './transfers.ts'
@@ -179,6 +180,7 @@ async function withReplays<T>(reach: ReplaysSettings['reach'], work: (replays: R
     db,
     host,
     objects,
+    spool: makeSpool(cloud.paths.spool),
     transfers: new Transfers(),
     retentionDays: 30,
     log: silentLog,
@@ -228,7 +230,8 @@ test('a replay past its retention is removed with its objects', async () => {
   const [old, young] = [await start(id), await start(id)]
   await sleep(120)
   await Promise.all([stop(id, old), stop(id, young)])
-  const file = (replay: Replay, end = '') => join(cloud.paths.objects, `replays/${replay.replay_id}${end}`)
+  const rows = await cloud.query<{ id: string; object: string }>('select id, object from replays')
+  const file = (replay: Replay, end = '') => join(cloud.paths.objects, rows.find((row) => row.id === replay.replay_id)!.object + end)
   expect([existsSync(file(old)), existsSync(file(old, '.head'))]).toEqual([true, true])
   expect(readFileSync(file(old)).toString('latin1', 4, 8)).toBe('ftyp')
   await cloud.query(`update replays set finished_at = now() - interval '31 days' where id = $1`, [old.replay_id])

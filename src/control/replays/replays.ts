@@ -13,9 +13,10 @@ import { rangeOf } from '../../http/range.ts'
 import type { Bytes } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 import type { Objects } from '../../store/objects.ts'
+import type { Spool } from '../../store/spool.ts'
 import type { Replay, StartReplay } from './contract.ts'
 import { Pace } from './pace.ts'
-import { expiredReplays, findReplay, insertReplay, listReplays, markStarted, removeReplay, unfinishedReplays, type ReplayRow } from './rows.ts'
+import { expiredReplays, findReplay, headKey, insertReplay, listReplays, markStarted, removeReplay, unfinishedReplays, type ReplayRow } from './rows.ts'
 import { Transfer } from './transfer.ts'
 import type { Transfers } from './transfers.ts'
 
@@ -30,12 +31,16 @@ const SWEEP_MS = 3600_000
 export interface ReplaysSettings {
   db: Db
   objects: Objects
+  /** Where recordings grow. It belongs to this service alone. */
+  spool: Spool
   /** Empty at first. The end of a session looks into it. */
   transfers: Transfers
   /** Of {@link replaySigner}. */
   tokens: Signer
   host: string
   retentionDays: number
+  /** For tests; see {@link FRESH_MS} of transfer.ts. */
+  freshMs?: number
   /** The reason when no recording may grow (the disk is full). */
   fullDisk?: () => string | undefined
   log: Log
@@ -64,7 +69,8 @@ export interface Replays extends AsyncDisposable {
 /** Signs the tokens of player pages. Each opens one replay, for as long as that replay exists. */
 export const replaySigner = (secretKey: Buffer): Signer => makeSigner(secretKey, 'cob-replay')
 
-export function makeReplays({ db, objects, transfers, tokens, host, retentionDays, fullDisk, log, findSession, reach, endpointOf }: ReplaysSettings): Replays {
+export function makeReplays(settings: ReplaysSettings): Replays {
+  const { db, objects, spool, transfers, tokens, host, retentionDays, freshMs, fullDisk, log, findSession, reach, endpointOf } = settings
   /** Recordings that are being started, and their sessions. */
   const starting = new Map<string, string>()
   /** Starts of an earlier service that are being dropped. */
@@ -73,7 +79,7 @@ export function makeReplays({ db, objects, transfers, tokens, host, retentionDay
 
   const transfer = (row: ReplayRow, endpoint: Endpoint | undefined) => {
     const pace = transfers.of(row.browser_id)[0]?.pace ?? new Pace()
-    const made = new Transfer({ db, objects, log, row, endpoint, pace, fullDisk })
+    const made = new Transfer({ db, objects, spool, log, row, endpoint, pace, freshMs, fullDisk })
     transfers.set(row.id, made)
     void made.done.then(() => transfers.delete(row.id))
     return made
@@ -137,7 +143,7 @@ export function makeReplays({ db, objects, transfers, tokens, host, retentionDay
   /** Bytes of a film: its head, followed by the unchanged recording. */
   async function* film({ object, head_bytes: head, bytes }: ReplayRow, start: number, end: number): AsyncGenerator<Buffer> {
     for (const [key, from, length] of [
-      [`${object}.head`, 0, head],
+      [headKey(object), 0, head],
       [object, head, bytes],
     ] as const) {
       // prettier-ignore
@@ -209,7 +215,11 @@ export function makeReplays({ db, objects, transfers, tokens, host, retentionDay
     },
     video,
     async adopt() {
-      for (const row of await unfinishedReplays(db, host)) {
+      const unfinished = await unfinishedReplays(db, host)
+      // A service that was killed after it had written the row of a complete recording has left this. Nothing grows yet.
+      const growing = new Set(unfinished.map(({ id }) => id))
+      for (const id of (await spool.list()).filter((name) => !growing.has(name))) await spool.remove(id)
+      for (const row of unfinished) {
         const endpoint = endpointOf(row.browser_id)
         if (row.state !== 'starting') transfer(row, endpoint)
         else {
@@ -232,8 +242,8 @@ export function makeReplays({ db, objects, transfers, tokens, host, retentionDay
       try {
         for (const row of await expiredReplays(db, host, retentionDays)) {
           // The row last: the objects can only be found by it.
-          await objects.remove(`${row.object}.head`)
-          await objects.remove(row.object)
+          await objects.delete(headKey(row.object), stop.signal)
+          await objects.delete(row.object, stop.signal)
           await removeReplay(db, row.id)
           log.info({ replay: row.id }, 'a replay was removed: its retention is over')
         }

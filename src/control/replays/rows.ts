@@ -1,6 +1,9 @@
-// The table of replays. Each time is written once, with the move to the state that it begins.
+// The table of replays. Each time is written once, with the move to the state that it begins. A replay's objects have fresh keys; the move to `ready`
+// names them.
 import { sql, type Selectable, type SqlBool } from 'kysely'
+import { newId } from '../../base/ids.ts'
 import type { Db } from '../../store/db.ts'
+import type { ObjectOwner } from '../../store/sweep.ts'
 import type { Tables } from '../../store/tables.ts'
 import { moveReplay, type ReplayState } from './lifecycle.ts'
 
@@ -14,11 +17,18 @@ export interface NewReplay {
   recordAudio: boolean
 }
 
+const PREFIX = 'replays'
+
+/** A key that no object has. Beside it, the film's head has the same key with `.head`. */
+export const freshKey = (id: string): string => `${PREFIX}/${id}.${newId()}`
+
+export const headKey = (object: string): string => `${object}.head`
+
 export async function insertReplay(db: Db, { id, browserId, framerate, maxDurationSeconds, recordAudio }: NewReplay): Promise<void> {
   await sql`
     with made as (
       insert into replays (id, state, browser_id, framerate, max_duration_seconds, record_audio, object)
-      values (${id}, 'starting', ${browserId}, ${framerate}, ${maxDurationSeconds ?? null}, ${recordAudio}, ${`replays/${id}`})
+      values (${id}, 'starting', ${browserId}, ${framerate}, ${maxDurationSeconds ?? null}, ${recordAudio}, ${`${PREFIX}/${id}`})
       returning id)
     insert into replay_events (replay_id, state) select id, 'starting' from made`.execute(db)
 }
@@ -34,8 +44,9 @@ export async function markFinished(db: Db, id: string, at: Date, reason: string)
   await moveReplay(db, id, 'finished', reason, { finished_at: at, end_reason: reason })
 }
 
-export async function markReady(db: Db, id: string, film: { bytes: number; headBytes: number; activity: number[] }): Promise<void> {
-  const set = { ready_at: new Date(), bytes: film.bytes, head_bytes: film.headBytes, activity: JSON.stringify(film.activity) }
+/** Names the objects of the film, unless they are named already. */
+export async function markReady(db: Db, id: string, film: { object: string; bytes: number; headBytes: number; activity: number[] }): Promise<void> {
+  const set = { ready_at: new Date(), object: film.object, bytes: film.bytes, head_bytes: film.headBytes, activity: JSON.stringify(film.activity) }
   await moveReplay(db, id, 'ready', null, set)
 }
 
@@ -73,3 +84,22 @@ export const expiredReplays = (db: Db, host: string, days: number): Promise<Pick
     .orderBy('replays.finished_at')
     .limit(500)
     .execute()
+
+/** The objects of replays, for the removal of those that no row names. */
+export function replayObjects(db: Db, host: string): ObjectOwner {
+  const keys = ({ object, bytes, head_bytes }: Pick<ReplayRow, 'object' | 'bytes' | 'head_bytes'>) => [
+    ...(bytes > 0 ? [object] : []),
+    ...(head_bytes > 0 ? [headKey(object)] : []),
+  ]
+  return {
+    prefix: PREFIX,
+    async named(ids) {
+      const rows = await db.selectFrom('replays').select('object').where('id', 'in', ids).execute()
+      return rows.flatMap(({ object }) => [object, headKey(object)])
+    },
+    async expected(after, limit) {
+      const rows = await ofHost(db, host).where('replays.state', '=', 'ready').where('replays.id', '>', after).orderBy('replays.id').limit(limit).execute()
+      return rows.map((row) => ({ id: row.id, keys: keys(row) }))
+    },
+  }
+}

@@ -1,4 +1,4 @@
-// Copies one recording from its agent into the object store while it is recorded, and makes it a film when it has ended.
+// Copies one recording from its agent into the spool while it is recorded, and makes it a film in the object store when it has ended.
 import { Readable } from 'node:stream'
 import { recording, type RecordingStatus } from '../../agent/recording/contract.ts'
 import type { Log } from '../../base/log.ts'
@@ -7,10 +7,11 @@ import { call, CallFailed, openStream } from '../../http/client.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import type { Db } from '../../store/db.ts'
 import type { Objects } from '../../store/objects.ts'
+import type { Spool } from '../../store/spool.ts'
 import { Film } from './film.ts'
 import { activityOf, headOf } from './head.ts'
 import type { Pace } from './pace.ts'
-import { markFinished, markReady, type ReplayRow } from './rows.ts'
+import { freshKey, headKey, markFinished, markReady, type ReplayRow } from './rows.ts'
 
 /** An agent that records sends something every second. */
 const SILENCE_MS = 15_000
@@ -27,23 +28,30 @@ const MAX_STATUS_BYTES = 4096
 /** Limit on samples and boxes: our recorder writes 20 pictures and 47 pieces of sound a second, and a few boxes. The first number is for clocks. */
 const ITEMS_AT_ONCE = 10_000
 const ITEMS_PER_SECOND = 200
-/** Sync interval: how much the store may lose when the machine itself dies. */
+/** Sync interval: how much the spool may lose when the machine itself dies. */
 const SYNC_MS = 5_000
 /** Limit on the bytes of a recording. A recorder ends by itself before; this is for an agent that was taken over. */
 const MAX_BYTES = 5 * 1024 ** 3
 /** Parts of the player's time line. */
 const ACTIVITY_PARTS = 120
 const MAX_HEAD_BYTES = 256 * 1024 * 1024
+/**
+ * Objects that are older when their row can be written at last (the database was away) are stored again, under a fresh key: any service may remove
+ * an old object that no row names.
+ */
+export const FRESH_MS = 3600_000
 
 interface TransferSettings {
   db: Db
   objects: Objects
+  spool: Spool
   log: Log
   row: ReplayRow
   /** Undefined when the session has ended and nothing can be fetched. */
   endpoint: Endpoint | undefined
   /** The one of all recordings of the session. */
   pace: Pace
+  freshMs?: number | undefined
   /** The reason when no recording may grow (the disk is full). */
   fullDisk?: (() => string | undefined) | undefined
 }
@@ -102,7 +110,7 @@ export class Transfer {
   }
 
   async #run(): Promise<void> {
-    const { row, endpoint, log, db, objects } = this.#settings
+    const { row, endpoint, log, db, spool } = this.#settings
     let reason: string
     try {
       await this.#recall()
@@ -120,21 +128,32 @@ export class Transfer {
     await this.#persist(() => markFinished(db, this.id, finishedAt, reason))
     const head = film.problem ? undefined : headOf(film)
     if (film.problem) log.error({ err: film.problem, replay: this.id }, 'a recording has an unknown format; it is kept unchanged')
-    const headKey = `${row.object}.head`
+    const bytes = head ? film.length : film.problem ? this.#length : 0
+    const activity = head ? activityOf(film, ACTIVITY_PARTS) : []
+    let stored: { object: string; until: number } | undefined
     await this.#persist(async () => {
-      if (head) await objects.put(headKey, Readable.from([head]), { maxBytes: MAX_HEAD_BYTES }, this.#quit.signal)
-      await markReady(db, this.id, {
-        bytes: head ? film.length : film.problem ? this.#length : 0,
-        headBytes: head?.length ?? 0,
-        activity: head ? activityOf(film, ACTIVITY_PARTS) : [],
-      })
+      if (!stored || performance.now() >= stored.until) {
+        const object = await this.#move(bytes, head)
+        stored = { object, until: performance.now() + (this.#settings.freshMs ?? FRESH_MS) }
+      }
+      await markReady(db, this.id, { object: stored.object, bytes, headBytes: head?.length ?? 0, activity })
     })
-    if (this.#length > 0) await objects.sync(row.object)
+    // Only now: until the row is written, the next start needs the spool to do all of this again.
+    await spool.remove(this.id).catch((err: unknown) => log.error({ err, replay: this.id }, 'a complete recording could not be removed from the spool'))
     if (endpoint && !this.#gone.signal.aborted) await this.#forget(endpoint).catch(() => {})
     log.info({ replay: this.id, browser: this.browserId, reason, bytes: this.#length, ms: film.durationMs }, 'a replay is ready')
   }
 
-  /** Retries until it succeeds: the database may be away, or the disk full for a while. */
+  /** Stores the objects of the film under a fresh key, which it returns. The recording stays in the spool, too. */
+  async #move(bytes: number, head: Buffer | undefined): Promise<string> {
+    const { objects, spool } = this.#settings
+    const object = freshKey(this.id)
+    if (bytes > 0) await objects.putFile(object, spool.path(this.id), this.#quit.signal)
+    if (head) await objects.put(headKey(object), Readable.from([head]), { maxBytes: MAX_HEAD_BYTES }, this.#quit.signal)
+    return object
+  }
+
+  /** Retries until it succeeds: the database or the object store may be away, or the disk full for a while. */
   async #persist(work: () => Promise<void>): Promise<void> {
     for (let waitMs = RETRY_MS; ; waitMs = Math.min(waitMs * 2, 60_000)) {
       try {
@@ -147,12 +166,11 @@ export class Transfer {
     }
   }
 
-  /** Reads what an earlier service has stored. */
+  /** Reads what an earlier service has fetched. */
   async #recall(): Promise<void> {
-    const { objects, row } = this.#settings
-    const stored = await objects.get(row.object)
+    const stored = await this.#settings.spool.read(this.id)
     if (!stored) return
-    for await (const chunk of stored.content as AsyncIterable<Buffer>) {
+    for await (const chunk of stored as AsyncIterable<Buffer>) {
       this.#length += chunk.length
       this.#look(chunk)
     }
@@ -166,7 +184,7 @@ export class Transfer {
     } catch {}
   }
 
-  /** Resolves with the reason why the recording has ended, once all of its bytes are here. @throws when the store does not accept them */
+  /** Resolves with the reason why the recording has ended, once all of its bytes are here. @throws when the spool does not accept them */
   async #bring(): Promise<string> {
     const { endpoint, log } = this.#settings
     let empty = 0
@@ -225,12 +243,12 @@ export class Transfer {
   }
 
   async #store(chunk: Buffer): Promise<void> {
-    const { objects, row } = this.#settings
+    const { spool } = this.#settings
     if (this.#length + chunk.length > MAX_BYTES) throw new StoreFailure(new Error(`a recording has more than ${MAX_BYTES} bytes`))
     const problem = this.#settings.fullDisk?.()
     if (problem !== undefined) throw new StoreFailure(new Error(problem))
     try {
-      await objects.append(row.object, this.#length, chunk)
+      await spool.append(this.id, this.#length, chunk)
     } catch (error) {
       throw new StoreFailure(error)
     }
@@ -238,7 +256,7 @@ export class Transfer {
     this.#look(chunk)
     if (performance.now() - this.#syncedAt < SYNC_MS) return
     this.#syncedAt = performance.now()
-    void objects.sync(row.object).catch(() => {})
+    void spool.sync(this.id).catch(() => {})
   }
 
   async #status(endpoint: Endpoint): Promise<RecordingStatus> {
@@ -252,6 +270,6 @@ export class Transfer {
 
 class StoreFailure extends Error {
   constructor(cause: unknown) {
-    super('the store does not take a recording', { cause })
+    super('the spool does not take a recording', { cause })
   }
 }

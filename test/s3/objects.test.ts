@@ -1,0 +1,130 @@
+// The object store over a real S3 server, and a service that uses it. script/test-s3 starts the server and runs these tests.
+import { once } from 'node:events'
+import { existsSync, readdirSync } from 'node:fs'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { CreateBucketCommand, CreateMultipartUploadCommand, ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { S3Settings } from '../../src/base/config.ts'
+import { newId } from '../../src/base/ids.ts'
+import { sleep, until } from '../../src/base/wait.ts'
+import { s3Objects } from '../../src/store/objects-s3.ts'
+import { objectsSuite } from '../../src/store/objects.suite.ts'
+import { startFastCloud } from '../support/fast-cloud.ts'
+
+const SOON_MS = 60_000
+const { signal } = new AbortController()
+const endpoint = process.env.COB_TEST_S3!
+const keys = { accessKeyId: 'test:tester', secretAccessKey: 'testing' }
+const settings: S3Settings = { bucket: `cob-${newId()}`, endpoint, region: 'us-east-1', prefix: 'a/b', ...keys }
+
+const client = new S3Client({ endpoint, region: 'us-east-1', forcePathStyle: true, credentials: keys, requestChecksumCalculation: 'WHEN_REQUIRED' })
+beforeAll(async () => void (await client.send(new CreateBucketCommand({ Bucket: settings.bucket }))))
+afterAll(() => client.destroy())
+
+objectsSuite('S3', 1_000, async () => s3Objects(settings))
+
+test('parts of an upload that a killed process left are removed when they are old, and nothing is left of an upload that was aborted', async () => {
+  using objects = s3Objects(settings)
+  const uploads = async () => ((await client.send(new ListMultipartUploadsCommand({ Bucket: settings.bucket }))).Uploads ?? []).map(({ Key }) => Key)
+  await until('aborted uploads to go', SOON_MS, async () => (await uploads()).length === 0, { everyMs: 200 })
+  for (const name of ['one', 'two']) await client.send(new CreateMultipartUploadCommand({ Bucket: settings.bucket, Key: `a/b/left/${name}` }))
+  await client.send(new CreateMultipartUploadCommand({ Bucket: settings.bucket, Key: 'others/x' }))
+  await objects.dropUnfinished(new Date(Date.now() - 3600_000), signal)
+  expect(await uploads()).toEqual(['a/b/left/one', 'a/b/left/two', 'others/x'])
+  await objects.dropUnfinished(new Date(Date.now() + 3600_000), signal)
+  expect(await uploads()).toEqual(['others/x'])
+})
+
+test('a bucket that is missing, and keys that are wrong, are errors and not missing objects, and tell no secret', async () => {
+  for (const wrong of [{ bucket: `none-${newId()}` }, { secretAccessKey: 'not-the-right-one' }, { endpoint: 'http://127.0.0.1:1' }]) {
+    using objects = s3Objects({ ...settings, ...wrong })
+    const error = await objects.get('a').then(
+      () => undefined,
+      (problem: unknown) => problem as Error,
+    )
+    expect(error?.message).toBe('the object store does not answer')
+    expect((error!.cause as Error).message).toMatch(/^a read in S3 failed: \S+: .+/)
+    expect(JSON.stringify([error, error!.cause, (error!.cause as Error).message])).not.toMatch(/not-the-right-one|testing|Signature=/)
+  }
+})
+
+interface Replay {
+  replay_id: string
+}
+
+test('a service with a bucket keeps its replays there; one that ends while the store is away is ready when it is back', async () => {
+  await using proxy = await breakable(Number(new URL(endpoint).port))
+  await using cloud = await startFastCloud({
+    COB_S3_BUCKET: settings.bucket,
+    COB_S3_ENDPOINT: `http://127.0.0.1:${proxy.port}`,
+    COB_S3_ACCESS_KEY_ID: keys.accessKeyId,
+    COB_S3_SECRET_ACCESS_KEY: keys.secretAccessKey,
+    COB_S3_PREFIX: 'service',
+  })
+  const { session_id: id } = await cloud.create()
+  const record = async () => {
+    const replay = (await (await cloud.send('POST', `/browsers/${id}/replays`, {})).json()) as Replay
+    await sleep(200) // a film of some length
+    await cloud.fetch(`/browsers/${id}/replays/${replay.replay_id}/stop`, { method: 'POST' })
+    return replay
+  }
+  const download = ({ replay_id }: Replay, range?: string) => cloud.fetch(`/browsers/${id}/replays/${replay_id}`, range ? { headers: { range } } : {})
+  const ready = (replay: Replay) =>
+    until('the video', SOON_MS, async () => download(replay).then((answer) => (answer.status === 200 ? answer.arrayBuffer() : undefined)), { everyMs: 100 })
+  const first = await record()
+  const film = Buffer.from(await ready(first))
+  expect(film.toString('latin1', 4, 8)).toBe('ftyp')
+  const part = await download(first, 'bytes=100-299')
+  expect([part.status, Buffer.from(await part.arrayBuffer()).equals(film.subarray(100, 300))]).toEqual([206, true])
+
+  proxy.isOpen = false
+  const second = await record()
+  await until('a report', SOON_MS, () => cloud.errors.some(({ message }) => message.includes('cannot be written down yet')), { everyMs: 50 })
+  expect((await download(second)).status).toBe(202)
+  expect(readdirSync(cloud.paths.spool)).toEqual([second.replay_id])
+  proxy.isOpen = true
+  expect(Buffer.from(await ready(second)).toString('latin1', 4, 8)).toBe('ftyp')
+  await until('an empty spool', SOON_MS, () => readdirSync(cloud.paths.spool).length === 0)
+  expect(existsSync(cloud.paths.objects) ? readdirSync(cloud.paths.objects) : []).toEqual([])
+})
+
+/** A way to the server that can be closed: then connections are refused, and open ones end. */
+async function breakable(target: number): Promise<AsyncDisposable & { port: number; isOpen: boolean }> {
+  const sockets = new Set<Socket>()
+  const way = { isOpen: true }
+  const server = createServer((socket) => {
+    if (!way.isOpen) return void socket.destroy()
+    const other = connect(target, '127.0.0.1')
+    for (const [one, to] of [
+      [socket, other],
+      [other, socket],
+    ] as const) {
+      sockets.add(one)
+      one.on('error', () => {})
+      one.once('close', () => {
+        sockets.delete(one)
+        to.destroy()
+      })
+      one.pipe(to)
+    }
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const end = () => {
+    for (const socket of sockets) socket.destroy()
+  }
+  return {
+    port: (server.address() as AddressInfo).port,
+    get isOpen() {
+      return way.isOpen
+    },
+    set isOpen(isOpen) {
+      way.isOpen = isOpen
+      if (!isOpen) end()
+    },
+    async [Symbol.asyncDispose]() {
+      end()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
