@@ -60,7 +60,15 @@ export async function serveAgent(
     if (keys && !takeCredential(request, keys)) throw fault.unauthorized("the agent's credential is missing or wrong")
   }
   const context = makeServer({ log, authenticate: async () => undefined, ...(keys && { tls: keys }) })
-  context.app.addHook('onRequest', async ({ raw }) => admit(raw))
+  context.app.addHook('onRequest', async ({ raw }, reply) => {
+    try {
+      admit(raw)
+    } catch (error) {
+      // A stranger does not keep its connection.
+      void reply.header('connection', 'close')
+      throw error
+    }
+  })
   mount(context, session, sessionHandlers(keeper, desk.screen, ready, lease))
   const hands = makeHands(desk.input, desk.keyboard, (signal) => keeper.painted(signal))
   mount(context, computer, computerHandlers(desk, Math.random, hands))

@@ -170,6 +170,7 @@ export class Unzip {
     for await (const chunk of this.#unpacked(entry)) {
       this.#signal.throwIfAborted()
       length += chunk.length
+      if (length > entry.uncompressedSize) throw new BadZip(`is damaged at "${entry.fileName}"`)
       this.#bytes += chunk.length
       if (this.#bytes > bytes) throw new BadZip(`unpacks to more than ${bytes} bytes`)
       if (this.#bytes > ratioFromBytes && this.#bytes > ratio * this.#zip.fileSize) throw new BadZip(`unpacks to more than ${ratio} times its size`)

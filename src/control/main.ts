@@ -18,7 +18,7 @@ import { makeServer, sealPaths } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
 import { letGo, type Driver } from '../instances/driver.ts'
 import { checkDatabaseUrl } from '../store/database-url.ts'
-import { openDb, type Db, type DbAddress } from '../store/db.ts'
+import { connectDb, upgradeDb, type Db, type DbAddress } from '../store/db.ts'
 import { postgresRuns, startPostgres } from '../store/embedded.ts'
 import { listenForEvents } from '../store/events.ts'
 import { holdHost } from '../store/host-lock.ts'
@@ -141,6 +141,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     db,
     objects,
     spool: makeSpool(paths.spool),
+    earlierDir: paths.objects,
     transfers,
     tokens: replaySigner(secretKey),
     host,
@@ -238,7 +239,10 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   servePlayer(app, replays)
   live.mount(app)
   sealPaths(context)
-  // In this order: no new callers, then the sessions, then their store.
+  const { keepEndedDays: days } = config
+  scope.use(keepPurging([endedSessions(db, host, days), oldLines(db, host), endedRuns(db, host, days), endedDeployments(db, host, days)], log))
+  scope.use(careForObjects({ db, objects, isShared: config.s3 !== undefined, owners: [replayObjects(db, host), archiveObjects(db, host)], log }))
+  // In this order: no new callers, then the sessions, then the work in the background, then their store.
   scope.defer(async () => {
     app.server.close()
     await runs.stop()
@@ -253,9 +257,6 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   listening.resolve((app.server.address() as AddressInfo).port)
   fleet.refill()
   deployments.start()
-  const { keepEndedDays: days } = config
-  scope.use(keepPurging([endedSessions(db, host, days), oldLines(db, host), endedRuns(db, host, days), endedDeployments(db, host, days)], log))
-  scope.use(careForObjects({ db, objects, owners: [replayObjects(db, host), archiveObjects(db, host)], log }))
   const { port } = app.server.address() as AddressInfo
   const owner = scope.move()
   return {
@@ -295,8 +296,9 @@ async function openStore(
     if (isOurs) await postgres?.stop()
   })
   const address = postgres?.address ?? { connectionString: config.databaseUrl! }
-  const db = await openDb(address, log)
+  const db = connectDb(address, log)
   scope.defer(() => db.destroy())
+  // Before the upgrade: an older service that still runs could not work with the new tables.
   const lock = await holdHost(db, host)
   isOurs = true
   const presence = scope.use(await announce(paths.root))
@@ -316,6 +318,7 @@ async function openStore(
     await running
     await lock.release()
   })
+  await upgradeDb(address)
   return { db, address }
 }
 

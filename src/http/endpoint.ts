@@ -67,6 +67,8 @@ function open(endpoint: Endpoint, { method, path, headers }: Outgoing, keep: boo
     ca: certificate,
     servername: '',
     minVersion: 'TLSv1.3',
+    // Also when NODE_TLS_REJECT_UNAUTHORIZED=0 is set, which people do for other servers.
+    rejectUnauthorized: true,
     checkServerIdentity: (_host, { raw }) => (raw.equals(derOf(certificate)) ? undefined : new Error('the agent has another certificate')),
   })
 }

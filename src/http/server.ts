@@ -1,6 +1,7 @@
 // The HTTP server of the control plane and of the agent.
 import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import type { IncomingMessage, ServerOptions, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
 import { METHODS } from '../base/node-http.ts'
@@ -25,6 +26,8 @@ export interface ServerSettings {
   stalledMs?: number
   /** For a server that is reached over TLS: its private key and certificate, in PEM. */
   tls?: { key: string; certificate: string }
+  /** How long a TLS handshake may take, in milliseconds; 10 seconds unless a test says so. */
+  handshakeMs?: number
   /** Called after every finished request. */
   onDone?: (done: { id: string; method: string; status: number; ms: number }) => void
 }
@@ -38,6 +41,8 @@ const REQUEST_TIMEOUT_MS = 3_600_000
  */
 const KEEP_ALIVE_MS = 75_000
 
+/** A handshake takes a few milliseconds and one or two round trips. */
+export const HANDSHAKE_MS = 10_000
 /** The kernel probes a connection that was silent for so long. */
 const PROBE_AFTER_MS = 30_000
 /** An answer whose receiver takes nothing for so long is ended: it would be held in memory until the receiver leaves. */
@@ -62,7 +67,9 @@ export function makeServer(settings: ServerSettings): MountContext {
     forceCloseConnections: true,
     keepAliveTimeout: KEEP_ALIVE_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
-    ...(tls ? { https: { ...options, key: tls.key, cert: tls.certificate, minVersion: 'TLSv1.3' } } : { http: options }),
+    ...(tls
+      ? { https: { ...options, key: tls.key, cert: tls.certificate, minVersion: 'TLSv1.3', handshakeTimeout: settings.handshakeMs ?? HANDSHAKE_MS } }
+      : { http: options }),
     exposeHeadRoutes: true,
     routerOptions: { maxParamLength: 2048, ignoreDuplicateSlashes: true, querystringParser: parseQuery },
     frameworkErrors: (error, request, reply) => {
@@ -78,6 +85,8 @@ export function makeServer(settings: ServerSettings): MountContext {
       else socket.destroy()
     },
   })
+  // A client that connects and does not complete its handshake would otherwise be answered, and wait for ever.
+  if (tls) app.server.prependListener('tlsClientError', (_error: Error, socket: Socket) => socket.destroy())
   // Routes read bodies themselves: as JSON within a limit, or as a stream that is forwarded.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))

@@ -10,6 +10,8 @@ import { callOf, MAX_BODY_BYTES } from './limits.ts'
 const { createServer } = process.getBuiltinModule('node:http')
 
 const HEARTBEAT_MS = 5_000
+/** For a client over TLS; a handshake takes a few milliseconds and one or two round trips. */
+const HANDSHAKE_MS = 10_000
 
 /** The calls that a runner supports; a call that its kind does not have is refused. */
 export interface Work {
@@ -41,7 +43,9 @@ export function serve(work: Work, events: Events, fd: number, lease: Lease, keys
     })
   }
   const server = keys
-    ? process.getBuiltinModule('node:https').createServer({ key: keys.key, cert: keys.certificate, minVersion: 'TLSv1.3' }, handler)
+    ? process
+        .getBuiltinModule('node:https')
+        .createServer({ key: keys.key, cert: keys.certificate, minVersion: 'TLSv1.3', handshakeTimeout: HANDSHAKE_MS }, handler)
     : createServer(handler)
   // An upload may take long; its sender has its own timeout.
   server.requestTimeout = 0

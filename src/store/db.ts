@@ -17,6 +17,10 @@ pg.types.setTypeParser(pg.types.builtins.INT8, Number)
 /** Timeout of the health check: a slower database counts as unhealthy. */
 const REACH_MS = 3_000
 
+/** Limits of an upgrade: for its connection, and for one statement of it, such as an index of tens of millions of rows. */
+const CONNECT_MS = 10_000
+const UPGRADE_MS = 3600_000
+
 /** The connection pool of each database. */
 const pools = new WeakMap<Db, Pool>()
 
@@ -27,7 +31,7 @@ export type DbAddress = { connectionString: string } | { host: string; user: str
 export async function openDb(address: DbAddress, log: Log): Promise<Db> {
   const db = connectDb(address, log)
   try {
-    await migrate(db)
+    await upgradeDb(address)
   } catch (error) {
     await db.destroy()
     throw error
@@ -56,9 +60,20 @@ export function migratorOf(db: Db): Migrator {
   return new Migrator({ db, provider: { getMigrations } })
 }
 
-async function migrate(db: Db): Promise<void> {
-  const { error } = await migratorOf(db).migrateToLatest()
-  if (error) throw error
+/**
+ * Brings the schema up to date, over a connection of its own: an index of a large table takes longer than a query for a caller may. Call it when no older
+ * service uses the tables any more.
+ */
+export async function upgradeDb(address: DbAddress): Promise<void> {
+  const pool = new pg.Pool({ ...address, max: 2, connectionTimeoutMillis: CONNECT_MS, statement_timeout: UPGRADE_MS, application_name: 'cob upgrade' })
+  pool.on('error', () => {}) // the query rejects as well
+  const db: Db = new Kysely({ dialect: new PostgresDialect({ pool }) })
+  try {
+    const { error } = await migratorOf(db).migrateToLatest()
+    if (error) throw error
+  } finally {
+    await db.destroy()
+  }
 }
 
 /** The present state of the database. */

@@ -1,6 +1,6 @@
 // The spool: files that grow in the data directory until they are complete, and then become objects. Nobody else writes to them.
-import { constants, createReadStream } from 'node:fs'
-import { mkdir, open, readdir, rm, stat } from 'node:fs/promises'
+import { constants, createReadStream, type Dirent } from 'node:fs'
+import { copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 
@@ -15,9 +15,11 @@ export interface Spool {
   read(name: string): Promise<Readable | undefined>
   /** The path of a file, for {@link Objects.putFile}. */
   path(name: string): string
+  /** Moves the file `from` here, if it exists and there is none with this name yet. */
+  bring(name: string, from: string): Promise<void>
   /** Removes a file. A missing one is no error. */
   remove(name: string): Promise<void>
-  /** The names of all files. */
+  /** The names of all files. What else is in the folder, as `lost+found` of a file system, is none of them. */
   list(): Promise<string[]>
 }
 
@@ -47,19 +49,32 @@ export function makeSpool(dir: string): Spool {
       const file = await open(path(name), 'r')
       await file.datasync().finally(() => file.close())
     },
-    read: (name) =>
-      stat(path(name)).then(
-        () => createReadStream(path(name)),
-        (error: NodeJS.ErrnoException) => {
-          if (error.code === 'ENOENT') return undefined
-          throw error
-        },
-      ),
+    read: (name) => exists(path(name)).then((isThere) => (isThere ? createReadStream(path(name)) : undefined)),
     remove: (name) => rm(path(name), { force: true }),
-    list: () =>
-      readdir(dir).catch((error: NodeJS.ErrnoException) => {
-        if (error.code === 'ENOENT') return []
-        throw error
-      }),
+    async bring(name, from) {
+      await mkdir(dir, { recursive: true, mode: 0o700 })
+      if (await exists(path(name))) return
+      await rename(from, path(name)).catch(async (error: NodeJS.ErrnoException) => {
+        if (error.code === 'ENOENT') return
+        if (error.code !== 'EXDEV') throw error
+        await copyFile(from, path(name))
+      })
+    },
+    list: async () => (await entries()).filter((entry) => entry.isFile() && NAME.test(entry.name)).map(({ name }) => name),
+  }
+  function entries(): Promise<Dirent[]> {
+    return readdir(dir, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return []
+      throw error
+    })
   }
 }
+
+const exists = (path: string): Promise<boolean> =>
+  stat(path).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return false
+      throw error
+    },
+  )

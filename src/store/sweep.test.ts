@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { fileObjects } from './objects-files.ts'
 import type { Objects } from './objects.ts'
-import { findMissing, removeUnnamed, type ObjectOwner } from './sweep.ts'
+import { belongTo, findMissing, removeUnnamed, type ObjectOwner } from './sweep.ts'
 
 const { signal } = new AbortController()
 const HOUR_MS = 3600_000
@@ -52,13 +52,13 @@ test('of old objects those are removed that no row names: attempts that were not
 
 test('a young object is spared: its row may come', async () => {
   await put('films/a.1')
-  expect(await removeUnnamed(objects, [owner], { after: new Date(0), before: PAST }, signal)).toEqual({ removed: [], foreign: 0 })
+  expect(await removeUnnamed(objects, [owner], { after: new Date(0), before: PAST }, signal)).toEqual({ removed: [], foreign: 0, failures: [] })
   expect(await all()).toEqual(['films/a.1'])
 })
 
 test('an object that is older than the database is kept: it belongs to another one', async () => {
   await put('films/a.1')
-  expect(await removeUnnamed(objects, [owner], { after: FUTURE, before: FUTURE }, signal)).toEqual({ removed: [], foreign: 1 })
+  expect(await removeUnnamed(objects, [owner], { after: FUTURE, before: FUTURE }, signal)).toEqual({ removed: [], foreign: 1, failures: [] })
   expect(await all()).toEqual(['films/a.1'])
 })
 
@@ -72,6 +72,24 @@ test('a row that is written after the list was read counts', async () => {
     },
   }
   expect((await removeUnnamed(objects, [late], { after: PAST, before: FUTURE }, signal)).removed).toEqual([])
+})
+
+test('an object that cannot be removed does not keep the others', async () => {
+  await put('films/a.1', 'films/b.1', 'films/c.1')
+  const locked: Objects = {
+    ...objects,
+    delete: async (key, within_) => (key === 'films/b.1' ? Promise.reject(new Error('locked')) : objects.delete(key, within_)),
+  }
+  const { removed, failures } = await removeUnnamed(locked, [owner], { after: PAST, before: FUTURE }, signal)
+  expect([removed.toSorted(), failures.map(String)]).toEqual([['films/a.1', 'films/c.1'], ['Error: locked']])
+  expect(await all()).toEqual(['films/b.1'])
+})
+
+test('a bucket belongs to the first database that asks, and to no other', async () => {
+  const [mine, other] = [new Date('2026-01-01'), new Date('2026-01-02')]
+  expect(await belongTo(objects, mine, signal)).toBe(true)
+  expect(await belongTo(objects, other, signal)).toBe(false)
+  expect(await belongTo(objects, mine, signal)).toBe(true)
 })
 
 test('more objects than one statement asks for are all looked at', async () => {

@@ -1,4 +1,6 @@
 // Objects and rows in agreement: removes objects that no row names, finds objects that a row names and that are gone.
+import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
 import { finished } from 'node:stream/promises'
 import { sql } from 'kysely'
 import type { Db } from './db.ts'
@@ -20,16 +22,18 @@ export interface ObjectOwner {
 /**
  * Removes the objects that no row names and that appeared between these two times. A young object may belong to a row that is still to be written, by
  * this or another process. An object older than the database belongs to another one: a bucket that is used with a new database by mistake
- * keeps its objects. Returns the keys, and how many older than the database were kept.
+ * keeps its objects. Returns the keys, how many older than the database were kept, and what
+ * went wrong: an object that cannot be removed does not keep the others.
  */
 export async function removeUnnamed(
   objects: Objects,
   owners: readonly ObjectOwner[],
   { after, before }: { after: Date; before: Date },
   signal: AbortSignal,
-): Promise<{ removed: string[]; foreign: number }> {
+): Promise<{ removed: string[]; foreign: number; failures: unknown[] }> {
   const removed: string[] = []
   let foreign = 0
+  const failures: unknown[] = []
   for (const owner of owners)
     for await (const page of inPages(objects.list(owner.prefix, signal))) {
       const old = page.filter(({ modified }) => modified < before)
@@ -39,13 +43,14 @@ export async function removeUnnamed(
       for (const { key, modified } of old.filter((found) => !named.has(found.key))) {
         signal.throwIfAborted()
         if (modified <= after) foreign++
-        else {
-          await objects.delete(key, signal)
-          removed.push(key)
-        }
+        else
+          await objects.delete(key, signal).then(
+            () => removed.push(key),
+            (error: unknown) => failures.push(error),
+          )
       }
     }
-  return { removed, foreign }
+  return { removed, foreign, failures }
 }
 
 /** The keys of objects that rows of this host name and that do not exist. */
@@ -55,7 +60,8 @@ export async function findMissing(objects: Objects, owners: readonly ObjectOwner
     const there = new Set<string>()
     for await (const { key } of objects.list(owner.prefix, signal)) there.add(key)
     let rows = await owner.expected('', BATCH)
-    for (; rows.length > 0; rows = await owner.expected(rows.at(-1)!.id, BATCH))
+    for (; rows.length > 0; rows = await owner.expected(rows.at(-1)!.id, BATCH)) {
+      signal.throwIfAborted()
       for (const { id, keys } of rows)
         for (const key of keys.filter((wanted) => !there.has(wanted))) {
           signal.throwIfAborted()
@@ -64,8 +70,30 @@ export async function findMissing(objects: Objects, owners: readonly ObjectOwner
           if (found) await finished(found.content.resume(), { signal })
           else if ((await owner.named([id])).includes(key)) missing.push(key)
         }
+    }
   }
   return missing
+}
+
+/** The object by which a bucket says to which database it belongs. */
+const OWNER_KEY = 'owner'
+const MAX_OWNER_BYTES = 1_000
+
+/**
+ * Whether the objects belong to this database, which was made at `at`. The first database that asks becomes their owner. Two databases on one bucket and
+ * prefix would each take the other's objects for ones that no row names.
+ */
+export async function belongTo(objects: Objects, at: Date, signal: AbortSignal): Promise<boolean> {
+  const mine = `database of ${at.toISOString()}`
+  const ownerOf = async (): Promise<string | undefined> => {
+    const found = await objects.get(OWNER_KEY, undefined, signal)
+    return found && (await text(found.content))
+  }
+  const owner = await ownerOf()
+  if (owner !== undefined) return owner === mine
+  await objects.put(OWNER_KEY, Readable.from([Buffer.from(mine)]), { maxBytes: MAX_OWNER_BYTES }, signal)
+  // Another one may have written it at the same moment; the last one stays.
+  return (await ownerOf()) === mine
 }
 
 /** When the database was made. It keeps this time when it is dumped and restored. */

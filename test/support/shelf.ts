@@ -6,6 +6,7 @@ import { createServer, request, type IncomingMessage } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { nameProcess, signalProcess } from '../../src/base/processes.ts'
 import { callsTo, startCloud, type Cloud, type OwnCloud, type Place } from './cloud.ts'
 import { endedSessions, remainders } from './leaks.ts'
 
@@ -31,9 +32,10 @@ interface Kept {
 export default async function keep(): Promise<() => Promise<void>> {
   const dir = mkdtempSync(join(tmpdir(), 'cob-shelf-'))
   const shelf: Kept[] = []
+  let started = 0
 
   async function start(env: string): Promise<Kept> {
-    const log = join(dir, `${shelf.length}-${Date.now()}.log`)
+    const log = join(dir, `${++started}.log`)
     appendFileSync(log, '')
     const cloud = await startCloud(JSON.parse(env) as Record<string, string>, { onLog: (piece) => appendFileSync(log, piece) })
     const kept = { cloud, env, log, isLent: true }
@@ -74,7 +76,10 @@ export default async function keep(): Promise<() => Promise<void>> {
   process.env[VARIABLE] = socket
   // After Ctrl-C nothing waits for their ends, so each gets the signal that the person has sent to us.
   process.once('exit', () => {
-    for (const { cloud } of shelf) process.kill(cloud.pid(), 'SIGINT')
+    for (const { cloud } of shelf) {
+      const service = nameProcess(cloud.pid())
+      if (service) signalProcess(service, 'SIGINT')
+    }
   })
   return async () => {
     server.close()
@@ -94,7 +99,10 @@ export async function shareCloud(env: Record<string, string> = {}): Promise<Clou
   const { pid, log, from, ...place } = JSON.parse(await ask('/lend', sorted)) as Lent
   const calls = callsTo(place)
   const ownLog = () => readFileSync(log, 'utf8').slice(from)
-  const endedBefore = await endedSessions(calls)
+  const endedBefore = await endedSessions(calls).catch(async (error: unknown) => {
+    await ask('/back', JSON.stringify({ dataDir: place.dataDir, clean: false }))
+    throw error
+  })
   return {
     ...calls,
     pid: () => pid,

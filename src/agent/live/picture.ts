@@ -9,9 +9,9 @@ import { servePictureDisplay } from './picture-display.ts'
 const PROGRAM = 'X0tigervnc'
 /** The path of its socket. Pages cannot reach it; programs of the session can use the display anyway. */
 const SOCKET = '/run/cob/live.sock'
-/** Its display: the session's, without the error that would end it. */
-const DISPLAY = ':1'
-const DISPLAY_SOCKET = '/tmp/.X11-unix/X1'
+/** Its display: the session's, without the error that would end it. A number that no program of the session takes by itself. */
+const DISPLAY = ':9971'
+const DISPLAY_SOCKET = '/tmp/.X11-unix/X9971'
 /** It starts within 100 ms on an idle machine. */
 const READY_MS = 15_000
 /** It keeps running this long after the last viewer has left, for a viewer that only reloads the page. */

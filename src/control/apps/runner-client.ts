@@ -52,6 +52,7 @@ export function runnerClient(endpoint: Endpoint): RunnerClient {
     async sendArchive(content, signal) {
       await call(endpoint, runner.sendArchive, { body: content }, { signal }).catch((error: unknown) => {
         if (!(error instanceof CallFailed)) throw error
+        if (error.status === runner.sendArchive.reply.status) throw error
         throw error.status === undefined ? error.cause : new ArchiveRefused(messageOf(error.said))
       })
     },

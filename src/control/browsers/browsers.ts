@@ -162,7 +162,10 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
   async function obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<{ row: BrowserRow; warm: boolean }> {
     for (let row = await fleet.claim(ownership); row; row = await fleet.claim(ownership)) {
       // One that an older version has booted may not have what its session will ask for.
-      if (fleet.take(row.id, leaveSeat) && !fleet.endpointOf(row.id)?.older) return { row, warm: true }
+      if (fleet.take(row.id, () => {}) && !fleet.endpointOf(row.id)?.older) {
+        leaveSeat()
+        return { row, warm: true }
+      }
       await fleet.end(row.id, 'lost')
     }
     const id = await fleet.start(ownership, signal, leaveSeat)

@@ -50,7 +50,7 @@ export type OpenSockets = Map<string, Map<(reason: EndReason) => void, By>>
 export const closeSockets = (open: OpenSockets): EndStep => ({
   name: 'clients',
   limitMs: 1_000,
-  mayFail: false,
+  mayFail: true,
   run({ id, reason }) {
     open.get(id)?.forEach((_by, close) => close(reason))
     return undefined

@@ -1,5 +1,5 @@
 // A service that is killed while a recording becomes a film: the next one finishes it, and what is left over is removed later.
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -48,9 +48,9 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true })
 })
 
-const service = (objects: Objects, spool: Spool, freshMs?: number): Replays =>
+const service = (objects: Objects, spool: Spool, others: { freshMs?: number; earlierDir?: string } = {}): Replays =>
   makeReplays({
-    ...(freshMs !== undefined && { freshMs }),
+    ...others,
     db,
     objects,
     spool,
@@ -127,13 +127,43 @@ test.each(DEATHS)('killed $when $call: the next start makes the film, and one fi
   expect((await findReplay(db, 'elsewhere', id))!.object).toBe(row.object)
 })
 
+test('a recording that grew among the objects, as in earlier versions, becomes a film', async () => {
+  const [objects, spool] = [fileObjects(join(dir, 'objects')), makeSpool(join(dir, 'spool'))]
+  const id = await leftBehind(spool)
+  const earlierDir = join(dir, 'earlier')
+  mkdirSync(join(earlierDir, 'replays'), { recursive: true })
+  renameSync(spool.path(id), join(earlierDir, 'replays', id))
+  await using next = service(objects, spool, { earlierDir })
+  await next.adopt()
+  const row = await becomesFilm(id)
+  const { body } = await next.video(row, undefined)
+  expect((await buffer(body as Readable)).subarray(row.head_bytes).equals(recorded.subarray(0, row.bytes))).toBe(true)
+  expect(row.bytes).toBeGreaterThan(1_000)
+})
+
+test('of the spool, only recordings that are ready are removed at a start: others may be of another database', async () => {
+  const [objects, spool] = [fileObjects(join(dir, 'objects')), makeSpool(join(dir, 'spool'))]
+  const id = await leftBehind(spool)
+  await using one = service(objects, spool)
+  await one.adopt()
+  await becomesFilm(id)
+  await until('an empty spool', NOTICE_MS, async () => (await spool.list()).length === 0)
+  await spool.append(id, 0, Buffer.from('left'))
+  await spool.append('unknown', 0, Buffer.from('of another database'))
+  mkdirSync(join(dir, 'spool', 'lost+found'), { recursive: true })
+  await using next = service(objects, spool)
+  await next.adopt()
+  expect(await spool.list()).toEqual(['unknown'])
+  await spool.remove('unknown')
+})
+
 test('a recording that waits for its row for long is stored again, so that no sweep removes its objects before', async () => {
   const [objects, spool] = [fileObjects(join(dir, 'objects')), makeSpool(join(dir, 'spool'))]
   const id = await leftBehind(spool)
   await cloud.query(`create function refuse() returns trigger language plpgsql as $$ begin raise exception 'not now'; end $$`)
   await cloud.query(`create trigger refuse before update on replays for each row when (new.state = 'ready') execute function refuse()`)
   const made = () => readdirSync(join(dir, 'objects/replays')).filter((name) => name.startsWith(id) && name.endsWith('.head'))
-  await using one = service(objects, spool, 0)
+  await using one = service(objects, spool, { freshMs: 0 })
   try {
     await one.adopt()
     await until('a second attempt', NOTICE_MS, () => made().length > 1, { everyMs: 20 })

@@ -1,5 +1,6 @@
 // The rules of replays: start, find, stop, download, and what happens when their session or their retention ends.
 import { setInterval } from 'node:timers/promises'
+import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { recording, type RecordingSpec } from '../../agent/recording/contract.ts'
 import { newId } from '../../base/ids.ts'
@@ -16,7 +17,18 @@ import type { Objects } from '../../store/objects.ts'
 import type { Spool } from '../../store/spool.ts'
 import type { Replay, StartReplay } from './contract.ts'
 import { Pace } from './pace.ts'
-import { expiredReplays, findReplay, headKey, insertReplay, listReplays, markStarted, removeReplay, unfinishedReplays, type ReplayRow } from './rows.ts'
+import {
+  expiredReplays,
+  findReplay,
+  headKey,
+  insertReplay,
+  listReplays,
+  markStarted,
+  readyReplays,
+  removeReplay,
+  unfinishedReplays,
+  type ReplayRow,
+} from './rows.ts'
 import { Transfer } from './transfer.ts'
 import type { Transfers } from './transfers.ts'
 
@@ -33,6 +45,8 @@ export interface ReplaysSettings {
   objects: Objects
   /** Where recordings grow. It belongs to this service alone. */
   spool: Spool
+  /** The folder of objects as files, where recordings grew in earlier versions. */
+  earlierDir?: string
   /** Empty at first. The end of a session looks into it. */
   transfers: Transfers
   /** Of {@link replaySigner}. */
@@ -70,7 +84,7 @@ export interface Replays extends AsyncDisposable {
 export const replaySigner = (secretKey: Buffer): Signer => makeSigner(secretKey, 'cob-replay')
 
 export function makeReplays(settings: ReplaysSettings): Replays {
-  const { db, objects, spool, transfers, tokens, host, retentionDays, freshMs, fullDisk, log, findSession, reach, endpointOf } = settings
+  const { db, objects, spool, earlierDir, transfers, tokens, host, retentionDays, freshMs, fullDisk, log, findSession, reach, endpointOf } = settings
   /** Recordings that are being started, and their sessions. */
   const starting = new Map<string, string>()
   /** Starts of an earlier service that are being dropped. */
@@ -155,6 +169,19 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     }
   }
 
+  async function removeExpired({ id, object }: Pick<ReplayRow, 'id' | 'object'>): Promise<void> {
+    try {
+      // The row last: the objects can only be found by it.
+      await objects.delete(headKey(object), stop.signal)
+      await objects.delete(object, stop.signal)
+      await removeReplay(db, id)
+      log.info({ replay: id }, 'a replay was removed: its retention is over')
+    } catch (err) {
+      stop.signal.throwIfAborted()
+      log.error({ err, replay: id }, 'an old replay could not be removed')
+    }
+  }
+
   const replays: Replays = {
     async start(idOrName, wanted, origin, signal) {
       const { id: browserId, endpoint, release } = await reach(idOrName)
@@ -162,7 +189,7 @@ export function makeReplays(settings: ReplaysSettings): Replays {
       try {
         assertOffered(endpoint, recording.startRecording.id)
         const begun = [...starting.values()].filter((other) => other === browserId)
-        if (transfers.of(browserId).length + begun.length >= MAX_AT_ONCE)
+        if (transfers.recordingOf(browserId) + begun.length >= MAX_AT_ONCE)
           throw fault.conflict(`there are ${MAX_AT_ONCE} recordings of this browser already; stop one first`)
         starting.set(id, browserId)
         const seconds = wanted.max_duration_in_seconds
@@ -216,13 +243,16 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     video,
     async adopt() {
       const unfinished = await unfinishedReplays(db, host)
-      // A service that was killed after it had written the row of a complete recording has left this. Nothing grows yet.
-      const growing = new Set(unfinished.map(({ id }) => id))
-      for (const id of (await spool.list()).filter((name) => !growing.has(name))) await spool.remove(id)
+      // A service that was killed after it had written the row of a complete recording has left its file. Others may be of another database.
+      for (const id of await readyReplays(db, await spool.list()))
+        await spool.remove(id).catch((err: unknown) => log.error({ err, replay: id }, 'a complete recording could not be removed from the spool'))
       for (const row of unfinished) {
         const endpoint = endpointOf(row.browser_id)
-        if (row.state !== 'starting') transfer(row, endpoint)
-        else {
+        if (row.state !== 'starting') {
+          // Until there was a spool, recordings grew among the objects.
+          if (earlierDir !== undefined) await spool.bring(row.id, join(earlierDir, row.object))
+          transfer(row, endpoint)
+        } else {
           // Not awaited: an agent that does not answer would delay the start of the service.
           const undone = undo(row.id, endpoint)
             .catch((err: unknown) => log.error({ err, replay: row.id }, 'a recording that never began could not be removed'))
@@ -240,13 +270,7 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     },
     async sweep() {
       try {
-        for (const row of await expiredReplays(db, host, retentionDays)) {
-          // The row last: the objects can only be found by it.
-          await objects.delete(headKey(row.object), stop.signal)
-          await objects.delete(row.object, stop.signal)
-          await removeReplay(db, row.id)
-          log.info({ replay: row.id }, 'a replay was removed: its retention is over')
-        }
+        for (const row of await expiredReplays(db, host, retentionDays)) await removeExpired(row)
       } catch (err) {
         if (!stop.signal.aborted) log.error({ err }, 'old replays could not be removed')
       }

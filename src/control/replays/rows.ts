@@ -85,6 +85,10 @@ export const expiredReplays = (db: Db, host: string, days: number): Promise<Pick
     .limit(500)
     .execute()
 
+/** Which of these replays are ready. */
+export const readyReplays = async (db: Db, ids: readonly string[]): Promise<string[]> =>
+  ids.length === 0 ? [] : (await db.selectFrom('replays').select('id').where('id', 'in', ids).where('state', '=', 'ready').execute()).map(({ id }) => id)
+
 /** The objects of replays, for the removal of those that no row names. */
 export function replayObjects(db: Db, host: string): ObjectOwner {
   const keys = ({ object, bytes, head_bytes }: Pick<ReplayRow, 'object' | 'bytes' | 'head_bytes'>) => [

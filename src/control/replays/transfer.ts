@@ -62,6 +62,8 @@ export class Transfer {
   readonly pace: Pace
   /** Resolves when the film is ready, or the service ends. Never rejects. */
   readonly done: Promise<void>
+  /** False once all of its bytes are here. */
+  isRecording = true
   readonly #settings: TransferSettings
   readonly #film: Film
   readonly #gone = new AbortController()
@@ -120,6 +122,7 @@ export class Transfer {
       reason = 'store_failed'
       await this.stop().catch(() => {})
     } finally {
+      this.isRecording = false
       this.#brought.resolve()
     }
     this.#quit.signal.throwIfAborted()

@@ -11,6 +11,11 @@ export class Transfers extends Map<string, Transfer> {
   of(browserId: string): Transfer[] {
     return [...this.values()].filter((known) => known.browserId === browserId)
   }
+
+  /** How many of a session still record. The others wait for their place in the object store. */
+  recordingOf(browserId: string): number {
+    return this.of(browserId).filter(({ isRecording }) => isRecording).length
+  }
 }
 
 /**

@@ -3,7 +3,7 @@ import type { Log } from '../../base/log.ts'
 import { sleep } from '../../base/wait.ts'
 import type { Db } from '../../store/db.ts'
 import type { Objects } from '../../store/objects.ts'
-import { findMissing, madeAt, removeUnnamed, type ObjectOwner } from '../../store/sweep.ts'
+import { belongTo, findMissing, madeAt, removeUnnamed, type ObjectOwner } from '../../store/sweep.ts'
 
 const SWEEP_MS = 3600_000
 /**
@@ -18,11 +18,14 @@ interface ObjectCareSettings {
   db: Db
   objects: Objects
   owners: readonly ObjectOwner[]
+  /** Whether others may use the same store, as a bucket: then it is only swept by the database that it belongs to. */
+  isShared?: boolean
   log: Log
 }
 
 /** Checks at once, in the background, and sweeps every hour. Disposing ends it. */
-export function careForObjects({ db, objects, owners, log }: ObjectCareSettings): AsyncDisposable {
+export function careForObjects(settings: ObjectCareSettings): AsyncDisposable {
+  const { objects, owners, log } = settings
   const stop = new AbortController()
   const attempt = (what: string, work: () => Promise<void>) =>
     work().catch((err: unknown) => {
@@ -35,7 +38,7 @@ export function careForObjects({ db, objects, owners, log }: ObjectCareSettings)
   const run = async () => {
     await attempt('checking that all objects are there', report)
     for (;;) {
-      await attempt('removing objects that nobody needs', () => sweepObjects({ db, objects, owners, log }, stop.signal))
+      await attempt('removing objects that nobody needs', () => sweepObjects(settings, stop.signal))
       await sleep(SWEEP_MS, stop.signal)
     }
   }
@@ -49,10 +52,14 @@ export function careForObjects({ db, objects, owners, log }: ObjectCareSettings)
 }
 
 /** One sweep. */
-export async function sweepObjects({ db, objects, owners, log }: ObjectCareSettings, signal: AbortSignal, graceMs = GRACE_MS): Promise<void> {
+export async function sweepObjects({ db, objects, owners, isShared, log }: ObjectCareSettings, signal: AbortSignal, graceMs = GRACE_MS): Promise<void> {
   const before = new Date(Date.now() - graceMs)
-  const { removed, foreign } = await removeUnnamed(objects, owners, { after: await madeAt(db), before }, signal)
+  const after = await madeAt(db)
+  if (isShared && !(await belongTo(objects, after, signal)))
+    return log.error({}, 'the bucket belongs to another database, so nothing in it is removed: give each its own COB_S3_PREFIX (or remove the object "owner")')
+  await objects.dropUnfinished(before, signal)
+  const { removed, foreign, failures } = await removeUnnamed(objects, owners, { after, before }, signal)
   if (removed.length > 0) log.info({ count: removed.length, keys: removed.slice(0, NAMED_IN_LOG) }, 'objects that no row names were removed')
   if (foreign > 0) log.warn({ count: foreign }, 'objects that no row names are older than the database; they are kept')
-  await objects.dropUnfinished(before, signal)
+  if (failures.length > 0) throw new AggregateError(failures, `${failures.length} objects could not be removed`)
 }

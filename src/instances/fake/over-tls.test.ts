@@ -1,18 +1,22 @@
 // An agent that is reached by TCP: who may talk to it, and whom it is.
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { connect } from 'node:net'
+import { connect, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { newId } from '../../base/ids.ts'
+import { silentLog } from '../../base/log.ts'
 import { dataPaths } from '../../base/paths.ts'
+import { within } from '../../base/wait.ts'
 import { fetchFrom, upgradeTo, type Endpoint } from '../../http/endpoint.ts'
+import { makeServer } from '../../http/server.ts'
 import { makeAgentKeys } from '../agent-keys.ts'
 import { USUAL_MAX_SCREEN, type Instance } from '../driver.ts'
 import { fakeDriver } from './fake.ts'
 
 const { signal } = new AbortController()
+const ENDS_MS = 10_000
 const SPEC = { viewport: { width: 640, height: 480, refresh_rate: 60 }, maxScreen: USUAL_MAX_SCREEN, apiPorts: [] }
 const HANDSHAKE = { 'sec-websocket-version': '13', 'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==' }
 
@@ -60,8 +64,25 @@ test('what another server says in its place is refused before anything is sent',
   const other = await makeAgentKeys()
   const impostor = { ...agent, ...other.pinned }
   await expect(status(impostor, '/session/status')).rejects.toThrow(/certificate/)
+  // Set by people for other servers.
+  vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0')
+  onTestFinished(() => void vi.unstubAllEnvs())
+  await expect(status(impostor, '/session/status')).rejects.toThrow(/certificate/)
   await expect(upgradeTo(impostor, '/session/cdp', HANDSHAKE, signal)).rejects.toThrow(/certificate/)
   expect(await status(agent, '/session/status')).toBe(200)
+})
+
+test('a client that does not complete its handshake is let go', async () => {
+  const { server: keys } = await makeAgentKeys()
+  const { app } = makeServer({ log: silentLog, authenticate: async () => undefined, tls: keys, handshakeMs: 50 })
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  try {
+    const client = connect((app.server.address() as AddressInfo).port, '127.0.0.1').resume()
+    client.on('error', () => {})
+    await within('its end', ENDS_MS, once(client, 'close'))
+  } finally {
+    await app.close()
+  }
 })
 
 test('it does not speak without TLS', async () => {

@@ -7,7 +7,7 @@ import { KEYS_VARIABLE } from '../../base/access.ts'
 import type { Log } from '../../base/log.ts'
 import { descendantsOf, isAlive, killAll, nameProcess, processesUsing, type ProcessName } from '../../base/processes.ts'
 import type { Command } from '../../base/unprivileged.ts'
-import { sleep, until, within } from '../../base/wait.ts'
+import { resultWithin, sleep, until, within } from '../../base/wait.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import type { AppSandbox, Exit, Instance } from '../driver.ts'
 import { watchAgent, type Lifeline } from '../lifeline.ts'
@@ -22,6 +22,9 @@ import type { Counted, Size, Usage } from './usage.ts'
 
 /** Timeout of a whole start until the browser answers: 0.6 s alone, 12 s when ten start at once on two cores. */
 const START_MS = 90_000
+
+/** How long a start of the service waits for an adopted program to say what it can do: it is the first thing that it says. */
+const KNOWN_MS = 2_000
 
 /** Timeout for killing all of an instance: it takes 30-60 ms. */
 const END_MS = 20_000
@@ -43,7 +46,7 @@ interface Remembered {
   isReady: boolean
   /** Its limits, for the module that counts its use (usage.ts). */
   counted?: Counted | undefined
-  /** Where its program answers. Earlier versions did not write it: it was the Unix socket in the directory. */
+  /** Where its program answers, when that is not the Unix socket in the directory. */
   agent?: Endpoint | undefined
 }
 
@@ -132,6 +135,7 @@ export async function listSandboxes(kind: SandboxKind): Promise<LocalInstance[]>
     const remembered = recall(dir)
     if (remembered?.isReady && remembered.processes.every(isAlive)) {
       const instance = new LocalInstance(kind, id, remembered).watch()
+      await resultWithin(KNOWN_MS, instance.known)
       kind.addresses.follow(instance, []) // the machine may have got new addresses while no service ran
       return instance
     }
@@ -172,6 +176,8 @@ export class LocalInstance implements Instance, AppSandbox {
   readonly id: string
   readonly dir: string
   agent: Endpoint
+  /** Resolves when its program has said what it can do, or has ended. */
+  known: Promise<void> = Promise.resolve()
   readonly exited: Promise<Exit>
   readonly #exit = Promise.withResolvers<Exit>()
   readonly #kind: SandboxKind
@@ -199,7 +205,8 @@ export class LocalInstance implements Instance, AppSandbox {
 
   /** Where a sandbox of an app has its runner; it is the same kind of socket. */
   get runner(): Endpoint {
-    return this.agent
+    const { older: _, ...endpoint } = this.agent
+    return endpoint
   }
 
   /** Begins to watch its program. When the program ends, the sandbox ends. */
@@ -225,7 +232,7 @@ export class LocalInstance implements Instance, AppSandbox {
 
   #watch(): Lifeline {
     const lifeline = watchAgent(this.agent, this.#log, this.#watching.signal)
-    lifeline.ready.then(
+    this.known = lifeline.ready.then(
       ({ version, lacks }) => {
         const { older: _, ...endpoint } = this.agent
         this.agent = lacks.length === 0 ? endpoint : { ...endpoint, older: { version: version ?? 'an early version', lacks } }
@@ -240,7 +247,7 @@ export class LocalInstance implements Instance, AppSandbox {
   remember(isReady: boolean): void {
     this.#processes = this.live()
     const file = join(this.dir, 'instance.json')
-    const remembered: Remembered = { processes: this.#processes.slice(0, 2), isReady, counted: this.#counted, agent: this.agent }
+    const remembered: Remembered = { processes: this.#processes.slice(0, 2), isReady, counted: this.#counted, agent: remembersAgent(this.agent) }
     writeFileSync(`${file}.new`, JSON.stringify(remembered), { mode: 0o600 })
     renameSync(`${file}.new`, file)
   }
@@ -319,6 +326,11 @@ export class LocalInstance implements Instance, AppSandbox {
     const below = [...known.flatMap(({ pid }) => descendantsOf(pid)), ...this.#kind.limits.members(this.id)]
     return [...new Map([...known, ...below.map(nameProcess).filter((name) => name !== undefined)].map((name) => [name.pid, name])).values()]
   }
+}
+
+/** A Unix socket is always in the directory, which may have moved. */
+function remembersAgent({ older: _, ...endpoint }: Endpoint): Endpoint | undefined {
+  return 'socketPath' in endpoint ? undefined : endpoint
 }
 
 function recall(dir: string): Remembered | undefined {
