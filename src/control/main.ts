@@ -318,7 +318,7 @@ async function openStore(
     await running
     await lock.release()
   })
-  await upgradeDb(address)
+  await upgradeDb(address, signal)
   return { db, address }
 }
 

@@ -42,7 +42,7 @@ const REQUEST_TIMEOUT_MS = 3_600_000
 const KEEP_ALIVE_MS = 75_000
 
 /** A handshake takes a few milliseconds and one or two round trips. */
-export const HANDSHAKE_MS = 10_000
+const HANDSHAKE_MS = 10_000
 /** The kernel probes a connection that was silent for so long. */
 const PROBE_AFTER_MS = 30_000
 /** An answer whose receiver takes nothing for so long is ended: it would be held in memory until the receiver leaves. */

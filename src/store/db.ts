@@ -5,7 +5,7 @@ import { Kysely, PostgresDialect, sql } from 'kysely'
 import { Migrator, type Migration } from 'kysely/migration'
 import pg from 'pg'
 import type { Log } from '../base/log.ts'
-import { within } from '../base/wait.ts'
+import { abortable, within } from '../base/wait.ts'
 import { Pool, type StoreState } from './pool.ts'
 import type { Tables } from './tables.ts'
 
@@ -20,6 +20,8 @@ const REACH_MS = 3_000
 /** Limits of an upgrade: for its connection, and for one statement of it, such as an index of tens of millions of rows. */
 const CONNECT_MS = 10_000
 const UPGRADE_MS = 3600_000
+/** A server that vanished during a long statement is noticed by the kernel's probes. */
+const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 10_000 }
 
 /** The connection pool of each database. */
 const pools = new WeakMap<Db, Pool>()
@@ -62,18 +64,27 @@ export function migratorOf(db: Db): Migrator {
 
 /**
  * Brings the schema up to date, over a connection of its own: an index of a large table takes longer than a query for a caller may. Call it when no older
- * service uses the tables any more.
+ * service uses the tables any more. @throws the signal's reason; what was not complete is then undone
  */
-export async function upgradeDb(address: DbAddress): Promise<void> {
-  const pool = new pg.Pool({ ...address, max: 2, connectionTimeoutMillis: CONNECT_MS, statement_timeout: UPGRADE_MS, application_name: 'cob upgrade' })
-  pool.on('error', () => {}) // the query rejects as well
+export async function upgradeDb(address: DbAddress, signal?: AbortSignal): Promise<void> {
+  const pool = new pg.Pool({
+    ...address,
+    max: 2,
+    connectionTimeoutMillis: CONNECT_MS,
+    statement_timeout: UPGRADE_MS,
+    application_name: 'cob upgrade',
+    ...KEEP_ALIVE,
+  })
+  // The query rejects as well. The pool listens only to connections that nobody uses.
+  pool.on('error', () => {})
+  pool.on('connect', (client) => void client.on('error', () => {}))
   const db: Db = new Kysely({ dialect: new PostgresDialect({ pool }) })
-  try {
-    const { error } = await migratorOf(db).migrateToLatest()
-    if (error) throw error
-  } finally {
-    await db.destroy()
-  }
+  const { error } = await abortable(migratorOf(db).migrateToLatest(), signal).catch((reason: unknown) => ({ error: reason }))
+  // After an abort the connection is still in use. The process ends, and Postgres then rolls back what was not complete.
+  const closed = db.destroy()
+  if (signal?.aborted) closed.catch(() => {})
+  else await closed
+  if (error) throw error
 }
 
 /** The present state of the database. */

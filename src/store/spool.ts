@@ -52,12 +52,14 @@ export function makeSpool(dir: string): Spool {
     read: (name) => exists(path(name)).then((isThere) => (isThere ? createReadStream(path(name)) : undefined)),
     remove: (name) => rm(path(name), { force: true }),
     async bring(name, from) {
+      if ((await exists(path(name))) || !(await exists(from))) return
       await mkdir(dir, { recursive: true, mode: 0o700 })
-      if (await exists(path(name))) return
       await rename(from, path(name)).catch(async (error: NodeJS.ErrnoException) => {
-        if (error.code === 'ENOENT') return
         if (error.code !== 'EXDEV') throw error
-        await copyFile(from, path(name))
+        // Not under its own name until it is whole.
+        const part = join(dir, `.${name}`)
+        await copyFile(from, part)
+        await rename(part, path(name))
       })
     },
     list: async () => (await entries()).filter((entry) => entry.isFile() && NAME.test(entry.name)).map(({ name }) => name),

@@ -6,6 +6,9 @@ import { sql } from 'kysely'
 import type { Db } from './db.ts'
 import type { Listed, Objects } from './objects.ts'
 
+/** After so many objects that cannot be removed, the store most likely does not answer. */
+const MAX_FAILURES = 10
+
 /** Rows that are asked for in one statement. */
 const BATCH = 500
 
@@ -42,6 +45,7 @@ export async function removeUnnamed(
       const named = new Set(await owner.named([...new Set(old.map(({ key }) => idOf(owner, key)))]))
       for (const { key, modified } of old.filter((found) => !named.has(found.key))) {
         signal.throwIfAborted()
+        if (failures.length >= MAX_FAILURES) return { removed, foreign, failures }
         if (modified <= after) foreign++
         else
           await objects.delete(key, signal).then(

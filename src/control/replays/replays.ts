@@ -39,6 +39,8 @@ const START_MS = 20_000
 /** How long a stop waits for the video. If it is not ready by then, it will be a moment later. */
 const STOP_MS = 10_000
 const SWEEP_MS = 3600_000
+/** After so many old replays that cannot be removed, the store most likely does not answer. The next sweep tries again. */
+const MAX_FAILURES = 10
 
 export interface ReplaysSettings {
   db: Db
@@ -169,16 +171,28 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     }
   }
 
-  async function removeExpired({ id, object }: Pick<ReplayRow, 'id' | 'object'>): Promise<void> {
+  /** False when that does not work now. The next start tries again: without its beginning, the recording would become an empty film. */
+  const broughtFrom = (path: string, id: string): Promise<boolean> =>
+    spool.bring(id, path).then(
+      () => true,
+      (err: unknown) => {
+        log.error({ err, replay: id }, 'a recording of an earlier version could not be moved to the spool')
+        return false
+      },
+    )
+
+  async function removeExpired({ id, object }: Pick<ReplayRow, 'id' | 'object'>): Promise<boolean> {
     try {
       // The row last: the objects can only be found by it.
       await objects.delete(headKey(object), stop.signal)
       await objects.delete(object, stop.signal)
       await removeReplay(db, id)
       log.info({ replay: id }, 'a replay was removed: its retention is over')
+      return true
     } catch (err) {
       stop.signal.throwIfAborted()
       log.error({ err, replay: id }, 'an old replay could not be removed')
+      return false
     }
   }
 
@@ -250,8 +264,8 @@ export function makeReplays(settings: ReplaysSettings): Replays {
         const endpoint = endpointOf(row.browser_id)
         if (row.state !== 'starting') {
           // Until there was a spool, recordings grew among the objects.
-          if (earlierDir !== undefined) await spool.bring(row.id, join(earlierDir, row.object))
-          transfer(row, endpoint)
+          const isHere = earlierDir === undefined || (await broughtFrom(join(earlierDir, row.object), row.id))
+          if (isHere) transfer(row, endpoint)
         } else {
           // Not awaited: an agent that does not answer would delay the start of the service.
           const undone = undo(row.id, endpoint)
@@ -270,7 +284,8 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     },
     async sweep() {
       try {
-        for (const row of await expiredReplays(db, host, retentionDays)) await removeExpired(row)
+        let failures = 0
+        for (const row of await expiredReplays(db, host, retentionDays)) if (!(await removeExpired(row)) && ++failures >= MAX_FAILURES) return
       } catch (err) {
         if (!stop.signal.aborted) log.error({ err }, 'old replays could not be removed')
       }

@@ -57,9 +57,9 @@ export async function sweepObjects({ db, objects, owners, isShared, log }: Objec
   const after = await madeAt(db)
   if (isShared && !(await belongTo(objects, after, signal)))
     return log.error({}, 'the bucket belongs to another database, so nothing in it is removed: give each its own COB_S3_PREFIX (or remove the object "owner")')
-  await objects.dropUnfinished(before, signal)
   const { removed, foreign, failures } = await removeUnnamed(objects, owners, { after, before }, signal)
   if (removed.length > 0) log.info({ count: removed.length, keys: removed.slice(0, NAMED_IN_LOG) }, 'objects that no row names were removed')
   if (foreign > 0) log.warn({ count: foreign }, 'objects that no row names are older than the database; they are kept')
-  if (failures.length > 0) throw new AggregateError(failures, `${failures.length} objects could not be removed`)
+  await objects.dropUnfinished(before, signal).catch((error: unknown) => failures.push(error))
+  if (failures.length > 0) throw new AggregateError(failures, `a sweep had ${failures.length} failures: ${String(failures[0])}`)
 }
