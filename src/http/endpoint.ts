@@ -62,14 +62,13 @@ function open(endpoint: Endpoint, { method, path, headers }: Outgoing, keep: boo
     host,
     port,
     headers: { ...common.headers, ...(credential !== undefined && { [CREDENTIAL_HEADER]: credential }) },
-    agent: keep && agent,
-    // Its only authority is itself. It names no host, so what is compared is the certificate.
+    ...(keep ? { agent } : { agent: false, checkServerIdentity: anyName }),
+    // The only authority is the pinned certificate, so only the owner of its key can answer.
     ca: certificate,
     servername: '',
     minVersion: 'TLSv1.3',
     // Also when NODE_TLS_REJECT_UNAUTHORIZED=0 is set, which people do for other servers.
     rejectUnauthorized: true,
-    checkServerIdentity: (_host, { raw }) => (raw.equals(derOf(certificate)) ? undefined : new Error('the agent has another certificate')),
   })
 }
 
@@ -77,10 +76,12 @@ function open(endpoint: Endpoint, { method, path, headers }: Outgoing, keep: boo
 let tls: { https: typeof import('node:https'); agent: HttpsAgent } | undefined
 function loadTls(): { https: typeof import('node:https'); agent: HttpsAgent } {
   const https = process.getBuiltinModule('node:https')
-  return { https, agent: new https.Agent({ keepAlive: true, maxSockets: Infinity, maxFreeSockets: 256, timeout: 60_000 }) }
+  // Not an option of each request: Node keeps no connection that had a check of its own.
+  return { https, agent: new https.Agent({ checkServerIdentity: anyName, keepAlive: true, maxSockets: Infinity, maxFreeSockets: 256, timeout: 60_000 }) }
 }
 
-const derOf = (pem: string): Buffer => Buffer.from(pem.replaceAll(/-----[A-Z ]+-----|\s/g, ''), 'base64')
+/** The certificate of an agent names no host: it is known by its key. */
+const anyName = () => undefined
 
 /**
  * An answer that breaks HTTP or the protocol that we expect. Programs in a sandbox may answer anything; a bad answer must only fail its own

@@ -46,6 +46,17 @@ test('it answers requests and opens WebSockets with its credential', async () =>
   socket.destroy()
 })
 
+test('requests share a connection', async () => {
+  const portOf = async () => {
+    const response = await fetchFrom(agent, { method: 'GET', path: '/session/status' }, signal)
+    const { localPort } = response.socket
+    await once(response.resume(), 'close')
+    return localPort
+  }
+  const first = await portOf()
+  await expect.poll(portOf).toBe(first)
+})
+
 test.each([
   ['no credential', undefined, {}],
   ['an empty one', '', {}],
