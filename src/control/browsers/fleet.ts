@@ -1,4 +1,4 @@
-// The instances behind the sessions, put together from the rooms of fleet/. Knows nothing of requests.
+// The instances of sessions. Connects the parts in fleet/. Knows nothing of requests.
 import type { Log } from '../../base/log.ts'
 import { Seats } from '../../base/seats.ts'
 import { letGo, type Driver, type Exit, type Instance } from '../../instances/driver.ts'

@@ -1,4 +1,4 @@
-// Endpoints in rows: whoever reads the database cannot call an agent.
+// Endpoints in rows: reading the database is not enough to call an agent.
 import { expect, test } from 'vitest'
 import { makeSealer } from '../../base/sealed.ts'
 import { storedEndpoints } from './stored-endpoint.ts'
