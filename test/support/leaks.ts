@@ -135,10 +135,18 @@ async function liveRows(dataDir: string): Promise<string[]> {
   try {
     const client = new pg.Client(postgres.address)
     await client.connect()
-    const { rows } = await client.query<{ id: string; state: string }>('select id, state from browsers where deleted_at is null or state != $1', ['deleted'])
-    const runs = await client.query<{ id: string; state: string }>('select id, state from invocations where finished_at is null')
-    await client.end()
-    return [...rows, ...runs.rows].map(({ id, state }) => `${id} is ${state}`)
+    try {
+      // A service that ended before its database had tables has no rows.
+      const made = await client.query<{ made: boolean }>(`select to_regclass('browsers') is not null and to_regclass('invocations') is not null as made`)
+      if (!made.rows[0]!.made) return []
+      const { rows } = await client.query<{ id: string; state: string }>(
+        `select id, state from browsers where deleted_at is null or state != 'deleted'
+         union all select id, state from invocations where finished_at is null`,
+      )
+      return rows.map(({ id, state }) => `${id} is ${state}`)
+    } finally {
+      await client.end()
+    }
   } finally {
     await postgres.stop()
   }
