@@ -1,27 +1,16 @@
 // The browsers' rows: all queries on them.
 import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
-import type { Viewport } from '../../agent/session/contract.ts'
 import { isId } from '../../base/ids.ts'
 import type { Db } from '../../store/db.ts'
 import { holds } from '../../store/names.ts'
 import type { Tables } from '../../store/tables.ts'
-import type { Memory } from './contract.ts'
 import { moveFirstBrowser, type BrowserState } from './lifecycle.ts'
+import type { OPTIONS } from './options/contract.ts'
+import type { Booted, StoredOptions } from './options/option/contract.ts'
 import type { StoredEndpoint } from './stored-endpoint.ts'
 
-/** A caller's options, as they are stored. */
-export interface BrowserOptions {
-  headless: boolean
-  stealth: boolean
-  kiosk_mode: boolean
-  viewport: Viewport
-  /** The size of its X server's screen. No viewport can exceed it. */
-  maxScreen: { width: number; height: number }
-  start_url?: string
-  chrome_policy?: Record<string, unknown>
-  /** The size that the caller asked for. */
-  memory?: Memory
-}
+/** A caller's options, as they are stored, and the size of its X server's screen. No viewport can exceed that. */
+export type BrowserOptions = StoredOptions<typeof OPTIONS> & Pick<Booted, 'maxScreen'>
 
 /** What a new session gets from its caller. */
 export interface Ownership {
