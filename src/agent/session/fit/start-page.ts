@@ -1,4 +1,5 @@
-// The start page, opened as if typed by a user; without one, a page in full screen gets the focus. Chromium restores its pages after a crash.
+// The start page, opened as if typed by a user; without one, a page in full screen gets the focus. After a crash Chromium restores
+// the pages that it has saved.
 import { within } from '../../../base/wait.ts'
 import type { FitParts } from './steps.ts'
 import { atOnce, type Check, type Step } from './step.ts'

@@ -90,10 +90,14 @@ export type CreateShape<T extends Options> = { [K in keyof T as T[K]['create'] e
 export type UpdateShape<T extends Options> = { [K in keyof T as T[K]['update'] extends z.ZodType ? K : never]: T[K]['update'] }
 export type ReplyShape<T extends Options> = { [K in keyof T as Reply<T[K]> extends z.ZodType ? K : never]: Reply<T[K]> }
 
+type StoredNames<T extends Options> = { [K in keyof T]: Stored<T[K]> extends undefined ? never : K }[keyof T]
+type RequiredNames<T extends Options> = { [K in StoredNames<T>]: undefined extends Stored<T[K]> ? never : K }[StoredNames<T>]
+type Flat<T> = { [K in keyof T]: T[K] }
+
 /** The options as a row has them. */
-export type StoredOptions<T extends Options> = {
-  [K in keyof T as Stored<T[K]> extends undefined ? never : undefined extends Stored<T[K]> ? never : K]: Stored<T[K]>
-} & { [K in keyof T as Stored<T[K]> extends undefined ? never : undefined extends Stored<T[K]> ? K : never]?: Stored<T[K]> }
+export type StoredOptions<T extends Options> = Flat<
+  { [K in RequiredNames<T>]: Stored<T[K]> } & { [K in Exclude<StoredNames<T>, RequiredNames<T>>]?: Stored<T[K]> }
+>
 
 const shape = (options: Options, of: (one: Options[string]) => z.ZodType | undefined): object =>
   Object.fromEntries(Object.entries(options).flatMap(([name, one]) => (of(one) ? [[name, of(one)]] : [])))
