@@ -199,21 +199,22 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
     check(options.refuseUpdate(changes, before.options))
     const parts = options.changes(changes)
     if (before.state === 'running') for (const part of parts) assertFits(before, part.fit)
-    const stored = (some: typeof parts) => some.some((part) => part.stored)
+    /** What the row has when these parts have taken effect. */
+    const after = (some: typeof parts) => Object.assign({}, before.options, ...some.map(({ stored }) => stored)) as BrowserOptions
     const row = await named(
       changes.name,
       updateRunning(db, before.id, {
         ...(changes.name !== undefined && { name: changes.name || null }),
         ...(changes.tags !== undefined && { tags: changes.tags ?? {} }),
-        ...(stored(parts) && { options: Object.assign({}, before.options, ...parts.map((part) => part.stored)) as BrowserOptions }),
+        ...(parts.some(({ stored }) => stored) && { options: after(parts) }),
       }),
     )
     if (!row) throw fault.notFound('browser', called)
     for (const [at, { name, fit: wanted }] of parts.entries())
       await fit(row, wanted, signal).catch(async (error: unknown) => {
         // The row must not say what has not taken effect.
-        const done = Object.assign({}, before.options, ...parts.slice(0, at).map((part) => part.stored)) as BrowserOptions
-        const running = await updateRunning(db, before.id, stored(parts.slice(at)) ? { options: done } : {})
+        const isAhead = parts.slice(at).some(({ stored }) => stored)
+        const running = await updateRunning(db, before.id, isAhead ? { options: after(parts.slice(0, at)) } : {})
         throw signal.aborted ? error : running ? fault.unavailable(`the browser did not accept the ${name}`, error) : fault.notFound('browser', called)
       })
     return present(row, origin)

@@ -129,7 +129,7 @@ export const OPTIONS = {
   extensions: noneYet('extensions are'),
   telemetry: noneYetAnywhere('telemetry is'),
   vaults: noneYet('vaults are'),
-  // The last one: an update opens it after all other changes. Empty opens nothing.
+  // The last one: an update opens it after all other changes. Empty opens nothing. A page that does not open fails neither a create nor an update.
   start_url: option({
     create: StartUrl.optional(),
     update: z.union([StartUrl, z.literal('')]).optional(),

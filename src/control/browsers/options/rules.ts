@@ -47,7 +47,7 @@ export function optionRules<T extends Options>(options: T): OptionRules<T> {
   // An option sees only its own value.
   const of = (values: object, name: string): unknown => (values as Record<string, unknown>)[name]
   const collect = (value: (option: Options[string], name: string) => unknown): Record<string, unknown> =>
-    Object.fromEntries(each.flatMap(([name, option]) => [[name, value(option, name)]]).filter(([, found]) => found !== undefined))
+    Object.fromEntries(each.map(([name, option]) => [name, value(option, name)] as const).filter(([, found]) => found !== undefined))
   const first = (refusal: (option: Options[string], name: string) => Refusal | undefined): Refusal | undefined => {
     for (const [name, option] of each) {
       const found = refusal(option, name)
