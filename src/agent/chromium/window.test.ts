@@ -6,10 +6,8 @@ import type { ChromiumRun } from './process.ts'
 import { openPageWindow } from './window.ts'
 
 const viewport = { width: 800, height: 600, refresh_rate: 60 }
-/** How long a check may wait here: it sees the wrong state at once, and then polls. */
-const WAIT_MS = 200
-
-function windowOf(replies: FakeCdp['replies'], front: { fullscreen: boolean } = { fullscreen: true }) {
+/** `stop` ends the waits of a check, which would poll for seconds. */
+function windowOf(replies: FakeCdp['replies'], { front = { fullscreen: true }, stop = new AbortController() } = {}) {
   const { cdp, sent } = fakeCdp({
     'Target.getTargets': () => ({ targetInfos: [{ targetId: 'page', type: 'page' }] }),
     'Browser.getWindowForTarget': () => ({ windowId: 7 }),
@@ -28,7 +26,7 @@ function windowOf(replies: FakeCdp['replies'], front: { fullscreen: boolean } = 
     },
   }
   const windows = { expectNotice: () => {}, front: () => front, caughtUp: async () => {} }
-  return { window: openPageWindow(browser, { viewport }, windows, silentLog, AbortSignal.timeout(WAIT_MS)), sent }
+  return { window: openPageWindow(browser, { viewport }, windows, silentLog, stop.signal), sent }
 }
 
 test('a window that does what it is told passes', async () => {
@@ -41,25 +39,34 @@ test('a window that does what it is told passes', async () => {
   expect(sent.find(({ method }) => method === 'Browser.setWindowBounds')?.params).toEqual({ windowId: 7, bounds: { windowState: 'fullscreen' } })
 })
 
-test('full screen: a window that stays as it is does not, and its bounds are told', async () => {
-  const { window } = windowOf({ 'Browser.getWindowBounds': () => ({ bounds: { width: 800, height: 600, windowState: 'maximized' } }) })
-  await expect((await window.setFullscreen(true))()).rejects.toThrow(
-    'the window did not fill the screen: it is {"width":800,"height":600,"windowState":"maximized"}',
-  )
+/** An answer of Chromium after which the check is stopped, so that it fails with the last answer that it had. */
+const last = <T>(stop: AbortController, answer: T) => {
+  stop.abort(new Error('stopped'))
+  return answer
+}
+
+test('full screen: a window that stays as it is does not pass, and its bounds are told', async () => {
+  const stop = new AbortController()
+  const bounds = { width: 800, height: 600, windowState: 'maximized' }
+  const { window } = windowOf({ 'Browser.getWindowBounds': () => last(stop, { bounds }) }, { stop })
+  await expect((await window.setFullscreen(true))()).rejects.toThrow(`the window did not fill the screen: it is ${JSON.stringify(bounds)}`)
 })
 
 test('full screen: nor does one that the window manager has in another state', async () => {
-  const { window } = windowOf({}, { fullscreen: false })
+  const { window } = windowOf({}, { front: { fullscreen: false } })
   await expect((await window.setFullscreen(true))()).rejects.toThrow('the window manager does not have the window fullscreen')
 })
 
 test('the screen: a window of another size does not pass, unless the user has given it that size', async () => {
-  const bounds = (windowState: string) => ({ 'Browser.getWindowBounds': () => ({ bounds: { width: 640, height: 480, windowState } }) })
-  await expect(windowOf(bounds('maximized')).window.fillsScreen()).rejects.toThrow('the window did not fill the screen: it is {"width":640')
-  await windowOf(bounds('normal')).window.fillsScreen()
+  const stop = new AbortController()
+  const bounds = (windowState: string) => ({ bounds: { width: 640, height: 480, windowState } })
+  const { window } = windowOf({ 'Browser.getWindowBounds': () => last(stop, bounds('maximized')) }, { stop })
+  await expect(window.fillsScreen()).rejects.toThrow('the window did not fill the screen: it is {"width":640')
+  await windowOf({ 'Browser.getWindowBounds': () => bounds('normal') }).window.fillsScreen()
 })
 
 test('the page: one of another size does not pass, and nor does one whose window has left full screen', async () => {
-  await expect(windowOf({ 'Runtime.evaluate': () => ({ result: { value: false } }) }).window.pageFills(false)).rejects.toThrow()
-  await expect(windowOf({}, { fullscreen: false }).window.pageFills(true)).rejects.toThrow('the window has left full screen')
+  const stop = new AbortController()
+  await expect(windowOf({ 'Runtime.evaluate': () => last(stop, { result: { value: false } }) }, { stop }).window.pageFills(false)).rejects.toThrow('stopped')
+  await expect(windowOf({}, { front: { fullscreen: false } }).window.pageFills(true)).rejects.toThrow('the window has left full screen')
 })
