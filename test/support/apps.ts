@@ -1,4 +1,5 @@
 // Apps for tests: archives made in memory, deploys over HTTP, event streams read frame by frame.
+import { adoptAll } from '../../src/instances/driver.ts'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -168,7 +169,7 @@ export async function startAppHost(): Promise<AppHost> {
   const log: Log = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), child: () => log }
   const bells = scope.use(listenForEvents(postgres.address, log))
   const driver = fakeDriver(paths)
-  scope.defer(async () => void (await Promise.all((await driver.apps.list()).map((instance) => instance[Symbol.asyncDispose]()))))
+  scope.defer(async () => void (await Promise.all((await adoptAll(driver.apps)).map((instance) => instance[Symbol.asyncDispose]()))))
   const objects = fileObjects(paths.objects)
   const sealer = makeSealer(Buffer.alloc(32, 7), 'deployments')
   const services: Deployments[] = []

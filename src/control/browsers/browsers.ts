@@ -10,7 +10,7 @@ import { USUAL_MAX_SCREEN } from '../../instances/driver.ts'
 import { isDuplicate, type Db } from '../../store/db.ts'
 import type { Activity } from './activity.ts'
 import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
-import type { Fleet } from './fleet.ts'
+import { NoSeat, type Fleet } from './fleet.ts'
 import { WARM_VIEWPORT } from './fleet/kinds.ts'
 import {
   findBrowser,
@@ -154,7 +154,7 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
   async function obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<{ row: BrowserRow; warm: boolean }> {
     for (let row = await fleet.claim(ownership); row; row = await fleet.claim(ownership)) {
       // One that an older version has booted may not have what its session will ask for.
-      if (fleet.take(row.id, () => {}) && !fleet.endpointOf(row.id)?.older) {
+      if (fleet.take(row, () => {}) && !fleet.endpointOf(row.id)?.older) {
         leaveSeat()
         return { row, warm: true }
       }
@@ -166,9 +166,14 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
 
   /** Makes a session. Undefined when it had a warm browser that did not answer within `warmFitMs`; that one is ended then. */
   async function begin(ownership: Ownership, wanted: CreateBrowser, warmFitMs: number, signal: AbortSignal): Promise<BrowserRow | undefined> {
+    const full = () => fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
     const leaveSeat = fleet.seat(maxBrowsers)
-    if (!leaveSeat) throw fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
-    const { row, warm } = await named(ownership.name, obtain(ownership, leaveSeat, signal)).finally(leaveSeat)
+    if (!leaveSeat) throw full()
+    const { row, warm } = await named(ownership.name, obtain(ownership, leaveSeat, signal))
+      .catch((error: unknown) => {
+        throw error instanceof NoSeat ? full() : error
+      })
+      .finally(leaveSeat)
     const release = activity.hold(row.id)
     try {
       await fitNew(row, options.fit(wanted, { viewport: warm ? WARM_VIEWPORT : ownership.options.viewport }), warm ? warmFitMs : FIT_MS, signal)

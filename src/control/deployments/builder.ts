@@ -7,12 +7,13 @@ import { sleep, within } from '../../base/wait.ts'
 import { letGo, type AppSandboxes, type AppSandbox } from '../../instances/driver.ts'
 import type { RunnerEvent, Source } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
+import type { Leases } from '../../store/leases.ts'
 import { appendEvents, LINE_BYTES, lockEvents } from '../../store/events.ts'
 import type { Objects } from '../../store/objects.ts'
 import { ArchiveRefused, paced, runnerClient, type RunnerClient } from '../apps/runner-client.ts'
 import { moveDeployment } from './lifecycle.ts'
 import { release } from './release.ts'
-import { nextToBuild, type DeploymentRow, type Secrets } from './rows.ts'
+import { buildsInProgress, nextToBuild, type DeploymentRow, type Secrets } from './rows.ts'
 import { cloneUrl } from './source.ts'
 
 /** A runner ends its build after 15 minutes by itself. This is the limit when it does not. */
@@ -22,6 +23,8 @@ const MAX_ATTEMPTS = 2
 const MAX_BUILD_LOG_BYTES = 32 * 1024 * 1024
 /** The queue is checked this often even when nothing rings. */
 const LOOK_AGAIN_MS = 5_000
+/** The same with other replicas, whose builds may have become ours. */
+const DUTY_MS = 1_000
 const RETRY_MS = 1_000
 /** Most failed reads in a row from a runner that is alive. */
 const MAX_UNREADABLE = 5
@@ -33,6 +36,10 @@ export interface BuilderSettings {
   objects: Objects
   sandboxes: AppSandboxes
   host: string
+  /** Who shares this scope. Nobody, unless given. */
+  leases?: Leases
+  /** Tells the replica whose duty builds are that there is one. */
+  tellBuilder?: () => void
   apiUrl: () => string
   gitBase: string
   memoryMb: number
@@ -65,6 +72,7 @@ export class Builder {
   readonly #stop = new AbortController()
   /** Sandboxes of the last service that have not been adopted yet. */
   readonly #adopted = new Map<string, AppSandbox>()
+  #hadDuty = false
   #current: { id: string; end: AbortController; done: Promise<void> } | undefined
   #running: Promise<void> | undefined
 
@@ -72,17 +80,33 @@ export class Builder {
     this.#settings = settings
   }
 
-  adopt(instance: AppSandbox): void {
-    this.#adopted.set(instance.id, instance)
-  }
-
   start(): void {
     this.#running ??= this.#run()
   }
 
-  /** Notes that there is something to build. */
+  /** Notes that there is something to build, here or elsewhere. */
   wake(): void {
+    if (this.#settings.leases?.holds('builds') === false) this.#settings.tellBuilder?.()
+    else this.ring()
+  }
+
+  /** Looks into the queue, if builds are this replica's duty. */
+  ring(): void {
     this.#bell.ring()
+  }
+
+  /** Whether builds are this replica's duty. When they have become so, looks for the sandboxes of builds in progress. */
+  async #isOurs(): Promise<boolean> {
+    const { db, host, leases, sandboxes } = this.#settings
+    const isOurs = leases?.holds('builds') ?? true
+    if (isOurs && !this.#hadDuty) {
+      for (const id of await buildsInProgress(db, host)) {
+        const instance = await sandboxes.adopt(id)
+        if (instance) this.#adopted.set(id, instance)
+      }
+    }
+    this.#hadDuty = isOurs
+    return isOurs
   }
 
   /** Ends the build of a deployment, if it is running. The caller moves its row. */
@@ -96,11 +120,16 @@ export class Builder {
     if (adopted) await letGo(adopted, this.#settings.log)
   }
 
-  /** Ends the running build. The next start begins it again. */
+  /** Whether a build that this replica leaves goes on: another one follows it then. */
+  get #handsOver(): boolean {
+    return this.#stop.signal.aborted && this.#settings.leases?.isAlone === false
+  }
+
+  /** Ends the running build. The next start begins it again. With other replicas it goes on. */
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the service stops'))
     await this.#running
-    await Promise.all([...this.#adopted.values()].map((instance) => letGo(instance, this.#settings.log)))
+    if (!this.#handsOver) await Promise.all([...this.#adopted.values()].map((instance) => letGo(instance, this.#settings.log)))
   }
 
   async #run(): Promise<void> {
@@ -108,9 +137,11 @@ export class Builder {
     const { signal } = this.#stop
     while (!signal.aborted) {
       // Subscribes before it looks, so that no ring between the two is missed.
-      const rung = this.#bell.heard(AbortSignal.any([signal, AbortSignal.timeout(LOOK_AGAIN_MS)])).catch(() => {})
+      const rung = this.#bell
+        .heard(AbortSignal.any([signal, AbortSignal.timeout(this.#settings.leases?.isAlone === false ? DUTY_MS : LOOK_AGAIN_MS)]))
+        .catch(() => {})
       try {
-        const row = this.#settings.hasRoom?.() === false ? undefined : await nextToBuild(db, host)
+        const row = !(await this.#isOurs()) || this.#settings.hasRoom?.() === false ? undefined : await nextToBuild(db, host)
         if (!row) await rung
         else if (!signal.aborted) await this.#take(row)
       } catch (err) {
@@ -151,7 +182,7 @@ export class Builder {
       const adopted = await this.#begin(row)
       if (adopted === false) return undefined
       const instance = adopted ?? (await this.#startSandbox(row, signal))
-      scope.defer(() => letGo(instance, log))
+      scope.defer(() => (this.#handsOver ? undefined : letGo(instance, log)))
       const client = runnerClient(instance.runner)
       if (!adopted && archive) await this.#sendArchive(archive, client, instance, signal)
       outcome = await this.#watch(row.id, adopted ? row.runner_seq : 0, client, instance, signal)

@@ -6,8 +6,9 @@ import type { Log } from '../../base/log.ts'
 import type { Sealer } from '../../base/sealed.ts'
 import { fault } from '../../http/fault.ts'
 import type { FormPart, Page } from '../../http/route.ts'
-import type { AppSandboxes, AppSandbox } from '../../instances/driver.ts'
+import type { AppSandboxes } from '../../instances/driver.ts'
 import type { Db } from '../../store/db.ts'
+import type { Leases } from '../../store/leases.ts'
 import type { AppEvent, EventBells } from '../../store/events.ts'
 import type { Objects } from '../../store/objects.ts'
 import { follow } from '../apps/follow.ts'
@@ -30,6 +31,10 @@ export interface DeploymentsSettings {
   sandboxes: AppSandboxes
   /** This machine: it builds and runs its deployments. */
   host: string
+  /** Who shares this scope. Nobody, unless given. */
+  leases?: Leases
+  /** Tells the replica whose duty builds are that there is one, or that one (its deployment) has to end. */
+  tellBuilder?: (toEnd?: string) => void
   /** Our port on loopback, known once we listen. */
   apiUrl: () => string
   /** Why code of apps cannot reach the API; undefined when it can. */
@@ -62,8 +67,8 @@ export interface Deployments extends AsyncDisposable {
   environment(deploymentId: string): Promise<Record<string, string>>
   /** Stops a superseded deployment when nothing runs on it any more. Call it at the end of every run; repeated calls are harmless. */
   retire(deploymentId: string): Promise<void>
-  /** After a start: takes the builds among the sandboxes that outlived the last service, and returns the others. */
-  adopt(found: AppSandbox[]): Promise<AppSandbox[]>
+  /** Looks after what another replica tells of: something to build, or a build (its deployment) that has to end. */
+  heard(toEnd: string | undefined): void
   /** Begins to build, and to finish interrupted work. */
   start(): void
 }
@@ -92,7 +97,11 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
       for (const old of superseded) await endings.retire(old)
     },
   })
-  const endings = makeEndings({ ...settings, endBuild: (id) => builder.end(id) })
+  const endBuild = async (id: string) => {
+    if (settings.leases?.holds('builds') === false) settings.tellBuilder?.(id)
+    await builder.end(id)
+  }
+  const endings = makeEndings({ ...settings, endBuild })
 
   const find = async (id: string): Promise<DeploymentRow> => {
     const row = await findDeployment(db, id)
@@ -118,8 +127,14 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
 
   async function lookAfter(signal: AbortSignal): Promise<void> {
     const attempt = (what: string, work: Promise<void>) => work.catch((err: unknown) => log.error({ err }, `${what} did not work`))
-    await attempt("checking what is there of deployments' code", endings.checkCode())
-    const round = () => attempt('looking after deployments', endings.tidy())
+    const isOurs = () => settings.leases?.holds('deployments') ?? true
+    let hasChecked = false
+    const round = async () => {
+      if (!isOurs()) return
+      if (!hasChecked) await attempt("checking what is there of deployments' code", endings.checkCode())
+      hasChecked = true
+      await attempt('looking after deployments', endings.tidy())
+    }
     await round()
     for await (const _ of setInterval(TIDY_MS, undefined, { signal })) await round()
   }
@@ -214,11 +229,9 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
     },
     retire: (deploymentId) => endings.retire(deploymentId),
 
-    async adopt(found) {
-      const rows = await db.selectFrom('deployments').select('id').where('host', '=', host).where('state', '=', 'in_progress').execute()
-      const building = new Set(rows.map(({ id }) => id))
-      for (const instance of found) if (building.has(instance.id)) builder.adopt(instance)
-      return found.filter(({ id }) => !building.has(id))
+    heard(toEnd) {
+      if (toEnd === undefined) builder.ring()
+      else void builder.end(toEnd).catch((err: unknown) => log.warn({ err, deployment: toEnd }, 'a build could not be ended yet'))
     },
 
     start() {

@@ -31,21 +31,29 @@ import { pretendRecordings } from './recordings.ts'
 /** Instances of this process by data directory. They survive a control plane, as real ones do. */
 const running = new Map<string, Map<string, Instance>>()
 
+/** The services that have started instances. */
+const startedBy = new Map<string, string>()
+
 /** Makes the fake driver; `overTls`: its agents are reached by TCP, as on another machine. */
-export function fakeDriver(paths: DataPaths, { overTls = false } = {}): Driver {
+export function fakeDriver(paths: DataPaths, { overTls = false, replica = '' } = {}): Driver {
   const mine = running.get(paths.root) ?? new Map<string, Instance>()
   running.set(paths.root, mine)
   return {
-    apps: fakeApps(paths),
+    apps: fakeApps(paths, replica),
     async start(spec, signal) {
       signal.throwIfAborted()
-      const instance = await startFake(spec, paths, overTls, () => mine.delete(spec.id))
+      startedBy.set(spec.id, replica)
+      const instance = await startFake(spec, paths, overTls, () => {
+        mine.delete(spec.id)
+        startedBy.delete(spec.id)
+      })
       mine.set(spec.id, instance)
       return instance
     },
-    async list() {
-      for (const id of readdirSync(paths.instances)) if (!mine.has(id)) await rm(paths.instance(id), { recursive: true, force: true })
-      return [...mine.values()]
+    found: async () => [...new Set([...mine.keys(), ...readdirSync(paths.instances)])].map((id) => ({ id, replica: startedBy.get(id) })),
+    async adopt(id) {
+      if (!mine.has(id)) await rm(paths.instance(id), { recursive: true, force: true })
+      return mine.get(id)
     },
     relieve: async () => undefined,
     async [Symbol.asyncDispose]() {},

@@ -16,7 +16,7 @@ import { letGo, type AppSandboxes, type AppSandboxSpec } from '../driver.ts'
 import { APP_LINK, appCommand, GO } from './app-command.ts'
 import { readyCache } from './build-cache.ts'
 import { writeGuestEtc } from './guest-etc.ts'
-import { listSandboxes, openSandbox, type LocalInstance, type Place, type SandboxKind } from './instance.ts'
+import { adoptSandbox, foundSandboxes, openSandbox, type LocalInstance, type Place, type SandboxKind } from './instance.ts'
 import { planNetwork } from './network.ts'
 import { diskOf, diskQuota, memoryOf } from './storage.ts'
 
@@ -135,7 +135,8 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
       ownedBy(instanceUser(BUILDER))(code, 0o755)
       return begin(await prepare('build', spec.id, spec.apiUrl, code), spec, signal)
     },
-    list: () => listSandboxes(kind),
+    found: async () => foundSandboxes(kind),
+    adopt: (id) => adoptSandbox(kind, id),
     codes: () => readdir(paths.apps),
     removeCode: (deployment) => kind.trash.discard(join(paths.apps, deployment)),
     async [Symbol.asyncDispose]() {
