@@ -28,6 +28,41 @@ test('input asks each page that was just navigated once, in a session that is th
   expect(sent).toHaveLength(3)
 })
 
+test('input waits once for each navigation, also of one that changes nothing about its page; who attaches to a page does not navigate it', async () => {
+  const { cdp, sent, replies, emit } = fakeCdp()
+  let clients = 0
+  const changed = () => emit('Target.targetInfoChanged', { targetInfo: { ...page('one'), attached: clients > 0 } })
+  // As Chromium: an event for the first client, and one after the last one.
+  const client = (change: 1 | -1) => {
+    clients += change
+    if (clients === (change === 1 ? 1 : 0)) changed()
+  }
+  const attach = replies['Target.attachToTarget']!
+  replies['Target.attachToTarget'] = (params) => {
+    client(1)
+    return attach(params)
+  }
+  replies['Target.detachFromTarget'] = () => client(-1)
+  const painted = await watchPaints(cdp, silentLog)
+  const waits = async (inputs: number) => {
+    sent.length = 0
+    for (let input = 0; input < inputs; input++) await painted(forever)
+    return sent.filter(({ method }) => method === 'Runtime.evaluate').length
+  }
+  emit('Target.targetCreated', { targetInfo: page('one') })
+  expect(await waits(10)).toBe(1)
+  client(1)
+  expect(await waits(10)).toBe(0)
+  changed()
+  expect(await waits(10)).toBe(1)
+  client(-1)
+  expect(await waits(10)).toBe(0)
+  changed()
+  client(1)
+  client(-1)
+  expect(await waits(10)).toBe(1)
+})
+
 test('a page that is closed while input waits for it delays the input no longer', async () => {
   const { cdp, sent, emit } = fakeCdp({ 'Runtime.evaluate': silence })
   const painted = await watchPaints(cdp, silentLog)

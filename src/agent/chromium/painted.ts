@@ -43,12 +43,22 @@ export async function drawn(cdp: Cdp, targetId: string, ms: number, log: Log, ex
 export async function watchPaints(cdp: Cdp, log: Log): Promise<(signal: AbortSignal) => Promise<void>> {
   /** When each page was navigated, in milliseconds of `performance.now()`. */
   const fresh = new Map<string, number>()
-  const onNavigated = ({ targetInfo: { type, targetId } }: { targetInfo: Protocol.Target.TargetInfo }) => {
-    if (type === 'page') fresh.set(targetId, performance.now())
+  /** Whether a client is attached to each page, as Chromium last said. */
+  const attached = new Map<string, boolean>()
+  // Chromium tells of each navigation, also of a reload and of one within the document; then everything in `info` may be as before. It tells in events of
+  // their own when the first client attaches and the last one detaches, as this module and Playwright do all the time: those are no navigations.
+  const onInfo = ({ targetInfo: info }: { targetInfo: Protocol.Target.TargetInfo }) => {
+    if (info.type !== 'page') return
+    const before = attached.get(info.targetId)
+    attached.set(info.targetId, info.attached)
+    if (before === undefined || before === info.attached) fresh.set(info.targetId, performance.now())
   }
-  cdp.on('Target.targetCreated', onNavigated)
-  cdp.on('Target.targetInfoChanged', onNavigated)
-  cdp.on('Target.targetDestroyed', ({ targetId }) => void fresh.delete(targetId))
+  cdp.on('Target.targetCreated', onInfo)
+  cdp.on('Target.targetInfoChanged', onInfo)
+  cdp.on('Target.targetDestroyed', ({ targetId }) => {
+    fresh.delete(targetId)
+    attached.delete(targetId)
+  })
   await cdp.send('Target.setDiscoverTargets', { discover: true, filter: [{ type: 'page' }] })
 
   return async (signal) => {
