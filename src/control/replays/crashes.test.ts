@@ -48,8 +48,9 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true })
 })
 
-const service = (objects: Objects, spool: Spool, others: { freshMs?: number; earlierDir?: string } = {}): Replays =>
+const service = (objects: Objects, spool: Spool, others: { freshMs?: number; earlierDir?: string; transfers?: Transfers } = {}): Replays =>
   makeReplays({
+    transfers: new Transfers(),
     ...others,
     db,
     objects,
@@ -57,7 +58,6 @@ const service = (objects: Objects, spool: Spool, others: { freshMs?: number; ear
     host: 'elsewhere',
     retentionDays: 30,
     log: silentLog,
-    transfers: new Transfers(),
     tokens: replaySigner(Buffer.alloc(32)),
     findSession: () => Promise.resolve(undefined),
     reach: () => Promise.reject(new Error('not here')),
@@ -100,9 +100,11 @@ test.each(DEATHS)('killed $when $call: the next start makes the film, and one fi
           reached.resolve()
           return buried.promise
         }
+  const transfers = new Transfers()
   const killed = service(
     { ...objects, put: dying('put', objects.put), putFile: dying('putFile', objects.putFile) },
     { ...spool, remove: dying('remove', spool.remove) },
+    { transfers },
   )
   await killed.adopt()
   await within('the death', NOTICE_MS, reached.promise)
@@ -121,6 +123,8 @@ test.each(DEATHS)('killed $when $call: the next start makes the film, and one fi
   expect(left.map((name) => `replays/${name}`).toSorted()).toEqual([row.object, `${row.object}.head`])
   expect(await findMissing(objects, [replayObjects(db, 'elsewhere')], signal)).toEqual([])
 
+  // It tries nothing again.
+  for (const transfer of transfers.values()) transfer.quit()
   buried.reject(new Error('buried'))
   await killed[Symbol.asyncDispose]()
   // The dead one changed nothing afterwards.
