@@ -2,9 +2,9 @@ import { defineConfig } from 'vitest/config'
 
 const e2e = (names: string[]) => names.map((name) => `test/e2e/${name}.test.ts`)
 // What a person would do at a screen. With a person's timing (steps and wheel notches that must not share a frame, pointer paths, films of a clock):
-const HANDS = e2e(['drag', 'keyboard', 'live-view', 'pointer', 'replays*', 'screen'])
+const HANDS = e2e(['drag', 'keyboard', 'pointer', 'replays'])
 // and at the speed of the page: it waits for what becomes visible.
-const DESK = e2e(['applications*', 'batch', 'clipboard', 'screenshots'])
+const DESK = e2e(['applications*', 'batch', 'clipboard', 'live-view', 'recordings', 'screen', 'screenshots'])
 // One group after the other. fast: the real routes over a pretended browser, beside the code; three files at a time, because they often wait. real:
 // Chromium, X11, Postgres, the published clients; two files at a time. desk: the same, with a mouse and a keyboard. hands: one file at a time, because
 // two cores carry only so many frames a second.

@@ -15,6 +15,8 @@ import { openSession, where, type Session } from '../support/session.ts'
 import { tlsInFrontOf } from '../support/tls.ts'
 
 const VIEWPORT = { width: 1024, height: 768 }
+/** Changes of the viewport in a row. */
+const CHANGES = 50
 const WHITE = [255, 255, 255]
 const RED = [208, 32, 32]
 
@@ -281,7 +283,7 @@ describe('the connection of the live view', () => {
     expect(await page.getAttribute('body', 'data-state')).toBe('live')
   })
 
-  test('does not break while the page draws and the viewport changes many times', async () => {
+  test('does not break while the page draws and the viewport changes many times', { timeout: CHANGES * SEEN_MS }, async () => {
     await session.page.evaluate(`(() => {
       let turn = 0
       const draw = () => requestAnimationFrame(draw, document.body.style.background = 'hsl(' + (turn++ * 7) % 360 + ' 80% 50%)')
@@ -292,7 +294,7 @@ describe('the connection of the live view', () => {
       `new MutationObserver(() => document.body.dataset.state !== 'live' && (window.broke = true)).observe(document.body, { attributes: true })`,
     )
     const size = sizeOf(page)
-    for (let count = 0; count < 50; count++) {
+    for (let count = 0; count < CHANGES; count++) {
       const [width, height] = count % 2 === 0 ? [390, 640] : [1024, 768]
       await cloud.client.browsers.update(session.id, { viewport: { width, height } })
       await until('the new size', SEEN_MS, async () => (await size()) === `${width},${height}`, { everyMs: 20 })
