@@ -15,7 +15,8 @@ const TIMEOUT_SECONDS = 10
 /** Extra time after a deadline, for a loaded machine. */
 const LATE_MS = 30_000
 
-test('a session without a service ends itself after its timeout and the grace period, a warm browser after the grace period', async () => {
+// Both mostly wait.
+test.concurrent('a session without a service ends itself after its timeout and the grace period, a warm browser after the grace period', async () => {
   await using cloud = await startCloud({ COB_ABANDONED_GRACE_SECONDS: String(GRACE_SECONDS) })
   await cloud.warm()
   const { session_id: id } = await cloud.client.browsers.create({ timeout_seconds: TIMEOUT_SECONDS })
@@ -38,7 +39,7 @@ test('a session without a service ends itself after its timeout and the grace pe
   await cloud.start()
 })
 
-test('cob doctor lists sandboxes without a service, ends them on request, and does not list those of a running service', async () => {
+test.concurrent('cob doctor lists sandboxes without a service, ends them on request, and does not list those of a running service', async () => {
   await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
   const { session_id: id } = await cloud.client.browsers.create({ timeout_seconds: 300 })
   const processes = processesOf(cloud, id)

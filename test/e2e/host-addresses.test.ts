@@ -19,31 +19,33 @@ const CLOSED_MS = 20_000
 
 /** Tries each address by TCP and UDP, with a plain socket and one bound to the device; sends the address as the message. */
 const TRY_ALL = `
-import json, socket, sys
+import concurrent.futures, itertools, json, socket, sys
 port, addresses = int(sys.argv[1]), sys.argv[2:]
 answers = []
-for address in addresses:
+def attempt(one):
+    address, bound, kind = one
     family = socket.AF_INET6 if ':' in address else socket.AF_INET
-    for bound in (False, True):
-        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
-            name = '%s %s%s' % (address, 'tcp' if kind == socket.SOCK_STREAM else 'udp', ' bound' if bound else '')
-            with socket.socket(family, kind) as s:
-                s.settimeout(0.5)
-                s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
-                if bound:
-                    s.setsockopt(socket.SOL_SOCKET, 25, b'eth0\\0')
-                try:
-                    # Unbound sockets need the device for link-local addresses, 2 in the sandbox.
-                    where = (address, port, 0, 2 if address.startswith(('ff', 'fe')) else 0) if ':' in address else (address, port)
-                    if kind == socket.SOCK_STREAM:
-                        s.connect(where)
-                        s.send(name.encode())
-                    else:
-                        s.sendto(name.encode(), where)
-                    if s.recvfrom(100)[0]:
-                        answers.append(name)
-                except OSError:
-                    pass
+    name = '%s %s%s' % (address, 'tcp' if kind == socket.SOCK_STREAM else 'udp', ' bound' if bound else '')
+    with socket.socket(family, kind) as s:
+        s.settimeout(0.5)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        if bound:
+            s.setsockopt(socket.SOL_SOCKET, 25, b'eth0\\0')
+        try:
+            # Unbound sockets need the device for link-local addresses, 2 in the sandbox.
+            where = (address, port, 0, 2 if address.startswith(('ff', 'fe')) else 0) if ':' in address else (address, port)
+            if kind == socket.SOCK_STREAM:
+                s.connect(where)
+                s.send(name.encode())
+            else:
+                s.sendto(name.encode(), where)
+            if s.recvfrom(100)[0]:
+                answers.append(name)
+        except OSError:
+            pass
+# Several at once: most wait for an answer that never comes.
+with concurrent.futures.ThreadPoolExecutor(8) as pool:
+    list(pool.map(attempt, itertools.product(addresses, (False, True), (socket.SOCK_STREAM, socket.SOCK_DGRAM))))
 print(json.dumps(answers))
 `
 
