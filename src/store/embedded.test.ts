@@ -1,9 +1,9 @@
 // The embedded Postgres: it starts, is found again, and keeps its data across crashes.
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { scratchDir } from '../../test/support/scratch.ts'
 import { silentLog } from '../base/log.ts'
 import { dataPaths, type DataPaths } from '../base/paths.ts'
 import { childrenOf, isAlive, nameProcess, signalProcess, terminate, type ProcessName } from '../base/processes.ts'
@@ -17,7 +17,7 @@ const GONE_MS = 10_000
 
 let paths: DataPaths
 beforeEach(() => {
-  paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-postgres-')))
+  paths = dataPaths(scratchDir('cob-postgres-'))
 })
 afterEach(async () => {
   const server = serverOf(paths)

@@ -1,9 +1,8 @@
 // Duties of replicas: one holder at a time, given back at a stop, taken over after a death, and not after a time without a database.
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rmSync } from 'node:fs'
 import type { RootOperationNode } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { scratchDir } from '../../test/support/scratch.ts'
 import { copyTemplate } from '../../test/support/template.ts'
 import { silentLog } from '../base/log.ts'
 import { newId } from '../base/ids.ts'
@@ -23,7 +22,7 @@ const SLACK_MS = 10_000
 let db: Db
 const scope = new AsyncDisposableStack()
 beforeAll(async () => {
-  const paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-leases-')))
+  const paths = dataPaths(scratchDir('cob-leases-'))
   scope.defer(() => rmSync(paths.root, { recursive: true, force: true }))
   copyTemplate(paths.root)
   const postgres = await startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))

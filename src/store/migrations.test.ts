@@ -1,11 +1,10 @@
 // Migrations of a database that an earlier version has filled: nothing is lost, and everything has its new shape.
 import { alone } from './leases.ts'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rmSync } from 'node:fs'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { scratchDir } from '../../test/support/scratch.ts'
 import { copyTemplate } from '../../test/support/template.ts'
 import { silentLog } from '../base/log.ts'
 import { dataPaths } from '../base/paths.ts'
@@ -19,7 +18,7 @@ const START_MS = 60_000
 const scope = new AsyncDisposableStack()
 let host: string
 beforeAll(async () => {
-  const paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-migrations-')))
+  const paths = dataPaths(scratchDir('cob-migrations-'))
   scope.defer(() => rmSync(paths.root, { recursive: true, force: true }))
   copyTemplate(paths.root)
   const postgres = await startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))

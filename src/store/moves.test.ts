@@ -1,7 +1,5 @@
 // Moves along a lifecycle: of many callers that want the same move, one gets it, and the log always agrees with the row.
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rmSync } from 'node:fs'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '../base/ids.ts'
@@ -11,6 +9,7 @@ import { dataPaths } from '../base/paths.ts'
 import { openDb, type Db } from './db.ts'
 import { startPostgres } from './embedded.ts'
 import { deploymentMoves, firstMover, mover } from './moves.ts'
+import { scratchDir } from '../../test/support/scratch.ts'
 import { copyTemplate } from '../../test/support/template.ts'
 
 const START_MS = 60_000
@@ -21,7 +20,7 @@ const move = mover({ table: 'deployments', lifecycle: table, log: deploymentMove
 const scope = new AsyncDisposableStack()
 let db: Db
 beforeAll(async () => {
-  const paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-moves-')))
+  const paths = dataPaths(scratchDir('cob-moves-'))
   scope.defer(() => rmSync(paths.root, { recursive: true, force: true }))
   copyTemplate(paths.root)
   const postgres = await startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))

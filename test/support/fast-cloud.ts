@@ -1,6 +1,5 @@
 // The control plane inside the test's own process, with fake browsers, a data directory and its own Postgres.
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
 import { readConfig } from '../../src/base/config.ts'
@@ -8,6 +7,7 @@ import type { Log } from '../../src/base/log.ts'
 import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
 import { startControlPlane } from '../../src/control/main.ts'
 import type { Driver } from '../../src/instances/driver.ts'
+import { scratchDir } from './scratch.ts'
 import { copyTemplate } from './template.ts'
 
 /** Time for initdb and the first start of Postgres on a busy machine. */
@@ -46,7 +46,7 @@ export interface FastCloud extends AsyncDisposable {
  */
 export async function startFastCloud(env: Record<string, string> = {}, drive?: (paths: DataPaths) => Driver): Promise<FastCloud> {
   await using scope = new AsyncDisposableStack()
-  const dataDir = mkdtempSync(join(tmpdir(), 'cob-fast-'))
+  const dataDir = scratchDir('cob-fast-')
   scope.defer(() => rmSync(dataDir, { recursive: true, force: true }))
   copyTemplate(dataDir)
   const paths = dataPaths(dataDir)

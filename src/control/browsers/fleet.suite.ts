@@ -1,8 +1,7 @@
 // A fleet over the fake driver and a database of its own, for the tests of this file's importer.
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { rmSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll } from 'vitest'
+import { scratchDir } from '../../../test/support/scratch.ts'
 import { copyTemplate } from '../../../test/support/template.ts'
 import { silentLog } from '../../base/log.ts'
 import { dataPaths, type DataPaths } from '../../base/paths.ts'
@@ -38,7 +37,7 @@ export let db: Db
 export let driver: Driver
 const fleets = new Set<Fleet>()
 beforeAll(async () => {
-  paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-fleet-')))
+  paths = dataPaths(scratchDir('cob-fleet-'))
   scope.defer(() => rmSync(paths.root, { recursive: true, force: true }))
   copyTemplate(paths.root)
   const postgres = await startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))

@@ -1,8 +1,8 @@
 // For tests: runs over a real database and fake sandboxes, without a service around them. Rows are written as deployments leave them.
 import { adoptAll } from '../../instances/driver.ts'
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { readdirSync, rmSync } from 'node:fs'
+import { scratchDir } from '../../../test/support/scratch.ts'
+import { copyTemplate } from '../../../test/support/template.ts'
 import { newId } from '../../base/ids.ts'
 import { silentLog } from '../../base/log.ts'
 import { dataPaths, type DataPaths } from '../../base/paths.ts'
@@ -44,8 +44,9 @@ export interface Lab extends AsyncDisposable {
 
 export async function startLab(): Promise<Lab> {
   await using scope = new AsyncDisposableStack()
-  const paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-runs-')))
+  const paths = dataPaths(scratchDir('cob-runs-'))
   scope.defer(() => rmSync(paths.root, { recursive: true, force: true }))
+  copyTemplate(paths.root)
   const postgres = await startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))
   scope.defer(() => postgres.stop())
   const db = await openDb(postgres.address, silentLog)
