@@ -101,6 +101,13 @@ test('links, holes, long names and modes stay; sockets, set-uid bits and files t
   expect(lstatSync(join(copy, 'file')).nlink).toBe(2)
 })
 
+test('a tree whose paths are too long to be unpacked is refused when it is packed', async () => {
+  const tree = folder()
+  execFileSync('/bin/sh', ['-c', 'n=$(printf %0200d 0); for i in $(seq 25); do mkdir $n && cd -P $n || exit 1; done'], { cwd: tree })
+  await expect(pack(tree)).rejects.toMatchObject({ status: 400, said: expect.stringContaining('a path has more than 4000 bytes') as string })
+  execFileSync('rm', ['-rf', tree])
+})
+
 describe('a hostile package', () => {
   test('writes nothing outside of its folder: not by names with "..", absolute names, or through links', async () => {
     const outside = folder()

@@ -1,6 +1,6 @@
 // An app's folder as one file and back: tar, compressed with zstd. Both run only inside a sandbox, because whatever a build leaves may be hostile.
 import { spawn, type ChildProcess } from 'node:child_process'
-import { createWriteStream } from 'node:fs'
+import { createWriteStream, readdirSync, type Dirent } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -16,6 +16,8 @@ const ENVIRONMENT = { PATH: '/usr/bin:/bin', LC_ALL: 'C.UTF-8' }
 const TAR = ['-c', 'umask 022; tar "$@" && cat >/dev/null', 'tar']
 /** Characters kept of tar's errors. They name files. */
 const MAX_SAID = 1_000
+/** A path that a call of the system accepts has at most 4095 bytes. */
+const MAX_PATH_BYTES = 4_000
 /** tar's exit code when a file changed while it was read. */
 const CHANGED = 1
 
@@ -27,8 +29,13 @@ export class CannotPack extends Error {}
  * Owners are not kept. @throws CannotPack, or the signal's reason
  */
 export async function packFolder(app: string, into: string, signal: AbortSignal): Promise<void> {
+  assertPaths(app)
   const form = ['--create', '--file=-', '--format=gnu', '--sparse', '--one-file-system', '--ignore-failed-read', '--owner=0', '--group=0', '--numeric-owner']
-  const tar = spawn('/bin/sh', [...TAR, ...form, `--exclude=./${SCRATCH}`, '--directory', app, '.'], { env: ENVIRONMENT, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+  const tar = spawn('/bin/sh', [...TAR, ...form, `--exclude=./${SCRATCH}`, '--directory', app, '.'], {
+    env: ENVIRONMENT,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   const ended = endOf(tar)
   try {
     await pipeline(tar.stdout, createZstdCompress(), createWriteStream(into, { mode: 0o600 }), { signal })
@@ -69,6 +76,26 @@ export async function unpackFolder(packed: Readable, app: string): Promise<void>
   // Also when tar has succeeded: what it has read may end early, between two files.
   if (broken) throw new CannotPack(broken.message, { cause: broken })
   if (code === null) throw new CannotPack('tar was killed')
+}
+
+/** @throws CannotPack when a path below `app` is so long that tar could not unpack it */
+function assertPaths(app: string): void {
+  const folders = [app]
+  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop())
+    for (const entry of entriesOf(folder)) {
+      const path = `${folder}/${entry.name}`
+      if (Buffer.byteLength(path) > MAX_PATH_BYTES) throw new CannotPack(`a path has more than ${MAX_PATH_BYTES} bytes: ${path.slice(0, MAX_SAID)}`)
+      if (entry.isDirectory()) folders.push(path)
+    }
+}
+
+function entriesOf(folder: string): Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EACCES') return [] // left out
+    throw new CannotPack((error as Error).message, { cause: error })
+  }
 }
 
 function kill({ pid }: ChildProcess): void {

@@ -1,15 +1,17 @@
-// Builds deployments, one at a time, in a sandbox each. The runner's events are stored and then acknowledged.
+// Builds deployments, one at a time, in a sandbox each. The runner's events are stored and then acknowledged; its code becomes an object.
 import type { Readable } from 'node:stream'
 import { sql } from 'kysely'
 import type { Log } from '../../base/log.ts'
 import { Bell } from '../../base/bell.ts'
 import { sleep, within } from '../../base/wait.ts'
+import { CallFailed } from '../../http/client.ts'
 import { letGo, type AppSandboxes, type AppSandbox } from '../../instances/driver.ts'
-import type { RunnerEvent, Source } from '../../runner/contract.ts'
+import type { AppsFound, RunnerEvent, Source } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
 import { appendEvents, LINE_BYTES, lockEvents } from '../../store/events.ts'
-import type { Objects } from '../../store/objects.ts'
+import { TooLarge, type Objects } from '../../store/objects.ts'
 import { ArchiveRefused, paced, runnerClient, type RunnerClient } from '../apps/runner-client.ts'
+import { storeCode, UnreadableCode, type StoredCode } from './code.ts'
 import { moveDeployment } from './lifecycle.ts'
 import { release } from './release.ts'
 import { nextToBuild, type DeploymentRow, type Secrets } from './rows.ts'
@@ -36,6 +38,8 @@ export interface BuilderSettings {
   apiUrl: () => string
   gitBase: string
   memoryMb: number
+  /** Limit on the packed code of a deployment, in bytes. */
+  maxCodeBytes: number
   /** Limit on the log of a deployment and all its runs, in bytes. */
   maxLogBytes?: number
   /** Whether the disk has room for another build. */
@@ -54,7 +58,7 @@ export interface BuilderSettings {
 /** The result of a build; undefined when the deployment is not being built any more. */
 type Outcome = { superseded: string[] } | { failed: string } | undefined
 
-/** The database did not accept the runner's events. The runner still has them. */
+/** The database did not accept the runner's events, or the object store its code. The runner still has them. */
 class NotKept extends Error {}
 /** Why a build failed, for its caller. */
 class BuildFailed extends Error {}
@@ -201,7 +205,7 @@ export class Builder {
     const { sandboxes, apiUrl, environment, memoryMb, logLevel, log } = this.#settings
     const runner = { id: row.id, kind: 'build' as const, source: this.#source(row), env: environment(row), memoryMb, logLevel }
     try {
-      return await sandboxes.start({ id: row.id, deployment: row.id, runner, apiUrl: apiUrl() }, signal)
+      return await sandboxes.start({ id: row.id, runner, apiUrl: apiUrl() }, signal)
     } catch (err) {
       signal.throwIfAborted()
       log.error({ err, deployment: row.id }, 'a build did not start')
@@ -239,11 +243,13 @@ export class Builder {
   /** Reads the runner's events after `seq` until its last. */
   async #watch(id: string, seq: number, client: RunnerClient, instance: AppSandbox, signal: AbortSignal): Promise<Outcome> {
     const { log } = this.#settings
-    const keep = this.#keeper(id)
+    const keep = this.#keeper(id, (apps) => this.#release(id, apps, client, instance, signal))
     for (let unreadable = 0; ;) {
       try {
         for await (const events of paced(client.events(seq, signal))) {
           const kept = await keep(events).catch((err: unknown) => {
+            signal.throwIfAborted()
+            if (err instanceof BuildFailed || err instanceof UnreadableCode || err instanceof NotKept) throw err
             throw new NotKept('events of a build could not be stored', { cause: err })
           })
           if (kept !== 'goes on') return kept
@@ -254,6 +260,7 @@ export class Builder {
         }
       } catch (error) {
         signal.throwIfAborted()
+        if (error instanceof BuildFailed) throw error
         if (error instanceof NotKept) log.warn({ err: error.cause, deployment: id }, error.message)
         else {
           const end = await endOf(instance)
@@ -266,8 +273,38 @@ export class Builder {
     }
   }
 
+  /**
+   * Stores the code of a build that has succeeded, and then makes it the code for new runs. Killed between the two, the next start does both again, and
+   * the first object is swept.
+   */
+  async #release(id: string, apps: AppsFound, client: RunnerClient, instance: AppSandbox, signal: AbortSignal): Promise<Outcome> {
+    const { db, log, objects } = this.#settings
+    const code = await this.#store(id, client, signal)
+    const released = await db.transaction().execute((tx) => release(tx, id, apps, code))
+    if (released?.ok) {
+      if (code) instance.stored(code.key)
+      return released
+    }
+    if (code) await objects.delete(code.key).catch((err: unknown) => log.warn({ err, key: code.key }, 'code that was not released is left to the sweep'))
+    return released && { failed: released.reason }
+  }
+
+  /** Undefined when the runner is of an earlier version, which does not pack: then its driver keeps the folder (see EarlierCode). */
+  async #store(id: string, client: RunnerClient, signal: AbortSignal): Promise<StoredCode | undefined> {
+    const { objects, maxCodeBytes } = this.#settings
+    try {
+      return await storeCode(objects, id, client, maxCodeBytes, signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (error instanceof TooLarge) throw new BuildFailed(`the built code, packed, has ${error.message}`)
+      if (!(error instanceof UnreadableCode)) throw new NotKept('the code of a build could not be stored', { cause: error })
+      if (error.cause instanceof CallFailed && error.cause.status === 404) return undefined
+      throw error
+    }
+  }
+
   /** Stores a runner's events and the position in its sequence, in one transaction. The last event gives the result. */
-  #keeper(id: string): (events: RunnerEvent[]) => Promise<Outcome | 'goes on'> {
+  #keeper(id: string, loaded: (apps: AppsFound) => Promise<Outcome>): (events: RunnerEvent[]) => Promise<Outcome | 'goes on'> {
     const { db } = this.#settings
     let left = MAX_BUILD_LOG_BYTES
     const lineOf = (event: RunnerEvent) => {
@@ -308,10 +345,8 @@ export class Builder {
       switch (last?.type) {
         case undefined:
           return 'goes on'
-        case 'loaded': {
-          const released = await db.transaction().execute((tx) => release(tx, id, last.apps))
-          return released === undefined || released.ok ? released : { failed: released.reason }
-        }
+        case 'loaded':
+          return loaded(last.apps)
         case 'failed':
           return { failed: last.reason }
         default:

@@ -2,10 +2,11 @@
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { newId } from '../../base/ids.ts'
 import { silentLog } from '../../base/log.ts'
 import { dataPaths, type DataPaths } from '../../base/paths.ts'
-import type { Driver, AppSandbox } from '../../instances/driver.ts'
+import type { AppCode, AppSandbox, Driver } from '../../instances/driver.ts'
 import { fakeDriver } from '../../instances/fake/fake.ts'
 import { openDb, type Db } from '../../store/db.ts'
 import { startPostgres } from '../../store/embedded.ts'
@@ -41,6 +42,9 @@ export interface Lab extends AsyncDisposable {
   clear(): Promise<void>
 }
 
+/** A deployment's code, for fake sandboxes. */
+const codeOf = (deployment: string): AppCode => ({ key: `code/${deployment}.x`, bytes: 4, open: async () => Readable.from(['code']) })
+
 export async function startLab(): Promise<Lab> {
   await using scope = new AsyncDisposableStack()
   const paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-runs-')))
@@ -72,6 +76,7 @@ export async function startLab(): Promise<Lab> {
         logLevel: 'silent',
         log: silentLog,
         environment: async () => lab.env,
+        code: async (deployment) => codeOf(deployment),
         retire: async (deployment) => lab.told.retired.push(deployment),
         endBrowsers: async (invocation) => void lab.told.endedBrowsersOf.push(invocation),
         endBrowsersLeft: async () => {},
@@ -110,7 +115,7 @@ export async function startLab(): Promise<Lab> {
     sandbox: (deployment) => {
       const id = newId()
       const runner = { id, kind: 'run' as const, env: lab.env, memoryMb: 256, logLevel: 'silent' }
-      return driver.apps.start({ id, deployment, runner, apiUrl: 'http://127.0.0.1:1' }, new AbortController().signal)
+      return driver.apps.start({ id, code: codeOf(deployment), runner, apiUrl: 'http://127.0.0.1:1' }, new AbortController().signal)
     },
     async row(id) {
       return (await findInvocation(db, id))!

@@ -5,7 +5,7 @@ import type { Log } from '../../base/log.ts'
 import { Seats } from '../../base/seats.ts'
 import { sleep, within } from '../../base/wait.ts'
 import { CallFailed } from '../../http/client.ts'
-import type { Driver, AppSandbox } from '../../instances/driver.ts'
+import { CodeUnavailable, type AppCode, type AppSandbox, type Driver } from '../../instances/driver.ts'
 import type { RunnerEvent } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
 import { followEvents, type EventBells } from '../../store/events.ts'
@@ -43,6 +43,8 @@ export interface RunsSettings {
   log: Log
   /** Variables of a deployment's code. */
   environment: (deployment: string) => Promise<Record<string, string>>
+  /** A deployment's code. @throws CodeUnavailable */
+  code: (deployment: string) => Promise<AppCode>
   /** Called when a run of a deployment has ended. */
   retire: (deployment: string) => Promise<unknown>
   /** Ends the browsers of a run. */
@@ -221,7 +223,7 @@ export class Runs {
     }
     const own = async (): Promise<AppSandbox> => {
       const instance = await this.#startSandbox(run.deployment, true, run.signal).catch((cause: unknown) => {
-        throw new BrokenOff('its sandbox did not start', { cause })
+        throw new BrokenOff(cause instanceof CodeUnavailable ? cause.message : 'its sandbox did not start', { cause })
       })
       await run.hold(instance)
       return instance
@@ -244,14 +246,14 @@ export class Runs {
   }
 
   async #startSandbox(deployment: string, isUrgent: boolean, signal: AbortSignal, onBegin = () => {}): Promise<AppSandbox> {
-    const { driver, environment, appMemoryMb, logLevel } = this.#settings
+    const { driver, appMemoryMb, logLevel } = this.#settings
     const ending = AbortSignal.any([signal, this.#stop.signal])
     const apiUrl = await within('the API to listen', LISTEN_MS, this.#settings.apiUrl, ending)
-    const env = await environment(deployment)
+    const [env, code] = await Promise.all([this.#settings.environment(deployment), this.#settings.code(deployment)])
     const id = newId()
     return this.#starts.run(isUrgent, ending, () => {
       onBegin()
-      return driver.apps.start({ id, deployment, runner: { id, kind: 'run', env, memoryMb: appMemoryMb, logLevel }, apiUrl }, ending)
+      return driver.apps.start({ id, code, runner: { id, kind: 'run', env, memoryMb: appMemoryMb, logLevel }, apiUrl }, ending)
     })
   }
 
