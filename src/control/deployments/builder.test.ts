@@ -155,6 +155,47 @@ describe('a build', () => {
     expect(asked).toBe(3)
   })
 
+  test('does not hold up others while its archive cannot be read', async () => {
+    let isAway = true
+    let blocked = ''
+    const get: Objects['get'] = (key, ...rest) => (isAway && key === blocked ? Promise.reject(new Unavailable('away', 1)) : host.objects.get(key, ...rest))
+    const deployments = service({ objects: { ...host.objects, get } })
+    const first = await create(deployments)
+    blocked = `archives/${first}`
+    const second = await create(deployments)
+    deployments.start()
+    await reaches(second, 'running')
+    expect((await row(first)).state).toBe('queued')
+    isAway = false
+    await reaches(first, 'running')
+  })
+
+  test('whose archive breaks off on its way begins again, and uses up no attempt; one that always breaks off fails', async () => {
+    let breaks = 2
+    const get: Objects['get'] = async (key, ...rest) => {
+      const found = await host.objects.get(key, ...rest)
+      if (!found || !key.startsWith('archives/') || breaks-- <= 0) return found
+      found.content.destroy()
+      return {
+        ...found,
+        content: Readable.from(
+          (async function* () {
+            yield Buffer.from('half')
+            throw new Unavailable('broke off', 1)
+          })(),
+        ),
+      }
+    }
+    const { deployments } = await restarted({ objects: { ...host.objects, get } })
+    const id = await create(deployments)
+    expect((await reaches(id, 'running')).attempts).toBe(1)
+    expect(await lines(id)).toEqual(['The build was interrupted and begins again.', 'The build was interrupted and begins again.', 'installing'])
+    breaks = 100
+    const never = await create(deployments)
+    await until('it to fail', 3 * NOTICE_MS, async () => (await row(never)).state === 'failed')
+    expect((await row(never)).status_reason).toBe('its archive could not be read to its end, 10 times')
+  })
+
   test('that cannot get a sandbox fails, and the log has the reason', async () => {
     const sandboxes = { ...host.driver.apps, start: () => Promise.reject(new Error('no room')) }
     const { deployments } = await restarted({ sandboxes })

@@ -20,6 +20,8 @@ import { cloneUrl } from './source.ts'
 /** A runner ends its build after 15 minutes by itself. This is the limit when it does not. */
 const BUILD_MS = 16 * 60_000
 const MAX_ATTEMPTS = 2
+/** Most archives of one build that may break off on their way from the object store. */
+const MAX_BREAKS = 10
 /** Limit on the kept output of a build, which may print for ever. */
 const MAX_BUILD_LOG_BYTES = 32 * 1024 * 1024
 /** The queue is checked this often even when nothing rings. */
@@ -60,6 +62,8 @@ type Outcome = { superseded: string[] } | { failed: string } | undefined
 
 /** The database did not accept the runner's events, or the object store its code. The runner still has them. */
 class NotKept extends Error {}
+/** The object store does not give the archive of a build now. */
+class ArchiveAway extends Error {}
 /** Why a build failed, for its caller. */
 class BuildFailed extends Error {}
 
@@ -69,6 +73,8 @@ export class Builder {
   readonly #stop = new AbortController()
   /** Sandboxes of the last service that have not been adopted yet. */
   readonly #adopted = new Map<string, AppSandbox>()
+  /** Builds whose archives could not be read: when they may be tried again, and how often an archive broke off. All others come before them. */
+  readonly #postponed = new Map<string, { at: number; breaks: number }>()
   #current: { id: string; end: AbortController; done: Promise<void> } | undefined
   #running: Promise<void> | undefined
 
@@ -91,6 +97,7 @@ export class Builder {
 
   /** Ends the build of a deployment, if it is running. The caller moves its row. */
   async end(id: string): Promise<void> {
+    this.#postponed.delete(id)
     if (this.#current?.id === id) {
       this.#current.end.abort(new Error('the deployment was deleted'))
       await this.#current.done
@@ -108,20 +115,33 @@ export class Builder {
   }
 
   async #run(): Promise<void> {
-    const { db, host, log } = this.#settings
+    const { log } = this.#settings
     const { signal } = this.#stop
     while (!signal.aborted) {
       // Subscribes before it looks, so that no ring between the two is missed.
-      const rung = this.#bell.heard(AbortSignal.any([signal, AbortSignal.timeout(LOOK_AGAIN_MS)])).catch(() => {})
+      const rung = this.#bell.heard(AbortSignal.any([signal, AbortSignal.timeout(this.#postponed.size > 0 ? RETRY_MS : LOOK_AGAIN_MS)])).catch(() => {})
       try {
-        const row = this.#settings.hasRoom?.() === false ? undefined : await nextToBuild(db, host)
+        const row = await this.#next()
         if (!row) await rung
         else if (!signal.aborted) await this.#take(row)
       } catch (err) {
+        if (err instanceof ArchiveAway) {
+          log.warn({ err: err.cause }, err.message)
+          continue
+        }
         log.error({ err }, 'a build could not begin or could not be recorded; it will be retried')
         await sleep(RETRY_MS, signal).catch(() => {})
       }
     }
+  }
+
+  async #next(): Promise<DeploymentRow | undefined> {
+    const { db, host, hasRoom } = this.#settings
+    if (hasRoom?.() === false) return undefined
+    const fresh = await nextToBuild(db, host, [...this.#postponed.keys()])
+    if (fresh || this.#postponed.size === 0) return fresh
+    const notDue = [...this.#postponed].filter(([, { at }]) => at > Date.now()).map(([id]) => id)
+    return nextToBuild(db, host, notDue)
   }
 
   async #take(row: DeploymentRow): Promise<void> {
@@ -134,6 +154,7 @@ export class Builder {
       outcome = await this.#build(row, end.signal)
       if (outcome && 'failed' in outcome && (await moveDeployment(db, row.id, 'failed', outcome.failed)) === undefined) outcome = undefined
     } finally {
+      if (outcome !== undefined) this.#postponed.delete(row.id)
       this.#current = undefined
       done.resolve()
     }
@@ -157,13 +178,14 @@ export class Builder {
       const instance = adopted ?? (await this.#startSandbox(row, signal))
       scope.defer(() => letGo(instance, log))
       const client = runnerClient(instance.runner)
-      if (!adopted && archive) await this.#sendArchive(archive, client, instance, signal)
+      if (!adopted && archive) await this.#sendArchive(row.id, archive, client, instance, signal)
       outcome = await this.#watch(row.id, adopted ? row.runner_seq : 0, client, instance, signal)
     } catch (error) {
       if (tooLong.aborted) return { failed: `the build took longer than ${Math.round(buildMs / 60_000)} minutes` }
       else if (signal.aborted) return undefined
       else if (error instanceof BuildFailed) return { failed: error.message }
-      else throw error
+      if (error instanceof ArchiveAway) this.#postponed.set(row.id, { at: Date.now() + RETRY_MS, breaks: this.#postponed.get(row.id)?.breaks ?? 0 })
+      throw error
     }
     return outcome
   }
@@ -225,16 +247,28 @@ export class Builder {
 
   async #openArchive(row: DeploymentRow, signal: AbortSignal): Promise<Readable | undefined> {
     if (row.archive === null) return undefined
-    const found = await this.#settings.objects.get(row.archive, undefined, signal)
+    const found = await this.#settings.objects.get(row.archive, undefined, signal).catch((cause: unknown) => {
+      signal.throwIfAborted()
+      throw new ArchiveAway('the archive of a build cannot be read now; it will be tried again, other builds go on', { cause })
+    })
     if (!found) throw new BuildFailed('its archive is gone')
     return found.content
   }
 
-  async #sendArchive(archive: Readable, client: RunnerClient, instance: AppSandbox, signal: AbortSignal): Promise<void> {
+  async #sendArchive(id: string, archive: Readable, client: RunnerClient, instance: AppSandbox, signal: AbortSignal): Promise<void> {
     try {
       await client.sendArchive(archive, signal)
     } catch (error) {
       signal.throwIfAborted()
+      if (archive.errored) {
+        const breaks = (this.#postponed.get(id)?.breaks ?? 0) + 1
+        this.#postponed.set(id, { at: 0, breaks })
+        if (breaks >= MAX_BREAKS) throw new BuildFailed(`its archive could not be read to its end, ${breaks} times`)
+        // Its runner takes one archive only, so the build begins again. It was the store's fault, so this is no attempt.
+        const columns = { attempts: sql<number>`greatest(attempts - 1, 0)` }
+        await this.#settings.db.updateTable('deployments').set(columns).where('id', '=', id).where('state', '=', 'in_progress').execute()
+        throw new ArchiveAway('the archive of a build broke off; it will be tried again, other builds go on', { cause: archive.errored })
+      }
       if (error instanceof ArchiveRefused) throw new BuildFailed(error.message)
       throw (await endOf(instance)) ?? new BuildFailed(`the build could not take its archive: ${(error as Error).message}`)
     }

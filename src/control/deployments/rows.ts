@@ -72,14 +72,15 @@ export async function listDeployments(db: Db, { app_name, app_version, query, of
     .execute()) as unknown as DeploymentRow[]
 }
 
-/** The next deployment of this host to build: builds in progress first, then the queue. */
-export async function nextToBuild(db: Db, host: string): Promise<DeploymentRow | undefined> {
+/** The next deployment of this host to build, without those named: builds in progress first, then the queue. */
+export async function nextToBuild(db: Db, host: string, except: string[]): Promise<DeploymentRow | undefined> {
   return (await db
     .selectFrom('deployments')
     .selectAll()
     .where('host', '=', host)
     .where('state', 'in', ['queued', 'in_progress'])
     .where('deletion', '=', 'kept')
+    .where(sql<SqlBool>`id <> all(${except})`)
     .orderBy('state')
     .orderBy('created_at')
     .orderBy('id')
