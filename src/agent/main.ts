@@ -31,13 +31,15 @@ const connection = await connectX(DISPLAY, (err) => log.debug({ err }, 'the X se
 const screen = await openScreen(connection, FRAMEBUFFER, spec.viewport)
 const windows = await manageWindows(connection, screen, log)
 const speakers = openSpeakers('/run/cob', log)
-const keeper = new Keeper(spec.chromium, screen, windows, { ...process.env, DISPLAY, PULSE_COOKIE: '/run/cob/pulse/cookie' }, log, stop.signal, (line) =>
+const keeper = new Keeper(spec.chromium, screen, { ...process.env, DISPLAY, PULSE_COOKIE: '/run/cob/pulse/cookie' }, log, stop.signal, (line) =>
   said.chromium.add(line),
 )
 const up = keeper.run()
 
 const [
   { pagesHandled },
+  { writeSessionPolicy },
+  { openPageWindow },
   { openKeyboard },
   { openInput },
   { openClipboard },
@@ -54,6 +56,8 @@ const [
   { listenInside },
 ] = await Promise.all([
   import('./chromium/handled.ts'),
+  import('./chromium/policies.ts'),
+  import('./chromium/window.ts'),
   import('./computer/keyboard.ts'),
   import('./computer/grip.ts'),
   import('./display/clipboard.ts'),
@@ -93,6 +97,8 @@ const recordings = openRecordings(screen, speakers, '/home/kernel', log)
 const server = await serveAgent(
   {
     keeper,
+    window: openPageWindow(keeper, screen, windows, log, stop.signal),
+    writePolicy: writeSessionPolicy,
     desk,
     curl: makeCurl(keeper),
     playwright: makePlaywright(keeper, log),

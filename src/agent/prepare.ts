@@ -10,6 +10,8 @@ await Promise.all([
   import('./chromium/bidi.ts'),
   import('./chromium/bidi-mapper.ts'),
   import('./chromium/handled.ts'),
+  import('./chromium/policies.ts'),
+  import('./chromium/window.ts'),
   import('./computer/keyboard.ts'),
   import('./computer/grip.ts'),
   import('./display/clipboard.ts'),

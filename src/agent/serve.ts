@@ -8,6 +8,7 @@ import { mount } from '../http/mount.ts'
 import { makeServer, sealPaths } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
 import type { Browser } from './chromium/keeper.ts'
+import type { PageWindow } from './chromium/window.ts'
 import { computer } from './computer/contract.ts'
 import { computerHandlers, type Computer } from './computer/handlers.ts'
 import { makeHands, type Hands } from './computer/hands.ts'
@@ -29,12 +30,17 @@ import { recording } from './recording/contract.ts'
 import { recordingHandlers } from './recording/handlers.ts'
 import type { Recordings } from './recording/recordings.ts'
 import { session } from './session/contract.ts'
+import { makeFitting } from './session/fit/fitting.ts'
+import { fitSteps } from './session/fit/steps.ts'
 import { sessionHandlers } from './session/handlers.ts'
 import { sockets } from './session/sockets.ts'
 
 /** What the tools work with: real in an instance, simulated by the fake driver. */
 export interface Workplace {
   keeper: Browser
+  window: PageWindow
+  /** Writes the session's own managed policies. */
+  writePolicy: (policy: Record<string, unknown>) => void
   desk: Computer
   curl: Curl
   playwright: Playwright
@@ -52,7 +58,7 @@ export interface Workplace {
 
 /** Makes the agent's server, not yet listening. With `keys` it speaks TLS, and answers nobody without their credential. A new tool is one line here and one in the control plane's list of what is public. */
 export async function serveAgent(
-  { keeper, desk, curl, playwright, files, processes, logs, live, recordings, lease, ready }: Workplace,
+  { keeper, window, writePolicy, desk, curl, playwright, files, processes, logs, live, recordings, lease, ready }: Workplace,
   keys: ServerKeys | undefined,
   log: Log,
 ): Promise<Server> {
@@ -69,7 +75,9 @@ export async function serveAgent(
       throw error
     }
   })
-  mount(context, session, sessionHandlers(keeper, desk.screen, ready, lease))
+  const fitting = makeFitting(fitSteps({ browser: keeper, screen: desk.screen, window, writePolicy, lease, log }), log)
+  keeper.onRestart(() => fitting.afterRestart())
+  mount(context, session, sessionHandlers(keeper, desk.screen, fitting, ready, lease))
   const hands = makeHands(desk.input, desk.keyboard, (signal) => keeper.painted(signal))
   mount(context, computer, computerHandlers(desk, Math.random, hands))
   mount(context, curlContract, curlHandlers(curl))

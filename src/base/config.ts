@@ -19,6 +19,8 @@ export interface Config {
   apiKey: string | undefined
   /** 32 bytes as 64 hex digits; undefined keeps one in `<data>/secret-key`. */
   secretKey: string | undefined
+  /** Other services share this one's database and data directory: each is a replica (store/leases.ts). */
+  replicas: boolean
   driver: 'local' | 'local-tls' | 'fake'
   /** Warm browsers: booted before a caller asks for one; 0 keeps none. */
   warmBrowsers: number
@@ -105,6 +107,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     s3: s3(env),
     apiKey: apiKey(env),
     secretKey: secretKey(env),
+    replicas: replicas(env),
     driver: oneOf(env, 'COB_DRIVER', 'local', ['local', 'local-tls', 'fake']),
     warmBrowsers: integer(env, 'COB_WARM_BROWSERS', 1, 0, 100),
     maxBrowsers: integer(env, 'COB_MAX_BROWSERS', 50, 1, 10_000),
@@ -179,6 +182,13 @@ function secretKey(env: NodeJS.ProcessEnv): string | undefined {
   if (!key) return undefined
   if (!/^[0-9a-f]{64}$/i.test(key)) throw new ConfigError('COB_SECRET_KEY', 'must be 32 bytes as 64 hex digits (openssl rand -hex 32)')
   return key
+}
+
+// A replica finds nothing of the others in an embedded database, which ends with the service that started it.
+function replicas(env: NodeJS.ProcessEnv): boolean {
+  const wanted = flag(env, 'COB_REPLICAS')
+  if (wanted && !env.DATABASE_URL) throw new ConfigError('COB_REPLICAS', 'needs DATABASE_URL: replicas share a Postgres of your own')
+  return wanted
 }
 
 const S3_PREFIX = /^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/

@@ -6,6 +6,8 @@ export interface Lease {
   watch(): () => void
   /** Allows `ms` without a watcher, in addition to the grace. */
   allow(ms: number): void
+  /** What the last {@link allow} allowed; 0 before the first one. */
+  readonly allowedMs: number
 }
 
 /** Timers take 31 bits: 24 days. A longer lease never ends. */
@@ -36,6 +38,9 @@ export function openLease(graceMs: number, onEnd: () => void): Lease {
     allow(ms) {
       allowedMs = ms
       arm()
+    },
+    get allowedMs() {
+      return allowedMs
     },
   }
 }

@@ -1,7 +1,7 @@
 // Shows other processes on this machine that a service works with a data directory: by a Unix socket that the service holds, and by a file's
 // time.
 import { once } from 'node:events'
-import { readFileSync, rmSync, statSync, utimesSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 
@@ -16,7 +16,11 @@ export async function announce(dataDir: string): Promise<AsyncDisposable & { see
   server.listen(file).unref()
   await once(server, 'listening')
   return {
-    seen: () => utimesSync(file, new Date(), new Date()),
+    seen() {
+      // Another service with this directory has removed it with its own socket; ours is still listed under this name.
+      if (!existsSync(file)) writeFileSync(file, '')
+      utimesSync(file, new Date(), new Date())
+    },
     async [Symbol.asyncDispose]() {
       await new Promise((resolve) => server.close(resolve))
     },

@@ -16,11 +16,11 @@ import { mountForward } from '../http/forward.ts'
 import { mount } from '../http/mount.ts'
 import { makeServer, sealPaths } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
-import { letGo, type Driver } from '../instances/driver.ts'
+import type { Driver } from '../instances/driver.ts'
 import { checkDatabaseUrl } from '../store/database-url.ts'
 import { connectDb, upgradeDb, type Db, type DbAddress } from '../store/db.ts'
 import { postgresRuns, startPostgres } from '../store/embedded.ts'
-import { listenForEvents } from '../store/events.ts'
+import { listenForEvents, notify } from '../store/events.ts'
 import { holdHost } from '../store/host-lock.ts'
 import { makeObjects } from '../store/make-objects.ts'
 import { makeSpool } from '../store/spool.ts'
@@ -38,7 +38,7 @@ import { browserHandlers } from './browsers/handlers.ts'
 import { admission, atSession, innerPath, instanceApis, notBuilt, notBuiltHandlers, reacher } from './browsers/instance-apis.ts'
 import { placeOf } from './browsers/place.ts'
 import { endedSessions } from './browsers/purge.ts'
-import { countByState, findBrowser } from './browsers/rows.ts'
+import { countByState, findBrowser, watcherOf } from './browsers/rows.ts'
 import { closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
 import { storedEndpoints } from './browsers/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
@@ -46,6 +46,7 @@ import { deployments as deploymentsContract } from './deployments/contract.ts'
 import { makeDeployments } from './deployments/deployments.ts'
 import { deploymentHandlers } from './deployments/handlers.ts'
 import { endedDeployments, oldLines } from './deployments/purge.ts'
+import { buildsInProgress } from './deployments/rows.ts'
 import { invocations as invocationsContract } from './invocations/contract.ts'
 import { invocationHandlers } from './invocations/handlers.ts'
 import { makeInvocations } from './invocations/invocations.ts'
@@ -56,6 +57,7 @@ import { makeLiveViews } from './live/live.ts'
 import { allowKey, forbidKeys, keyChecker, newKey } from './org/keys.ts'
 import { objectOwners } from './object-owners.ts'
 import { checkPort, listenProblem } from './port.ts'
+import { buildsOf, END_BUILD, hearReplicas, takeLeases, teller } from './replicas.ts'
 import { replays as replaysContract } from './replays/contract.ts'
 import { replayHandlers } from './replays/handlers.ts'
 import { servePlayer } from './replays/player.ts'
@@ -83,7 +85,8 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   await checkPort(config)
   const paths = dataPaths(config.dataDir)
   const host = secretFile(paths.hostId, newId).value
-  const driver = scope.use(await drive(config, paths, host, log))
+  const replica = newId()
+  const driver = scope.use(await drive(config, paths, host, log, replica))
   const disk = scope.use(makeDisk({ dir: paths.root, reserveMb: config.diskReserveMb, log, relieve: () => driver.relieve() }))
   // If Postgres is already running, another service may be using it. This one then waits for the lock of the data directory.
   if (config.databaseUrl === undefined && !postgresRuns(paths)) {
@@ -102,15 +105,25 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const registry = new Registry()
   const endpoints = storedEndpoints(makeSealer(secretKey, 'endpoints'))
   const openSockets: OpenSockets = new Map()
+  const leases = await takeLeases(config, address, host, replica, log, scope)
+  const bells = scope.use(listenForEvents(address, log))
+  const tellClosing = leases.isAlone ? undefined : (id: string, reason: string) => notify(db, 'closing', `${id} ${reason}`)
   const transfers = new Transfers()
   const fleet = new Fleet({
     db,
     driver,
     host,
+    leases,
+    bells,
+    maxSessions: config.maxBrowsers,
     registry,
     endpoints,
     kinds: [usualKind(config.warmBrowsers)],
-    endSteps: [closeSockets(openSockets), endRecordings(transfers, (id) => registry.get(id) !== undefined), removeInstance(registry)],
+    endSteps: [
+      closeSockets(openSockets, tellClosing),
+      endRecordings(transfers, (id) => registry.get(id) !== undefined, leases.isAlone ? undefined : () => replays.look()),
+      removeInstance(registry),
+    ],
     hasRoom: () => disk.room.problem === undefined,
     log,
     apiPorts: () => portsOf(app, config.publicUrl),
@@ -136,8 +149,14 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const sockets = sessionSockets(browsers, tokens, openSockets, log)
   const findSession = (idOrName: string) => findBrowser(db, host, idOrName, true)
   const objects = scope.use(await makeObjects(paths.objects, config.s3))
+  const tell = teller(db, log)
   const replays = makeReplays({
     db,
+    leases,
+    tellWatcher: async (id) => {
+      const watcher = await watcherOf(db, id)
+      if (watcher?.replica) tell(watcher.replica)
+    },
     objects,
     spool: makeSpool(paths.spool),
     earlierDir: paths.objects,
@@ -154,10 +173,11 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   await replays.adopt()
   await fleet.endLost()
   const live = makeLiveViews(findSession, links, sockets)
-  const bells = scope.use(listenForEvents(address, log))
   const deployments = makeDeployments({
     db,
     bells,
+    leases,
+    tellBuilder: (toEnd) => tell(toEnd === undefined ? buildsOf(host) : END_BUILD + toEnd),
     objects,
     sealer: makeSealer(secretKey, 'deployments'),
     sandboxes: driver.apps,
@@ -183,6 +203,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     bells,
     driver,
     host,
+    leases,
     apiUrl: listening.promise.then(inside),
     maxInvocations: config.maxInvocations,
     appMemoryMb: config.appMemoryMb,
@@ -192,13 +213,14 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     environment: (id) => deployments.environment(id),
     code: (id) => deployments.code(id),
     retire: (id) => deployments.retire(id),
+    building: () => buildsInProgress(db, host),
     endBrowsers: (id) => browsers.endOfInvocation(id),
     endBrowsersLeft: () => browsers.endLeftByInvocations(),
   })
   scope.defer(() => runs.stop())
   const invocations = makeInvocations({ db, bells, host, runs, maxInvocations: config.maxInvocations })
-  const sandboxes = await runs.adopt(await deployments.adopt(await driver.apps.list()))
-  await Promise.all(sandboxes.map((sandbox) => letGo(sandbox, log)))
+  await runs.adopt()
+  scope.use(hearReplicas(bells, { host, leases, openSockets, fleet, runs, deployments, replays, log }))
   const metrics = makeMetrics()
   const authenticate = admission(keyChecker(db), tokens, browsers)
   const context = makeServer({
@@ -241,8 +263,12 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   live.mount(app)
   sealPaths(context)
   const { keepEndedDays: days } = config
-  scope.use(keepPurging([endedSessions(db, host, days), oldLines(db, host), endedRuns(db, host, days), endedDeployments(db, host, days)], log))
-  scope.use(careForObjects({ db, objects, isShared: config.s3 !== undefined, owners: objectOwners(db, host), log }))
+  scope.use(
+    keepPurging([endedSessions(db, host, days), oldLines(db, host), endedRuns(db, host, days), endedDeployments(db, host, days)], log, () =>
+      leases.holds('purge'),
+    ),
+  )
+  scope.use(careForObjects({ db, objects, isShared: config.s3 !== undefined, isOurs: () => leases.holds('objects'), owners: objectOwners(db, host), log }))
   // In this order: no new callers, then the sessions, then the work in the background, then their store.
   scope.defer(async () => {
     app.server.close()
@@ -300,7 +326,7 @@ async function openStore(
   const db = connectDb(address, log)
   scope.defer(() => db.destroy())
   // Before the upgrade: an older service that still runs could not work with the new tables.
-  const lock = await holdHost(db, host)
+  const lock = await holdHost(db, host, config.replicas)
   isOurs = true
   const presence = scope.use(await announce(paths.root))
   const ended = new AbortController()
@@ -332,13 +358,13 @@ function anonymousLimits({ maxAnonymousConnections: wanted, maxBrowsers, maxInvo
   return { perAddress: Math.max(1, Math.min(wanted, Math.floor(room / 4))), total: Math.max(1, Math.min(4 * wanted, Math.floor(room / 2))) }
 }
 
-async function makeDriver(config: Config, paths: DataPaths, host: string, log: Log): Promise<Driver> {
+async function makeDriver(config: Config, paths: DataPaths, host: string, log: Log, replica: string): Promise<Driver> {
   switch (config.driver) {
     case 'local':
     case 'local-tls':
-      return (await import('../instances/local/local.ts')).localDriver(config, paths, host, log)
+      return (await import('../instances/local/local.ts')).localDriver(config, paths, host, log, replica)
     case 'fake':
-      return (await import('../instances/fake/fake.ts')).fakeDriver(paths)
+      return (await import('../instances/fake/fake.ts')).fakeDriver(paths, { replica })
   }
 }
 

@@ -10,7 +10,7 @@ import { dataPaths, type DataPaths } from '../base/paths.ts'
 import { until, within } from '../base/wait.ts'
 import { openStream } from '../http/client.ts'
 import type { Endpoint } from '../http/endpoint.ts'
-import { USUAL_MAX_SCREEN, type Driver, type Instance, type InstanceSpec } from './driver.ts'
+import { adoptAll, USUAL_MAX_SCREEN, type Driver, type Instance, type InstanceSpec } from './driver.ts'
 
 /** A running agent answers at once. This only bounds a machine that is overloaded. */
 const ANSWER_MS = 30_000
@@ -83,13 +83,13 @@ export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driv
 
     test('another control plane finds a running instance, and can use and end it', async () => {
       await using instance = await driver.start(specOf(), signal)
-      const found = await another().list()
+      const found = await adoptAll(another())
       expect(found.map(({ id }) => id)).toEqual([instance.id])
       expect((await picture(found[0]!)).status).toBe(200)
       await found[0]![Symbol.asyncDispose]()
       await within('the end of the instance', EXIT_MS, Promise.all([instance.exited, found[0]!.exited]))
       expect(leftOf(paths, instance.id)).toEqual([])
-      expect(await driver.list()).toEqual([])
+      expect(await adoptAll(driver)).toEqual([])
     })
 
     test('ending an instance twice equals ending it once', async () => {
@@ -106,13 +106,13 @@ export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driv
       await instance[Symbol.asyncDispose]()
       expect(leftOf(paths, instance.id)).toEqual([])
       expect(await refusal(instance.agent)).toMatch(/^(ENOENT|ECONNREFUSED)$/)
-      expect(await driver.list()).toEqual([])
+      expect(await adoptAll(driver)).toEqual([])
     })
 
     test("a start whose caller has left is refused with the caller's reason, and leaves nothing", async () => {
       await expect(driver.start(specOf(), AbortSignal.abort(new Error('the caller left')))).rejects.toThrow('the caller left')
       expect(started.flatMap((id) => leftOf(paths, id))).toEqual([])
-      expect(await driver.list()).toEqual([])
+      expect(await adoptAll(driver)).toEqual([])
     })
 
     test('a start whose caller leaves meanwhile leaves nothing', async () => {
@@ -124,7 +124,7 @@ export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driv
       if (outcome instanceof Error) expect(outcome.message).toBe('the caller left')
       else await outcome[Symbol.asyncDispose]()
       expect(started.flatMap((id) => leftOf(paths, id))).toEqual([])
-      expect(await driver.list()).toEqual([])
+      expect(await adoptAll(driver)).toEqual([])
     })
 
     test('two instances live and end independently', async () => {
@@ -132,13 +132,13 @@ export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driv
       const [one, other] = (
         await Promise.all([driver.start(specOf(), signal), driver.start({ ...specOf(), viewport: { width: 640, height: 480, refresh_rate: 60 } }, signal)])
       ).map((instance) => scope.use(instance))
-      expect((await driver.list()).map(({ id }) => id).toSorted()).toEqual([one!.id, other!.id].toSorted())
+      expect((await adoptAll(driver)).map(({ id }) => id).toSorted()).toEqual([one!.id, other!.id].toSorted())
       expect(await Promise.all([picture(one!), picture(other!)])).toEqual([
         expect.objectContaining({ width: 1024, height: 768 }),
         expect.objectContaining({ width: 640, height: 480 }),
       ])
       await one![Symbol.asyncDispose]()
-      expect((await driver.list()).map(({ id }) => id)).toEqual([other!.id])
+      expect((await adoptAll(driver)).map(({ id }) => id)).toEqual([other!.id])
       expect((await picture(other!)).status).toBe(200)
     })
   })

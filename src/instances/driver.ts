@@ -34,6 +34,13 @@ interface Started extends AsyncDisposable {
   readonly exited: Promise<Exit>
 }
 
+/** What a driver finds in its scope. */
+export interface Found {
+  id: string
+  /** The replica that has started it, if that is known. Another one may watch it by now. */
+  replica: string | undefined
+}
+
 /** A running instance. */
 export interface Instance extends Started {
   /** Where its agent answers. */
@@ -82,8 +89,10 @@ export interface AppSandboxSpec {
 export interface AppSandboxes extends AsyncDisposable {
   /** Starts a sandbox. Resolves when its runner answers, which is before its app is loaded. @throws CodeUnavailable when its code cannot be had */
   start(spec: AppSandboxSpec, signal: AbortSignal): Promise<AppSandbox>
-  /** Every sandbox of this host that still runs. Removes what is left of the others. */
-  list(): Promise<AppSandbox[]>
+  /** Every sandbox that exists in this scope, or of which something is left, whoever has started it. */
+  found(): Promise<Found[]>
+  /** Watches a sandbox that another service has started. Undefined when it does not run any more; what is left of it is removed then. */
+  adopt(id: string): Promise<AppSandbox | undefined>
   /** Says that the code of this key is not needed any more: copies of it may go. Sandboxes that use it keep it. */
   forget(key: string): Promise<void>
 }
@@ -92,8 +101,16 @@ export interface AppSandboxes extends AsyncDisposable {
 export interface Instances {
   /** Starts an instance. Resolves when its browser answers. On failure, everything that was started is ended. */
   start(spec: InstanceSpec, signal: AbortSignal): Promise<Instance>
-  /** Adopts every instance of this host that still runs, for example after a crash of the control plane. Removes what is left of the others. */
-  list(): Promise<Instance[]>
+  /** Every instance that exists in this scope, or of which something is left, whoever has started it. */
+  found(): Promise<Found[]>
+  /** Watches an instance that another service has started. Undefined when it does not run any more; what is left of it is removed then. */
+  adopt(id: string): Promise<Instance | undefined>
+}
+
+/** Adopts everything that is found and runs, and removes what is left of the rest. */
+export async function adoptAll<T>(from: { found(): Promise<Found[]>; adopt(id: string): Promise<T | undefined> }): Promise<T[]> {
+  const adopted = await Promise.all((await from.found()).map(({ id }) => from.adopt(id)))
+  return adopted.filter((one) => one !== undefined)
 }
 
 /** Both kinds of sandboxes on one engine. Disposing ends prepared sandboxes and running removals, but no instance. */

@@ -155,8 +155,17 @@ const select = (db: Db, source: EventSource) =>
     .$if('invocation' in source, (query) => query.where('invocation_id', '=', (source as { invocation: string }).invocation))
     .$if(!('invocation' in source), (query) => query.where('deployment_id', '=', source.deployment))
 
+/** What replicas tell each other: that one of them has something to do, that a session ends (id and reason), or has ended (id). */
+export type Notice = 'look' | 'closing' | 'ended'
+
+/** Sends a notice to every service with this database, this one too. One that is not connected at the moment misses it, and has to look by itself. */
+export const notify = async (db: Db, notice: Notice, text: string): Promise<void> =>
+  void (await sql`select pg_notify(${CHANNEL}, ${`${notice}:${text}`})`.execute(db))
+
 /** Tells followers about new events. */
 export interface EventBells extends AsyncDisposable {
+  /** Calls `heard` with the text of each notice of this kind, until the returned function is called. */
+  on(notice: Notice, heard: (text: string) => void): () => void
   /** Resolves when there may be new events of a deployment, at the latest after {@link LOOK_AGAIN_MS}; rejects when `signal` aborts. */
   heard(deployment: string, signal: AbortSignal): { promise: Promise<void>; leave: () => void }
 }
@@ -164,6 +173,7 @@ export interface EventBells extends AsyncDisposable {
 /** Listens for events of every deployment on one connection of its own. Reconnects whenever it breaks. */
 export function listenForEvents(address: DbAddress, log: Log): EventBells {
   const bells = new Map<string, { bell: Bell; waiting: number }>()
+  const notices = new Map<Notice, Set<(text: string) => void>>()
   const stop = new AbortController()
   const ringAll = () => bells.forEach(({ bell }) => bell.ring())
   const listen = async () => {
@@ -171,7 +181,11 @@ export function listenForEvents(address: DbAddress, log: Log): EventBells {
     const broken = new Promise<void>((resolve) => client.on('error', () => resolve()).on('end', () => resolve()))
     try {
       await client.connect()
-      client.on('notification', ({ payload }) => bells.get(payload ?? '')?.bell.ring())
+      client.on('notification', ({ payload = '' }) => {
+        const [notice, text] = payload.split(/:(.*)/s, 2)
+        if (text === undefined) bells.get(payload)?.bell.ring()
+        else for (const heard of notices.get(notice as Notice) ?? []) heard(text)
+      })
       await client.query(`listen ${CHANNEL}`)
       ringAll() // events may have been missed
       await resultWithin(undefined, broken, stop.signal)
@@ -187,6 +201,11 @@ export function listenForEvents(address: DbAddress, log: Log): EventBells {
   }
   const running = run()
   return {
+    on(notice, heard) {
+      const all = notices.get(notice) ?? new Set()
+      notices.set(notice, all.add(heard))
+      return () => void all.delete(heard)
+    },
     heard(deployment, signal) {
       const entry = bells.get(deployment) ?? { bell: new Bell(), waiting: 0 }
       bells.set(deployment, entry)

@@ -1,4 +1,4 @@
-// One control plane per data directory: two would both manage the same instances.
+// One control plane per data directory, or several that know of each other (leases.ts): others would both manage the same instances.
 import { sql } from 'kysely'
 import type { Db } from './db.ts'
 
@@ -8,23 +8,27 @@ export interface HostLock {
   release(): Promise<void>
 }
 
-/** Takes the host's lock. It is held by our database session, so it is released when this process dies. @throws when another process holds it. */
-export async function holdHost(db: Db, host: string): Promise<HostLock> {
-  let held = await take(db, host)
+/**
+ * Takes the host's lock: alone, or `shared` with others that share it as well. It is held by our database session, so it is released when this process
+ * dies. @throws when another process holds it, and one of the two does not share it
+ */
+export async function holdHost(db: Db, host: string, shared = false): Promise<HostLock> {
+  let held = await take(db, host, shared)
   return {
     async ensure() {
-      if (!(await held.isAlive())) held = await take(db, host)
+      if (!(await held.isAlive())) held = await take(db, host, shared)
     },
     release: () => held.release(),
   }
 }
 
-async function take(db: Db, host: string): Promise<{ isAlive(): Promise<boolean>; release(): Promise<void> }> {
+async function take(db: Db, host: string, shared: boolean): Promise<{ isAlive(): Promise<boolean>; release(): Promise<void> }> {
   const locked = Promise.withResolvers<() => Promise<boolean>>()
   const done = Promise.withResolvers<void>()
   const session = db.connection().execute(async (connection) => {
-    const { rows } = await sql<{ locked: boolean }>`select pg_try_advisory_lock(hashtextextended(${`cob:${host}`}, 0)) as locked`.execute(connection)
-    if (!rows[0]?.locked) throw new Error('another Cob runs with this data directory already')
+    const lock = sql.ref(shared ? 'pg_try_advisory_lock_shared' : 'pg_try_advisory_lock')
+    const { rows } = await sql<{ locked: boolean }>`select ${lock}(hashtextextended(${`cob:${host}`}, 0)) as locked`.execute(connection)
+    if (!rows[0]?.locked) throw new Error('another Cob runs with this data directory already; several may share it if all of them have COB_REPLICAS=1')
     locked.resolve(() =>
       sql`select 1`.execute(connection).then(
         () => true,

@@ -1,4 +1,5 @@
 // Migrations of a database that an earlier version has filled: nothing is lost, and everything has its new shape.
+import { alone } from './leases.ts'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -90,7 +91,7 @@ test('replays get the state that their times told, and its log', async () => {
     ['ready', null, '03'],
   ])
   expect(await db.selectFrom('replay_events').select('state').where('replay_id', '=', 'r2').orderBy('id').execute()).toHaveLength(2)
-  expect(await unfinishedReplays(db, 'here')).toHaveLength(3)
+  expect(await unfinishedReplays(db, 'here', alone('me'))).toHaveLength(3)
 })
 
 test('deleted deployments get the state of their deletion, and its log', async () => {

@@ -6,6 +6,12 @@ type Time = ColumnType<Date, Date | string, Date | string>
 type DefaultTime = ColumnType<Date, Date | string | undefined, Date | string>
 
 export interface Tables {
+  leases: {
+    scope: string
+    duty: string
+    replica: string
+    until: Time
+  }
   api_keys: {
     id: string
     name: string
@@ -33,6 +39,7 @@ export interface Tables {
     end_reason: string | null
     invocation_id: string | null
     ended_steps: Generated<string[]>
+    replica: string | null
   }
   browser_events: {
     id: Generated<number>
@@ -94,6 +101,7 @@ export interface Tables {
     request_hash: Buffer
     runner_id: string | null
     runner_seq: Generated<number>
+    replica: string | null
     started_at: DefaultTime
     finished_at: Time | null
   }

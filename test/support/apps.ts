@@ -13,7 +13,7 @@ import { makeDeployments, type Deployments, type DeploymentsSettings } from '../
 import { runnerClient } from '../../src/control/apps/runner-client.ts'
 import { moveDeployment } from '../../src/control/deployments/lifecycle.ts'
 import type { FormPart } from '../../src/http/route.ts'
-import type { Driver } from '../../src/instances/driver.ts'
+import { adoptAll, type Driver } from '../../src/instances/driver.ts'
 import { fakeDriver } from '../../src/instances/fake/fake.ts'
 import { openDb, type Db } from '../../src/store/db.ts'
 import { startPostgres } from '../../src/store/embedded.ts'
@@ -174,7 +174,7 @@ export async function startAppHost(): Promise<AppHost> {
   const log: Log = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), child: () => log }
   const bells = scope.use(listenForEvents(postgres.address, log))
   const driver = fakeDriver(paths)
-  scope.defer(async () => void (await Promise.all((await driver.apps.list()).map((instance) => instance[Symbol.asyncDispose]()))))
+  scope.defer(async () => void (await Promise.all((await adoptAll(driver.apps)).map((instance) => instance[Symbol.asyncDispose]()))))
   const objects = fileObjects(paths.objects)
   const sealer = makeSealer(Buffer.alloc(32, 7), 'deployments')
   const services: Deployments[] = []

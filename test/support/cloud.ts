@@ -166,7 +166,7 @@ export function callsTo({ url, key, dataDir }: Place): Omit<Cloud, 'pid' | 'log'
   }
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as { port: number }

@@ -16,6 +16,8 @@ const CLOSE_MS = 5_000
 
 export interface ChromiumRun {
   pid: number
+  /** When it was started, in milliseconds of `performance.now()`. */
+  startedAt: number
   version: string
   /** CDP over Chromium's pipe, which no client can close. */
   pipe: Cdp
@@ -38,6 +40,7 @@ export async function startChromium(
   signal: AbortSignal,
   said: (line: string) => void,
 ): Promise<ChromiumRun> {
+  const startedAt = performance.now()
   const child = spawn(program, flags, { stdio: ['ignore', 'ignore', 'pipe', 'pipe', 'pipe'], env, detached: true })
   const exited = once(child, 'close').then(([code, signalName]) => ({ code: code as number | null, signal: signalName as string | null }))
   const name = nameProcess(child.pid ?? 0)
@@ -69,7 +72,7 @@ export async function startChromium(
         async () => (await pipe.send('Target.getTargets', {})).targetInfos.find(({ type }) => type === 'page')?.targetId,
         { everyMs: 3 },
       )
-      return { pid: name.pid, version: product, pipe, port: Number(address[1]), browserPath: address[2]!, firstPage, exited, close }
+      return { pid: name.pid, startedAt, version: product, pipe, port: Number(address[1]), browserPath: address[2]!, firstPage, exited, close }
     }
     return await within('Chromium', START_MS, Promise.race([ready(), gone]), signal)
   } catch (error) {

@@ -1,5 +1,5 @@
 // The rules of sessions: create, find, change, end, reach.
-import { fitting, PUBLIC_SOCKETS, session, type Fit } from '../../agent/session/contract.ts'
+import { fitting, PUBLIC_SOCKETS, session, type Fit, type Viewport } from '../../agent/session/contract.ts'
 import type { Log } from '../../base/log.ts'
 import { Mutexes } from '../../base/mutex.ts'
 import { call } from '../../http/client.ts'
@@ -9,8 +9,8 @@ import { pathTo, type Page } from '../../http/route.ts'
 import { USUAL_MAX_SCREEN } from '../../instances/driver.ts'
 import { isDuplicate, type Db } from '../../store/db.ts'
 import type { Activity } from './activity.ts'
-import type { Browser, CreateBrowser, Region, UpdateBrowser } from './contract.ts'
-import type { Fleet } from './fleet.ts'
+import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
+import { NoSeat, type Fleet } from './fleet.ts'
 import { WARM_VIEWPORT } from './fleet/kinds.ts'
 import {
   findBrowser,
@@ -26,7 +26,9 @@ import {
   type Ownership,
 } from './rows.ts'
 import { SESSION_PATH } from './instance-apis.ts'
-import { checkPlace, type Place } from './place.ts'
+import { OPTIONS } from './options/contract.ts'
+import type { Booted, Place, Refusal, Region } from './options/option/contract.ts'
+import { optionRules } from './options/rules.ts'
 import type { Endpoints } from './stored-endpoint.ts'
 import type { SessionTokens } from './tokens.ts'
 
@@ -34,13 +36,6 @@ import type { SessionTokens } from './tokens.ts'
 const FIT_MS = 30_000
 /** The same for a warm browser, which another one can replace: if it hangs, its caller should not wait for half a minute. */
 const WARM_FIT_MS = 10_000
-/**
- * A longer `chrome_policy` (in characters of JSON) applies, but is not stored and not returned. One may have 5 MiB: a list of sessions that had one
- * each would fill the service's memory, and their rows the disk.
- */
-const KEPT_POLICY = 64 * 1024
-/** Refresh rate when a caller gives only a size. Comparable services go down to 10 Hz for large screens; Cob does not need to. */
-const DEFAULT_REFRESH_RATE = 60
 /** Retry-After when the machine is full: a session may end at any moment. */
 const FULL_RETRY_SECONDS = 5
 
@@ -48,7 +43,7 @@ const FULL_RETRY_SECONDS = 5
 const MAX_CALLS = 256
 const CALLS_RETRY_SECONDS = 1
 
-type Policy = Record<string, unknown>
+const options = optionRules(OPTIONS)
 
 interface BrowsersSettings {
   db: Db
@@ -87,7 +82,6 @@ export interface Browsers {
 
 export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity, host, place, maxBrowsers, log }: BrowsersSettings): Browsers {
   async function present(row: BrowserRow, origin: string): Promise<Browser> {
-    const { options } = row
     const ws = origin.replace(/^http/, 'ws')
     const token = await tokens.sign(row.id, new URL(origin).hostname)
     return {
@@ -97,18 +91,11 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
       webdriver_ws_url: `${ws}${pathTo(PUBLIC_SOCKETS.bidi, { id: row.id })}?jwt=${token}`,
       base_url: `${origin}${SESSION_PATH}/${row.id}`,
       browser_live_view_url: origin + livePath(row.id),
-      headless: options.headless,
-      stealth: options.stealth,
-      kiosk_mode: options.kiosk_mode,
+      ...options.shown(row.options, place),
       timeout_seconds: row.timeout_seconds,
-      region: place.region,
-      memory: options.memory ?? place.memory,
-      viewport: options.viewport,
       tags: row.tags,
       usage: { uptime_ms: Math.max(0, (row.deleted_at ?? new Date()).getTime() - row.created_at!.getTime()) },
       ...(row.name !== null && { name: row.name }),
-      ...(options.start_url !== undefined && { start_url: options.start_url }),
-      ...(options.chrome_policy && { chrome_policy: options.chrome_policy }),
       ...(row.deleted_at && { deleted_at: row.deleted_at.toISOString() }),
     }
   }
@@ -117,6 +104,11 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
     const row = await findBrowser(db, host, idOrName, includeDeleted)
     if (!row) throw fault.notFound('browser', idOrName)
     return row
+  }
+
+  /** @throws 400 when an option is refused. */
+  const check = (refusal: Refusal | undefined): void => {
+    if (refusal) throw fault.field(refusal.field, refusal.problem)
   }
 
   /** @throws 429 when too many callers hold the session already. */
@@ -162,7 +154,7 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
   async function obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<{ row: BrowserRow; warm: boolean }> {
     for (let row = await fleet.claim(ownership); row; row = await fleet.claim(ownership)) {
       // One that an older version has booted may not have what its session will ask for.
-      if (fleet.take(row.id, () => {}) && !fleet.endpointOf(row.id)?.older) {
+      if (fleet.take(row, () => {}) && !fleet.endpointOf(row.id)?.older) {
         leaveSeat()
         return { row, warm: true }
       }
@@ -173,13 +165,18 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
   }
 
   /** Makes a session. Undefined when it had a warm browser that did not answer within `warmFitMs`; that one is ended then. */
-  async function begin(ownership: Ownership, policy: Policy | undefined, warmFitMs: number, signal: AbortSignal): Promise<BrowserRow | undefined> {
+  async function begin(ownership: Ownership, wanted: CreateBrowser, warmFitMs: number, signal: AbortSignal): Promise<BrowserRow | undefined> {
+    const full = () => fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
     const leaveSeat = fleet.seat(maxBrowsers)
-    if (!leaveSeat) throw fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
-    const { row, warm } = await named(ownership.name, obtain(ownership, leaveSeat, signal)).finally(leaveSeat)
+    if (!leaveSeat) throw full()
+    const { row, warm } = await named(ownership.name, obtain(ownership, leaveSeat, signal))
+      .catch((error: unknown) => {
+        throw error instanceof NoSeat ? full() : error
+      })
+      .finally(leaveSeat)
     const release = activity.hold(row.id)
     try {
-      await fitNew(row, fitOf(ownership.options, policy, warm), warm ? warmFitMs : FIT_MS, signal)
+      await fitNew(row, options.fit(wanted, { viewport: warm ? WARM_VIEWPORT : ownership.options.viewport }), warm ? warmFitMs : FIT_MS, signal)
       // Nobody would ever end a session whose caller left before it got the answer.
       signal.throwIfAborted()
       // The run may have ended before this browser belonged to it. Then its end has not ended this browser.
@@ -199,60 +196,49 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
     }
   }
 
-  const resizes = new Mutexes()
+  const turns = new Mutexes()
 
   /** `called` is how the caller names the session. */
   async function change(id: string, called: string, changes: UpdateBrowser, origin: string, signal: AbortSignal): Promise<Browser> {
     const before = await find(id)
-    const viewport = changes.viewport && {
-      width: changes.viewport.width,
-      height: changes.viewport.height,
-      refresh_rate: changes.viewport.refresh_rate ?? DEFAULT_REFRESH_RATE,
-    }
-    if (viewport) {
-      const max = before.options.maxScreen
-      if (viewport.width > max.width) throw fault.field('viewport.width', `must be at most ${max.width} for this session; create one with a larger viewport`)
-      if (viewport.height > max.height)
-        throw fault.field('viewport.height', `must be at most ${max.height} for this session; create one with a larger viewport`)
-    }
-    if (before.state === 'running') assertFits(before, { ...(viewport && { viewport }), ...(changes.start_url && { start_url: changes.start_url }) })
+    check(options.refuseUpdate(changes, before.options))
+    const parts = options.changes(changes)
+    if (before.state === 'running') for (const part of parts) assertFits(before, part.fit)
+    /** What the row has when these parts have taken effect. */
+    const after = (some: typeof parts) => Object.assign({}, before.options, ...some.map(({ stored }) => stored)) as BrowserOptions
     const row = await named(
       changes.name,
       updateRunning(db, before.id, {
         ...(changes.name !== undefined && { name: changes.name || null }),
         ...(changes.tags !== undefined && { tags: changes.tags ?? {} }),
-        ...(viewport && { options: { ...before.options, viewport } }),
+        ...(parts.some(({ stored }) => stored) && { options: after(parts) }),
       }),
     )
     if (!row) throw fault.notFound('browser', called)
-    if (viewport)
-      await fit(row, { viewport }, signal).catch(async (error: unknown) => {
-        const running = await updateRunning(db, before.id, { options: before.options })
-        throw signal.aborted ? error : running ? fault.unavailable('the browser did not accept the viewport', error) : fault.notFound('browser', called)
+    for (const [at, { name, fit: wanted }] of parts.entries())
+      await fit(row, wanted, signal).catch(async (error: unknown) => {
+        // The row must not say what has not taken effect.
+        const isAhead = parts.slice(at).some(({ stored }) => stored)
+        const running = await updateRunning(db, before.id, isAhead ? { options: after(parts.slice(0, at)) } : {})
+        throw signal.aborted ? error : running ? fault.unavailable(`the browser did not accept the ${name}`, error) : fault.notFound('browser', called)
       })
-    // Navigation is best effort, as in a create: a page that does not open does not fail the update.
-    if (changes.start_url) {
-      await fit(row, { start_url: changes.start_url }, signal).catch(async (error: unknown) => {
-        const running = await updateRunning(db, before.id, {})
-        throw signal.aborted ? error : running ? fault.unavailable('the browser did not accept the start_url', error) : fault.notFound('browser', called)
-      })
-    }
     return present(row, origin)
   }
 
   return {
     async create(wanted, origin, signal) {
-      checkPlace(wanted, place)
+      check(options.refuseCreate(wanted, place))
       await checkUnfinished(wanted.invocation_id)
+      const stored = options.stored(wanted)
       const ownership = {
         name: wanted.name,
         tags: wanted.tags ?? {},
-        options: optionsOf(wanted),
+        options: { ...stored, maxScreen: maxScreenFor(stored.viewport) },
         timeoutSeconds: wanted.timeout_seconds,
         invocationId: wanted.invocation_id,
       }
       // A warm browser may have started to hang while it was idle. Then replace it with another one, once.
-      const row = (await begin(ownership, wanted.chrome_policy, WARM_FIT_MS, signal)) ?? (await begin(ownership, wanted.chrome_policy, FIT_MS, signal))
+      const row = (await begin(ownership, wanted, WARM_FIT_MS, signal)) ?? (await begin(ownership, wanted, FIT_MS, signal))
       if (!row) throw fault.unavailable('the browser did not accept its settings')
       return present(row, origin)
     },
@@ -267,8 +253,9 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
     get: async (idOrName, includeDeleted, origin) => present(await find(idOrName, includeDeleted), origin),
     async update(idOrName, changes, origin, signal) {
       const { id } = await find(idOrName)
+      const work = () => change(id, idOrName, changes, origin, signal)
       // Two viewports at once could end as one in the table and the other on the screen.
-      return changes.viewport ? resizes.run(id, () => change(id, idOrName, changes, origin, signal), signal) : change(id, idOrName, changes, origin, signal)
+      return options.changes(changes).some(({ stored }) => stored) ? turns.run(id, work, signal) : work()
     },
     async delete(idOrName) {
       const row = await find(idOrName)
@@ -290,29 +277,8 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
   }
 }
 
-function optionsOf({ headless, stealth, kiosk_mode, viewport, start_url, chrome_policy, memory }: CreateBrowser): BrowserOptions {
-  const size = viewport ? { ...viewport, refresh_rate: viewport.refresh_rate ?? DEFAULT_REFRESH_RATE } : WARM_VIEWPORT
-  return {
-    headless,
-    stealth,
-    kiosk_mode,
-    viewport: size,
-    // A screen that is larger than the usual one in either direction needs an X server of its own size; RandR cannot grow a screen.
-    maxScreen: { width: Math.max(size.width, USUAL_MAX_SCREEN.width), height: Math.max(size.height, USUAL_MAX_SCREEN.height) },
-    ...(start_url !== undefined && { start_url }),
-    ...(chrome_policy && JSON.stringify(chrome_policy).length <= KEPT_POLICY && { chrome_policy }),
-    ...(memory !== undefined && { memory }),
-  }
-}
-
-/** The changes that a browser needs after it was booted warm, or for its caller. */
-function fitOf({ headless, kiosk_mode, viewport, start_url }: BrowserOptions, policy: Policy | undefined, warm: boolean): Fit {
-  const same = viewport.width === WARM_VIEWPORT.width && viewport.height === WARM_VIEWPORT.height && viewport.refresh_rate === WARM_VIEWPORT.refresh_rate
-  return {
-    ...(warm && !same && { viewport }),
-    // A headless browser has a display too, so that its screen can be captured. Its page fills the viewport.
-    ...((headless || kiosk_mode) && { fullscreen: true }),
-    ...(start_url !== undefined && { start_url }),
-    ...(policy && Object.keys(policy).length > 0 && { chrome_policy: policy }),
-  }
-}
+/** A screen that is larger than the usual one in either direction needs an X server of its own size; RandR cannot grow a screen. */
+const maxScreenFor = ({ width, height }: Viewport): Booted['maxScreen'] => ({
+  width: Math.max(width, USUAL_MAX_SCREEN.width),
+  height: Math.max(height, USUAL_MAX_SCREEN.height),
+})

@@ -3,45 +3,10 @@ import { z } from 'zod'
 import { PUBLIC_SOCKETS } from '../../agent/session/contract.ts'
 import { isId } from '../../base/ids.ts'
 import { json, none, page, pagingQuery, queryBoolean, route } from '../../http/route.ts'
+import { MAX_POLICY_BYTES, OPTIONS } from './options/contract.ts'
+import { createShape, Region, replyShape, updateShape } from './options/option/contract.ts'
 
 const group = 'Browsers'
-
-/** Whether a value asks for nothing, in the ways that clients write "none": `null`, `""`, `[]`, `{}`, `{enabled: false}`. */
-const isOff = (value: unknown): boolean => {
-  if (typeof value !== 'object' || value === null) return value === undefined || value === null || value === false || value === ''
-  return Array.isArray(value) ? value.length === 0 : Object.values(value).every(isOff)
-}
-
-/** An option of the API that is not implemented. It is refused by name unless it {@link isOff asks for nothing}, and never ignored. */
-const notBuilt = (what: string, isGiven: (value: unknown) => boolean = () => false) =>
-  z
-    .unknown()
-    .refine((value) => isOff(value) || isGiven(value), `${what} not built yet in this version of Cob`)
-    .transform(() => undefined)
-    .optional()
-
-/** `{mode: default | direct}`: sessions reach the network directly, stealth or not, because Cob has no proxy. */
-const isDirect = (value: unknown): boolean => {
-  const { mode, ...rest } = value as { mode?: unknown }
-  return (mode === 'direct' || mode === 'default') && isOff(rest)
-}
-const Proxy = notBuilt('proxies are', isDirect)
-
-/** The regions that the API knows. A service is in one of them (COB_REGION). */
-export const Region = z.enum(['us-east', 'us-west', 'eu-west', 'ap-southeast'])
-export type Region = z.output<typeof Region>
-
-/** The memory sizes that the API knows, smallest first. */
-export const Memory = z.enum(['1GiB', '2GiB', '4GiB', '6GiB', '8GiB', '12GiB', '16GiB'])
-export type Memory = z.output<typeof Memory>
-
-/** Options of newer clients, for new sessions and for running ones. */
-const newer = {
-  proxy: Proxy,
-  location: notBuilt('a location is'),
-  network: notBuilt('rules for the network are'),
-  profile_save_changes: notBuilt('profiles are'),
-}
 
 const Name = z
   .string()
@@ -51,56 +16,13 @@ const Name = z
 
 const Tags = z.record(z.string().min(1).max(255), z.string().max(1024)).refine((tags) => Object.keys(tags).length <= 50, 'at most 50 tags')
 
-/** The largest screen that an X server is started with. */
-const MAX_SIDE = 7680
-const viewport = {
-  width: z.int().min(100).max(MAX_SIDE),
-  height: z.int().min(100).max(MAX_SIDE),
-  refresh_rate: z.int().min(1).max(240).optional(),
-}
-
-const StartUrl = z
-  .string()
-  .max(2048)
-  .refine((url) => URL.canParse(url) && new URL(url).protocol !== 'javascript:', 'must be an absolute URL')
-
-/** Policies that would take control of the browser away from Cob, or let its traffic escape the session's rules. */
-const CLOSED_POLICY =
-  /^(Extension|BlockExternalExtensions|Proxy|RemoteDebugging|DeveloperTools|HeadlessMode|WebDriver|UserDataDir|DiskCacheDir|CommandLineFlagSecurityWarningsEnabled)/
-const MAX_POLICY_BYTES = 5 * 1024 * 1024
-
-const ChromePolicy = z
-  .record(z.string(), z.unknown())
-  .refine((policy) => JSON.stringify(policy).length <= MAX_POLICY_BYTES, 'is larger than 5 MiB')
-  .superRefine((policy, context) => {
-    for (const name of Object.keys(policy).filter((key) => CLOSED_POLICY.test(key)))
-      context.addIssue({ code: 'custom', path: [name], message: 'policies for extensions, proxy and automation are not accepted' })
-  })
-
 export const CreateBrowser = z.strictObject({
-  headless: z.boolean().default(false),
-  viewport: z.strictObject(viewport).optional(),
-  start_url: StartUrl.optional(),
   timeout_seconds: z.int().min(10).max(259_200).default(60),
   name: Name.optional(),
   tags: Tags.optional(),
-  kiosk_mode: z.boolean().default(false),
-  stealth: z.boolean().default(false),
-  chrome_policy: ChromePolicy.optional(),
-  gpu: notBuilt('GPU browsers are'),
-  profile: notBuilt('profiles are'),
-  proxy_id: notBuilt('proxies are'),
-  extensions: notBuilt('extensions are'),
   /** A run of an app that has not ended. The session ends with it. */
   invocation_id: z.string().min(1).max(255).optional(),
-  telemetry: notBuilt('telemetry is'),
-  ...newer,
-  vaults: notBuilt('vaults are'),
-  video_memory: notBuilt('GPU browsers are'),
-  /** The region of the session. Refused when this service is in another one. */
-  region: Region.optional(),
-  /** The least memory of the session. Refused when sessions of this service have less. */
-  memory: Memory.optional(),
+  ...createShape(OPTIONS),
 })
 export type CreateBrowser = z.output<typeof CreateBrowser>
 
@@ -109,15 +31,7 @@ export const UpdateBrowser = z.strictObject({
   name: z.union([Name, z.literal(''), z.null()]).optional(),
   /** Replaces all tags; `{}` or null removes them. */
   tags: Tags.nullable().optional(),
-  viewport: z.strictObject({ ...viewport, force: z.boolean().default(false) }).optional(),
-  profile: notBuilt('profiles are'),
-  proxy_id: notBuilt('proxies are'),
-  /** There is no default proxy, so both values describe every session. */
-  disable_default_proxy: z.boolean().optional(),
-  telemetry: notBuilt('telemetry is'),
-  ...newer,
-  /** Opened after all other changes. Empty opens nothing. */
-  start_url: z.union([StartUrl, z.literal('')]).optional(),
+  ...updateShape(OPTIONS),
 })
 export type UpdateBrowser = z.output<typeof UpdateBrowser>
 
@@ -131,17 +45,10 @@ export const Browser = z.object({
   webdriver_ws_url: z.string(),
   base_url: z.string().optional(),
   browser_live_view_url: z.string().optional(),
-  headless: z.boolean(),
-  stealth: z.boolean(),
-  kiosk_mode: z.boolean(),
   timeout_seconds: z.int(),
-  region: Region,
-  memory: Memory,
-  viewport: z.object({ width: z.int(), height: z.int(), refresh_rate: z.int() }),
   name: z.string().optional(),
   tags: z.record(z.string(), z.string()).optional(),
-  start_url: z.string().optional(),
-  chrome_policy: z.record(z.string(), z.unknown()).optional(),
+  ...replyShape(OPTIONS),
   usage: z.object({ uptime_ms: z.int() }),
   deleted_at: Time.optional(),
 })

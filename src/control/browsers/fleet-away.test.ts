@@ -1,4 +1,5 @@
 // The fleet while the database does not answer: what ends or fails then is cleaned up when it is back.
+import { adoptAll } from '../../instances/driver.ts'
 import { existsSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { silentLog, type Log } from '../../base/log.ts'
@@ -33,11 +34,11 @@ describe('while the database is away', () => {
       async () => (await db.selectFrom('browsers').selectAll().where('state', '=', state).executeTakeFirst())?.id,
     )
     away(true)
-    const [instance] = await driver.list()
+    const [instance] = await adoptAll(driver)
     await instance![Symbol.asyncDispose]()
     await instance!.exited
     expect(fleet.endpointOf(id)).toBeUndefined()
-    if (state === 'warm') expect(fleet.take(id, () => {})).toBe(false)
+    if (state === 'warm') expect(fleet.take(await row(id), () => {})).toBe(false)
     away(false)
     await sweptAway(fleet, id)
     expect([(await row(id)).end_reason, told, existsSync(paths.instance(id))]).toEqual(['crashed', [[id, 'crashed']], false])

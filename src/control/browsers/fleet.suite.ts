@@ -7,7 +7,7 @@ import { copyTemplate } from '../../../test/support/template.ts'
 import { silentLog } from '../../base/log.ts'
 import { dataPaths, type DataPaths } from '../../base/paths.ts'
 import { until } from '../../base/wait.ts'
-import { USUAL_MAX_SCREEN, type Driver } from '../../instances/driver.ts'
+import { adoptAll, USUAL_MAX_SCREEN, type Driver } from '../../instances/driver.ts'
 import { fakeDriver } from '../../instances/fake/fake.ts'
 import { openDb, type Db } from '../../store/db.ts'
 import { startPostgres } from '../../store/embedded.ts'
@@ -51,7 +51,7 @@ afterAll(() => scope.disposeAsync())
 afterEach(async () => {
   await Promise.all([...fleets].map((fleet) => fleet.stop()))
   fleets.clear()
-  await Promise.all((await driver.list()).map((instance) => instance[Symbol.asyncDispose]()))
+  await Promise.all((await adoptAll(driver)).map((instance) => instance[Symbol.asyncDispose]()))
   await db.deleteFrom('browsers').execute()
 })
 
@@ -112,5 +112,5 @@ export const sweptAway = (fleet: Fleet, id: string) =>
   )
 export const way = async (id: string) =>
   (await db.selectFrom('browser_events').select('state').where('browser_id', '=', id).orderBy('id').execute()).map(({ state }) => state)
-export const runningIds = async () => (await driver.list()).map(({ id }) => id).toSorted()
+export const runningIds = async () => (await adoptAll(driver)).map(({ id }) => id).toSorted()
 export const warmIds = async () => (await db.selectFrom('browsers').select('id').where('state', '=', 'warm').execute()).map(({ id }) => id)

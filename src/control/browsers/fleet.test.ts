@@ -1,4 +1,5 @@
 // The fleet over the fake driver: what a service finds after a crash, what ends a browser, and how the end is recorded.
+import { adoptAll } from '../../instances/driver.ts'
 import { existsSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { newId } from '../../base/ids.ts'
@@ -13,7 +14,7 @@ import { insertStarting } from './rows.ts'
 /** A row as a killed service leaves it. */
 async function leftRow(state: BrowserState, host = HOST): Promise<string> {
   const id = newId()
-  await insertStarting(db, id, host, null, owner())
+  await insertStarting(db, id, { host, replica: 'the last service' }, null, owner())
   if (state !== 'starting') await moveBrowser(db, id, state === 'stopping' ? 'running' : state, null, { created_at: new Date(), last_active_at: new Date() })
   if (state === 'stopping') await moveBrowser(db, id, 'stopping', 'deleted')
   return id
@@ -48,7 +49,7 @@ describe('a browser', () => {
   test('that ends by itself is recorded as crashed, its clients are told, and nothing of it is left', async () => {
     const { fleet, told } = makeFleet()
     const id = await fleet.start(owner(), signal)
-    await (await driver.list())[0]![Symbol.asyncDispose]()
+    await (await adoptAll(driver))[0]![Symbol.asyncDispose]()
     await until('the crash to be noticed', NOTICE_MS, async () => (await row(id)).state === 'deleted')
     expect([(await row(id)).end_reason, await way(id), told, existsSync(paths.instance(id))]).toEqual([
       'crashed',
@@ -154,7 +155,11 @@ function failing(times: number, wait = Promise.resolve()): Driver {
     apps: driver.apps,
     start: async (...args) => stubborn(await driver.start(...args)),
     relieve: async () => undefined,
-    list: async () => (await driver.list()).map(stubborn),
+    found: () => driver.found(),
+    async adopt(id) {
+      const instance = await driver.adopt(id)
+      return instance && stubborn(instance)
+    },
     [Symbol.asyncDispose]: async () => {},
   }
 }

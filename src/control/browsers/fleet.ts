@@ -1,17 +1,22 @@
 // The instances of sessions. Connects the parts in fleet/. Knows nothing of requests.
+import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { Seats } from '../../base/seats.ts'
 import { letGo, type Driver, type Exit, type Instance } from '../../instances/driver.ts'
+import { sql } from 'kysely'
 import type { Db } from '../../store/db.ts'
+import { notify, type EventBells } from '../../store/events.ts'
+import { alone, type Leases } from '../../store/leases.ts'
 import type { EndReason, EndStep } from './end-step.ts'
-import { adopt, endLost } from './fleet/adoption.ts'
+import { endLost, removeUnknown, takeOver } from './fleet/adoption.ts'
+import { endElsewhere } from './fleet/elsewhere.ts'
 import { Boots } from './fleet/boots.ts'
 import { Endings } from './fleet/endings.ts'
 import type { Kind } from './fleet/kinds.ts'
 import type { Registry } from './fleet/registry.ts'
 import { Shelf } from './fleet/shelf.ts'
 import { makeSweep } from './fleet/sweep.ts'
-import { liveOnHost, type BrowserRow, type LiveRow, type Ownership } from './rows.ts'
+import { countSeats, watchedBrowsers, watcherOf, type BrowserRow, type LiveRow, type Ownership } from './rows.ts'
 import type { Endpoints } from './stored-endpoint.ts'
 
 /** Limit on the text of why an instance ended, in the log and in the database: an agent may have written it. */
@@ -21,6 +26,12 @@ interface FleetSettings {
   db: Db
   driver: Driver
   host: string
+  /** Who shares this scope. Nobody, unless given. */
+  leases?: Leases
+  /** How replicas tell each other; needed when others share this scope. */
+  bells?: EventBells
+  /** Most sessions of this scope, when others share it. Each replica counts its own by {@link Fleet.seat} besides. */
+  maxSessions?: number
   /** Empty at first. The steps of an end may use it, too. */
   registry: Registry
   endpoints: Endpoints
@@ -35,8 +46,12 @@ interface FleetSettings {
   apiPorts: () => number[]
 }
 
+/** All seats of the scope are taken. */
+export class NoSeat extends Error {}
+
 export class Fleet {
   readonly #settings: FleetSettings
+  readonly #leases: Leases
   readonly #seats: Seats
   readonly #endings: Endings
   readonly #boots: Boots
@@ -45,17 +60,24 @@ export class Fleet {
   readonly #stop = new AbortController()
   /** Rows that the last service left, between {@link adopt} and {@link endLost}. */
   #lost: LiveRow[] | undefined
+  #sweeping: Promise<void> = Promise.resolve()
+  #isSweepQueued = false
 
   constructor(settings: FleetSettings) {
     this.#settings = settings
     const { registry, endSteps, hasRoom = () => true } = settings
     const keep = (instance: Instance, isReady: boolean) => this.#keep(instance, isReady)
     this.#seats = new Seats(() => registry.sessions)
-    this.#endings = new Endings({ ...settings, steps: endSteps })
+    const leases = settings.leases ?? alone(newId())
+    this.#leases = leases
+    const onEnded = (id: string) => this.#tell('ended', id)
+    this.#endings = new Endings({ ...settings, steps: endSteps, ...(!leases.isAlone && { onEnded }) })
     const endings = this.#endings
-    this.#boots = new Boots({ ...settings, endings, keep })
-    this.#shelf = new Shelf({ ...settings, endings, hasRoom, boots: this.#boots, signal: this.#stop.signal })
-    this.#sweep = makeSweep({ ...settings, endings, refill: () => this.refill() })
+    const refill = () => this.refill()
+    this.#boots = new Boots({ ...settings, leases, endings, keep })
+    this.#shelf = new Shelf({ ...settings, leases, endings, hasRoom, refill, boots: this.#boots, signal: this.#stop.signal })
+    const adopt = async () => endLost(await this.#takeOver(), { ...settings, endings })
+    this.#sweep = makeSweep({ ...settings, leases, endings, refill, takeOver: adopt })
   }
 
   /** Instances that belong to a session. */
@@ -81,14 +103,16 @@ export class Fleet {
     return this.#shelf.isWell
   }
 
-  /** Claims a ready instance for a session; undefined when none serves it. Call {@link take} next: the instance may have ended. */
+  /**
+   * Claims a ready instance for a session; undefined when none serves it. Call {@link take} next: the instance may have ended. @throws NoSeat
+   */
   claim(ownership: Ownership): Promise<BrowserRow | undefined> {
-    return this.#shelf.claim(ownership)
+    return this.#seated((db) => this.#shelf.claim(ownership, db))
   }
 
-  /** Records that a ready instance has become a session; false when it has ended in the meantime. */
-  take(id: string, leaveSeat: () => void): boolean {
-    const runs = this.#settings.registry.claim(id)
+  /** Records that a ready instance has become a session; false when it has ended in the meantime, as far as this replica knows. */
+  take({ id, replica }: Pick<BrowserRow, 'id' | 'replica'>, leaveSeat: () => void): boolean {
+    const runs = this.#settings.registry.claim(id) || (replica !== this.#leases.replica && !this.#leases.isAlone)
     leaveSeat()
     return runs
   }
@@ -101,7 +125,13 @@ export class Fleet {
 
   /** The first half of {@link reconcile}: what ends is still reachable, for parts that continue work of the last service. */
   async adopt(): Promise<void> {
-    this.#lost = await adopt({ ...this.#settings, endings: this.#endings, keep: (instance, isReady) => this.#keep(instance, isReady) })
+    this.#lost = await this.#takeOver()
+    await removeUnknown(this.#settings)
+  }
+
+  #takeOver(): Promise<LiveRow[]> {
+    const keep = (instance: Instance, isReady: boolean) => this.#keep(instance, isReady)
+    return takeOver({ ...this.#settings, leases: this.#leases, endings: this.#endings, keep })
   }
 
   /** The second half of {@link reconcile}. */
@@ -110,9 +140,9 @@ export class Fleet {
     this.#lost = undefined
   }
 
-  /** Boots an instance for a caller. @throws when it does not come up; nothing is left then. */
+  /** Boots an instance for a caller. @throws NoSeat; when it does not come up; nothing is left then */
   start(ownership: Ownership, signal: AbortSignal, leaveSeat = () => {}): Promise<string> {
-    return this.#boots.session(ownership, signal, leaveSeat)
+    return this.#boots.session(ownership, signal, leaveSeat, (insert) => this.#seated(insert))
   }
 
   /**
@@ -120,27 +150,65 @@ export class Fleet {
    * ended. When a step does not work now, this resolves after the first attempt: the browser is out of use, its row stays `stopping`, and the sweep
    * (or the next start) retries until nothing is left.
    */
-  end(id: string, reason: EndReason): Promise<boolean> {
-    return this.#endings.end(id, reason)
+  async end(id: string, reason: EndReason): Promise<boolean> {
+    const { db, bells, registry } = this.#settings
+    if (this.#leases.isAlone || !bells || registry.get(id) || registry.isBooting(id)) return this.#endings.end(id, reason)
+    return endElsewhere(db, bells, id, reason)
   }
 
   /** Begins to end sessions whose timeout has passed, and continues ends that failed or were interrupted. Does not wait for any end. */
   async sweep(): Promise<void> {
-    if (this.#lost === undefined) await this.#sweep()
+    // A sweep that waits for the one under way serves all who ask meanwhile.
+    if (this.#lost !== undefined || this.#isSweepQueued) return this.#sweeping
+    this.#isSweepQueued = true
+    this.#sweeping = this.#sweeping
+      .catch(() => {})
+      .then(() => {
+        this.#isSweepQueued = false
+        return this.#stop.signal.aborted ? undefined : this.#sweep()
+      })
+    return this.#sweeping
   }
 
-  /** Starts keeping ready instances, until {@link stop}. */
+  /** Starts keeping ready instances, until {@link stop}, here or where that is done. */
   refill(): void {
-    this.#shelf.fill()
+    if (this.#leases.holds('shelf')) this.#shelf.fill()
+    else this.#tell('look', shelfOf(this.#settings.host))
   }
 
-  /** Ends every browser of this host, even when the database is not available: the next start then finds them lost. */
+  /** Looks after what another replica tells of. */
+  heard(text: string): void {
+    if (text === shelfOf(this.#settings.host)) return this.#shelf.fill()
+    if (text === this.#leases.replica) void this.sweep().catch((err: unknown) => this.#settings.log.warn({ err }, 'a sweep failed; the next one tries again'))
+  }
+
+  #tell(notice: 'look' | 'ended', text: string): void {
+    const { db, log } = this.#settings
+    void notify(db, notice, text).catch((err: unknown) => log.debug({ err }, 'other replicas could not be told; they look by themselves'))
+  }
+
+  /** Does `work` when a seat of the scope is free. Alone, {@link seat} has said so. */
+  async #seated<T>(work: (db: Db) => Promise<T>): Promise<T> {
+    const { db, host, maxSessions } = this.#settings
+    if (this.#leases.isAlone || maxSessions === undefined) return work(db)
+    return db.transaction().execute(async (tx) => {
+      await sql`select pg_advisory_xact_lock(hashtextextended(${`cob:seats:${host}`}, 0))`.execute(tx)
+      if ((await countSeats(tx, host)) >= maxSessions) throw new NoSeat()
+      return work(tx)
+    })
+  }
+
+  /**
+   * Ends every browser of this host, even when the database is not available: the next start then finds them lost. With other replicas nothing is ended: they
+   * take over, or the next start does.
+   */
   async stop(): Promise<void> {
     const { db, host, registry, log } = this.#settings
     this.#stop.abort(new Error('the service stops'))
     await this.#shelf.settled()
+    if (!this.#leases.isAlone) return this.#endings.settled()
     try {
-      const ids = (await liveOnHost(db, host)).map(({ id }) => id)
+      const ids = (await watchedBrowsers(db, { host, replica: this.#leases.replica })).map(({ id }) => id)
       await Promise.all(ids.map((id) => this.end(id, 'shutdown')))
       await this.#endings.settled()
     } catch (err) {
@@ -159,6 +227,8 @@ export class Fleet {
       const reason = limit ? (`${limit}_limit` as const) : 'crashed'
       if (registry.isEnding(id) || !registry.get(id)) return
       registry.lost(id, { why, reason })
+      // Another replica that has taken it over may have ended it.
+      if (!this.#leases.isAlone && (await watcherOf(this.#settings.db, id))?.replica !== this.#leases.replica) return registry.remove(id)
       log.error({ browser: id, reason: why }, 'a browser ended by itself')
       await this.#endings.crashed(id, why, reason)
       this.refill()
@@ -167,6 +237,8 @@ export class Fleet {
     void instance.exited.then(onExit).catch((err: unknown) => log.error({ err, browser: id }, 'cleaning up after a browser failed'))
   }
 }
+
+const shelfOf = (host: string): string => `shelf of ${host}`
 
 /** The step that ends the instance itself. Its driver has time limits of its own, below this one. */
 export const removeInstance = (registry: Registry): EndStep => ({

@@ -1,27 +1,17 @@
 // The browsers' rows: all queries on them.
 import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
-import type { Viewport } from '../../agent/session/contract.ts'
 import { isId } from '../../base/ids.ts'
 import type { Db } from '../../store/db.ts'
+import type { Leases } from '../../store/leases.ts'
 import { holds } from '../../store/names.ts'
 import type { Tables } from '../../store/tables.ts'
-import type { Memory } from './contract.ts'
 import { moveFirstBrowser, type BrowserState } from './lifecycle.ts'
+import type { OPTIONS } from './options/contract.ts'
+import type { Booted, StoredOptions } from './options/option/contract.ts'
 import type { StoredEndpoint } from './stored-endpoint.ts'
 
-/** A caller's options, as they are stored. */
-export interface BrowserOptions {
-  headless: boolean
-  stealth: boolean
-  kiosk_mode: boolean
-  viewport: Viewport
-  /** The size of its X server's screen. No viewport can exceed it. */
-  maxScreen: { width: number; height: number }
-  start_url?: string
-  chrome_policy?: Record<string, unknown>
-  /** The size that the caller asked for. */
-  memory?: Memory
-}
+/** A caller's options, as they are stored, and the size of its X server's screen. No viewport can exceed that. */
+export type BrowserOptions = StoredOptions<typeof OPTIONS> & Pick<Booted, 'maxScreen'>
 
 /** What a new session gets from its caller. */
 export interface Ownership {
@@ -47,21 +37,27 @@ export const owned = ({ name, tags, options, timeoutSeconds }: Ownership) => ({
   timeout_seconds: timeoutSeconds,
 })
 
-export async function insertStarting(db: Db, id: string, host: string, warmKind: string | null, ownership?: Ownership): Promise<void> {
+/** Of this scope, and of the replica that watches it. */
+export interface Watched {
+  host: string
+  replica: string
+}
+
+export async function insertStarting(db: Db, id: string, { host, replica }: Watched, warmKind: string | null, ownership?: Ownership): Promise<void> {
   await sql`
     with made as (
-      insert into browsers (id, state, host, warm_kind, name, tags, options, timeout_seconds, invocation_id)
-      values (${id}, 'starting', ${host}, ${warmKind}, ${ownership?.name ?? null}, ${JSON.stringify(ownership?.tags ?? {})}, ${JSON.stringify(ownership?.options ?? {})}, ${ownership?.timeoutSeconds ?? 60}, ${ownership?.invocationId ?? null})
+      insert into browsers (id, state, host, replica, warm_kind, name, tags, options, timeout_seconds, invocation_id)
+      values (${id}, 'starting', ${host}, ${replica}, ${warmKind}, ${ownership?.name ?? null}, ${JSON.stringify(ownership?.tags ?? {})}, ${JSON.stringify(ownership?.options ?? {})}, ${ownership?.timeoutSeconds ?? 60}, ${ownership?.invocationId ?? null})
       returning id)
     insert into browser_events (browser_id, state) select id, 'starting' from made`.execute(db)
 }
 
-/** Claims the oldest warm browser of `kind` for the caller, in one statement; undefined when there is none. */
-export async function claimWarm(db: Db, host: string, kind: string, ownership: Ownership): Promise<BrowserRow | undefined> {
+/** Claims a warm browser of `kind` for the caller, in one statement: the oldest, and first those that this replica watches. Undefined when there is none. */
+export async function claimWarm(db: Db, { host, replica }: Watched, kind: string, ownership: Ownership): Promise<BrowserRow | undefined> {
   const times = { created_at: sql`now()`, last_active_at: sql`now()` }
   const columns = { ...owned(ownership), invocation_id: ownership.invocationId ?? null, ...times }
   const which = sql<SqlBool>`state = 'warm' and host = ${host} and warm_kind = ${kind}`
-  return moveFirstBrowser(db, which, sql`made_at`, 'running', 'claimed warm', columns)
+  return moveFirstBrowser(db, which, sql`replica is distinct from ${replica}, made_at`, 'running', 'claimed warm', columns)
 }
 
 const LIVE = sql<SqlBool>`deleted_at is null and created_at is not null`
@@ -131,20 +127,57 @@ export async function updateRunning(
 /** What the fleet asks every second about all browsers: without their options, which may have megabytes. */
 export type LiveRow = Pick<BrowserRow, 'id' | 'state' | 'end_reason' | 'ended_steps'>
 
-/** Browsers of this host that are not deleted, warm ones included. */
-export async function liveOnHost(db: Db, host: string): Promise<LiveRow[]> {
+const LIVE_COLUMNS = ['id', 'state', 'end_reason', 'ended_steps'] as const
+
+/** Browsers that this replica watches and that are not deleted, warm ones included. */
+export async function watchedBrowsers(db: Db, { host, replica }: Watched): Promise<LiveRow[]> {
   const rows = await db
     .selectFrom('browsers')
-    .select(['id', 'state', 'end_reason', 'ended_steps'])
+    .select(LIVE_COLUMNS)
     .where('host', '=', host)
+    .where('replica', '=', replica)
     .where('deleted_at', 'is', null)
     .execute()
   return rows as LiveRow[]
 }
 
-/** Instances of this host that no session has claimed, and their kinds. */
-export const readyOnHost = (db: Db, host: string): Promise<{ id: string; warm_kind: string | null }[]> =>
-  db.selectFrom('browsers').select(['id', 'warm_kind']).where('host', '=', host).where('state', '=', 'warm').execute()
+/** The ids of all browsers of this scope that are not deleted. */
+export const liveIds = async (db: Db, host: string): Promise<string[]> =>
+  (await db.selectFrom('browsers').select('id').where('host', '=', host).where('deleted_at', 'is', null).execute()).map(({ id }) => id)
+
+/** Makes this replica the one that watches the browsers of dead replicas, and returns these. Two replicas never get the same one. */
+export async function takeOverBrowsers(db: Db, host: string, { replica, isDead }: Leases): Promise<LiveRow[]> {
+  const rows = await db
+    .updateTable('browsers')
+    .set({ replica })
+    .where('host', '=', host)
+    .where('deleted_at', 'is', null)
+    .where(isDead(sql.ref('browsers.replica')))
+    .returning(LIVE_COLUMNS)
+    .execute()
+  return rows as LiveRow[]
+}
+
+/** Who watches a browser that is not deleted; undefined when there is none. */
+export async function watcherOf(db: Db, id: string): Promise<{ replica: string | null } | undefined> {
+  return db.selectFrom('browsers').select('replica').where('id', '=', id).where('deleted_at', 'is', null).executeTakeFirst()
+}
+
+/** Sessions of this scope that have a seat, or get one. */
+export async function countSeats(db: Db, host: string): Promise<number> {
+  const { seats } = await db
+    .selectFrom('browsers')
+    .select((eb) => eb.fn.countAll<string>().as('seats'))
+    .where('host', '=', host)
+    .where('deleted_at', 'is', null)
+    .where(sql<SqlBool>`state <> 'warm' and (state <> 'starting' or warm_kind is null)`)
+    .executeTakeFirstOrThrow()
+  return Number(seats)
+}
+
+/** Instances of this scope that no session has claimed, their kinds, and who watches them. */
+export const readyOnHost = (db: Db, host: string): Promise<{ id: string; warm_kind: string | null; replica: string | null }[]> =>
+  db.selectFrom('browsers').select(['id', 'warm_kind', 'replica']).where('host', '=', host).where('state', '=', 'warm').execute()
 
 /** The steps of a browser's end that are done. */
 export async function endedStepsOf(db: Db, id: string): Promise<string[]> {
@@ -171,12 +204,13 @@ export async function touch(db: Db, ids: readonly string[]): Promise<void> {
       .execute()
 }
 
-/** Sessions of this host whose timeout has passed. */
-export async function timedOut(db: Db, host: string): Promise<string[]> {
+/** Sessions that this replica watches and whose timeout has passed. */
+export async function timedOut(db: Db, { host, replica }: Watched): Promise<string[]> {
   const rows = await db
     .selectFrom('browsers')
     .select('id')
     .where('host', '=', host)
+    .where('replica', '=', replica)
     .where('state', '=', 'running')
     .where(sql<SqlBool>`last_active_at + timeout_seconds * interval '1 second' < now()`)
     .execute()

@@ -46,14 +46,20 @@ export interface SessionSockets {
 /** The open WebSockets of each session: what closes them, and what opened them. */
 export type OpenSockets = Map<string, Map<(reason: EndReason) => void, By>>
 
-/** The step of a session's end that closes the WebSockets which this process holds. */
-export const closeSockets = (open: OpenSockets): EndStep => ({
+/** Closes the WebSockets of a session which this process holds. */
+export const closeOwnSockets = (open: OpenSockets, id: string, reason: EndReason): void => open.get(id)?.forEach((_by, close) => close(reason))
+
+/** The reason in a notice of another replica. */
+export const isReason = (text: string | undefined): text is EndReason => text !== undefined && Object.hasOwn(CODES, text)
+
+/** The step of a session's end that closes its WebSockets. `tellOthers` has other replicas close theirs. */
+export const closeSockets = (open: OpenSockets, tellOthers?: (id: string, reason: EndReason) => Promise<void>): EndStep => ({
   name: 'clients',
   limitMs: 1_000,
   mayFail: true,
   run({ id, reason }) {
-    open.get(id)?.forEach((_by, close) => close(reason))
-    return undefined
+    closeOwnSockets(open, id, reason)
+    return tellOthers?.(id, reason)
   },
 })
 

@@ -13,7 +13,7 @@ import { until } from '../../base/wait.ts'
 import { mount } from '../../http/mount.ts'
 import type { FormPart } from '../../http/route.ts'
 import { makeServer } from '../../http/server.ts'
-import type { AppSandbox } from '../../instances/driver.ts'
+import { adoptAll } from '../../instances/driver.ts'
 import type { Objects } from '../../store/objects.ts'
 import { deployments as contract } from './contract.ts'
 import type { Deployments } from './deployments.ts'
@@ -40,11 +40,10 @@ function service(settings: Parameters<AppHost['service']>[0] = {}): Deployments 
   return made
 }
 /** A service as the next start makes it. */
-async function restarted(settings: Parameters<AppHost['service']>[0] = {}): Promise<{ deployments: Deployments; rest: AppSandbox[] }> {
+function restarted(settings: Parameters<AppHost['service']>[0] = {}): Deployments {
   const deployments = service(settings)
-  const rest = await deployments.adopt(await host.driver.apps.list())
   deployments.start()
-  return { deployments, rest }
+  return deployments
 }
 const row = (id: string) => host.db.selectFrom('deployments').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 const reaches = (id: string, state: string) =>
@@ -65,31 +64,31 @@ describe('a restart of the service during a build', () => {
 
   test('continues the build if its sandbox is still running: no line is lost or repeated', async () => {
     const id = await leftBuild({ env }, 2)
-    const { rest } = await restarted()
+    restarted()
     expect(await reaches(id, 'running')).toMatchObject({ attempts: 1 })
-    expect([await lines(id), rest]).toEqual([['one', 'two', 'three'], []])
+    expect(await lines(id)).toEqual(['one', 'two', 'three'])
     await until('its sandbox to go', NOTICE_MS, () => !readdirSync(host.paths.appSandboxes).includes(id))
   })
 
   test('repeats the build if its sandbox is gone, and the log says so', async () => {
     const id = await leftBuild({ env }, 2)
-    await Promise.all((await host.driver.apps.list()).map((instance) => instance[Symbol.asyncDispose]()))
-    await restarted()
+    await Promise.all((await adoptAll(host.driver.apps)).map((instance) => instance[Symbol.asyncDispose]()))
+    restarted()
     expect(await reaches(id, 'running')).toMatchObject({ attempts: 2 })
     expect(await lines(id)).toEqual(['one', 'two', 'The build was interrupted and begins again.', 'one', 'two', 'three'])
   })
 
   test('repeats the build if its archive may be incomplete', async () => {
     const id = await leftBuild({ env }, 0, false)
-    await restarted()
+    restarted()
     expect(await reaches(id, 'running')).toMatchObject({ attempts: 2 })
   })
 
   test('that happens twice fails the build with the reason', async () => {
     const id = await leftBuild({ env }, 2)
-    await Promise.all((await host.driver.apps.list()).map((instance) => instance[Symbol.asyncDispose]()))
+    await Promise.all((await adoptAll(host.driver.apps)).map((instance) => instance[Symbol.asyncDispose]()))
     await host.db.updateTable('deployments').set({ attempts: 2 }).where('id', '=', id).execute()
-    await restarted()
+    restarted()
     expect((await reaches(id, 'failed')).status_reason).toBe('the build was interrupted twice by a restart of the service')
     await cleaned(id)
     expect([hasCode(id), hasArchive(id)]).toEqual([false, false])
@@ -98,18 +97,20 @@ describe('a restart of the service during a build', () => {
   test('leaves sandboxes of other services alone', async () => {
     const runner = { id: 'other', kind: 'run', env: {}, memoryMb: 1, logLevel: 'info' } as const
     const other = await host.driver.apps.start({ id: newId(), apiUrl: 'http://127.0.0.1:1', runner }, signal)
-    const { rest } = await restarted()
-    expect(rest.map(({ id }) => id)).toEqual([other.id])
+    const id = await leftBuild({ env }, 2)
+    restarted()
+    await reaches(id, 'running')
+    expect((await host.driver.apps.found()).map((one) => one.id)).toContain(other.id)
     await other[Symbol.asyncDispose]()
   })
 
   test('by a normal stop ends the build, and the next start repeats it', async () => {
-    const { deployments } = await restarted()
+    const deployments = restarted()
     const id = await create(deployments, { env: { ...env, FAKE_HANG: '1' } })
     await until('the build to say something', NOTICE_MS, async () => (await lines(id)).length > 0)
     await deployments[Symbol.asyncDispose]()
     expect([(await row(id)).state, readdirSync(host.paths.appSandboxes)]).toEqual(['in_progress', []])
-    const { deployments: next } = await restarted()
+    const next = restarted()
     await until('the build to begin again', NOTICE_MS, async () => (await row(id)).attempts === 2)
     await next.delete(id)
     expect(await row(id)).toMatchObject({ state: 'failed', status_reason: 'it was deleted', secrets: null })
@@ -118,22 +119,22 @@ describe('a restart of the service during a build', () => {
 
 describe('a build', () => {
   test('that takes too long fails, and nothing of it keeps running', async () => {
-    const { deployments } = await restarted({ buildMs: 300 })
+    const deployments = restarted({ buildMs: 300 })
     const id = await create(deployments, { env: { FAKE_HANG: '1' } })
     expect((await reaches(id, 'failed')).status_reason).toMatch(/^the build took longer than \d+ minutes$/)
     expect(readdirSync(host.paths.appSandboxes)).toEqual([])
   })
 
   test('whose sandbox ends fails with the reason', async () => {
-    const { deployments } = await restarted()
+    const deployments = restarted()
     const id = await create(deployments, { env: { FAKE_HANG: '1' } })
     await until('the build to say something', NOTICE_MS, async () => (await lines(id)).length > 0)
-    await Promise.all((await host.driver.apps.list()).map((instance) => instance[Symbol.asyncDispose]()))
+    await Promise.all((await adoptAll(host.driver.apps)).map((instance) => instance[Symbol.asyncDispose]()))
     expect((await reaches(id, 'failed')).status_reason).toBe('the build ended unexpectedly (was ended)')
   })
 
   test('whose archive is unusable fails with the reason', async () => {
-    const { deployments } = await restarted()
+    const deployments = restarted()
     const id = await create(deployments, { env: { FAKE_REFUSE: 'the zip has no end' } })
     expect((await reaches(id, 'failed')).status_reason).toBe('the zip has no end')
   })
@@ -149,7 +150,7 @@ describe('a build', () => {
   test('waits while the object store is away, and uses up no attempt', async () => {
     let asked = 0
     const away: Objects = { ...host.objects, get: (...args) => (++asked < 3 ? Promise.reject(new Unavailable('away', 1)) : host.objects.get(...args)) }
-    const { deployments } = await restarted({ objects: away })
+    const deployments = restarted({ objects: away })
     const id = await create(deployments)
     expect((await reaches(id, 'running')).attempts).toBe(1)
     expect(asked).toBe(3)
@@ -186,7 +187,7 @@ describe('a build', () => {
         ),
       }
     }
-    const { deployments } = await restarted({ objects: { ...host.objects, get } })
+    const deployments = restarted({ objects: { ...host.objects, get } })
     const id = await create(deployments)
     expect((await reaches(id, 'running')).attempts).toBe(1)
     expect(await lines(id)).toEqual(['The build was interrupted and begins again.', 'The build was interrupted and begins again.', 'installing'])
@@ -198,7 +199,7 @@ describe('a build', () => {
 
   test('that cannot get a sandbox fails, and the log has the reason', async () => {
     const sandboxes = { ...host.driver.apps, start: () => Promise.reject(new Error('no room')) }
-    const { deployments } = await restarted({ sandboxes })
+    const deployments = restarted({ sandboxes })
     const id = await create(deployments)
     expect((await reaches(id, 'failed')).status_reason).toBe('the build could not be started: the service could not make a sandbox for it')
     expect(host.logged.at(-1)).toMatchObject({ level: 'error', fields: { deployment: id } })
@@ -210,7 +211,7 @@ describe('a build', () => {
       $$ begin if nextval('trouble') in (2, 3) then raise 'in trouble'; end if; return new; end $$`.execute(host.db)
     await sql`create trigger fail_twice before insert on ${sql.table(table)} for each row execute function fail_twice()`.execute(host.db)
     try {
-      const { deployments } = await restarted()
+      const deployments = restarted()
       const id = await create(deployments, { env: { FAKE_LOGS: '["one","two"]', ...fakeApps({ first: ['x'], second: ['y'] }) } })
       await reaches(id, 'running')
       expect([await lines(id), (await row(id)).attempts]).toEqual([['one', 'two'], 1])
@@ -287,7 +288,7 @@ describe('an upload of code', () => {
 })
 
 test('secrets are never in the database or the log in clear text', async () => {
-  const { deployments } = await restarted()
+  const deployments = restarted()
   const secrets = ['s3cret-of-a-file', 'ghp_s3cretOfGit', 's3cret-of-git']
   const id = await create(deployments, { env: { PASSWORD: secrets[0]! } })
   const git = async function* (): AsyncGenerator<FormPart> {
@@ -318,7 +319,7 @@ test('secrets are never in the database or the log in clear text', async () => {
 test('a build of another host is left to that host', async () => {
   const elsewhere = service({ host: 'elsewhere' })
   const id = await create(elsewhere)
-  const { deployments } = await restarted()
+  const deployments = restarted()
   await reaches(await create(deployments), 'running')
   expect([(await row(id)).state, (await row(id)).host, HOST]).toEqual(['queued', 'elsewhere', 'here'])
 })

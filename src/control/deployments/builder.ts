@@ -3,19 +3,21 @@ import type { Readable } from 'node:stream'
 import { sql } from 'kysely'
 import type { Log } from '../../base/log.ts'
 import { Bell } from '../../base/bell.ts'
-import { sleep, within } from '../../base/wait.ts'
+import { sleep } from '../../base/wait.ts'
 import { CallFailed } from '../../http/client.ts'
 import { letGo, type AppSandboxes, type AppSandbox } from '../../instances/driver.ts'
-import type { AppsFound, RunnerEvent, Source } from '../../runner/contract.ts'
+import type { AppsFound, RunnerEvent } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
+import type { Leases } from '../../store/leases.ts'
 import { appendEvents, LINE_BYTES, lockEvents } from '../../store/events.ts'
 import { TooLarge, type Objects } from '../../store/objects.ts'
 import { ArchiveRefused, paced, runnerClient, type RunnerClient } from '../apps/runner-client.ts'
+import { BuildFailed, endOf, sourceOf } from './build-failed.ts'
 import { storeCode, UnreadableCode, type StoredCode } from './code.ts'
 import { moveDeployment } from './lifecycle.ts'
+import { ArchiveAway, BuildQueue, openArchive, RETRY_MS } from './queue.ts'
 import { release } from './release.ts'
-import { nextToBuild, type DeploymentRow, type Secrets } from './rows.ts'
-import { cloneUrl } from './source.ts'
+import { buildsInProgress, type DeploymentRow, type Secrets } from './rows.ts'
 
 /** A runner ends its build after 15 minutes by itself. This is the limit when it does not. */
 const BUILD_MS = 16 * 60_000
@@ -26,17 +28,20 @@ const MAX_BREAKS = 10
 const MAX_BUILD_LOG_BYTES = 32 * 1024 * 1024
 /** The queue is checked this often even when nothing rings. */
 const LOOK_AGAIN_MS = 5_000
-const RETRY_MS = 1_000
+/** The same with other replicas, whose builds may have become ours. */
+const DUTY_MS = 1_000
 /** Most failed reads in a row from a runner that is alive. */
 const MAX_UNREADABLE = 5
-/** Time between the end of a connection and the notice that its sandbox has ended. */
-const EXIT_NEWS_MS = 3_000
 
 export interface BuilderSettings {
   db: Db
   objects: Objects
   sandboxes: AppSandboxes
   host: string
+  /** Who shares this scope. Nobody, unless given. */
+  leases?: Leases
+  /** Tells the replica whose duty builds are that there is one. */
+  tellBuilder?: () => void
   apiUrl: () => string
   gitBase: string
   memoryMb: number
@@ -62,10 +67,6 @@ type Outcome = { superseded: string[] } | { failed: string } | undefined
 
 /** The database did not accept the runner's events, or the object store its code. The runner still has them. */
 class NotKept extends Error {}
-/** The object store does not give the archive of a build now. */
-class ArchiveAway extends Error {}
-/** Why a build failed, for its caller. */
-class BuildFailed extends Error {}
 
 export class Builder {
   readonly #settings: BuilderSettings
@@ -73,31 +74,48 @@ export class Builder {
   readonly #stop = new AbortController()
   /** Sandboxes of the last service that have not been adopted yet. */
   readonly #adopted = new Map<string, AppSandbox>()
-  /** Builds whose archives could not be read: when they may be tried again, and how often an archive broke off. All others come before them. */
-  readonly #postponed = new Map<string, { at: number; breaks: number }>()
+  readonly #queue: BuildQueue
+  #hadDuty = false
   #current: { id: string; end: AbortController; done: Promise<void> } | undefined
   #running: Promise<void> | undefined
 
   constructor(settings: BuilderSettings) {
     this.#settings = settings
-  }
-
-  adopt(instance: AppSandbox): void {
-    this.#adopted.set(instance.id, instance)
+    this.#queue = new BuildQueue(settings.db, settings.host)
   }
 
   start(): void {
     this.#running ??= this.#run()
   }
 
-  /** Notes that there is something to build. */
+  /** Notes that there is something to build, here or elsewhere. */
   wake(): void {
+    if (this.#settings.leases?.holds('builds') === false) this.#settings.tellBuilder?.()
+    else this.ring()
+  }
+
+  /** Looks into the queue, if builds are this replica's duty. */
+  ring(): void {
     this.#bell.ring()
+  }
+
+  /** Whether builds are this replica's duty. When they have become so, looks for the sandboxes of builds in progress. */
+  async #isOurs(): Promise<boolean> {
+    const { db, host, leases, sandboxes } = this.#settings
+    const isOurs = leases?.holds('builds') ?? true
+    if (isOurs && !this.#hadDuty) {
+      for (const id of await buildsInProgress(db, host)) {
+        const instance = await sandboxes.adopt(id)
+        if (instance) this.#adopted.set(id, instance)
+      }
+    }
+    this.#hadDuty = isOurs
+    return isOurs
   }
 
   /** Ends the build of a deployment, if it is running. The caller moves its row. */
   async end(id: string): Promise<void> {
-    this.#postponed.delete(id)
+    this.#queue.forget(id)
     if (this.#current?.id === id) {
       this.#current.end.abort(new Error('the deployment was deleted'))
       await this.#current.done
@@ -107,21 +125,27 @@ export class Builder {
     if (adopted) await letGo(adopted, this.#settings.log)
   }
 
-  /** Ends the running build. The next start begins it again. */
+  /** Whether a build that this replica leaves goes on: another one follows it then. */
+  get #handsOver(): boolean {
+    return this.#stop.signal.aborted && this.#settings.leases?.isAlone === false
+  }
+
+  /** Ends the running build. The next start begins it again. With other replicas it goes on. */
   async stop(): Promise<void> {
     this.#stop.abort(new Error('the service stops'))
     await this.#running
-    await Promise.all([...this.#adopted.values()].map((instance) => letGo(instance, this.#settings.log)))
+    if (!this.#handsOver) await Promise.all([...this.#adopted.values()].map((instance) => letGo(instance, this.#settings.log)))
   }
 
   async #run(): Promise<void> {
-    const { log } = this.#settings
+    const { hasRoom, log } = this.#settings
     const { signal } = this.#stop
     while (!signal.aborted) {
       // Subscribes before it looks, so that no ring between the two is missed.
-      const rung = this.#bell.heard(AbortSignal.any([signal, AbortSignal.timeout(this.#postponed.size > 0 ? RETRY_MS : LOOK_AGAIN_MS)])).catch(() => {})
+      const lookMs = this.#settings.leases?.isAlone === false ? DUTY_MS : this.#queue.hasPostponed ? RETRY_MS : LOOK_AGAIN_MS
+      const rung = this.#bell.heard(AbortSignal.any([signal, AbortSignal.timeout(lookMs)])).catch(() => {})
       try {
-        const row = await this.#next()
+        const row = (await this.#isOurs()) && hasRoom?.() !== false ? await this.#queue.next() : undefined
         if (!row) await rung
         else if (!signal.aborted) await this.#take(row)
       } catch (err) {
@@ -135,15 +159,6 @@ export class Builder {
     }
   }
 
-  async #next(): Promise<DeploymentRow | undefined> {
-    const { db, host, hasRoom } = this.#settings
-    if (hasRoom?.() === false) return undefined
-    const fresh = await nextToBuild(db, host, [...this.#postponed.keys()])
-    if (fresh || this.#postponed.size === 0) return fresh
-    const notDue = [...this.#postponed].filter(([, { at }]) => at > Date.now()).map(([id]) => id)
-    return nextToBuild(db, host, notDue)
-  }
-
   async #take(row: DeploymentRow): Promise<void> {
     const { onFailed, onRunning, db, log } = this.#settings
     const done = Promise.withResolvers<void>()
@@ -154,7 +169,7 @@ export class Builder {
       outcome = await this.#build(row, end.signal)
       if (outcome && 'failed' in outcome && (await moveDeployment(db, row.id, 'failed', outcome.failed)) === undefined) outcome = undefined
     } finally {
-      if (outcome !== undefined) this.#postponed.delete(row.id)
+      if (outcome !== undefined) this.#queue.forget(row.id)
       this.#current = undefined
       done.resolve()
     }
@@ -176,7 +191,7 @@ export class Builder {
       const adopted = await this.#begin(row)
       if (adopted === false) return undefined
       const instance = adopted ?? (await this.#startSandbox(row, signal))
-      scope.defer(() => letGo(instance, log))
+      scope.defer(() => (this.#handsOver ? undefined : letGo(instance, log)))
       const client = runnerClient(instance.runner)
       if (!adopted && archive) await this.#sendArchive(row.id, archive, client, instance, signal)
       outcome = await this.#watch(row.id, adopted ? row.runner_seq : 0, client, instance, signal)
@@ -184,7 +199,7 @@ export class Builder {
       if (tooLong.aborted) return { failed: `the build took longer than ${Math.round(buildMs / 60_000)} minutes` }
       else if (signal.aborted) return undefined
       else if (error instanceof BuildFailed) return { failed: error.message }
-      if (error instanceof ArchiveAway) this.#postponed.set(row.id, { at: Date.now() + RETRY_MS, breaks: this.#postponed.get(row.id)?.breaks ?? 0 })
+      if (error instanceof ArchiveAway) this.#queue.postpone(row.id)
       throw error
     }
     return outcome
@@ -224,8 +239,8 @@ export class Builder {
   }
 
   async #startSandbox(row: DeploymentRow, signal: AbortSignal): Promise<AppSandbox> {
-    const { sandboxes, apiUrl, environment, memoryMb, logLevel, log } = this.#settings
-    const runner = { id: row.id, kind: 'build' as const, source: this.#source(row), env: environment(row), memoryMb, logLevel }
+    const { sandboxes, apiUrl, environment, gitBase, memoryMb, secrets, logLevel, log } = this.#settings
+    const runner = { id: row.id, kind: 'build' as const, source: sourceOf(row, gitBase, secrets(row)), env: environment(row), memoryMb, logLevel }
     try {
       return await sandboxes.start({ id: row.id, runner, apiUrl: apiUrl() }, signal)
     } catch (err) {
@@ -235,24 +250,11 @@ export class Builder {
     }
   }
 
-  #source(row: DeploymentRow): Source {
-    const { secrets, gitBase } = this.#settings
-    const entrypoint = row.entrypoint_rel_path ?? ''
-    if (row.source_type !== 'github') return { type: 'archive', entrypoint }
-    const url = cloneUrl(row.source_url ?? '', gitBase)
-    if (url === undefined) throw new BuildFailed(`source.url is not below ${gitBase}, where this service clones from`)
-    const { token } = secrets(row)
-    return { type: 'git', url, ref: row.source_ref ?? '', entrypoint, ...(row.source_path && { path: row.source_path }), ...(token && { token }) }
-  }
-
   async #openArchive(row: DeploymentRow, signal: AbortSignal): Promise<Readable | undefined> {
     if (row.archive === null) return undefined
-    const found = await this.#settings.objects.get(row.archive, undefined, signal).catch((cause: unknown) => {
-      signal.throwIfAborted()
-      throw new ArchiveAway('the archive of a build cannot be read now; it will be tried again, other builds go on', { cause })
-    })
-    if (!found) throw new BuildFailed('its archive is gone')
-    return found.content
+    const archive = await openArchive(this.#settings.objects, row.archive, signal)
+    if (!archive) throw new BuildFailed('its archive is gone')
+    return archive
   }
 
   async #sendArchive(id: string, archive: Readable, client: RunnerClient, instance: AppSandbox, signal: AbortSignal): Promise<void> {
@@ -261,8 +263,7 @@ export class Builder {
     } catch (error) {
       signal.throwIfAborted()
       if (archive.errored) {
-        const breaks = (this.#postponed.get(id)?.breaks ?? 0) + 1
-        this.#postponed.set(id, { at: 0, breaks })
+        const breaks = this.#queue.broke(id)
         if (breaks >= MAX_BREAKS) throw new BuildFailed(`its archive could not be read to its end, ${breaks} times`)
         // Its runner takes one archive only, so the build begins again. It was the store's fault, so this is no attempt.
         const columns = { attempts: sql<number>`greatest(attempts - 1, 0)` }
@@ -389,10 +390,3 @@ export class Builder {
     }
   }
 }
-
-/** Why the sandbox has ended, if it has. */
-const endOf = (instance: AppSandbox): Promise<BuildFailed | undefined> =>
-  within('the end of a sandbox', EXIT_NEWS_MS, instance.exited).then(
-    ({ reason }) => new BuildFailed(`the build ended unexpectedly (${reason})`),
-    () => undefined,
-  )

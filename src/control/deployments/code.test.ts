@@ -34,11 +34,10 @@ function service(settings: Parameters<AppHost['service']>[0] = {}): Deployments 
   return made
 }
 /** A service as the next start makes it. */
-async function restarted(settings: Parameters<AppHost['service']>[0] = {}): Promise<{ deployments: Deployments }> {
+function restarted(settings: Parameters<AppHost['service']>[0] = {}): Deployments {
   const deployments = service(settings)
-  await deployments.adopt(await host.driver.apps.list())
   deployments.start()
-  return { deployments }
+  return deployments
 }
 const row = (id: string) => host.db.selectFrom('deployments').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 const reaches = (id: string, state: string) =>
@@ -70,7 +69,7 @@ describe('the code of a build', () => {
   const env = fakeApps({ coded: ['x'] })
 
   test('is an object before its deployment runs, and its copy is kept', async () => {
-    const { deployments } = await restarted()
+    const deployments = restarted()
     const id = await create(deployments, { env })
     const { code_key, code_bytes } = await reaches(id, 'running')
     const code = await deployments.code(id)
@@ -81,7 +80,7 @@ describe('the code of a build', () => {
 
   test('waits for an object store that is away, without using up an attempt', async () => {
     const store = awayStore()
-    const { deployments } = await restarted({ objects: store.objects })
+    const deployments = restarted({ objects: store.objects })
     const id = await create(deployments, { env })
     await until('two attempts to store it', NOTICE_MS, () => store.asked() >= 2)
     expect((await row(id)).state).toBe('in_progress')
@@ -91,7 +90,7 @@ describe('the code of a build', () => {
   })
 
   test('that is too large fails the build, and nothing of it is kept', async () => {
-    const { deployments } = await restarted({ maxCodeBytes: 10 })
+    const deployments = restarted({ maxCodeBytes: 10 })
     const id = await create(deployments, { env })
     expect((await reaches(id, 'failed')).status_reason).toBe('the built code, packed, has more than 10 bytes')
     await cleaned(id)
@@ -99,7 +98,7 @@ describe('the code of a build', () => {
   })
 
   test('that the version clash refuses is removed', async () => {
-    const { deployments } = await restarted()
+    const deployments = restarted()
     await reaches(await create(deployments, { env, version: 'one' }), 'running')
     const id = await create(deployments, { env, version: 'one' })
     expect((await reaches(id, 'failed')).status_reason).toMatch(/exists already/)
@@ -112,7 +111,7 @@ describe('the code of a build', () => {
     await host.db.updateTable('deployments').set({ runner_seq: 1 }).where('id', '=', id).execute()
     const orphan = `code/${id}.killed`
     await host.objects.put(orphan, Readable.from([Buffer.from('code')]), { maxBytes: 100 }, signal)
-    await restarted()
+    restarted()
     await reaches(id, 'running')
     expect(stored()).toContain(orphan)
     await sweepObjects({ ...host, log: silentLog, owners: [codeObjects(host.db, HOST)] }, signal, -60_000)
@@ -124,11 +123,11 @@ describe('the code of a build', () => {
 describe('a deployment of an earlier version, whose code is a folder', () => {
   /** A running deployment as an earlier version leaves it. */
   async function earlier(): Promise<string> {
-    const before = await restarted()
-    const id = await create(before.deployments, { env: fakeApps({ earlier: ['x'] }) })
+    const before = restarted()
+    const id = await create(before, { env: fakeApps({ earlier: ['x'] }) })
     const { code_key } = await reaches(id, 'running')
     await until('the copy', NOTICE_MS, () => existsSync(join(host.paths.apps, basename(code_key!))))
-    await before.deployments[Symbol.asyncDispose]()
+    await before[Symbol.asyncDispose]()
     renameSync(join(host.paths.apps, basename(code_key!)), join(host.paths.apps, id))
     await host.objects.delete(code_key!)
     await host.db.updateTable('deployments').set({ code_key: null, code_bytes: null }).where('id', '=', id).execute()
@@ -137,7 +136,7 @@ describe('a deployment of an earlier version, whose code is a folder', () => {
 
   test('is packed by the next start, once, also when runs ask for it at the same time', async () => {
     const id = await earlier()
-    const { deployments } = await restarted()
+    const deployments = restarted()
     const codes = await Promise.all([deployments.code(id), deployments.code(id)])
     expect([...new Set(codes.map(({ key }) => key))]).toEqual(await codeOf(id))
     expect(await text(await codes[0]!.open(signal))).toMatch(/^code of /)
@@ -147,14 +146,14 @@ describe('a deployment of an earlier version, whose code is a folder', () => {
 
   test('is packed without being asked for', async () => {
     const id = await earlier()
-    await restarted()
+    restarted()
     await until('its object', NOTICE_MS, async () => (await codeOf(id)).length > 0)
   })
 
   test('was built while the service was replaced: its runner does not pack, and its folder is packed afterwards', async () => {
     const id = await leftBuild({ env: { ...fakeApps({ between: ['x'] }), FAKE_UNPACKED: '1' } }, 1)
     mkdirSync(join(host.paths.apps, id))
-    const { deployments } = await restarted()
+    const deployments = restarted()
     await reaches(id, 'running')
     const { key } = await deployments.code(id)
     expect(await codeOf(id)).toEqual([key])
@@ -163,7 +162,7 @@ describe('a deployment of an earlier version, whose code is a folder', () => {
   test('is stopped when the folder is gone, with a reason that says what to do', async () => {
     const id = await earlier()
     rmSync(join(host.paths.apps, id), { recursive: true })
-    await restarted()
+    restarted()
     expect((await reaches(id, 'stopped')).status_reason).toBe('its code is no longer on this machine; deploy it again')
     expect(await host.db.selectFrom('app_versions').select('id').where('deployment_id', '=', id).execute()).toEqual([])
   })

@@ -110,10 +110,14 @@ export class EarlierCode {
       await letGo(instance, log)
     }
     const columns = { code_key: stored.key, code_bytes: stored.bytes }
-    const named = db.updateTable('deployments').set(columns).where('id', '=', id).where('state', '=', 'running').where('code_key', 'is', null)
-    const { numUpdatedRows } = await named.executeTakeFirstOrThrow()
+    const naming = db.updateTable('deployments').set(columns).where('id', '=', id).where('state', '=', 'running').where('code_key', 'is', null)
+    const { numUpdatedRows } = await naming.executeTakeFirstOrThrow()
     if (numUpdatedRows === 0n) {
       await objects.delete(stored.key)
+      // Another replica was first.
+      const row = await db.selectFrom('deployments').select(['code_key', 'code_bytes']).where('id', '=', id).executeTakeFirst()
+      const named = row && storedCode(row)
+      if (named) return named
       throw new Error(`deployment ${id} has ended while its code was packed`)
     }
     log.info({ deployment: id, bytes: stored.bytes }, 'the code of a deployment, which an earlier version has kept as a folder, is an object now')

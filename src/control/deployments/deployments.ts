@@ -7,8 +7,9 @@ import type { Sealer } from '../../base/sealed.ts'
 import { resultWithin } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import type { FormPart, Page } from '../../http/route.ts'
-import type { AppCode, AppSandboxes, AppSandbox } from '../../instances/driver.ts'
+import type { AppCode, AppSandboxes } from '../../instances/driver.ts'
 import type { Db } from '../../store/db.ts'
+import type { Leases } from '../../store/leases.ts'
 import type { AppEvent, EventBells } from '../../store/events.ts'
 import type { Objects } from '../../store/objects.ts'
 import { follow } from '../apps/follow.ts'
@@ -34,6 +35,10 @@ export interface DeploymentsSettings {
   sandboxes: AppSandboxes
   /** This machine: it builds and runs its deployments. */
   host: string
+  /** Who shares this scope. Nobody, unless given. */
+  leases?: Leases
+  /** Tells the replica whose duty builds are that there is one, or that one (its deployment) has to end. */
+  tellBuilder?: (toEnd?: string) => void
   /** Our port on loopback, known once we listen. */
   apiUrl: () => string
   /** Why code of apps cannot reach the API; undefined when it can. */
@@ -70,8 +75,8 @@ export interface Deployments extends AsyncDisposable {
   code(deploymentId: string): Promise<AppCode>
   /** Stops a superseded deployment when nothing runs on it any more. Call it at the end of every run; repeated calls are harmless. */
   retire(deploymentId: string): Promise<void>
-  /** After a start: takes the builds among the sandboxes that outlived the last service, and returns the others. */
-  adopt(found: AppSandbox[]): Promise<AppSandbox[]>
+  /** Looks after what another replica tells of: something to build, or a build (its deployment) that has to end. */
+  heard(toEnd: string | undefined): void
   /** Begins to build, and to finish interrupted work. */
   start(): void
 }
@@ -101,8 +106,12 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
       for (const old of superseded) await endings.retire(old)
     },
   })
+  const endBuild = async (id: string) => {
+    if (settings.leases?.holds('builds') === false) settings.tellBuilder?.(id)
+    await builder.end(id)
+  }
   const earlier = new EarlierCode(settings)
-  const endings = makeEndings({ ...settings, earlier, endBuild: (id) => builder.end(id) })
+  const endings = makeEndings({ ...settings, earlier, endBuild })
 
   const find = async (id: string): Promise<DeploymentRow> => {
     const row = await findDeployment(db, id)
@@ -128,7 +137,9 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
 
   async function lookAfter(signal: AbortSignal): Promise<void> {
     const attempt = (what: string, work: Promise<void>) => work.catch((err: unknown) => log.error({ err }, `${what} did not work`))
+    const isOurs = () => settings.leases?.holds('deployments') ?? true
     const round = async () => {
+      if (!isOurs()) return
       await attempt('looking after deployments', endings.tidy())
       await attempt('storing the code of deployments of an earlier version', endings.storeEarlier(signal))
     }
@@ -239,11 +250,9 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
     },
     retire: (deploymentId) => endings.retire(deploymentId),
 
-    async adopt(found) {
-      const rows = await db.selectFrom('deployments').select('id').where('host', '=', host).where('state', '=', 'in_progress').execute()
-      const building = new Set(rows.map(({ id }) => id))
-      for (const instance of found) if (building.has(instance.id)) builder.adopt(instance)
-      return found.filter(({ id }) => !building.has(id))
+    heard(toEnd) {
+      if (toEnd === undefined) builder.ring()
+      else void builder.end(toEnd).catch((err: unknown) => log.warn({ err, deployment: toEnd }, 'a build could not be ended yet'))
     },
 
     start() {

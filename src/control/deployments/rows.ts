@@ -88,6 +88,10 @@ export async function nextToBuild(db: Db, host: string, except: string[]): Promi
     .executeTakeFirst()) as unknown as DeploymentRow | undefined
 }
 
+/** Deployments of this scope that are being built. Each is recorded before its sandbox is there, which has the same id. */
+export const buildsInProgress = async (db: Db, host: string): Promise<Set<string>> =>
+  new Set((await db.selectFrom('deployments').select('id').where('host', '=', host).where('state', '=', 'in_progress').execute()).map(({ id }) => id))
+
 const ARCHIVES = 'archives'
 
 /** The key of a deployment's archive. */

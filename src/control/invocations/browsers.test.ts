@@ -1,5 +1,6 @@
 // Browsers that belong to a run, over real HTTP: made for it, listed, deleted, and ended with it in every way that a run ends. apps.md 7 of the
 // contract.
+import { adoptAll } from '../../instances/driver.ts'
 import { readdirSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
@@ -78,7 +79,7 @@ describe('the browsers of a run', () => {
       'its sandbox ends',
       async (id: string) => {
         const [row] = await cloud.query<{ runner_id: string }>('select runner_id from invocations where id = $1', [id])
-        await (await fakeApps(cloud.paths).list()).find((sandbox) => sandbox.id === row!.runner_id)![Symbol.asyncDispose]()
+        await (await adoptAll(fakeApps(cloud.paths))).find((sandbox) => sandbox.id === row!.runner_id)![Symbol.asyncDispose]()
         expect(await callers.becomes(id, 'failed')).toMatchObject({ status_reason: expect.stringContaining('its sandbox ended') as string })
       },
     ],

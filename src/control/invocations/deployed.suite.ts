@@ -18,8 +18,11 @@ export interface RunRecord {
   [field: string]: unknown
 }
 
+/** What of a service these need. */
+type Callable = Pick<FastCloud, 'fetch' | 'send' | 'query'>
+
 /** Deploys an app with the fake actions (instances/fake/apps.ts). Resolves with the deployment's id when it runs. */
-export async function deploy(cloud: FastCloud, { app = 'app', version = 'latest' } = {}): Promise<string> {
+export async function deploy(cloud: Callable, { app = 'app', version = 'latest' } = {}): Promise<string> {
   const form = new FormData()
   form.set('file', new Blob([makeZip([{ name: 'index.ts', content: 'export {}' }])]), 'app.zip')
   form.set('entrypoint_rel_path', 'index.ts')
@@ -38,7 +41,7 @@ export async function deploy(cloud: FastCloud, { app = 'app', version = 'latest'
 }
 
 /** What a caller can do with the runs of a service. */
-export function calling(cloud: FastCloud) {
+export function calling(cloud: Callable) {
   const post = (action: string, body: object = {}, headers: Record<string, string> = {}) =>
     cloud.fetch('/invocations', {
       method: 'POST',

@@ -92,8 +92,9 @@ export function makeInvocations({ db, bells, host, runs, maxInvocations, syncLim
     }
   }
 
-  async function enter(made: NewInvocation): Promise<InvocationRow> {
-    const row = (await insertQueued(db, host, made)) ?? (await missing(made)) ?? (await insertQueued(db, host, made))
+  async function enter(tx: Db, made: NewInvocation): Promise<InvocationRow> {
+    const insert = () => insertQueued(tx, host, runs.replica, made)
+    const row = (await insert()) ?? (await missing(made)) ?? (await insert())
     if (!row) throw fault.unavailable('the app cannot be run by this service at the moment')
     return row
   }
@@ -111,16 +112,20 @@ export function makeInvocations({ db, bells, host, runs, maxInvocations, syncLim
 
   async function start(wanted: CreateInvocation, hash: Buffer, { caller, signal }: Asking): Promise<{ id: string; ended: Promise<Outcome> }> {
     if (runs.isStopping) throw fault.unavailable('the service is being stopped')
-    const leaveSeat = runs.seat()
-    if (!leaveSeat) {
+    const full = () => {
       refusals.add(caller, hash)
-      throw fault.tooMany(`${maxInvocations} runs are under way already, the limit of this machine (COB_MAX_INVOCATIONS)`, FULL_RETRY_SECONDS)
+      return fault.tooMany(`${maxInvocations} runs are under way already, the limit of this machine (COB_MAX_INVOCATIONS)`, FULL_RETRY_SECONDS)
     }
+    const leaveSeat = runs.seat()
+    if (!leaveSeat) throw full()
     const { isAsync, app_name, version, action_name, payload } = wanted
     const timeoutSeconds = wanted.timeoutSeconds ?? syncLimitSeconds
     try {
       signal.throwIfAborted()
-      return runs.begin(await enter({ id: newId(), app_name, version, action_name, payload, isAsync, timeoutSeconds, caller, requestHash: hash }))
+      const made = { id: newId(), app_name, version, action_name, payload, isAsync, timeoutSeconds, caller, requestHash: hash }
+      const row = await runs.seated((tx) => enter(tx, made))
+      if (!row) throw full()
+      return runs.begin(row)
     } finally {
       leaveSeat()
     }

@@ -1,4 +1,5 @@
 // For tests: runs over a real database and fake sandboxes, without a service around them. Rows are written as deployments leave them.
+import { adoptAll } from '../../instances/driver.ts'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -80,6 +81,7 @@ export async function startLab(): Promise<Lab> {
         retire: async (deployment) => lab.told.retired.push(deployment),
         endBrowsers: async (invocation) => void lab.told.endedBrowsersOf.push(invocation),
         endBrowsersLeft: async () => {},
+        building: async () => new Set(),
         ...settings,
       })
       started.push(runs)
@@ -101,7 +103,7 @@ export async function startLab(): Promise<Lab> {
     },
     async queued({ deployment, action, payload, timeoutSeconds = 900 }) {
       const made = { id: newId(), app_name: `app-${deployment}`, version: 'latest', action_name: action, payload: payload ?? null, isAsync: true }
-      const row = await insertQueued(db, HOST, { ...made, timeoutSeconds, caller: 'me', requestHash: Buffer.alloc(0) })
+      const row = await insertQueued(db, HOST, 'the last service', { ...made, timeoutSeconds, caller: 'me', requestHash: Buffer.alloc(0) })
       if (!row) throw new Error('the run was not entered')
       return row
     },
@@ -127,7 +129,7 @@ export async function startLab(): Promise<Lab> {
     sandboxes: () => readdirSync(paths.appSandboxes),
     async clear() {
       await Promise.all(started.splice(0).map((runs) => runs.stop()))
-      await Promise.all((await driver.apps.list()).map((instance) => instance[Symbol.asyncDispose]()))
+      await Promise.all((await adoptAll(driver.apps)).map((instance) => instance[Symbol.asyncDispose]()))
       await db.deleteFrom('deployments').execute()
       lab.env = {}
       lab.told = { retired: [], endedBrowsersOf: [] }

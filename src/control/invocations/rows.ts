@@ -1,6 +1,7 @@
 // The runs' rows: all queries on them.
 import { sql, type Selectable } from 'kysely'
 import type { Db } from '../../store/db.ts'
+import type { Leases } from '../../store/leases.ts'
 import { holds, isNamed } from '../../store/names.ts'
 import type { Tables } from '../../store/tables.ts'
 import { invocationLifecycle, type EndState, type InvocationState } from './lifecycle.ts'
@@ -32,12 +33,12 @@ export interface NewInvocation {
  * Inserts a run of the deployment that its app's version points at. A deployment that takes over the version locks its row meanwhile, so it sees
  * every run of the previous deployment. Undefined when the app, version or action does not exist, or is on another host.
  */
-export async function insertQueued(db: Db, host: string, made: NewInvocation): Promise<InvocationRow | undefined> {
+export async function insertQueued(db: Db, host: string, replica: string, made: NewInvocation): Promise<InvocationRow | undefined> {
   const { rows } = await sql<InvocationRow>`
     with named as (select deployment_id, actions from app_versions where app_name = ${made.app_name} and version = ${made.version} for share)
-    insert into invocations (id, state, deployment_id, app_name, version, action_name, payload, is_async, timeout_seconds, caller, request_hash)
+    insert into invocations (id, state, deployment_id, app_name, version, action_name, payload, is_async, timeout_seconds, caller, request_hash, replica)
     select ${made.id}, 'queued', deployment_id, ${made.app_name}, ${made.version}, ${made.action_name}, ${made.payload},
-      ${made.isAsync}, ${made.timeoutSeconds}, ${made.caller}, ${made.requestHash}
+      ${made.isAsync}, ${made.timeoutSeconds}, ${made.caller}, ${made.requestHash}, ${replica}
     from named
     where actions @> ${JSON.stringify([{ name: made.action_name }])}::jsonb
       and exists (select from deployments d where d.id = named.deployment_id and d.host = ${host})
@@ -127,22 +128,60 @@ export async function listInvocations(db: Db, filter: ListFilter): Promise<Invoc
   return rows as unknown as InvocationRow[]
 }
 
-const unfinished = (db: Db, host: string) =>
+const OVERDUE = sql<boolean>`i.started_at + i.timeout_seconds * interval '1 second' < now()`
+
+/** Makes this replica the one that follows the unfinished runs of dead replicas, and returns these, and whether their time limit has passed. */
+export async function takeOverRuns(db: Db, host: string, { replica, isDead }: Leases): Promise<(InvocationRow & { overdue: boolean })[]> {
+  const { rows } = await sql<InvocationRow & { overdue: boolean }>`
+    update invocations i set replica = ${replica} from deployments d
+    where d.id = i.deployment_id and d.host = ${host} and i.finished_at is null and ${isDead(sql.ref('i.replica'))}
+    returning i.*, ${OVERDUE} as overdue`.execute(db)
+  return rows
+}
+
+/** Runs that this replica follows and that have not ended, without payload and output, which may be large. */
+export const followedRuns = (db: Db, host: string, replica: string): Promise<{ id: string; timeout_seconds: number; overdue: boolean }[]> =>
   db
     .selectFrom('invocations as i')
     .innerJoin('deployments as d', 'd.id', 'i.deployment_id')
-    .select(sql<boolean>`i.started_at + i.timeout_seconds * interval '1 second' < now()`.as('overdue'))
+    .select(['i.id', 'i.timeout_seconds', OVERDUE.as('overdue')])
     .where('i.finished_at', 'is', null)
+    .where('i.replica', '=', replica)
     .where('d.host', '=', host)
+    .execute()
 
-/** Runs of this host's deployments that have not ended, and whether their time limit has passed. */
-export async function unfinishedOnHost(db: Db, host: string): Promise<(InvocationRow & { overdue: boolean })[]> {
-  return (await unfinished(db, host).selectAll('i').execute()) as (InvocationRow & { overdue: boolean })[]
+/** The sandboxes of all unfinished runs of this scope. */
+export async function sandboxesOfRuns(db: Db, host: string): Promise<Set<string>> {
+  const rows = await db
+    .selectFrom('invocations as i')
+    .innerJoin('deployments as d', 'd.id', 'i.deployment_id')
+    .select('i.runner_id')
+    .where('i.finished_at', 'is', null)
+    .where('i.runner_id', 'is not', null)
+    .where('d.host', '=', host)
+    .execute()
+  return new Set(rows.map(({ runner_id }) => runner_id!))
 }
 
-/** The same without payload and output, which may be large. */
-export const unfinishedIds = (db: Db, host: string): Promise<{ id: string; timeout_seconds: number; overdue: boolean }[]> =>
-  unfinished(db, host).select(['i.id', 'i.timeout_seconds']).execute()
+/** Who follows a run that has not ended, or has just been ended. */
+export const followerOf = async (db: Db, id: string): Promise<string | null | undefined> =>
+  (await db.selectFrom('invocations').select('replica').where('id', '=', id).executeTakeFirst())?.replica
+
+/** How far a run's events are stored, and who follows it. */
+export const positionOf = (db: Db, id: string): Promise<Pick<InvocationRow, 'runner_seq' | 'replica' | 'finished_at'> | undefined> =>
+  db.selectFrom('invocations').select(['runner_seq', 'replica', 'finished_at']).where('id', '=', id).executeTakeFirst()
+
+/** Unfinished runs of this scope. */
+export async function countUnfinished(db: Db, host: string): Promise<number> {
+  const { runs } = await db
+    .selectFrom('invocations as i')
+    .innerJoin('deployments as d', 'd.id', 'i.deployment_id')
+    .select((eb) => eb.fn.countAll<string>().as('runs'))
+    .where('i.finished_at', 'is', null)
+    .where('d.host', '=', host)
+    .executeTakeFirstOrThrow()
+  return Number(runs)
+}
 
 /** Unfinished runs of a deployment, in this process or not. */
 export async function unfinishedOf(db: Db, deployment: string): Promise<string[]> {

@@ -20,6 +20,8 @@ export class Run {
   readonly #ended = Promise.withResolvers<Outcome>()
   readonly #over = new AbortController()
   #instance: AppSandbox | undefined
+  /** Whether its row names its sandbox, so that another replica finds it. */
+  isRecorded = false
   /** The remaining budget for its output. Made with its first lines. */
   logBudget: LogBudget | undefined
 
@@ -58,6 +60,21 @@ export class Run {
   end(outcome: Outcome): void {
     this.#over.abort(new RunEnded('the run has ended'))
     this.#ended.resolve(outcome)
+  }
+
+  /** Another replica follows it from now on. Waiters here get its end from there (`elsewhere`); its sandbox stays, unless nobody else can find it. */
+  leave(elsewhere: Promise<Outcome>): void {
+    if (this.isRecorded) this.#instance = undefined
+    else this.release().catch(() => {}) // its driver logs the failure and retries
+    this.#over.abort(new RunEnded('another replica follows the run'))
+    elsewhere.catch(() => {})
+    this.#ended.resolve(elsewhere)
+    this.#ended.promise.catch(() => {})
+  }
+
+  /** The id of its sandbox, once it has one. */
+  get sandbox(): string | undefined {
+    return this.#instance?.id
   }
 
   /** Removes its sandbox, if it has one. */

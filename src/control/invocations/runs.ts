@@ -1,30 +1,43 @@
-// The runs of this host: each in a sandbox of its own, followed to its end, adopted after a crash. Knows nothing of requests.
+// The runs that this replica follows: each in a sandbox of its own, followed to its end, taken over from a replica that has ended. Knows nothing of requests.
 import { setInterval } from 'node:timers/promises'
+import { sql } from 'kysely'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { Seats } from '../../base/seats.ts'
-import { sleep, within } from '../../base/wait.ts'
-import { CallFailed } from '../../http/client.ts'
-import { CodeUnavailable, type AppCode, type AppSandbox, type Driver } from '../../instances/driver.ts'
+import { sleep } from '../../base/wait.ts'
+import type { AppCode, AppSandbox, Driver } from '../../instances/driver.ts'
 import type { RunnerEvent } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
-import { followEvents, type EventBells } from '../../store/events.ts'
+import { followEvents, notify, type EventBells } from '../../store/events.ts'
+import { alone, type Leases } from '../../store/leases.ts'
 import { paced, runnerClient } from '../apps/runner-client.ts'
-import { hear } from './hear.ts'
+import { removeUnused, takeOver } from './adoption.ts'
 import { endColumns, failure, Overtaken, writeDown, type LogLimits } from './journal.ts'
 import { invocationLifecycle, moveInvocation, type InvocationState } from './lifecycle.ts'
-import { deploymentOf, findInvocation, outcomeOf, pointedAt, unfinishedIds, unfinishedOf, unfinishedOnHost, type InvocationRow, type Outcome } from './rows.ts'
+import {
+  countUnfinished,
+  deploymentOf,
+  findInvocation,
+  followedRuns,
+  followerOf,
+  outcomeOf,
+  positionOf,
+  sandboxesOfRuns,
+  unfinishedOf,
+  type InvocationRow,
+  type Outcome,
+} from './rows.ts'
 import { BrokenOff, Run } from './run.ts'
-import { Starts } from './starts.ts'
-import { WarmRunners } from './warm.ts'
+import { RunSandboxes } from './sandboxes.ts'
+import type { WarmRunners } from './warm.ts'
 
 /** How often it looks for runs whose end was missed, and for unfinished ends. */
 const SWEEP_MS = 5_000
+/** How often it looks for runs of dead replicas. */
+const TAKE_OVER_MS = 1_000
 /** Retries of a statement that failed while the database was in trouble: first wait, doubled up to the last. */
 const RETRY_FIRST_MS = 200
 const RETRY_LAST_MS = 5_000
-/** Time from the first adopted run at a start until the service listens. */
-const LISTEN_MS = 60_000
 
 const RESTARTED = 'the service was restarted and the run was lost'
 const STOPPED = 'the service was stopped'
@@ -34,6 +47,8 @@ export interface RunsSettings {
   bells: EventBells
   driver: Driver
   host: string
+  /** Who shares this scope. Nobody, unless given. */
+  leases?: Leases
   /** Where the API answers. Sandboxes are started once that is known. */
   apiUrl: Promise<string>
   maxInvocations: number
@@ -47,22 +62,19 @@ export interface RunsSettings {
   code: (deployment: string) => Promise<AppCode>
   /** Called when a run of a deployment has ended. */
   retire: (deployment: string) => Promise<unknown>
+  /** The sandboxes of builds. */
+  building: () => Promise<ReadonlySet<string>>
   /** Ends the browsers of a run. */
   endBrowsers: (invocation: string) => Promise<void>
   /** Ends the browsers of all runs that have ended. */
   endBrowsersLeft: () => Promise<void>
 }
 
-/** A sandbox that has accepted the run. */
-interface Underway {
-  instance: AppSandbox
-  said: AsyncGenerator<RunnerEvent[]>
-}
-
 export class Runs {
   readonly #settings: RunsSettings
+  readonly #leases: Leases
+  readonly #sandboxes: RunSandboxes
   readonly #warm: WarmRunners
-  readonly #starts = new Starts()
   readonly #runs = new Map<string, Run>()
   readonly #timers = new Map<string, NodeJS.Timeout>()
   /** Ended runs whose cleanup is in progress. */
@@ -72,16 +84,16 @@ export class Runs {
   readonly #seats = new Seats(() => this.#runs.size)
   /** Rows that this process did not know at the last sweep. */
   #unheld = new Set<string>()
+  /** Runs that are being taken over. */
+  readonly #taking = new Set<string>()
 
   constructor(settings: RunsSettings) {
     this.#settings = settings
-    const { db, log } = settings
-    this.#warm = new WarmRunners({
-      start: (deployment, signal, onBegin) => this.#startSandbox(deployment, false, signal, onBegin),
-      inUse: (deployments) => pointedAt(db, deployments),
-      log,
-    })
-    this.#watch().catch(() => {}) // ends only by its signal
+    this.#leases = settings.leases ?? alone(newId())
+    this.#sandboxes = new RunSandboxes({ ...settings, stopping: this.#stop.signal })
+    this.#warm = this.#sandboxes.warm
+    this.#watch(SWEEP_MS, () => this.sweep()).catch(() => {}) // ends only by its signal
+    if (!this.#leases.isAlone) this.#watch(TAKE_OVER_MS, () => this.#takeOver()).catch(() => {})
   }
 
   get isStopping(): boolean {
@@ -93,6 +105,21 @@ export class Runs {
     return this.#seats.reserve(this.#settings.maxInvocations)
   }
 
+  /** The replica that new rows name. */
+  get replica(): string {
+    return this.#leases.replica
+  }
+
+  /** Does `insert` when a seat of the scope is free; undefined when none is. Alone, {@link seat} has said so. */
+  async seated<T>(insert: (db: Db) => Promise<T>): Promise<T | undefined> {
+    const { db, host, maxInvocations } = this.#settings
+    if (this.#leases.isAlone) return insert(db)
+    return db.transaction().execute(async (tx) => {
+      await sql`select pg_advisory_xact_lock(hashtextextended(${`cob:runs:${host}`}, 0))`.execute(tx)
+      return (await countUnfinished(tx, host)) < maxInvocations ? insert(tx) : undefined
+    })
+  }
+
   /** Begins a run whose row has been inserted. */
   begin(row: InvocationRow): Run {
     return this.#add(row, undefined)
@@ -100,14 +127,16 @@ export class Runs {
 
   /** How a run ends, in this process or not. */
   async ended(row: InvocationRow, signal: AbortSignal): Promise<Outcome> {
-    const { db, bells } = this.#settings
     const run = this.#runs.get(row.id)
     if (run) return run.ended
-    const over = outcomeOf(row)
-    if (over) return over
-    for await (const events of followEvents(db, bells, { invocation: row.id, deployment: row.deployment_id }, 0, signal))
+    return outcomeOf(row) ?? this.#endElsewhere(row.id, row.deployment_id, signal)
+  }
+
+  async #endElsewhere(id: string, deployment: string, signal: AbortSignal): Promise<Outcome> {
+    const { db, bells } = this.#settings
+    for await (const events of followEvents(db, bells, { invocation: id, deployment }, 0, signal))
       if (events.some(({ kind, state }) => kind === 'state' && invocationLifecycle.isTerminal(state as InvocationState))) break
-    return outcomeOf(await findInvocation(db, row.id)) ?? failure('it could not be followed to its end')
+    return outcomeOf(await findInvocation(db, id)) ?? failure('it could not be followed to its end')
   }
 
   /** Ends a run from outside; false when it had ended. Resolves when its sandbox and browsers are gone. */
@@ -117,7 +146,12 @@ export class Runs {
     const run = this.#runs.get(id)
     if (run && moved) this.#close(run, outcome)
     else if (run) await this.#overtaken(run)
-    else if (moved) this.#cleanUp(id, await deploymentOf(db, id))
+    else if (moved) {
+      this.#cleanUp(id, await deploymentOf(db, id))
+      // Its sandbox is with the replica that follows it.
+      const follower = this.#leases.isAlone ? undefined : await followerOf(db, id)
+      if (follower) await notify(db, 'look', follower)
+    }
     await this.#ending.get(id)
     return moved !== undefined
   }
@@ -141,30 +175,53 @@ export class Runs {
   }
 
   /**
-   * After a start: continues the runs that outlived the last service, begins those that had waited, and ends the rest. Returns the sandboxes that
-   * belong to no run.
+   * After a start: continues the runs of services that have ended, begins those that had waited, and ends the rest. Removes sandboxes that belong to no
+   * run, no build and no living replica.
    */
-  async adopt(found: readonly AppSandbox[]): Promise<AppSandbox[]> {
-    const { db, host, log } = this.#settings
-    const left = new Map(found.map((instance) => [instance.id, instance]))
-    for (const row of await unfinishedOnHost(db, host)) {
-      const instance = row.runner_id === null ? undefined : left.get(row.runner_id)
-      if (row.state === 'running' && instance) {
-        left.delete(instance.id)
-        log.info({ invocation: row.id }, 'adopted a run that outlived the last service')
-        this.#add(row, instance)
-      } else if (row.state === 'queued' && !row.overdue) this.#add(row, undefined)
-      else {
-        log.warn({ invocation: row.id, state: row.state }, 'a run was lost with the last service')
-        await this.end(row.id, failure(RESTARTED))
-      }
-    }
-    return [...left.values()]
+  async adopt(): Promise<void> {
+    await this.#takeOver()
+    await this.#removeUnused()
   }
 
-  /** Ends every run, even when the database is not available: the next start then finds them lost. */
+  /** Removes the sandboxes that services had in reserve when they were killed, and those of runs that have ended. */
+  async #removeUnused(): Promise<void> {
+    const { db, host, driver } = this.#settings
+    // In this order: a row names its sandbox after that is there.
+    const found = await driver.apps.found()
+    const used = await sandboxesOfRuns(db, host)
+    const building = await this.#settings.building()
+    const isUsed = (id: string) => used.has(id) || building.has(id) || [...this.#runs.values()].some((run) => run.sandbox === id)
+    await removeUnused(found, isUsed, { ...this.#settings, leases: this.#leases })
+  }
+
+  async #takeOver(): Promise<void> {
+    if (!this.#leases.mayTakeOver) return
+    await takeOver({
+      ...this.#settings,
+      leases: this.#leases,
+      taking: this.#taking,
+      isKnown: (id) => this.#runs.has(id),
+      add: (row, instance) => void this.#add(row, instance),
+      lost: (id) => this.end(id, failure(RESTARTED)),
+    })
+  }
+
+  /** Looks after what another replica tells of. */
+  heard(text: string): void {
+    if (text === this.#leases.replica) void this.sweep().catch((err: unknown) => this.#settings.log.warn({ err }, 'looking for overdue runs failed'))
+  }
+
+  /**
+   * Ends every run, even when the database is not available: the next start then finds them lost. With other replicas the runs go on: others take over, or
+   * the next start does.
+   */
   async stop(): Promise<void> {
     this.#stop.abort(new Error(STOPPED))
+    if (!this.#leases.isAlone) {
+      for (const run of this.#runs.values()) this.#letGoOf(run)
+      await Promise.all([this.#warm.stop(), ...this.#ending.values()])
+      return
+    }
     await Promise.all(
       [...this.#runs.values()].map((run) =>
         this.end(run.id, failure(STOPPED)).catch((err: unknown) => {
@@ -180,6 +237,7 @@ export class Runs {
 
   #add(row: InvocationRow, instance: AppSandbox | undefined): Run {
     const run = new Run(row)
+    run.isRecorded = instance !== undefined
     this.#runs.set(run.id, run)
     const onDue = () => void this.end(run.id, timedOut(run.timeoutSeconds)).catch((err: unknown) => this.#complain(run.id, err))
     this.#timers.set(run.id, setTimeout(onDue, Math.max(0, run.due - Date.now())))
@@ -188,10 +246,17 @@ export class Runs {
   }
 
   async #go(run: Run, seq: number, adopted: AppSandbox | undefined): Promise<void> {
-    const { instance, said } = adopted ? await this.#resume(run, seq, adopted) : await this.#obtain(run)
+    const begins = async (sandbox: string) => {
+      const moved = () => moveInvocation(this.#settings.db, run.id, 'running', null, { runner_id: sandbox })
+      await this.#whileInTrouble(run, async () => {
+        if (!(await moved())) throw new Overtaken()
+      })
+      run.isRecorded = true
+    }
+    const { instance, said } = adopted ? await this.#sandboxes.resume(run, seq, adopted) : await this.#sandboxes.obtain(run, begins)
     const runner = runnerClient(instance.runner)
     for await (const events of paced(said)) {
-      const outcome = await this.#whileInTrouble(run, () => writeDown(this.#settings.db, run, events, this.#settings.logLimits))
+      const outcome = await this.#whileInTrouble(run, () => this.#write(run, events))
       if (outcome) return this.#close(run, outcome)
       // A sandbox that has ended in the meantime may have sent more before. Its events say so.
       await runner.acknowledge(events.at(-1)!.seq, run.signal).catch(() => {})
@@ -199,62 +264,22 @@ export class Runs {
     throw new BrokenOff('it ended without a result')
   }
 
-  /** Follows a sandbox to which an earlier service has given the run, or was about to. */
-  async #resume(run: Run, seq: number, instance: AppSandbox): Promise<Underway> {
-    await run.hold(instance)
-    const said = hear(instance, seq, run.signal)
-    // A runner takes one run only.
-    await runnerClient(instance.runner)
-      .run(run.job, run.signal)
-      .catch((cause: unknown) => {
-        if (!(cause instanceof CallFailed && cause.status === 409)) throw new BrokenOff('its sandbox does not answer', { cause })
-      })
-    return { instance, said }
-  }
-
-  /** A sandbox that has accepted the run: the warm one, or a new one. */
-  async #obtain(run: Run): Promise<Underway> {
-    const { db } = this.#settings
-    const hand = async (instance: AppSandbox): Promise<Underway> => {
-      const said = hear(instance, 0, run.signal)
-      await runnerClient(instance.runner).run(run.job, run.signal)
-      this.#warm.fill(run.deployment)
-      return { instance, said }
-    }
-    const own = async (): Promise<AppSandbox> => {
-      const instance = await this.#startSandbox(run.deployment, true, run.signal).catch((cause: unknown) => {
-        throw new BrokenOff(cause instanceof CodeUnavailable ? cause.message : 'its sandbox did not start', { cause })
-      })
-      await run.hold(instance)
-      return instance
-    }
-    const reserve = await this.#warm.take(run.deployment)
-    if (reserve) await run.hold(reserve)
-    const first = reserve ?? (await own())
-    await this.#whileInTrouble(run, async () => {
-      if (!(await moveInvocation(db, run.id, 'running', null, { runner_id: first.id }))) throw new Overtaken()
-    })
+  /** Stores a batch of events. Of a run that another replica has followed as well, only what that one has not stored. @throws Overtaken */
+  async #write(run: Run, events: RunnerEvent[]): Promise<Outcome | undefined> {
+    const { db, logLimits } = this.#settings
     try {
-      return await hand(first)
-    } catch (cause) {
-      // A warm sandbox that has just died never got the run. Any other may have begun it.
-      if (!reserve || !(cause instanceof CallFailed && cause.isUnreceived)) throw new BrokenOff('its sandbox did not take the run', { cause })
-      const instance = await own()
-      await db.updateTable('invocations').set({ runner_id: instance.id }).where('id', '=', run.id).where('state', '=', 'running').execute()
-      return hand(instance)
+      return await writeDown(db, run, events, logLimits)
+    } catch (error) {
+      if (!(error instanceof Overtaken) || this.#leases.isAlone) throw error
+      const row = await positionOf(db, run.id)
+      if (!row || row.finished_at !== null) throw error
+      if (row.replica !== this.#leases.replica) {
+        this.#letGoOf(run)
+        throw error
+      }
+      const rest = events.filter(({ seq }) => seq > row.runner_seq)
+      return rest.length === 0 ? undefined : writeDown(db, run, rest, logLimits)
     }
-  }
-
-  async #startSandbox(deployment: string, isUrgent: boolean, signal: AbortSignal, onBegin = () => {}): Promise<AppSandbox> {
-    const { driver, appMemoryMb, logLevel } = this.#settings
-    const ending = AbortSignal.any([signal, this.#stop.signal])
-    const apiUrl = await within('the API to listen', LISTEN_MS, this.#settings.apiUrl, ending)
-    const [env, code] = await Promise.all([this.#settings.environment(deployment), this.#settings.code(deployment)])
-    const id = newId()
-    return this.#starts.run(isUrgent, ending, () => {
-      onBegin()
-      return driver.apps.start({ id, code, runner: { id, kind: 'run', env, memoryMb: appMemoryMb, logLevel }, apiUrl }, ending)
-    })
   }
 
   /** Does a step that the run cannot continue without. Retries while the database is away. */
@@ -265,7 +290,7 @@ export class Runs {
       } catch (error) {
         if (error instanceof Overtaken) {
           // Our own write may have succeeded before its connection broke.
-          if (await this.#overtaken(run)) throw error
+          if (run.signal.aborted || (await this.#overtaken(run))) throw error
           return undefined
         }
         // A data error does not go away by a retry.
@@ -301,6 +326,21 @@ export class Runs {
     this.#cleanUp(run.id, run.deployment, run)
   }
 
+  /** Leaves a run to the replica that has taken it over: nothing of it is ended. */
+  async #yield(run: Run): Promise<void> {
+    const follower = await followerOf(this.#settings.db, run.id)
+    if (follower === this.#leases.replica) return
+    this.#settings.log.warn({ invocation: run.id }, 'another replica has taken over a run')
+    this.#letGoOf(run)
+  }
+
+  #letGoOf(run: Run): void {
+    this.#runs.delete(run.id)
+    clearTimeout(this.#timers.get(run.id))
+    this.#timers.delete(run.id)
+    run.leave(this.#endElsewhere(run.id, run.deployment, this.#stop.signal))
+  }
+
   #cleanUp(id: string, deployment: string | undefined, run?: Run): void {
     const { endBrowsers, log } = this.#settings
     const removed = run?.release().catch((err: unknown) => log.error({ err, invocation: id }, 'the sandbox of a run could not be removed'))
@@ -324,24 +364,26 @@ export class Runs {
 
   // ---- what was missed ----
 
-  async #watch(): Promise<void> {
-    for await (const _ of setInterval(SWEEP_MS, undefined, { signal: this.#stop.signal, ref: false }))
-      await this.sweep().catch((err: unknown) => this.#settings.log.error({ err }, 'looking for overdue runs failed'))
+  async #watch(everyMs: number, look: () => Promise<void>): Promise<void> {
+    for await (const _ of setInterval(everyMs, undefined, { signal: this.#stop.signal, ref: false }))
+      await look().catch((err: unknown) => this.#settings.log.error({ err }, 'looking for overdue runs failed'))
   }
 
   /** Ends runs whose time limit has passed, that this process does not know, or that another caller has ended. Finishes unfinished ends. */
   async sweep(): Promise<void> {
     const { db, host, endBrowsersLeft } = this.#settings
+    if (!this.#leases.isAlive) return
     const held = [...this.#runs.values()]
-    const rows = await unfinishedIds(db, host)
+    const rows = await followedRuns(db, host, this.#leases.replica)
     for (const { id, timeout_seconds, overdue } of rows)
       if (overdue) await this.end(id, timedOut(timeout_seconds))
-      else if (!this.#runs.has(id) && this.#unheld.has(id)) await this.end(id, failure(RESTARTED))
+      else if (!this.#runs.has(id) && !this.#taking.has(id) && this.#unheld.has(id)) await this.end(id, failure(RESTARTED))
     // A row that is seen once may have just been inserted. When it is seen twice, this process missed its end or its begin.
     this.#unheld = new Set(rows.map(({ id }) => id).filter((id) => !this.#runs.has(id)))
     const listed = new Set(rows.map(({ id }) => id))
-    for (const run of held.filter(({ id }) => !listed.has(id))) await this.#overtaken(run)
-    await endBrowsersLeft()
+    for (const run of held.filter(({ id }) => !listed.has(id))) if (!(await this.#overtaken(run)) && !this.#leases.isAlone) await this.#yield(run)
+    if (this.#leases.holds('runs')) await endBrowsersLeft()
+    if (this.#leases.holds('runs') && !this.#leases.isAlone && this.#leases.mayTakeOver) await this.#removeUnused()
     for (const deployment of this.#toRetire) await this.#retire(deployment)
     await this.#warm.sweep()
   }

@@ -6,13 +6,14 @@ import { recording, type RecordingSpec } from '../../agent/recording/contract.ts
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { makeSigner, type Signer } from '../../base/signed.ts'
-import { within } from '../../base/wait.ts'
+import { until, within } from '../../base/wait.ts'
 import { call } from '../../http/client.ts'
 import { assertOffered, type Endpoint } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
 import { rangeOf } from '../../http/range.ts'
 import type { Bytes } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
+import { alone, type Leases } from '../../store/leases.ts'
 import type { Objects } from '../../store/objects.ts'
 import type { Spool } from '../../store/spool.ts'
 import type { Replay, StartReplay } from './contract.ts'
@@ -26,6 +27,7 @@ import {
   markStarted,
   readyReplays,
   removeReplay,
+  takeOverReplays,
   unfinishedReplays,
   type ReplayRow,
 } from './rows.ts'
@@ -39,6 +41,10 @@ const START_MS = 20_000
 /** How long a stop waits for the video. If it is not ready by then, it will be a moment later. */
 const STOP_MS = 10_000
 const SWEEP_MS = 3600_000
+/** How often a replica looks for recordings that others have begun. */
+const LOOK_MS = 1_000
+/** A recording of another replica that has not begun after so long never will. */
+const STARTED_MS = 60_000
 /** After so many old replays that cannot be removed, the store most likely does not answer. The next sweep tries again. */
 const MAX_FAILURES = 10
 
@@ -54,6 +60,10 @@ export interface ReplaysSettings {
   /** Of {@link replaySigner}. */
   tokens: Signer
   host: string
+  /** Who shares this scope. Nobody, unless given. */
+  leases?: Leases
+  /** Tells the replica that watches a session to look at its recordings. */
+  tellWatcher?: (browserId: string) => Promise<void>
   retentionDays: number
   /** For tests; see {@link FRESH_MS} of transfer.ts. */
   freshMs?: number
@@ -78,6 +88,8 @@ export interface Replays extends AsyncDisposable {
   video(row: ReplayRow, range: string | undefined): Promise<Bytes>
   /** After a start: continues what an earlier service had begun. */
   adopt(): Promise<void>
+  /** Fetches recordings that other replicas have begun, of sessions that this one watches, and those of dead replicas. */
+  look(): Promise<void>
   /** Removes what is older than its retention. */
   sweep(): Promise<void>
 }
@@ -86,17 +98,23 @@ export interface Replays extends AsyncDisposable {
 export const replaySigner = (secretKey: Buffer): Signer => makeSigner(secretKey, 'cob-replay')
 
 export function makeReplays(settings: ReplaysSettings): Replays {
-  const { db, objects, spool, earlierDir, transfers, tokens, host, retentionDays, freshMs, fullDisk, log, findSession, reach, endpointOf } = settings
+  const { db, objects, spool, earlierDir, transfers, tokens, host, retentionDays, freshMs, log, findSession, reach, endpointOf } = settings
+  const leases = settings.leases ?? alone(newId())
+  // What another replica may fetch by now must not grow here.
+  const fullDisk = () => (leases.isAlive ? settings.fullDisk?.() : 'this replica has lost its leases')
   /** Recordings that are being started, and their sessions. */
   const starting = new Map<string, string>()
   /** Starts of an earlier service that are being dropped. */
   const undoing = new Set<Promise<void>>()
+  /** Those that this process has tried to fetch. */
+  const tried = new Set<string>()
   const stop = new AbortController()
 
   const transfer = (row: ReplayRow, endpoint: Endpoint | undefined) => {
     const pace = transfers.of(row.browser_id)[0]?.pace ?? new Pace()
     const made = new Transfer({ db, objects, spool, log, row, endpoint, pace, freshMs, fullDisk })
     transfers.set(row.id, made)
+    tried.add(row.id)
     void made.done.then(() => transfers.delete(row.id))
     return made
   }
@@ -171,6 +189,41 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     }
   }
 
+  /** Stops a recording that another replica fetches, and waits until it is a film. */
+  async function stopElsewhere(idOrName: string, id: string): Promise<void> {
+    const isReady = async () => (await findReplay(db, host, id))?.state === 'ready'
+    if (leases.isAlone || (await isReady())) return
+    const { endpoint, release } = await reach(idOrName)
+    try {
+      await call(endpoint, recording.stopRecording, { params: { id } }, { signal: AbortSignal.timeout(STOP_MS) })
+    } catch (err) {
+      log.warn({ err, replay: id }, 'a recording does not stop; its agent does not answer')
+    } finally {
+      release()
+    }
+    await until('a replay', STOP_MS, isReady, { everyMs: 50, signal: stop.signal }).catch(() => {})
+  }
+
+  /** Continues recordings that an earlier service, or another replica, has begun. */
+  async function continueAll(rows: readonly ReplayRow[]): Promise<void> {
+    const unfinished = new Set(rows.map(({ id }) => id))
+    for (const id of tried) if (!unfinished.has(id) && !transfers.has(id)) tried.delete(id)
+    for (const row of rows.filter(({ id }) => !tried.has(id) && !starting.has(id))) {
+      const endpoint = endpointOf(row.browser_id)
+      if (row.state !== 'starting') {
+        // Until there was a spool, recordings grew among the objects.
+        const isHere = earlierDir === undefined || (await broughtFrom(join(earlierDir, row.object), row.id))
+        if (isHere && !tried.has(row.id)) transfer(row, endpoint)
+      } else if (leases.isAlone || Date.now() - row.made_at.getTime() > STARTED_MS) {
+        // Not awaited: an agent that does not answer would delay the start of the service.
+        const undone = undo(row.id, endpoint)
+          .catch((err: unknown) => log.error({ err, replay: row.id }, 'a recording that never began could not be removed'))
+          .finally(() => undoing.delete(undone))
+        undoing.add(undone)
+      }
+    }
+  }
+
   /** False when that does not work now. The next start tries again: without its beginning, the recording would become an empty film. */
   const broughtFrom = (path: string, id: string): Promise<boolean> =>
     spool.bring(id, path).then(
@@ -222,9 +275,13 @@ export function makeReplays(settings: ReplaysSettings): Replays {
           signal.throwIfAborted()
           const row = await markStarted(db, id, new Date(Math.min(Math.max(startedAt, before), Date.now())))
           starting.delete(id)
-          const made = transfer(row, endpoint)
-          // The session may have ended while the row was written: its end has not found this recording.
-          if (!endpointOf(browserId)) void made.end(0)
+          // Another replica that watches the session fetches its recordings, too.
+          if (!leases.isAlone && !endpointOf(browserId)) await settings.tellWatcher?.(browserId)
+          else {
+            const made = transfer(row, endpoint)
+            // The session may have ended while the row was written: its end has not found this recording.
+            if (!endpointOf(browserId)) void made.end(0)
+          }
           return await present(row, origin)
         } catch (error) {
           await undo(id, endpoint)
@@ -244,7 +301,7 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     async stop(idOrName, replayId) {
       const { id } = await find(idOrName, replayId)
       const running = transfers.get(id)
-      if (!running) return
+      if (!running) return stopElsewhere(idOrName, id)
       await running.stop().catch((err: unknown) => log.warn({ err, replay: id }, 'a recording does not stop; its agent does not answer'))
       await within('a replay', STOP_MS, running.done).catch(() => {})
     },
@@ -256,24 +313,12 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     },
     video,
     async adopt() {
-      const unfinished = await unfinishedReplays(db, host)
+      if (!leases.isAlone) await takeOverReplays(db, host, leases)
+      const unfinished = await unfinishedReplays(db, host, leases)
       // A service that was killed after it had written the row of a complete recording has left its file. Others may be of another database.
       for (const id of await readyReplays(db, await spool.list()))
         await spool.remove(id).catch((err: unknown) => log.error({ err, replay: id }, 'a complete recording could not be removed from the spool'))
-      for (const row of unfinished) {
-        const endpoint = endpointOf(row.browser_id)
-        if (row.state !== 'starting') {
-          // Until there was a spool, recordings grew among the objects.
-          const isHere = earlierDir === undefined || (await broughtFrom(join(earlierDir, row.object), row.id))
-          if (isHere) transfer(row, endpoint)
-        } else {
-          // Not awaited: an agent that does not answer would delay the start of the service.
-          const undone = undo(row.id, endpoint)
-            .catch((err: unknown) => log.error({ err, replay: row.id }, 'a recording that never began could not be removed'))
-            .finally(() => undoing.delete(undone))
-          undoing.add(undone)
-        }
-      }
+      await continueAll(unfinished)
       const run = async () => {
         await replays.sweep()
         for await (const _ of setInterval(SWEEP_MS, undefined, { signal: stop.signal })) await replays.sweep()
@@ -281,8 +326,19 @@ export function makeReplays(settings: ReplaysSettings): Replays {
       void run().catch((err: unknown) => {
         if (!stop.signal.aborted) log.error({ err }, 'old replays are not removed any more')
       })
+      const look = async () => {
+        for await (const _ of setInterval(LOOK_MS, undefined, { signal: stop.signal }))
+          await replays.look().catch((err: unknown) => log.warn({ err }, 'looking for recordings of other replicas failed'))
+      }
+      if (!leases.isAlone) void look().catch(() => {}) // ends only by its signal
+    },
+    async look() {
+      if (!leases.isAlive) return
+      if (leases.mayTakeOver) await takeOverReplays(db, host, leases)
+      await continueAll(await unfinishedReplays(db, host, leases))
     },
     async sweep() {
+      if (!leases.holds('replays')) return
       try {
         let failures = 0
         for (const row of await expiredReplays(db, host, retentionDays)) if (!(await removeExpired(row)) && ++failures >= MAX_FAILURES) return

@@ -3,6 +3,7 @@
 import { sql, type Selectable, type SqlBool } from 'kysely'
 import { newId } from '../../base/ids.ts'
 import type { Db } from '../../store/db.ts'
+import type { Leases } from '../../store/leases.ts'
 import type { ObjectOwner } from '../../store/sweep.ts'
 import type { Tables } from '../../store/tables.ts'
 import { moveReplay, type ReplayState } from './lifecycle.ts'
@@ -68,9 +69,23 @@ export async function listReplays(db: Db, browserId: string): Promise<ReplayRow[
   return (await mine.orderBy('started_at').orderBy('id').execute()).map(one)
 }
 
-/** Replays that an earlier service has left unfinished. */
-export const unfinishedReplays = async (db: Db, host: string): Promise<ReplayRow[]> =>
-  (await ofHost(db, host).where('replays.state', '<>', 'ready').execute()).map(one)
+/** Unfinished replays of the sessions that this replica watches, or has watched; alone, all. */
+export async function unfinishedReplays(db: Db, host: string, { isAlone, replica }: Pick<Leases, 'isAlone' | 'replica'>): Promise<ReplayRow[]> {
+  const unfinished = ofHost(db, host).where('replays.state', '<>', 'ready')
+  return (await (isAlone ? unfinished : unfinished.where('browsers.replica', '=', replica)).execute()).map(one)
+}
+
+/**
+ * Makes this replica the one that finishes the replays of ended sessions that dead replicas have watched. Those of live sessions come with their
+ * session.
+ */
+export async function takeOverReplays(db: Db, host: string, { replica, isDead }: Leases): Promise<void> {
+  await sql`
+    update browsers b set replica = ${replica}
+    where b.host = ${host} and b.deleted_at is not null and b.id in (select browser_id from replays where state <> 'ready') and ${isDead(sql.ref('b.replica'))}`.execute(
+    db,
+  )
+}
 
 /** Replays whose retention has passed, and where they are stored. */
 export const expiredReplays = (db: Db, host: string, days: number): Promise<Pick<ReplayRow, 'id' | 'object'>[]> =>

@@ -20,14 +20,17 @@ export class Transfers extends Map<string, Transfer> {
 
 /**
  * Fetches the rest of a session's recordings. A recording that could not be finished must not keep the instance alive. `hasInstance` tells whether
- * anything can still be fetched: without an instance, films are made from what is there, and no end needs to wait for that.
+ * anything can still be fetched: without an instance, films are made from what is there, and no end needs to wait for that. `look` finds recordings that
+ * other replicas have begun.
  */
-export const endRecordings = (transfers: Transfers, hasInstance: (browserId: string) => boolean): EndStep => ({
+export const endRecordings = (transfers: Transfers, hasInstance: (browserId: string) => boolean, look?: () => Promise<void>): EndStep => ({
   name: 'recordings',
   limitMs: END_MS,
   mayFail: true,
   run({ id }) {
-    const mine = transfers.of(id)
-    return mine.length === 0 || !hasInstance(id) ? undefined : Promise.all(mine.map((one) => one.end(FETCH_MS))).then(() => {})
+    const end = async () => void (await Promise.all(transfers.of(id).map((one) => one.end(FETCH_MS))))
+    if (!hasInstance(id)) return undefined
+    if (look) return look().then(end)
+    return transfers.of(id).length === 0 ? undefined : end()
   },
 })

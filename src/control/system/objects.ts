@@ -20,6 +20,8 @@ interface ObjectCareSettings {
   owners: readonly ObjectOwner[]
   /** Whether others may use the same store, as a bucket: then it is only swept by the database that it belongs to. */
   isShared?: boolean
+  /** Whether this replica removes objects; the others do not. */
+  isOurs?: () => boolean
   log: Log
 }
 
@@ -38,7 +40,7 @@ export function careForObjects(settings: ObjectCareSettings): AsyncDisposable {
   const run = async () => {
     await attempt('checking that all objects are there', report)
     for (;;) {
-      await attempt('removing objects that nobody needs', () => sweepObjects(settings, stop.signal))
+      if (settings.isOurs?.() ?? true) await attempt('removing objects that nobody needs', () => sweepObjects(settings, stop.signal))
       await sleep(SWEEP_MS, stop.signal)
     }
   }

@@ -23,12 +23,13 @@ export async function purgeAll(purges: readonly Purge[], log: Log, signal: Abort
   }
 }
 
-/** Runs the purges until it is disposed, which waits for the batch under way. */
-export function keepPurging(purges: readonly Purge[], log: Log): AsyncDisposable {
+/** Runs the purges until it is disposed, which waits for the batch under way. Leaves out rounds that are not `isOurs`. */
+export function keepPurging(purges: readonly Purge[], log: Log, isOurs: () => boolean = () => true): AsyncDisposable {
   const stop = new AbortController()
   const run = async () => {
-    await purgeAll(purges, log, stop.signal)
-    for await (const _ of setInterval(EVERY_MS, undefined, { signal: stop.signal })) await purgeAll(purges, log, stop.signal)
+    const round = async () => (isOurs() ? purgeAll(purges, log, stop.signal) : undefined)
+    await round()
+    for await (const _ of setInterval(EVERY_MS, undefined, { signal: stop.signal })) await round()
   }
   const running = run().catch(() => {}) // ends only by its signal
   return {

@@ -18,6 +18,9 @@ import type { AppCode, AppSandboxes, AppSandboxSpec, AppSandbox, Exit } from '..
 /** Sandboxes of this process by data directory. They survive a control plane, as real ones do. */
 const running = new Map<string, Map<string, AppSandbox>>()
 
+/** The services that have started sandboxes. */
+const startedBy = new Map<string, string>()
+
 const USUAL: AppsFound = [{ name: 'app', actions: ['echo', 'slow', 'logs', 'fail', 'hang', 'crash'].map((name) => ({ name })) }]
 /** Time between the last line and a crash. Real crashes mostly leave time for the lines to be sent. */
 const LAST_WORDS_MS = 20
@@ -26,20 +29,25 @@ const HEARTBEAT_MS = 5_000
 
 type Said = RunnerEvent extends infer E ? (E extends RunnerEvent ? Omit<E, 'seq' | 'at'> : never) : never
 
-export function fakeApps(paths: DataPaths): AppSandboxes {
+export function fakeApps(paths: DataPaths, replica = ''): AppSandboxes {
   const mine = running.get(paths.root) ?? new Map<string, AppSandbox>()
   running.set(paths.root, mine)
   return {
     async start(spec, signal) {
       signal.throwIfAborted()
       if (spec.code) await fetched(spec.code, paths, signal)
-      const instance = await startFake(spec, paths, () => mine.delete(spec.id))
+      startedBy.set(spec.id, replica)
+      const instance = await startFake(spec, paths, () => {
+        mine.delete(spec.id)
+        startedBy.delete(spec.id)
+      })
       mine.set(spec.id, instance)
       return instance
     },
-    async list() {
-      for (const id of readdirSync(paths.appSandboxes)) if (!mine.has(id)) rmSync(paths.appSandbox(id), { recursive: true, force: true })
-      return [...mine.values()]
+    found: async () => [...new Set([...mine.keys(), ...readdirSync(paths.appSandboxes)])].map((id) => ({ id, replica: startedBy.get(id) })),
+    async adopt(id) {
+      if (!mine.has(id)) rmSync(paths.appSandbox(id), { recursive: true, force: true })
+      return mine.get(id)
     },
     async [Symbol.asyncDispose]() {},
     forget: (key) => rm(copyOf(key, paths), { recursive: true, force: true }),

@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { WebSocketServer } from 'ws'
 import type { Browser, KeeperEvents } from '../../agent/chromium/keeper.ts'
+import type { PageWindow } from '../../agent/chromium/window.ts'
 import type { Computer } from '../../agent/computer/handlers.ts'
 import type { Point } from '../../agent/computer/path.ts'
 import type { Cursor } from '../../agent/display/cursor.ts'
@@ -18,6 +19,7 @@ import type { Logs } from '../../agent/logs/handlers.ts'
 import type { Playwright } from '../../agent/playwright/playwright.ts'
 import type { ProcessTable } from '../../agent/process/handlers.ts'
 import { serveAgent } from '../../agent/serve.ts'
+import type { Lease } from '../../base/lease.ts'
 import { silentLog } from '../../base/log.ts'
 import type { DataPaths } from '../../base/paths.ts'
 import { fault } from '../../http/fault.ts'
@@ -29,21 +31,29 @@ import { pretendRecordings } from './recordings.ts'
 /** Instances of this process by data directory. They survive a control plane, as real ones do. */
 const running = new Map<string, Map<string, Instance>>()
 
+/** The services that have started instances. */
+const startedBy = new Map<string, string>()
+
 /** Makes the fake driver; `overTls`: its agents are reached by TCP, as on another machine. */
-export function fakeDriver(paths: DataPaths, { overTls = false } = {}): Driver {
+export function fakeDriver(paths: DataPaths, { overTls = false, replica = '' } = {}): Driver {
   const mine = running.get(paths.root) ?? new Map<string, Instance>()
   running.set(paths.root, mine)
   return {
-    apps: fakeApps(paths),
+    apps: fakeApps(paths, replica),
     async start(spec, signal) {
       signal.throwIfAborted()
-      const instance = await startFake(spec, paths, overTls, () => mine.delete(spec.id))
+      startedBy.set(spec.id, replica)
+      const instance = await startFake(spec, paths, overTls, () => {
+        mine.delete(spec.id)
+        startedBy.delete(spec.id)
+      })
       mine.set(spec.id, instance)
       return instance
     },
-    async list() {
-      for (const id of readdirSync(paths.instances)) if (!mine.has(id)) await rm(paths.instance(id), { recursive: true, force: true })
-      return [...mine.values()]
+    found: async () => [...new Set([...mine.keys(), ...readdirSync(paths.instances)])].map((id) => ({ id, replica: startedBy.get(id) })),
+    async adopt(id) {
+      if (!mine.has(id)) await rm(paths.instance(id), { recursive: true, force: true })
+      return mine.get(id)
     },
     relieve: async () => undefined,
     async [Symbol.asyncDispose]() {},
@@ -61,6 +71,8 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, overTls: boolean,
   const server = await serveAgent(
     {
       keeper: cdp,
+      window: pretendWindow,
+      writePolicy() {},
       desk: pretendDesk(spec),
       curl: noCurl,
       playwright: noPlaywright,
@@ -69,7 +81,7 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, overTls: boolean,
       logs: noLogs,
       live: pretendLive,
       recordings,
-      lease: { watch: () => () => {}, allow() {} },
+      lease: pretendLease(),
       ready: Promise.resolve(),
     },
     keys?.server,
@@ -180,6 +192,25 @@ function pretendScreen(spec: InstanceSpec): Screen {
   }
 }
 
+const pretendWindow: PageWindow = {
+  setFullscreen: async () => async () => {},
+  fillsScreen: async () => {},
+  pageFills: async () => {},
+  holdFullscreen: async () => {},
+}
+
+/** A lease that never ends. */
+function pretendLease(): Lease {
+  let allowedMs = 0
+  return {
+    watch: () => () => {},
+    allow: (ms) => void (allowedMs = ms),
+    get allowedMs() {
+      return allowedMs
+    },
+  }
+}
+
 /** A WebSocket that answers every CDP command with an empty result. */
 async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
   const http = createServer()
@@ -203,6 +234,7 @@ async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
   }
   const run = {
     pid: 0,
+    startedAt: performance.now(),
     version: 'Pretended/1',
     pipe,
     port: (http.address() as AddressInfo).port,
@@ -213,14 +245,12 @@ async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
   }
   return Object.assign(events, {
     run: async () => run,
-    setPolicy: async () => {},
-    setFullscreen: async () => {},
-    fillScreen: async () => {},
-    fillPage: async () => {},
-    open: async () => {},
-    focusPage: async () => {},
+    restart: async () => void (run.startedAt = performance.now()),
+    onRestart() {},
+    isCurrent: () => true,
+    firstDrawn: async () => {},
     painted: async () => {},
-    withFirstPage: async () => {},
+    withFirstPage: async (work: (page: unknown) => Promise<unknown>) => void (await work(pipe)),
     restarts: 0,
   }) as unknown as Browser
 }

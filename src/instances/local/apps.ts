@@ -17,7 +17,7 @@ import { APP_LINK, appCommand, GO } from './app-command.ts'
 import { readyCache } from './build-cache.ts'
 import { CodeCache, linkedBy } from './code-cache.ts'
 import { writeGuestEtc } from './guest-etc.ts'
-import { listSandboxes, openSandbox, type LocalInstance, type Place, type SandboxKind } from './instance.ts'
+import { adoptSandbox, foundSandboxes, openSandbox, type LocalInstance, type Place, type SandboxKind } from './instance.ts'
 import { NO_NETWORK, planNetwork } from './network.ts'
 import { diskOf, diskQuota, memoryOf } from './storage.ts'
 import { sizeOf } from './usage.ts'
@@ -216,10 +216,10 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
       }
       return sandbox(await begin(await prepare(runner.kind, spec.id, apiUrl), copy.name, runner, signal))
     },
-    async list() {
-      const found = await listSandboxes(kind)
-      await copies.tidy()
-      return found.map(sandbox)
+    found: async () => foundSandboxes(kind),
+    async adopt(id) {
+      const instance = await adoptSandbox(kind, id)
+      return instance && sandbox(instance)
     },
     forget: (key) => copies.forget(key),
     async [Symbol.asyncDispose]() {

@@ -125,6 +125,7 @@ test('copies that are too large together go, the least recently used first, and 
   }
   sandbox(nameOf(oldest))
   await use(recent)
+  unusedSince(recent, 2 * 60_000)
   await use(newest)
   await cache.evict()
   expect([oldest, old, recent, newest].map(isThere)).toEqual([true, false, false, true])
@@ -146,5 +147,7 @@ test('after a crash, what no sandbox makes any more is removed', async () => {
   for (const id of [lost, alive]) mkdirSync(cache.madeBy(id))
   mkdirSync(join(sandboxes, alive))
   await cache.tidy()
+  expect(readdirSync(dir)).toHaveLength(2)
+  await cache.tidy(Date.now() + 2 * 3600_000)
   expect(readdirSync(dir)).toEqual([`by-${alive}`])
 })

@@ -14,6 +14,10 @@ import { sizeOf } from './usage.ts'
 const UNUSED_MS = 30 * 24 * 3600_000
 /** How often old copies are looked for, besides after each new one. */
 const EVICT_MS = 3600_000
+/** Longer than the longest build, and than the longest unpacking. */
+const MAKING_MS = 3600_000
+/** A copy that was just used may be about to become the code of a sandbox, also of another service on this data directory. */
+const IN_USE_MS = 60_000
 /** Folders that sandboxes write to: the result of a build, or code that is being unpacked. The sandbox's id follows. */
 const MADE_BY = 'by-'
 /** The name of a copy: the last part of its object's key. */
@@ -92,9 +96,7 @@ export class CodeCache {
   /** Makes what a sandbox has made the copy of the object `key`. The sandbox has ended. */
   async keep(id: string, key: string): Promise<void> {
     const name = nameOf(key)
-    // A run may have fetched it meanwhile, and uses that copy.
-    if (this.#has(name) || !existsSync(this.madeBy(id))) return this.drop(id)
-    this.#take(id, name)
+    if (!existsSync(this.madeBy(id)) || !this.#take(id, name)) return this.drop(id)
     void this.evict()
   }
 
@@ -126,12 +128,16 @@ export class CodeCache {
     await this.evict()
   }
 
-  /** Removes what no sandbox makes any more: after a crash, and after ends that failed. */
-  async tidy(): Promise<void> {
+  /**
+   * Removes what no sandbox makes any more: after a crash, and after ends that failed. Another service on this data directory may just be making what is
+   * young.
+   */
+  async tidy(now = Date.now()): Promise<void> {
     const { dir, sandboxes, trash } = this.#settings
     for (const name of readdirSync(dir).filter((entry) => entry.startsWith(MADE_BY))) {
       const id = name.slice(MADE_BY.length)
-      if (!this.#making.has(id) && !existsSync(join(sandboxes, id))) await trash.discard(join(dir, name))
+      const made = statSync(join(dir, name), { throwIfNoEntry: false })?.birthtimeMs ?? now
+      if (now - made > MAKING_MS && !this.#making.has(id) && !existsSync(join(sandboxes, id))) await trash.discard(join(dir, name))
     }
   }
 
@@ -153,11 +159,19 @@ export class CodeCache {
     return existsSync(join(this.#settings.dir, name))
   }
 
-  #take(id: string, name: string): void {
+  /** False when there is a copy already: of a run that has fetched it meanwhile, of a build, or of another service on this data directory. */
+  #take(id: string, name: string): boolean {
     const copy = join(this.#settings.dir, name)
-    renameSync(this.madeBy(id), copy)
+    if (this.#has(name)) return false
+    try {
+      renameSync(this.madeBy(id), copy)
+    } catch (error) {
+      if (['ENOTEMPTY', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) return false
+      throw error
+    }
     used(copy)
     this.#making.delete(id)
+    return true
   }
 
   #fetch(name: string, code: AppCode): Promise<void> {
@@ -172,9 +186,7 @@ export class CodeCache {
     const id = newId()
     try {
       await this.#settings.unpack(id, code)
-      // A build may have left its own meanwhile.
-      if (this.#has(name)) await this.drop(id)
-      else this.#take(id, name)
+      if (!this.#take(id, name)) await this.drop(id)
     } catch (error) {
       await this.drop(id).catch((err: unknown) => this.#settings.log.warn({ err, id }, 'what was unpacked could not be removed; it will be tried again'))
       throw error
@@ -196,7 +208,7 @@ export class CodeCache {
     let held = copies.reduce((sum, { name }) => sum + this.#bytes.get(name)!, 0)
     for (const { name, usedAt } of copies) {
       if (held <= maxBytes && Date.now() - usedAt < UNUSED_MS) break
-      if (this.#isUsed(name)) continue
+      if (Date.now() - usedAt < IN_USE_MS || this.#isUsed(name)) continue
       held -= this.#bytes.get(name)!
       await this.#discard(name)
       log.info({ code: name }, "a copy of an app's code was removed; it is fetched again when it is needed")

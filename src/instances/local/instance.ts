@@ -1,7 +1,7 @@
 // One running sandbox: its processes, directory and limits form one unit that ends together, and that is found again after a crash of the
 // service.
 import { spawn, type ChildProcess } from 'node:child_process'
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, readdirSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { KEYS_VARIABLE } from '../../base/access.ts'
 import type { Log } from '../../base/log.ts'
@@ -9,7 +9,7 @@ import { descendantsOf, isAlive, killAll, nameProcess, processesUsing, type Proc
 import type { Command } from '../../base/unprivileged.ts'
 import { resultWithin, sleep, until, within } from '../../base/wait.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
-import type { Exit, Instance } from '../driver.ts'
+import type { Exit, Found, Instance } from '../driver.ts'
 import { watchAgent, type Lifeline } from '../lifeline.ts'
 import type { LaterAddresses } from './close-later.ts'
 import { hostRanges } from './host-addresses.ts'
@@ -61,6 +61,8 @@ export interface SandboxKind {
   usage: Usage
   /** Blocks addresses for them that the machine gets later. */
   addresses: LaterAddresses
+  /** The service that starts them: others must not take what it starts for remains. */
+  replica: string
   /** Whether their programs are reached by TCP on loopback, over TLS, as if they were on another machine. */
   overTls: boolean
   log: Log
@@ -106,6 +108,7 @@ export async function openSandbox(kind: SandboxKind, { id, limits, disk, shared 
   // Ended like a sandbox that was found at a start, whatever exists of it by then. A failed attempt is logged and retried.
   scope.defer(() => new LocalInstance(kind, id, { processes: processesUsing(dir, 'bwrap'), isReady: false })[Symbol.asyncDispose]().catch(() => {}))
   mkdirSync(dir, { mode: 0o700 })
+  writeFileSync(join(dir, STARTED_BY), kind.replica, { mode: 0o600 })
   const groups = kind.limits.make(id, limits)
   const closed = hostRanges()
   makeDisk(dir, disk, images)
@@ -130,24 +133,36 @@ export async function openSandbox(kind: SandboxKind, { id, limits, disk, shared 
   return instance
 }
 
-/** Every sandbox of a kind that still runs. The remains of others are removed; an end that does not work at once is retried. */
-export async function listSandboxes(kind: SandboxKind): Promise<LocalInstance[]> {
-  const found = [...new Set([...readdirSync(kind.root), ...kind.limits.list()])].map(async (id) => {
+/** The file in a sandbox's directory that names the service that has started it. */
+const STARTED_BY = 'replica'
+/** A directory without that file is being made, or its service was killed just then. */
+const MAKING_MS = 60_000
+
+/** The sandboxes of a kind of which something exists. */
+export function foundSandboxes(kind: SandboxKind): Found[] {
+  return [...new Set([...readdirSync(kind.root), ...kind.limits.list()])].flatMap((id) => {
     const dir = join(kind.root, id)
-    const remembered = recall(dir)
-    if (remembered?.isReady && remembered.processes.every(isAlive)) {
-      const instance = new LocalInstance(kind, id, remembered).watch()
-      await resultWithin(KNOWN_MS, instance.known)
-      kind.addresses.follow(instance, []) // the machine may have got new addresses while no service ran
-      return instance
-    }
-    // A service that is killed after it has started an instance and before it has recorded it leaves processes that only /proc shows.
-    const processes = [...(remembered?.processes ?? []), ...processesUsing(dir, 'bwrap')]
-    const rest = new LocalInstance(kind, id, { processes, isReady: false })
-    await rest[Symbol.asyncDispose]().catch(() => {}) // it logs the failure and retries
-    return undefined
+    const replica = readIfThere(join(dir, STARTED_BY))
+    const made = replica === undefined ? statSync(dir, { throwIfNoEntry: false })?.mtimeMs : undefined
+    return made !== undefined && Date.now() - made < MAKING_MS && !existsSync(join(dir, 'instance.json')) ? [] : [{ id, replica }]
   })
-  return (await Promise.all(found)).filter((instance) => instance !== undefined)
+}
+
+/** Takes over a sandbox that still runs. The remains of another are removed; an end that does not work at once is retried. */
+export async function adoptSandbox(kind: SandboxKind, id: string): Promise<LocalInstance | undefined> {
+  const dir = join(kind.root, id)
+  const remembered = recall(dir)
+  if (remembered?.isReady && remembered.processes.every(isAlive)) {
+    const instance = new LocalInstance(kind, id, remembered).watch()
+    await resultWithin(KNOWN_MS, instance.known)
+    kind.addresses.follow(instance, []) // the machine may have got new addresses while no service ran
+    return instance
+  }
+  // A service that is killed after it has started an instance and before it has recorded it leaves processes that only /proc shows.
+  const processes = [...(remembered?.processes ?? []), ...processesUsing(dir, 'bwrap')]
+  const rest = new LocalInstance(kind, id, { processes, isReady: false })
+  await rest[Symbol.asyncDispose]().catch(() => {}) // it logs the failure and retries
+  return undefined
 }
 
 /** Sandboxes of a kind that an earlier service has left and that have not been adopted yet. */
@@ -233,7 +248,8 @@ export class LocalInstance implements Instance {
   }
 
   #watch(): Lifeline {
-    const lifeline = watchAgent(this.agent, this.#log, this.#watching.signal)
+    // When the service stops, what goes on belongs to another one: it has not ended.
+    const lifeline = watchAgent(this.agent, this.#log, AbortSignal.any([this.#watching.signal, this.#kind.signal]))
     this.known = lifeline.ready.then(
       ({ version, lacks }) => {
         const { older: _, ...endpoint } = this.agent
@@ -241,7 +257,7 @@ export class LocalInstance implements Instance {
       },
       () => {}, // `ended` says why
     )
-    void lifeline.ended.then((reason) => this.#exit.resolve({ reason }))
+    void lifeline.ended.then((reason) => this.#kind.signal.aborted || this.#exit.resolve({ reason }))
     return lifeline
   }
 
@@ -338,6 +354,14 @@ function remembersAgent({ older: _, ...endpoint }: Endpoint): Endpoint | undefin
 function recall(dir: string): Remembered | undefined {
   try {
     return JSON.parse(readFileSync(join(dir, 'instance.json'), 'utf8')) as Remembered
+  } catch {
+    return undefined
+  }
+}
+
+function readIfThere(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8')
   } catch {
     return undefined
   }

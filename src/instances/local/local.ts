@@ -2,6 +2,7 @@
 import { chownSync, mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from '../../base/config.ts'
+import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { PACKAGE_DIR, type DataPaths } from '../../base/paths.ts'
 import type { Command } from '../../base/unprivileged.ts'
@@ -12,7 +13,7 @@ import { agentCache } from './agent-cache.ts'
 import { localApps } from './apps.ts'
 import { LaterAddresses } from './close-later.ts'
 import { writeGuestEtc } from './guest-etc.ts'
-import { listSandboxes, startSandbox, unlisted, type Place, type SandboxKind } from './instance.ts'
+import { adoptSandbox, foundSandboxes, startSandbox, unlisted, type Place, type SandboxKind } from './instance.ts'
 import { findLimits } from './limits.ts'
 import { planNetwork } from './network.ts'
 import { linksTo, makePlaces, type LocalLinks } from './places.ts'
@@ -24,8 +25,8 @@ import { Usage } from './usage.ts'
 /** Limits for compiling (agent-cache.ts). */
 const COMPILE_MS = 150_000
 
-/** Makes the local driver. `scope` separates this installation's instances from another's. */
-export function localDriver(config: Config, paths: DataPaths, scope: string, log: Log): Driver {
+/** Makes the local driver. `scope` separates this installation's instances from another's; `replica` names the service that starts them. */
+export function localDriver(config: Config, paths: DataPaths, scope: string, log: Log, replica: string = newId()): Driver {
   const limits = findLimits(scope)
   for (const finding of limits.findings) log.warn({}, finding)
   if (isRoot()) assertReadable()
@@ -48,6 +49,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
     storage,
     usage,
     trash,
+    replica,
     overTls: config.driver === 'local-tls',
     log,
     signal: stop.signal,
@@ -71,7 +73,8 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
       const prepare = async (place: Place) => command(config, spec, place, await within('the compiled code', COMPILE_MS, compiled(), signal), links)
       return startSandbox(browsers, { id: spec.id, limits: limited, disk: diskQuota(config.instanceDiskMb), prepare }, signal)
     },
-    list: () => listSandboxes(browsers),
+    found: async () => foundSandboxes(browsers),
+    adopt: (id) => adoptSandbox(browsers, id),
     relieve: () => usage.endLargest([browsers, runs].flatMap(unlisted)),
     async [Symbol.asyncDispose]() {
       // First of all, so that no start waits for code that is being compiled.

@@ -1,10 +1,11 @@
-// After a start: takes over the instances that outlived the last service, and ends every instance and row that has no counterpart.
+// Takes over the instances of services that have ended, and ends every row and instance that has no counterpart.
 import { sql } from 'kysely'
 import type { Log } from '../../../base/log.ts'
 import { letGo, type Driver, type Instance } from '../../../instances/driver.ts'
 import type { Db } from '../../../store/db.ts'
+import type { Leases } from '../../../store/leases.ts'
 import { moveBrowser } from '../lifecycle.ts'
-import { liveOnHost, type LiveRow } from '../rows.ts'
+import { liveIds, takeOverBrowsers, type LiveRow } from '../rows.ts'
 import { reasonOf, type Endings } from './endings.ts'
 import type { Registry } from './registry.ts'
 
@@ -12,6 +13,7 @@ interface AdoptionSettings {
   db: Db
   driver: Driver
   host: string
+  leases: Leases
   registry: Registry
   endings: Endings
   /** Registers an instance and watches for its end. */
@@ -19,33 +21,52 @@ interface AdoptionSettings {
   log: Log
 }
 
-/** Registers every instance that still runs and has a row, and lets go of those without one. Returns the rows that must be ended. */
-export async function adopt({ db, driver, host, registry, keep, log }: AdoptionSettings): Promise<LiveRow[]> {
-  const [instances, rows] = await Promise.all([driver.list(), liveOnHost(db, host)])
-  const running = new Map(instances.map((instance) => [instance.id, instance]))
-  const lost: LiveRow[] = []
-  for (const row of rows) {
-    const instance = running.get(row.id)
-    running.delete(row.id)
+/**
+ * Makes this replica the one that watches the browsers of dead ones (alone: of all earlier services), and registers their instances. Returns the rows that
+ * must be ended.
+ */
+export async function takeOver({ db, driver, host, leases, registry, keep, log }: AdoptionSettings): Promise<LiveRow[]> {
+  const rows = await takeOverBrowsers(db, host, leases)
+  if (rows.length === 0) return []
+  using taking = new DisposableStack()
+  for (const { id } of rows) taking.use(registry.booting(id))
+  await db
+    .updateTable('browsers')
+    .set({ last_active_at: sql`now()` })
+    .where(
+      'id',
+      'in',
+      rows.map(({ id }) => id),
+    )
+    .where('state', '=', 'running')
+    .execute()
+  const take = async (row: LiveRow): Promise<LiveRow | undefined> => {
+    // A replica that was only slow has lost it and found it again.
+    const instance = registry.get(row.id) ?? (await driver.adopt(row.id))
     if (instance && (row.state === 'running' || row.state === 'warm')) {
       log.info({ browser: row.id, state: row.state }, 'adopted a browser that outlived the last service')
-      keep(instance, row.state === 'warm')
-      continue
+      if (!registry.get(row.id)) keep(instance, row.state === 'warm')
+      return undefined
     }
     // It was ending, or had not come up. Nobody watches it: it is ended now, or later by the sweep.
     if (instance) registry.add(instance, false)
     // Steps that are done may have been the last ones to need its agent.
     if (row.ended_steps.length > 0) registry.beginEnd(row.id)
-    lost.push(row)
+    return row
   }
-  await db
-    .updateTable('browsers')
-    .set({ last_active_at: sql`now()` })
-    .where('host', '=', host)
-    .where('state', '=', 'running')
-    .execute()
-  await Promise.all([...running.values()].map((instance) => letGo(instance, log)))
-  return lost
+  return (await Promise.all(rows.map(take))).filter((row) => row !== undefined)
+}
+
+/** After a start: removes instances that no row knows. */
+export async function removeUnknown({ db, driver, host, log }: Pick<AdoptionSettings, 'db' | 'driver' | 'host' | 'log'>): Promise<void> {
+  // In this order: a row is there before its instance.
+  const found = await driver.found()
+  const known = new Set(await liveIds(db, host))
+  const remove = async (id: string) => {
+    const instance = await driver.adopt(id)
+    if (instance) await letGo(instance, log)
+  }
+  await Promise.all(found.filter(({ id }) => !known.has(id)).map(({ id }) => remove(id)))
 }
 
 /** Ends the browsers of these rows. Resolves after one attempt at each; the sweep retries. */

@@ -4,6 +4,7 @@ import { newId } from '../../../base/ids.ts'
 import type { Log } from '../../../base/log.ts'
 import { letGo, type Driver, type Instance, type InstanceSpec } from '../../../instances/driver.ts'
 import type { Db } from '../../../store/db.ts'
+import type { Leases } from '../../../store/leases.ts'
 import { moveBrowser } from '../lifecycle.ts'
 import { insertStarting, type Ownership } from '../rows.ts'
 import type { Endpoints } from '../stored-endpoint.ts'
@@ -15,6 +16,7 @@ interface BootsSettings {
   db: Db
   driver: Driver
   host: string
+  leases: Leases
   registry: Registry
   endings: Endings
   endpoints: Endpoints
@@ -32,12 +34,17 @@ export class Boots {
     this.#settings = settings
   }
 
-  /** Boots an instance for a caller. @throws when it does not come up; nothing is left then. */
-  async session(ownership: Ownership, signal: AbortSignal, leaveSeat: () => void): Promise<string> {
+  /** Boots an instance for a caller. `seated` inserts its row if there is a seat. @throws what `seated` throws; when it does not come up; nothing is left then */
+  async session(
+    ownership: Ownership,
+    signal: AbortSignal,
+    leaveSeat: () => void,
+    seated: (insert: (db: Db) => Promise<void>) => Promise<void>,
+  ): Promise<string> {
     const id = newId()
     const { viewport, maxScreen } = ownership.options
     using _ = this.#settings.registry.booting(id)
-    await insertStarting(this.#settings.db, id, this.#settings.host, null, ownership)
+    await seated((db) => this.#insert(db, id, null, ownership))
     const instance = await this.#boot({ id, viewport, maxScreen }, signal)
     await this.#moved(instance, 'running', { created_at: sql`now()`, last_active_at: sql`now()` }, leaveSeat)
     return id
@@ -47,9 +54,14 @@ export class Boots {
   async ready(kind: Kind, signal: AbortSignal): Promise<void> {
     const id = newId()
     using _ = this.#settings.registry.booting(id)
-    await insertStarting(this.#settings.db, id, this.#settings.host, kind.name)
+    await this.#insert(this.#settings.db, id, kind.name)
     const instance = await this.#boot({ id, ...kind.spec }, signal)
     await this.#moved(instance, 'warm', {}, () => {})
+  }
+
+  #insert(db: Db, id: string, warmKind: string | null, ownership?: Ownership): Promise<void> {
+    const { host, leases } = this.#settings
+    return insertStarting(db, id, { host, replica: leases.replica }, warmKind, ownership)
   }
 
   async #boot(spec: Omit<InstanceSpec, 'apiPorts'>, signal: AbortSignal): Promise<Instance> {

@@ -31,6 +31,8 @@ interface EndingsSettings {
   registry: Registry
   /** In the order in which they run. After the last one the row is closed. */
   steps: readonly EndStep[]
+  /** Called when nothing is left of a browser. */
+  onEnded?: (id: string) => void
   log: Log
 }
 
@@ -110,6 +112,7 @@ export class Endings {
     }
     registry.remove(id)
     this.#ending.delete(id)
+    this.#settings.onEnded?.(id)
     return true
   }
 

@@ -1,6 +1,7 @@
 // The kinds of instances that the shelf keeps ready.
 import type { Viewport } from '../../../agent/session/contract.ts'
 import { USUAL_MAX_SCREEN, type InstanceSpec } from '../../../instances/driver.ts'
+import { DEFAULT_VIEWPORT } from '../options/contract.ts'
 import type { Ownership } from '../rows.ts'
 
 /** A kind of ready instances: how many are kept, how they are booted, and which sessions they can become. */
@@ -15,8 +16,8 @@ export interface Kind {
   serves(wanted: Ownership): boolean
 }
 
-/** The viewport of ready instances, and of sessions whose caller names none. */
-export const WARM_VIEWPORT: Viewport = { width: 1920, height: 1080, refresh_rate: 60 }
+/** The viewport of ready instances: that of sessions whose caller names none. */
+export const WARM_VIEWPORT: Viewport = DEFAULT_VIEWPORT
 
 /** The kind for every session whose viewport fits a screen of the usual size. */
 export const usualKind = (target: number): Kind => ({

@@ -1,4 +1,4 @@
-// The instances of this host that this process knows, and what it knows about each. The rows are the truth; this is found again after a crash.
+// The instances that this process watches, and what it knows about each. The rows are the truth; this is found again after a crash.
 import type { Instance } from '../../../instances/driver.ts'
 import type { EndReason } from '../end-step.ts'
 
@@ -12,7 +12,7 @@ export class Registry {
   readonly #instances = new Map<string, Instance>()
   /** Instances that are not claimed by a session yet. */
   readonly #ready = new Set<string>()
-  /** Browsers whose row says `starting`, and that are being started here. */
+  /** Browsers that are being started here, or taken over: their instance comes in a moment. */
   readonly #booting = new Set<string>()
   /** Browsers that are being ended here. */
   readonly #ending = new Set<string>()
@@ -54,7 +54,7 @@ export class Registry {
     return this.runs(id)
   }
 
-  /** Records that a browser is being started, until it is disposed. */
+  /** Records that a browser is being started or taken over, until it is disposed. */
   booting(id: string): Disposable {
     this.#booting.add(id)
     return { [Symbol.dispose]: () => void this.#booting.delete(id) }
@@ -82,7 +82,12 @@ export class Registry {
     return this.#gone.get(id)
   }
 
-  /** Nothing is left of it. */
+  /** Whether it waits on the shelf, as far as this process knows. */
+  isReady(id: string): boolean {
+    return this.#ready.has(id)
+  }
+
+  /** Nothing is left of it, or another replica watches it. */
   remove(id: string): void {
     this.#instances.delete(id)
     for (const marks of [this.#ready, this.#ending, this.#gone]) marks.delete(id)

@@ -28,7 +28,7 @@ test('each kind is kept at its number, is claimed only by sessions that it serve
   fleet.refill()
   await ready('one', 'one', 'two', 'usual')
   const row = (await fleet.claim(ofPool('two')))!
-  expect([row.warm_kind, booted.find(({ id }) => id === row.id)?.width, fleet.take(row.id, () => {})]).toEqual(['two', 800, true])
+  expect([row.warm_kind, booted.find(({ id }) => id === row.id)?.width, fleet.take(row, () => {})]).toEqual(['two', 800, true])
   await ready('one', 'one', 'two', 'usual')
   // A session of no pool, and one whose pool has nothing ready: the usual kind serves both, in the order of the list.
   expect((await fleet.claim(owner()))!.warm_kind).toBe('usual')

@@ -2,6 +2,7 @@
 import type { Log } from '../../../base/log.ts'
 import { sleep } from '../../../base/wait.ts'
 import type { Db } from '../../../store/db.ts'
+import type { Leases } from '../../../store/leases.ts'
 import { claimWarm, readyOnHost, type BrowserRow, type Ownership } from '../rows.ts'
 import type { Boots } from './boots.ts'
 import type { Endings } from './endings.ts'
@@ -19,10 +20,13 @@ const NO_ROOM_MS = 2_000
 interface ShelfSettings {
   db: Db
   host: string
+  leases: Leases
   kinds: readonly Kind[]
   boots: Boots
   registry: Registry
   endings: Endings
+  /** Has the shelf filled by the replica whose duty that is. */
+  refill: () => void
   /** Whether the disk has room for another instance. */
   hasRoom: () => boolean
   log: Log
@@ -45,19 +49,20 @@ export class Shelf {
   }
 
   /** Claims an instance of the first kind that serves the caller, and has it replaced; undefined when there is none. The instance may have ended. */
-  async claim(ownership: Ownership): Promise<BrowserRow | undefined> {
-    const { db, host, kinds } = this.#settings
+  async claim(ownership: Ownership, db = this.#settings.db): Promise<BrowserRow | undefined> {
+    const { host, leases, kinds } = this.#settings
     for (const kind of kinds.filter((one) => one.serves(ownership))) {
-      const row = await claimWarm(db, host, kind.name, ownership)
+      const row = await claimWarm(db, { host, replica: leases.replica }, kind.name, ownership)
       if (!row) continue
-      this.fill()
+      this.#settings.refill()
       return row
     }
     return undefined
   }
 
-  /** Begins to fill the shelf, until it is full or the signal aborts. */
+  /** Begins to fill the shelf, until it is full, the signal aborts, or it is another replica's duty. */
   fill(): void {
+    if (!this.#settings.leases.holds('shelf')) return
     this.#fillAt = performance.now() + REFILL_AFTER_MS
     this.#filling ??= this.#fill().finally(() => (this.#filling = undefined))
   }
@@ -68,9 +73,9 @@ export class Shelf {
   }
 
   async #fill(): Promise<void> {
-    const { signal, log } = this.#settings
+    const { signal, leases, log } = this.#settings
     let retryMs = RETRY_FIRST_MS
-    while (!signal.aborted) {
+    while (!signal.aborted && leases.holds('shelf')) {
       const wait = this.#fillAt - performance.now()
       if (wait > 0) {
         await sleep(wait, signal).catch(() => {})
@@ -101,10 +106,12 @@ export class Shelf {
 
   /** The first kind of which there are too few. */
   async #shortKind(): Promise<Kind | undefined> {
-    const { db, host, kinds, registry, endings } = this.#settings
+    const { db, host, leases, kinds, registry, endings } = this.#settings
     const rows = await readyOnHost(db, host)
     // A ready instance is ours before its row says so. Without an instance the row was written, but the database's answer was lost.
-    for (const { id } of rows.filter((row) => !registry.get(row.id))) await endings.crashed(id, 'lost', 'lost')
-    return kinds.find(({ name, target }) => rows.filter(({ id, warm_kind }) => warm_kind === name && registry.runs(id)).length < target)
+    const isHere = (row: { id: string; replica: string | null }) => row.replica !== leases.replica || registry.runs(row.id)
+    for (const { id } of rows.filter((row) => row.replica === leases.replica && !registry.get(row.id) && !registry.isBooting(row.id)))
+      await endings.crashed(id, 'lost', 'lost')
+    return kinds.find(({ name, target }) => rows.filter((row) => row.warm_kind === name && isHere(row)).length < target)
   }
 }

@@ -1,28 +1,35 @@
-// What the fleet looks for every second: sessions whose timeout has passed, ends that are not finished, rows without an instance.
+// What the fleet looks for every second: browsers of dead replicas, sessions whose timeout has passed, ends that are not finished, rows without an
+// instance.
 import type { Log } from '../../../base/log.ts'
 import type { Db } from '../../../store/db.ts'
-import { liveOnHost, timedOut, type LiveRow } from '../rows.ts'
+import type { Leases } from '../../../store/leases.ts'
+import { timedOut, watchedBrowsers, type LiveRow } from '../rows.ts'
 import type { Endings } from './endings.ts'
 import type { Registry } from './registry.ts'
 
 interface SweepSettings {
   db: Db
   host: string
+  leases: Leases
   registry: Registry
   endings: Endings
+  /** Takes over from dead replicas, and ends what cannot go on. */
+  takeOver: () => Promise<void>
   /** Has ready instances replaced that have ended. */
   refill: () => void
   log: Log
 }
 
 /** Makes the sweep. It does not wait for any end that it begins. */
-export function makeSweep({ db, host, registry, endings, refill, log }: SweepSettings): () => Promise<void> {
+export function makeSweep({ db, host, leases, registry, endings, takeOver, refill, log }: SweepSettings): () => Promise<void> {
   /** Rows that had nothing behind them at the last sweep. */
   let missing = new Set<string>()
+  let hadShelf = false
+  const watched = { host, replica: leases.replica }
   const begin = (id: string, work: Promise<unknown>) =>
     void work.catch((err: unknown) => log.error({ err, browser: id }, 'a browser could not be ended yet; the next sweep tries again'))
   const isMissing = ({ id, state }: LiveRow) =>
-    state === 'starting' ? !registry.isBooting(id) : (state === 'running' || state === 'warm') && !registry.runs(id)
+    !registry.isBooting(id) && (state === 'starting' || ((state === 'running' || state === 'warm') && !registry.runs(id)))
 
   async function endMissing(id: string): Promise<void> {
     const { why, reason } = registry.whyGone(id) ?? { why: 'crashed', reason: 'crashed' }
@@ -30,9 +37,31 @@ export function makeSweep({ db, host, registry, endings, refill, log }: SweepSet
     refill()
   }
 
+  /** Brings what this process knows in line with the rows, which other replicas change, too. */
+  function agree(known: readonly string[], rows: readonly LiveRow[]): void {
+    const ours = new Map(rows.map((row) => [row.id, row]))
+    for (const { id, state } of rows) if (state === 'running' && registry.isReady(id)) registry.claim(id)
+    for (const id of known)
+      if (!ours.has(id) && registry.get(id) && !registry.isEnding(id) && !registry.isBooting(id)) {
+        log.warn({ browser: id }, 'another replica has taken over a browser')
+        registry.remove(id)
+      }
+    const hasShelf = leases.holds('shelf')
+    if (hasShelf && !hadShelf) refill()
+    hadShelf = hasShelf
+  }
+
   return async () => {
-    for (const id of await timedOut(db, host)) begin(id, endings.end(id, 'timeout'))
-    const rows = await liveOnHost(db, host)
+    if (!leases.isAlone) {
+      // What is ours may belong to another replica by now. The next renewal shows it.
+      if (!leases.isAlive) return
+      if (leases.mayTakeOver) await takeOver()
+    }
+    for (const id of await timedOut(db, watched)) begin(id, endings.end(id, 'timeout'))
+    // Before the rows are read: what comes later has its row by then.
+    const known = leases.isAlone ? [] : registry.instances.map(({ id }) => id)
+    const rows = await watchedBrowsers(db, watched)
+    if (!leases.isAlone) agree(known, rows)
     for (const row of rows) if ((row.state === 'stopping' || row.state === 'failed') && endings.isDue(row.id)) begin(row.id, endings.resume(row, 'crashed'))
     // A row that is seen once without an instance may be in a move. When it is seen twice, its instance has ended unnoticed, or the database has not
     // taken the end of its start.

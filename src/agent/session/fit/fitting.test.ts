@@ -1,0 +1,208 @@
+// The steps of fitting over parts that fail as a test says: each step has a check, and its error names the setting.
+import { describe, expect, test, vi } from 'vitest'
+import { silentLog } from '../../../base/log.ts'
+import type { Lease } from '../../../base/lease.ts'
+import type { CdpSession } from '../../chromium/cdp.ts'
+import type { ChromiumRun } from '../../chromium/process.ts'
+import { Fit } from '../contract.ts'
+import { makeFitting, type Fitting } from './fitting.ts'
+import { fitSteps, type FitParts } from './steps.ts'
+import { atOnce, type Step } from './step.ts'
+
+/** Parts that do what they are told and note it. */
+function parts() {
+  const did: string[] = []
+  const note = (what: string) => void did.push(what)
+  let startedAt = performance.now()
+  const lease: Lease = { watch: () => () => {}, allow: (ms) => void Object.assign(lease, { allowedMs: ms }), allowedMs: 0 }
+  const page = {
+    on: () => {},
+    send: async (method: string) => (note(method), {}),
+  }
+  const made = {
+    lease,
+    browser: {
+      run: async () => ({ startedAt }) as ChromiumRun,
+      restart: async () => {
+        note('restart')
+        startedAt = performance.now()
+      },
+      withFirstPage: async (work: (page: CdpSession) => Promise<unknown>) => void (await work(page as unknown as CdpSession)),
+    },
+    screen: { resize: async () => note('resize') },
+    window: {
+      setFullscreen: async (fullscreen: boolean) => {
+        note(`full screen: ${fullscreen}`)
+        return async () => note('window follows')
+      },
+      fillsScreen: async () => note('window fills the screen'),
+      pageFills: async (fullscreen: boolean) => note(`page fills the ${fullscreen ? 'screen' : 'window'}`),
+      holdFullscreen: async () => {},
+    },
+    writePolicy: () => note('policy'),
+    log: silentLog,
+  } satisfies FitParts
+  return { made, page, did, fitting: makeFitting(fitSteps(made), silentLog) }
+}
+
+const viewport = { width: 800, height: 600, refresh_rate: 60 }
+const fails = async (): Promise<never> => {
+  throw new Error('it does not')
+}
+const failure = (work: Promise<void>) =>
+  work.then(
+    () => 'done',
+    (error: Error & { status?: number }) => `${error.status}: ${error.message}`,
+  )
+
+test('each setting is applied by one step', () => {
+  const applied = fitSteps(parts().made).flatMap(({ settings }) => settings)
+  expect(applied.toSorted()).toEqual(Object.keys(Fit.shape).toSorted())
+})
+
+test('a new session: the policy, then the screen, its window, the page in it, and what that shows', async () => {
+  const { fitting, did, made } = parts()
+  await fitting.fit({ timeout_seconds: 60, viewport, fullscreen: true, chrome_policy: { A: 1 }, start_url: 'about:blank' })
+  expect(did).toEqual([
+    'policy',
+    'restart',
+    'resize',
+    'window fills the screen',
+    'full screen: true',
+    'window follows',
+    'page fills the screen',
+    'Page.bringToFront',
+    'Page.enable',
+    'Page.navigate',
+  ])
+  expect(made.lease.allowedMs).toBe(60_000)
+})
+
+test('a running session: a viewport and a start page leave its window alone', async () => {
+  const { fitting, did } = parts()
+  await fitting.fit({ viewport })
+  await fitting.fit({ start_url: 'about:blank' })
+  expect(did).toEqual(['resize', 'window fills the screen', 'Page.bringToFront', 'Page.enable', 'Page.navigate'])
+})
+
+describe('a setting that has not taken effect is named', () => {
+  test.each<[string, Fit, (given: ReturnType<typeof parts>) => unknown]>([
+    ['timeout_seconds', { timeout_seconds: 60 }, ({ made }) => vi.spyOn(made.lease, 'allow').mockReturnValue()],
+    ['chrome_policy', { chrome_policy: { A: 1 } }, ({ made }) => vi.spyOn(made.browser, 'restart').mockResolvedValue()],
+    ['viewport', { viewport }, ({ made }) => vi.spyOn(made.screen, 'resize').mockImplementation(fails)],
+    ['viewport', { viewport }, ({ made }) => vi.spyOn(made.window, 'fillsScreen').mockImplementation(fails)],
+    ['viewport', { viewport, timeout_seconds: 60 }, ({ made }) => vi.spyOn(made.window, 'pageFills').mockImplementation(fails)],
+    ['fullscreen', { fullscreen: true }, ({ made }) => vi.spyOn(made.window, 'setFullscreen').mockResolvedValue(fails)],
+    ['fullscreen', { fullscreen: true, viewport, timeout_seconds: 60 }, ({ made }) => vi.spyOn(made.window, 'pageFills').mockImplementation(fails)],
+    ['start_url', { start_url: 'about:blank' }, ({ page }) => vi.spyOn(page, 'send').mockImplementation(fails)],
+  ])('%s, of %j', async (name, wanted, spoil) => {
+    const given = parts()
+    spoil(given)
+    expect(await failure(given.fitting.fit(wanted))).toBe(`503: the browser did not take its ${name}`)
+  })
+
+  test('start_url that does not begin to load within its limit', async () => {
+    const { fitting, page } = parts()
+    page.send = async (method) => (method === 'Page.navigate' ? new Promise<never>(() => {}) : {})
+    vi.useFakeTimers()
+    try {
+      const failed = failure(fitting.fit({ start_url: 'about:blank' }))
+      await vi.advanceTimersByTimeAsync(10_000)
+      expect(await failed).toBe('503: the browser did not take its start_url')
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+})
+
+test('a page that cannot be opened is no error of its setting', async () => {
+  const { fitting, page } = parts()
+  page.send = async (method) => {
+    if (method === 'Page.navigate') throw new Error('Cannot navigate to invalid URL')
+    return {}
+  }
+  await fitting.fit({ start_url: 'http://[' })
+})
+
+test('a window that leaves full screen again is told again', async () => {
+  const { fitting, made, did } = parts()
+  vi.spyOn(made.window, 'pageFills').mockRejectedValueOnce(new Error('the window has left full screen'))
+  await fitting.fit({ fullscreen: true, timeout_seconds: 60 })
+  expect(did.filter((what) => what === 'full screen: true')).toHaveLength(2)
+})
+
+describe('after a restart of Chromium', () => {
+  test('a window that was in full screen enters it again, and one that was not is left alone', async () => {
+    const { fitting, did } = parts()
+    await fitting.fit({ viewport, start_url: 'about:blank', chrome_policy: {}, timeout_seconds: 60 })
+    did.length = 0
+    await fitting.afterRestart()
+    expect(did).toEqual([])
+    await fitting.fit({ fullscreen: true })
+    did.length = 0
+    await fitting.afterRestart()
+    expect(did).toEqual(['full screen: true', 'window follows'])
+    await fitting.fit({ fullscreen: false })
+    did.length = 0
+    await fitting.afterRestart()
+    expect(did).toEqual([])
+  })
+
+  test('a setting that cannot be applied again is named', async () => {
+    const { fitting, made } = parts()
+    await fitting.fit({ fullscreen: true })
+    vi.spyOn(made.window, 'setFullscreen').mockResolvedValue(fails)
+    expect(await failure(fitting.afterRestart())).toBe('503: the browser did not take its fullscreen')
+  })
+
+  test('that a step has caused itself, what earlier calls have set is applied again within that step', async () => {
+    const { fitting, made, did } = parts()
+    await fitting.fit({ fullscreen: true })
+    const { restart } = made.browser
+    made.browser.restart = async () => {
+      await restart()
+      await fitting.afterRestart()
+    }
+    did.length = 0
+    await fitting.fit({ chrome_policy: { A: 1 } })
+    expect(did).toEqual(['policy', 'restart', 'full screen: true', 'window follows'])
+  })
+})
+
+describe('steps', () => {
+  const of = (step: Step): Fitting => makeFitting([step], silentLog)
+
+  test('run one call at a time, and do not delay calls that do not need them', async () => {
+    let running = 0
+    const gate = Promise.withResolvers<void>()
+    const slow: Step = {
+      settings: ['start_url'],
+      async apply() {
+        expect(++running).toBe(1)
+        await gate.promise
+        return async () => void running--
+      },
+    }
+    const fitting = makeFitting([slow, { settings: ['fullscreen'], apply: async () => atOnce }], silentLog)
+    const both = Promise.all([fitting.fit({ start_url: 'a:' }), fitting.fit({ start_url: 'b:' })])
+    await fitting.fit({ fullscreen: true })
+    gate.resolve()
+    await both
+  })
+
+  test('are tried as often as they say, and the steps after one that failed are left out', async () => {
+    const apply = vi.fn(async () => fails)
+    const after = vi.fn(async () => atOnce)
+    const fitting = makeFitting(
+      [
+        { settings: ['viewport'], tries: 3, apply },
+        { settings: ['start_url'], apply: after },
+      ],
+      silentLog,
+    )
+    await expect(fitting.fit({ viewport, start_url: 'a:' })).rejects.toMatchObject({ status: 503, cause: new Error('it does not') })
+    expect([apply.mock.calls.length, after.mock.calls.length]).toEqual([3, 0])
+    await of({ settings: ['start_url'], apply: after }).fit({ viewport })
+    expect(after).not.toHaveBeenCalled()
+  })
+})

@@ -1,0 +1,17 @@
+// Managed policies. Chromium is restarted for them: it reads many only at its start, so that a live reload would honour some and not others. They are
+// in a file, which it reads again at each start.
+import type { FitParts } from './steps.ts'
+import type { Step } from './step.ts'
+
+export const policy = ({ browser, writePolicy }: Pick<FitParts, 'browser' | 'writePolicy'>): Step => ({
+  settings: ['chrome_policy'],
+  async apply({ chrome_policy }) {
+    writePolicy(chrome_policy!)
+    const writtenAt = performance.now()
+    await browser.restart()
+    // No command of CDP tells which policies Chromium follows.
+    return async () => {
+      if ((await browser.run()).startedAt < writtenAt) throw new Error('Chromium runs since before the policy was written')
+    }
+  },
+})

@@ -1,0 +1,26 @@
+// The steps of fitting, in their order. A new setting is a field of `Fit` (../contract.ts) and its step here.
+import type { Log } from '../../../base/log.ts'
+import type { Lease } from '../../../base/lease.ts'
+import type { Browser } from '../../chromium/keeper.ts'
+import type { PageWindow } from '../../chromium/window.ts'
+import type { Screen } from '../../display/screen.ts'
+import { fullScreen } from './full-screen.ts'
+import { policy } from './policy.ts'
+import { startPage } from './start-page.ts'
+import type { Step } from './step.ts'
+import { timeout } from './timeout.ts'
+import { viewport } from './viewport.ts'
+
+/** What the steps work on. */
+export interface FitParts {
+  browser: Pick<Browser, 'run' | 'restart' | 'withFirstPage'>
+  screen: Pick<Screen, 'resize'>
+  window: PageWindow
+  /** Writes the session's own managed policies (chromium/policies.ts). */
+  writePolicy: (policy: Record<string, unknown>) => void
+  lease: Lease
+  log: Log
+}
+
+/** Makes the steps. What restarts Chromium comes first; then the screen, the window in it, and the page in that. */
+export const fitSteps = (parts: FitParts): readonly Step[] => [timeout(parts), policy(parts), viewport(parts), fullScreen(parts), startPage(parts)]

@@ -1,0 +1,11 @@
+// The size and the refresh rate of the screen. The X server keeps them, and Chromium is started with them (chromium/flags.ts).
+import type { FitParts } from './steps.ts'
+import type { Step } from './step.ts'
+
+export const viewport = ({ screen, window }: Pick<FitParts, 'screen' | 'window'>): Step => ({
+  settings: ['viewport'],
+  async apply({ viewport: wanted }) {
+    await screen.resize(wanted!)
+    return () => window.fillsScreen()
+  },
+})

@@ -1,0 +1,69 @@
+// What this service shares with others on the same scope: leases, and what replicas tell each other. Alone, it shares nothing.
+import type { Config } from '../base/config.ts'
+import type { Log } from '../base/log.ts'
+import { connectDb, type Db, type DbAddress } from '../store/db.ts'
+import { notify, type EventBells } from '../store/events.ts'
+import { alone, shareLeases, type Duty, type Leases } from '../store/leases.ts'
+import { closeOwnSockets, isReason, type OpenSockets } from './browsers/sockets.ts'
+import type { Fleet } from './browsers/fleet.ts'
+import type { Deployments } from './deployments/deployments.ts'
+import type { Runs } from './invocations/runs.ts'
+import type { Replays } from './replays/replays.ts'
+
+/** Every duty: any replica can do all of them. */
+const DUTIES: readonly Duty[] = ['shelf', 'builds', 'deployments', 'purge', 'objects', 'replays', 'runs']
+
+/** Who does what: this service everything, unless it is one of several replicas. What it opens is closed with `scope`. */
+export async function takeLeases(
+  { replicas }: Config,
+  address: DbAddress,
+  host: string,
+  replica: string,
+  log: Log,
+  scope: AsyncDisposableStack,
+): Promise<Leases> {
+  if (!replicas) return alone(replica)
+  // Connections of their own: a renewal must not wait for the queries of callers.
+  const db = connectDb(address, log)
+  scope.defer(() => db.destroy())
+  return scope.use(await shareLeases(db, host, replica, DUTIES, log))
+}
+
+/** Tells replicas to look after something. Without an answer: they look by themselves from time to time. */
+export const teller = (db: Db, log: Log) => (who: string) =>
+  void notify(db, 'look', who).catch((err: unknown) => log.debug({ err }, 'other replicas could not be told; they look by themselves'))
+
+/** Who looks when there is a build: the replica whose duty builds are. */
+export const buildsOf = (host: string): string => `builds of ${host}`
+/** The same for a build that has to end; then its deployment. */
+export const END_BUILD = 'end the build '
+
+interface Parts {
+  host: string
+  leases: Leases
+  openSockets: OpenSockets
+  fleet: Fleet
+  runs: Runs
+  deployments: Deployments
+  replays: Replays
+  log: Log
+}
+
+/** Looks after what other replicas tell of, until it is disposed. */
+export function hearReplicas(bells: EventBells, { host, leases, openSockets, fleet, runs, deployments, replays, log }: Parts): Disposable {
+  const leave = new DisposableStack()
+  const onLook = (text: string) => {
+    fleet.heard(text)
+    runs.heard(text)
+    if (text === buildsOf(host)) deployments.heard(undefined)
+    else if (text.startsWith(END_BUILD)) deployments.heard(text.slice(END_BUILD.length))
+    else if (text === leases.replica) void replays.look().catch((err: unknown) => log.warn({ err }, 'looking for recordings of other replicas failed'))
+  }
+  const onClosing = (text: string) => {
+    const [id, reason] = text.split(' ')
+    if (id !== undefined && isReason(reason)) closeOwnSockets(openSockets, id, reason)
+  }
+  leave.defer(bells.on('look', onLook))
+  leave.defer(bells.on('closing', onClosing))
+  return leave
+}

@@ -1,0 +1,109 @@
+// Duties of replicas: one holder at a time, given back at a stop, taken over after a death, and not after a time without a database.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { RootOperationNode } from 'kysely'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { copyTemplate } from '../../test/support/template.ts'
+import { silentLog } from '../base/log.ts'
+import { newId } from '../base/ids.ts'
+import { dataPaths } from '../base/paths.ts'
+import { sleep, until } from '../base/wait.ts'
+import { insertStarting, takeOverBrowsers } from '../control/browsers/rows.ts'
+import { openDb, type Db } from './db.ts'
+import { startPostgres } from './embedded.ts'
+import { LEASE_MS, RENEW_MS, shareLeases, type Leases } from './leases.ts'
+
+const START_MS = 60_000
+/** What the issue of replicas promises: each duty is taken over within this time. */
+const TAKEN_MS = 5_000
+/** A machine that is busy may need longer for a look than for the lease. */
+const SLACK_MS = 10_000
+
+let db: Db
+const scope = new AsyncDisposableStack()
+beforeAll(async () => {
+  const paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-leases-')))
+  scope.defer(() => rmSync(paths.root, { recursive: true, force: true }))
+  copyTemplate(paths.root)
+  const postgres = await startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))
+  scope.defer(() => postgres.stop())
+  db = await openDb(postgres.address, silentLog)
+  scope.defer(() => db.destroy())
+}, START_MS)
+afterAll(() => scope.disposeAsync())
+
+/** A replica whose way to the database can be closed: to the others it is as good as dead. */
+async function replica(host: string, name: string): Promise<{ leases: Leases; away(is: boolean): void }> {
+  let isAway = false
+  const pass = (node: RootOperationNode) => {
+    if (isAway) throw new Error('the database does not answer')
+    return node
+  }
+  const through = db.withPlugin({ transformQuery: ({ node }) => pass(node), transformResult: async ({ result }) => result })
+  const leases = await shareLeases(through, host, name, ['shelf', 'builds'], silentLog)
+  return { leases, away: (is) => (isAway = is) }
+}
+const holders = (all: Leases[]) => all.filter((leases) => leases.holds('shelf')).map(({ replica: name }) => name)
+const becomes = (what: string, ms: number, check: () => boolean) => until(what, ms, check, { everyMs: 5 })
+
+test('a duty has one holder at a time; a replica that is cut off loses it before another one takes it, and gets it back only from that one', async () => {
+  const one = await replica('a', 'one')
+  const two = await replica('a', 'two')
+  const all = [one.leases, two.leases]
+  expect([one.leases.holds('shelf'), one.leases.holds('builds'), two.leases.holds('shelf'), two.leases.isAlive]).toEqual([true, true, false, true])
+  let most = 0
+  const watch = setInterval(() => (most = Math.max(most, holders(all).length)), 1)
+  one.away(true)
+  const cutAt = performance.now()
+  await becomes('the other one to hold it', TAKEN_MS + SLACK_MS, () => two.leases.holds('shelf'))
+  const took = performance.now() - cutAt
+  expect([one.leases.isAlive, one.leases.holds('shelf')]).toEqual([false, false])
+  one.away(false)
+  await becomes('the first one to live again', TAKEN_MS + SLACK_MS, () => one.leases.isAlive)
+  await sleep(2 * RENEW_MS)
+  expect(holders(all)).toEqual(['two'])
+  await two.leases[Symbol.asyncDispose]()
+  await becomes('the first one to have it back', TAKEN_MS + SLACK_MS, () => one.leases.holds('shelf'))
+  clearInterval(watch)
+  expect(most).toBe(1)
+  // Not a promise about time on a busy machine: a takeover before the lease is over would be wrong.
+  expect(took).toBeGreaterThan(LEASE_MS - RENEW_MS - 100)
+  await one.leases[Symbol.asyncDispose]()
+  expect(await db.selectFrom('leases').select('duty').where('scope', '=', 'a').execute()).toEqual([])
+})
+
+test('after a time without a database nobody takes over from others that were cut off as well', async () => {
+  const one = await replica('b', 'one')
+  const two = await replica('b', 'two')
+  one.away(true)
+  two.away(true)
+  await sleep(LEASE_MS + RENEW_MS)
+  expect([one.leases.isAlive, two.leases.isAlive, one.leases.holds('shelf')]).toEqual([false, false, false])
+  // The one without the duty is back first.
+  two.away(false)
+  await becomes('it to live again', SLACK_MS, () => two.leases.isAlive)
+  expect(two.leases.mayTakeOver).toBe(false)
+  one.away(false)
+  await becomes('both to live again', SLACK_MS, () => one.leases.isAlive && two.leases.isAlive)
+  await becomes('both to be sure of it', SLACK_MS, () => one.leases.mayTakeOver && two.leases.mayTakeOver)
+  expect([one.leases.holds('shelf'), two.leases.holds('shelf')]).toEqual([true, false])
+  await Promise.all([one.leases[Symbol.asyncDispose](), two.leases[Symbol.asyncDispose]()])
+})
+
+test('replicas that take over at the same moment never get the same browser, and none of a living replica', async () => {
+  const alive = await replica('c', 'alive')
+  const takers = await Promise.all(['x', 'y', 'z'].map((name) => replica('c', name)))
+  const owner = { name: undefined, tags: {}, options: {} as never, timeoutSeconds: 60 }
+  const insert = async (of: string) => {
+    const id = newId()
+    await insertStarting(db, id, { host: 'c', replica: of }, null, owner)
+    return id
+  }
+  const dead = await Promise.all(Array.from({ length: 60 }, () => insert('dead')))
+  const living = await insert('alive')
+  const taken = await Promise.all(takers.map(({ leases }) => takeOverBrowsers(db, 'c', leases)))
+  expect(taken.flatMap((rows) => rows.map(({ id }) => id)).toSorted()).toEqual(dead.toSorted())
+  expect(await db.selectFrom('browsers').select('replica').where('id', '=', living).executeTakeFirst()).toEqual({ replica: 'alive' })
+  await Promise.all([alive, ...takers].map(({ leases }) => leases[Symbol.asyncDispose]()))
+})

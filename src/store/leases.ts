@@ -1,0 +1,137 @@
+// Who does what when several services (replicas) share one scope: a duty is a lease in the database, which one replica takes, renews, and loses to
+// another one when it does not renew it.
+import { setInterval } from 'node:timers/promises'
+import { sql, type RawBuilder, type SqlBool } from 'kysely'
+import type { Log } from '../base/log.ts'
+import { until } from '../base/wait.ts'
+import type { Db } from './db.ts'
+
+/** The duties that one replica of a scope has at a time, besides the rows that name it. */
+export type Duty = 'shelf' | 'builds' | 'deployments' | 'purge' | 'objects' | 'replays' | 'runs'
+
+/** How often a replica renews its leases, and looks for those that others have lost. */
+export const RENEW_MS = 1_000
+/**
+ * How long a lease lasts without being renewed. A replica that was killed just after a renewal is replaced after this and two looks at the most: within 5 s.
+ * Three renewals may fail before.
+ */
+export const LEASE_MS = 3_000
+/**
+ * A replica takes over from others only when its own renewals have worked for so long. After a time in which nobody could renew (the database was
+ * away), all leases are over, and their holders renew them within one period.
+ */
+const CALM_MS = 1_500
+/** Limit on one renewal. A database that hangs is as good as one that is away. */
+const RENEWAL_MS = 2_500
+/** Limit on the wait for the first leases. */
+const FIRST_MS = 30_000
+/** Leases of replicas that ended long ago are removed. */
+const FORGET = sql`interval '1 hour'`
+
+export interface Leases extends AsyncDisposable {
+  /** This process, by a name of its own. Rows carry it. */
+  readonly replica: string
+  /** No other replica works with this scope. Then every duty is ours, and nothing has to be renewed. */
+  readonly isAlone: boolean
+  /** Whether others still consider us alive, by our own clock. When false, another replica may have taken over what is ours. */
+  readonly isAlive: boolean
+  /** Whether we may take over what a dead replica had. */
+  readonly mayTakeOver: boolean
+  holds(duty: Duty): boolean
+  /** SQL: whether the replica that a column names is dead, or none is named. Alone, everybody else is dead. */
+  isDead(replica: RawBuilder<unknown>): RawBuilder<SqlBool>
+}
+
+/** For a service that has its scope for itself (host-lock.ts). */
+export const alone = (replica: string): Leases => ({
+  replica,
+  isAlone: true,
+  isAlive: true,
+  mayTakeOver: true,
+  holds: () => true,
+  isDead: (column) => sql`${column} is distinct from ${replica}`,
+  async [Symbol.asyncDispose]() {},
+})
+
+/** Begins the name of the lease that says that a replica lives. */
+const PRESENCE = 'replica '
+const presence = (replica: string): string => PRESENCE + replica
+
+/**
+ * Shares a scope with other replicas. Resolves when this one counts as alive and may take over from dead ones, after {@link CALM_MS}. From then on it renews its leases and takes every duty of `duties` that
+ * nobody holds. Disposing gives all of them back. `db` should have connections of its own: a renewal must not wait for callers' queries. @throws when the database does not take the first leases
+ */
+export async function shareLeases(db: Db, scope: string, replica: string, duties: readonly Duty[], log: Log): Promise<Leases> {
+  let held = new Set<string>()
+  /** When the present renewal was sent, and since when they have worked without a gap; by performance.now(). */
+  let renewedAt = -Infinity
+  let calmSince = Infinity
+  const isAlive = () => performance.now() < renewedAt + LEASE_MS
+  const mayTakeOver = () => isAlive() && performance.now() >= calmSince + CALM_MS
+
+  const renew = async () => {
+    const sentAt = performance.now()
+    const { rows } = await sql<{ duty: string }>`
+      insert into leases as l (scope, duty, replica, until)
+      select ${scope}, d.duty, ${replica}, now() + ${LEASE_MS} * interval '1 millisecond' from unnest(${[presence(replica), ...duties]}::text[]) d (duty) order by 2
+      on conflict (scope, duty) do update set replica = excluded.replica, until = excluded.until
+        where l.replica = excluded.replica or (${mayTakeOver()} and l.until < now())
+      returning duty`.execute(db)
+    if (performance.now() - sentAt > LEASE_MS) return // it may be over already
+    if (!isAlive()) calmSince = sentAt
+    renewedAt = Math.max(renewedAt, sentAt)
+    const now = new Set(rows.map(({ duty }) => duty))
+    const changes = { taken: [...now].filter((duty) => !held.has(duty)), lost: [...held].filter((duty) => !now.has(duty)) }
+    held = now
+    if (changes.taken.length > 0 || changes.lost.length > 0) log.info({ replica, ...changes }, 'the duties of this replica have changed')
+  }
+  const clean = () =>
+    sql`delete from leases where scope = ${scope} and starts_with(duty, ${PRESENCE}) and until < now() - ${FORGET}`.execute(db).then(
+      () => {},
+      () => {}, // the next start does it
+    )
+
+  await renew()
+  await clean()
+  const stop = new AbortController()
+  const run = async () => {
+    for await (const _ of setInterval(RENEW_MS, undefined, { signal: stop.signal })) {
+      const late = AbortSignal.timeout(RENEWAL_MS)
+      const over = new Promise<void>((resolve) => late.addEventListener('abort', () => resolve(), { once: true }))
+      await Promise.race([renew().catch((err: unknown) => log.warn({ err, replica }, 'leases could not be renewed')), over])
+    }
+  }
+  const running = run().catch(() => {}) // ends only by its signal
+  try {
+    await until('the first leases', FIRST_MS, mayTakeOver)
+  } catch (error) {
+    stop.abort(error)
+    await running
+    throw error
+  }
+
+  return {
+    replica,
+    isAlone: false,
+    get isAlive() {
+      return isAlive()
+    },
+    get mayTakeOver() {
+      return mayTakeOver()
+    },
+    holds: (duty) => isAlive() && held.has(duty),
+    // Not a join with the leases: an update that had to wait for another replica's update of the same row would not look at its new value then.
+    isDead: (column) => sql`
+      coalesce(${column}, '') <> all (array(
+        select substr(l.duty, ${PRESENCE.length + 1}) from leases l where l.scope = ${scope} and starts_with(l.duty, ${PRESENCE}) and l.until > now()))`,
+    async [Symbol.asyncDispose]() {
+      stop.abort(new Error('the service stops'))
+      await running
+      held = new Set()
+      renewedAt = -Infinity
+      await sql`delete from leases where scope = ${scope} and replica = ${replica}`
+        .execute(db)
+        .catch((err: unknown) => log.warn({ err, replica }, 'leases could not be given back; they end by themselves'))
+    },
+  }
+}

@@ -1,0 +1,211 @@
+// Replicas that are killed at random while clients use their sessions and a run: nothing is lost, nothing is there twice, and every duty is taken over.
+import { once } from 'node:events'
+import { rmSync } from 'node:fs'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { WebSocket } from 'ws'
+import { newKey } from '../../src/control/org/keys.ts'
+import { sleep, until, within } from '../../src/base/wait.ts'
+import { zipOf } from '../support/apps.ts'
+import type { Session } from '../support/fast-cloud.ts'
+import { leftovers, processesNow } from '../support/leaks.ts'
+import { amount } from '../support/long.ts'
+import { replicaProcess, share, type ReplicaProcess, type Shared } from '../support/replicas.ts'
+import { seeded } from '../support/seeded.ts'
+
+const KILLS = amount(6, 200)
+const REPLICAS = 3
+const SESSIONS = 2
+/** A call that has no answer from any replica for so long is a failure. A takeover takes 5 s at most on an idle machine. */
+const CALL_MS = 60_000
+/** The same for a takeover. */
+const TAKEN_MS = 30_000
+/** Lines of the run that goes on meanwhile, one each 200 ms. */
+const LINES = KILLS * 10
+const BUILD_MS = 180_000
+
+const before = processesNow()
+const key = newKey()
+let shared: Shared
+let replicas: ReplicaProcess[]
+beforeAll(async () => {
+  shared = await share({ COB_DRIVER: 'local-tls', COB_WARM_BROWSERS: '1', COB_ALLOW_HOST_LOOPBACK: '1', COB_APP_MEMORY_MB: '512' })
+  replicas = await Promise.all(Array.from({ length: REPLICAS }, () => replicaProcess(shared, key)))
+  await Promise.all(replicas.map((replica) => replica.start()))
+}, 120_000)
+afterAll(async () => {
+  const codes = await Promise.all(replicas.map((replica) => replica.stop()))
+  // Replicas leave what runs to the next one. A service with the scope for itself takes it over, and ends it.
+  const { COB_REPLICAS: _, ...env } = shared.env
+  const last = await replicaProcess({ env: { ...env, COB_WARM_BROWSERS: '0' } }, key)
+  await last.start()
+  codes.push(await last.stop())
+  await shared.stopPostgres()
+  const left = await leftovers(shared.paths.root, before)
+  rmSync(shared.paths.root, { recursive: true, force: true })
+  await shared[Symbol.asyncDispose]()
+  const logs = replicas.filter((_, index) => codes[index] !== 0).map((replica) => replica.log().slice(-3000))
+  expect([codes, left, logs]).toEqual([Array(REPLICAS + 1).fill(0), [], []])
+}, 120_000)
+
+const seed = Number(process.env.CHAOS_SEED ?? Date.now() % 1_000_000)
+const random = seeded(seed)
+const any = () => replicas[Math.floor(random() * REPLICAS)]!
+
+/** A call to any replica; to another one when that one is dead or not ready. @throws when none answers in time, or with the answer that none should give */
+async function call(method: string, path: string, body?: object): Promise<Response> {
+  return until(
+    `an answer to ${method} ${path}`,
+    CALL_MS,
+    async () => {
+      const init = body && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }
+      const response = await any()
+        .fetch(path, { method, ...init, signal: AbortSignal.timeout(CALL_MS) })
+        .catch(() => undefined)
+      if (!response || response.status === 503) return false
+      if (response.status >= 400) throw new Error(`${method} ${path}: ${response.status} ${await response.text()}`)
+      return response
+    },
+    { everyMs: 50 },
+  )
+}
+
+/** Evaluates in the session's page over CDP, by any replica, on a connection of its own. */
+async function evaluate({ cdp_ws_url: url }: Session, expression: string): Promise<unknown> {
+  return until(
+    'an answer over CDP',
+    CALL_MS,
+    async () => {
+      const socket = new WebSocket(url.replace(/^(\w+:\/\/)[^/]+/, `$1${new URL(any().url).host}`))
+      let why = 0
+      socket.on('close', (code) => (why = code)).on('error', () => {})
+      try {
+        await within('a connection', 10_000, once(socket, 'open'))
+        let id = 0
+        const send = async (method: string, params: object, sessionId?: string): Promise<Record<string, never>> => {
+          const mine = ++id
+          const answer = new Promise<Record<string, never>>((resolve, reject) => {
+            socket.on('close', () => reject(new Error('closed')))
+            socket.on('message', (data: Buffer) => {
+              const message = JSON.parse(data.toString()) as { id?: number; result?: Record<string, never> }
+              if (message.id === mine) resolve(message.result!)
+            })
+          })
+          socket.send(JSON.stringify({ id: mine, method, params, ...(sessionId && { sessionId }) }))
+          return within(method, 10_000, answer)
+        }
+        const { targetInfos } = (await send('Target.getTargets', {})) as unknown as { targetInfos: { type: string; targetId: string }[] }
+        const { targetId } = targetInfos.find(({ type }) => type === 'page')!
+        const { sessionId } = (await send('Target.attachToTarget', { targetId, flatten: true })) as unknown as { sessionId: string }
+        const { result } = (await send('Runtime.evaluate', { expression }, sessionId)) as unknown as { result: { value: unknown } }
+        return { value: result.value }
+      } catch (error) {
+        // Told that its session has ended: it was lost.
+        if (why >= 4000) throw new Error(`the session has ended: ${why}`, { cause: error })
+        return false
+      } finally {
+        socket.terminate()
+      }
+    },
+    { everyMs: 50 },
+  ).then(({ value }) => value)
+}
+
+/** Resolves with the milliseconds until living replicas have every duty, and watch every browser and run. */
+async function takenOver(): Promise<number> {
+  const from = performance.now()
+  await until(
+    'every duty to be taken over',
+    TAKEN_MS,
+    async () => {
+      const rows = await shared.query<{ left: string }>(`
+        with alive as (select substr(duty, 9) as id from leases where starts_with(duty, 'replica ') and until > now())
+        select duty as left from leases where not starts_with(duty, 'replica ') and (until <= now() or replica not in (select id from alive))
+        union all select id from browsers where deleted_at is null and replica not in (select id from alive)
+        union all select id from invocations where finished_at is null and replica not in (select id from alive)`)
+      return rows.length === 0
+    },
+    { everyMs: 20 },
+  )
+  return performance.now() - from
+}
+
+test(
+  `${KILLS} kills of ${REPLICAS} replicas under load: no session or line is lost or doubled, and each duty is taken over`,
+  { timeout: 40 * 60_000 },
+  async () => {
+    // A run that goes on all the time, and tells what it does.
+    const source = `
+    import Kernel from '@onkernel/sdk'
+    new Kernel().app('steady').action('count', async (ctx, { lines }) => {
+      for (let i = 0; i < lines; i++) { console.log('line ' + i); await new Promise((done) => setTimeout(done, 200)) }
+      return lines
+    })`
+    const manifest = JSON.stringify({ name: 'steady', private: true, type: 'module', dependencies: { '@onkernel/sdk': '0.84.0' } })
+    const form = new FormData()
+    form.set('file', new Blob([await zipOf({ 'package.json': manifest, 'index.js': source })]), 'app.zip')
+    form.set('entrypoint_rel_path', 'index.js')
+    const { id: deployment } = (await (await replicas[0]!.fetch('/deployments', { method: 'POST', body: form })).json()) as { id: string }
+    const stateOf = async (path: string) => ((await (await call('GET', path)).json()) as { status: string }).status
+    await until('the app to run', BUILD_MS, async () => (await stateOf(`/deployments/${deployment}`)) === 'running', { everyMs: 200 })
+    const asked = {
+      app_name: 'steady',
+      version: 'latest',
+      action_name: 'count',
+      async: true,
+      async_timeout_seconds: 3600,
+      payload: JSON.stringify({ lines: LINES }),
+    }
+    const { id: run } = (await (await call('POST', '/invocations', asked)).json()) as { id: string }
+
+    const sessions: Session[] = []
+    for (let index = 0; index < SESSIONS; index++) sessions.push((await (await call('POST', '/browsers', { timeout_seconds: 600 })).json()) as Session)
+    for (const [index, session] of sessions.entries())
+      await evaluate(session, `window.mark = ${index}; window.clicks = 0; addEventListener('mousedown', () => window.clicks++)`)
+
+    const stop = new AbortController()
+    let calls = 0
+    const use = async (session: Session, index: number) => {
+      while (!stop.signal.aborted) {
+        await call('POST', `/browsers/${session.session_id}/computer/move_mouse`, { x: 100 + (calls % 100), y: 300 })
+        expect(await evaluate(session, 'window.mark')).toBe(index)
+        calls += 2
+        await sleep(20)
+      }
+    }
+    const load = Promise.all(sessions.map(use))
+    load.catch(() => {})
+
+    const took: number[] = []
+    try {
+      for (let kill = 0; kill < KILLS; kill++) {
+        const victims = replicas.filter((replica) => replica.isRunning()).toSorted(() => random() - 0.5)
+        // Mostly one, sometimes two at once.
+        const dying = victims.slice(0, random() < 0.2 ? 2 : 1)
+        await sleep(random() * 700)
+        await Promise.all(dying.map((replica) => replica.kill()))
+        if (random() < 0.5) took.push(await takenOver())
+        await Promise.all(dying.map((replica) => replica.start()))
+        took.push(await takenOver())
+      }
+    } finally {
+      stop.abort()
+    }
+    await load
+    const sorted = took.toSorted((a, b) => a - b)
+    console.log(
+      `CHAOS_SEED=${seed}: ${calls} calls; duties taken over after ms: p50 ${Math.round(sorted[sorted.length >> 1]!)}, most ${Math.round(sorted.at(-1)!)}`,
+    )
+
+    const rows = await shared.query<{ id: string; state: string }>(`select id, state from browsers where created_at is not null`)
+    expect(rows.toSorted((a, b) => a.id.localeCompare(b.id))).toEqual(
+      sessions.map(({ session_id: id }) => ({ id, state: 'running' })).toSorted((a, b) => a.id.localeCompare(b.id)),
+    )
+    await until('the run to end', CALL_MS + LINES * 300, async () => (await stateOf(`/invocations/${run}`)) !== 'running', { everyMs: 500 })
+    const lines = await shared.query<{ line: string }>(`select line from app_events where invocation_id = $1 and kind = 'log' order by id`, [run])
+    expect([await stateOf(`/invocations/${run}`), lines.map(({ line }) => line)]).toEqual([
+      'succeeded',
+      Array.from({ length: LINES }, (_, index) => `line ${index}`),
+    ])
+    for (const { session_id: id } of sessions) await call('DELETE', `/browsers/${id}`)
+  },
+)

@@ -1,0 +1,149 @@
+// Several services (replicas) on one database and one data directory: in the test's own process with fake browsers, or as processes of their own.
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { readConfig } from '../../src/base/config.ts'
+import { silentLog } from '../../src/base/log.ts'
+import { dataPaths, PACKAGE_DIR, type DataPaths } from '../../src/base/paths.ts'
+import { until } from '../../src/base/wait.ts'
+import { startControlPlane, type ControlPlane } from '../../src/control/main.ts'
+import { fakeDriver } from '../../src/instances/fake/fake.ts'
+import { startPostgres } from '../../src/store/embedded.ts'
+import { freePort } from './cloud.ts'
+import type { Session } from './fast-cloud.ts'
+import { copyTemplate } from './template.ts'
+
+const START_MS = 60_000
+
+/** Calls to one replica. */
+export interface ReplicaCalls {
+  url: string
+  fetch(path: string, init?: RequestInit): Promise<Response>
+  send(method: string, path: string, body: unknown): Promise<Response>
+  /** Creates a session. @throws when the answer is not 200 */
+  create(body?: object): Promise<Session>
+}
+
+export function replicaCalls(url: string, key: string): ReplicaCalls {
+  const calls: ReplicaCalls = {
+    url,
+    fetch: (path, init = {}) => fetch(url + path, { ...init, headers: { authorization: `Bearer ${key}`, ...(init.headers as Record<string, string>) } }),
+    send: (method, path, body) => calls.fetch(path, { method, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+    async create(body = {}) {
+      const response = await calls.send('POST', '/browsers', body)
+      if (response.status !== 200) throw new Error(`POST /browsers answered ${response.status}: ${await response.text()}`)
+      return (await response.json()) as Session
+    },
+  }
+  return calls
+}
+
+/** What replicas share: a data directory, and a Postgres that none of them owns. */
+export interface Shared extends AsyncDisposable {
+  paths: DataPaths
+  /** The settings of every replica. */
+  env: Record<string, string>
+  query<T extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<T[]>
+  /** Ends the Postgres, before anything else is checked. */
+  stopPostgres(): Promise<void>
+}
+
+export async function share(env: Record<string, string>): Promise<Shared> {
+  await using scope = new AsyncDisposableStack()
+  const paths = dataPaths(mkdtempSync(join(tmpdir(), 'cob-shared-')))
+  scope.defer(() => rmSync(paths.root, { recursive: true, force: true }))
+  copyTemplate(paths.root)
+  const postgres = await startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))
+  const address = { host: paths.postgresSocket, user: 'cob', database: 'postgres' }
+  const pool = new pg.Pool(address)
+  pool.on('connect', (client) => client.on('error', () => {}))
+  pool.on('error', () => {})
+  let stopped: Promise<void> | undefined
+  const stopPostgres = () => (stopped ??= pool.end().then(() => postgres.stop()))
+  scope.defer(stopPostgres)
+  const owner = scope.move()
+  return {
+    paths,
+    env: { COB_DATA_DIR: paths.root, DATABASE_URL: `postgres://cob@/postgres?host=${paths.postgresSocket}`, COB_REPLICAS: '1', COB_PORT: '0', ...env },
+    query: async <T extends pg.QueryResultRow>(text: string, values: unknown[] = []) => (await pool.query<T>(text, values)).rows,
+    stopPostgres,
+    [Symbol.asyncDispose]: () => owner.disposeAsync(),
+  }
+}
+
+export interface FastReplica extends ReplicaCalls {
+  key: string
+  /** Stops it, as Ctrl-C does. */
+  stop(): Promise<void>
+}
+
+/** One more replica in this process, with fake browsers; `overTls`: reached by TCP, as on other machines. */
+export async function startFastReplica({ env }: Shared, overTls: boolean): Promise<FastReplica> {
+  const drive = async (_config: unknown, paths: DataPaths, _host: unknown, _log: unknown, replica: string) => fakeDriver(paths, { overTls, replica })
+  const plane: ControlPlane = await startControlPlane(readConfig({ COB_DRIVER: 'fake', ...env }), silentLog, AbortSignal.timeout(START_MS), drive)
+  let stopped: Promise<void> | undefined
+  return { ...replicaCalls(plane.url, plane.key.value), key: plane.key.value, stop: () => (stopped ??= Promise.resolve(plane[Symbol.asyncDispose]())) }
+}
+
+/** Ends everything that replicas leave when they stop: a service that has the scope for itself takes it over, and ends it. */
+export async function endAll(shared: Shared, overTls: boolean): Promise<void> {
+  const { COB_REPLICAS: _, ...env } = shared.env
+  await (await startFastReplica({ ...shared, env: { ...env, COB_WARM_BROWSERS: '0' } }, overTls)).stop()
+}
+
+export interface ReplicaProcess extends ReplicaCalls {
+  /** What it has logged so far, over all its starts. */
+  log(): string
+  isRunning(): boolean
+  /** Ends it with SIGKILL. Its sandboxes go on. */
+  kill(): Promise<void>
+  /** Starts it, again after a kill, at the same port. */
+  start(): Promise<void>
+  /** Stops it, as Ctrl-C does; resolves with its exit code. */
+  stop(): Promise<number | null>
+}
+
+/** One more replica as a process of its own. It is not started yet. */
+export async function replicaProcess({ env }: Pick<Shared, 'env'>, key: string): Promise<ReplicaProcess> {
+  const port = await freePort()
+  const url = `http://127.0.0.1:${port}`
+  let child: ChildProcess | undefined
+  let output = ''
+  const isRunning = () => child !== undefined && child.exitCode === null && child.signalCode === null
+  const end = async (signal: 'SIGKILL' | 'SIGINT') => {
+    if (!isRunning()) return
+    const exited = once(child!, 'exit')
+    process.kill(child!.pid!, signal)
+    await exited
+  }
+  return {
+    ...replicaCalls(url, key),
+    log: () => output,
+    isRunning,
+    kill: () => end('SIGKILL'),
+    async start() {
+      child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, 'src/cli/main.ts'), 'serve'], {
+        env: { ...process.env, COB_LOG_LEVEL: 'info', COB_GREETING: '0', ...env, COB_PORT: String(port), COB_API_KEY: key },
+        stdio: ['ignore', 'pipe', 'pipe'],
+        detached: true,
+      })
+      for (const stream of [child.stdout!, child.stderr!]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()))
+      await until('a replica to answer', START_MS, async () => {
+        if (!isRunning()) throw new Error(`the replica ended while starting:\n${output.slice(-3000)}`)
+        return fetch(`${url}/health`).then(
+          ({ ok }) => ok,
+          () => false,
+        )
+      }).catch((error: unknown) => {
+        throw new Error(`the replica did not answer:\n${output.slice(-3000)}`, { cause: error })
+      })
+    },
+    async stop() {
+      await end('SIGINT')
+      return child?.exitCode ?? null
+    },
+  }
+}
