@@ -7,6 +7,7 @@ import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
+import { until } from '../../src/base/wait.ts'
 import { hasCode, zipOf } from '../support/apps.ts'
 import { startCloud, type OwnCloud } from '../support/cloud.ts'
 
@@ -173,7 +174,7 @@ describe('an app', () => {
     expect(await objectOf(id)).not.toBe(object)
     expect([existsSync(await objectOf(id)), existsSync(join(paths.apps, id))]).toEqual([true, false])
     await cloud.client.deployments.delete(id)
-    expect(hasCode(paths, id)).toBe(false)
+    await until('its code to go', 20_000, () => !hasCode(paths, id))
   })
 })
 
@@ -187,5 +188,5 @@ test('what a hostile build leaves runs as it was left, before and after it has b
   expect((await call('hostile', 'deep')).output).toBe('true')
   expect(statSync(await objectOf(id)).size).toBeLessThan(50 * 1024 * 1024)
   await cloud.client.deployments.delete(id)
-  expect(hasCode(paths, id)).toBe(false)
+  await until('its code to go', 20_000, () => !hasCode(paths, id))
 })

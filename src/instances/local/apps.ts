@@ -190,6 +190,7 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
         try {
           await instance[Symbol.asyncDispose]()
           if (isMaker) await settle()
+          copies.released()
         } finally {
           arrived()
         }

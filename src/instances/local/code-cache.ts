@@ -106,8 +106,9 @@ export class CodeCache {
     this.#holds.set(name, (this.#holds.get(name) ?? 0) + 1)
     const release = () => {
       const left = this.#holds.get(name)! - 1
-      if (left === 0) this.#holds.delete(name)
-      else this.#holds.set(name, left)
+      if (left > 0) return void this.#holds.set(name, left)
+      this.#holds.delete(name)
+      this.released()
     }
     try {
       if (!this.#has(name)) await abortable(Promise.resolve(this.#expected.get(name)), signal)
@@ -126,6 +127,11 @@ export class CodeCache {
     if (!this.#has(name) && !this.#fetches.has(name)) return
     this.#unneeded.add(name)
     await this.evict()
+  }
+
+  /** A sandbox or a caller has let go of a copy: those that are not needed may go now. */
+  released(): void {
+    if (this.#unneeded.size > 0) void this.evict()
   }
 
   /**
