@@ -42,6 +42,8 @@ export interface Config {
   appPids: number
   /** What one build or run may write on disk, in MiB. */
   appDiskMb: number
+  /** What copies of apps' code may take on disk, in MiB, besides those in use. */
+  appCodeCacheMb: number
   /** CPU time of one build or run, as {@link instanceCpuPercent}. */
   appCpuPercent: number
   /** What one run's log may hold, in MiB. */
@@ -117,6 +119,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     appMemoryMb: integer(env, 'COB_APP_MEMORY_MB', 2048, 256, 1_048_576),
     appPids: integer(env, 'COB_APP_PIDS', 1024, 64, 1_000_000),
     appDiskMb: integer(env, 'COB_APP_DISK_MB', 4096, 64, 16_777_216),
+    appCodeCacheMb: integer(env, 'COB_APP_CODE_CACHE_MB', 10_240, 0, 16_777_216),
     appCpuPercent: integer(env, 'COB_APP_CPU_PERCENT', 0, 0, 100_000),
     runLogMb: integer(env, 'COB_RUN_LOG_MB', 32, 1, 16_384),
     appLogMb: integer(env, 'COB_APP_LOG_MB', 256, 1, 1_048_576),

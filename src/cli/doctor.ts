@@ -45,6 +45,7 @@ export async function doctor(config: Config, { endOrphans }: { endOrphans: boole
     program('ffmpeg', 'ffmpeg', 'replays'),
     program('pulseaudio', 'pulseaudio', 'sound in replays'),
     program('X0tigervnc', 'tigervnc-scraping-server', 'the live view'),
+    program('tar', 'tar', 'apps'),
     program('git', 'git', 'apps from git'),
     program('python3', 'python3 python3-venv', 'apps in Python'),
     { name: '/dev/net/tun', problem: tun(), fatal: true },

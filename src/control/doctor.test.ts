@@ -10,9 +10,8 @@ import { silentLog, type Log } from '../base/log.ts'
 import { until } from '../base/wait.ts'
 import { openDb } from '../store/db.ts'
 import { fileObjects } from '../store/objects-files.ts'
-import { archiveObjects } from './deployments/rows.ts'
 import { objectsProblem } from './doctor.ts'
-import { replayObjects } from './replays/rows.ts'
+import { objectOwners } from './object-owners.ts'
 import { careForObjects } from './system/objects.ts'
 
 const NOTICE_MS = 20_000
@@ -39,7 +38,7 @@ test('an object that a row names and that is gone is named by the doctor, and lo
   const db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
   scope.defer(() => db.destroy())
   const host = (await cloud.query<{ host: string }>('select host from browsers where id = $1', [id]))[0]!.host
-  scope.use(careForObjects({ db, objects: fileObjects(cloud.paths.objects), owners: [replayObjects(db, host), archiveObjects(db, host)], log }))
+  scope.use(careForObjects({ db, objects: fileObjects(cloud.paths.objects), owners: objectOwners(db, host), log }))
   await until('the report', NOTICE_MS, () => told.length > 0)
   expect(told).toEqual([{ message: 'objects that rows name are gone', fields: { count: 1, keys: [object] } }])
   await cloud.query('delete from replays where id = $1', [replay_id])

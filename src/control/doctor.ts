@@ -11,8 +11,7 @@ import { embeddedAddress, postgresRuns } from '../store/embedded.ts'
 import { makeObjects } from '../store/make-objects.ts'
 import type { Objects } from '../store/objects.ts'
 import { findMissing } from '../store/sweep.ts'
-import { archiveObjects } from './deployments/rows.ts'
-import { replayObjects } from './replays/rows.ts'
+import { objectOwners } from './object-owners.ts'
 
 /** Limit on all of it. A list of a million objects in S3 takes about two minutes. */
 const CHECK_MS = 300_000
@@ -43,10 +42,10 @@ async function check(config: Config, signal: AbortSignal): Promise<string | unde
   else if (!postgresRuns(paths)) return 'they are checked only while the service runs, because its database tells which there must be'
   const db = connectDb(config.databaseUrl ? { connectionString: config.databaseUrl } : embeddedAddress(paths), silentLog)
   try {
-    const missing = await findMissing(objects, [replayObjects(db, host), archiveObjects(db, host)], signal)
+    const missing = await findMissing(objects, objectOwners(db, host), signal)
     if (missing.length === 0) return undefined
     const more = missing.length > NAMED ? ` and ${missing.length - NAMED} more` : ''
-    return `${missing.length} that the database names are gone: ${missing.slice(0, NAMED).join(', ')}${more}; those replays cannot be played, and those builds fail`
+    return `${missing.length} that the database names are gone: ${missing.slice(0, NAMED).join(', ')}${more}; those replays cannot be played, those builds fail, and those apps do not run`
   } finally {
     await db.destroy()
   }

@@ -46,7 +46,7 @@ import { deployments as deploymentsContract } from './deployments/contract.ts'
 import { makeDeployments } from './deployments/deployments.ts'
 import { deploymentHandlers } from './deployments/handlers.ts'
 import { endedDeployments, oldLines } from './deployments/purge.ts'
-import { archiveObjects, buildsInProgress } from './deployments/rows.ts'
+import { buildsInProgress } from './deployments/rows.ts'
 import { invocations as invocationsContract } from './invocations/contract.ts'
 import { invocationHandlers } from './invocations/handlers.ts'
 import { makeInvocations } from './invocations/invocations.ts'
@@ -55,13 +55,13 @@ import { Runs } from './invocations/runs.ts'
 import { LIVE_PATH, liveLinks } from './live/links.ts'
 import { makeLiveViews } from './live/live.ts'
 import { allowKey, forbidKeys, keyChecker, newKey } from './org/keys.ts'
+import { objectOwners } from './object-owners.ts'
 import { checkPort, listenProblem } from './port.ts'
 import { buildsOf, END_BUILD, hearReplicas, takeLeases, teller } from './replicas.ts'
 import { replays as replaysContract } from './replays/contract.ts'
 import { replayHandlers } from './replays/handlers.ts'
 import { servePlayer } from './replays/player.ts'
 import { makeReplays, replaySigner } from './replays/replays.ts'
-import { replayObjects } from './replays/rows.ts'
 import { endRecordings, Transfers } from './replays/transfers.ts'
 import { system } from './system/contract.ts'
 import { makeDisk } from './system/disk.ts'
@@ -189,6 +189,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
         : 'code of apps reaches the API on 127.0.0.1, where this service does not listen: set COB_HOST to 127.0.0.1 or 0.0.0.0',
     gitBase: config.gitBase,
     memoryMb: config.appMemoryMb,
+    maxCodeBytes: config.appDiskMb * 1024 * 1024,
     maxLogBytes: config.appLogMb * 1024 * 1024,
     hasRoom: () => disk.room.problem === undefined,
     logLevel: config.logLevel,
@@ -210,6 +211,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     logLevel: config.logLevel,
     log,
     environment: (id) => deployments.environment(id),
+    code: (id) => deployments.code(id),
     retire: (id) => deployments.retire(id),
     building: () => buildsInProgress(db, host),
     endBrowsers: (id) => browsers.endOfInvocation(id),
@@ -266,16 +268,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
       leases.holds('purge'),
     ),
   )
-  scope.use(
-    careForObjects({
-      db,
-      objects,
-      isShared: config.s3 !== undefined,
-      isOurs: () => leases.holds('objects'),
-      owners: [replayObjects(db, host), archiveObjects(db, host)],
-      log,
-    }),
-  )
+  scope.use(careForObjects({ db, objects, isShared: config.s3 !== undefined, isOurs: () => leases.holds('objects'), owners: objectOwners(db, host), log }))
   // In this order: no new callers, then the sessions, then the work in the background, then their store.
   scope.defer(async () => {
     app.server.close()

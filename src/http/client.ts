@@ -62,6 +62,15 @@ export class CallFailed extends Error {
     this.said = said
   }
 
+  /** The message of an answer that refuses, as all of ours have one; else its text. */
+  get reason(): string {
+    try {
+      return String((JSON.parse(this.said) as { message: unknown }).message)
+    } catch {
+      return this.said
+    }
+  }
+
   /** Nothing listens at the endpoint, so the request was not received. After any other failure the server may have done what was asked. */
   get isUnreceived(): boolean {
     return this.status === undefined && ['ECONNREFUSED', 'ENOENT'].includes((this.cause as NodeJS.ErrnoException | undefined)?.code ?? '')

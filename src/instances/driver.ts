@@ -1,4 +1,5 @@
 // THE SEAM. A driver starts instances and finds those that run. Code above it does not depend on which driver it has.
+import type { Readable } from 'node:stream'
 import type { Log } from '../base/log.ts'
 import type { Endpoint } from '../http/endpoint.ts'
 import type { MaxScreen } from '../agent/spec.ts'
@@ -50,14 +51,34 @@ export interface Instance extends Started {
 export interface AppSandbox extends Started {
   /** Where its runner (runner/contract.ts) answers. */
   readonly runner: Endpoint
+  /**
+   * Says that the code of a build is stored as the object `key`. A driver that keeps copies of code may take it from the sandbox when that ends. Without
+   * this call, what the build has made is removed with its sandbox.
+   */
+  stored(key: string): void
 }
 
-/** How the sandbox of an app is started: for a build of a deployment's code, or for one run of it. */
+/** The code of an app as the object store has it, packed by a runner. */
+export interface AppCode {
+  /** The object's key. Its last part, after the last `/`, is the code's name wherever a driver needs one. */
+  key: string
+  /** Its size, packed. */
+  bytes: number
+  /** Its content. @throws CodeUnavailable */
+  open(signal: AbortSignal): Promise<Readable>
+}
+
+/** The code of an app cannot be had. The message says why, for callers. */
+export class CodeUnavailable extends Error {
+  override name = 'CodeUnavailable'
+}
+
+/** How the sandbox of an app is started: for a build, for one run, or to pack code again. */
 export interface AppSandboxSpec {
-  /** Of a build. A sandbox of a run has an id of its own. */
+  /** Of a build. Another sandbox has an id of its own. */
   id: string
-  /** The deployment whose code is made (build) or used (run). */
-  deployment: string
+  /** The code that it runs or packs; none for a build. */
+  code?: AppCode
   /** The input for the runner inside. */
   runner: RunnerSpec
   /** Where the app's code reaches the API: an origin. It is what the code finds in KERNEL_BASE_URL. */
@@ -66,16 +87,14 @@ export interface AppSandboxSpec {
 
 /** Builds and runs the code of apps. Disposing ends the prepared sandboxes, but none that runs; disposing the driver does so, too. */
 export interface AppSandboxes extends AsyncDisposable {
-  /** Starts a sandbox. Resolves when its runner answers, which is before its app is loaded. */
+  /** Starts a sandbox. Resolves when its runner answers, which is before its app is loaded. @throws CodeUnavailable when its code cannot be had */
   start(spec: AppSandboxSpec, signal: AbortSignal): Promise<AppSandbox>
   /** Every sandbox that exists in this scope, or of which something is left, whoever has started it. */
   found(): Promise<Found[]>
   /** Watches a sandbox that another service has started. Undefined when it does not run any more; what is left of it is removed then. */
   adopt(id: string): Promise<AppSandbox | undefined>
-  /** Deployments whose code is on this host. */
-  codes(): Promise<string[]>
-  /** Removes a deployment's code. No sandbox of it may run. */
-  removeCode(deployment: string): Promise<void>
+  /** Says that the code of this key is not needed any more: copies of it may go. Sandboxes that use it keep it. */
+  forget(key: string): Promise<void>
 }
 
 /** Starts and finds instances. */

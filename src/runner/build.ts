@@ -5,16 +5,14 @@ import { BuildFailed, Tools } from './tools.ts'
 import type { RunnerSpec } from './contract.ts'
 import type { Events } from './events.ts'
 import { appFolder, findEntrypoint } from './entrypoint.ts'
-import { CODE, COMPILE_CACHE, MANIFEST, MAX_REASON, type Manifest, type RunnerPaths } from './limits.ts'
+import { CODE, COMPILE_CACHE, MANIFEST, MAX_REASON, SCRATCH, type Manifest, type RunnerPaths } from './limits.ts'
+import { CannotPack, openPacked, packFolder } from './pack.ts'
 import { probe } from './probe.ts'
 import { receiveArchive } from './receive.ts'
 import { Refused, type Work } from './serve.ts'
 
 /** Timeout of a whole build. */
 const BUILD_MS = 15 * 60_000
-
-/** Temporary files of a build. They are below the deployment's folder, because /tmp is in memory. */
-const SCRATCH = '.build'
 
 export function hostBuild(spec: RunnerSpec, paths: RunnerPaths, events: Events): Work {
   const ready = Promise.withResolvers<{ ok: true } | { ok: false; reason: string }>()
@@ -23,6 +21,7 @@ export function hostBuild(spec: RunnerSpec, paths: RunnerPaths, events: Events):
   const scratch = join(paths.app, SCRATCH)
   const archive = join(scratch, 'archive.zip')
   let begun = false
+  let isPacked = false
 
   const build = async () => {
     const signal = AbortSignal.timeout(BUILD_MS)
@@ -30,6 +29,8 @@ export function hostBuild(spec: RunnerSpec, paths: RunnerPaths, events: Events):
     try {
       const apps = await make(spec, paths, tools, archive)
       await rm(scratch, { recursive: true, force: true })
+      await packFolder(paths.app, paths.packed, signal)
+      isPacked = true
       events.end({ type: 'loaded', apps })
       ready.resolve({ ok: true })
     } catch (error) {
@@ -47,6 +48,10 @@ export function hostBuild(spec: RunnerSpec, paths: RunnerPaths, events: Events):
   }
   return {
     ready: ready.promise,
+    async packed() {
+      if (!isPacked) throw new Refused(409, 'this build has no packed code (yet)')
+      return openPacked(paths.packed)
+    },
     async receive(body) {
       if (begun) throw new Refused(400, source.type === 'git' ? 'this build fetches a repository' : 'this build has its archive')
       begun = true
@@ -93,6 +98,7 @@ async function make(spec: RunnerSpec, paths: RunnerPaths, tools: Tools, archive:
 /** An error that is not a BuildFailed is a bug of ours or a disk problem; log its stack for the operator. */
 function reasonOf(error: unknown, tools: Tools): string {
   if (error instanceof BuildFailed) return error.message
+  if (error instanceof CannotPack) return `the built code could not be packed: ${error.message}`
   const { stack, message } = error as Error
   for (const line of (stack ?? message).split('\n')) tools.say(line)
   return `the build failed: ${message}`

@@ -1,6 +1,7 @@
 // The shell script of an app's sandbox. It starts the app's process in parallel with the runner, because a run needs both and starting them in
 // sequence would take longer. Three pipes connect them.
 import { READ_KEYS } from '../base/access.ts'
+import type { RunnerSpec } from './contract.ts'
 import { RUNNER_PATHS, CODE, COMPILE_CACHE, MANIFEST, VENV, type RunnerPaths } from './limits.ts'
 
 /** The runner's ends of the pipes: the app's output, its loader's reports, and its task. */
@@ -16,9 +17,9 @@ export interface RunnerPrograms {
 }
 
 /** The script for `/bin/sh -c`; its standard input is the listening socket. The folder of the spec must be writable. */
-export function runnerScript(kind: 'build' | 'run', programs: RunnerPrograms, paths: RunnerPaths = RUNNER_PATHS): string {
+export function runnerScript(kind: RunnerSpec['kind'], programs: RunnerPrograms, paths: RunnerPaths = RUNNER_PATHS): string {
   const supervisor = `${READ_KEYS}\nexec ${programs.own.join(' ')} ${programs.runner}/main.ts`
-  return kind === 'build' ? supervisor : `${startLoader(paths, programs)}\n${supervisor}`
+  return kind === 'run' ? `${startLoader(paths, programs)}\n${supervisor}` : supervisor
 }
 
 /**

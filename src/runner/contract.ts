@@ -1,7 +1,7 @@
 // The protocol between the control plane and a runner. A runner is the process in an app's sandbox that builds the app, or runs
 // one of its actions once. It listens on the socket that it gets as standard input, with plain HTTP and JSON lines. It answers an error with `{message}`.
 import { z } from 'zod'
-import { byteStream, json, lines, none, route } from '../http/route.ts'
+import { bytes, byteStream, json, lines, none, route } from '../http/route.ts'
 import { CALLS, MAX_BODY_BYTES, MAX_NAME, MAX_NAMES, MAX_OUTPUT_BYTES, MAX_REASON } from './limits.ts'
 
 export { callOf, MAX_LOG_LINE, MAX_OUTPUT_BYTES, MAX_UNREAD_BYTES, RUNNER_PATHS } from './limits.ts'
@@ -25,7 +25,8 @@ export type Source = z.infer<typeof Source>
 /** A runner's settings. */
 export const RunnerSpec = z.object({
   id: z.string(),
-  kind: z.enum(['build', 'run']),
+  /** A build makes code and packs it; `pack` packs code that is there; `unpack` takes packed code; a run runs it. */
+  kind: z.enum(['build', 'pack', 'unpack', 'run']),
   /** For builds. */
   source: Source.optional(),
   /** Variables for the app's code: the caller's, overridden by ours (KERNEL_API_KEY, KERNEL_BASE_URL, ENTRYPOINT_RELPATH). */
@@ -93,6 +94,27 @@ export const runner = {
     maxBodyBytes: Infinity,
     deadlineMs: Infinity,
     reply: none(),
+  }),
+  packedCode: route({
+    ...CALLS.packedCode,
+    id: 'packedCode',
+    group,
+    summary: 'Send the packed code: of a build that has succeeded, or of a runner that packs, as soon as it is packed',
+    deadlineMs: Infinity,
+    reply: bytes('application/zstd'),
+    faults: ['conflict'],
+  }),
+  unpackCode: route({
+    ...CALLS.unpackCode,
+    id: 'unpackCode',
+    group,
+    summary: 'Unpack code that another runner has packed, once; answers when all of it is there',
+    body: byteStream,
+    bodyKind: 'bytes',
+    maxBodyBytes: Infinity,
+    deadlineMs: Infinity,
+    reply: none(),
+    faults: ['conflict'],
   }),
   ready: route({ ...CALLS.ready, id: 'ready', group, summary: 'Wait until the app is loaded or has failed', deadlineMs: Infinity, reply: json(Ready) }),
   run: route({

@@ -4,6 +4,8 @@
 export const CALLS = {
   watch: { method: 'GET', path: '/session/watch' },
   sendArchive: { method: 'PUT', path: '/archive' },
+  packedCode: { method: 'GET', path: '/code' },
+  unpackCode: { method: 'PUT', path: '/code' },
   ready: { method: 'GET', path: '/ready' },
   run: { method: 'POST', path: '/runs' },
   events: { method: 'GET', path: '/events' },
@@ -19,13 +21,15 @@ export const callOf = (method: string | undefined, path: string): CallName | und
 export interface RunnerPaths {
   /** RunnerSpec as JSON. Only the runner should read it, but the app has the same user. A run's other files are in the same folder. */
   spec: string
-  /** The deployment's folder: `code/` (the app's tree with its dependencies), `manifest.json`, `compile-cache/`. Builds write it, runs read it. */
+  /** The deployment's folder: `code/` (the app's tree with its dependencies), `manifest.json`, `compile-cache/`. Builds and unpacking write it, runs read it. */
   app: string
   /** The package managers' download cache, shared by all builds. Runs do not have it. */
   cache: string
+  /** The file with the packed code, on the disk of the sandbox that packs it. */
+  packed: string
 }
 
-export const RUNNER_PATHS: RunnerPaths = { spec: '/run/cob/runner.json', app: '/app', cache: '/cache' }
+export const RUNNER_PATHS: RunnerPaths = { spec: '/run/cob/runner.json', app: '/app', cache: '/cache', packed: '/home/kernel/.cob-code.tar.zst' }
 
 /** The longest log line, in bytes; a longer one is cut. */
 export const MAX_LOG_LINE = 64 * 1024
@@ -48,6 +52,8 @@ export const CODE = 'code'
 export const MANIFEST = 'manifest.json'
 export const COMPILE_CACHE = 'compile-cache'
 export const VENV = 'venv'
+/** Temporary files of a build. They are below the deployment's folder, because /tmp is in memory; they are not packed. */
+export const SCRATCH = '.build'
 
 /** A build's result, for its runs. One line of JSON with `language` first, because the shell that starts a run checks only that. */
 export interface Manifest {

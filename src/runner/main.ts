@@ -1,4 +1,4 @@
-// The runner: the process in an app's sandbox that serves its contract. It builds the app, or supervises one run of it.
+// The runner: the process in an app's sandbox that serves its contract. It builds the app, packs or unpacks its code, or supervises one run of it.
 // Every import here delays a run, so imports that only builds need are loaded on demand.
 import '../base/own-program.ts'
 import { readFileSync } from 'node:fs'
@@ -7,7 +7,7 @@ import { openLease } from '../base/lease.ts'
 import type { RunnerSpec } from './contract.ts'
 import { Events } from './events.ts'
 import { RUNNER_PATHS, type RunnerPaths } from './limits.ts'
-import { serve } from './serve.ts'
+import { serve, type Work } from './serve.ts'
 
 // prepare.ts imports this file only to compile it.
 if (import.meta.main) {
@@ -15,7 +15,7 @@ if (import.meta.main) {
   const paths = process.env.COB_RUNNER_PATHS ? (JSON.parse(process.env.COB_RUNNER_PATHS) as RunnerPaths) : RUNNER_PATHS
   const spec = JSON.parse(readFileSync(paths.spec, 'utf8')) as RunnerSpec
   const events = new Events()
-  const work = spec.kind === 'run' ? (await import('./run.ts')).hostRun(spec, events) : (await import('./build.ts')).hostBuild(spec, paths, events)
+  const work = await workOf(spec, paths, events)
   serve(
     work,
     events,
@@ -23,4 +23,17 @@ if (import.meta.main) {
     openLease((spec.graceSeconds ?? Infinity) * 1000, () => process.exit(0)),
     keys,
   )
+}
+
+async function workOf(spec: RunnerSpec, paths: RunnerPaths, events: Events): Promise<Work> {
+  switch (spec.kind) {
+    case 'run':
+      return (await import('./run.ts')).hostRun(spec, events)
+    case 'build':
+      return (await import('./build.ts')).hostBuild(spec, paths, events)
+    case 'pack':
+      return (await import('./carry.ts')).hostPack(paths)
+    case 'unpack':
+      return (await import('./carry.ts')).hostUnpack(paths)
+  }
 }

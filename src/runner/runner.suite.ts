@@ -5,10 +5,11 @@ import { mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, 
 import { createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
 import { makeZip, type ZipEntry } from '../../test/support/zips.ts'
 import { PACKAGE_DIR } from '../base/paths.ts'
 import { until, within } from '../base/wait.ts'
-import { call, CallFailed, openLines } from '../http/client.ts'
+import { call, CallFailed, openLines, openStream } from '../http/client.ts'
 import { environmentFile, runnerScript } from './command.ts'
 import { MAX_OUTPUT_BYTES, runner as calls, type Ready, type Run, type RunnerEvent, type RunnerSpec, type Source } from './contract.ts'
 
@@ -17,7 +18,7 @@ const EVENTS_MS = 60_000
 /** The folder of a test file; disposing fails when files or processes remain. */
 export interface Lab extends AsyncDisposable {
   dir: string
-  start(spec: Partial<RunnerSpec> & { kind: 'build' | 'run' }, app: string): Promise<TestRunner>
+  start(spec: Partial<RunnerSpec> & { kind: RunnerSpec['kind'] }, app: string): Promise<TestRunner>
   /** Builds an app of these files; returns its folder, its output and the last event. */
   build(files: Record<string, string> | ZipEntry[] | Buffer, entrypoint: string, env?: Record<string, string>): Promise<Built>
   /** Builds the code of `source`. */
@@ -40,6 +41,10 @@ export interface TestRunner extends AsyncDisposable {
   /** Resolves with the status that it answers. */
   archive(zip: Buffer): Promise<number>
   ready(): Promise<Ready>
+  /** The packed code. @throws CallFailed */
+  packed(): Promise<Buffer>
+  /** @throws CallFailed */
+  unpack(packed: Buffer): Promise<void>
   /** All events to the last, acknowledged as they come unless told otherwise. */
   events(options?: { after?: number; acknowledge?: boolean; until?: number }): Promise<RunnerEvent[]>
 }
@@ -88,11 +93,11 @@ async function built(lab: Lab, app: string, source: Source, env?: Record<string,
 export const ended = (events: RunnerEvent[]): Ended => ({ logs: logsOf(events), last: events.at(-1)! })
 export const logsOf = (events: RunnerEvent[]): string[] => events.flatMap((event) => (event.type === 'log' ? [event.line] : []))
 
-async function startRunner(dir: string, cache: string, app: string, given: Partial<RunnerSpec> & { kind: 'build' | 'run' }): Promise<TestRunner> {
+async function startRunner(dir: string, cache: string, app: string, given: Partial<RunnerSpec> & { kind: RunnerSpec['kind'] }): Promise<TestRunner> {
   for (const folder of [dir, cache]) mkdirSync(folder, { recursive: true })
   const env = { KERNEL_API_KEY: 'sk_test', KERNEL_BASE_URL: 'http://127.0.0.1:9', ...given.env }
   const spec: RunnerSpec = { id: 'run_1', memoryMb: 512, logLevel: 'silent', ...given, env }
-  const paths = { spec: join(dir, 'runner.json'), app, cache }
+  const paths = { spec: join(dir, 'runner.json'), app, cache, packed: join(dir, 'code.tar.zst') }
   writeFileSync(paths.spec, JSON.stringify(spec))
   writeFileSync(join(dir, 'environment'), environmentFile(env))
   const server = createServer()
@@ -125,6 +130,8 @@ async function startRunner(dir: string, cache: string, app: string, given: Parti
         throw error
       }
     },
+    packed: async () => buffer(await openStream(endpoint, calls.packedCode, {}, stop.signal)),
+    unpack: (packed) => call(endpoint, calls.unpackCode, { body: packed }, { signal: stop.signal }),
     ready: () => call(endpoint, calls.ready, {}, { signal: stop.signal }),
     async events({ after = 0, acknowledge = true, until: enough = Infinity } = {}) {
       const found: RunnerEvent[] = []

@@ -1,5 +1,6 @@
 // The runner's side of its contract: HTTP on the listening socket that is standard input, over TLS when that is a TCP socket.
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Readable } from 'node:stream'
 import { takeCredential, type ServerKeys } from '../base/access.ts'
 import type { Lease } from '../base/lease.ts'
 import type { Ready, Run } from './contract.ts'
@@ -18,6 +19,10 @@ export interface Work {
   ready: Promise<Ready>
   /** Receives a build's zip; resolves when it is complete. */
   receive?(body: IncomingMessage): Promise<void>
+  /** The packed code, when it is packed, and its bytes. @throws Refused when there is none */
+  packed?(): Promise<{ bytes: number; content: Readable }>
+  /** Unpacks code; resolves when all of it is there. @throws Refused when it cannot be unpacked */
+  unpack?(body: IncomingMessage): Promise<void>
   /** Starts the run. @throws Refused when it cannot */
   run?(run: Run): Promise<void>
 }
@@ -76,6 +81,13 @@ async function answer(work: Work, events: Events, lease: Lease, request: Incomin
       if (!work.receive) throw new Refused(400, 'this runner accepts no archive')
       await work.receive(request)
       return nothing(response, 204)
+    case 'packedCode':
+      if (!work.packed) throw new Refused(409, 'this runner packs no code')
+      return send(response, await work.packed())
+    case 'unpackCode':
+      if (!work.unpack) throw new Refused(409, 'this runner unpacks no code')
+      await work.unpack(request)
+      return nothing(response, 204)
     default:
       throw new Refused(404, 'there is no such call')
   }
@@ -103,6 +115,13 @@ async function stream(response: ServerResponse, events: Events, after: number): 
     response.off('drain', resolve).off('close', resolve)
   }
   response.end()
+}
+
+/** Sends a file. A reader that leaves, or a file that cannot be read on, ends the connection early. */
+function send(response: ServerResponse, { bytes, content }: { bytes: number; content: Readable }): void {
+  response.on('close', () => content.destroy())
+  content.on('error', () => response.destroy())
+  content.pipe(response.writeHead(200, { 'content-type': 'application/zstd', 'content-length': bytes }))
 }
 
 async function read(request: IncomingMessage): Promise<string> {

@@ -61,6 +61,8 @@ export interface Tables {
     secrets: Buffer | null
     force: Generated<boolean>
     archive: string | null
+    code_key: string | null
+    code_bytes: number | null
     source_type: string | null
     source_url: string | null
     source_ref: string | null

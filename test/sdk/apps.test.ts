@@ -2,13 +2,14 @@
 import Kernel, { toFile } from '@onkernel/sdk'
 import { createServer, type Server } from 'node:http'
 import { once } from 'node:events'
-import { existsSync, readdirSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { dataPaths } from '../../src/base/paths.ts'
 import { until } from '../../src/base/wait.ts'
 import { findLimits } from '../../src/instances/local/limits.ts'
-import { zipOf } from '../support/apps.ts'
+import { hasCode, zipOf } from '../support/apps.ts'
 import { startCloud, type OwnCloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 import { servePages, type Pages } from '../support/pages.ts'
@@ -267,7 +268,7 @@ describe('a run', () => {
     expect(states.at(-1)).toBe('succeeded')
     expect(logs).toEqual(Array.from({ length: 60 }, (_, i) => `tick ${i}`))
     await until('the old deployment to stop', 20_000, async () => (await cloud.client.deployments.retrieve(before)).status === 'stopped')
-    await until('its code to be removed', 10_000, () => !existsSync(join(cloud.dataDir, 'apps', before)))
+    await until('its code to be removed', 10_000, () => !hasCode(dataPaths(cloud.dataDir), before))
   })
 
   test('continues when the service is killed, and no line is lost or repeated', async () => {
@@ -346,5 +347,5 @@ test('deleting all listed deployments until the list is empty, as the CLI does, 
   }
   expect((await cloud.client.deployments.list()).items).toEqual([])
   expect((await cloud.client.apps.list()).items).toEqual([])
-  await until('no code to be left', 20_000, () => readdirSync(join(cloud.dataDir, 'apps')).length === 0)
+  await until('no code to be left', 20_000, () => ['apps', 'objects/code'].every((folder) => readdirSync(join(cloud.dataDir, folder)).length === 0))
 })

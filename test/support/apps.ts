@@ -1,6 +1,5 @@
 // Apps for tests: archives made in memory, deploys over HTTP, event streams read frame by frame.
-import { adoptAll } from '../../src/instances/driver.ts'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -11,12 +10,14 @@ import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
 import { makeSealer } from '../../src/base/sealed.ts'
 import { until } from '../../src/base/wait.ts'
 import { makeDeployments, type Deployments, type DeploymentsSettings } from '../../src/control/deployments/deployments.ts'
+import { runnerClient } from '../../src/control/apps/runner-client.ts'
+import { moveDeployment } from '../../src/control/deployments/lifecycle.ts'
 import type { FormPart } from '../../src/http/route.ts'
-import type { Driver } from '../../src/instances/driver.ts'
+import { adoptAll, type Driver } from '../../src/instances/driver.ts'
 import { fakeDriver } from '../../src/instances/fake/fake.ts'
 import { openDb, type Db } from '../../src/store/db.ts'
 import { startPostgres } from '../../src/store/embedded.ts'
-import { listenForEvents, type EventBells } from '../../src/store/events.ts'
+import { appendEvents, listenForEvents, type EventBells } from '../../src/store/events.ts'
 import { fileObjects } from '../../src/store/objects-files.ts'
 import type { Objects } from '../../src/store/objects.ts'
 
@@ -49,6 +50,10 @@ export interface Deploy {
   force?: boolean
   env?: Record<string, string>
 }
+
+/** Whether anything of a deployment's code is there: its object, or a copy of its driver's. */
+export const hasCode = (paths: DataPaths, id: string): boolean =>
+  [join(paths.objects, 'code'), paths.apps].some((dir) => existsSync(dir) && readdirSync(dir).some((name) => name.includes(id)))
 
 /** The form of a deploy, as the SDK sends it. */
 export async function deployForm({ files, entrypoint = 'index.ts', version, force, env = {} }: Deploy = {}): Promise<FormData> {
@@ -185,6 +190,7 @@ export async function startAppHost(): Promise<AppHost> {
       apiUrl: () => 'http://127.0.0.1:1',
       gitBase: 'https://github.com',
       memoryMb: 512,
+      maxCodeBytes: 1024 * 1024,
       logLevel: 'info',
     }
     const made = makeDeployments({ ...usual, log, endRuns: async () => {}, ...settings })
@@ -193,4 +199,24 @@ export async function startAppHost(): Promise<AppHost> {
   }
   const owner = scope.move()
   return { paths, db, bells, driver, objects, logged, service, [Symbol.asyncDispose]: () => owner.disposeAsync() }
+}
+
+/** A build as a killed service leaves it: in progress, its sandbox alive and done, `read` of its events stored. */
+export async function leaveBuild(host: AppHost, before: Deployments, what: Deploy, read: number, hasArchiveWhole = true): Promise<string> {
+  const signal = AbortSignal.timeout(BUILT_MS)
+  const { id } = await before.create(deployParts(what), signal)
+  await moveDeployment(host.db, id, 'in_progress', null, { attempts: 1 })
+  const source = { type: 'archive', entrypoint: 'index.ts' } as const
+  const runner = { id, kind: 'build', source, env: await before.environment(id), memoryMb: 1, logLevel: 'info' } as const
+  const instance = await host.driver.apps.start({ id, apiUrl: 'http://127.0.0.1:1', runner }, signal)
+  if (!hasArchiveWhole) return id
+  const client = runnerClient(instance.runner)
+  await client.sendArchive(Readable.from(['zip']), signal)
+  for await (const events of client.events(0, signal)) {
+    const kept = events.slice(0, read).flatMap((event) => (event.type === 'log' ? [{ kind: 'log' as const, line: event.line }] : []))
+    await appendEvents(host.db, id, null, kept)
+    await host.db.updateTable('deployments').set({ runner_seq: read }).where('id', '=', id).execute()
+    break
+  }
+  return id
 }

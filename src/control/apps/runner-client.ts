@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream'
 import { Bucket, type Rate } from '../../base/bucket.ts'
 import { within } from '../../base/wait.ts'
-import { call, CallFailed, openLines } from '../../http/client.ts'
+import { call, CallFailed, openLines, openStream } from '../../http/client.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { MAX_LOG_LINE, MAX_OUTPUT_BYTES, runner, type Ready, type Run, type RunnerEvent } from '../../runner/contract.ts'
 
@@ -33,6 +33,8 @@ export class ArchiveRefused extends Error {}
 export interface RunnerClient {
   /** Uploads a build's zip. Resolves when the runner has all of it. @throws ArchiveRefused, or the error of the upload */
   sendArchive(content: Readable, signal: AbortSignal): Promise<void>
+  /** Opens the packed code, when there is any. The reader bounds it. @throws CallFailed */
+  packedCode(signal: AbortSignal): Promise<Readable>
   /** Resolves when the app is loaded or has failed to load. */
   ready(signal: AbortSignal): Promise<Ready>
   /** Gives the runner its run. A runner takes only one. */
@@ -53,9 +55,10 @@ export function runnerClient(endpoint: Endpoint): RunnerClient {
       await call(endpoint, runner.sendArchive, { body: content }, { signal }).catch((error: unknown) => {
         if (!(error instanceof CallFailed)) throw error
         if (error.status === runner.sendArchive.reply.status) throw error
-        throw error.status === undefined ? error.cause : new ArchiveRefused(messageOf(error.said))
+        throw error.status === undefined ? error.cause : new ArchiveRefused(error.reason)
       })
     },
+    packedCode: (signal) => openStream(endpoint, runner.packedCode, {}, signal),
     ready: (signal) => call(endpoint, runner.ready, {}, { signal }),
     run: (run, signal) => call(endpoint, runner.run, { body: run }, { signal: bounded(signal) }),
     acknowledge: (seq, signal) => call(endpoint, runner.acknowledge, { body: { seq } }, { signal: bounded(signal) }),
@@ -101,14 +104,6 @@ function storable(event: RunnerEvent): RunnerEvent {
 
 const cut = (line: string): string =>
   Buffer.byteLength(line) <= MAX_LOG_LINE ? line : new TextDecoder().decode(Buffer.from(line).subarray(0, MAX_LOG_LINE), { stream: true })
-
-function messageOf(text: string): string {
-  try {
-    return String((JSON.parse(text) as { message: unknown }).message)
-  } catch {
-    return text
-  }
-}
 
 /** Hands on a runner's events a few times a second at most, in larger batches if they come faster. When `said` fails, this fails after its last event. */
 export async function* paced(said: AsyncGenerator<RunnerEvent[]>): AsyncGenerator<RunnerEvent[]> {

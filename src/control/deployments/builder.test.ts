@@ -1,12 +1,11 @@
 // Builds below HTTP: with restarts, crashes, slow or hostile builds, and a database in trouble.
-import { adoptAll } from '../../instances/driver.ts'
-import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { existsSync, readdirSync, rmSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { deployParts, fakeApps, HOST, startAppHost, type AppHost, type Deploy } from '../../../test/support/apps.ts'
+import { deployParts, fakeApps, hasCode as codeIsThere, HOST, leaveBuild, startAppHost, type AppHost, type Deploy } from '../../../test/support/apps.ts'
 import { newId } from '../../base/ids.ts'
 import { silentLog } from '../../base/log.ts'
 import { Unavailable } from '../../base/unavailable.ts'
@@ -14,13 +13,11 @@ import { until } from '../../base/wait.ts'
 import { mount } from '../../http/mount.ts'
 import type { FormPart } from '../../http/route.ts'
 import { makeServer } from '../../http/server.ts'
-import { appendEvents } from '../../store/events.ts'
+import { adoptAll } from '../../instances/driver.ts'
 import type { Objects } from '../../store/objects.ts'
-import { runnerClient } from '../apps/runner-client.ts'
 import { deployments as contract } from './contract.ts'
 import type { Deployments } from './deployments.ts'
 import { deploymentHandlers } from './handlers.ts'
-import { moveDeployment } from './lifecycle.ts'
 
 const NOTICE_MS = 10_000
 const signal = new AbortController().signal
@@ -34,7 +31,7 @@ const services: Deployments[] = []
 afterEach(async () => {
   await Promise.all(services.splice(0).map((service) => service[Symbol.asyncDispose]()))
   await host.db.deleteFrom('deployments').execute()
-  rmSync(join(host.paths.objects, 'archives'), { recursive: true, force: true })
+  for (const kind of ['archives', 'code']) rmSync(join(host.paths.objects, kind), { recursive: true, force: true })
 })
 
 function service(settings: Parameters<AppHost['service']>[0] = {}): Deployments {
@@ -55,30 +52,12 @@ const lines = async (id: string) =>
   (await host.db.selectFrom('app_events').select('line').where('deployment_id', '=', id).where('kind', '=', 'log').orderBy('id').execute()).map(
     ({ line }) => line,
   )
-const hasCode = (id: string) => existsSync(join(host.paths.apps, id))
+const hasCode = (id: string) => codeIsThere(host.paths, id)
 const hasArchive = (id: string) => existsSync(join(host.paths.objects, 'archives', id))
 const cleaned = (id: string) => until('the rest of it to go', NOTICE_MS, async () => (await row(id)).secrets === null)
 const create = async (deployments: Deployments, what: Deploy = {}) => (await deployments.create(deployParts(what), signal)).id
 
-/** A build as a killed service leaves it: in progress, its sandbox alive and done, `read` of its events stored. */
-async function leftBuild(what: Deploy, read: number, hasArchiveWhole = true): Promise<string> {
-  const before = service()
-  const id = await create(before, what)
-  await moveDeployment(host.db, id, 'in_progress', null, { attempts: 1 })
-  const source = { type: 'archive', entrypoint: 'index.ts' } as const
-  const runner = { id, kind: 'build', source, env: await before.environment(id), memoryMb: 1, logLevel: 'info' } as const
-  const instance = await host.driver.apps.start({ id, deployment: id, apiUrl: 'http://127.0.0.1:1', runner }, signal)
-  if (!hasArchiveWhole) return id
-  const client = runnerClient(instance.runner)
-  await client.sendArchive(Readable.from(['zip']), signal)
-  for await (const events of client.events(0, signal)) {
-    const kept = events.slice(0, read).flatMap((event) => (event.type === 'log' ? [{ kind: 'log' as const, line: event.line }] : []))
-    await appendEvents(host.db, id, null, kept)
-    await host.db.updateTable('deployments').set({ runner_seq: read }).where('id', '=', id).execute()
-    break
-  }
-  return id
-}
+const leftBuild = (what: Deploy, read: number, hasArchiveWhole = true) => leaveBuild(host, service(), what, read, hasArchiveWhole)
 
 describe('a restart of the service during a build', () => {
   const env = { FAKE_LOGS: '["one","two","three"]', ...fakeApps({ restarted: ['x'] }) }
@@ -117,7 +96,7 @@ describe('a restart of the service during a build', () => {
 
   test('leaves sandboxes of other services alone', async () => {
     const runner = { id: 'other', kind: 'run', env: {}, memoryMb: 1, logLevel: 'info' } as const
-    const other = await host.driver.apps.start({ id: newId(), deployment: 'x', apiUrl: 'http://127.0.0.1:1', runner }, signal)
+    const other = await host.driver.apps.start({ id: newId(), apiUrl: 'http://127.0.0.1:1', runner }, signal)
     const id = await leftBuild({ env }, 2)
     restarted()
     await reaches(id, 'running')
@@ -175,6 +154,47 @@ describe('a build', () => {
     const id = await create(deployments)
     expect((await reaches(id, 'running')).attempts).toBe(1)
     expect(asked).toBe(3)
+  })
+
+  test('does not hold up others while its archive cannot be read', async () => {
+    let isAway = true
+    let blocked = ''
+    const get: Objects['get'] = (key, ...rest) => (isAway && key === blocked ? Promise.reject(new Unavailable('away', 1)) : host.objects.get(key, ...rest))
+    const deployments = service({ objects: { ...host.objects, get } })
+    const first = await create(deployments)
+    blocked = `archives/${first}`
+    const second = await create(deployments)
+    deployments.start()
+    await reaches(second, 'running')
+    expect((await row(first)).state).toBe('queued')
+    isAway = false
+    await reaches(first, 'running')
+  })
+
+  test('whose archive breaks off on its way begins again, and uses up no attempt; one that always breaks off fails', async () => {
+    let breaks = 2
+    const get: Objects['get'] = async (key, ...rest) => {
+      const found = await host.objects.get(key, ...rest)
+      if (!found || !key.startsWith('archives/') || breaks-- <= 0) return found
+      found.content.destroy()
+      return {
+        ...found,
+        content: Readable.from(
+          (async function* () {
+            yield Buffer.from('half')
+            throw new Unavailable('broke off', 1)
+          })(),
+        ),
+      }
+    }
+    const deployments = restarted({ objects: { ...host.objects, get } })
+    const id = await create(deployments)
+    expect((await reaches(id, 'running')).attempts).toBe(1)
+    expect(await lines(id)).toEqual(['The build was interrupted and begins again.', 'The build was interrupted and begins again.', 'installing'])
+    breaks = 100
+    const never = await create(deployments)
+    await until('it to fail', 3 * NOTICE_MS, async () => (await row(never)).state === 'failed')
+    expect((await row(never)).status_reason).toBe('its archive could not be read to its end, 10 times')
   })
 
   test('that cannot get a sandbox fails, and the log has the reason', async () => {
@@ -294,13 +314,6 @@ test('secrets are never in the database or the log in clear text', async () => {
   await reaches(id, 'running')
   await reaches(other, 'failed')
   await isNowhere()
-})
-
-test('a start removes code without a live deployment', async () => {
-  const stray = newId()
-  mkdirSync(join(host.paths.apps, stray))
-  restarted()
-  await until('it to go', NOTICE_MS, () => !hasCode(stray))
 })
 
 test('a build of another host is left to that host', async () => {

@@ -1,35 +1,37 @@
-// Builds deployments, one at a time, in a sandbox each. The runner's events are stored and then acknowledged.
+// Builds deployments, one at a time, in a sandbox each. The runner's events are stored and then acknowledged; its code becomes an object.
 import type { Readable } from 'node:stream'
 import { sql } from 'kysely'
 import type { Log } from '../../base/log.ts'
 import { Bell } from '../../base/bell.ts'
-import { sleep, within } from '../../base/wait.ts'
+import { sleep } from '../../base/wait.ts'
+import { CallFailed } from '../../http/client.ts'
 import { letGo, type AppSandboxes, type AppSandbox } from '../../instances/driver.ts'
-import type { RunnerEvent, Source } from '../../runner/contract.ts'
+import type { AppsFound, RunnerEvent } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
 import type { Leases } from '../../store/leases.ts'
 import { appendEvents, LINE_BYTES, lockEvents } from '../../store/events.ts'
-import type { Objects } from '../../store/objects.ts'
+import { TooLarge, type Objects } from '../../store/objects.ts'
 import { ArchiveRefused, paced, runnerClient, type RunnerClient } from '../apps/runner-client.ts'
+import { BuildFailed, endOf, sourceOf } from './build-failed.ts'
+import { storeCode, UnreadableCode, type StoredCode } from './code.ts'
 import { moveDeployment } from './lifecycle.ts'
+import { ArchiveAway, BuildQueue, openArchive, RETRY_MS } from './queue.ts'
 import { release } from './release.ts'
-import { buildsInProgress, nextToBuild, type DeploymentRow, type Secrets } from './rows.ts'
-import { cloneUrl } from './source.ts'
+import { buildsInProgress, type DeploymentRow, type Secrets } from './rows.ts'
 
 /** A runner ends its build after 15 minutes by itself. This is the limit when it does not. */
 const BUILD_MS = 16 * 60_000
 const MAX_ATTEMPTS = 2
+/** Most archives of one build that may break off on their way from the object store. */
+const MAX_BREAKS = 10
 /** Limit on the kept output of a build, which may print for ever. */
 const MAX_BUILD_LOG_BYTES = 32 * 1024 * 1024
 /** The queue is checked this often even when nothing rings. */
 const LOOK_AGAIN_MS = 5_000
 /** The same with other replicas, whose builds may have become ours. */
 const DUTY_MS = 1_000
-const RETRY_MS = 1_000
 /** Most failed reads in a row from a runner that is alive. */
 const MAX_UNREADABLE = 5
-/** Time between the end of a connection and the notice that its sandbox has ended. */
-const EXIT_NEWS_MS = 3_000
 
 export interface BuilderSettings {
   db: Db
@@ -43,6 +45,8 @@ export interface BuilderSettings {
   apiUrl: () => string
   gitBase: string
   memoryMb: number
+  /** Limit on the packed code of a deployment, in bytes. */
+  maxCodeBytes: number
   /** Limit on the log of a deployment and all its runs, in bytes. */
   maxLogBytes?: number
   /** Whether the disk has room for another build. */
@@ -61,10 +65,8 @@ export interface BuilderSettings {
 /** The result of a build; undefined when the deployment is not being built any more. */
 type Outcome = { superseded: string[] } | { failed: string } | undefined
 
-/** The database did not accept the runner's events. The runner still has them. */
+/** The database did not accept the runner's events, or the object store its code. The runner still has them. */
 class NotKept extends Error {}
-/** Why a build failed, for its caller. */
-class BuildFailed extends Error {}
 
 export class Builder {
   readonly #settings: BuilderSettings
@@ -72,12 +74,14 @@ export class Builder {
   readonly #stop = new AbortController()
   /** Sandboxes of the last service that have not been adopted yet. */
   readonly #adopted = new Map<string, AppSandbox>()
+  readonly #queue: BuildQueue
   #hadDuty = false
   #current: { id: string; end: AbortController; done: Promise<void> } | undefined
   #running: Promise<void> | undefined
 
   constructor(settings: BuilderSettings) {
     this.#settings = settings
+    this.#queue = new BuildQueue(settings.db, settings.host)
   }
 
   start(): void {
@@ -111,6 +115,7 @@ export class Builder {
 
   /** Ends the build of a deployment, if it is running. The caller moves its row. */
   async end(id: string): Promise<void> {
+    this.#queue.forget(id)
     if (this.#current?.id === id) {
       this.#current.end.abort(new Error('the deployment was deleted'))
       await this.#current.done
@@ -133,18 +138,21 @@ export class Builder {
   }
 
   async #run(): Promise<void> {
-    const { db, host, log } = this.#settings
+    const { hasRoom, log } = this.#settings
     const { signal } = this.#stop
     while (!signal.aborted) {
       // Subscribes before it looks, so that no ring between the two is missed.
-      const rung = this.#bell
-        .heard(AbortSignal.any([signal, AbortSignal.timeout(this.#settings.leases?.isAlone === false ? DUTY_MS : LOOK_AGAIN_MS)]))
-        .catch(() => {})
+      const lookMs = this.#settings.leases?.isAlone === false ? DUTY_MS : this.#queue.hasPostponed ? RETRY_MS : LOOK_AGAIN_MS
+      const rung = this.#bell.heard(AbortSignal.any([signal, AbortSignal.timeout(lookMs)])).catch(() => {})
       try {
-        const row = !(await this.#isOurs()) || this.#settings.hasRoom?.() === false ? undefined : await nextToBuild(db, host)
+        const row = (await this.#isOurs()) && hasRoom?.() !== false ? await this.#queue.next() : undefined
         if (!row) await rung
         else if (!signal.aborted) await this.#take(row)
       } catch (err) {
+        if (err instanceof ArchiveAway) {
+          log.warn({ err: err.cause }, err.message)
+          continue
+        }
         log.error({ err }, 'a build could not begin or could not be recorded; it will be retried')
         await sleep(RETRY_MS, signal).catch(() => {})
       }
@@ -161,6 +169,7 @@ export class Builder {
       outcome = await this.#build(row, end.signal)
       if (outcome && 'failed' in outcome && (await moveDeployment(db, row.id, 'failed', outcome.failed)) === undefined) outcome = undefined
     } finally {
+      if (outcome !== undefined) this.#queue.forget(row.id)
       this.#current = undefined
       done.resolve()
     }
@@ -184,13 +193,14 @@ export class Builder {
       const instance = adopted ?? (await this.#startSandbox(row, signal))
       scope.defer(() => (this.#handsOver ? undefined : letGo(instance, log)))
       const client = runnerClient(instance.runner)
-      if (!adopted && archive) await this.#sendArchive(archive, client, instance, signal)
+      if (!adopted && archive) await this.#sendArchive(row.id, archive, client, instance, signal)
       outcome = await this.#watch(row.id, adopted ? row.runner_seq : 0, client, instance, signal)
     } catch (error) {
       if (tooLong.aborted) return { failed: `the build took longer than ${Math.round(buildMs / 60_000)} minutes` }
       else if (signal.aborted) return undefined
       else if (error instanceof BuildFailed) return { failed: error.message }
-      else throw error
+      if (error instanceof ArchiveAway) this.#queue.postpone(row.id)
+      throw error
     }
     return outcome
   }
@@ -229,10 +239,10 @@ export class Builder {
   }
 
   async #startSandbox(row: DeploymentRow, signal: AbortSignal): Promise<AppSandbox> {
-    const { sandboxes, apiUrl, environment, memoryMb, logLevel, log } = this.#settings
-    const runner = { id: row.id, kind: 'build' as const, source: this.#source(row), env: environment(row), memoryMb, logLevel }
+    const { sandboxes, apiUrl, environment, gitBase, memoryMb, secrets, logLevel, log } = this.#settings
+    const runner = { id: row.id, kind: 'build' as const, source: sourceOf(row, gitBase, secrets(row)), env: environment(row), memoryMb, logLevel }
     try {
-      return await sandboxes.start({ id: row.id, deployment: row.id, runner, apiUrl: apiUrl() }, signal)
+      return await sandboxes.start({ id: row.id, runner, apiUrl: apiUrl() }, signal)
     } catch (err) {
       signal.throwIfAborted()
       log.error({ err, deployment: row.id }, 'a build did not start')
@@ -240,28 +250,26 @@ export class Builder {
     }
   }
 
-  #source(row: DeploymentRow): Source {
-    const { secrets, gitBase } = this.#settings
-    const entrypoint = row.entrypoint_rel_path ?? ''
-    if (row.source_type !== 'github') return { type: 'archive', entrypoint }
-    const url = cloneUrl(row.source_url ?? '', gitBase)
-    if (url === undefined) throw new BuildFailed(`source.url is not below ${gitBase}, where this service clones from`)
-    const { token } = secrets(row)
-    return { type: 'git', url, ref: row.source_ref ?? '', entrypoint, ...(row.source_path && { path: row.source_path }), ...(token && { token }) }
-  }
-
   async #openArchive(row: DeploymentRow, signal: AbortSignal): Promise<Readable | undefined> {
     if (row.archive === null) return undefined
-    const found = await this.#settings.objects.get(row.archive, undefined, signal)
-    if (!found) throw new BuildFailed('its archive is gone')
-    return found.content
+    const archive = await openArchive(this.#settings.objects, row.archive, signal)
+    if (!archive) throw new BuildFailed('its archive is gone')
+    return archive
   }
 
-  async #sendArchive(archive: Readable, client: RunnerClient, instance: AppSandbox, signal: AbortSignal): Promise<void> {
+  async #sendArchive(id: string, archive: Readable, client: RunnerClient, instance: AppSandbox, signal: AbortSignal): Promise<void> {
     try {
       await client.sendArchive(archive, signal)
     } catch (error) {
       signal.throwIfAborted()
+      if (archive.errored) {
+        const breaks = this.#queue.broke(id)
+        if (breaks >= MAX_BREAKS) throw new BuildFailed(`its archive could not be read to its end, ${breaks} times`)
+        // Its runner takes one archive only, so the build begins again. It was the store's fault, so this is no attempt.
+        const columns = { attempts: sql<number>`greatest(attempts - 1, 0)` }
+        await this.#settings.db.updateTable('deployments').set(columns).where('id', '=', id).where('state', '=', 'in_progress').execute()
+        throw new ArchiveAway('the archive of a build broke off; it will be tried again, other builds go on', { cause: archive.errored })
+      }
       if (error instanceof ArchiveRefused) throw new BuildFailed(error.message)
       throw (await endOf(instance)) ?? new BuildFailed(`the build could not take its archive: ${(error as Error).message}`)
     }
@@ -270,11 +278,13 @@ export class Builder {
   /** Reads the runner's events after `seq` until its last. */
   async #watch(id: string, seq: number, client: RunnerClient, instance: AppSandbox, signal: AbortSignal): Promise<Outcome> {
     const { log } = this.#settings
-    const keep = this.#keeper(id)
+    const keep = this.#keeper(id, (apps) => this.#release(id, apps, client, instance, signal))
     for (let unreadable = 0; ;) {
       try {
         for await (const events of paced(client.events(seq, signal))) {
           const kept = await keep(events).catch((err: unknown) => {
+            signal.throwIfAborted()
+            if (err instanceof BuildFailed || err instanceof UnreadableCode || err instanceof NotKept) throw err
             throw new NotKept('events of a build could not be stored', { cause: err })
           })
           if (kept !== 'goes on') return kept
@@ -285,6 +295,7 @@ export class Builder {
         }
       } catch (error) {
         signal.throwIfAborted()
+        if (error instanceof BuildFailed) throw error
         if (error instanceof NotKept) log.warn({ err: error.cause, deployment: id }, error.message)
         else {
           const end = await endOf(instance)
@@ -297,8 +308,38 @@ export class Builder {
     }
   }
 
+  /**
+   * Stores the code of a build that has succeeded, and then makes it the code for new runs. Killed between the two, the next start does both again, and
+   * the first object is swept.
+   */
+  async #release(id: string, apps: AppsFound, client: RunnerClient, instance: AppSandbox, signal: AbortSignal): Promise<Outcome> {
+    const { db, log, objects } = this.#settings
+    const code = await this.#store(id, client, signal)
+    const released = await db.transaction().execute((tx) => release(tx, id, apps, code))
+    if (released?.ok) {
+      if (code) instance.stored(code.key)
+      return released
+    }
+    if (code) await objects.delete(code.key).catch((err: unknown) => log.warn({ err, key: code.key }, 'code that was not released is left to the sweep'))
+    return released && { failed: released.reason }
+  }
+
+  /** Undefined when the runner is of an earlier version, which does not pack: then its driver keeps the folder (see EarlierCode). */
+  async #store(id: string, client: RunnerClient, signal: AbortSignal): Promise<StoredCode | undefined> {
+    const { objects, maxCodeBytes } = this.#settings
+    try {
+      return await storeCode(objects, id, client, maxCodeBytes, signal)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (error instanceof TooLarge) throw new BuildFailed(`the built code, packed, has ${error.message}`)
+      if (!(error instanceof UnreadableCode)) throw new NotKept('the code of a build could not be stored', { cause: error })
+      if (error.cause instanceof CallFailed && error.cause.status === 404) return undefined
+      throw error
+    }
+  }
+
   /** Stores a runner's events and the position in its sequence, in one transaction. The last event gives the result. */
-  #keeper(id: string): (events: RunnerEvent[]) => Promise<Outcome | 'goes on'> {
+  #keeper(id: string, loaded: (apps: AppsFound) => Promise<Outcome>): (events: RunnerEvent[]) => Promise<Outcome | 'goes on'> {
     const { db } = this.#settings
     let left = MAX_BUILD_LOG_BYTES
     const lineOf = (event: RunnerEvent) => {
@@ -339,10 +380,8 @@ export class Builder {
       switch (last?.type) {
         case undefined:
           return 'goes on'
-        case 'loaded': {
-          const released = await db.transaction().execute((tx) => release(tx, id, last.apps))
-          return released === undefined || released.ok ? released : { failed: released.reason }
-        }
+        case 'loaded':
+          return loaded(last.apps)
         case 'failed':
           return { failed: last.reason }
         default:
@@ -351,10 +390,3 @@ export class Builder {
     }
   }
 }
-
-/** Why the sandbox has ended, if it has. */
-const endOf = (instance: AppSandbox): Promise<BuildFailed | undefined> =>
-  within('the end of a sandbox', EXIT_NEWS_MS, instance.exited).then(
-    ({ reason }) => new BuildFailed(`the build ended unexpectedly (${reason})`),
-    () => undefined,
-  )

@@ -4,7 +4,19 @@ import { join } from 'node:path'
 import { createHash } from 'node:crypto'
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { deploy, deployed, deployForm, fakeApps, getDeployment, inShort, reaches, readFrames, zipOf, type Deployed } from '../../../test/support/apps.ts'
+import {
+  deploy,
+  deployed,
+  deployForm,
+  fakeApps,
+  getDeployment,
+  hasCode as codeIsThere,
+  inShort,
+  reaches,
+  readFrames,
+  zipOf,
+  type Deployed,
+} from '../../../test/support/apps.ts'
 import { conforms } from '../../../test/support/contract.ts'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
 import { newId } from '../../base/ids.ts'
@@ -32,7 +44,7 @@ async function get(path: string): Promise<{ status: number; headers: Headers; bo
 }
 const list = async (query: string): Promise<Deployed[]> => (await (await cloud.fetch(`/deployments?${query}`)).json()) as Deployed[]
 const remove = async (id: string): Promise<number> => (await cloud.fetch(`/deployments/${id}`, { method: 'DELETE' })).status
-const hasCode = (id: string): boolean => existsSync(join(cloud.paths.apps, id))
+const hasCode = (id: string): boolean => codeIsThere(cloud.paths, id)
 const archives = (): string[] => (existsSync(join(cloud.paths.objects, 'archives')) ? readdirSync(join(cloud.paths.objects, 'archives')) : [])
 /** A build's sandbox has its deployment's id. */
 const isBuilding = (id: string): boolean => readdirSync(cloud.paths.appSandboxes).includes(id)

@@ -4,9 +4,10 @@ import { sql } from 'kysely'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import type { Sealer } from '../../base/sealed.ts'
+import { resultWithin } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import type { FormPart, Page } from '../../http/route.ts'
-import type { AppSandboxes } from '../../instances/driver.ts'
+import type { AppCode, AppSandboxes } from '../../instances/driver.ts'
 import type { Db } from '../../store/db.ts'
 import type { Leases } from '../../store/leases.ts'
 import type { AppEvent, EventBells } from '../../store/events.ts'
@@ -14,6 +15,7 @@ import type { Objects } from '../../store/objects.ts'
 import { follow } from '../apps/follow.ts'
 import { mintDeploymentKey } from '../org/keys.ts'
 import { Builder } from './builder.ts'
+import { codeOf, EarlierCode, storedCode } from './code.ts'
 import type { Deployment, DeploymentEvent } from './contract.ts'
 import { makeEndings } from './endings.ts'
 import { MAX_ARCHIVE_BYTES, readDeploymentForm } from './form.ts'
@@ -22,6 +24,8 @@ import { archiveKey, findDeployment, listDeployments, record, type DeploymentFil
 
 /** The interval between two checks for unfinished work. */
 const TIDY_MS = 60_000
+/** How long a caller waits for the rest of a deletion that is recorded. */
+const FINISH_MS = 10_000
 
 export interface DeploymentsSettings {
   db: Db
@@ -41,6 +45,8 @@ export interface DeploymentsSettings {
   unreachable?: () => string | undefined
   gitBase: string
   memoryMb: number
+  /** Limit on the packed code of a deployment, in bytes. */
+  maxCodeBytes: number
   /** Limit on the log of a deployment and all its runs, in bytes. */
   maxLogBytes?: number
   /** Whether the disk has room for another build. */
@@ -65,6 +71,8 @@ export interface Deployments extends AsyncDisposable {
   follow(id: string, since: Date | undefined, lastEventId: string | string[] | undefined, signal: AbortSignal): Promise<AsyncIterable<DeploymentEvent>>
   /** The variables of a deployment's code: the caller's own, and over them those of the service. */
   environment(deploymentId: string): Promise<Record<string, string>>
+  /** The code of a running deployment. @throws CodeUnavailable */
+  code(deploymentId: string): Promise<AppCode>
   /** Stops a superseded deployment when nothing runs on it any more. Call it at the end of every run; repeated calls are harmless. */
   retire(deploymentId: string): Promise<void>
   /** Looks after what another replica tells of: something to build, or a build (its deployment) that has to end. */
@@ -78,6 +86,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
   const { db, bells, objects, sealer, host, gitBase, log, apiUrl } = settings
   const stop = new AbortController()
   let background: Promise<void> | undefined
+  const deletions = new Set<Promise<void>>()
 
   const secrets = (row: DeploymentRow): Secrets => {
     if (row.secrets === null) throw new Error(`deployment ${row.id} has ended; its secrets are gone`)
@@ -101,7 +110,8 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
     if (settings.leases?.holds('builds') === false) settings.tellBuilder?.(id)
     await builder.end(id)
   }
-  const endings = makeEndings({ ...settings, endBuild })
+  const earlier = new EarlierCode(settings)
+  const endings = makeEndings({ ...settings, earlier, endBuild })
 
   const find = async (id: string): Promise<DeploymentRow> => {
     const row = await findDeployment(db, id)
@@ -128,12 +138,10 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
   async function lookAfter(signal: AbortSignal): Promise<void> {
     const attempt = (what: string, work: Promise<void>) => work.catch((err: unknown) => log.error({ err }, `${what} did not work`))
     const isOurs = () => settings.leases?.holds('deployments') ?? true
-    let hasChecked = false
     const round = async () => {
       if (!isOurs()) return
-      if (!hasChecked) await attempt("checking what is there of deployments' code", endings.checkCode())
-      hasChecked = true
       await attempt('looking after deployments', endings.tidy())
+      await attempt('storing the code of deployments of an earlier version', endings.storeEarlier(signal))
     }
     await round()
     for await (const _ of setInterval(TIDY_MS, undefined, { signal })) await round()
@@ -202,8 +210,15 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
       // The deletion is recorded first and in its own transaction. From here on the deployment is not listed, no build of it is released, and
       // after a crash the deletion is finished.
       if ((await moveDeletion(db, id, 'deleting', null, { deleted_at: sql`now()` })) === undefined) throw fault.notFound('deployment', id)
+      // From here on the caller's wish is fulfilled. What does not work now, as while the bucket is away, is repeated every minute.
       // Another machine finds the record at its next check.
-      if ((await findDeployment(db, id))?.host === host) await endings.finishDeletion(id)
+      const finish = async () => {
+        if ((await findDeployment(db, id))?.host === host) await endings.finishDeletion(id)
+      }
+      const finishing = finish().catch((err: unknown) => log.warn({ err, deployment: id }, 'a deletion could not be finished yet; it will be retried'))
+      deletions.add(finishing)
+      void finishing.finally(() => deletions.delete(finishing))
+      await resultWithin(FINISH_MS, finishing)
     },
 
     async follow(id, since, lastEventId, signal) {
@@ -227,6 +242,12 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
       if (!row) throw new Error(`there is no deployment ${deploymentId}`)
       return environment(row)
     },
+    async code(deploymentId) {
+      const columns = ['code_key', 'code_bytes'] as const
+      const row = await db.selectFrom('deployments').select(columns).where('id', '=', deploymentId).executeTakeFirst()
+      if (!row) throw new Error(`there is no deployment ${deploymentId}`)
+      return codeOf(objects, storedCode(row) ?? (await earlier.store(deploymentId, stop.signal)))
+    },
     retire: (deploymentId) => endings.retire(deploymentId),
 
     heard(toEnd) {
@@ -243,6 +264,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
       stop.abort(new Error('the service stops'))
       await builder.stop()
       await background
+      await Promise.all(deletions)
     },
   }
 }

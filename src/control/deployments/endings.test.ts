@@ -1,15 +1,17 @@
 // The ends of deployments: superseded while something runs, deleted, lost, and left unfinished by a crash.
-import { existsSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { deployParts, fakeApps, HOST, inShort, startAppHost, type AppHost, type Deploy } from '../../../test/support/apps.ts'
+import { deployParts, fakeApps, hasCode as codeIsThere, HOST, inShort, startAppHost, type AppHost, type Deploy } from '../../../test/support/apps.ts'
 import { newId } from '../../base/ids.ts'
 import { silentLog } from '../../base/log.ts'
+import { Unavailable } from '../../base/unavailable.ts'
 import { sleep, until } from '../../base/wait.ts'
 import { EVENT_ID } from '../../http/sse.ts'
 import type { Db } from '../../store/db.ts'
 import { appendEvents } from '../../store/events.ts'
+import type { Objects } from '../../store/objects.ts'
 import type { DeploymentEvent } from './contract.ts'
 import { sweepObjects } from '../system/objects.ts'
 import { purgeAll } from '../system/purge.ts'
@@ -43,7 +45,7 @@ const find = (id: string) => host.db.selectFrom('deployments').selectAll().where
 const row = async (id: string) => (await find(id))!
 const reaches = (id: string, state: string) =>
   until(`deployment ${id} to be ${state}`, NOTICE_MS, async () => ((await row(id)).state === state ? row(id) : false))
-const hasCode = (id: string) => existsSync(join(host.paths.apps, id))
+const hasCode = (id: string) => codeIsThere(host.paths, id)
 const cleaned = (id: string) => until('the rest of it to go', NOTICE_MS, async () => (await row(id)).secrets === null)
 const hasKey = async (id: string) =>
   (await host.db.selectFrom('api_keys').select('id').where('deployment_id', '=', id).where('deleted_at', 'is', null).execute()).length > 0
@@ -149,7 +151,8 @@ describe('deleting a deployment', () => {
   test('that failed halfway is finished by the next start', async () => {
     const deployments = started({ endRuns: () => Promise.reject(new Error('cut short')) })
     const id = await deployed(deployments)
-    await expect(deployments.delete(id)).rejects.toThrow('cut short')
+    await deployments.delete(id)
+    expect((await row(id)).deletion).toBe('deleting')
     await expect(deployments.get(id)).rejects.toMatchObject({ status: 404 })
     started()
     await reaches(id, 'stopped')
@@ -179,14 +182,18 @@ test('a failed deployment that was not cleaned up before a crash is cleaned up b
   expect([await hasKey(id), existsSync(join(host.paths.objects, 'archives', id))]).toEqual([false, false])
 })
 
-test('a running deployment without its code is stopped by the next start, with a reason that says what to do', async () => {
-  const before = started()
-  const id = await deployed(before)
-  await before[Symbol.asyncDispose]()
-  rmSync(join(host.paths.apps, id), { recursive: true })
+test('a deletion that is recorded is answered as done while the bucket is away, and finished later', async () => {
+  let isAway = true
+  const remove: Objects['delete'] = (key) => (isAway ? Promise.reject(new Unavailable('the object store does not answer', 5)) : host.objects.delete(key))
+  const deployments = started({ objects: { ...host.objects, delete: remove } })
+  const id = await deployed(deployments)
+  await deployments.delete(id)
+  await expect(deployments.get(id)).rejects.toMatchObject({ status: 404 })
+  expect((await row(id)).secrets).not.toBe(null)
+  isAway = false
   started()
-  expect((await reaches(id, 'stopped')).status_reason).toBe('its code is no longer on this machine; deploy it again')
-  expect(await pointsAt()).toEqual([])
+  await cleaned(id)
+  expect(hasCode(id)).toBe(false)
 })
 
 test('deleted deployments are kept for a week, and log lines for 168 hours', async () => {

@@ -1,11 +1,12 @@
 // How deployments end: superseded, deleted, failed, lost; and the cleanup of what is left, at once and later.
 import { sql, type SqlBool } from 'kysely'
 import type { Log } from '../../base/log.ts'
-import type { AppSandboxes } from '../../instances/driver.ts'
+import { CodeUnavailable, type AppSandboxes } from '../../instances/driver.ts'
 import type { Db } from '../../store/db.ts'
 import { lockEvents } from '../../store/events.ts'
 import type { Objects } from '../../store/objects.ts'
 import { releaseDeploymentKey } from '../org/keys.ts'
+import type { EarlierCode } from './code.ts'
 import { deploymentLifecycle, moveDeletion, moveDeployment } from './lifecycle.ts'
 import { findDeployment } from './rows.ts'
 
@@ -16,6 +17,7 @@ interface EndingSettings {
   db: Db
   objects: Objects
   sandboxes: AppSandboxes
+  earlier: EarlierCode
   host: string
   log: Log
   /** Ends a deployment's build, if there is one. */
@@ -24,7 +26,7 @@ interface EndingSettings {
   endRuns: (id: string, reason: string) => Promise<void>
 }
 
-export function makeEndings({ db, objects, sandboxes, host, log, endBuild, endRuns }: EndingSettings) {
+export function makeEndings({ db, objects, sandboxes, earlier, host, log, endBuild, endRuns }: EndingSettings) {
   const cleaning = new Map<string, Promise<void>>()
   /** Removes the data of a failed or stopped deployment: code, archive, key, secrets. Repeated calls are harmless. */
   function clean(id: string): Promise<void> {
@@ -38,10 +40,11 @@ export function makeEndings({ db, objects, sandboxes, host, log, endBuild, endRu
     await releaseDeploymentKey(db, id)
     // Nothing runs any more, but a warm sandbox may wait for the next run.
     if (row.state === 'stopped') await endRuns(id, DELETED)
-    await sandboxes.removeCode(id)
-    if (row.archive !== null) await objects.delete(row.archive)
+    // Also by its id: an earlier version may have left its code so.
+    for (const code of [id, ...(row.code_key === null ? [] : [row.code_key])]) await sandboxes.forget(code)
+    for (const key of [row.archive, row.code_key]) if (key !== null) await objects.delete(key)
     // Last: while the row has secrets, the cleanup counts as unfinished.
-    await db.updateTable('deployments').set({ archive: null, secrets: null }).where('id', '=', id).execute()
+    await db.updateTable('deployments').set({ archive: null, code_key: null, code_bytes: null, secrets: null }).where('id', '=', id).execute()
   }
 
   /** Stops a running deployment to which no version points and on which nothing runs. Repeated calls are harmless. */
@@ -94,25 +97,24 @@ export function makeEndings({ db, objects, sandboxes, host, log, endBuild, endRu
   }
 
   /**
-   * After a start: stops a running deployment whose code is gone (someone removed it), with the reason. It is not built again: a branch or a
-   * registry may give something else today than what was deployed. Code without a live deployment is removed.
+   * Stores the code of deployments that an earlier version has built. One whose code is gone (someone removed it) is stopped, with the reason. It is not
+   * built again: a branch or a registry may give something else today than what was deployed.
    */
-  async function checkCode(): Promise<void> {
-    const running = await db.selectFrom('deployments').select('id').where('host', '=', host).where('state', '=', 'running').execute()
-    const codes = await sandboxes.codes()
-    for (const { id } of running.filter((row) => !codes.includes(row.id))) {
-      log.error({ deployment: id }, 'the code of a running deployment is gone')
-      await db.deleteFrom('app_versions').where('deployment_id', '=', id).execute()
-      await endRuns(id, 'the code of its deployment is gone')
-      await moveDeployment(db, id, 'stopped', 'its code is no longer on this machine; deploy it again')
-      await clean(id)
-    }
-    const rows = await db.selectFrom('deployments').select(['id', 'state']).where('host', '=', host).where('state', 'not in', TERMINAL).execute()
-    const live = new Set(rows.map(({ id }) => id))
-    for (const id of codes.filter((code) => !live.has(code))) await sandboxes.removeCode(id)
+  async function storeEarlier(signal: AbortSignal): Promise<void> {
+    const running = db.selectFrom('deployments').select('id').where('host', '=', host).where('state', '=', 'running').where('deletion', '=', 'kept')
+    for (const { id } of await running.where('code_key', 'is', null).execute())
+      await earlier.store(id, signal).catch(async (err: unknown) => {
+        if (signal.aborted) return
+        log.error({ err, deployment: id }, 'the code of a deployment could not be stored')
+        if (!(err instanceof CodeUnavailable)) return
+        await db.deleteFrom('app_versions').where('deployment_id', '=', id).execute()
+        await endRuns(id, 'the code of its deployment is gone')
+        await moveDeployment(db, id, 'stopped', err.message)
+        await clean(id)
+      })
   }
 
-  return { clean, retire, finishDeletion, tidy, checkCode }
+  return { clean, retire, finishDeletion, tidy, storeEarlier }
 }
 
 const IS_SUPERSEDED = sql<SqlBool>`not exists (select from app_versions v where v.deployment_id = d.id)`

@@ -72,14 +72,15 @@ export async function listDeployments(db: Db, { app_name, app_version, query, of
     .execute()) as unknown as DeploymentRow[]
 }
 
-/** The next deployment of this host to build: builds in progress first, then the queue. */
-export async function nextToBuild(db: Db, host: string): Promise<DeploymentRow | undefined> {
+/** The next deployment of this host to build, without those named: builds in progress first, then the queue. */
+export async function nextToBuild(db: Db, host: string, except: string[]): Promise<DeploymentRow | undefined> {
   return (await db
     .selectFrom('deployments')
     .selectAll()
     .where('host', '=', host)
     .where('state', 'in', ['queued', 'in_progress'])
     .where('deletion', '=', 'kept')
+    .where(sql<SqlBool>`id <> all(${except})`)
     .orderBy('state')
     .orderBy('created_at')
     .orderBy('id')
@@ -96,16 +97,31 @@ const ARCHIVES = 'archives'
 /** The key of a deployment's archive. */
 export const archiveKey = (id: string): string => `${ARCHIVES}/${id}`
 
+const CODE = 'code'
+
+/** The key of a deployment's code. It holds the deployment's id, by which the sweep finds the row. */
+export const codeKey = (id: string, fresh: string): string => `${CODE}/${id}.${fresh}`
+
+/** The code of deployments, for the removal of what no row names. */
+export const codeObjects = (db: Db, host: string): ObjectOwner => namedBy(db, host, CODE, 'code_key')
+
 /** The archives of deployments, for the removal of those that no row names. */
-export const archiveObjects = (db: Db, host: string): ObjectOwner => ({
-  prefix: ARCHIVES,
+export const archiveObjects = (db: Db, host: string): ObjectOwner => namedBy(db, host, ARCHIVES, 'archive')
+
+/** The objects that one column of deployments names. */
+const namedBy = (db: Db, host: string, prefix: string, column: 'archive' | 'code_key'): ObjectOwner => ({
+  prefix,
   async named(ids) {
-    const rows = await db.selectFrom('deployments').select('archive').where('id', 'in', ids).where('archive', 'is not', null).execute()
-    return rows.map(({ archive }) => archive!)
+    const rows = await db.selectFrom('deployments').select(`${column} as key`).where('id', 'in', ids).where(column, 'is not', null).execute()
+    return rows.map(({ key }) => key!)
   },
   async expected(after, limit) {
-    const archives = db.selectFrom('deployments').select(['id', 'archive']).where('host', '=', host).where('archive', 'is not', null)
-    const rows = await archives.where('id', '>', after).orderBy('id').limit(limit).execute()
-    return rows.map(({ id, archive }) => ({ id, keys: [archive!] }))
+    const keys = db
+      .selectFrom('deployments')
+      .select(['id', `${column} as key`])
+      .where('host', '=', host)
+      .where(column, 'is not', null)
+    const rows = await keys.where('id', '>', after).orderBy('id').limit(limit).execute()
+    return rows.map(({ id, key }) => ({ id, keys: [key!] }))
   },
 })

@@ -1,12 +1,13 @@
 // For tests: runs over a real database and fake sandboxes, without a service around them. Rows are written as deployments leave them.
 import { adoptAll } from '../../instances/driver.ts'
 import { readdirSync, rmSync } from 'node:fs'
+import { Readable } from 'node:stream'
 import { scratchDir } from '../../../test/support/scratch.ts'
 import { copyTemplate } from '../../../test/support/template.ts'
 import { newId } from '../../base/ids.ts'
 import { silentLog } from '../../base/log.ts'
 import { dataPaths, type DataPaths } from '../../base/paths.ts'
-import type { Driver, AppSandbox } from '../../instances/driver.ts'
+import type { AppCode, AppSandbox, Driver } from '../../instances/driver.ts'
 import { fakeDriver } from '../../instances/fake/fake.ts'
 import { openDb, type Db } from '../../store/db.ts'
 import { startPostgres } from '../../store/embedded.ts'
@@ -42,6 +43,9 @@ export interface Lab extends AsyncDisposable {
   clear(): Promise<void>
 }
 
+/** A deployment's code, for fake sandboxes. */
+const codeOf = (deployment: string): AppCode => ({ key: `code/${deployment}.x`, bytes: 4, open: async () => Readable.from(['code']) })
+
 export async function startLab(): Promise<Lab> {
   await using scope = new AsyncDisposableStack()
   const paths = dataPaths(scratchDir('cob-runs-'))
@@ -74,6 +78,7 @@ export async function startLab(): Promise<Lab> {
         logLevel: 'silent',
         log: silentLog,
         environment: async () => lab.env,
+        code: async (deployment) => codeOf(deployment),
         retire: async (deployment) => lab.told.retired.push(deployment),
         endBrowsers: async (invocation) => void lab.told.endedBrowsersOf.push(invocation),
         endBrowsersLeft: async () => {},
@@ -113,7 +118,7 @@ export async function startLab(): Promise<Lab> {
     sandbox: (deployment) => {
       const id = newId()
       const runner = { id, kind: 'run' as const, env: lab.env, memoryMb: 256, logLevel: 'silent' }
-      return driver.apps.start({ id, deployment, runner, apiUrl: 'http://127.0.0.1:1' }, new AbortController().signal)
+      return driver.apps.start({ id, code: codeOf(deployment), runner, apiUrl: 'http://127.0.0.1:1' }, new AbortController().signal)
     },
     async row(id) {
       return (await findInvocation(db, id))!

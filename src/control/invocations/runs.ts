@@ -5,7 +5,7 @@ import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { Seats } from '../../base/seats.ts'
 import { sleep } from '../../base/wait.ts'
-import type { AppSandbox, Driver } from '../../instances/driver.ts'
+import type { AppCode, AppSandbox, Driver } from '../../instances/driver.ts'
 import type { RunnerEvent } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
 import { followEvents, notify, type EventBells } from '../../store/events.ts'
@@ -58,6 +58,8 @@ export interface RunsSettings {
   log: Log
   /** Variables of a deployment's code. */
   environment: (deployment: string) => Promise<Record<string, string>>
+  /** A deployment's code. @throws CodeUnavailable */
+  code: (deployment: string) => Promise<AppCode>
   /** Called when a run of a deployment has ended. */
   retire: (deployment: string) => Promise<unknown>
   /** The sandboxes of builds. */

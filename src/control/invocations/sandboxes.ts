@@ -3,7 +3,7 @@ import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { within } from '../../base/wait.ts'
 import { CallFailed } from '../../http/client.ts'
-import type { AppSandbox, Driver } from '../../instances/driver.ts'
+import { CodeUnavailable, type AppCode, type AppSandbox, type Driver } from '../../instances/driver.ts'
 import type { RunnerEvent } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
 import { runnerClient } from '../apps/runner-client.ts'
@@ -26,6 +26,8 @@ interface RunSandboxesSettings {
   log: Log
   /** Variables of a deployment's code. */
   environment: (deployment: string) => Promise<Record<string, string>>
+  /** A deployment's code. @throws CodeUnavailable */
+  code: (deployment: string) => Promise<AppCode>
   /** Aborts when the service stops. */
   stopping: AbortSignal
 }
@@ -75,7 +77,7 @@ export class RunSandboxes {
     }
     const own = async (): Promise<AppSandbox> => {
       const instance = await this.#start(run.deployment, true, run.signal).catch((cause: unknown) => {
-        throw new BrokenOff('its sandbox did not start', { cause })
+        throw new BrokenOff(cause instanceof CodeUnavailable ? cause.message : 'its sandbox did not start', { cause })
       })
       await run.hold(instance)
       return instance
@@ -96,14 +98,14 @@ export class RunSandboxes {
   }
 
   async #start(deployment: string, isUrgent: boolean, signal: AbortSignal, onBegin = () => {}): Promise<AppSandbox> {
-    const { driver, environment, appMemoryMb, logLevel, stopping } = this.#settings
+    const { driver, environment, code: codeOf, appMemoryMb, logLevel, stopping } = this.#settings
     const ending = AbortSignal.any([signal, stopping])
     const apiUrl = await within('the API to listen', LISTEN_MS, this.#settings.apiUrl, ending)
-    const env = await environment(deployment)
+    const [env, code] = await Promise.all([environment(deployment), codeOf(deployment)])
     const id = newId()
     return this.#starts.run(isUrgent, ending, () => {
       onBegin()
-      return driver.apps.start({ id, deployment, runner: { id, kind: 'run', env, memoryMb: appMemoryMb, logLevel }, apiUrl }, ending)
+      return driver.apps.start({ id, code, runner: { id, kind: 'run', env, memoryMb: appMemoryMb, logLevel }, apiUrl }, ending)
     })
   }
 }

@@ -1,17 +1,19 @@
 // Fake sandboxes of apps: the runner's protocol, spoken in this process. Variables and action names say what an app does.
 // A build: FAKE_LOGS (JSON array) is what it prints, FAKE_APPS (JSON, AppsFound) what it finds, FAKE_FAIL why it fails, FAKE_HANG=1 makes it
-// hang, FAKE_REFUSE is why it refuses its archive. A run, by the action's name: echo (returns its payload), slow (payload: milliseconds), logs
+// hang, FAKE_REFUSE is why it refuses its archive, FAKE_UNPACKED=1 has no
+// packed code, as runners of early versions. A run, by the action's name: echo (returns its payload), slow (payload: milliseconds), logs
 // (payload: how many lines), fail (payload: the message), hang, crash (the runner ends). FAKE_UNLOADED is why its app does not load.
-import { mkdirSync, readdirSync, rmSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
+import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { rm, writeFile } from 'node:fs/promises'
 import { once } from 'node:events'
+import { buffer } from 'node:stream/consumers'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { Bell } from '../../base/bell.ts'
 import type { DataPaths } from '../../base/paths.ts'
 import { sleep } from '../../base/wait.ts'
 import { callOf, type AppsFound, type Run, type RunnerEvent } from '../../runner/contract.ts'
-import type { AppSandboxes, AppSandboxSpec, AppSandbox, Exit } from '../driver.ts'
+import type { AppCode, AppSandboxes, AppSandboxSpec, AppSandbox, Exit } from '../driver.ts'
 
 /** Sandboxes of this process by data directory. They survive a control plane, as real ones do. */
 const running = new Map<string, Map<string, AppSandbox>>()
@@ -33,6 +35,7 @@ export function fakeApps(paths: DataPaths, replica = ''): AppSandboxes {
   return {
     async start(spec, signal) {
       signal.throwIfAborted()
+      if (spec.code) await fetched(spec.code, paths, signal)
       startedBy.set(spec.id, replica)
       const instance = await startFake(spec, paths, () => {
         mine.delete(spec.id)
@@ -47,13 +50,19 @@ export function fakeApps(paths: DataPaths, replica = ''): AppSandboxes {
       return mine.get(id)
     },
     async [Symbol.asyncDispose]() {},
-    async codes() {
-      return readdirSync(paths.apps)
-    },
-    async removeCode(deployment) {
-      await rm(join(paths.apps, deployment), { recursive: true, force: true })
-    },
+    forget: (key) => rm(copyOf(key, paths), { recursive: true, force: true }),
   }
+}
+
+/** The copy of code: a folder with the object in it. */
+const copyOf = (key: string, paths: DataPaths): string => join(paths.apps, basename(key))
+
+async function fetched(code: AppCode, paths: DataPaths, signal: AbortSignal): Promise<void> {
+  const copy = copyOf(code.key, paths)
+  if (existsSync(copy)) return
+  const content = await buffer(await code.open(signal))
+  mkdirSync(copy, { recursive: true })
+  await writeFile(join(copy, 'packed'), content)
 }
 
 async function startFake(spec: AppSandboxSpec, paths: DataPaths, onEnd: () => void): Promise<AppSandbox> {
@@ -66,7 +75,7 @@ async function startFake(spec: AppSandboxSpec, paths: DataPaths, onEnd: () => vo
   const socketPath = join(dir, 'agent.sock')
   server.listen(socketPath)
   await once(server, 'listening')
-  if (spec.runner.kind === 'build') mkdirSync(join(paths.apps, spec.deployment), { recursive: true })
+  let key: string | undefined
   let ended: Promise<void> | undefined
   const end = (reason: string) =>
     (ended ??= (async () => {
@@ -74,11 +83,12 @@ async function startFake(spec: AppSandboxSpec, paths: DataPaths, onEnd: () => vo
       server.close()
       server.closeAllConnections()
       await rm(dir, { recursive: true, force: true })
+      if (key !== undefined) mkdirSync(copyOf(key, paths), { recursive: true })
       onEnd()
       exited.resolve({ reason })
     })())
   if (spec.runner.kind === 'build' && spec.runner.source?.type === 'git') runner.build()
-  return { id: spec.id, runner: { socketPath }, exited: exited.promise, [Symbol.asyncDispose]: () => end('was ended') }
+  return { id: spec.id, runner: { socketPath }, exited: exited.promise, stored: (stored) => void (key = stored), [Symbol.asyncDispose]: () => end('was ended') }
 }
 
 class FakeRunner {
@@ -117,6 +127,9 @@ class FakeRunner {
           return void response.writeHead(400).end(JSON.stringify({ message: this.#spec.runner.env.FAKE_REFUSE }))
         response.writeHead(204).end()
         return this.build()
+      case 'packedCode':
+        if (this.#spec.runner.env.FAKE_UNPACKED === '1') return void response.writeHead(404).end('{"message":"there is no such call"}')
+        return void response.end(`code of ${this.#spec.id}`)
       case 'ready':
         return void response.end(JSON.stringify(this.#unloaded === undefined ? { ok: true } : { ok: false, reason: this.#unloaded }))
       case 'run':

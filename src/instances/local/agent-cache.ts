@@ -10,6 +10,7 @@ import type { Command } from '../../base/unprivileged.ts'
 import { instanceUser } from '../../base/user.ts'
 import { within } from '../../base/wait.ts'
 import { writeGuestEtc } from './guest-etc.ts'
+import { NO_NETWORK } from './network.ts'
 import { sandboxCommand } from './sandbox.ts'
 import { diskOf, diskQuota, makeDisk, makeMemoryFolders } from './storage.ts'
 import type { Trash } from './trash.ts'
@@ -41,7 +42,7 @@ export async function agentCache(root: string, trash: Trash, signal: AbortSignal
   makeMemoryFolders(work)
   for (const folder of [home, cache]) mkdirSync(folder, { mode: 0o700 })
   if (user) for (const folder of [home, cache]) chownSync(folder, user.uid, user.gid)
-  const network = { pasta: [], setup: () => '', batch: '', resolvConf: '', hosts: '127.0.0.1 localhost\n' }
+  const network = NO_NETWORK
   const spec = {
     id: name,
     viewport: { width: 1, height: 1, refresh_rate: 1 },

@@ -1,18 +1,18 @@
-// The command line of an app's sandbox: isolated like an instance's, without a display. Its code is read-only, except during its build.
+// The command line of an app's sandbox: isolated like an instance's, without a display. Its code is read-only, except while it is built or unpacked.
 import { basename, dirname } from 'node:path'
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import { asUser, type Command } from '../../base/unprivileged.ts'
 import type { User } from '../../base/user.ts'
 import { runnerScript } from '../../runner/command.ts'
-import { RUNNER_PATHS } from '../../runner/contract.ts'
+import { RUNNER_PATHS, type RunnerSpec } from '../../runner/contract.ts'
 import type { NetworkPlan } from './network.ts'
 import { CACHE_DIR, closedNode, closedRoot, enclosed, NODE_PATH, ownCode, setEnvironment, type Bounds } from './sandbox.ts'
 
 export interface AppSandboxPlan {
-  kind: 'build' | 'run'
+  kind: RunnerSpec['kind']
   /**
-   * Folders on the host. The runner finds `spec` in /run/cob. `apps` holds the code of all deployments; only the one that the link `app` in
-   * `spec` points to is visible inside. `downloads` is for builds.
+   * Folders on the host. The runner finds `spec` in /run/cob. `apps` holds the code of all apps; only the folder that the link `app` in `spec` points
+   * to is visible inside. `downloads` is for builds.
    */
   folders: { home: string; memory: string; etc: string; spec: string; apps: string; cache: string; downloads: string | undefined }
   bounds: Bounds
@@ -48,9 +48,10 @@ export function appCommand({ kind, folders, bounds, before, etcFiles, network, u
           '/home/kernel',
           // The runner reads it. The pipes between the runner and the app are made next to it, in memory.
           ...SPEC_FILES.flatMap((name) => ['--ro-bind-try', `${seen.spec}/${name}`, `${dirname(RUNNER_PATHS.spec)}/${name}`]),
-          ...(kind === 'build'
-            ? ['--bind', `${seen.spec}/${APP_LINK}`, RUNNER_PATHS.app, '--bind', seen.downloads!, RUNNER_PATHS.cache]
-            : ['--ro-bind', `${seen.spec}/${APP_LINK}`, RUNNER_PATHS.app]),
+          kind === 'build' || kind === 'unpack' ? '--bind' : '--ro-bind',
+          `${seen.spec}/${APP_LINK}`,
+          RUNNER_PATHS.app,
+          ...(seen.downloads === undefined ? [] : ['--bind', seen.downloads, RUNNER_PATHS.cache]),
           ...ownCode(seen, false),
           '--remount-ro',
           '/',
@@ -71,7 +72,7 @@ export const SPEC_FILES = [basename(RUNNER_PATHS.spec), 'environment'] as const
 /** A prepared sandbox that gets no input for this long ends. Its service must have died, because a live one would have ended it earlier (apps.ts). */
 const UNUSED_S = 20 * 60
 
-/** Names in the spec folder: the link to the deployment's code, and the pipe at which a prepared sandbox waits for its input. */
+/** Names in the spec folder: the link to the app's code, and the pipe at which a prepared sandbox waits for its input. */
 export const APP_LINK = 'app'
 export const GO = 'go'
 

@@ -1,24 +1,26 @@
-// Sandboxes of apps on this machine: their directories, their users, and the code that builds write and runs read.
+// Sandboxes of apps on this machine: their directories, their users, and the copies of code that they write and read.
 import { execFile } from 'node:child_process'
 import { chmodSync, chownSync, closeSync, constants, mkdirSync, openSync, symlinkSync, writeFileSync, writeSync } from 'node:fs'
-import { readdir } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Config } from '../../base/config.ts'
 import { newId } from '../../base/ids.ts'
 import type { DataPaths } from '../../base/paths.ts'
 import type { Command } from '../../base/unprivileged.ts'
 import { instanceUser, type User } from '../../base/user.ts'
-import { until } from '../../base/wait.ts'
+import { resultWithin, until } from '../../base/wait.ts'
+import { call, CallFailed } from '../../http/client.ts'
 import { environmentFile } from '../../runner/command.ts'
-import type { RunnerSpec } from '../../runner/contract.ts'
-import { letGo, type AppSandboxes, type AppSandboxSpec } from '../driver.ts'
+import { runner as runnerCalls, type RunnerSpec } from '../../runner/contract.ts'
+import { CodeUnavailable, letGo, type AppCode, type AppSandbox, type AppSandboxes } from '../driver.ts'
 import { APP_LINK, appCommand, GO } from './app-command.ts'
 import { readyCache } from './build-cache.ts'
+import { CodeCache, linkedBy } from './code-cache.ts'
 import { writeGuestEtc } from './guest-etc.ts'
 import { adoptSandbox, foundSandboxes, openSandbox, type LocalInstance, type Place, type SandboxKind } from './instance.ts'
-import { planNetwork } from './network.ts'
+import { NO_NETWORK, planNetwork } from './network.ts'
 import { diskOf, diskQuota, memoryOf } from './storage.ts'
+import { sizeOf } from './usage.ts'
 
 /** All builds run as one user, which owns their shared downloads and the code that they make. Each run has a user of its own. */
 const BUILDER = 'cob-builder'
@@ -27,6 +29,10 @@ const NETWORK_MS = 60_000
 const MKFIFO_MS = 10_000
 /** A prepared sandbox that is not used within this time is ended. Its network may be out of date as well. */
 const KEPT_MS = 10 * 60_000
+/** Limit on fetching and unpacking code, which takes a second for 30 MB. */
+const UNPACK_MS = 10 * 60_000
+/** Time between the end of a connection and the notice that its sandbox has ended. */
+const EXIT_NEWS_MS = 3_000
 
 const run = promisify(execFile)
 
@@ -41,31 +47,36 @@ interface Prepared {
 export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, compiled: () => Promise<string>): AppSandboxes {
   // Each sandbox's user passes through it to the one folder that the sandbox mounts. Other users cannot come this far.
   chmodSync(paths.apps, 0o711)
-  const limits = { memoryBytes: config.appMemoryMb * 1024 * 1024, pids: config.appPids, cpuPercent: config.appCpuPercent }
+  const limits = { memoryBytes: config.appMemoryMb * MIB, pids: config.appPids, cpuPercent: config.appCpuPercent }
+  const { trash, log } = kind
+  const copies = new CodeCache({ dir: paths.apps, sandboxes: paths.appSandboxes, maxBytes: config.appCodeCacheMb * MIB, trash, log, unpack })
 
-  async function prepare(what: 'build' | 'run', id: string, apiUrl: string, code?: string): Promise<Prepared> {
-    const user = instanceUser(what === 'build' ? BUILDER : id)
+  /** `made` is the folder outside of its own that it fills. Only builds and runs have a network. */
+  async function prepare(what: RunnerSpec['kind'], id: string, apiUrl: string, made?: string): Promise<Prepared> {
+    const user = instanceUser(what === 'run' ? id : BUILDER)
+    const isOffline = what === 'pack' || what === 'unpack'
     let apps = ''
     const fill = async ({ dir, groups, bounds, before }: Place): Promise<Command> => {
       const own = ownedBy(user)
       const [spec, etc] = [own(join(dir, 'spec'), 0o700), join(dir, 'etc')]
       await run('mkfifo', ['-m', '600', join(spec, GO)], { timeout: MKFIFO_MS })
       if (user) chownSync(join(spec, GO), user.uid, user.gid)
-      const network = planNetwork(config.allowHostLoopback, [Number(new URL(apiUrl).port || 80)])
+      const network = isOffline ? NO_NETWORK : planNetwork(config.allowHostLoopback, [Number(new URL(apiUrl).port || 80)])
       const downloads = what === 'build' ? own(paths.buildCache, 0o700) : undefined
       const folders = { home: own(join(diskOf(dir), 'home'), 0o700), memory: memoryOf(dir), etc, spec, apps: paths.apps, cache: await compiled(), downloads }
       const command = appCommand({ kind: what, folders, bounds, before, etcFiles: writeGuestEtc(etc, network), network, user, groups })
       apps = command.seen.apps!
       return command
     }
-    // The result of a build outlives the build, so it lies outside of the build's disk. Of the shared downloads, only what a build adds counts for it.
-    const sharedBefore = code === undefined ? undefined : await readyCache(paths.buildCache, kind.usage, kind.trash, kind.log)
-    const shared = code === undefined ? [] : sharedBefore ? [code, paths.buildCache] : [code]
-    return { instance: await openSandbox(kind, { id, limits, disk: diskQuota(config.appDiskMb), shared, sharedBefore, prepare: fill }), user, apps }
+    // What it makes outlives it, so it lies outside of its own disk. Of the shared downloads, only what a build adds counts for it.
+    const sharedBefore = what === 'build' ? await readyCache(paths.buildCache, kind.usage, kind.trash, kind.log) : undefined
+    const shared = [...(made === undefined ? [] : [made]), ...(sharedBefore ? [paths.buildCache] : [])]
+    const disk = diskQuota(config.appDiskMb)
+    return { instance: await openSandbox(kind, { id, limits, disk, shared, sharedBefore, isOffline, prepare: fill }), user, apps }
   }
 
-  /** Gives a prepared sandbox its input. */
-  async function begin({ instance, user, apps }: Prepared, { deployment, runner }: AppSandboxSpec, signal: AbortSignal): Promise<LocalInstance> {
+  /** Gives a prepared sandbox its input. `code` is the folder of its code below `apps`. */
+  async function begin({ instance, user, apps }: Prepared, code: string, runner: RunnerSpec, signal: AbortSignal): Promise<LocalInstance> {
     try {
       const spec = join(instance.dir, 'spec')
       const files = {
@@ -76,7 +87,7 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
         writeFileSync(join(spec, name), text, { mode: 0o400 })
         if (user) chownSync(join(spec, name), user.uid, user.gid)
       }
-      symlinkSync(join(apps, deployment), join(spec, APP_LINK))
+      symlinkSync(join(apps, code), join(spec, APP_LINK))
       const gone = instance.exited.then(({ reason }) => Promise.reject(new Error(reason)))
       gone.catch(() => {})
       const told = until('a sandbox to have its network', NETWORK_MS, () => tell(join(spec, GO)), { everyMs: 1, signal })
@@ -120,31 +131,115 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
     return prepare('run', newId(), apiUrl)
   }
 
+  /** Makes a folder by a sandbox that may write there, which then begins with it. */
+  async function making(runner: RunnerSpec, apiUrl: string, signal: AbortSignal): Promise<LocalInstance> {
+    const made = await copies.make(runner.id)
+    const user = instanceUser(BUILDER)
+    if (user) chownSync(made, user.uid, user.gid)
+    return begin(await prepare(runner.kind, runner.id, apiUrl, made), basename(made), runner, signal)
+  }
+
+  /** What was packed may be hostile, as all that a build leaves: it is unpacked inside a sandbox, with the limits of a build and without a network. */
+  async function unpack(id: string, code: AppCode): Promise<void> {
+    const signal = AbortSignal.any([kind.signal, AbortSignal.timeout(UNPACK_MS)])
+    const content = await code.open(signal)
+    try {
+      const spec = { id, kind: 'unpack' as const, env: {}, memoryMb: config.appMemoryMb, logLevel: config.logLevel }
+      const instance = await making(spec, NOWHERE, signal)
+      try {
+        await call(instance.runner, runnerCalls.unpackCode, { body: content }, { signal })
+      } catch (error) {
+        signal.throwIfAborted()
+        const end = await resultWithin(EXIT_NEWS_MS, instance.exited, signal)
+        throw new CodeUnavailable(`${NOT_UNPACKED}: ${end?.reason ?? reasonOf(error)}`, { cause: error })
+      } finally {
+        await instance[Symbol.asyncDispose]()
+      }
+      // What is written between two counts of a sandbox is counted here.
+      const [held, allowed] = [await sizeOf([copies.madeBy(id)]), diskQuota(config.appDiskMb)]
+      if (held.bytes > allowed.bytes || held.inodes > allowed.inodes)
+        throw new CodeUnavailable(`${NOT_UNPACKED}: it has ${Math.round(held.bytes / MIB)} MiB in ${held.inodes} files; ${config.appDiskMb} MiB are allowed`)
+    } finally {
+      content.destroy()
+    }
+  }
+
+  /** A sandbox whose code is its own making has a result besides itself, which stays or goes with its end. */
+  function sandbox(instance: LocalInstance): AppSandbox {
+    let key: string | undefined
+    let arrived = () => {}
+    const isMaker = linkedBy(instance.dir) === basename(copies.madeBy(instance.id))
+    let settled: Promise<void> | undefined
+    const settle = () =>
+      (settled ??= (key === undefined ? copies.drop(instance.id) : copies.keep(instance.id, key)).catch((error: unknown) => {
+        settled = undefined
+        throw error
+      }))
+    return {
+      id: instance.id,
+      exited: instance.exited,
+      get runner() {
+        return instance.runner
+      },
+      stored(stored) {
+        if (!isMaker) return
+        key = stored
+        arrived = copies.expect(stored)
+      },
+      async [Symbol.asyncDispose]() {
+        try {
+          await instance[Symbol.asyncDispose]()
+          if (isMaker) await settle()
+          copies.released()
+        } finally {
+          arrived()
+        }
+      },
+    }
+  }
+
   return {
     async start(spec, signal) {
       signal.throwIfAborted()
-      if (spec.runner.kind === 'run') {
-        const prepared = await take(spec.apiUrl)
-        // After this start and not at the same time, so that it does not slow it down.
-        const instance = await begin(prepared, spec, signal).finally(() => refill(spec.apiUrl))
-        return instance
+      const { code, runner, apiUrl } = spec
+      if (!code) {
+        const instance = await making(runner, apiUrl, signal).catch(async (error: unknown) => {
+          await copies.drop(runner.id)
+          throw error
+        })
+        return sandbox(instance)
       }
-      // Remains of an interrupted build would block the next one.
-      const code = join(paths.apps, spec.deployment)
-      await kind.trash.discard(code)
-      ownedBy(instanceUser(BUILDER))(code, 0o755)
-      return begin(await prepare('build', spec.id, spec.apiUrl, code), spec, signal)
+      using copy = await copies.hold(code, signal)
+      if (runner.kind === 'run') {
+        const prepared = await take(apiUrl)
+        // After this start and not at the same time, so that it does not slow it down.
+        return sandbox(await begin(prepared, copy.name, runner, signal).finally(() => refill(apiUrl)))
+      }
+      return sandbox(await begin(await prepare(runner.kind, spec.id, apiUrl), copy.name, runner, signal))
     },
     found: async () => foundSandboxes(kind),
-    adopt: (id) => adoptSandbox(kind, id),
-    codes: () => readdir(paths.apps),
-    removeCode: (deployment) => kind.trash.discard(join(paths.apps, deployment)),
+    async adopt(id) {
+      const instance = await adoptSandbox(kind, id)
+      return instance && sandbox(instance)
+    },
+    forget: (key) => copies.forget(key),
     async [Symbol.asyncDispose]() {
       stopped = true
       await letNextGo()
+      await copies[Symbol.asyncDispose]()
     },
   }
 }
+
+const MIB = 1024 * 1024
+/** The API's address for a sandbox without a network. */
+const NOWHERE = 'http://127.0.0.1'
+
+const NOT_UNPACKED = 'the code of its deployment could not be unpacked'
+
+/** For callers: what the runner says, or that the object broke off. */
+const reasonOf = (error: unknown): string =>
+  error instanceof CallFailed && error.status !== undefined ? error.reason : 'its object could not be read to the end'
 
 /** Whether a sandbox still runs, as far as is known. */
 const isThere = ({ exited }: LocalInstance): Promise<boolean> => Promise.race([exited.then(() => false), Promise.resolve(true)])

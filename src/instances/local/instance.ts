@@ -9,7 +9,7 @@ import { descendantsOf, isAlive, killAll, nameProcess, processesUsing, type Proc
 import type { Command } from '../../base/unprivileged.ts'
 import { resultWithin, sleep, until, within } from '../../base/wait.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
-import type { AppSandbox, Exit, Found, Instance } from '../driver.ts'
+import type { Exit, Found, Instance } from '../driver.ts'
 import { watchAgent, type Lifeline } from '../lifeline.ts'
 import type { LaterAddresses } from './close-later.ts'
 import { hostRanges } from './host-addresses.ts'
@@ -89,6 +89,8 @@ export interface SandboxPlan {
   shared?: string[]
   /** What these hold already. */
   sharedBefore?: Size | undefined
+  /** It has no network, so no addresses have to be blocked there. */
+  isOffline?: boolean
   prepare: (place: Place) => Promise<Command>
 }
 
@@ -99,7 +101,7 @@ export async function startSandbox(kind: SandboxKind, plan: SandboxPlan, signal:
 }
 
 /** Starts a sandbox without waiting for its program. The next service does not adopt it before {@link LocalInstance.up} has succeeded. */
-export async function openSandbox(kind: SandboxKind, { id, limits, disk, shared = [], sharedBefore, prepare }: SandboxPlan): Promise<LocalInstance> {
+export async function openSandbox(kind: SandboxKind, { id, limits, disk, shared = [], sharedBefore, isOffline, prepare }: SandboxPlan): Promise<LocalInstance> {
   const dir = join(kind.root, id)
   const { images } = await kind.storage()
   await using scope = new AsyncDisposableStack()
@@ -126,7 +128,7 @@ export async function openSandbox(kind: SandboxKind, { id, limits, disk, shared 
   const counted: Counted = { disk, image: images, shared, ...(sharedBefore && { sharedBefore }), memoryBytes }
   const instance = new LocalInstance(kind, id, { processes: [main], isReady: false, counted, agent: listener.agent }, child)
   instance.remember(false)
-  kind.addresses.follow(instance, closed)
+  if (!isOffline) kind.addresses.follow(instance, closed)
   scope.move() // the instance is now the owner of all this
   return instance
 }
@@ -187,7 +189,7 @@ function launch(dir: string, command: Command, { fd, keys }: Listener): ChildPro
 }
 
 /** A sandbox that was started. */
-export class LocalInstance implements Instance, AppSandbox {
+export class LocalInstance implements Instance {
   readonly id: string
   readonly dir: string
   agent: Endpoint

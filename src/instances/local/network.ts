@@ -50,6 +50,9 @@ export interface NetworkPlan {
   hosts: string
 }
 
+/** Not even a way out. */
+export const NO_NETWORK: NetworkPlan = { pasta: [], setup: () => '', batch: '', resolvConf: '', hosts: '127.0.0.1 localhost\n' }
+
 /**
  * Blocks ranges, as lines for `ip -batch`: they are declared local to the instance, where no program listens. Unlike an unreachable route, that
  * also works for sockets that are bound to a device. The address that pasta gives to the instance is one of the host's own and is local already.

@@ -1,0 +1,7 @@
+// The kinds of rows that name objects, for the sweep and for the check that all objects are there.
+import type { Db } from '../store/db.ts'
+import type { ObjectOwner } from '../store/sweep.ts'
+import { archiveObjects, codeObjects } from './deployments/rows.ts'
+import { replayObjects } from './replays/rows.ts'
+
+export const objectOwners = (db: Db, host: string): ObjectOwner[] => [replayObjects(db, host), archiveObjects(db, host), codeObjects(db, host)]

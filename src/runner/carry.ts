@@ -1,0 +1,35 @@
+// Packing code that is there, and unpacking code that comes: the runners of sandboxes that do nothing else.
+import { CannotPack, openPacked, packFolder, unpackFolder } from './pack.ts'
+import type { RunnerPaths } from './limits.ts'
+import { Refused, type Work } from './serve.ts'
+
+/** Packing 30 MB takes a second. */
+const PACK_MS = 10 * 60_000
+
+export function hostPack(paths: RunnerPaths): Work {
+  const packed = packFolder(paths.app, paths.packed, AbortSignal.timeout(PACK_MS))
+  packed.catch(() => {}) // the call tells it
+  return {
+    ready: Promise.resolve({ ok: true }),
+    async packed() {
+      await packed.catch(refuse)
+      return openPacked(paths.packed)
+    },
+  }
+}
+
+export function hostUnpack(paths: RunnerPaths): Work {
+  let begun = false
+  return {
+    ready: Promise.resolve({ ok: true }),
+    async unpack(body) {
+      if (begun) throw new Refused(409, 'this runner has its code')
+      begun = true
+      await unpackFolder(body, paths.app).catch(refuse)
+    },
+  }
+}
+
+function refuse(error: unknown): never {
+  throw error instanceof CannotPack ? new Refused(400, error.message) : error
+}

@@ -1,0 +1,116 @@
+// An app's folder as one file and back: tar, compressed with zstd. Both run only inside a sandbox, because whatever a build leaves may be hostile.
+import { spawn, type ChildProcess } from 'node:child_process'
+import { createWriteStream, readdirSync, type Dirent } from 'node:fs'
+import { open, rm } from 'node:fs/promises'
+import type { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { createZstdCompress, createZstdDecompress } from 'node:zlib'
+import { SCRATCH } from './limits.ts'
+
+/** No variables of the app: TAR_OPTIONS, for example, would change what tar does. */
+const ENVIRONMENT = { PATH: '/usr/bin:/bin', LC_ALL: 'C.UTF-8' }
+/**
+ * Files get the usual modes, whatever the service's umask is. tar ends at the end mark of what it reads; the rest is read as well, so that a broken pipe
+ * is always an error.
+ */
+const TAR = ['-c', 'umask 022; tar "$@" && cat >/dev/null', 'tar']
+/** Characters kept of tar's errors. They name files. */
+const MAX_SAID = 1_000
+/** A path that a call of the system accepts has at most 4095 bytes. */
+const MAX_PATH_BYTES = 4_000
+/** tar's exit code when a file changed while it was read. */
+const CHANGED = 1
+
+/** The folder cannot be packed, or what came cannot be unpacked. The message says why. */
+export class CannotPack extends Error {}
+
+/**
+ * Packs the folder `app` into the file `into`. Left out is what no run could use: files without read rights, and sockets. Holes of files stay holes.
+ * Owners are not kept. @throws CannotPack, or the signal's reason
+ */
+export async function packFolder(app: string, into: string, signal: AbortSignal): Promise<void> {
+  assertPaths(app)
+  const form = ['--create', '--file=-', '--format=gnu', '--sparse', '--one-file-system', '--ignore-failed-read', '--owner=0', '--group=0', '--numeric-owner']
+  const tar = spawn('/bin/sh', [...TAR, ...form, `--exclude=./${SCRATCH}`, '--directory', app, '.'], {
+    env: ENVIRONMENT,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const ended = endOf(tar)
+  try {
+    await pipeline(tar.stdout, createZstdCompress(), createWriteStream(into, { mode: 0o600 }), { signal })
+    const { code, said } = await ended
+    if (code !== 0 && code !== CHANGED) throw new CannotPack(said || `tar ended with ${code}`)
+  } catch (error) {
+    kill(tar)
+    await ended
+    await rm(into, { force: true })
+    signal.throwIfAborted()
+    throw error instanceof CannotPack ? error : new CannotPack((error as Error).message, { cause: error })
+  }
+}
+
+/** The file that {@link packFolder} has made. */
+export async function openPacked(path: string): Promise<{ bytes: number; content: Readable }> {
+  const file = await open(path)
+  try {
+    return { bytes: (await file.stat()).size, content: file.createReadStream() }
+  } catch (error) {
+    await file.close()
+    throw error
+  }
+}
+
+/** Unpacks what {@link packFolder} has made into the empty folder `app`. Set-uid bits are dropped. @throws CannotPack */
+export async function unpackFolder(packed: Readable, app: string): Promise<void> {
+  const form = ['--extract', '--file=-', '--no-same-owner', '--no-same-permissions', '--directory', app]
+  const tar = spawn('/bin/sh', [...TAR, ...form], { env: ENVIRONMENT, detached: true, stdio: ['pipe', 'ignore', 'pipe'] })
+  const ended = endOf(tar)
+  const broken = await pipeline(packed, createZstdDecompress(), tar.stdin).then(
+    () => undefined,
+    (error: Error) => error, // its input is closed then, and it ends
+  )
+  const { code, said } = await ended
+  // A tar that has failed says more than the broken pipe to it.
+  if (code !== null && code !== 0) throw new CannotPack(said || `tar ended with ${code}`, { cause: broken })
+  // Also when tar has succeeded: what it has read may end early, between two files.
+  if (broken) throw new CannotPack(broken.message, { cause: broken })
+  if (code === null) throw new CannotPack('tar was killed')
+}
+
+/** @throws CannotPack when a path below `app` is so long that tar could not unpack it */
+function assertPaths(app: string): void {
+  const folders = [app]
+  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop())
+    for (const entry of entriesOf(folder)) {
+      const path = `${folder}/${entry.name}`
+      if (Buffer.byteLength(path) > MAX_PATH_BYTES) throw new CannotPack(`a path has more than ${MAX_PATH_BYTES} bytes: ${path.slice(0, MAX_SAID)}`)
+      if (entry.isDirectory()) folders.push(path)
+    }
+}
+
+function entriesOf(folder: string): Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EACCES') return [] // left out
+    throw new CannotPack((error as Error).message, { cause: error })
+  }
+}
+
+function kill({ pid }: ChildProcess): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, 'SIGKILL')
+  } catch {} // it has ended
+}
+
+/** Resolves when it has ended and all of its output is read. */
+function endOf(tar: ChildProcess): Promise<{ code: number | null; said: string }> {
+  const { promise, resolve, reject } = Promise.withResolvers<{ code: number | null; said: string }>()
+  let said = ''
+  tar.stderr!.on('data', (chunk: Buffer) => (said = (said + chunk.toString()).slice(0, MAX_SAID)))
+  tar.on('error', reject)
+  tar.on('close', (code) => resolve({ code, said: said.trim() }))
+  promise.catch(() => {})
+  return promise
+}
