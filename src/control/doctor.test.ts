@@ -37,7 +37,7 @@ test('an object that a row names and that is gone is named by the doctor, and lo
   await using scope = new AsyncDisposableStack()
   const db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
   scope.defer(() => db.destroy())
-  const host = (await cloud.query<{ host: string }>('select host from browsers where id = $1', [id]))[0]!.host
+  const host = (await cloud.query<{ scope: string }>('select scope from browsers where id = $1', [id]))[0]!.scope
   scope.use(careForObjects({ db, objects: fileObjects(cloud.paths.objects), owners: objectOwners(db, host), log }))
   await until('the report', NOTICE_MS, () => told.length > 0)
   expect(told).toEqual([{ message: 'objects that rows name are gone', fields: { count: 1, keys: [object] } }])

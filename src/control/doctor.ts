@@ -37,12 +37,12 @@ async function check(config: Config, signal: AbortSignal): Promise<string | unde
   using objects = await makeObjects(paths.objects, config.s3)
   if (config.s3) await answers(objects, signal)
   if (!existsSync(paths.hostId)) return undefined
-  const host = readFileSync(paths.hostId, 'utf8').trim()
+  const scope = readFileSync(paths.hostId, 'utf8').trim()
   if (config.databaseUrl) await checkDatabaseUrl(config.databaseUrl, signal)
   else if (!postgresRuns(paths)) return 'they are checked only while the service runs, because its database tells which there must be'
   const db = connectDb(config.databaseUrl ? { connectionString: config.databaseUrl } : embeddedAddress(paths), silentLog)
   try {
-    const missing = await findMissing(objects, objectOwners(db, host), signal)
+    const missing = await findMissing(objects, objectOwners(db, scope), signal)
     if (missing.length === 0) return undefined
     const more = missing.length > NAMED ? ` and ${missing.length - NAMED} more` : ''
     return `${missing.length} that the database names are gone: ${missing.slice(0, NAMED).join(', ')}${more}; those replays cannot be played, those builds fail, and those apps do not run`

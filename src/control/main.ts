@@ -21,7 +21,7 @@ import { checkDatabaseUrl } from '../store/database-url.ts'
 import { connectDb, upgradeDb, type Db, type DbAddress } from '../store/db.ts'
 import { postgresRuns, startPostgres } from '../store/embedded.ts'
 import { listenForEvents, notify } from '../store/events.ts'
-import { holdHost } from '../store/host-lock.ts'
+import { holdScope } from '../store/scope-lock.ts'
 import { makeObjects } from '../store/make-objects.ts'
 import { makeSpool } from '../store/spool.ts'
 import { openapiText } from './api.ts'
@@ -81,21 +81,21 @@ export interface ControlPlane extends AsyncDisposable {
 
 /** Starts the service. Disposing ends it with its sessions and its Postgres. `drive` makes the driver instead of the one that `config` names. */
 export async function startControlPlane(config: Config, log: Log, signal: AbortSignal, drive = makeDriver): Promise<ControlPlane> {
-  await using scope = new AsyncDisposableStack()
+  await using opened = new AsyncDisposableStack()
   await checkPort(config)
   const paths = dataPaths(config.dataDir)
-  const host = secretFile(paths.hostId, newId).value
+  const scope = secretFile(paths.hostId, newId).value
   const replica = newId()
-  const driver = scope.use(await drive(config, paths, host, log, replica))
-  const disk = scope.use(makeDisk({ dir: paths.root, reserveMb: config.diskReserveMb, log, relieve: () => driver.relieve() }))
+  const driver = opened.use(await drive(config, paths, scope, log, replica))
+  const disk = opened.use(makeDisk({ dir: paths.root, reserveMb: config.diskReserveMb, log, relieve: () => driver.relieve() }))
   // If Postgres is already running, another service may be using it. This one then waits for the lock of the data directory.
   if (config.databaseUrl === undefined && !postgresRuns(paths)) {
     await disk.makeRoomToStart()
     disk.watch()
   }
-  const { db, address } = await openStore(config, paths, host, log, signal, scope)
+  const { db, address } = await openStore(config, paths, scope, log, signal, opened)
   disk.watch()
-  const key = await firstKey(config, paths, db, host)
+  const key = await firstKey(config, paths, db, scope)
   const secretKey = Buffer.from(config.secretKey ?? secretFile(paths.secretKey, () => randomBytes(32).toString('hex')).value, 'hex')
   const tokens = sessionTokens(secretKey)
   const links = liveLinks(secretKey)
@@ -105,14 +105,14 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const registry = new Registry()
   const endpoints = storedEndpoints(makeSealer(secretKey, 'endpoints'))
   const openSockets: OpenSockets = new Map()
-  const leases = await takeLeases(config, address, host, replica, log, scope)
-  const bells = scope.use(listenForEvents(address, log))
+  const leases = await takeLeases(config, address, scope, replica, log, opened)
+  const bells = opened.use(listenForEvents(address, log))
   const tellClosing = leases.isAlone ? undefined : (id: string, reason: string) => notify(db, 'closing', `${id} ${reason}`)
   const transfers = new Transfers()
   const fleet = new Fleet({
     db,
     driver,
-    host,
+    scope,
     leases,
     bells,
     maxSessions: config.maxBrowsers,
@@ -132,7 +132,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   signal.throwIfAborted()
   const background = new AbortController()
   const activity = watchActivity(db, fleet, log, background.signal)
-  scope.defer(() => background.abort())
+  opened.defer(() => background.abort())
 
   const browsers = makeBrowsers({
     db,
@@ -141,14 +141,14 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     tokens,
     livePath: (id) => links.path(id, 'control'),
     activity,
-    host,
+    scope,
     place: placeOf(config.region, config.instanceMemoryMb),
     maxBrowsers: config.maxBrowsers,
     log,
   })
   const sockets = sessionSockets(browsers, tokens, openSockets, log)
-  const findSession = (idOrName: string) => findBrowser(db, host, idOrName, true)
-  const objects = scope.use(await makeObjects(paths.objects, config.s3))
+  const findSession = (idOrName: string) => findBrowser(db, scope, idOrName, true)
+  const objects = opened.use(await makeObjects(paths.objects, config.s3))
   const tell = teller(db, log)
   const replays = makeReplays({
     db,
@@ -162,7 +162,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     earlierDir: paths.objects,
     transfers,
     tokens: replaySigner(secretKey),
-    host,
+    scope,
     retentionDays: config.replayRetentionDays,
     fullDisk: () => disk.room.problem,
     log,
@@ -177,11 +177,11 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     db,
     bells,
     leases,
-    tellBuilder: (toEnd) => tell(toEnd === undefined ? buildsOf(host) : END_BUILD + toEnd),
+    tellBuilder: (toEnd) => tell(toEnd === undefined ? buildsOf(scope) : END_BUILD + toEnd),
     objects,
     sealer: makeSealer(secretKey, 'deployments'),
     sandboxes: driver.apps,
-    host,
+    scope,
     apiUrl: () => inside((app.server.address() as AddressInfo).port),
     unreachable: () =>
       ['127.0.0.1', '0.0.0.0', '::'].includes((app.server.address() as AddressInfo).address)
@@ -202,7 +202,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     db,
     bells,
     driver,
-    host,
+    scope,
     leases,
     apiUrl: listening.promise.then(inside),
     maxInvocations: config.maxInvocations,
@@ -213,14 +213,14 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     environment: (id) => deployments.environment(id),
     code: (id) => deployments.code(id),
     retire: (id) => deployments.retire(id),
-    building: () => buildsInProgress(db, host),
+    building: () => buildsInProgress(db, scope),
     endBrowsers: (id) => browsers.endOfInvocation(id),
     endBrowsersLeft: () => browsers.endLeftByInvocations(),
   })
-  scope.defer(() => runs.stop())
-  const invocations = makeInvocations({ db, bells, host, runs, maxInvocations: config.maxInvocations })
+  opened.defer(() => runs.stop())
+  const invocations = makeInvocations({ db, bells, scope, runs, maxInvocations: config.maxInvocations })
   await runs.adopt()
-  scope.use(hearReplicas(bells, { host, leases, openSockets, fleet, runs, deployments, replays, log }))
+  opened.use(hearReplicas(bells, { scope, leases, openSockets, fleet, runs, deployments, replays, log }))
   const metrics = makeMetrics()
   const authenticate = admission(keyChecker(db), tokens, browsers)
   const context = makeServer({
@@ -263,14 +263,14 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   live.mount(app)
   sealPaths(context)
   const { keepEndedDays: days } = config
-  scope.use(
-    keepPurging([endedSessions(db, host, days), oldLines(db, host), endedRuns(db, host, days), endedDeployments(db, host, days)], log, () =>
+  opened.use(
+    keepPurging([endedSessions(db, scope, days), oldLines(db, scope), endedRuns(db, scope, days), endedDeployments(db, scope, days)], log, () =>
       leases.holds('purge'),
     ),
   )
-  scope.use(careForObjects({ db, objects, isShared: config.s3 !== undefined, isOurs: () => leases.holds('objects'), owners: objectOwners(db, host), log }))
+  opened.use(careForObjects({ db, objects, isShared: config.s3 !== undefined, isOurs: () => leases.holds('objects'), owners: objectOwners(db, scope), log }))
   // In this order: no new callers, then the sessions, then the work in the background, then their store.
-  scope.defer(async () => {
+  opened.defer(async () => {
     app.server.close()
     await runs.stop()
     await deployments[Symbol.asyncDispose]()
@@ -285,7 +285,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   fleet.refill()
   deployments.start()
   const { port } = app.server.address() as AddressInfo
-  const owner = scope.move()
+  const owner = opened.move()
   return {
     url: config.publicUrl ?? `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`,
     key,
@@ -303,32 +303,32 @@ function portsOf({ server }: FastifyInstance, publicUrl: string | undefined): nu
   return [...new Set([port, ...(url?.protocol === 'http:' ? [Number(url.port || 80)] : [])])]
 }
 
-/** How often the embedded Postgres and the host's lock are checked. */
+/** How often the embedded Postgres and the scope's lock are checked. */
 const STORE_CHECK_MS = 1_000
 
-/** Opens the database and makes sure that no other service works with this host's data. */
+/** Opens the database and makes sure that no other service works with this scope's data. */
 async function openStore(
   config: Config,
   paths: DataPaths,
-  host: string,
+  scope: string,
   log: Log,
   signal: AbortSignal,
-  scope: AsyncDisposableStack,
+  opened: AsyncDisposableStack,
 ): Promise<{ db: Db; address: DbAddress }> {
   if (config.databaseUrl) await checkDatabaseUrl(config.databaseUrl, signal)
   const postgres = config.databaseUrl ? undefined : await startPostgres(paths, log, signal)
   // Until we hold the lock, a Postgres that was running already may belong to another service.
   let isOurs = false
-  scope.defer(async () => {
+  opened.defer(async () => {
     if (isOurs) await postgres?.stop()
   })
   const address = postgres?.address ?? { connectionString: config.databaseUrl! }
   const db = connectDb(address, log)
-  scope.defer(() => db.destroy())
+  opened.defer(() => db.destroy())
   // Before the upgrade: an older service that still runs could not work with the new tables.
-  const lock = await holdHost(db, host, config.replicas)
+  const lock = await holdScope(db, scope, config.replicas)
   isOurs = true
-  const presence = scope.use(await announce(paths.root))
+  const presence = opened.use(await announce(paths.root))
   const ended = new AbortController()
   const check = async () => {
     await postgres?.ensure(ended.signal)
@@ -340,7 +340,7 @@ async function openStore(
       await check().catch((err: unknown) => log.error({ err }, 'the database is in trouble'))
   }
   const running = run().catch(() => {}) // ends only by its signal
-  scope.defer(async () => {
+  opened.defer(async () => {
     ended.abort(new Error('the service stops'))
     await running
     await lock.release()
@@ -358,23 +358,23 @@ function anonymousLimits({ maxAnonymousConnections: wanted, maxBrowsers, maxInvo
   return { perAddress: Math.max(1, Math.min(wanted, Math.floor(room / 4))), total: Math.max(1, Math.min(4 * wanted, Math.floor(room / 2))) }
 }
 
-async function makeDriver(config: Config, paths: DataPaths, host: string, log: Log, replica: string): Promise<Driver> {
+async function makeDriver(config: Config, paths: DataPaths, scope: string, log: Log, replica: string): Promise<Driver> {
   switch (config.driver) {
     case 'local':
     case 'local-tls':
-      return (await import('../instances/local/local.ts')).localDriver(config, paths, host, log, replica)
+      return (await import('../instances/local/local.ts')).localDriver(config, paths, scope, log, replica)
     case 'fake':
       return (await import('../instances/fake/fake.ts')).fakeDriver(paths, { replica })
   }
 }
 
-async function firstKey(config: Config, paths: DataPaths, db: Db, host: string): Promise<ControlPlane['key']> {
+async function firstKey(config: Config, paths: DataPaths, db: Db, scope: string): Promise<ControlPlane['key']> {
   if (config.apiKey) {
-    await allowKey(db, host, 'COB_API_KEY', config.apiKey)
+    await allowKey(db, scope, 'COB_API_KEY', config.apiKey)
     return { value: config.apiKey, isNew: false, file: undefined }
   }
-  await forbidKeys(db, host, 'COB_API_KEY')
+  await forbidKeys(db, scope, 'COB_API_KEY')
   const { value, made } = secretFile(paths.apiKey, newKey)
-  await allowKey(db, host, 'first key', value)
+  await allowKey(db, scope, 'first key', value)
   return { value, isNew: made, file: paths.apiKey }
 }

@@ -4,4 +4,4 @@ import type { ObjectOwner } from '../store/sweep.ts'
 import { archiveObjects, codeObjects } from './deployments/rows.ts'
 import { replayObjects } from './replays/rows.ts'
 
-export const objectOwners = (db: Db, host: string): ObjectOwner[] => [replayObjects(db, host), archiveObjects(db, host), codeObjects(db, host)]
+export const objectOwners = (db: Db, scope: string): ObjectOwner[] => [replayObjects(db, scope), archiveObjects(db, scope), codeObjects(db, scope)]

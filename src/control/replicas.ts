@@ -13,20 +13,20 @@ import type { Replays } from './replays/replays.ts'
 /** Every duty: any replica can do all of them. */
 const DUTIES: readonly Duty[] = ['shelf', 'builds', 'deployments', 'purge', 'objects', 'replays', 'runs']
 
-/** Who does what: this service everything, unless it is one of several replicas. What it opens is closed with `scope`. */
+/** Who does what: this service everything, unless it is one of several replicas. What it opens is closed with `opened`. */
 export async function takeLeases(
   { replicas }: Config,
   address: DbAddress,
-  host: string,
+  scope: string,
   replica: string,
   log: Log,
-  scope: AsyncDisposableStack,
+  opened: AsyncDisposableStack,
 ): Promise<Leases> {
   if (!replicas) return alone(replica)
   // Connections of their own: a renewal must not wait for the queries of callers.
   const db = connectDb(address, log)
-  scope.defer(() => db.destroy())
-  return scope.use(await shareLeases(db, host, replica, DUTIES, log))
+  opened.defer(() => db.destroy())
+  return opened.use(await shareLeases(db, scope, replica, DUTIES, log))
 }
 
 /** Tells replicas to look after something. Without an answer: they look by themselves from time to time. */
@@ -34,12 +34,12 @@ export const teller = (db: Db, log: Log) => (who: string) =>
   void notify(db, 'look', who).catch((err: unknown) => log.debug({ err }, 'other replicas could not be told; they look by themselves'))
 
 /** Who looks when there is a build: the replica whose duty builds are. */
-export const buildsOf = (host: string): string => `builds of ${host}`
+export const buildsOf = (scope: string): string => `builds of ${scope}`
 /** The same for a build that has to end; then its deployment. */
 export const END_BUILD = 'end the build '
 
 interface Parts {
-  host: string
+  scope: string
   leases: Leases
   openSockets: OpenSockets
   fleet: Fleet
@@ -50,12 +50,12 @@ interface Parts {
 }
 
 /** Looks after what other replicas tell of, until it is disposed. */
-export function hearReplicas(bells: EventBells, { host, leases, openSockets, fleet, runs, deployments, replays, log }: Parts): Disposable {
+export function hearReplicas(bells: EventBells, { scope, leases, openSockets, fleet, runs, deployments, replays, log }: Parts): Disposable {
   const leave = new DisposableStack()
   const onLook = (text: string) => {
     fleet.heard(text)
     runs.heard(text)
-    if (text === buildsOf(host)) deployments.heard(undefined)
+    if (text === buildsOf(scope)) deployments.heard(undefined)
     else if (text.startsWith(END_BUILD)) deployments.heard(text.slice(END_BUILD.length))
     else if (text === leases.replica) void replays.look().catch((err: unknown) => log.warn({ err }, 'looking for recordings of other replicas failed'))
   }

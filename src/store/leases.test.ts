@@ -96,7 +96,7 @@ test('replicas that take over at the same moment never get the same browser, and
   const owner = { name: undefined, tags: {}, options: {} as never, timeoutSeconds: 60 }
   const insert = async (of: string) => {
     const id = newId()
-    await insertStarting(db, id, { host: 'c', replica: of }, null, owner)
+    await insertStarting(db, id, { scope: 'c', replica: of }, null, owner)
     return id
   }
   const dead = await Promise.all(Array.from({ length: 60 }, () => insert('dead')))

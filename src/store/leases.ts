@@ -42,7 +42,7 @@ export interface Leases extends AsyncDisposable {
   isDead(replica: RawBuilder<unknown>): RawBuilder<SqlBool>
 }
 
-/** For a service that has its scope for itself (host-lock.ts). */
+/** For a service that has its scope for itself (scope-lock.ts). */
 export const alone = (replica: string): Leases => ({
   replica,
   isAlone: true,

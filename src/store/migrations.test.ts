@@ -57,10 +57,10 @@ test('keys of settings get the host that set them last, and other keys get none'
       old,
     )
   })
-  expect(await db.selectFrom('api_keys').select(['id', 'host', 'deleted_at']).orderBy('id').execute()).toEqual([
-    { id: 'k1', host: 'here', deleted_at: null },
-    { id: 'k2', host: 'here', deleted_at: null },
-    { id: 'k3', host: '', deleted_at: null },
+  expect(await db.selectFrom('api_keys').select(['id', 'scope', 'deleted_at']).orderBy('id').execute()).toEqual([
+    { id: 'k1', scope: 'here', deleted_at: null },
+    { id: 'k2', scope: 'here', deleted_at: null },
+    { id: 'k3', scope: '', deleted_at: null },
   ])
 })
 

@@ -16,9 +16,9 @@ const BATCH = 500
 export interface ObjectOwner {
   /** The objects are below it; one segment. */
   prefix: string
-  /** The keys that the rows with these ids name. Of every host: objects of another host must not be removed. */
+  /** The keys that the rows with these ids name. Of every host: objects of another scope must not be removed. */
   named(ids: string[]): Promise<string[]>
-  /** The next rows of this host whose objects must exist, in the order of their ids. */
+  /** The next rows of this scope whose objects must exist, in the order of their ids. */
   expected(after: string, limit: number): Promise<{ id: string; keys: string[] }[]>
 }
 
@@ -57,7 +57,7 @@ export async function removeUnnamed(
   return { removed, foreign, failures }
 }
 
-/** The keys of objects that rows of this host name and that do not exist. */
+/** The keys of objects that rows of this scope name and that do not exist. */
 export async function findMissing(objects: Objects, owners: readonly ObjectOwner[], signal: AbortSignal): Promise<string[]> {
   const missing: string[] = []
   for (const owner of owners) {

@@ -17,7 +17,7 @@ export interface Tables {
     name: string
     hash: Buffer
     masked: string
-    host: Generated<string>
+    scope: Generated<string>
     deployment_id: string | null
     created_at: DefaultTime
     deleted_at: Time | null
@@ -25,7 +25,7 @@ export interface Tables {
   browsers: {
     id: string
     state: string
-    host: string
+    scope: string
     warm_kind: string | null
     name: string | null
     tags: Json<Record<string, string>>
@@ -50,7 +50,7 @@ export interface Tables {
   }
   deployments: {
     id: string
-    host: string
+    scope: string
     state: string
     status_reason: string | null
     app_name: string | null

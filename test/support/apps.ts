@@ -186,7 +186,7 @@ export async function startAppHost(): Promise<AppHost> {
       objects,
       sealer,
       sandboxes: driver.apps,
-      host: HOST,
+      scope: HOST,
       apiUrl: () => 'http://127.0.0.1:1',
       gitBase: 'https://github.com',
       memoryMb: 512,

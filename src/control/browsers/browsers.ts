@@ -53,7 +53,7 @@ interface BrowsersSettings {
   /** The path of a session's live view. */
   livePath: (sessionId: string) => string
   activity: Activity
-  host: string
+  scope: string
   place: Place
   maxBrowsers: number
   log: Log
@@ -80,7 +80,7 @@ export interface Browsers {
   reach(idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
 }
 
-export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity, host, place, maxBrowsers, log }: BrowsersSettings): Browsers {
+export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity, scope, place, maxBrowsers, log }: BrowsersSettings): Browsers {
   async function present(row: BrowserRow, origin: string): Promise<Browser> {
     const ws = origin.replace(/^http/, 'ws')
     const token = await tokens.sign(row.id, new URL(origin).hostname)
@@ -101,7 +101,7 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
   }
 
   async function find(idOrName: string, includeDeleted = false): Promise<BrowserRow> {
-    const row = await findBrowser(db, host, idOrName, includeDeleted)
+    const row = await findBrowser(db, scope, idOrName, includeDeleted)
     if (!row) throw fault.notFound('browser', idOrName)
     return row
   }
@@ -244,7 +244,7 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
     },
     async list(filter, origin) {
       if (filter.region !== undefined && filter.region !== place.region) return { items: [], nextOffset: undefined }
-      const rows = await listBrowsers(db, host, filter)
+      const rows = await listBrowsers(db, scope, filter)
       return {
         items: await Promise.all(rows.slice(0, filter.limit).map((row) => present(row, origin))),
         nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined,
@@ -261,11 +261,11 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
       const row = await find(idOrName)
       if (!(await fleet.end(row.id, 'deleted'))) throw fault.notFound('browser', idOrName)
     },
-    ofInvocation: async (invocationId, origin) => Promise.all((await liveOfInvocation(db, host, invocationId)).map((row) => present(row, origin))),
-    endOfInvocation: async (invocationId) => endAll(await liveIdsOfInvocation(db, host, invocationId)),
-    endLeftByInvocations: async () => endAll(await leftByInvocations(db, host)),
+    ofInvocation: async (invocationId, origin) => Promise.all((await liveOfInvocation(db, scope, invocationId)).map((row) => present(row, origin))),
+    endOfInvocation: async (invocationId) => endAll(await liveIdsOfInvocation(db, scope, invocationId)),
+    endLeftByInvocations: async () => endAll(await leftByInvocations(db, scope)),
     // No database query for running sessions: every call with a token comes here.
-    idOf: async (idOrName) => (fleet.endpointOf(idOrName) ? idOrName : (await findBrowser(db, host, idOrName, false))?.id),
+    idOf: async (idOrName) => (fleet.endpointOf(idOrName) ? idOrName : (await findBrowser(db, scope, idOrName, false))?.id),
     async reach(id) {
       // Every call to a session comes here. A query would take half of the time of a click.
       const known = fleet.endpointOf(id)

@@ -74,7 +74,7 @@ export function makeFleet(warm: number | Kind[] = 0, over = driver, through = db
     endpoints: storedEndpoints(makeSealer(Buffer.alloc(32), 'endpoints')),
     db: through,
     driver: over,
-    host: HOST,
+    scope: HOST,
     registry,
     kinds: typeof warm === 'number' ? [usualKind(warm)] : warm,
     endSteps: steps?.(removeInstance(registry)) ?? [tell, removeInstance(registry)],

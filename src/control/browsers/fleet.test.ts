@@ -14,7 +14,7 @@ import { insertStarting } from './rows.ts'
 /** A row as a killed service leaves it. */
 async function leftRow(state: BrowserState, host = HOST): Promise<string> {
   const id = newId()
-  await insertStarting(db, id, { host, replica: 'the last service' }, null, owner())
+  await insertStarting(db, id, { scope: host, replica: 'the last service' }, null, owner())
   if (state !== 'starting') await moveBrowser(db, id, state === 'stopping' ? 'running' : state, null, { created_at: new Date(), last_active_at: new Date() })
   if (state === 'stopping') await moveBrowser(db, id, 'stopping', 'deleted')
   return id
@@ -24,7 +24,7 @@ describe('a browser', () => {
   test('starts, runs and ends, and its log has each step', async () => {
     const { fleet, told } = makeFleet()
     const id = await fleet.start(owner(), signal)
-    expect([await row(id), await runningIds(), fleet.sessions]).toMatchObject([{ state: 'running', host: HOST }, [id], 1])
+    expect([await row(id), await runningIds(), fleet.sessions]).toMatchObject([{ state: 'running', scope: HOST }, [id], 1])
     expect(await fleet.end(id, 'deleted')).toBe(true)
     expect(await row(id)).toMatchObject({ state: 'deleted', end_reason: 'deleted', deleted_at: expect.any(Date) as Date })
     expect([await way(id), told, await runningIds(), fleet.sessions]).toEqual([['starting', 'running', 'stopping', 'deleted'], [[id, 'deleted']], [], 0])

@@ -25,7 +25,7 @@ const MAX_REASON = 500
 interface FleetSettings {
   db: Db
   driver: Driver
-  host: string
+  scope: string
   /** Who shares this scope. Nobody, unless given. */
   leases?: Leases
   /** How replicas tell each other; needed when others share this scope. */
@@ -42,7 +42,7 @@ interface FleetSettings {
   /** Whether the disk has room for another ready instance. */
   hasRoom?: () => boolean
   log: Log
-  /** Where clients on this host reach the API. Known once it listens. */
+  /** Where clients on this scope reach the API. Known once it listens. */
   apiPorts: () => number[]
 }
 
@@ -93,7 +93,7 @@ export class Fleet {
     return this.#seats.reserve(of)
   }
 
-  /** The endpoint of a running session's agent on this host, without a database query. */
+  /** The endpoint of a running session's agent on this scope, without a database query. */
   endpointOf(id: string): Instance['agent'] | undefined {
     return this.#settings.registry.endpointOf(id)
   }
@@ -173,12 +173,12 @@ export class Fleet {
   /** Starts keeping ready instances, until {@link stop}, here or where that is done. */
   refill(): void {
     if (this.#leases.holds('shelf')) this.#shelf.fill()
-    else this.#tell('look', shelfOf(this.#settings.host))
+    else this.#tell('look', shelfOf(this.#settings.scope))
   }
 
   /** Looks after what another replica tells of. */
   heard(text: string): void {
-    if (text === shelfOf(this.#settings.host)) return this.#shelf.fill()
+    if (text === shelfOf(this.#settings.scope)) return this.#shelf.fill()
     if (text === this.#leases.replica) void this.sweep().catch((err: unknown) => this.#settings.log.warn({ err }, 'a sweep failed; the next one tries again'))
   }
 
@@ -189,26 +189,26 @@ export class Fleet {
 
   /** Does `work` when a seat of the scope is free. Alone, {@link seat} has said so. */
   async #seated<T>(work: (db: Db) => Promise<T>): Promise<T> {
-    const { db, host, maxSessions } = this.#settings
+    const { db, scope, maxSessions } = this.#settings
     if (this.#leases.isAlone || maxSessions === undefined) return work(db)
     return db.transaction().execute(async (tx) => {
-      await sql`select pg_advisory_xact_lock(hashtextextended(${`cob:seats:${host}`}, 0))`.execute(tx)
-      if ((await countSeats(tx, host)) >= maxSessions) throw new NoSeat()
+      await sql`select pg_advisory_xact_lock(hashtextextended(${`cob:seats:${scope}`}, 0))`.execute(tx)
+      if ((await countSeats(tx, scope)) >= maxSessions) throw new NoSeat()
       return work(tx)
     })
   }
 
   /**
-   * Ends every browser of this host, even when the database is not available: the next start then finds them lost. With other replicas nothing is ended: they
+   * Ends every browser of this scope, even when the database is not available: the next start then finds them lost. With other replicas nothing is ended: they
    * take over, or the next start does.
    */
   async stop(): Promise<void> {
-    const { db, host, registry, log } = this.#settings
+    const { db, scope, registry, log } = this.#settings
     this.#stop.abort(new Error('the service stops'))
     await this.#shelf.settled()
     if (!this.#leases.isAlone) return this.#endings.settled()
     try {
-      const ids = (await watchedBrowsers(db, { host, replica: this.#leases.replica })).map(({ id }) => id)
+      const ids = (await watchedBrowsers(db, { scope, replica: this.#leases.replica })).map(({ id }) => id)
       await Promise.all(ids.map((id) => this.end(id, 'shutdown')))
       await this.#endings.settled()
     } catch (err) {
@@ -238,7 +238,7 @@ export class Fleet {
   }
 }
 
-const shelfOf = (host: string): string => `shelf of ${host}`
+const shelfOf = (scope: string): string => `shelf of ${scope}`
 
 /** The step that ends the instance itself. Its driver has time limits of its own, below this one. */
 export const removeInstance = (registry: Registry): EndStep => ({

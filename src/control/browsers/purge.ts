@@ -6,15 +6,15 @@ import type { Purge } from '../system/purge.ts'
 
 const AT_ONCE = 500
 
-/** Sessions of this host that ended more than `days` ago. A session that has a replay stays as long as that: its replays are found by it. */
-export const endedSessions = (db: Db, host: string, days: number): Purge => ({
+/** Sessions of this scope that ended more than `days` ago. A session that has a replay stays as long as that: its replays are found by it. */
+export const endedSessions = (db: Db, scope: string, days: number): Purge => ({
   what: 'sessions',
   run: (signal) =>
     inBatches(AT_ONCE, signal, async (limit) => {
       const { numAffectedRows } = await sql`
         delete from browsers where id in (
           select b.id from browsers b
-          where b.host = ${host} and b.state = 'deleted' and b.deleted_at < now() - ${days} * interval '1 day'
+          where b.scope = ${scope} and b.state = 'deleted' and b.deleted_at < now() - ${days} * interval '1 day'
             and not exists (select from replays r where r.browser_id = b.id)
           limit ${limit})`.execute(db)
       return Number(numAffectedRows ?? 0)

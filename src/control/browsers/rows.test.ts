@@ -18,7 +18,7 @@ beforeAll(async () => {
   const long = Date.now() - 1000 * HOUR_MS
   const insert = (id: string, state: string, where: string, name: string, tags: object, from: Date, to: Date | null) =>
     cloud.query(
-      `insert into browsers (id, state, host, name, tags, options, made_at, created_at, last_active_at, deleted_at) values ($1, $2, $3, $4, $5, $6, $7, $7, $7, $8)`,
+      `insert into browsers (id, state, scope, name, tags, options, made_at, created_at, last_active_at, deleted_at) values ($1, $2, $3, $4, $5, $6, $7, $7, $7, $8)`,
       [id, state, where, name, JSON.stringify(tags), options, from, to],
     )
   for (let n = 0; n < ENDED; n++) {

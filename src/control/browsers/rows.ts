@@ -39,24 +39,24 @@ export const owned = ({ name, tags, options, timeoutSeconds }: Ownership) => ({
 
 /** Of this scope, and of the replica that watches it. */
 export interface Watched {
-  host: string
+  scope: string
   replica: string
 }
 
-export async function insertStarting(db: Db, id: string, { host, replica }: Watched, warmKind: string | null, ownership?: Ownership): Promise<void> {
+export async function insertStarting(db: Db, id: string, { scope, replica }: Watched, warmKind: string | null, ownership?: Ownership): Promise<void> {
   await sql`
     with made as (
-      insert into browsers (id, state, host, replica, warm_kind, name, tags, options, timeout_seconds, invocation_id)
-      values (${id}, 'starting', ${host}, ${replica}, ${warmKind}, ${ownership?.name ?? null}, ${JSON.stringify(ownership?.tags ?? {})}, ${JSON.stringify(ownership?.options ?? {})}, ${ownership?.timeoutSeconds ?? 60}, ${ownership?.invocationId ?? null})
+      insert into browsers (id, state, scope, replica, warm_kind, name, tags, options, timeout_seconds, invocation_id)
+      values (${id}, 'starting', ${scope}, ${replica}, ${warmKind}, ${ownership?.name ?? null}, ${JSON.stringify(ownership?.tags ?? {})}, ${JSON.stringify(ownership?.options ?? {})}, ${ownership?.timeoutSeconds ?? 60}, ${ownership?.invocationId ?? null})
       returning id)
     insert into browser_events (browser_id, state) select id, 'starting' from made`.execute(db)
 }
 
 /** Claims a warm browser of `kind` for the caller, in one statement: the oldest, and first those that this replica watches. Undefined when there is none. */
-export async function claimWarm(db: Db, { host, replica }: Watched, kind: string, ownership: Ownership): Promise<BrowserRow | undefined> {
+export async function claimWarm(db: Db, { scope, replica }: Watched, kind: string, ownership: Ownership): Promise<BrowserRow | undefined> {
   const times = { created_at: sql`now()`, last_active_at: sql`now()` }
   const columns = { ...owned(ownership), invocation_id: ownership.invocationId ?? null, ...times }
-  const which = sql<SqlBool>`state = 'warm' and host = ${host} and warm_kind = ${kind}`
+  const which = sql<SqlBool>`state = 'warm' and scope = ${scope} and warm_kind = ${kind}`
   return moveFirstBrowser(db, which, sql`replica is distinct from ${replica}, made_at`, 'running', 'claimed warm', columns)
 }
 
@@ -65,14 +65,14 @@ const LIVE = sql<SqlBool>`deleted_at is null and created_at is not null`
 /** No name is compared with a text in the form of an id. Names are compared without case, and one in capitals would answer to another session's id. */
 const called = (idOrName: string): RawBuilder<SqlBool> => (isId(idOrName) ? sql`id = ${idOrName}` : sql`lower(name) = lower(${idOrName})`)
 
-/** A caller's session of this host, by id or, while it lives, by name. (This service cannot reach another host's instances.) */
-export async function findBrowser(db: Db, host: string, idOrName: string, includeDeleted: boolean): Promise<BrowserRow | undefined> {
-  const live = await db.selectFrom('browsers').selectAll().where('host', '=', host).where(LIVE).where(called(idOrName)).executeTakeFirst()
+/** A caller's session of this scope, by id or, while it lives, by name. (This service cannot reach another scope's instances.) */
+export async function findBrowser(db: Db, scope: string, idOrName: string, includeDeleted: boolean): Promise<BrowserRow | undefined> {
+  const live = await db.selectFrom('browsers').selectAll().where('scope', '=', scope).where(LIVE).where(called(idOrName)).executeTakeFirst()
   if (live || !includeDeleted) return live as unknown as BrowserRow | undefined
   const dead = await db
     .selectFrom('browsers')
     .selectAll()
-    .where('host', '=', host)
+    .where('scope', '=', scope)
     .where('created_at', 'is not', null)
     .where(called(idOrName))
     .orderBy('created_at', 'desc')
@@ -90,8 +90,8 @@ export interface ListFilter {
 }
 
 /** One page of sessions, newest first, with one row more than `limit` when there are more. */
-export async function listBrowsers(db: Db, host: string, { status, query, tags, offset, limit }: ListFilter): Promise<BrowserRow[]> {
-  let select = db.selectFrom('browsers').selectAll().where('host', '=', host).where('created_at', 'is not', null)
+export async function listBrowsers(db: Db, scope: string, { status, query, tags, offset, limit }: ListFilter): Promise<BrowserRow[]> {
+  let select = db.selectFrom('browsers').selectAll().where('scope', '=', scope).where('created_at', 'is not', null)
   if (status !== 'all') select = select.where('deleted_at', status === 'active' ? 'is' : 'is not', null)
   if (query) select = select.where((eb) => eb.or([eb('id', '=', query), holds('name', query)]))
   if (Object.keys(tags).length > 0) select = select.where(sql<SqlBool>`tags @> ${JSON.stringify(tags)}::jsonb`)
@@ -130,11 +130,11 @@ export type LiveRow = Pick<BrowserRow, 'id' | 'state' | 'end_reason' | 'ended_st
 const LIVE_COLUMNS = ['id', 'state', 'end_reason', 'ended_steps'] as const
 
 /** Browsers that this replica watches and that are not deleted, warm ones included. */
-export async function watchedBrowsers(db: Db, { host, replica }: Watched): Promise<LiveRow[]> {
+export async function watchedBrowsers(db: Db, { scope, replica }: Watched): Promise<LiveRow[]> {
   const rows = await db
     .selectFrom('browsers')
     .select(LIVE_COLUMNS)
-    .where('host', '=', host)
+    .where('scope', '=', scope)
     .where('replica', '=', replica)
     .where('deleted_at', 'is', null)
     .execute()
@@ -142,15 +142,15 @@ export async function watchedBrowsers(db: Db, { host, replica }: Watched): Promi
 }
 
 /** The ids of all browsers of this scope that are not deleted. */
-export const liveIds = async (db: Db, host: string): Promise<string[]> =>
-  (await db.selectFrom('browsers').select('id').where('host', '=', host).where('deleted_at', 'is', null).execute()).map(({ id }) => id)
+export const liveIds = async (db: Db, scope: string): Promise<string[]> =>
+  (await db.selectFrom('browsers').select('id').where('scope', '=', scope).where('deleted_at', 'is', null).execute()).map(({ id }) => id)
 
 /** Makes this replica the one that watches the browsers of dead replicas, and returns these. Two replicas never get the same one. */
-export async function takeOverBrowsers(db: Db, host: string, { replica, isDead }: Leases): Promise<LiveRow[]> {
+export async function takeOverBrowsers(db: Db, scope: string, { replica, isDead }: Leases): Promise<LiveRow[]> {
   const rows = await db
     .updateTable('browsers')
     .set({ replica })
-    .where('host', '=', host)
+    .where('scope', '=', scope)
     .where('deleted_at', 'is', null)
     .where(isDead(sql.ref('browsers.replica')))
     .returning(LIVE_COLUMNS)
@@ -164,11 +164,11 @@ export async function watcherOf(db: Db, id: string): Promise<{ replica: string |
 }
 
 /** Sessions of this scope that have a seat, or get one. */
-export async function countSeats(db: Db, host: string): Promise<number> {
+export async function countSeats(db: Db, scope: string): Promise<number> {
   const { seats } = await db
     .selectFrom('browsers')
     .select((eb) => eb.fn.countAll<string>().as('seats'))
-    .where('host', '=', host)
+    .where('scope', '=', scope)
     .where('deleted_at', 'is', null)
     .where(sql<SqlBool>`state <> 'warm' and (state <> 'starting' or warm_kind is null)`)
     .executeTakeFirstOrThrow()
@@ -176,8 +176,8 @@ export async function countSeats(db: Db, host: string): Promise<number> {
 }
 
 /** Instances of this scope that no session has claimed, their kinds, and who watches them. */
-export const readyOnHost = (db: Db, host: string): Promise<{ id: string; warm_kind: string | null; replica: string | null }[]> =>
-  db.selectFrom('browsers').select(['id', 'warm_kind', 'replica']).where('host', '=', host).where('state', '=', 'warm').execute()
+export const readyInScope = (db: Db, scope: string): Promise<{ id: string; warm_kind: string | null; replica: string | null }[]> =>
+  db.selectFrom('browsers').select(['id', 'warm_kind', 'replica']).where('scope', '=', scope).where('state', '=', 'warm').execute()
 
 /** The steps of a browser's end that are done. */
 export async function endedStepsOf(db: Db, id: string): Promise<string[]> {
@@ -205,11 +205,11 @@ export async function touch(db: Db, ids: readonly string[]): Promise<void> {
 }
 
 /** Sessions that this replica watches and whose timeout has passed. */
-export async function timedOut(db: Db, { host, replica }: Watched): Promise<string[]> {
+export async function timedOut(db: Db, { scope, replica }: Watched): Promise<string[]> {
   const rows = await db
     .selectFrom('browsers')
     .select('id')
-    .where('host', '=', host)
+    .where('scope', '=', scope)
     .where('replica', '=', replica)
     .where('state', '=', 'running')
     .where(sql<SqlBool>`last_active_at + timeout_seconds * interval '1 second' < now()`)
@@ -224,11 +224,11 @@ export async function isUnfinished(db: Db, invocationId: string): Promise<boolea
 }
 
 /** Live sessions of a run, newest first. Code that starts a browser for a run checks afterwards whether the run has ended. */
-export async function liveOfInvocation(db: Db, host: string, invocationId: string): Promise<BrowserRow[]> {
+export async function liveOfInvocation(db: Db, scope: string, invocationId: string): Promise<BrowserRow[]> {
   const rows = await db
     .selectFrom('browsers')
     .selectAll()
-    .where('host', '=', host)
+    .where('scope', '=', scope)
     .where('invocation_id', '=', invocationId)
     .where(LIVE)
     .orderBy('created_at', 'desc')
@@ -237,18 +237,18 @@ export async function liveOfInvocation(db: Db, host: string, invocationId: strin
 }
 
 /** The ids of the same sessions, without their options, which may be large. */
-export async function liveIdsOfInvocation(db: Db, host: string, invocationId: string): Promise<string[]> {
-  const rows = await db.selectFrom('browsers').select('id').where('host', '=', host).where('invocation_id', '=', invocationId).where(LIVE).execute()
+export async function liveIdsOfInvocation(db: Db, scope: string, invocationId: string): Promise<string[]> {
+  const rows = await db.selectFrom('browsers').select('id').where('scope', '=', scope).where('invocation_id', '=', invocationId).where(LIVE).execute()
   return rows.map(({ id }) => id)
 }
 
-/** Browsers of this host whose run has ended, or was deleted with its deployment. */
-export async function leftByInvocations(db: Db, host: string): Promise<string[]> {
+/** Browsers of this scope whose run has ended, or was deleted with its deployment. */
+export async function leftByInvocations(db: Db, scope: string): Promise<string[]> {
   const rows = await db
     .selectFrom('browsers as b')
     .leftJoin('invocations as i', 'i.id', 'b.invocation_id')
     .select('b.id')
-    .where('b.host', '=', host)
+    .where('b.scope', '=', scope)
     .where('b.invocation_id', 'is not', null)
     .where('b.deleted_at', 'is', null)
     .where('b.created_at', 'is not', null)

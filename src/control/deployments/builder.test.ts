@@ -316,10 +316,10 @@ test('secrets are never in the database or the log in clear text', async () => {
   await isNowhere()
 })
 
-test('a build of another host is left to that host', async () => {
-  const elsewhere = service({ host: 'elsewhere' })
+test('a build of another scope is left to that scope', async () => {
+  const elsewhere = service({ scope: 'elsewhere' })
   const id = await create(elsewhere)
   const deployments = restarted()
   await reaches(await create(deployments), 'running')
-  expect([(await row(id)).state, (await row(id)).host, HOST]).toEqual(['queued', 'elsewhere', 'here'])
+  expect([(await row(id)).state, (await row(id)).scope, HOST]).toEqual(['queued', 'elsewhere', 'here'])
 })

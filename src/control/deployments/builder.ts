@@ -37,7 +37,7 @@ export interface BuilderSettings {
   db: Db
   objects: Objects
   sandboxes: AppSandboxes
-  host: string
+  scope: string
   /** Who shares this scope. Nobody, unless given. */
   leases?: Leases
   /** Tells the replica whose duty builds are that there is one. */
@@ -81,7 +81,7 @@ export class Builder {
 
   constructor(settings: BuilderSettings) {
     this.#settings = settings
-    this.#queue = new BuildQueue(settings.db, settings.host)
+    this.#queue = new BuildQueue(settings.db, settings.scope)
   }
 
   start(): void {
@@ -101,10 +101,10 @@ export class Builder {
 
   /** Whether builds are this replica's duty. When they have become so, looks for the sandboxes of builds in progress. */
   async #isOurs(): Promise<boolean> {
-    const { db, host, leases, sandboxes } = this.#settings
+    const { db, scope, leases, sandboxes } = this.#settings
     const isOurs = leases?.holds('builds') ?? true
     if (isOurs && !this.#hadDuty) {
-      for (const id of await buildsInProgress(db, host)) {
+      for (const id of await buildsInProgress(db, scope)) {
         const instance = await sandboxes.adopt(id)
         if (instance) this.#adopted.set(id, instance)
       }
@@ -184,14 +184,14 @@ export class Builder {
     const signal = AbortSignal.any([this.#stop.signal, ended, tooLong])
     let outcome: Outcome
     try {
-      await using scope = new AsyncDisposableStack()
+      await using opened = new AsyncDisposableStack()
       // Before the build counts as begun: while the object store is away, builds wait for it and use up no attempts.
       const archive = this.#adopted.has(row.id) && row.runner_seq > 0 ? undefined : await this.#openArchive(row, signal)
-      scope.defer(() => void archive?.destroy())
+      opened.defer(() => void archive?.destroy())
       const adopted = await this.#begin(row)
       if (adopted === false) return undefined
       const instance = adopted ?? (await this.#startSandbox(row, signal))
-      scope.defer(() => (this.#handsOver ? undefined : letGo(instance, log)))
+      opened.defer(() => (this.#handsOver ? undefined : letGo(instance, log)))
       const client = runnerClient(instance.runner)
       if (!adopted && archive) await this.#sendArchive(row.id, archive, client, instance, signal)
       outcome = await this.#watch(row.id, adopted ? row.runner_seq : 0, client, instance, signal)

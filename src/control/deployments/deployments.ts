@@ -34,7 +34,7 @@ export interface DeploymentsSettings {
   sealer: Sealer
   sandboxes: AppSandboxes
   /** This machine: it builds and runs its deployments. */
-  host: string
+  scope: string
   /** Who shares this scope. Nobody, unless given. */
   leases?: Leases
   /** Tells the replica whose duty builds are that there is one, or that one (its deployment) has to end. */
@@ -83,7 +83,7 @@ export interface Deployments extends AsyncDisposable {
 
 /** Disposing ends the running build; the next start begins it again. */
 export function makeDeployments(settings: DeploymentsSettings): Deployments {
-  const { db, bells, objects, sealer, host, gitBase, log, apiUrl } = settings
+  const { db, bells, objects, sealer, scope, gitBase, log, apiUrl } = settings
   const stop = new AbortController()
   let background: Promise<void> | undefined
   const deletions = new Set<Promise<void>>()
@@ -153,9 +153,9 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
       if (why !== undefined) throw fault.unavailable(why)
       const id = newId()
       const key = archiveKey(id)
-      await using scope = new AsyncDisposableStack()
+      await using opened = new AsyncDisposableStack()
       // If this fails, the sweep of objects removes it later. Its error must not hide why the deployment was refused.
-      scope.defer(() => objects.delete(key).catch((err: unknown) => log.warn({ err, key }, 'the archive of a refused deployment could not be removed yet')))
+      opened.defer(() => objects.delete(key).catch((err: unknown) => log.warn({ err, key }, 'the archive of a refused deployment could not be removed yet')))
       const form = await readDeploymentForm(parts, { objects, key, gitBase, maxArchiveBytes: settings.maxArchiveBytes ?? MAX_ARCHIVE_BYTES }, signal)
       signal.throwIfAborted()
       const { archive, source, variables } = form
@@ -164,7 +164,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
           .insertInto('deployments')
           .values({
             id,
-            host,
+            scope,
             state: 'queued',
             app_version: form.version,
             region: 'aws.us-east-1a',
@@ -193,7 +193,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
           .returningAll()
         return (await made.executeTakeFirstOrThrow()) as DeploymentRow
       })
-      scope.move()
+      opened.move()
       builder.wake()
       // As it was made: by now its build may have begun.
       return record(row)
@@ -213,7 +213,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
       // From here on the caller's wish is fulfilled. What does not work now, as while the bucket is away, is repeated every minute.
       // Another machine finds the record at its next check.
       const finish = async () => {
-        if ((await findDeployment(db, id))?.host === host) await endings.finishDeletion(id)
+        if ((await findDeployment(db, id))?.scope === scope) await endings.finishDeletion(id)
       }
       const finishing = finish().catch((err: unknown) => log.warn({ err, deployment: id }, 'a deletion could not be finished yet; it will be retried'))
       deletions.add(finishing)

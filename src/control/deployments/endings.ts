@@ -18,7 +18,7 @@ interface EndingSettings {
   objects: Objects
   sandboxes: AppSandboxes
   earlier: EarlierCode
-  host: string
+  scope: string
   log: Log
   /** Ends a deployment's build, if there is one. */
   endBuild: (id: string) => Promise<void>
@@ -26,7 +26,7 @@ interface EndingSettings {
   endRuns: (id: string, reason: string) => Promise<void>
 }
 
-export function makeEndings({ db, objects, sandboxes, earlier, host, log, endBuild, endRuns }: EndingSettings) {
+export function makeEndings({ db, objects, sandboxes, earlier, scope, log, endBuild, endRuns }: EndingSettings) {
   const cleaning = new Map<string, Promise<void>>()
   /** Removes the data of a failed or stopped deployment: code, archive, key, secrets. Repeated calls are harmless. */
   function clean(id: string): Promise<void> {
@@ -36,7 +36,7 @@ export function makeEndings({ db, objects, sandboxes, earlier, host, log, endBui
   }
   async function cleanNow(id: string): Promise<void> {
     const row = await findDeployment(db, id)
-    if (!row || row.host !== host || !deploymentLifecycle.isTerminal(row.state)) return
+    if (!row || row.scope !== scope || !deploymentLifecycle.isTerminal(row.state)) return
     await releaseDeploymentKey(db, id)
     // Nothing runs any more, but a warm sandbox may wait for the next run.
     if (row.state === 'stopped') await endRuns(id, DELETED)
@@ -82,7 +82,7 @@ export function makeEndings({ db, objects, sandboxes, earlier, host, log, endBui
 
   /** Finishes what a crash or an unavailable database has interrupted. */
   async function tidy(): Promise<void> {
-    const mine = db.selectFrom('deployments as d').select('d.id').where('d.host', '=', host)
+    const mine = db.selectFrom('deployments as d').select('d.id').where('d.scope', '=', scope)
     const each = async (what: string, rows: { id: string }[], work: (id: string) => Promise<void>) => {
       for (const { id } of rows) await work(id).catch((err: unknown) => log.error({ err, deployment: id }, `${what} did not work yet`))
     }
@@ -101,7 +101,7 @@ export function makeEndings({ db, objects, sandboxes, earlier, host, log, endBui
    * built again: a branch or a registry may give something else today than what was deployed.
    */
   async function storeEarlier(signal: AbortSignal): Promise<void> {
-    const running = db.selectFrom('deployments').select('id').where('host', '=', host).where('state', '=', 'running').where('deletion', '=', 'kept')
+    const running = db.selectFrom('deployments').select('id').where('scope', '=', scope).where('state', '=', 'running').where('deletion', '=', 'kept')
     for (const { id } of await running.where('code_key', 'is', null).execute())
       await earlier.store(id, signal).catch(async (err: unknown) => {
         if (signal.aborted) return

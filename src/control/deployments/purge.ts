@@ -14,14 +14,14 @@ const KEEP_LOGS = sql`interval '168 hours'`
 const TERMINAL = deploymentLifecycle.states.filter((state) => deploymentLifecycle.isTerminal(state))
 
 /** Lines of logs that no reader can ask for any more. */
-export const oldLines = (db: Db, host: string): Purge => ({
+export const oldLines = (db: Db, scope: string): Purge => ({
   what: 'lines of logs',
   async run(signal) {
     const old = sql<SqlBool>`kind = 'log' and at < now() - ${KEEP_LOGS}`
     const deployments = await db
       .selectFrom('deployments')
       .select('id')
-      .where('host', '=', host)
+      .where('scope', '=', scope)
       .where('id', 'in', (eb) => eb.selectFrom('app_events').select('deployment_id').where(old))
       .execute()
     let removed = 0
@@ -31,16 +31,16 @@ export const oldLines = (db: Db, host: string): Purge => ({
 })
 
 /**
- * Deployments of this host that were deleted a week ago, or ended more than `days` ago and have no runs any more. Only those of which nothing is left
+ * Deployments of this scope that were deleted a week ago, or ended more than `days` ago and have no runs any more. Only those of which nothing is left
  * to clean up.
  */
-export const endedDeployments = (db: Db, host: string, days: number): Purge => ({
+export const endedDeployments = (db: Db, scope: string, days: number): Purge => ({
   what: 'deployments',
   async run(signal) {
     const old = await db
       .selectFrom('deployments as d')
       .select('d.id')
-      .where('d.host', '=', host)
+      .where('d.scope', '=', scope)
       .where('d.state', 'in', TERMINAL)
       .where('d.secrets', 'is', null)
       .where(

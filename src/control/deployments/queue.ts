@@ -12,13 +12,13 @@ export class ArchiveAway extends Error {}
 
 export class BuildQueue {
   readonly #db: Db
-  readonly #host: string
+  readonly #scope: string
   /** Builds whose archives could not be read: when they may be tried again, and how often an archive broke off. */
   readonly #postponed = new Map<string, { at: number; breaks: number }>()
 
-  constructor(db: Db, host: string) {
+  constructor(db: Db, scope: string) {
     this.#db = db
-    this.#host = host
+    this.#scope = scope
   }
 
   get hasPostponed(): boolean {
@@ -26,10 +26,10 @@ export class BuildQueue {
   }
 
   async next(): Promise<DeploymentRow | undefined> {
-    const fresh = await nextToBuild(this.#db, this.#host, [...this.#postponed.keys()])
+    const fresh = await nextToBuild(this.#db, this.#scope, [...this.#postponed.keys()])
     if (fresh || !this.hasPostponed) return fresh
     const notDue = [...this.#postponed].filter(([, { at }]) => at > Date.now()).map(([id]) => id)
-    return nextToBuild(this.#db, this.#host, notDue)
+    return nextToBuild(this.#db, this.#scope, notDue)
   }
 
   postpone(id: string): void {

@@ -72,12 +72,12 @@ export async function listDeployments(db: Db, { app_name, app_version, query, of
     .execute()) as unknown as DeploymentRow[]
 }
 
-/** The next deployment of this host to build, without those named: builds in progress first, then the queue. */
-export async function nextToBuild(db: Db, host: string, except: string[]): Promise<DeploymentRow | undefined> {
+/** The next deployment of this scope to build, without those named: builds in progress first, then the queue. */
+export async function nextToBuild(db: Db, scope: string, except: string[]): Promise<DeploymentRow | undefined> {
   return (await db
     .selectFrom('deployments')
     .selectAll()
-    .where('host', '=', host)
+    .where('scope', '=', scope)
     .where('state', 'in', ['queued', 'in_progress'])
     .where('deletion', '=', 'kept')
     .where(sql<SqlBool>`id <> all(${except})`)
@@ -89,8 +89,8 @@ export async function nextToBuild(db: Db, host: string, except: string[]): Promi
 }
 
 /** Deployments of this scope that are being built. Each is recorded before its sandbox is there, which has the same id. */
-export const buildsInProgress = async (db: Db, host: string): Promise<Set<string>> =>
-  new Set((await db.selectFrom('deployments').select('id').where('host', '=', host).where('state', '=', 'in_progress').execute()).map(({ id }) => id))
+export const buildsInProgress = async (db: Db, scope: string): Promise<Set<string>> =>
+  new Set((await db.selectFrom('deployments').select('id').where('scope', '=', scope).where('state', '=', 'in_progress').execute()).map(({ id }) => id))
 
 const ARCHIVES = 'archives'
 
@@ -103,13 +103,13 @@ const CODE = 'code'
 export const codeKey = (id: string, fresh: string): string => `${CODE}/${id}.${fresh}`
 
 /** The code of deployments, for the removal of what no row names. */
-export const codeObjects = (db: Db, host: string): ObjectOwner => namedBy(db, host, CODE, 'code_key')
+export const codeObjects = (db: Db, scope: string): ObjectOwner => namedBy(db, scope, CODE, 'code_key')
 
 /** The archives of deployments, for the removal of those that no row names. */
-export const archiveObjects = (db: Db, host: string): ObjectOwner => namedBy(db, host, ARCHIVES, 'archive')
+export const archiveObjects = (db: Db, scope: string): ObjectOwner => namedBy(db, scope, ARCHIVES, 'archive')
 
 /** The objects that one column of deployments names. */
-const namedBy = (db: Db, host: string, prefix: string, column: 'archive' | 'code_key'): ObjectOwner => ({
+const namedBy = (db: Db, scope: string, prefix: string, column: 'archive' | 'code_key'): ObjectOwner => ({
   prefix,
   async named(ids) {
     const rows = await db.selectFrom('deployments').select(`${column} as key`).where('id', 'in', ids).where(column, 'is not', null).execute()
@@ -119,7 +119,7 @@ const namedBy = (db: Db, host: string, prefix: string, column: 'archive' | 'code
     const keys = db
       .selectFrom('deployments')
       .select(['id', `${column} as key`])
-      .where('host', '=', host)
+      .where('scope', '=', scope)
       .where(column, 'is not', null)
     const rows = await keys.where('id', '>', after).orderBy('id').limit(limit).execute()
     return rows.map(({ id, key }) => ({ id, keys: [key!] }))

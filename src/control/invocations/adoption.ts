@@ -8,7 +8,7 @@ import { takeOverRuns, type InvocationRow } from './rows.ts'
 
 interface AdoptionSettings {
   db: Db
-  host: string
+  scope: string
   driver: Driver
   leases: Leases
   /** Runs that are being taken over. No sweep takes them for lost meanwhile. */
@@ -23,8 +23,8 @@ interface AdoptionSettings {
 }
 
 /** Continues the runs of services that have ended (alone: of all earlier ones), begins those that had waited, and ends the rest. */
-export async function takeOver({ db, host, driver, leases, taking, isKnown, add, lost, log }: AdoptionSettings): Promise<void> {
-  const rows = await takeOverRuns(db, host, leases)
+export async function takeOver({ db, scope, driver, leases, taking, isKnown, add, lost, log }: AdoptionSettings): Promise<void> {
+  const rows = await takeOverRuns(db, scope, leases)
   for (const { id } of rows) taking.add(id)
   const take = async (row: (typeof rows)[number]) => {
     try {

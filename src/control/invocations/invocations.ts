@@ -35,7 +35,7 @@ const REMOVED_MS = 20_000
 interface InvocationsSettings {
   db: Db
   bells: EventBells
-  host: string
+  scope: string
   runs: Runs
   maxInvocations: number
   syncLimitSeconds?: number
@@ -64,7 +64,7 @@ type Told =
   | { event: 'log'; message: string; timestamp: string }
   | { event: 'sse_heartbeat'; timestamp: string }
 
-export function makeInvocations({ db, bells, host, runs, maxInvocations, syncLimitSeconds = SYNC_LIMIT_SECONDS }: InvocationsSettings): Invocations {
+export function makeInvocations({ db, bells, scope, runs, maxInvocations, syncLimitSeconds = SYNC_LIMIT_SECONDS }: InvocationsSettings): Invocations {
   const refusals = new Refusals()
   /** Runs whose result callers wait for, and how many do. */
   const awaited = new Map<string, number>()
@@ -93,7 +93,7 @@ export function makeInvocations({ db, bells, host, runs, maxInvocations, syncLim
   }
 
   async function enter(tx: Db, made: NewInvocation): Promise<InvocationRow> {
-    const insert = () => insertQueued(tx, host, runs.replica, made)
+    const insert = () => insertQueued(tx, scope, runs.replica, made)
     const row = (await insert()) ?? (await missing(made)) ?? (await insert())
     if (!row) throw fault.unavailable('the app cannot be run by this service at the moment')
     return row

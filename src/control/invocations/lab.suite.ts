@@ -70,7 +70,7 @@ export async function startLab(): Promise<Lab> {
         db,
         bells,
         driver,
-        host: HOST,
+        scope: HOST,
         apiUrl: Promise.resolve('http://127.0.0.1:1'),
         maxInvocations: 100,
         appMemoryMb: 256,
@@ -90,7 +90,7 @@ export async function startLab(): Promise<Lab> {
     },
     async deployment(host = HOST) {
       const id = newId()
-      const text = { id, host, state: 'running', region: 'aws.us-east-1a', env_keys: '[]' }
+      const text = { id, scope: host, state: 'running', region: 'aws.us-east-1a', env_keys: '[]' }
       await db
         .insertInto('deployments')
         .values(text as never)

@@ -8,15 +8,15 @@ import { END_STATES } from './lifecycle.ts'
 
 const AT_ONCE = 500
 
-/** Runs of this host's deployments that ended more than `days` ago. */
-export const endedRuns = (db: Db, host: string, days: number): Purge => ({
+/** Runs of this scope's deployments that ended more than `days` ago. */
+export const endedRuns = (db: Db, scope: string, days: number): Purge => ({
   what: 'runs',
   run: (signal) =>
     inBatches(AT_ONCE, signal, async (limit) => {
       const { rows } = await sql<{ deployment_id: string; ids: string[] }>`
         select deployment_id, array_agg(id) as ids from (
           select i.id, i.deployment_id from invocations i join deployments d on d.id = i.deployment_id
-          where d.host = ${host} and i.state = any(${END_STATES}) and i.finished_at < now() - ${days} * interval '1 day'
+          where d.scope = ${scope} and i.state = any(${END_STATES}) and i.finished_at < now() - ${days} * interval '1 day'
           limit ${limit}) old
         group by deployment_id`.execute(db)
       let removed = 0

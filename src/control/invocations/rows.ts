@@ -31,9 +31,9 @@ export interface NewInvocation {
 
 /**
  * Inserts a run of the deployment that its app's version points at. A deployment that takes over the version locks its row meanwhile, so it sees
- * every run of the previous deployment. Undefined when the app, version or action does not exist, or is on another host.
+ * every run of the previous deployment. Undefined when the app, version or action does not exist, or is on another scope.
  */
-export async function insertQueued(db: Db, host: string, replica: string, made: NewInvocation): Promise<InvocationRow | undefined> {
+export async function insertQueued(db: Db, scope: string, replica: string, made: NewInvocation): Promise<InvocationRow | undefined> {
   const { rows } = await sql<InvocationRow>`
     with named as (select deployment_id, actions from app_versions where app_name = ${made.app_name} and version = ${made.version} for share)
     insert into invocations (id, state, deployment_id, app_name, version, action_name, payload, is_async, timeout_seconds, caller, request_hash, replica)
@@ -41,7 +41,7 @@ export async function insertQueued(db: Db, host: string, replica: string, made: 
       ${made.isAsync}, ${made.timeoutSeconds}, ${made.caller}, ${made.requestHash}, ${replica}
     from named
     where actions @> ${JSON.stringify([{ name: made.action_name }])}::jsonb
-      and exists (select from deployments d where d.id = named.deployment_id and d.host = ${host})
+      and exists (select from deployments d where d.id = named.deployment_id and d.scope = ${scope})
     returning *`.execute(db)
   return rows[0]
 }
@@ -131,34 +131,34 @@ export async function listInvocations(db: Db, filter: ListFilter): Promise<Invoc
 const OVERDUE = sql<boolean>`i.started_at + i.timeout_seconds * interval '1 second' < now()`
 
 /** Makes this replica the one that follows the unfinished runs of dead replicas, and returns these, and whether their time limit has passed. */
-export async function takeOverRuns(db: Db, host: string, { replica, isDead }: Leases): Promise<(InvocationRow & { overdue: boolean })[]> {
+export async function takeOverRuns(db: Db, scope: string, { replica, isDead }: Leases): Promise<(InvocationRow & { overdue: boolean })[]> {
   const { rows } = await sql<InvocationRow & { overdue: boolean }>`
     update invocations i set replica = ${replica} from deployments d
-    where d.id = i.deployment_id and d.host = ${host} and i.finished_at is null and ${isDead(sql.ref('i.replica'))}
+    where d.id = i.deployment_id and d.scope = ${scope} and i.finished_at is null and ${isDead(sql.ref('i.replica'))}
     returning i.*, ${OVERDUE} as overdue`.execute(db)
   return rows
 }
 
 /** Runs that this replica follows and that have not ended, without payload and output, which may be large. */
-export const followedRuns = (db: Db, host: string, replica: string): Promise<{ id: string; timeout_seconds: number; overdue: boolean }[]> =>
+export const followedRuns = (db: Db, scope: string, replica: string): Promise<{ id: string; timeout_seconds: number; overdue: boolean }[]> =>
   db
     .selectFrom('invocations as i')
     .innerJoin('deployments as d', 'd.id', 'i.deployment_id')
     .select(['i.id', 'i.timeout_seconds', OVERDUE.as('overdue')])
     .where('i.finished_at', 'is', null)
     .where('i.replica', '=', replica)
-    .where('d.host', '=', host)
+    .where('d.scope', '=', scope)
     .execute()
 
 /** The sandboxes of all unfinished runs of this scope. */
-export async function sandboxesOfRuns(db: Db, host: string): Promise<Set<string>> {
+export async function sandboxesOfRuns(db: Db, scope: string): Promise<Set<string>> {
   const rows = await db
     .selectFrom('invocations as i')
     .innerJoin('deployments as d', 'd.id', 'i.deployment_id')
     .select('i.runner_id')
     .where('i.finished_at', 'is', null)
     .where('i.runner_id', 'is not', null)
-    .where('d.host', '=', host)
+    .where('d.scope', '=', scope)
     .execute()
   return new Set(rows.map(({ runner_id }) => runner_id!))
 }
@@ -172,13 +172,13 @@ export const positionOf = (db: Db, id: string): Promise<Pick<InvocationRow, 'run
   db.selectFrom('invocations').select(['runner_seq', 'replica', 'finished_at']).where('id', '=', id).executeTakeFirst()
 
 /** Unfinished runs of this scope. */
-export async function countUnfinished(db: Db, host: string): Promise<number> {
+export async function countUnfinished(db: Db, scope: string): Promise<number> {
   const { runs } = await db
     .selectFrom('invocations as i')
     .innerJoin('deployments as d', 'd.id', 'i.deployment_id')
     .select((eb) => eb.fn.countAll<string>().as('runs'))
     .where('i.finished_at', 'is', null)
-    .where('d.host', '=', host)
+    .where('d.scope', '=', scope)
     .executeTakeFirstOrThrow()
   return Number(runs)
 }

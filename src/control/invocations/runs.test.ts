@@ -99,7 +99,7 @@ describe('after a crash of the service', () => {
     const deployment = await lab.deployment()
     const sandbox = await lab.sandbox(deployment)
     const elsewhere = await lab.left({ deployment, action: 'hang', state: 'running' })
-    await lab.db.updateTable('deployments').set({ host: 'elsewhere' }).where('id', '=', deployment).execute()
+    await lab.db.updateTable('deployments').set({ scope: 'elsewhere' }).where('id', '=', deployment).execute()
     const over = await lab.left({ deployment: await lab.deployment(), action: 'hang', state: 'failed', runner: sandbox.id })
     await lab.db.updateTable('invocations').set({ finished_at: new Date() }).where('id', '=', over.id).execute()
     await lab.runs().adopt()
@@ -132,7 +132,7 @@ describe('the timeout of a run', () => {
 
   test('is 100 s for a synchronous caller, who then gets the failed run with the reason, like any other end', async () => {
     const deployment = await lab.deployment()
-    const invocations = makeInvocations({ db: lab.db, bells: lab.bells, host: HOST, runs: lab.runs(), maxInvocations: 9, syncLimitSeconds: 1 })
+    const invocations = makeInvocations({ db: lab.db, bells: lab.bells, scope: HOST, runs: lab.runs(), maxInvocations: 9, syncLimitSeconds: 1 })
     const wanted = CreateInvocation.parse({ app_name: `app-${deployment}`, version: 'latest', action_name: 'hang' })
     const asking = { caller: 'me', isRepeated: false, signal }
     const first = invocations.create(wanted, asking)

@@ -46,7 +46,7 @@ export interface RunsSettings {
   db: Db
   bells: EventBells
   driver: Driver
-  host: string
+  scope: string
   /** Who shares this scope. Nobody, unless given. */
   leases?: Leases
   /** Where the API answers. Sandboxes are started once that is known. */
@@ -112,11 +112,11 @@ export class Runs {
 
   /** Does `insert` when a seat of the scope is free; undefined when none is. Alone, {@link seat} has said so. */
   async seated<T>(insert: (db: Db) => Promise<T>): Promise<T | undefined> {
-    const { db, host, maxInvocations } = this.#settings
+    const { db, scope, maxInvocations } = this.#settings
     if (this.#leases.isAlone) return insert(db)
     return db.transaction().execute(async (tx) => {
-      await sql`select pg_advisory_xact_lock(hashtextextended(${`cob:runs:${host}`}, 0))`.execute(tx)
-      return (await countUnfinished(tx, host)) < maxInvocations ? insert(tx) : undefined
+      await sql`select pg_advisory_xact_lock(hashtextextended(${`cob:runs:${scope}`}, 0))`.execute(tx)
+      return (await countUnfinished(tx, scope)) < maxInvocations ? insert(tx) : undefined
     })
   }
 
@@ -185,10 +185,10 @@ export class Runs {
 
   /** Removes the sandboxes that services had in reserve when they were killed, and those of runs that have ended. */
   async #removeUnused(): Promise<void> {
-    const { db, host, driver } = this.#settings
+    const { db, scope, driver } = this.#settings
     // In this order: a row names its sandbox after that is there.
     const found = await driver.apps.found()
-    const used = await sandboxesOfRuns(db, host)
+    const used = await sandboxesOfRuns(db, scope)
     const building = await this.#settings.building()
     const isUsed = (id: string) => used.has(id) || building.has(id) || [...this.#runs.values()].some((run) => run.sandbox === id)
     await removeUnused(found, isUsed, { ...this.#settings, leases: this.#leases })
@@ -371,10 +371,10 @@ export class Runs {
 
   /** Ends runs whose time limit has passed, that this process does not know, or that another caller has ended. Finishes unfinished ends. */
   async sweep(): Promise<void> {
-    const { db, host, endBrowsersLeft } = this.#settings
+    const { db, scope, endBrowsersLeft } = this.#settings
     if (!this.#leases.isAlive) return
     const held = [...this.#runs.values()]
-    const rows = await followedRuns(db, host, this.#leases.replica)
+    const rows = await followedRuns(db, scope, this.#leases.replica)
     for (const { id, timeout_seconds, overdue } of rows)
       if (overdue) await this.end(id, timedOut(timeout_seconds))
       else if (!this.#runs.has(id) && !this.#taking.has(id) && this.#unheld.has(id)) await this.end(id, failure(RESTARTED))

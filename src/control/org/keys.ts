@@ -18,25 +18,25 @@ const hashOf = (key: string): Buffer => createHash('sha256').update(key).digest(
 /** The first 8 and last 4 characters, as clients display keys. */
 const mask = (key: string): string => `${key.slice(0, 8)}…${key.slice(-4)}`
 
-/** Makes `key` the only valid key that `host` has under `name`. Keys of other hosts stay as they are, also an equal one. */
-export async function allowKey(db: Db, host: string, name: string, key: string): Promise<void> {
+/** Makes `key` the only valid key that `host` has under `name`. Keys of other scopes stay as they are, also an equal one. */
+export async function allowKey(db: Db, scope: string, name: string, key: string): Promise<void> {
   const hash = hashOf(key)
-  await forbidKeys(db, host, name, hash)
+  await forbidKeys(db, scope, name, hash)
   await db
     .insertInto('api_keys')
-    .values({ id: newId(), name, hash, masked: mask(key), host, deployment_id: null, deleted_at: null })
-    .onConflict((conflict) => conflict.columns(['hash', 'host']).doUpdateSet({ name, deleted_at: null }))
+    .values({ id: newId(), name, hash, masked: mask(key), scope, deployment_id: null, deleted_at: null })
+    .onConflict((conflict) => conflict.columns(['hash', 'scope']).doUpdateSet({ name, deleted_at: null }))
     .execute()
 }
 
 /** Deletes every key of that name that `host` has, or that belongs to no host (it is older than hosts of keys), except the one with hash `except`. */
-export async function forbidKeys(db: Db, host: string, name: string, except: Buffer = Buffer.alloc(0)): Promise<void> {
+export async function forbidKeys(db: Db, scope: string, name: string, except: Buffer = Buffer.alloc(0)): Promise<void> {
   await db
     .updateTable('api_keys')
     .set({ deleted_at: sql`now()` })
     .where('name', '=', name)
-    .where('host', 'in', [host, ''])
-    .where((eb) => eb.or([eb('hash', '!=', except), eb('host', '=', '')]))
+    .where('scope', 'in', [scope, ''])
+    .where((eb) => eb.or([eb('hash', '!=', except), eb('scope', '=', '')]))
     .where('deleted_at', 'is', null)
     .execute()
 }

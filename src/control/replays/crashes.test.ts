@@ -40,7 +40,7 @@ beforeAll(async () => {
   await cloud.fetch(`/browsers/${id}/replays/${replay_id}/stop`, { method: 'POST' })
   await until('the film', NOTICE_MS, async () => (await row()).state === 'ready', { everyMs: 20 })
   recorded = await buffer((await fileObjects(cloud.paths.objects).get((await row()).object))!.content)
-  await cloud.query(`insert into browsers (id, host, state, options) select 'ended', 'elsewhere', 'deleted', options from browsers where id = $1`, [id])
+  await cloud.query(`insert into browsers (id, scope, state, options) select 'ended', 'elsewhere', 'deleted', options from browsers where id = $1`, [id])
 })
 afterAll(async () => {
   await db.destroy()
@@ -55,7 +55,7 @@ const service = (objects: Objects, spool: Spool, others: { freshMs?: number; ear
     db,
     objects,
     spool,
-    host: 'elsewhere',
+    scope: 'elsewhere',
     retentionDays: 30,
     log: silentLog,
     tokens: replaySigner(Buffer.alloc(32)),

@@ -143,7 +143,7 @@ test('an agent that does not answer does not delay the start of the next service
   const agent = createServer(() => {}).listen(0, '127.0.0.1')
   await once(agent, 'listening')
   const endpoint = { host: '127.0.0.1', port: (agent.address() as AddressInfo).port }
-  await cloud.query(`insert into browsers (id, host, state, options) select 'unanswered', 'elsewhere', 'running', options from browsers where id = $1`, [id])
+  await cloud.query(`insert into browsers (id, scope, state, options) select 'unanswered', 'elsewhere', 'running', options from browsers where id = $1`, [id])
   await cloud.query(
     `insert into replays (id, state, browser_id, object, framerate, record_audio) values ('begun', 'starting', 'unanswered', 'replays/begun', 1, false)`,
   )
@@ -153,7 +153,7 @@ test('an agent that does not answer does not delay the start of the next service
       await within('the adoption', 2_000, replays.adopt())
       await replays[Symbol.asyncDispose]()
     },
-    { host: 'elsewhere', endpointOf: () => endpoint },
+    { scope: 'elsewhere', endpointOf: () => endpoint },
   )
   const left = () => cloud.query(`select id from replays where id = 'begun'`)
   // That service has stopped before it was removed, so the next one does it.
@@ -165,7 +165,7 @@ test('an agent that does not answer does not delay the start of the next service
       await until('its row to be removed', 5_000, async () => (await left()).length === 0)
       await replays[Symbol.asyncDispose]()
     },
-    { host: 'elsewhere' },
+    { scope: 'elsewhere' },
   )
   agent.closeAllConnections()
   agent.close()
@@ -174,18 +174,18 @@ test('an agent that does not answer does not delay the start of the next service
 /** The rules of replays on the database of this service, beside its own. */
 async function withReplays<T>(reach: ReplaysSettings['reach'], work: (replays: Replays) => Promise<T>, others: Partial<ReplaysSettings> = {}): Promise<T> {
   const db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
-  const host = readFileSync(cloud.paths.hostId, 'utf8').trim()
+  const scope = readFileSync(cloud.paths.hostId, 'utf8').trim()
   const objects = fileObjects(cloud.paths.objects)
   const settings = {
     db,
-    host,
+    scope,
     objects,
     spool: makeSpool(cloud.paths.spool),
     transfers: new Transfers(),
     retentionDays: 30,
     log: silentLog,
     tokens: replaySigner(Buffer.alloc(32)),
-    findSession: (idOrName: string) => findBrowser(db, host, idOrName, true),
+    findSession: (idOrName: string) => findBrowser(db, scope, idOrName, true),
     reach,
     endpointOf: () => undefined,
     ...others,

@@ -59,7 +59,7 @@ export interface ReplaysSettings {
   transfers: Transfers
   /** Of {@link replaySigner}. */
   tokens: Signer
-  host: string
+  scope: string
   /** Who shares this scope. Nobody, unless given. */
   leases?: Leases
   /** Tells the replica that watches a session to look at its recordings. */
@@ -98,7 +98,7 @@ export interface Replays extends AsyncDisposable {
 export const replaySigner = (secretKey: Buffer): Signer => makeSigner(secretKey, 'cob-replay')
 
 export function makeReplays(settings: ReplaysSettings): Replays {
-  const { db, objects, spool, earlierDir, transfers, tokens, host, retentionDays, freshMs, log, findSession, reach, endpointOf } = settings
+  const { db, objects, spool, earlierDir, transfers, tokens, scope, retentionDays, freshMs, log, findSession, reach, endpointOf } = settings
   const leases = settings.leases ?? alone(newId())
   // What another replica may fetch by now must not grow here.
   const fullDisk = () => (leases.isAlive ? settings.fullDisk?.() : 'this replica has lost its leases')
@@ -135,7 +135,7 @@ export function makeReplays(settings: ReplaysSettings): Replays {
   }
 
   async function find(idOrName: string, replayId: string): Promise<ReplayRow> {
-    const [browserId, row] = await Promise.all([browserOf(idOrName), findReplay(db, host, replayId)])
+    const [browserId, row] = await Promise.all([browserOf(idOrName), findReplay(db, scope, replayId)])
     if (row?.browser_id !== browserId) throw fault.notFound('replay', replayId)
     return row
   }
@@ -191,7 +191,7 @@ export function makeReplays(settings: ReplaysSettings): Replays {
 
   /** Stops a recording that another replica fetches, and waits until it is a film. */
   async function stopElsewhere(idOrName: string, id: string): Promise<void> {
-    const isReady = async () => (await findReplay(db, host, id))?.state === 'ready'
+    const isReady = async () => (await findReplay(db, scope, id))?.state === 'ready'
     if (leases.isAlone || (await isReady())) return
     const { endpoint, release } = await reach(idOrName)
     try {
@@ -307,14 +307,14 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     },
     download: async (idOrName, replayId, range) => video(await find(idOrName, replayId), range),
     async viewed(replayId, token) {
-      const row = (await tokens.subjectOf(token)) === replayId ? await findReplay(db, host, replayId) : undefined
+      const row = (await tokens.subjectOf(token)) === replayId ? await findReplay(db, scope, replayId) : undefined
       if (!row) throw fault.notFound('replay', replayId)
       return row
     },
     video,
     async adopt() {
-      if (!leases.isAlone) await takeOverReplays(db, host, leases)
-      const unfinished = await unfinishedReplays(db, host, leases)
+      if (!leases.isAlone) await takeOverReplays(db, scope, leases)
+      const unfinished = await unfinishedReplays(db, scope, leases)
       // A service that was killed after it had written the row of a complete recording has left its file. Others may be of another database.
       for (const id of await readyReplays(db, await spool.list()))
         await spool.remove(id).catch((err: unknown) => log.error({ err, replay: id }, 'a complete recording could not be removed from the spool'))
@@ -334,14 +334,14 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     },
     async look() {
       if (!leases.isAlive) return
-      if (leases.mayTakeOver) await takeOverReplays(db, host, leases)
-      await continueAll(await unfinishedReplays(db, host, leases))
+      if (leases.mayTakeOver) await takeOverReplays(db, scope, leases)
+      await continueAll(await unfinishedReplays(db, scope, leases))
     },
     async sweep() {
       if (!leases.holds('replays')) return
       try {
         let failures = 0
-        for (const row of await expiredReplays(db, host, retentionDays)) if (!(await removeExpired(row)) && ++failures >= MAX_FAILURES) return
+        for (const row of await expiredReplays(db, scope, retentionDays)) if (!(await removeExpired(row)) && ++failures >= MAX_FAILURES) return
       } catch (err) {
         if (!stop.signal.aborted) log.error({ err }, 'old replays could not be removed')
       }

@@ -53,14 +53,14 @@ export async function markReady(db: Db, id: string, film: { object: string; byte
 
 export const removeReplay = async (db: Db, id: string): Promise<void> => void (await db.deleteFrom('replays').where('id', '=', id).execute())
 
-const ofHost = (db: Db, host: string) =>
-  db.selectFrom('replays').innerJoin('browsers', 'browsers.id', 'replays.browser_id').where('browsers.host', '=', host).selectAll('replays')
+const ofScope = (db: Db, scope: string) =>
+  db.selectFrom('replays').innerJoin('browsers', 'browsers.id', 'replays.browser_id').where('browsers.scope', '=', scope).selectAll('replays')
 
 const one = (row: Selectable<Tables['replays']>): ReplayRow => row as ReplayRow
 
 /** A replay that a caller can see. */
-export async function findReplay(db: Db, host: string, id: string): Promise<ReplayRow | undefined> {
-  const row = await ofHost(db, host).where('replays.id', '=', id).where('replays.state', '<>', 'starting').executeTakeFirst()
+export async function findReplay(db: Db, scope: string, id: string): Promise<ReplayRow | undefined> {
+  const row = await ofScope(db, scope).where('replays.id', '=', id).where('replays.state', '<>', 'starting').executeTakeFirst()
   return row && one(row)
 }
 
@@ -70,8 +70,8 @@ export async function listReplays(db: Db, browserId: string): Promise<ReplayRow[
 }
 
 /** Unfinished replays of the sessions that this replica watches, or has watched; alone, all. */
-export async function unfinishedReplays(db: Db, host: string, { isAlone, replica }: Pick<Leases, 'isAlone' | 'replica'>): Promise<ReplayRow[]> {
-  const unfinished = ofHost(db, host).where('replays.state', '<>', 'ready')
+export async function unfinishedReplays(db: Db, scope: string, { isAlone, replica }: Pick<Leases, 'isAlone' | 'replica'>): Promise<ReplayRow[]> {
+  const unfinished = ofScope(db, scope).where('replays.state', '<>', 'ready')
   return (await (isAlone ? unfinished : unfinished.where('browsers.replica', '=', replica)).execute()).map(one)
 }
 
@@ -79,21 +79,21 @@ export async function unfinishedReplays(db: Db, host: string, { isAlone, replica
  * Makes this replica the one that finishes the replays of ended sessions that dead replicas have watched. Those of live sessions come with their
  * session.
  */
-export async function takeOverReplays(db: Db, host: string, { replica, isDead }: Leases): Promise<void> {
+export async function takeOverReplays(db: Db, scope: string, { replica, isDead }: Leases): Promise<void> {
   await sql`
     update browsers b set replica = ${replica}
-    where b.host = ${host} and b.deleted_at is not null and b.id in (select browser_id from replays where state <> 'ready') and ${isDead(sql.ref('b.replica'))}`.execute(
+    where b.scope = ${scope} and b.deleted_at is not null and b.id in (select browser_id from replays where state <> 'ready') and ${isDead(sql.ref('b.replica'))}`.execute(
     db,
   )
 }
 
 /** Replays whose retention has passed, and where they are stored. */
-export const expiredReplays = (db: Db, host: string, days: number): Promise<Pick<ReplayRow, 'id' | 'object'>[]> =>
+export const expiredReplays = (db: Db, scope: string, days: number): Promise<Pick<ReplayRow, 'id' | 'object'>[]> =>
   db
     .selectFrom('replays')
     .innerJoin('browsers', 'browsers.id', 'replays.browser_id')
     .select(['replays.id', 'replays.object'])
-    .where('browsers.host', '=', host)
+    .where('browsers.scope', '=', scope)
     .where('replays.state', '=', 'ready')
     .where(sql<SqlBool>`replays.finished_at < now() - ${days} * interval '1 day'`)
     .orderBy('replays.finished_at')
@@ -105,7 +105,7 @@ export const readyReplays = async (db: Db, ids: readonly string[]): Promise<stri
   ids.length === 0 ? [] : (await db.selectFrom('replays').select('id').where('id', 'in', ids).where('state', '=', 'ready').execute()).map(({ id }) => id)
 
 /** The objects of replays, for the removal of those that no row names. */
-export function replayObjects(db: Db, host: string): ObjectOwner {
+export function replayObjects(db: Db, scope: string): ObjectOwner {
   const keys = ({ object, bytes, head_bytes }: Pick<ReplayRow, 'object' | 'bytes' | 'head_bytes'>) => [
     ...(bytes > 0 ? [object] : []),
     ...(head_bytes > 0 ? [headKey(object)] : []),
@@ -117,7 +117,7 @@ export function replayObjects(db: Db, host: string): ObjectOwner {
       return rows.flatMap(({ object }) => [object, headKey(object)])
     },
     async expected(after, limit) {
-      const rows = await ofHost(db, host).where('replays.state', '=', 'ready').where('replays.id', '>', after).orderBy('replays.id').limit(limit).execute()
+      const rows = await ofScope(db, scope).where('replays.state', '=', 'ready').where('replays.id', '>', after).orderBy('replays.id').limit(limit).execute()
       return rows.map((row) => ({ id: row.id, keys: keys(row) }))
     },
   }

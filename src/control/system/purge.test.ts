@@ -58,7 +58,7 @@ describe('sessions', () => {
     const { session_id: live } = await cloud.create()
     await cloud.query(`update browsers set created_at = now() - interval '1 year', made_at = now() - interval '1 year' where id = $1`, [live])
     const elsewhere = await ended(DAYS + 1)
-    await cloud.query(`update browsers set host = 'elsewhere' where id = $1`, [elsewhere])
+    await cloud.query(`update browsers set scope = 'elsewhere' where id = $1`, [elsewhere])
     await purge()
     expect([await find(live), await count('browsers', 'id', elsewhere)]).toEqual([200, 1])
     await purge('elsewhere')
@@ -82,7 +82,7 @@ describe('apps', () => {
   const deployment = async (state: string, days: number | undefined, columns: { deleted?: number; secrets?: boolean } = {}): Promise<string> => {
     const id = newId()
     await sql`
-      insert into deployments (id, host, state, region, finished_at, deletion, deleted_at, secrets)
+      insert into deployments (id, scope, state, region, finished_at, deletion, deleted_at, secrets)
       values (${id}, ${host}, ${state}, 'aws.us-east-1a', now() - ${days ?? null}::float8 * interval '1 day', ${columns.deleted === undefined ? 'kept' : 'deleted'}, now() - ${columns.deleted ?? null}::float8 * interval '1 day',
         ${columns.secrets ? Buffer.alloc(1) : null})`.execute(db)
     await sql`insert into app_events (deployment_id, kind, state) values (${id}, 'state', ${state})`.execute(db)

@@ -12,7 +12,7 @@ import type { Registry } from './registry.ts'
 interface AdoptionSettings {
   db: Db
   driver: Driver
-  host: string
+  scope: string
   leases: Leases
   registry: Registry
   endings: Endings
@@ -25,8 +25,8 @@ interface AdoptionSettings {
  * Makes this replica the one that watches the browsers of dead ones (alone: of all earlier services), and registers their instances. Returns the rows that
  * must be ended.
  */
-export async function takeOver({ db, driver, host, leases, registry, keep, log }: AdoptionSettings): Promise<LiveRow[]> {
-  const rows = await takeOverBrowsers(db, host, leases)
+export async function takeOver({ db, driver, scope, leases, registry, keep, log }: AdoptionSettings): Promise<LiveRow[]> {
+  const rows = await takeOverBrowsers(db, scope, leases)
   if (rows.length === 0) return []
   using taking = new DisposableStack()
   for (const { id } of rows) taking.use(registry.booting(id))
@@ -58,10 +58,10 @@ export async function takeOver({ db, driver, host, leases, registry, keep, log }
 }
 
 /** After a start: removes instances that no row knows. */
-export async function removeUnknown({ db, driver, host, log }: Pick<AdoptionSettings, 'db' | 'driver' | 'host' | 'log'>): Promise<void> {
+export async function removeUnknown({ db, driver, scope, log }: Pick<AdoptionSettings, 'db' | 'driver' | 'scope' | 'log'>): Promise<void> {
   // In this order: a row is there before its instance.
   const found = await driver.found()
-  const known = new Set(await liveIds(db, host))
+  const known = new Set(await liveIds(db, scope))
   const remove = async (id: string) => {
     const instance = await driver.adopt(id)
     if (instance) await letGo(instance, log)

@@ -15,12 +15,12 @@ import type { Registry } from './registry.ts'
 interface BootsSettings {
   db: Db
   driver: Driver
-  host: string
+  scope: string
   leases: Leases
   registry: Registry
   endings: Endings
   endpoints: Endpoints
-  /** Where clients on this host reach the API. Known once it listens. */
+  /** Where clients on this scope reach the API. Known once it listens. */
   apiPorts: () => number[]
   /** Registers an instance and watches for its end. */
   keep: (instance: Instance, isReady: boolean) => void
@@ -60,8 +60,8 @@ export class Boots {
   }
 
   #insert(db: Db, id: string, warmKind: string | null, ownership?: Ownership): Promise<void> {
-    const { host, leases } = this.#settings
-    return insertStarting(db, id, { host, replica: leases.replica }, warmKind, ownership)
+    const { scope, leases } = this.#settings
+    return insertStarting(db, id, { scope, replica: leases.replica }, warmKind, ownership)
   }
 
   async #boot(spec: Omit<InstanceSpec, 'apiPorts'>, signal: AbortSignal): Promise<Instance> {

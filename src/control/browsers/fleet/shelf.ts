@@ -3,7 +3,7 @@ import type { Log } from '../../../base/log.ts'
 import { sleep } from '../../../base/wait.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
-import { claimWarm, readyOnHost, type BrowserRow, type Ownership } from '../rows.ts'
+import { claimWarm, readyInScope, type BrowserRow, type Ownership } from '../rows.ts'
 import type { Boots } from './boots.ts'
 import type { Endings } from './endings.ts'
 import type { Kind } from './kinds.ts'
@@ -19,7 +19,7 @@ const NO_ROOM_MS = 2_000
 
 interface ShelfSettings {
   db: Db
-  host: string
+  scope: string
   leases: Leases
   kinds: readonly Kind[]
   boots: Boots
@@ -50,9 +50,9 @@ export class Shelf {
 
   /** Claims an instance of the first kind that serves the caller, and has it replaced; undefined when there is none. The instance may have ended. */
   async claim(ownership: Ownership, db = this.#settings.db): Promise<BrowserRow | undefined> {
-    const { host, leases, kinds } = this.#settings
+    const { scope, leases, kinds } = this.#settings
     for (const kind of kinds.filter((one) => one.serves(ownership))) {
-      const row = await claimWarm(db, { host, replica: leases.replica }, kind.name, ownership)
+      const row = await claimWarm(db, { scope, replica: leases.replica }, kind.name, ownership)
       if (!row) continue
       this.#settings.refill()
       return row
@@ -106,8 +106,8 @@ export class Shelf {
 
   /** The first kind of which there are too few. */
   async #shortKind(): Promise<Kind | undefined> {
-    const { db, host, leases, kinds, registry, endings } = this.#settings
-    const rows = await readyOnHost(db, host)
+    const { db, scope, leases, kinds, registry, endings } = this.#settings
+    const rows = await readyInScope(db, scope)
     // A ready instance is ours before its row says so. Without an instance the row was written, but the database's answer was lost.
     const isHere = (row: { id: string; replica: string | null }) => row.replica !== leases.replica || registry.runs(row.id)
     for (const { id } of rows.filter((row) => row.replica === leases.replica && !registry.get(row.id) && !registry.isBooting(row.id)))

@@ -9,7 +9,7 @@ import type { Registry } from './registry.ts'
 
 interface SweepSettings {
   db: Db
-  host: string
+  scope: string
   leases: Leases
   registry: Registry
   endings: Endings
@@ -21,11 +21,11 @@ interface SweepSettings {
 }
 
 /** Makes the sweep. It does not wait for any end that it begins. */
-export function makeSweep({ db, host, leases, registry, endings, takeOver, refill, log }: SweepSettings): () => Promise<void> {
+export function makeSweep({ db, scope, leases, registry, endings, takeOver, refill, log }: SweepSettings): () => Promise<void> {
   /** Rows that had nothing behind them at the last sweep. */
   let missing = new Set<string>()
   let hadShelf = false
-  const watched = { host, replica: leases.replica }
+  const watched = { scope, replica: leases.replica }
   const begin = (id: string, work: Promise<unknown>) =>
     void work.catch((err: unknown) => log.error({ err, browser: id }, 'a browser could not be ended yet; the next sweep tries again'))
   const isMissing = ({ id, state }: LiveRow) =>
