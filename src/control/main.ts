@@ -121,7 +121,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     kinds: [usualKind(config.warmBrowsers)],
     endSteps: [
       closeSockets(openSockets, tellClosing),
-      endRecordings(transfers, (id) => registry.get(id) !== undefined, leases.isAlone ? undefined : () => replays.look()),
+      endRecordings(transfers, (id) => registry.get(id) !== undefined, leases.isAlone ? undefined : async () => replays.look()),
       removeInstance(registry),
     ],
     hasRoom: () => disk.room.problem === undefined,
@@ -276,6 +276,8 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     await deployments[Symbol.asyncDispose]()
     await fleet.stop()
     await replays[Symbol.asyncDispose]()
+    // Other replicas take over at once.
+    await leases[Symbol.asyncDispose]()
     await app.close()
   })
   await app.listen({ host: config.host, port: config.port }).catch((error: unknown) => {

@@ -2,9 +2,11 @@
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import pg from 'pg'
 import { WebSocket } from 'ws'
 import { endAll, share, startFastReplica, type FastReplica, type Shared } from '../../test/support/replicas.ts'
 import { sleep, until, within } from '../base/wait.ts'
+import { LEASE_MS } from '../store/leases.ts'
 import { calling, deploy } from './invocations/deployed.suite.ts'
 
 /** What another replica notices by a notice comes within milliseconds; without one, within a second or two; a takeover within five. */
@@ -162,6 +164,79 @@ describe('replicas', { timeout: 60_000 }, () => {
     expect((await two.fetch(`/browsers/${id}`, { method: 'DELETE' })).status).toBe(204)
     await until('the film', NOTICE_MS, async () => (await two.fetch(`/browsers/${id}/replays/${ended}`)).status === 200)
     for (const answer of await Promise.all(await film(ended))) expect((await answer.arrayBuffer()).byteLength).toBeGreaterThan(100)
+  })
+
+  test('callers that ask for what does not exist do not use up the connections to the database', async () => {
+    const ask = () => one.send('POST', '/invocations', { app_name: 'nobody-has-this', version: '1', action_name: 'x', async: true })
+    const answers = await Promise.all(Array.from({ length: 30 }, ask))
+    // Each of them holds a seat for a moment.
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([404, 429]))
+    expect((await one.fetch('/browsers')).status).toBe(200)
+  })
+
+  test('a caller that waits for a run at a replica that stops is told so, and finds its run at another one', async () => {
+    const as = (replica: FastReplica) => ({ ...replica, query: shared.query })
+    await deploy(as(one))
+    const three = await another()
+    const asked = calling(as(three)).post('slow', { payload: '3000' })
+    const started = () => shared.query<{ id: string }>(`select id from invocations where action_name = 'slow' and state = 'running'`)
+    const [run] = await until('the run', NOTICE_MS, async () => ((await started()).length === 1 ? started() : false))
+    await three.stop()
+    // Its connection may be closed before it gets the answer.
+    expect(
+      await asked.then(
+        ({ status }) => status,
+        () => 503,
+      ),
+    ).toBe(503)
+    expect(await calling(as(one)).becomes(run!.id, 'succeeded')).toMatchObject({ output: '"done"' })
+  })
+
+  test('a recording survives a time in which no replica could renew its leases', async () => {
+    const { session_id: id } = await one.create({ timeout_seconds: 300 })
+    const { replay_id: replay } = (await (await two.send('POST', `/browsers/${id}/replays`, {})).json()) as { replay_id: string }
+    const locker = new pg.Client({ host: shared.paths.postgresSocket, user: 'cob', database: 'postgres' })
+    await locker.connect()
+    await locker.query('begin; lock table leases in access exclusive mode')
+    await sleep(LEASE_MS + 2_000)
+    await locker.query('commit')
+    await locker.end()
+    const stateOfReplay = async () => (await shared.query<{ state: string }>('select state from replays where id = $1', [replay]))[0]!.state
+    expect([await stateOfReplay(), await stateOf(id)]).toEqual(['recording', 'running'])
+    await sleep(1_500)
+    expect((await two.fetch(`/browsers/${id}/replays/${replay}/stop`, { method: 'POST' })).status).toBe(200)
+    await until('the film', NOTICE_MS, async () => (await one.fetch(`/browsers/${id}/replays/${replay}`)).status === 200)
+    expect(await shared.query('select end_reason from replays where id = $1', [replay])).toEqual([{ end_reason: 'stopped' }])
+  })
+
+  test('a session whose takeover broke off is found again by the replica that its row names', async () => {
+    const { session_id: id } = await one.create({ timeout_seconds: 300 })
+    const [other] = await shared.query<{ replica: string }>(
+      `select replica from leases where starts_with(duty, 'replica ') and replica <> (select replica from browsers where id = $1)`,
+      [id],
+    )
+    await shared.query('update browsers set replica = $2 where id = $1', [id, other!.replica])
+    // Two sweeps of either replica, and some more.
+    await sleep(5_000)
+    expect([await stateOf(id), (await one.send('POST', `/browsers/${id}/computer/click_mouse`, { x: 1, y: 1 })).status]).toEqual(['running', 200])
+    expect((await two.fetch(`/browsers/${id}`, { method: 'DELETE' })).status).toBe(204)
+    expect(await stateOf(id)).toBe('deleted')
+  })
+
+  test('a replica that is frozen while it counts seats keeps the others waiting for some seconds only', async () => {
+    const [scope] = await shared.query<{ scope: string }>('select distinct scope from leases')
+    const frozen = new pg.Client({ host: shared.paths.postgresSocket, user: 'cob', database: 'postgres' })
+    frozen.on('error', () => {})
+    await frozen.connect()
+    // As a replica does.
+    await frozen.query(`begin; select set_config('idle_in_transaction_session_timeout', '2000ms', true)`)
+    await frozen.query(`select pg_advisory_xact_lock(hashtextextended($1, 0))`, [`cob:seats:sessions of ${scope!.scope}`])
+    const creates = Array.from({ length: 14 }, () => two.send('POST', '/browsers', {}))
+    // Its other calls have connections meanwhile.
+    expect((await two.fetch('/browsers')).status).toBe(200)
+    const statuses = (await Promise.all(creates)).map(({ status }) => status)
+    expect(statuses.filter((status) => status === 200)).toHaveLength(MAX_BROWSERS)
+    await frozen.end().catch(() => {})
   })
 
   test('a service that does not share its scope is refused, and so are replicas of one that does not', async () => {

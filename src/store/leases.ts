@@ -35,6 +35,11 @@ export interface Leases extends AsyncDisposable {
   readonly isAlone: boolean
   /** Whether others still consider us alive, by our own clock. When false, another replica may have taken over what is ours. */
   readonly isAlive: boolean
+  /**
+   * Counts the times in which this replica was cut off: it changes when leases are renewed after they were over. What was ours before may belong to
+   * another one.
+   */
+  readonly epoch: number
   /** Whether we may take over what a dead replica had. */
   readonly mayTakeOver: boolean
   holds(duty: Duty): boolean
@@ -47,6 +52,7 @@ export const alone = (replica: string): Leases => ({
   replica,
   isAlone: true,
   isAlive: true,
+  epoch: 0,
   mayTakeOver: true,
   holds: () => true,
   isDead: (column) => sql`${column} is distinct from ${replica}`,
@@ -66,6 +72,7 @@ export async function shareLeases(db: Db, scope: string, replica: string, duties
   /** When the present renewal was sent, and since when they have worked without a gap; by performance.now(). */
   let renewedAt = -Infinity
   let calmSince = Infinity
+  let epoch = 0
   const isAlive = () => performance.now() < renewedAt + LEASE_MS
   const mayTakeOver = () => isAlive() && performance.now() >= calmSince + CALM_MS
 
@@ -78,7 +85,10 @@ export async function shareLeases(db: Db, scope: string, replica: string, duties
         where l.replica = excluded.replica or (${mayTakeOver()} and l.until < now())
       returning duty`.execute(db)
     if (performance.now() - sentAt > LEASE_MS) return // it may be over already
-    if (!isAlive()) calmSince = sentAt
+    if (!isAlive()) {
+      calmSince = sentAt
+      epoch++
+    }
     renewedAt = Math.max(renewedAt, sentAt)
     const now = new Set(rows.map(({ duty }) => duty))
     const changes = { taken: [...now].filter((duty) => !held.has(duty)), lost: [...held].filter((duty) => !now.has(duty)) }
@@ -116,6 +126,9 @@ export async function shareLeases(db: Db, scope: string, replica: string, duties
     get isAlive() {
       return isAlive()
     },
+    get epoch() {
+      return epoch
+    },
     get mayTakeOver() {
       return mayTakeOver()
     },
@@ -125,6 +138,7 @@ export async function shareLeases(db: Db, scope: string, replica: string, duties
       coalesce(${column}, '') <> all (array(
         select substr(l.duty, ${PRESENCE.length + 1}) from leases l where l.scope = ${scope} and starts_with(l.duty, ${PRESENCE}) and l.until > now()))`,
     async [Symbol.asyncDispose]() {
+      if (stop.signal.aborted) return
       stop.abort(new Error('the service stops'))
       await running
       held = new Set()

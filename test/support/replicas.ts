@@ -8,7 +8,7 @@ import pg from 'pg'
 import { readConfig } from '../../src/base/config.ts'
 import { silentLog } from '../../src/base/log.ts'
 import { dataPaths, PACKAGE_DIR, type DataPaths } from '../../src/base/paths.ts'
-import { until } from '../../src/base/wait.ts'
+import { sleep, until } from '../../src/base/wait.ts'
 import { startControlPlane, type ControlPlane } from '../../src/control/main.ts'
 import { fakeDriver } from '../../src/instances/fake/fake.ts'
 import { startPostgres } from '../../src/store/embedded.ts'
@@ -98,8 +98,12 @@ export interface ReplicaProcess extends ReplicaCalls {
   /** What it has logged so far, over all its starts. */
   log(): string
   isRunning(): boolean
+  /** The name that it has in the database since its last start. */
+  replica(): string
   /** Ends it with SIGKILL. Its sandboxes go on. */
   kill(): Promise<void>
+  /** Stops its clock for `ms`, as a machine that sleeps does. */
+  freeze(ms: number): Promise<void>
   /** Starts it, again after a kill, at the same port. */
   start(): Promise<void>
   /** Stops it, as Ctrl-C does; resolves with its exit code. */
@@ -123,7 +127,12 @@ export async function replicaProcess({ env }: Pick<Shared, 'env'>, key: string):
     ...replicaCalls(url, key),
     log: () => output,
     isRunning,
+    replica: () => [...output.matchAll(/"replica":"([a-z0-9]{24})","taken"/g)].at(-1)![1]!,
     kill: () => end('SIGKILL'),
+    async freeze(ms) {
+      process.kill(child!.pid!, 'SIGSTOP')
+      await sleep(ms).finally(() => process.kill(child!.pid!, 'SIGCONT'))
+    },
     async start() {
       child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, 'src/cli/main.ts'), 'serve'], {
         env: { ...process.env, COB_LOG_LEVEL: 'info', COB_GREETING: '0', ...env, COB_PORT: String(port), COB_API_KEY: key },

@@ -8,9 +8,10 @@ import { Fault, fault } from '../../http/fault.ts'
 import { pathTo, type Page } from '../../http/route.ts'
 import { USUAL_MAX_SCREEN } from '../../instances/driver.ts'
 import { isDuplicate, type Db } from '../../store/db.ts'
+import { NoSeat } from '../../store/seats.ts'
 import type { Activity } from './activity.ts'
 import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
-import { NoSeat, type Fleet } from './fleet.ts'
+import type { Fleet } from './fleet.ts'
 import { WARM_VIEWPORT } from './fleet/kinds.ts'
 import {
   findBrowser,

@@ -3,10 +3,10 @@ import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { Seats } from '../../base/seats.ts'
 import { letGo, type Driver, type Exit, type Instance } from '../../instances/driver.ts'
-import { sql } from 'kysely'
 import type { Db } from '../../store/db.ts'
 import { notify, type EventBells } from '../../store/events.ts'
 import { alone, type Leases } from '../../store/leases.ts'
+import { SharedSeats } from '../../store/seats.ts'
 import type { EndReason, EndStep } from './end-step.ts'
 import { endLost, removeUnknown, takeOver } from './fleet/adoption.ts'
 import { endElsewhere } from './fleet/elsewhere.ts'
@@ -46,13 +46,12 @@ interface FleetSettings {
   apiPorts: () => number[]
 }
 
-/** All seats of the scope are taken. */
-export class NoSeat extends Error {}
-
 export class Fleet {
   readonly #settings: FleetSettings
   readonly #leases: Leases
   readonly #seats: Seats
+  /** With other replicas. */
+  readonly #sharedSeats: SharedSeats | undefined
   readonly #endings: Endings
   readonly #boots: Boots
   readonly #shelf: Shelf
@@ -60,6 +59,7 @@ export class Fleet {
   readonly #stop = new AbortController()
   /** Rows that the last service left, between {@link adopt} and {@link endLost}. */
   #lost: LiveRow[] | undefined
+  #taking: Promise<void> | undefined
   #sweeping: Promise<void> = Promise.resolve()
   #isSweepQueued = false
 
@@ -68,6 +68,9 @@ export class Fleet {
     const { registry, endSteps, hasRoom = () => true } = settings
     const keep = (instance: Instance, isReady: boolean) => this.#keep(instance, isReady)
     this.#seats = new Seats(() => registry.sessions)
+    const { db, scope, maxSessions } = settings
+    if (settings.leases?.isAlone === false && maxSessions !== undefined)
+      this.#sharedSeats = new SharedSeats(db, `sessions of ${scope}`, async (tx) => (await countSeats(tx, scope)) < maxSessions)
     const leases = settings.leases ?? alone(newId())
     this.#leases = leases
     const onEnded = (id: string) => this.#tell('ended', id)
@@ -76,8 +79,7 @@ export class Fleet {
     const refill = () => this.refill()
     this.#boots = new Boots({ ...settings, leases, endings, keep })
     this.#shelf = new Shelf({ ...settings, leases, endings, hasRoom, refill, boots: this.#boots, signal: this.#stop.signal })
-    const adopt = async () => endLost(await this.#takeOver(), { ...settings, endings })
-    this.#sweep = makeSweep({ ...settings, leases, endings, refill, takeOver: adopt })
+    this.#sweep = makeSweep({ ...settings, leases, endings, refill, takeOver: () => this.#beginTakeOver(), find: (id, isReady) => this.#find(id, isReady) })
   }
 
   /** Instances that belong to a session. */
@@ -112,7 +114,8 @@ export class Fleet {
 
   /** Records that a ready instance has become a session; false when it has ended in the meantime, as far as this replica knows. */
   take({ id, replica }: Pick<BrowserRow, 'id' | 'replica'>, leaveSeat: () => void): boolean {
-    const runs = this.#settings.registry.claim(id) || (replica !== this.#leases.replica && !this.#leases.isAlone)
+    const { registry } = this.#settings
+    const runs = registry.claim(id) || registry.taken(id) !== undefined || (replica !== this.#leases.replica && !this.#leases.isAlone)
     leaveSeat()
     return runs
   }
@@ -134,6 +137,26 @@ export class Fleet {
     return takeOver({ ...this.#settings, leases: this.#leases, endings: this.#endings, keep })
   }
 
+  /** One takeover at a time. Not awaited by a sweep: an agent that hangs must not keep it from noting which sessions are in use. */
+  #beginTakeOver(): void {
+    const { log } = this.#settings
+    const take = async () => endLost(await this.#takeOver(), { ...this.#settings, endings: this.#endings })
+    this.#taking ??= take()
+      .catch((err: unknown) => log.error({ err }, 'taking over from dead replicas failed; the next sweep tries again'))
+      .finally(() => (this.#taking = undefined))
+  }
+
+  async #find(id: string, isReady: boolean): Promise<boolean> {
+    const { driver, registry, log } = this.#settings
+    using _ = registry.taking(id)
+    const instance = await driver.adopt(id)
+    if (instance) {
+      log.info({ browser: id }, 'found the instance of a browser again')
+      this.#keep(instance, isReady)
+    }
+    return instance !== undefined
+  }
+
   /** The second half of {@link reconcile}. */
   async endLost(): Promise<void> {
     await endLost(this.#lost ?? [], { ...this.#settings, endings: this.#endings })
@@ -152,6 +175,7 @@ export class Fleet {
    */
   async end(id: string, reason: EndReason): Promise<boolean> {
     const { db, bells, registry } = this.#settings
+    await registry.taken(id)
     if (this.#leases.isAlone || !bells || registry.get(id) || registry.isBooting(id)) return this.#endings.end(id, reason)
     return endElsewhere(db, bells, id, reason)
   }
@@ -189,13 +213,7 @@ export class Fleet {
 
   /** Does `work` when a seat of the scope is free. Alone, {@link seat} has said so. */
   async #seated<T>(work: (db: Db) => Promise<T>): Promise<T> {
-    const { db, scope, maxSessions } = this.#settings
-    if (this.#leases.isAlone || maxSessions === undefined) return work(db)
-    return db.transaction().execute(async (tx) => {
-      await sql`select pg_advisory_xact_lock(hashtextextended(${`cob:seats:${scope}`}, 0))`.execute(tx)
-      if ((await countSeats(tx, scope)) >= maxSessions) throw new NoSeat()
-      return work(tx)
-    })
+    return this.#sharedSeats ? this.#sharedSeats.take(work) : work(this.#settings.db)
   }
 
   /**
@@ -206,7 +224,10 @@ export class Fleet {
     const { db, scope, registry, log } = this.#settings
     this.#stop.abort(new Error('the service stops'))
     await this.#shelf.settled()
-    if (!this.#leases.isAlone) return this.#endings.settled()
+    if (!this.#leases.isAlone) {
+      await this.#taking
+      return this.#endings.settled()
+    }
     try {
       const ids = (await watchedBrowsers(db, { scope, replica: this.#leases.replica })).map(({ id }) => id)
       await Promise.all(ids.map((id) => this.end(id, 'shutdown')))

@@ -149,7 +149,8 @@ export const liveIds = async (db: Db, scope: string): Promise<string[]> =>
 export async function takeOverBrowsers(db: Db, scope: string, { replica, isDead }: Leases): Promise<LiveRow[]> {
   const rows = await db
     .updateTable('browsers')
-    .set({ replica })
+    // The time without a watcher does not count towards timeouts.
+    .set({ replica, last_active_at: sql`case when state = 'running' then now() else last_active_at end` })
     .where('scope', '=', scope)
     .where('deleted_at', 'is', null)
     .where(isDead(sql.ref('browsers.replica')))
@@ -158,9 +159,15 @@ export async function takeOverBrowsers(db: Db, scope: string, { replica, isDead 
   return rows as LiveRow[]
 }
 
-/** Who watches a browser that is not deleted; undefined when there is none. */
-export async function watcherOf(db: Db, id: string): Promise<{ replica: string | null } | undefined> {
-  return db.selectFrom('browsers').select('replica').where('id', '=', id).where('deleted_at', 'is', null).executeTakeFirst()
+/** A browser that is not deleted, and who watches it; undefined when there is none. */
+export async function watcherOf(db: Db, id: string): Promise<(LiveRow & { replica: string | null }) | undefined> {
+  const row = await db
+    .selectFrom('browsers')
+    .select([...LIVE_COLUMNS, 'replica'])
+    .where('id', '=', id)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst()
+  return row as (LiveRow & { replica: string | null }) | undefined
 }
 
 /** Sessions of this scope that have a seat, or get one. */

@@ -182,6 +182,7 @@ export class Builder {
     const { buildMs = BUILD_MS, log } = this.#settings
     const tooLong = AbortSignal.timeout(buildMs)
     const signal = AbortSignal.any([this.#stop.signal, ended, tooLong])
+    const isLeft = this.#leaving()
     let outcome: Outcome
     try {
       await using opened = new AsyncDisposableStack()
@@ -191,18 +192,25 @@ export class Builder {
       const adopted = await this.#begin(row)
       if (adopted === false) return undefined
       const instance = adopted ?? (await this.#startSandbox(row, signal))
-      opened.defer(() => (this.#handsOver ? undefined : letGo(instance, log)))
+      opened.defer(() => (isLeft() ? undefined : letGo(instance, log)))
       const client = runnerClient(instance.runner)
       if (!adopted && archive) await this.#sendArchive(row.id, archive, client, instance, signal)
       outcome = await this.#watch(row.id, adopted ? row.runner_seq : 0, client, instance, signal)
     } catch (error) {
+      if (isLeft()) return undefined
       if (tooLong.aborted) return { failed: `the build took longer than ${Math.round(buildMs / 60_000)} minutes` }
       else if (signal.aborted) return undefined
       else if (error instanceof BuildFailed) return { failed: error.message }
       if (error instanceof ArchiveAway) this.#queue.postpone(row.id)
       throw error
     }
-    return outcome
+    return isLeft() && outcome && 'failed' in outcome ? undefined : outcome
+  }
+
+  /** Returns whether the build that begins now belongs to another replica by then: this one stops, or was cut off for a time. */
+  #leaving(): () => boolean {
+    const { leases, leases: { epoch } = {} } = this.#settings
+    return () => this.#handsOver || (leases !== undefined && !leases.isAlone && (!leases.isAlive || leases.epoch !== epoch))
   }
 
   /**
@@ -362,7 +370,7 @@ export class Builder {
           await appendEvents(tx, id, null, fresh.flatMap(lineOf), this.#settings.maxLogBytes)
           await tx
             .updateTable('deployments')
-            .set({ runner_seq: logs.at(-1)!.seq })
+            .set({ runner_seq: Math.max(row.runner_seq, logs.at(-1)!.seq) })
             .where('id', '=', id)
             .execute()
           return true

@@ -88,9 +88,13 @@ export async function nextToBuild(db: Db, scope: string, except: string[]): Prom
     .executeTakeFirst()) as unknown as DeploymentRow | undefined
 }
 
-/** Deployments of this scope that are being built. Each is recorded before its sandbox is there, which has the same id. */
+/** Deployments of this scope that are being built and not being deleted. Each is recorded before its sandbox is there, which has the same id. */
 export const buildsInProgress = async (db: Db, scope: string): Promise<Set<string>> =>
-  new Set((await db.selectFrom('deployments').select('id').where('scope', '=', scope).where('state', '=', 'in_progress').execute()).map(({ id }) => id))
+  new Set(
+    (
+      await db.selectFrom('deployments').select('id').where('scope', '=', scope).where('state', '=', 'in_progress').where('deletion', '=', 'kept').execute()
+    ).map(({ id }) => id),
+  )
 
 const ARCHIVES = 'archives'
 

@@ -42,7 +42,9 @@ export async function takeOver({ db, scope, driver, leases, taking, isKnown, add
       taking.delete(row.id)
     }
   }
-  await Promise.all(rows.map(take))
+  const failed = (row: (typeof rows)[number]) => (err: unknown) =>
+    log.error({ err, invocation: row.id }, 'a run could not be taken over yet; the sweep tries again')
+  await Promise.all(rows.map((row) => take(row).catch(failed(row))))
 }
 
 /** Removes those of the sandboxes `found` that are not in use and that no living replica has started. */

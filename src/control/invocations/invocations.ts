@@ -5,6 +5,7 @@ import { hasMoreValues } from '../../http/body.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import type { Page } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
+import { NoSeat } from '../../store/seats.ts'
 import type { AppEvent, EventBells } from '../../store/events.ts'
 import { follow } from '../apps/follow.ts'
 import { parseSince } from '../apps/since.ts'
@@ -92,8 +93,9 @@ export function makeInvocations({ db, bells, scope, runs, maxInvocations, syncLi
     }
   }
 
-  async function enter(tx: Db, made: NewInvocation): Promise<InvocationRow> {
-    const insert = () => insertQueued(tx, scope, runs.replica, made)
+  /** @throws NoSeat */
+  async function enter(made: NewInvocation): Promise<InvocationRow> {
+    const insert = () => runs.seats.take((tx) => insertQueued(tx, scope, runs.replica, made))
     const row = (await insert()) ?? (await missing(made)) ?? (await insert())
     if (!row) throw fault.unavailable('the app cannot be run by this service at the moment')
     return row
@@ -116,15 +118,16 @@ export function makeInvocations({ db, bells, scope, runs, maxInvocations, syncLi
       refusals.add(caller, hash)
       return fault.tooMany(`${maxInvocations} runs are under way already, the limit of this machine (COB_MAX_INVOCATIONS)`, FULL_RETRY_SECONDS)
     }
-    const leaveSeat = runs.seat()
+    const leaveSeat = runs.seats.reserve()
     if (!leaveSeat) throw full()
     const { isAsync, app_name, version, action_name, payload } = wanted
     const timeoutSeconds = wanted.timeoutSeconds ?? syncLimitSeconds
     try {
       signal.throwIfAborted()
       const made = { id: newId(), app_name, version, action_name, payload, isAsync, timeoutSeconds, caller, requestHash: hash }
-      const row = await runs.seated((tx) => enter(tx, made))
-      if (!row) throw full()
+      const row = await enter(made).catch((error: unknown) => {
+        throw error instanceof NoSeat ? full() : error
+      })
       return runs.begin(row)
     } finally {
       leaveSeat()

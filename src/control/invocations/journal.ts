@@ -4,7 +4,7 @@ import type { Db } from '../../store/db.ts'
 import { appendEvents, logBytesOf, type NewEvent } from '../../store/events.ts'
 import { moveInvocation } from './lifecycle.ts'
 import { LogBudget } from './log-budget.ts'
-import type { Outcome } from './rows.ts'
+import { positionOf, type Outcome } from './rows.ts'
 import type { Run } from './run.ts'
 
 /** Limit on a stored reason, in characters. */
@@ -33,7 +33,7 @@ export async function writeDown(db: Db, run: Run, events: readonly RunnerEvent[]
   const written = await db.transaction().execute(async (trx) => {
     // Takes the log's lock, which every writer takes before it updates the row.
     if (kept.length > 0) await appendEvents(trx, run.deployment, run.id, kept, limits.deploymentBytes)
-    if (outcome) return close(trx)
+    // Also before the end: another follower may have stored a part of this batch.
     const { numUpdatedRows } = await trx
       .updateTable('invocations')
       .set({ runner_seq: last.seq })
@@ -42,10 +42,37 @@ export async function writeDown(db: Db, run: Run, events: readonly RunnerEvent[]
       .where('runner_seq', '<', events[0]!.seq)
       .executeTakeFirst()
     if (numUpdatedRows === 0n) throw new Overtaken()
-    return undefined
+    return close(trx)
   })
   commit()
   return written
+}
+
+/**
+ * The same for a run that other replicas may have followed as well: only what none of them has stored. When the run belongs to another one now, it is let
+ * go. @throws Overtaken
+ */
+export async function writeRest(
+  db: Db,
+  run: Run,
+  events: readonly RunnerEvent[],
+  limits: LogLimits,
+  replica: string,
+  letGo: () => void,
+): Promise<Outcome | undefined> {
+  try {
+    return await writeDown(db, run, events, limits)
+  } catch (error) {
+    if (!(error instanceof Overtaken)) throw error
+    const row = await positionOf(db, run.id)
+    if (!row || row.finished_at !== null) throw error
+    if (row.replica !== replica) {
+      letGo()
+      throw error
+    }
+    const rest = events.filter(({ seq }) => seq > row.runner_seq)
+    return rest.length === 0 ? undefined : writeDown(db, run, rest, limits)
+  }
 }
 
 /** Limits on the kept output of runs, in bytes. */

@@ -168,8 +168,8 @@ export const followerOf = async (db: Db, id: string): Promise<string | null | un
   (await db.selectFrom('invocations').select('replica').where('id', '=', id).executeTakeFirst())?.replica
 
 /** How far a run's events are stored, and who follows it. */
-export const positionOf = (db: Db, id: string): Promise<Pick<InvocationRow, 'runner_seq' | 'replica' | 'finished_at'> | undefined> =>
-  db.selectFrom('invocations').select(['runner_seq', 'replica', 'finished_at']).where('id', '=', id).executeTakeFirst()
+export const positionOf = (db: Db, id: string): Promise<Pick<InvocationRow, 'runner_id' | 'runner_seq' | 'replica' | 'finished_at'> | undefined> =>
+  db.selectFrom('invocations').select(['runner_id', 'runner_seq', 'replica', 'finished_at']).where('id', '=', id).executeTakeFirst()
 
 /** Unfinished runs of this scope. */
 export async function countUnfinished(db: Db, scope: string): Promise<number> {

@@ -113,7 +113,7 @@ describe('after a crash of the service', () => {
     await lab.left({ deployment, action: 'hang', state: 'running', runner: sandbox.id })
     const adopted = lab.runs({ maxInvocations: 2 })
     await adopted.adopt()
-    expect([typeof adopted.seat(), adopted.seat()]).toEqual(['function', undefined])
+    expect([typeof adopted.seats.reserve(), adopted.seats.reserve()]).toEqual(['function', undefined])
   })
 })
 

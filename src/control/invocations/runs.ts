@@ -1,10 +1,9 @@
 // The runs that this replica follows: each in a sandbox of its own, followed to its end, taken over from a replica that has ended. Knows nothing of requests.
 import { setInterval } from 'node:timers/promises'
-import { sql } from 'kysely'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
-import { Seats } from '../../base/seats.ts'
 import { sleep } from '../../base/wait.ts'
+import { fault } from '../../http/fault.ts'
 import type { AppCode, AppSandbox, Driver } from '../../instances/driver.ts'
 import type { RunnerEvent } from '../../runner/contract.ts'
 import type { Db } from '../../store/db.ts'
@@ -12,10 +11,9 @@ import { followEvents, notify, type EventBells } from '../../store/events.ts'
 import { alone, type Leases } from '../../store/leases.ts'
 import { paced, runnerClient } from '../apps/runner-client.ts'
 import { removeUnused, takeOver } from './adoption.ts'
-import { endColumns, failure, Overtaken, writeDown, type LogLimits } from './journal.ts'
+import { endColumns, failure, Overtaken, writeDown, writeRest, type LogLimits } from './journal.ts'
 import { invocationLifecycle, moveInvocation, type InvocationState } from './lifecycle.ts'
 import {
-  countUnfinished,
   deploymentOf,
   findInvocation,
   followedRuns,
@@ -29,6 +27,7 @@ import {
 } from './rows.ts'
 import { BrokenOff, Run } from './run.ts'
 import { RunSandboxes } from './sandboxes.ts'
+import { RunSeats } from './seats.ts'
 import type { WarmRunners } from './warm.ts'
 
 /** How often it looks for runs whose end was missed, and for unfinished ends. */
@@ -81,7 +80,8 @@ export class Runs {
   readonly #ending = new Map<string, Promise<void>>()
   readonly #toRetire = new Set<string>()
   readonly #stop = new AbortController()
-  readonly #seats = new Seats(() => this.#runs.size)
+  /** Room for new runs. */
+  readonly seats: RunSeats
   /** Rows that this process did not know at the last sweep. */
   #unheld = new Set<string>()
   /** Runs that are being taken over. */
@@ -90,6 +90,7 @@ export class Runs {
   constructor(settings: RunsSettings) {
     this.#settings = settings
     this.#leases = settings.leases ?? alone(newId())
+    this.seats = new RunSeats({ ...settings, leases: this.#leases, running: () => this.#runs.size })
     this.#sandboxes = new RunSandboxes({ ...settings, stopping: this.#stop.signal })
     this.#warm = this.#sandboxes.warm
     this.#watch(SWEEP_MS, () => this.sweep()).catch(() => {}) // ends only by its signal
@@ -100,24 +101,9 @@ export class Runs {
     return this.#stop.signal.aborted
   }
 
-  /** A seat for a run that is about to be made; undefined when the limit is reached. Release it after {@link begin} has taken the run. */
-  seat(): (() => void) | undefined {
-    return this.#seats.reserve(this.#settings.maxInvocations)
-  }
-
   /** The replica that new rows name. */
   get replica(): string {
     return this.#leases.replica
-  }
-
-  /** Does `insert` when a seat of the scope is free; undefined when none is. Alone, {@link seat} has said so. */
-  async seated<T>(insert: (db: Db) => Promise<T>): Promise<T | undefined> {
-    const { db, scope, maxInvocations } = this.#settings
-    if (this.#leases.isAlone) return insert(db)
-    return db.transaction().execute(async (tx) => {
-      await sql`select pg_advisory_xact_lock(hashtextextended(${`cob:runs:${scope}`}, 0))`.execute(tx)
-      return (await countUnfinished(tx, scope)) < maxInvocations ? insert(tx) : undefined
-    })
   }
 
   /** Begins a run whose row has been inserted. */
@@ -208,7 +194,7 @@ export class Runs {
 
   /** Looks after what another replica tells of. */
   heard(text: string): void {
-    if (text === this.#leases.replica) void this.sweep().catch((err: unknown) => this.#settings.log.warn({ err }, 'looking for overdue runs failed'))
+    if (text === this.#leases.replica) void this.#drop().catch((err: unknown) => this.#settings.log.warn({ err }, 'looking for ended runs failed'))
   }
 
   /**
@@ -247,11 +233,18 @@ export class Runs {
 
   async #go(run: Run, seq: number, adopted: AppSandbox | undefined): Promise<void> {
     const begins = async (sandbox: string) => {
-      const moved = () => moveInvocation(this.#settings.db, run.id, 'running', null, { runner_id: sandbox })
-      await this.#whileInTrouble(run, async () => {
-        if (!(await moved())) throw new Overtaken()
-      })
+      const { db } = this.#settings
+      // Before the row says so: if this replica leaves the run meanwhile, another one may have found the sandbox in it.
       run.isRecorded = true
+      await this.#whileInTrouble(run, async () => {
+        if (await moveInvocation(db, run.id, 'running', null, { runner_id: sandbox })) return
+        const row = await positionOf(db, run.id)
+        // Our own write may have succeeded before its connection broke.
+        if (row?.finished_at === null && row.runner_id === sandbox) return
+        run.isRecorded = false
+        if (row?.finished_at === null) this.#letGoOf(run)
+        throw new Overtaken()
+      })
     }
     const { instance, said } = adopted ? await this.#sandboxes.resume(run, seq, adopted) : await this.#sandboxes.obtain(run, begins)
     const runner = runnerClient(instance.runner)
@@ -264,22 +257,9 @@ export class Runs {
     throw new BrokenOff('it ended without a result')
   }
 
-  /** Stores a batch of events. Of a run that another replica has followed as well, only what that one has not stored. @throws Overtaken */
-  async #write(run: Run, events: RunnerEvent[]): Promise<Outcome | undefined> {
+  #write(run: Run, events: RunnerEvent[]): Promise<Outcome | undefined> {
     const { db, logLimits } = this.#settings
-    try {
-      return await writeDown(db, run, events, logLimits)
-    } catch (error) {
-      if (!(error instanceof Overtaken) || this.#leases.isAlone) throw error
-      const row = await positionOf(db, run.id)
-      if (!row || row.finished_at !== null) throw error
-      if (row.replica !== this.#leases.replica) {
-        this.#letGoOf(run)
-        throw error
-      }
-      const rest = events.filter(({ seq }) => seq > row.runner_seq)
-      return rest.length === 0 ? undefined : writeDown(db, run, rest, logLimits)
-    }
+    return this.#leases.isAlone ? writeDown(db, run, events, logLimits) : writeRest(db, run, events, logLimits, this.#leases.replica, () => this.#letGoOf(run))
   }
 
   /** Does a step that the run cannot continue without. Retries while the database is away. */
@@ -338,7 +318,9 @@ export class Runs {
     this.#runs.delete(run.id)
     clearTimeout(this.#timers.get(run.id))
     this.#timers.delete(run.id)
-    run.leave(this.#endElsewhere(run.id, run.deployment, this.#stop.signal))
+    run.leave(
+      this.isStopping ? Promise.reject(fault.unavailable(`${STOPPED}; the run goes on`)) : this.#endElsewhere(run.id, run.deployment, this.#stop.signal),
+    )
   }
 
   #cleanUp(id: string, deployment: string | undefined, run?: Run): void {
@@ -369,19 +351,35 @@ export class Runs {
       await look().catch((err: unknown) => this.#settings.log.error({ err }, 'looking for overdue runs failed'))
   }
 
-  /** Ends runs whose time limit has passed, that this process does not know, or that another caller has ended. Finishes unfinished ends. */
-  async sweep(): Promise<void> {
-    const { db, scope, endBrowsersLeft } = this.#settings
-    if (!this.#leases.isAlive) return
+  /** Handles those as ended, or as taken over, whose rows say so. Returns what this replica follows. */
+  async #drop(): Promise<Awaited<ReturnType<typeof followedRuns>>> {
+    const { db, scope } = this.#settings
     const held = [...this.#runs.values()]
     const rows = await followedRuns(db, scope, this.#leases.replica)
-    for (const { id, timeout_seconds, overdue } of rows)
-      if (overdue) await this.end(id, timedOut(timeout_seconds))
-      else if (!this.#runs.has(id) && !this.#taking.has(id) && this.#unheld.has(id)) await this.end(id, failure(RESTARTED))
-    // A row that is seen once may have just been inserted. When it is seen twice, this process missed its end or its begin.
-    this.#unheld = new Set(rows.map(({ id }) => id).filter((id) => !this.#runs.has(id)))
     const listed = new Set(rows.map(({ id }) => id))
     for (const run of held.filter(({ id }) => !listed.has(id))) if (!(await this.#overtaken(run)) && !this.#leases.isAlone) await this.#yield(run)
+    return rows
+  }
+
+  /** Follows a run whose takeover broke off, if its sandbox is alive. */
+  async #find(id: string): Promise<boolean> {
+    const { db, driver } = this.#settings
+    const row = await findInvocation(db, id)
+    const instance = row?.state === 'running' && row.runner_id !== null ? await driver.apps.adopt(row.runner_id) : undefined
+    if (row && instance) this.#add(row, instance)
+    return instance !== undefined
+  }
+
+  /** Ends runs whose time limit has passed, that this process does not know, or that another caller has ended. Finishes unfinished ends. */
+  async sweep(): Promise<void> {
+    const { endBrowsersLeft } = this.#settings
+    if (!this.#leases.isAlive) return
+    const rows = await this.#drop()
+    for (const { id, timeout_seconds, overdue } of rows)
+      if (overdue) await this.end(id, timedOut(timeout_seconds))
+      else if (!this.#runs.has(id) && !this.#taking.has(id) && this.#unheld.has(id) && !(await this.#find(id))) await this.end(id, failure(RESTARTED))
+    // A row that is seen once may have just been inserted. When it is seen twice, this process missed its end or its begin.
+    this.#unheld = new Set(rows.map(({ id }) => id).filter((id) => !this.#runs.has(id)))
     if (this.#leases.holds('runs')) await endBrowsersLeft()
     if (this.#leases.holds('runs') && !this.#leases.isAlone && this.#leases.mayTakeOver) await this.#removeUnused()
     for (const deployment of this.#toRetire) await this.#retire(deployment)

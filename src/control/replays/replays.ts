@@ -94,28 +94,38 @@ export interface Replays extends AsyncDisposable {
   sweep(): Promise<void>
 }
 
+/** When something was first seen. */
+const seen = (times: Map<string, number>, id: string): number => times.get(id) ?? times.set(id, performance.now()).get(id)!
+
 /** Signs the tokens of player pages. Each opens one replay, for as long as that replay exists. */
 export const replaySigner = (secretKey: Buffer): Signer => makeSigner(secretKey, 'cob-replay')
 
 export function makeReplays(settings: ReplaysSettings): Replays {
-  const { db, objects, spool, earlierDir, transfers, tokens, scope, retentionDays, freshMs, log, findSession, reach, endpointOf } = settings
+  const { db, objects, spool, earlierDir, transfers, tokens, scope, retentionDays, freshMs, fullDisk, log, findSession, reach, endpointOf } = settings
   const leases = settings.leases ?? alone(newId())
-  // What another replica may fetch by now must not grow here.
-  const fullDisk = () => (leases.isAlive ? settings.fullDisk?.() : 'this replica has lost its leases')
+  /** The epoch of our leases in which a recording was known to be ours. When that is over, another replica may fetch it. */
+  const confirmed = new Map<string, number>()
+  const isOurs = (id: string) => leases.isAlone || (leases.isAlive && confirmed.get(id) === leases.epoch)
   /** Recordings that are being started, and their sessions. */
   const starting = new Map<string, string>()
   /** Starts of an earlier service that are being dropped. */
   const undoing = new Set<Promise<void>>()
+  /** When this process first saw recordings that another replica was starting; by performance.now(). */
+  const begun = new Map<string, number>()
   /** Those that this process has tried to fetch. */
   const tried = new Set<string>()
   const stop = new AbortController()
 
   const transfer = (row: ReplayRow, endpoint: Endpoint | undefined) => {
     const pace = transfers.of(row.browser_id)[0]?.pace ?? new Pace()
-    const made = new Transfer({ db, objects, spool, log, row, endpoint, pace, freshMs, fullDisk })
+    const made = new Transfer({ db, objects, spool, log, row, endpoint, pace, freshMs, fullDisk, isOurs: () => isOurs(row.id) })
     transfers.set(row.id, made)
     tried.add(row.id)
-    void made.done.then(() => transfers.delete(row.id))
+    confirmed.set(row.id, leases.epoch)
+    void made.done.then(() => {
+      transfers.delete(row.id)
+      confirmed.delete(row.id)
+    })
     return made
   }
 
@@ -208,13 +218,14 @@ export function makeReplays(settings: ReplaysSettings): Replays {
   async function continueAll(rows: readonly ReplayRow[]): Promise<void> {
     const unfinished = new Set(rows.map(({ id }) => id))
     for (const id of tried) if (!unfinished.has(id) && !transfers.has(id)) tried.delete(id)
+    for (const id of begun.keys()) if (!unfinished.has(id)) begun.delete(id)
     for (const row of rows.filter(({ id }) => !tried.has(id) && !starting.has(id))) {
       const endpoint = endpointOf(row.browser_id)
       if (row.state !== 'starting') {
         // Until there was a spool, recordings grew among the objects.
         const isHere = earlierDir === undefined || (await broughtFrom(join(earlierDir, row.object), row.id))
         if (isHere && !tried.has(row.id)) transfer(row, endpoint)
-      } else if (leases.isAlone || Date.now() - row.made_at.getTime() > STARTED_MS) {
+      } else if (leases.isAlone || performance.now() - seen(begun, row.id) > STARTED_MS) {
         // Not awaited: an agent that does not answer would delay the start of the service.
         const undone = undo(row.id, endpoint)
           .catch((err: unknown) => log.error({ err, replay: row.id }, 'a recording that never began could not be removed'))
@@ -334,8 +345,20 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     },
     async look() {
       if (!leases.isAlive) return
+      const { epoch } = leases
       if (leases.mayTakeOver) await takeOverReplays(db, scope, leases)
-      await continueAll(await unfinishedReplays(db, scope, leases))
+      const known = [...transfers.keys()]
+      const rows = await unfinishedReplays(db, scope, leases)
+      const ours = new Set(rows.map(({ id }) => id))
+      for (const id of known) if (ours.has(id) && confirmed.has(id)) confirmed.set(id, epoch)
+      const others = known.filter((id) => !ours.has(id))
+      const ready = new Set(await readyReplays(db, others))
+      for (const id of others.filter((one) => !ready.has(one))) {
+        log.warn({ replay: id }, 'another replica fetches a recording')
+        transfers.get(id)?.quit()
+        tried.delete(id)
+      }
+      await continueAll(rows)
     },
     async sweep() {
       if (!leases.holds('replays')) return
@@ -348,8 +371,8 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     },
     async [Symbol.asyncDispose]() {
       stop.abort(new Error('the service stops'))
-      // Recordings of ended sessions will be ready in a moment.
-      await within('the last replays', STOP_MS, Promise.all([...transfers.values()].map(({ done }) => done))).catch(() => {})
+      // Recordings of ended sessions will be ready in a moment. With other replicas, sessions go on, and the others fetch them.
+      if (leases.isAlone) await within('the last replays', STOP_MS, Promise.all([...transfers.values()].map(({ done }) => done))).catch(() => {})
       for (const one of transfers.values()) one.quit()
       await Promise.all([...[...transfers.values()].map(({ done }) => done), ...undoing])
     },

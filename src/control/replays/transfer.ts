@@ -52,6 +52,8 @@ interface TransferSettings {
   /** The one of all recordings of the session. */
   pace: Pace
   freshMs?: number | undefined
+  /** Whether no other replica may be fetching it. While that is not sure, nothing is written. */
+  isOurs?: () => boolean
   /** The reason when no recording may grow (the disk is full). */
   fullDisk?: (() => string | undefined) | undefined
 }
@@ -160,6 +162,7 @@ export class Transfer {
   async #persist(work: () => Promise<void>): Promise<void> {
     for (let waitMs = RETRY_MS; ; waitMs = Math.min(waitMs * 2, 60_000)) {
       try {
+        this.#assertOurs()
         return await work()
       } catch (err) {
         this.#quit.signal.throwIfAborted()
@@ -247,6 +250,7 @@ export class Transfer {
 
   async #store(chunk: Buffer): Promise<void> {
     const { spool } = this.#settings
+    this.#assertOurs()
     if (this.#length + chunk.length > MAX_BYTES) throw new StoreFailure(new Error(`a recording has more than ${MAX_BYTES} bytes`))
     const problem = this.#settings.fullDisk?.()
     if (problem !== undefined) throw new StoreFailure(new Error(problem))
@@ -260,6 +264,11 @@ export class Transfer {
     if (performance.now() - this.#syncedAt < SYNC_MS) return
     this.#syncedAt = performance.now()
     void spool.sync(this.id).catch(() => {})
+  }
+
+  /** @throws when another replica may be fetching it; that is tried again */
+  #assertOurs(): void {
+    if (this.#settings.isOurs?.() === false) throw new Error('another replica may be fetching this recording')
   }
 
   async #status(endpoint: Endpoint): Promise<RecordingStatus> {

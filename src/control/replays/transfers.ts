@@ -30,7 +30,10 @@ export const endRecordings = (transfers: Transfers, hasInstance: (browserId: str
   run({ id }) {
     const end = async () => void (await Promise.all(transfers.of(id).map((one) => one.end(FETCH_MS))))
     if (!hasInstance(id)) return undefined
-    if (look) return look().then(end)
+    if (look)
+      return look()
+        .catch(() => {})
+        .then(end) // what it would have found is missing in a film, and no more
     return transfers.of(id).length === 0 ? undefined : end()
   },
 })

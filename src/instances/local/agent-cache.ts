@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { newId } from '../../base/ids.ts'
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import type { Command } from '../../base/unprivileged.ts'
 import { instanceUser } from '../../base/user.ts'
@@ -17,6 +18,8 @@ import type { Trash } from './trash.ts'
 
 /** Loading everything takes 0.3 s. */
 const PREPARE_MS = 60_000
+/** Nobody compiles for so long. */
+const LEFT_MS = 10 * 60_000
 
 /** The run executes only our own code, so it needs few limits. */
 const COMPILING = diskQuota(1024)
@@ -33,8 +36,10 @@ export async function agentCache(root: string, trash: Trash, signal: AbortSignal
   const name = `agent-cache-${fingerprint()}`
   const dir = join(root, name)
   if (existsSync(dir)) return dir
-  const work = join(root, `${name}.new`)
-  await trash.discard(work)
+  // A folder of its own: another service may be compiling for the same data directory. What killed ones have left is old.
+  const work = join(root, `${name}.${newId()}.new`)
+  for (const left of readdirSync(root).filter((entry) => entry.startsWith('agent-cache-') && entry.endsWith('.new')))
+    if (Date.now() - (statSync(join(root, left), { throwIfNoEntry: false })?.mtimeMs ?? Infinity) > LEFT_MS) await trash.discard(join(root, left))
   const [home, cache] = [join(diskOf(work), 'home'), join(work, 'cache')]
   const user = instanceUser(name)
   mkdirSync(work, { mode: 0o700 })
@@ -61,8 +66,13 @@ export async function agentCache(root: string, trash: Trash, signal: AbortSignal
       await finished(command, signal)
     }
     open(cache)
-    for (const old of readdirSync(root).filter((entry) => entry.startsWith('agent-cache-') && !entry.endsWith('.new'))) await trash.discard(join(root, old))
-    renameSync(cache, dir)
+    for (const old of readdirSync(root).filter((entry) => entry.startsWith('agent-cache-') && entry !== name && !entry.endsWith('.new')))
+      await trash.discard(join(root, old))
+    try {
+      renameSync(cache, dir)
+    } catch (error) {
+      if (!existsSync(dir)) throw error // otherwise the other service was first
+    }
     return dir
   } finally {
     await trash.discard(work)

@@ -1,11 +1,10 @@
 // Takes over the instances of services that have ended, and ends every row and instance that has no counterpart.
-import { sql } from 'kysely'
 import type { Log } from '../../../base/log.ts'
 import { letGo, type Driver, type Instance } from '../../../instances/driver.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
 import { moveBrowser } from '../lifecycle.ts'
-import { liveIds, takeOverBrowsers, type LiveRow } from '../rows.ts'
+import { liveIds, takeOverBrowsers, watcherOf, type LiveRow } from '../rows.ts'
 import { reasonOf, type Endings } from './endings.ts'
 import type { Registry } from './registry.ts'
 
@@ -28,33 +27,40 @@ interface AdoptionSettings {
 export async function takeOver({ db, driver, scope, leases, registry, keep, log }: AdoptionSettings): Promise<LiveRow[]> {
   const rows = await takeOverBrowsers(db, scope, leases)
   if (rows.length === 0) return []
-  using taking = new DisposableStack()
-  for (const { id } of rows) taking.use(registry.booting(id))
-  await db
-    .updateTable('browsers')
-    .set({ last_active_at: sql`now()` })
-    .where(
-      'id',
-      'in',
-      rows.map(({ id }) => id),
-    )
-    .where('state', '=', 'running')
-    .execute()
   const take = async (row: LiveRow): Promise<LiveRow | undefined> => {
+    using _ = registry.taking(row.id)
     // A replica that was only slow has lost it and found it again.
     const instance = registry.get(row.id) ?? (await driver.adopt(row.id))
-    if (instance && (row.state === 'running' || row.state === 'warm')) {
-      log.info({ browser: row.id, state: row.state }, 'adopted a browser that outlived the last service')
-      if (!registry.get(row.id)) keep(instance, row.state === 'warm')
+    // Somebody may have claimed or ended it meanwhile.
+    const now = await watcherOf(db, row.id)
+    if (instance && (now?.state === 'running' || now?.state === 'warm')) {
+      const { state } = now
+      // A ready one of an older version is not handed out, and other replicas do not see that it is older.
+      if (state === 'warm' && instance.agent.older && !leases.isAlone) {
+        registry.add(instance, false)
+        return now
+      }
+      log.info({ browser: row.id, state }, 'adopted a browser that outlived the last service')
+      if (!registry.get(row.id)) keep(instance, state === 'warm')
+      return undefined
+    }
+    if (!now) {
+      if (instance) await letGo(instance, log)
       return undefined
     }
     // It was ending, or had not come up. Nobody watches it: it is ended now, or later by the sweep.
     if (instance) registry.add(instance, false)
     // Steps that are done may have been the last ones to need its agent.
-    if (row.ended_steps.length > 0) registry.beginEnd(row.id)
-    return row
+    if (now.ended_steps.length > 0) registry.beginEnd(row.id)
+    return now
   }
-  return (await Promise.all(rows.map(take))).filter((row) => row !== undefined)
+  const tried = rows.map((row) =>
+    take(row).catch((err: unknown) => {
+      log.error({ err, browser: row.id }, 'a browser could not be taken over yet; the sweep tries again')
+      return undefined
+    }),
+  )
+  return (await Promise.all(tried)).filter((row) => row !== undefined)
 }
 
 /** After a start: removes instances that no row knows. */

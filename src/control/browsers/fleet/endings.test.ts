@@ -33,7 +33,7 @@ describe('an end that the service does not survive', () => {
     const killed = withSteps(NAMES[position], never)
     const id = await killed.fleet.start(owner(), signal)
     void killed.fleet.end(id, 'timeout')
-    await until('the steps before', NOTICE_MS, async () => (await ended(id)).length === position)
+    await until('the steps before', NOTICE_MS, async () => (await row(id)).state === 'stopping' && (await ended(id)).length === position)
     expect([killed.done, await ended(id)]).toEqual([NAMES.slice(0, position), NAMES.slice(0, position)])
     killed.abandon()
     const next = withSteps(undefined, never)

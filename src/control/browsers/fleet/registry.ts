@@ -12,8 +12,10 @@ export class Registry {
   readonly #instances = new Map<string, Instance>()
   /** Instances that are not claimed by a session yet. */
   readonly #ready = new Set<string>()
-  /** Browsers that are being started here, or taken over: their instance comes in a moment. */
+  /** Browsers that are being started here: their instance comes in a moment. */
   readonly #booting = new Set<string>()
+  /** Browsers that are being taken over from another service; each resolves when that has worked or failed. */
+  readonly #taking = new Map<string, Promise<void>>()
   /** Browsers that are being ended here. */
   readonly #ending = new Set<string>()
   /** Browsers that have ended by themselves and are not removed yet. The database may have been away when they did. */
@@ -54,7 +56,7 @@ export class Registry {
     return this.runs(id)
   }
 
-  /** Records that a browser is being started or taken over, until it is disposed. */
+  /** Records that a browser is being started, until it is disposed. */
   booting(id: string): Disposable {
     this.#booting.add(id)
     return { [Symbol.dispose]: () => void this.#booting.delete(id) }
@@ -62,6 +64,28 @@ export class Registry {
 
   isBooting(id: string): boolean {
     return this.#booting.has(id)
+  }
+
+  /** Records that a browser is being taken over, until it is disposed. */
+  taking(id: string): Disposable {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#taking.set(id, promise)
+    return {
+      [Symbol.dispose]: () => {
+        this.#taking.delete(id)
+        resolve()
+      },
+    }
+  }
+
+  /** Whether its instance comes in a moment. */
+  isComing(id: string): boolean {
+    return this.#booting.has(id) || this.#taking.has(id)
+  }
+
+  /** Resolves when it is not being taken over any more; undefined when it is not. */
+  taken(id: string): Promise<void> | undefined {
+    return this.#taking.get(id)
   }
 
   /** Takes a browser out of use: its end has begun. */

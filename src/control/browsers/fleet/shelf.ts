@@ -110,7 +110,7 @@ export class Shelf {
     const rows = await readyInScope(db, scope)
     // A ready instance is ours before its row says so. Without an instance the row was written, but the database's answer was lost.
     const isHere = (row: { id: string; replica: string | null }) => row.replica !== leases.replica || registry.runs(row.id)
-    for (const { id } of rows.filter((row) => row.replica === leases.replica && !registry.get(row.id) && !registry.isBooting(row.id)))
+    for (const { id } of rows.filter((row) => row.replica === leases.replica && !registry.get(row.id) && !registry.isComing(row.id)))
       await endings.crashed(id, 'lost', 'lost')
     return kinds.find(({ name, target }) => rows.filter((row) => row.warm_kind === name && isHere(row)).length < target)
   }

@@ -13,15 +13,17 @@ interface SweepSettings {
   leases: Leases
   registry: Registry
   endings: Endings
-  /** Takes over from dead replicas, and ends what cannot go on. */
-  takeOver: () => Promise<void>
+  /** Begins to take over from dead replicas, and to end what cannot go on. */
+  takeOver: () => void
+  /** Looks for an instance that a row of ours names and that we do not know; false when there is none. */
+  find: (id: string, isReady: boolean) => Promise<boolean>
   /** Has ready instances replaced that have ended. */
   refill: () => void
   log: Log
 }
 
 /** Makes the sweep. It does not wait for any end that it begins. */
-export function makeSweep({ db, scope, leases, registry, endings, takeOver, refill, log }: SweepSettings): () => Promise<void> {
+export function makeSweep({ db, scope, leases, registry, endings, takeOver, find, refill, log }: SweepSettings): () => Promise<void> {
   /** Rows that had nothing behind them at the last sweep. */
   let missing = new Set<string>()
   let hadShelf = false
@@ -29,9 +31,11 @@ export function makeSweep({ db, scope, leases, registry, endings, takeOver, refi
   const begin = (id: string, work: Promise<unknown>) =>
     void work.catch((err: unknown) => log.error({ err, browser: id }, 'a browser could not be ended yet; the next sweep tries again'))
   const isMissing = ({ id, state }: LiveRow) =>
-    !registry.isBooting(id) && (state === 'starting' || ((state === 'running' || state === 'warm') && !registry.runs(id)))
+    !registry.isComing(id) && (state === 'starting' || ((state === 'running' || state === 'warm') && !registry.runs(id)))
 
-  async function endMissing(id: string): Promise<void> {
+  async function endMissing(id: string, isReady: boolean): Promise<void> {
+    // A takeover that broke off has left its row to us, and its instance to nobody.
+    if (!registry.get(id) && (await find(id, isReady))) return
     const { why, reason } = registry.whyGone(id) ?? { why: 'crashed', reason: 'crashed' }
     await endings.crashed(id, why, reason)
     refill()
@@ -42,7 +46,7 @@ export function makeSweep({ db, scope, leases, registry, endings, takeOver, refi
     const ours = new Map(rows.map((row) => [row.id, row]))
     for (const { id, state } of rows) if (state === 'running' && registry.isReady(id)) registry.claim(id)
     for (const id of known)
-      if (!ours.has(id) && registry.get(id) && !registry.isEnding(id) && !registry.isBooting(id)) {
+      if (!ours.has(id) && registry.get(id) && !registry.isEnding(id) && !registry.isComing(id)) {
         log.warn({ browser: id }, 'another replica has taken over a browser')
         registry.remove(id)
       }
@@ -55,9 +59,10 @@ export function makeSweep({ db, scope, leases, registry, endings, takeOver, refi
     if (!leases.isAlone) {
       // What is ours may belong to another replica by now. The next renewal shows it.
       if (!leases.isAlive) return
-      if (leases.mayTakeOver) await takeOver()
+      if (leases.mayTakeOver) takeOver()
     }
-    for (const id of await timedOut(db, watched)) begin(id, endings.end(id, 'timeout'))
+    // After a time without a database, uses at other replicas have to be recorded first.
+    if (leases.mayTakeOver) for (const id of await timedOut(db, watched)) begin(id, endings.end(id, 'timeout'))
     // Before the rows are read: what comes later has its row by then.
     const known = leases.isAlone ? [] : registry.instances.map(({ id }) => id)
     const rows = await watchedBrowsers(db, watched)
@@ -65,8 +70,8 @@ export function makeSweep({ db, scope, leases, registry, endings, takeOver, refi
     for (const row of rows) if ((row.state === 'stopping' || row.state === 'failed') && endings.isDue(row.id)) begin(row.id, endings.resume(row, 'crashed'))
     // A row that is seen once without an instance may be in a move. When it is seen twice, its instance has ended unnoticed, or the database has not
     // taken the end of its start.
-    const found = rows.filter(isMissing).map(({ id }) => id)
-    for (const id of found.filter((one) => missing.has(one))) begin(id, endMissing(id))
-    missing = new Set(found)
+    const found = rows.filter(isMissing)
+    for (const { id, state } of found.filter((one) => missing.has(one.id))) begin(id, endMissing(id, state === 'warm'))
+    missing = new Set(found.map(({ id }) => id))
   }
 }
