@@ -221,6 +221,8 @@ describe('Playwright runs', () => {
   test('continue after Chromium has crashed and restarted', async () => {
     const before = await until('Chromium to be there', 10_000, running, { everyMs: 50 })
     process.kill(before, 'SIGKILL')
+    // A run that is faster than the end of the killed process is still answered by its browser.
+    await until('the end of the killed Chromium', 10_000, () => running() !== before)
     expect(await result('return browser.isConnected()')).toBe(true)
     expect(running()).not.toBe(before)
   })
