@@ -89,7 +89,7 @@ export interface AppSandboxSpec {
 export interface AppSandboxes extends AsyncDisposable {
   /** Starts a sandbox. Resolves when its runner answers, which is before its app is loaded. @throws CodeUnavailable when its code cannot be had */
   start(spec: AppSandboxSpec, signal: AbortSignal): Promise<AppSandbox>
-  /** Every sandbox that exists in this scope, or of which something is left, whoever has started it. */
+  /** Every sandbox that exists in this scope, or of which something is left, also when another service has started it. */
   found(): Promise<Found[]>
   /** Watches a sandbox that another service has started. Undefined when it does not run any more; what is left of it is removed then. */
   adopt(id: string): Promise<AppSandbox | undefined>
@@ -101,7 +101,7 @@ export interface AppSandboxes extends AsyncDisposable {
 export interface Instances {
   /** Starts an instance. Resolves when its browser answers. On failure, everything that was started is ended. */
   start(spec: InstanceSpec, signal: AbortSignal): Promise<Instance>
-  /** Every instance that exists in this scope, or of which something is left, whoever has started it. */
+  /** Every instance that exists in this scope, or of which something is left, also when another service has started it. */
   found(): Promise<Found[]>
   /** Watches an instance that another service has started. Undefined when it does not run any more; what is left of it is removed then. */
   adopt(id: string): Promise<Instance | undefined>

@@ -16,7 +16,7 @@ const BATCH = 500
 export interface ObjectOwner {
   /** The objects are below it; one segment. */
   prefix: string
-  /** The keys that the rows with these ids name. Of every host: objects of another scope must not be removed. */
+  /** The keys that the rows with these ids name. Of every scope: objects of another one must not be removed. */
   named(ids: string[]): Promise<string[]>
   /** The next rows of this scope whose objects must exist, in the order of their ids. */
   expected(after: string, limit: number): Promise<{ id: string; keys: string[] }[]>

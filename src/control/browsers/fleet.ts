@@ -42,7 +42,7 @@ interface FleetSettings {
   /** Whether the disk has room for another ready instance. */
   hasRoom?: () => boolean
   log: Log
-  /** Where clients on this scope reach the API. Known once it listens. */
+  /** Where clients on this machine reach the API. Known once it listens. */
   apiPorts: () => number[]
 }
 
@@ -95,7 +95,7 @@ export class Fleet {
     return this.#seats.reserve(of)
   }
 
-  /** The endpoint of a running session's agent on this scope, without a database query. */
+  /** The endpoint of a running session's agent that this replica watches, without a database query. */
   endpointOf(id: string): Instance['agent'] | undefined {
     return this.#settings.registry.endpointOf(id)
   }

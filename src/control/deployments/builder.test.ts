@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { sql } from 'kysely'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { deployParts, fakeApps, hasCode as codeIsThere, HOST, leaveBuild, startAppHost, type AppHost, type Deploy } from '../../../test/support/apps.ts'
+import { describe, expect, test } from 'vitest'
+import { deployParts, fakeApps, hasCode as codeIsThere, HOST, leaveBuild, type Deploy } from '../../../test/support/apps.ts'
 import { newId } from '../../base/ids.ts'
 import { silentLog } from '../../base/log.ts'
 import { Unavailable } from '../../base/unavailable.ts'
@@ -18,43 +18,12 @@ import type { Objects } from '../../store/objects.ts'
 import { deployments as contract } from './contract.ts'
 import type { Deployments } from './deployments.ts'
 import { deploymentHandlers } from './handlers.ts'
+import { cleaned, host, lines, NOTICE_MS, reaches, restarted, row, service } from './lab.suite.ts'
 
-const NOTICE_MS = 10_000
 const signal = new AbortController().signal
 
-let host: AppHost
-beforeAll(async () => {
-  host = await startAppHost()
-})
-afterAll(() => host[Symbol.asyncDispose]())
-const services: Deployments[] = []
-afterEach(async () => {
-  await Promise.all(services.splice(0).map((service) => service[Symbol.asyncDispose]()))
-  await host.db.deleteFrom('deployments').execute()
-  for (const kind of ['archives', 'code']) rmSync(join(host.paths.objects, kind), { recursive: true, force: true })
-})
-
-function service(settings: Parameters<AppHost['service']>[0] = {}): Deployments {
-  const made = host.service(settings)
-  services.push(made)
-  return made
-}
-/** A service as the next start makes it. */
-function restarted(settings: Parameters<AppHost['service']>[0] = {}): Deployments {
-  const deployments = service(settings)
-  deployments.start()
-  return deployments
-}
-const row = (id: string) => host.db.selectFrom('deployments').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
-const reaches = (id: string, state: string) =>
-  until(`deployment ${id} to be ${state}`, NOTICE_MS, async () => ((await row(id)).state === state ? row(id) : false))
-const lines = async (id: string) =>
-  (await host.db.selectFrom('app_events').select('line').where('deployment_id', '=', id).where('kind', '=', 'log').orderBy('id').execute()).map(
-    ({ line }) => line,
-  )
 const hasCode = (id: string) => codeIsThere(host.paths, id)
 const hasArchive = (id: string) => existsSync(join(host.paths.objects, 'archives', id))
-const cleaned = (id: string) => until('the rest of it to go', NOTICE_MS, async () => (await row(id)).secrets === null)
 const create = async (deployments: Deployments, what: Deploy = {}) => (await deployments.create(deployParts(what), signal)).id
 
 const leftBuild = (what: Deploy, read: number, hasArchiveWhole = true) => leaveBuild(host, service(), what, read, hasArchiveWhole)

@@ -18,7 +18,7 @@ const hashOf = (key: string): Buffer => createHash('sha256').update(key).digest(
 /** The first 8 and last 4 characters, as clients display keys. */
 const mask = (key: string): string => `${key.slice(0, 8)}…${key.slice(-4)}`
 
-/** Makes `key` the only valid key that `host` has under `name`. Keys of other scopes stay as they are, also an equal one. */
+/** Makes `key` the only valid key that `scope` has under `name`. Keys of other scopes stay as they are, also an equal one. */
 export async function allowKey(db: Db, scope: string, name: string, key: string): Promise<void> {
   const hash = hashOf(key)
   await forbidKeys(db, scope, name, hash)
@@ -29,7 +29,7 @@ export async function allowKey(db: Db, scope: string, name: string, key: string)
     .execute()
 }
 
-/** Deletes every key of that name that `host` has, or that belongs to no host (it is older than hosts of keys), except the one with hash `except`. */
+/** Deletes every key of that name that `scope` has, or that belongs to no scope (it is older than scopes of keys), except the one with hash `except`. */
 export async function forbidKeys(db: Db, scope: string, name: string, except: Buffer = Buffer.alloc(0)): Promise<void> {
   await db
     .updateTable('api_keys')
@@ -55,7 +55,7 @@ export function keyChecker(db: Db): (token: string | undefined) => Promise<Calle
       .select(['id', 'hash', 'deployment_id'])
       .where('hash', '=', hash)
       .where('deleted_at', 'is', null)
-      // Several hosts may have the same key. The caller is the same one on each.
+      // Several scopes may have the same key. The caller is the same one on each.
       .orderBy('created_at')
       .orderBy('id')
       .limit(1)

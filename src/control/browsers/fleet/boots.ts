@@ -20,7 +20,7 @@ interface BootsSettings {
   registry: Registry
   endings: Endings
   endpoints: Endpoints
-  /** Where clients on this scope reach the API. Known once it listens. */
+  /** Where clients on this machine reach the API. Known once it listens. */
   apiPorts: () => number[]
   /** Registers an instance and watches for its end. */
   keep: (instance: Instance, isReady: boolean) => void
