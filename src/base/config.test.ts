@@ -15,6 +15,12 @@ test.each(['COB_PUBLIC_URL', 'COB_GIT_BASE'])('%s is an origin; whatever would b
   expect(JSON.stringify(readConfig({ [name]: 'https://example.org:8443' }))).toContain('"https://example.org:8443"')
 })
 
+test('the most warm browsers are not fewer than the least, and none are kept without a least', () => {
+  expect([{}, { COB_WARM_BROWSERS: '0' }, { COB_WARM_BROWSERS_MAX: '8' }].map((env) => readConfig(env).warmBrowsersMax)).toEqual([undefined, 0, 8])
+  expect(() => readConfig({ COB_WARM_BROWSERS: '3', COB_WARM_BROWSERS_MAX: '2' })).toThrow(/^COB_WARM_BROWSERS_MAX: must not be less than/)
+  expect(() => readConfig({ COB_WARM_BROWSERS: '0', COB_WARM_BROWSERS_MAX: '2' })).toThrow(/^COB_WARM_BROWSERS_MAX: must be 0 or not set/)
+})
+
 const S3 = {
   COB_S3_BUCKET: 'films',
   COB_S3_ENDPOINT: 'https://s3.example.org',

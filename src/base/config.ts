@@ -24,6 +24,8 @@ export interface Config {
   driver: 'local' | 'local-tls' | 'fake'
   /** Warm browsers: booted before a caller asks for one; 0 keeps none. */
   warmBrowsers: number
+  /** Most warm browsers, when many callers ask at once; undefined: what fits a part of the memory. */
+  warmBrowsersMax: number | undefined
   /** Most sessions at the same time on this machine. */
   maxBrowsers: number
   /** Most connections of one address that have not yet shown a key or a token; four times that for all addresses together. */
@@ -109,7 +111,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     secretKey: secretKey(env),
     replicas: replicas(env),
     driver: oneOf(env, 'COB_DRIVER', 'local', ['local', 'local-tls', 'fake']),
-    warmBrowsers: integer(env, 'COB_WARM_BROWSERS', 1, 0, 100),
+    warmBrowsers: integer(env, 'COB_WARM_BROWSERS', 1, 0, MOST_WARM),
+    warmBrowsersMax: warmBrowsersMax(env),
     maxBrowsers: integer(env, 'COB_MAX_BROWSERS', 50, 1, 10_000),
     maxAnonymousConnections: integer(env, 'COB_MAX_ANONYMOUS_CONNECTIONS', 1024, 1, 100_000),
     instanceMemoryMb: integer(env, 'COB_INSTANCE_MEMORY_MB', 4096, 256, 1_048_576),
@@ -189,6 +192,20 @@ function replicas(env: NodeJS.ProcessEnv): boolean {
   const wanted = flag(env, 'COB_REPLICAS')
   if (wanted && !env.DATABASE_URL) throw new ConfigError('COB_REPLICAS', 'needs DATABASE_URL: replicas share a Postgres of your own')
   return wanted
+}
+
+/** Most warm browsers that can be set. */
+const MOST_WARM = 100
+
+// Less than the least would leave one of the two without effect.
+function warmBrowsersMax(env: NodeJS.ProcessEnv): number | undefined {
+  const least = integer(env, 'COB_WARM_BROWSERS', 1, 0, MOST_WARM)
+  const name = 'COB_WARM_BROWSERS_MAX'
+  const most = env[name] ? integer(env, name, least, 0, MOST_WARM) : undefined
+  if (most !== undefined && most < least) throw new ConfigError(name, `must not be less than COB_WARM_BROWSERS, which is ${least}`)
+  if (least === 0 && most !== undefined && most > 0)
+    throw new ConfigError(name, 'must be 0 or not set while COB_WARM_BROWSERS is 0, which keeps none; set COB_WARM_BROWSERS to 1 or more')
+  return least === 0 ? 0 : most
 }
 
 const S3_PREFIX = /^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/

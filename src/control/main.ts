@@ -6,6 +6,7 @@ import { setInterval } from 'node:timers/promises'
 import type { Config } from '../base/config.ts'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
+import { memoryNow } from '../base/memory.ts'
 import { dataPaths, type DataPaths } from '../base/paths.ts'
 import { announce } from '../base/presence.ts'
 import { makeSealer } from '../base/sealed.ts'
@@ -31,6 +32,7 @@ import { watchActivity } from './browsers/activity.ts'
 import { makeBrowsers } from './browsers/browsers.ts'
 import { cdpHttpHandlers, cdpHttpSlashed } from './browsers/cdp-http.ts'
 import { browsers as browsersContract, cdpHttp } from './browsers/contract.ts'
+import { fitsMemory } from './browsers/fleet/demand.ts'
 import { usualKind } from './browsers/fleet/kinds.ts'
 import { Registry } from './browsers/fleet/registry.ts'
 import { Fleet, removeInstance } from './browsers/fleet.ts'
@@ -109,6 +111,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const bells = opened.use(listenForEvents(address, log))
   const tellClosing = leases.isAlone ? undefined : (id: string, reason: string) => notify(db, 'closing', `${id} ${reason}`)
   const transfers = new Transfers()
+  const metrics = makeMetrics()
   const fleet = new Fleet({
     db,
     driver,
@@ -118,7 +121,8 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     maxSessions: config.maxBrowsers,
     registry,
     endpoints,
-    kinds: [usualKind(config.warmBrowsers)],
+    kinds: [usualKind(config.warmBrowsers, mostWarm(config))],
+    meter: metrics.shelf,
     endSteps: [
       closeSockets(openSockets, tellClosing),
       endRecordings(transfers, (id) => registry.get(id) !== undefined, leases.isAlone ? undefined : async () => replays.look()),
@@ -221,7 +225,6 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const invocations = makeInvocations({ db, bells, scope, runs, maxInvocations: config.maxInvocations })
   await runs.adopt()
   opened.use(hearReplicas(bells, { scope, leases, openSockets, fleet, runs, deployments, replays, log }))
-  const metrics = makeMetrics()
   const authenticate = admission(keyChecker(db), tokens, browsers)
   const context = makeServer({
     log,
@@ -251,6 +254,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
       db,
       countBrowsers: () => countByState(db),
       metrics,
+      shelf: () => fleet.shelf,
       disk,
       openSockets: upgrades.open,
       browsersWork: () => fleet.isWell,
@@ -293,6 +297,11 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     key,
     [Symbol.asyncDispose]: () => owner.disposeAsync(),
   }
+}
+
+/** The most warm browsers. Those that are ready must not keep out sessions by their number, either. */
+function mostWarm({ warmBrowsers: least, warmBrowsersMax, maxBrowsers }: Config): number {
+  return warmBrowsersMax ?? Math.max(least, Math.min(maxBrowsers, fitsMemory(memoryNow())))
 }
 
 /** Where code of apps reaches the API: the local driver passes this through to it, whatever the public address is. */

@@ -14,6 +14,8 @@ export interface InstanceSpec {
   maxScreen: MaxScreen
   /** The API's ports on this host's addresses. At these the session's own URLs work inside the session, and nothing else of the API does. */
   apiPorts: readonly number[]
+  /** Nobody waits for it until this resolves. So long its start leaves the CPU to what callers do, where the driver can arrange that. */
+  wanted?: Promise<void>
 }
 
 /** Why an instance has ended. */

@@ -29,7 +29,7 @@ const key = newKey()
 let shared: Shared
 let replicas: ReplicaProcess[]
 beforeAll(async () => {
-  shared = await share({ COB_DRIVER: 'local-tls', COB_WARM_BROWSERS: '1', COB_ALLOW_HOST_LOOPBACK: '1', COB_APP_MEMORY_MB: '512' })
+  shared = await share({ COB_DRIVER: 'local-tls', COB_WARM_BROWSERS: '1', COB_WARM_BROWSERS_MAX: '1', COB_ALLOW_HOST_LOOPBACK: '1', COB_APP_MEMORY_MB: '512' })
   replicas = await Promise.all(Array.from({ length: REPLICAS }, () => replicaProcess(shared, key)))
   await Promise.all(replicas.map((replica) => replica.start()))
 }, 120_000)
@@ -37,7 +37,7 @@ afterAll(async () => {
   const codes = await Promise.all(replicas.map((replica) => replica.stop()))
   // Replicas leave what runs to the next one. A service with the scope for itself takes it over, and ends it.
   const { COB_REPLICAS: _, ...env } = shared.env
-  const last = await replicaProcess({ env: { ...env, COB_WARM_BROWSERS: '0' } }, key)
+  const last = await replicaProcess({ env: { ...env, COB_WARM_BROWSERS: '0', COB_WARM_BROWSERS_MAX: '0' } }, key)
   await last.start()
   codes.push(await last.stop())
   await shared.stopPostgres()

@@ -76,6 +76,8 @@ export async function startCloud(env: Record<string, string> = {}, { files, isFi
         COB_LOG_LEVEL: 'info',
         COB_GREETING: '0',
         COB_WARM_BROWSERS: '1',
+        // Tests count what is there. Those whose subject is the demand set more.
+        COB_WARM_BROWSERS_MAX: env.COB_WARM_BROWSERS ?? '1',
         COB_ALLOW_HOST_LOOPBACK: '1',
         ...env,
       },

@@ -52,7 +52,7 @@ export async function startFastCloud(env: Record<string, string> = {}, drive?: (
   const paths = dataPaths(dataDir)
   scope.defer(() => assertNothingLeft(paths))
   const errors: FastCloud['errors'] = []
-  const config = readConfig({ COB_DATA_DIR: dataDir, COB_PORT: '0', COB_DRIVER: 'fake', ...env })
+  const config = readConfig({ COB_DATA_DIR: dataDir, COB_PORT: '0', COB_DRIVER: 'fake', COB_WARM_BROWSERS_MAX: env.COB_WARM_BROWSERS ?? '1', ...env })
   const { url, key } = scope.use(
     await startControlPlane(config, errorsOnly(errors), AbortSignal.timeout(START_MS), drive && (async (_config, at) => drive(at))),
   )

@@ -91,7 +91,7 @@ export async function startFastReplica({ env }: Shared, overTls: boolean): Promi
 /** Ends everything that replicas leave when they stop: a service that has the scope for itself takes it over, and ends it. */
 export async function endAll(shared: Shared, overTls: boolean): Promise<void> {
   const { COB_REPLICAS: _, ...env } = shared.env
-  await (await startFastReplica({ ...shared, env: { ...env, COB_WARM_BROWSERS: '0' } }, overTls)).stop()
+  await (await startFastReplica({ ...shared, env: { ...env, COB_WARM_BROWSERS: '0', COB_WARM_BROWSERS_MAX: '0' } }, overTls)).stop()
 }
 
 export interface ReplicaProcess extends ReplicaCalls {

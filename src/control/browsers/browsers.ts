@@ -151,18 +151,10 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
 
   const endAll = async (ids: readonly string[]): Promise<void> => void (await Promise.all(ids.map((id) => fleet.end(id, 'deleted'))))
 
-  /** A warm browser that still runs, or a new one. */
-  async function obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<{ row: BrowserRow; warm: boolean }> {
-    for (let row = await fleet.claim(ownership); row; row = await fleet.claim(ownership)) {
-      // One that an older version has booted may not have what its session will ask for.
-      if (fleet.take(row, () => {}) && !fleet.endpointOf(row.id)?.older) {
-        leaveSeat()
-        return { row, warm: true }
-      }
-      await fleet.end(row.id, 'lost')
-    }
-    const id = await fleet.start(ownership, signal, leaveSeat)
-    return { row: await find(id), warm: false }
+  /** A browser for a session; with the viewport that it has, and whether it was ready before its caller asked. */
+  async function obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<{ row: BrowserRow; viewport: Viewport; warm: boolean }> {
+    const { id, row, wasReady: warm } = await fleet.obtain(ownership, leaveSeat, signal)
+    return row ? { row, viewport: WARM_VIEWPORT, warm } : { row: await find(id), viewport: ownership.options.viewport, warm }
   }
 
   /** Makes a session. Undefined when it had a warm browser that did not answer within `warmFitMs`; that one is ended then. */
@@ -170,14 +162,14 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
     const full = () => fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
     const leaveSeat = fleet.seat(maxBrowsers)
     if (!leaveSeat) throw full()
-    const { row, warm } = await named(ownership.name, obtain(ownership, leaveSeat, signal))
+    const { row, viewport, warm } = await named(ownership.name, obtain(ownership, leaveSeat, signal))
       .catch((error: unknown) => {
         throw error instanceof NoSeat ? full() : error
       })
       .finally(leaveSeat)
     const release = activity.hold(row.id)
     try {
-      await fitNew(row, options.fit(wanted, { viewport: warm ? WARM_VIEWPORT : ownership.options.viewport }), warm ? warmFitMs : FIT_MS, signal)
+      await fitNew(row, options.fit(wanted, { viewport }), warm ? warmFitMs : FIT_MS, signal)
       // Nobody would ever end a session whose caller left before it got the answer.
       signal.throwIfAborted()
       // The run may have ended before this browser belonged to it. Then its end has not ended this browser.

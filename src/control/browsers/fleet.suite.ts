@@ -15,7 +15,7 @@ import { usualKind, WARM_VIEWPORT, type Kind } from './fleet/kinds.ts'
 import { Registry } from './fleet/registry.ts'
 import { makeSealer } from '../../base/sealed.ts'
 import { storedEndpoints } from './stored-endpoint.ts'
-import { Fleet, removeInstance } from './fleet.ts'
+import { Fleet, removeInstance, type FleetSettings } from './fleet.ts'
 import type { Ownership } from './rows.ts'
 
 const START_MS = 60_000
@@ -55,10 +55,10 @@ afterEach(async () => {
 })
 
 /**
- * A service's fleet, and what it has told the clients of ended browsers. `steps` replaces the steps of an end; it gets the one that ends the instance.
+ * A service's fleet, and what it has told the clients of ended browsers. `steps` replaces the steps of an end; it gets the one that ends the instance. `more` replaces other settings.
  * `abandon` leaves the fleet as a killed service does.
  */
-export function makeFleet(warm: number | Kind[] = 0, over = driver, through = db, steps?: (ended: EndStep) => EndStep[]) {
+export function makeFleet(warm: number | Kind[] = 0, over = driver, through = db, steps?: (ended: EndStep) => EndStep[], more: Partial<FleetSettings> = {}) {
   const told: [string, EndReason][] = []
   const registry = new Registry()
   const tell: EndStep = {
@@ -80,6 +80,7 @@ export function makeFleet(warm: number | Kind[] = 0, over = driver, through = db
     endSteps: steps?.(removeInstance(registry)) ?? [tell, removeInstance(registry)],
     log: silentLog,
     apiPorts: () => [],
+    ...more,
   })
   fleets.add(fleet)
   return { fleet, told, abandon: () => void fleets.delete(fleet) }

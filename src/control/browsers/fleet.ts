@@ -1,7 +1,9 @@
 // The instances of sessions. Connects the parts in fleet/. Knows nothing of requests.
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
+import type { Memory } from '../../base/memory.ts'
 import { Seats } from '../../base/seats.ts'
+import { Starts } from '../../base/starts.ts'
 import { letGo, type Driver, type Exit, type Instance } from '../../instances/driver.ts'
 import type { Db } from '../../store/db.ts'
 import { notify, type EventBells } from '../../store/events.ts'
@@ -14,7 +16,7 @@ import { Boots } from './fleet/boots.ts'
 import { Endings } from './fleet/endings.ts'
 import type { Kind } from './fleet/kinds.ts'
 import type { Registry } from './fleet/registry.ts'
-import { Shelf } from './fleet/shelf.ts'
+import { Shelf, type OtherShelves, type ShelfMeter, type ShelfState } from './fleet/shelf.ts'
 import { makeSweep } from './fleet/sweep.ts'
 import { countSeats, watchedBrowsers, watcherOf, type BrowserRow, type LiveRow, type Ownership } from './rows.ts'
 import type { Endpoints } from './stored-endpoint.ts'
@@ -22,7 +24,7 @@ import type { Endpoints } from './stored-endpoint.ts'
 /** Limit on the text of why an instance ended, in the log and in the database: an agent may have written it. */
 const MAX_REASON = 500
 
-interface FleetSettings {
+export interface FleetSettings {
   db: Db
   driver: Driver
   scope: string
@@ -41,6 +43,13 @@ interface FleetSettings {
   endSteps: readonly EndStep[]
   /** Whether the disk has room for another ready instance. */
   hasRoom?: () => boolean
+  /** The machine's memory, when it is not asked for. */
+  memory?: () => Memory
+  /** The time in milliseconds that demand is remembered by, when it is not the machine's. */
+  now?: () => number
+  /** Boots at the same time; one per processor unless given. */
+  bootsAtOnce?: number
+  meter?: ShelfMeter
   log: Log
   /** Where clients on this machine reach the API. Known once it listens. */
   apiPorts: () => number[]
@@ -77,9 +86,26 @@ export class Fleet {
     this.#endings = new Endings({ ...settings, steps: endSteps, ...(!leases.isAlone && { onEnded }) })
     const endings = this.#endings
     const refill = () => this.refill()
-    this.#boots = new Boots({ ...settings, leases, endings, keep })
-    this.#shelf = new Shelf({ ...settings, leases, endings, hasRoom, refill, boots: this.#boots, signal: this.#stop.signal })
-    this.#sweep = makeSweep({ ...settings, leases, endings, refill, takeOver: () => this.#beginTakeOver(), find: (id, isReady) => this.#find(id, isReady) })
+    const starts = new Starts(settings.bootsAtOnce)
+    const boots = new Boots({ ...settings, leases, endings, keep, starts })
+    this.#boots = boots
+    const tell = (text: string) => leases.isAlone || this.#tell('look', text)
+    const others: OtherShelves = {
+      asked: (kind) => tell(ASKED + kind + ofScope(scope)),
+      isReady: () => tell(READY + ofScope(scope)),
+      end: (replica) => tell(replica),
+    }
+    this.#shelf = new Shelf({ ...settings, leases, endings, hasRoom, refill, others, boots, starts, signal: this.#stop.signal })
+    const trim = () => this.#shelf.trim()
+    this.#sweep = makeSweep({
+      ...settings,
+      leases,
+      endings,
+      refill,
+      trim,
+      takeOver: () => this.#beginTakeOver(),
+      find: (id, isReady) => this.#find(id, isReady),
+    })
   }
 
   /** Instances that belong to a session. */
@@ -103,6 +129,33 @@ export class Fleet {
   /** Whether the wanted number of ready instances is there, or the last attempt to start one succeeded. */
   get isWell(): boolean {
     return this.#shelf.isWell
+  }
+
+  /** What the shelf does now, for metrics. */
+  get shelf(): ShelfState {
+    return this.#shelf.state
+  }
+
+  /**
+   * An instance for a session: a ready one, or the next boot that is ready, in the order of callers. Releases the seat when the session counts by itself. @throws NoSeat;
+   * the signal's reason; the error of a boot
+   */
+  async obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<Obtained> {
+    if (!this.#shelf.serves(ownership)) return { id: await this.start(ownership, signal, leaveSeat), row: undefined, wasReady: false }
+    let hasLooked = false
+    const take = async (): Promise<BrowserRow | undefined> => {
+      // One that an older version has booted may not have what its session will ask for. Not so after the first look: where agents come from, there is no newer one.
+      const isGood = (row: BrowserRow) => this.take(row, () => {}) && (hasLooked || !this.endpointOf(row.id)?.older)
+      for (let row = await this.claim(ownership); row; row = await this.claim(ownership)) {
+        if (isGood(row)) return row
+        await this.end(row.id, 'lost')
+      }
+      hasLooked = true
+      return undefined
+    }
+    const { taken: row, wasReady } = await this.#shelf.wait(ownership, take, signal)
+    leaveSeat()
+    return { id: row.id, row, wasReady }
   }
 
   /**
@@ -163,7 +216,7 @@ export class Fleet {
     this.#lost = undefined
   }
 
-  /** Boots an instance for a caller. @throws NoSeat; when it does not come up; nothing is left then */
+  /** Boots an instance for a caller that no ready one serves. @throws NoSeat; when it does not come up; nothing is left then */
   start(ownership: Ownership, signal: AbortSignal, leaveSeat = () => {}): Promise<string> {
     return this.#boots.session(ownership, signal, leaveSeat, (insert) => this.#seated(insert))
   }
@@ -202,7 +255,10 @@ export class Fleet {
 
   /** Looks after what another replica tells of. */
   heard(text: string): void {
-    if (text === shelfOf(this.#settings.scope)) return this.#shelf.fill()
+    const { scope } = this.#settings
+    if (text === shelfOf(scope)) return this.#shelf.fill()
+    if (text === READY + ofScope(scope)) return this.#shelf.lookAgain()
+    if (text.startsWith(ASKED) && text.endsWith(ofScope(scope))) return this.#shelf.asked(text.slice(ASKED.length, -ofScope(scope).length))
     if (text === this.#leases.replica) void this.sweep().catch((err: unknown) => this.#settings.log.warn({ err }, 'a sweep failed; the next one tries again'))
   }
 
@@ -260,6 +316,19 @@ export class Fleet {
 }
 
 const shelfOf = (scope: string): string => `shelf of ${scope}`
+/** Notices of other replicas: a caller wants an instance of a kind, whose name follows; there is one more on the shelf. */
+const ASKED = 'asked for a '
+const READY = 'one more is ready'
+const ofScope = (scope: string): string => ` in ${scope}`
+
+/** What a session gets. */
+interface Obtained {
+  id: string
+  /** Its row; undefined when it was booted for this session alone. */
+  row: BrowserRow | undefined
+  /** It was ready before its caller asked, so it may have waited for long. */
+  wasReady: boolean
+}
 
 /** The step that ends the instance itself. Its driver has time limits of its own, below this one. */
 export const removeInstance = (registry: Registry): EndStep => ({

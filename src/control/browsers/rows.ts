@@ -60,6 +60,12 @@ export async function claimWarm(db: Db, { scope, replica }: Watched, kind: strin
   return moveFirstBrowser(db, which, sql`replica is distinct from ${replica}, made_at`, 'running', 'claimed warm', columns)
 }
 
+/** Begins the end of the oldest instance of `kind` that no session has claimed. Undefined when there is none. */
+export async function endSurplus(db: Db, scope: string, kind: string): Promise<BrowserRow | undefined> {
+  const which = sql<SqlBool>`state = 'warm' and scope = ${scope} and warm_kind = ${kind}`
+  return moveFirstBrowser(db, which, sql`made_at`, 'stopping', 'surplus', { end_reason: 'surplus' })
+}
+
 const LIVE = sql<SqlBool>`deleted_at is null and created_at is not null`
 
 /** No name is compared with a text in the form of an id. Names are compared without case, and one in capitals would answer to another session's id. */

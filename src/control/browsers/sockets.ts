@@ -20,6 +20,7 @@ const CODES: Record<EndReason, number> = {
   shutdown: 1001,
   disk_limit: 4003,
   memory_limit: 4003,
+  surplus: 4001, // of a browser that no session has claimed, so nobody gets it
 }
 
 /** Most WebSockets of one session at the same time: CDP, BiDi and live view. Each uses two descriptors of the service. */

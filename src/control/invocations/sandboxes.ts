@@ -1,6 +1,7 @@
 // Gives runs their sandboxes: the warm one of their deployment, a new one, or the one that they had with an earlier service.
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
+import { Starts } from '../../base/starts.ts'
 import { within } from '../../base/wait.ts'
 import { CallFailed } from '../../http/client.ts'
 import { CodeUnavailable, type AppCode, type AppSandbox, type Driver } from '../../instances/driver.ts'
@@ -10,7 +11,6 @@ import { runnerClient } from '../apps/runner-client.ts'
 import { hear } from './hear.ts'
 import { pointedAt } from './rows.ts'
 import { BrokenOff, type Run } from './run.ts'
-import { Starts } from './starts.ts'
 import { WarmRunners } from './warm.ts'
 
 /** Time from the first adopted run at a start until the service listens. */

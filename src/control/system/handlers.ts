@@ -4,7 +4,7 @@ import type { Handlers } from '../../http/route.ts'
 import { stateOf, type Db } from '../../store/db.ts'
 import type { system } from './contract.ts'
 import type { Disk } from './disk.ts'
-import type { Metrics } from './metrics.ts'
+import type { Metrics, ShelfState } from './metrics.ts'
 
 /** What the health check needs. */
 const RETRY_SECONDS = 2
@@ -16,6 +16,7 @@ interface SystemParts {
   /** How many browsers are in each state. */
   countBrowsers: () => Promise<Record<string, number>>
   metrics: Metrics
+  shelf: () => ShelfState
   disk: Pick<Disk, 'room'>
   openSockets: () => number
   /** Whether browsers are available: one is warm, or starting one works. */
@@ -23,7 +24,7 @@ interface SystemParts {
   openapiText: string
 }
 
-export const systemHandlers = ({ db, countBrowsers, metrics, disk, openSockets, browsersWork, openapiText }: SystemParts): Handlers<typeof system> => ({
+export const systemHandlers = ({ db, countBrowsers, metrics, shelf, disk, openSockets, browsersWork, openapiText }: SystemParts): Handlers<typeof system> => ({
   async getHealth() {
     const state = await stateOf(db)
     if (state !== 'ok') throw new Unavailable(state === 'full' ? 'the database has no space left on its disk' : 'the database does not answer', RETRY_SECONDS)
@@ -40,6 +41,6 @@ export const systemHandlers = ({ db, countBrowsers, metrics, disk, openSockets, 
     const status = components.find((component) => component.status !== 'operational')?.status ?? 'operational'
     return { status, groups: [{ name: 'cob', status, components }] }
   },
-  getMetrics: async () => metrics.render(await countBrowsers(), openSockets(), disk.room),
+  getMetrics: async () => metrics.render(await countBrowsers(), shelf(), openSockets(), disk.room),
   getOpenapi: () => openapiText,
 })

@@ -2,11 +2,28 @@
 import type { Room } from '../../base/disk.ts'
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 
+/** What the shelf of warm browsers does. */
+interface ShelfMeter {
+  /** A create got a browser: one that was ready when it asked, or one that it waited for. */
+  served(wasReady: boolean, seconds: number): void
+  booting(isAwaited: boolean): void
+  bootFailed(isAwaited: boolean): void
+}
+
+/** The shelf as it is now. */
+export interface ShelfState {
+  waiting: number
+  booting: number
+  /** How many should be ready, by kind. */
+  wanted: Record<string, number>
+}
+
 export interface Metrics {
+  shelf: ShelfMeter
   /** One finished HTTP request. */
   request(done: { id: string; method: string; status: number; ms: number }): void
   /** The figures as text; `browsers` by state. */
-  render(browsers: Record<string, number>, sockets: number, room: Room): Promise<string>
+  render(browsers: Record<string, number>, shelf: ShelfState, sockets: number, room: Room): Promise<string>
 }
 
 export function makeMetrics(): Metrics {
@@ -21,18 +38,43 @@ export function makeMetrics(): Metrics {
   })
   const failures = new Counter({ name: 'cob_http_failures_total', help: 'Answers of 500 and above', labelNames: ['route'], registers })
   const browsers = new Gauge({ name: 'cob_browsers', help: 'Browsers by state', labelNames: ['state'], registers })
+  const hits = new Counter({ name: 'cob_shelf_hits_total', help: 'Creates that found a warm browser', registers })
+  const misses = new Counter({ name: 'cob_shelf_misses_total', help: 'Creates that waited for a boot', registers })
+  const waits = new Histogram({
+    name: 'cob_shelf_wait_seconds',
+    help: 'Time until a create had its browser',
+    buckets: [0.005, 0.01, 0.025, 0.1, 0.25, 0.5, 1, 2, 5, 15, 60],
+    registers,
+  })
+  const waiting = new Gauge({ name: 'cob_shelf_waiting', help: 'Creates that wait for a warm browser', registers })
+  const target = new Gauge({ name: 'cob_shelf_wanted', help: 'Warm browsers that demand and memory ask for', labelNames: ['kind'], registers })
+  const begun = new Counter({ name: 'cob_boots_total', help: 'Boots begun', labelNames: ['for'], registers })
+  const failed = new Counter({ name: 'cob_boots_failed_total', help: 'Boots that failed', labelNames: ['for'], registers })
+  const booting = new Gauge({ name: 'cob_boots_under_way', help: 'Boots under way', registers })
+  const forWhom = (isAwaited: boolean) => ({ for: isAwaited ? 'caller' : 'shelf' })
   const sockets = new Gauge({ name: 'cob_websockets', help: 'Open WebSockets', registers })
   const diskFree = new Gauge({ name: 'cob_disk_free_bytes', help: 'Room on the disk of the data directory', registers })
   const diskFiles = new Gauge({ name: 'cob_disk_free_files', help: 'Files that may still be made on the disk of the data directory', registers })
   const diskFull = new Gauge({ name: 'cob_disk_full', help: '1 while nothing new is begun because the disk is full', registers })
   return {
+    shelf: {
+      served(wasReady, seconds) {
+        ;(wasReady ? hits : misses).inc()
+        waits.observe(seconds)
+      },
+      booting: (isAwaited) => begun.inc(forWhom(isAwaited)),
+      bootFailed: (isAwaited) => failed.inc(forWhom(isAwaited)),
+    },
     request({ id, status, ms }) {
       duration.observe({ route: id, status: `${Math.floor(status / 100)}xx` }, ms / 1000)
       if (status >= 500) failures.inc({ route: id })
     },
-    render(byState, open, { freeBytes, freeInodes, problem }) {
+    render(byState, shelf, open, { freeBytes, freeInodes, problem }) {
       browsers.reset()
       for (const [state, count] of Object.entries(byState)) browsers.set({ state }, count)
+      waiting.set(shelf.waiting)
+      booting.set(shelf.booting)
+      for (const [kind, count] of Object.entries(shelf.wanted)) target.set({ kind }, count)
       sockets.set(open)
       diskFree.set(freeBytes)
       if (freeInodes !== undefined) diskFiles.set(freeInodes)

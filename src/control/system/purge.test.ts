@@ -49,7 +49,7 @@ describe('sessions', () => {
     expect([await find(old), await find(recent)]).toEqual([200, 200])
     await purge()
     expect([await find(old), await find(recent)]).toEqual([404, 200])
-    expect([await count('browser_events', 'browser_id', old), await count('browser_events', 'browser_id', recent)]).toEqual([0, 4])
+    expect([await count('browser_events', 'browser_id', old), await count('browser_events', 'browser_id', recent)]).toEqual([0, 5])
     const { session_id } = ((await (await cloud.fetch('/browsers?status=all')).json()) as { session_id: string }[]).find((one) => one.session_id === recent)!
     expect(session_id).toBe(recent)
   })

@@ -89,6 +89,8 @@ export interface SandboxPlan {
   shared?: string[]
   /** What these hold already. */
   sharedBefore?: Size | undefined
+  /** Nobody waits for it until this resolves. */
+  wanted?: Promise<void> | undefined
   /** It has no network, so no addresses have to be blocked there. */
   isOffline?: boolean
   prepare: (place: Place) => Promise<Command>
@@ -97,7 +99,13 @@ export interface SandboxPlan {
 /** Starts a sandbox in a directory of its own and resolves when its program answers. On failure, everything that was started is ended. */
 export async function startSandbox(kind: SandboxKind, plan: SandboxPlan, signal: AbortSignal): Promise<Instance> {
   signal.throwIfAborted()
-  return await (await openSandbox(kind, plan)).up(signal)
+  const sandbox = await openSandbox(kind, plan)
+  const { limits } = kind
+  // It gets what callers leave of the CPU, until one waits for it.
+  if (plan.wanted) limits.yield(plan.id, true)
+  const hurry = () => limits.yield(plan.id, false)
+  void plan.wanted?.then(hurry)
+  return await sandbox.up(signal).finally(hurry)
 }
 
 /** Starts a sandbox without waiting for its program. The next service does not adopt it before {@link LocalInstance.up} has succeeded. */

@@ -16,6 +16,8 @@ export interface InstanceLimits {
 export interface Limits {
   /** Makes the groups of an instance. Returns the files by which a process enters them. */
   make(id: string, limits: InstanceLimits): string[]
+  /** Gives an instance little of the CPU while others want it, or its equal share again. Nothing where the CPU is not shared. */
+  yield(id: string, toOthers: boolean): void
   /** Processes in the groups of an instance, and in groups that it has made below them. */
   members(id: string): number[]
   /** Removes the groups of an instance. All processes in them must have ended. */
@@ -36,6 +38,9 @@ const FREE_MS = 5_000
 const CGROUP2_MAGIC = 0x63677270
 /** The period of a CPU limit, in microseconds: the kernel's own default. */
 const CPU_PERIOD_US = 100_000
+/** The share of an instance that yields to others, and that of any other one: cpu.weight of version 2, cpu.shares of version 1. */
+const YIELDING = { weight: 6, shares: 64 }
+const EQUAL = { weight: 100, shares: 1024 }
 /** cpu.weight of an unprivileged service relative to that of all its instances, which is 100. */
 const SERVICE_WEIGHT = 300
 
@@ -46,6 +51,7 @@ export function findLimits(scope: string): Limits {
   } catch (error) {
     return {
       make: () => [],
+      yield: () => {},
       members: () => [],
       remove: async () => {},
       list: () => [],
@@ -77,7 +83,8 @@ function v2(scope: string): Limits {
     for (const dir of [parent, base]) writeFileSync(join(dir, 'cgroup.subtree_control'), `+memory +pids${hasCpu ? ' +cpu' : ''}`)
     if (!isRoot() && hasCpu) writeFileSync(join(own, 'cob-service', 'cpu.weight'), String(SERVICE_WEIGHT))
   }
-  return groups([base], hasCpu, prepare, ([dir], { memoryBytes, pids, cpuPercent }) => {
+  const share = ([dir]: string[], { weight }: typeof EQUAL) => writeIfThere(join(dir!, 'cpu.weight'), String(weight))
+  return groups([base], hasCpu, prepare, share, ([dir], { memoryBytes, pids, cpuPercent }) => {
     writeFileSync(join(dir!, 'memory.max'), String(memoryBytes))
     writeIfThere(join(dir!, 'memory.swap.max'), '0')
     writeFileSync(join(dir!, 'pids.max'), String(pids))
@@ -103,6 +110,9 @@ function v1(scope: string): Limits {
       // The service and its database are not in a group, and each of their threads has 1024. All instances together get the same weight per CPU.
       // So they use all of the CPU when nothing else runs, and the service always gets its half.
       if (hasCpu) writeFileSync(join(bases[2]!, 'cpu.shares'), String(1024 * availableParallelism()))
+    },
+    ([, , cpu], { shares }) => {
+      if (cpu !== undefined) writeIfThere(join(cpu, 'cpu.shares'), String(shares))
     },
     ([memory, pids, cpu], limits) => {
       writeFileSync(join(memory!, 'memory.limit_in_bytes'), String(limits.memoryBytes))
@@ -164,7 +174,13 @@ async function free(group: string): Promise<void> {
 }
 
 /** Groups below `bases`, one per controller. A base exists for as long as it has instances. */
-function groups(bases: string[], hasCpu: boolean, prepare: () => void, limit: (dirs: string[], limits: InstanceLimits) => void): Limits {
+function groups(
+  bases: string[],
+  hasCpu: boolean,
+  prepare: () => void,
+  share: (dirs: string[], share: typeof EQUAL) => void,
+  limit: (dirs: string[], limits: InstanceLimits) => void,
+): Limits {
   const dirs = (id: string) => bases.map((base) => join(base, id))
   return {
     make(id, limits) {
@@ -174,6 +190,7 @@ function groups(bases: string[], hasCpu: boolean, prepare: () => void, limit: (d
       limit(dirs(id), limits)
       return dirs(id).map((dir) => join(dir, 'cgroup.procs'))
     },
+    yield: (id, toOthers) => void attempt(() => share(dirs(id), toOthers ? YIELDING : EQUAL)),
     members: (id) => [...new Set(dirs(id).flatMap(treeOf).flatMap(processesIn))],
     async remove(id) {
       for (const dir of dirs(id)) await free(dir)

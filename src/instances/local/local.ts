@@ -71,7 +71,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
     start(spec, signal) {
       const limited = { memoryBytes: config.instanceMemoryMb * MIB, pids: config.instancePids, cpuPercent: config.instanceCpuPercent }
       const prepare = async (place: Place) => command(config, spec, place, await within('the compiled code', COMPILE_MS, compiled(), signal), links)
-      return startSandbox(browsers, { id: spec.id, limits: limited, disk: diskQuota(config.instanceDiskMb), prepare }, signal)
+      return startSandbox(browsers, { id: spec.id, limits: limited, disk: diskQuota(config.instanceDiskMb), wanted: spec.wanted, prepare }, signal)
     },
     found: async () => foundSandboxes(browsers),
     adopt: (id) => adoptSandbox(browsers, id),

@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import { newId } from '../../../base/ids.ts'
 import type { Log } from '../../../base/log.ts'
+import type { Starts } from '../../../base/starts.ts'
 import { letGo, type Driver, type Instance, type InstanceSpec } from '../../../instances/driver.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
@@ -17,6 +18,8 @@ interface BootsSettings {
   driver: Driver
   scope: string
   leases: Leases
+  /** Has the turns of all boots of this service. Boots for the shelf have theirs already. */
+  starts: Starts
   registry: Registry
   endings: Endings
   endpoints: Endpoints
@@ -34,7 +37,7 @@ export class Boots {
     this.#settings = settings
   }
 
-  /** Boots an instance for a caller. `seated` inserts its row if there is a seat. @throws what `seated` throws; when it does not come up; nothing is left then */
+  /** Boots an instance for a caller that no kind of the shelf serves. `seated` inserts its row if there is a seat. @throws what `seated` throws; when it does not come up; nothing is left then */
   async session(
     ownership: Ownership,
     signal: AbortSignal,
@@ -45,17 +48,17 @@ export class Boots {
     const { viewport, maxScreen } = ownership.options
     using _ = this.#settings.registry.booting(id)
     await seated((db) => this.#insert(db, id, null, ownership))
-    const instance = await this.#boot({ id, viewport, maxScreen }, signal)
+    const instance = await this.#boot({ id, viewport, maxScreen }, signal, (work) => this.#settings.starts.run(true, signal, work))
     await this.#moved(instance, 'running', { created_at: sql`now()`, last_active_at: sql`now()` }, leaveSeat)
     return id
   }
 
-  /** Boots an instance of a kind, for the shelf. @throws when it does not come up; nothing is left then. */
-  async ready(kind: Kind, signal: AbortSignal): Promise<void> {
+  /** Boots an instance of a kind, for the shelf. Nobody waits for it until `wanted` resolves. @throws when it does not come up; nothing is left then. */
+  async ready(kind: Kind, wanted: Promise<void>, signal: AbortSignal): Promise<void> {
     const id = newId()
     using _ = this.#settings.registry.booting(id)
     await this.#insert(this.#settings.db, id, kind.name)
-    const instance = await this.#boot({ id, ...kind.spec }, signal)
+    const instance = await this.#boot({ id, ...kind.spec, wanted }, signal)
     await this.#moved(instance, 'warm', {}, () => {})
   }
 
@@ -64,10 +67,15 @@ export class Boots {
     return insertStarting(db, id, { scope, replica: leases.replica }, warmKind, ownership)
   }
 
-  async #boot(spec: Omit<InstanceSpec, 'apiPorts'>, signal: AbortSignal): Promise<Instance> {
+  /** `inTurn` does the boot when it is its turn. */
+  async #boot(
+    spec: Omit<InstanceSpec, 'apiPorts'>,
+    signal: AbortSignal,
+    inTurn = (work: () => Promise<Instance>): Promise<Instance> => work(),
+  ): Promise<Instance> {
     const { driver, endings, apiPorts } = this.#settings
     try {
-      return await driver.start({ ...spec, apiPorts: apiPorts() }, signal)
+      return await inTurn(() => driver.start({ ...spec, apiPorts: apiPorts() }, signal))
     } catch (error) {
       await endings.close(spec.id, signal.aborted ? 'abandoned' : 'crashed')
       throw error

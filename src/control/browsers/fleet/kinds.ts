@@ -8,8 +8,10 @@ import type { Ownership } from '../rows.ts'
 export interface Kind {
   /** Stored with each instance (`warm_kind`). A session claims only an instance of a kind that serves it. */
   name: string
-  /** How many are kept. */
+  /** How many are kept at least. */
   target: number
+  /** How many are kept at most, when demand asks for them and memory is free; as many as `target` unless given. */
+  most?: number
   /** How they are booted. A session that needs something else is fitted while it runs. */
   spec: Pick<InstanceSpec, 'viewport' | 'maxScreen'>
   /** Whether an instance of this kind can become the session that a caller wants. */
@@ -20,9 +22,10 @@ export interface Kind {
 export const WARM_VIEWPORT: Viewport = DEFAULT_VIEWPORT
 
 /** The kind for every session whose viewport fits a screen of the usual size. */
-export const usualKind = (target: number): Kind => ({
+export const usualKind = (target: number, most = target): Kind => ({
   name: 'usual',
   target,
+  most,
   spec: { viewport: WARM_VIEWPORT, maxScreen: USUAL_MAX_SCREEN },
   serves: ({ options: { viewport } }) => viewport.width <= USUAL_MAX_SCREEN.width && viewport.height <= USUAL_MAX_SCREEN.height,
 })

@@ -26,6 +26,11 @@ export class Registry {
     return this.#instances.size - this.#ready.size
   }
 
+  /** Instances that wait on the shelf. */
+  get ready(): number {
+    return this.#ready.size
+  }
+
   get instances(): Instance[] {
     return [...this.#instances.values()]
   }

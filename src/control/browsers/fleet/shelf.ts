@@ -1,21 +1,52 @@
-// The shelf: booted instances of several kinds that no session has claimed yet, kept at the number that each kind wants.
+// The shelf: booted instances of several kinds that no session has claimed yet. Every boot ends here, also one that a caller waits for.
 import type { Log } from '../../../base/log.ts'
+import { memoryNow, type Memory } from '../../../base/memory.ts'
+import type { Starts } from '../../../base/starts.ts'
+import { Bell } from '../../../base/bell.ts'
 import { sleep } from '../../../base/wait.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
-import { claimWarm, readyInScope, type BrowserRow, type Ownership } from '../rows.ts'
+import { claimWarm, endSurplus, readyInScope, type BrowserRow, type Ownership } from '../rows.ts'
 import type { Boots } from './boots.ts'
+import { Demand, wanted } from './demand.ts'
 import type { Endings } from './endings.ts'
 import type { Kind } from './kinds.ts'
+import { Line } from './line.ts'
 import type { Registry } from './registry.ts'
 
-/** A boot takes a second of CPU time. It waits until the caller that took the warm browser has most likely started its work. */
-const REFILL_AFTER_MS = 250
 /** Retries after a failed boot: first wait, doubled up to the last. */
 const RETRY_FIRST_MS = 1_000
 const RETRY_LAST_MS = 30_000
 /** On a full disk no warm browser is started. This is the interval for checking the disk again. */
 const NO_ROOM_MS = 2_000
+
+/** Gets what the shelf does, for metrics. */
+export interface ShelfMeter {
+  /** A caller got an instance: one that was ready when it asked, or one that it waited for. */
+  served(wasReady: boolean, seconds: number): void
+  booting(isAwaited: boolean): void
+  bootFailed(isAwaited: boolean): void
+}
+
+/** The shelf as it is now. */
+export interface ShelfState {
+  /** Callers who wait for a boot, or for their turn to look. */
+  waiting: number
+  /** Boots under way. */
+  booting: number
+  /** How many of each kind should be ready. */
+  wanted: Record<string, number>
+}
+
+/** What other replicas are told, if there are any. */
+export interface OtherShelves {
+  /** A caller wants an instance of a kind. */
+  asked(kind: string): void
+  /** There is one more on the shelf. */
+  isReady(): void
+  /** A row says that a replica has to end its instance. */
+  end(replica: string): void
+}
 
 interface ShelfSettings {
   db: Db
@@ -23,29 +54,82 @@ interface ShelfSettings {
   leases: Leases
   kinds: readonly Kind[]
   boots: Boots
+  starts: Starts
   registry: Registry
   endings: Endings
   /** Has the shelf filled by the replica whose duty that is. */
   refill: () => void
+  others: OtherShelves
   /** Whether the disk has room for another instance. */
   hasRoom: () => boolean
+  memory?: (() => Memory) | undefined
+  /** In milliseconds. */
+  now?: (() => number) | undefined
+  meter?: ShelfMeter | undefined
   log: Log
   signal: AbortSignal
 }
 
+/** What is kept for each kind. */
+interface Keeping {
+  kind: Kind
+  line: Line
+  demand: Demand
+}
+
 export class Shelf {
   readonly #settings: ShelfSettings
+  readonly #now: () => number
+  readonly #memory: () => Memory
+  readonly #keeping: readonly Keeping[]
+  /** Rings when a caller has stopped waiting. */
+  readonly #served = new Bell()
   #filling: Promise<void> | undefined
-  #fillAt = 0
+  #isFilling = false
+  /** Whether something has changed since the fill under way has counted. */
+  #isChanged = false
+  readonly #refills = new Set<Promise<unknown>>()
+  #retryAt = 0
+  #retryMs = RETRY_FIRST_MS
+  #trimming: Promise<void> | undefined
   #well = true
 
   constructor(settings: ShelfSettings) {
     this.#settings = settings
+    this.#now = settings.now ?? (() => performance.now())
+    this.#memory = settings.memory ?? memoryNow
+    const { starts, signal, kinds } = settings
+    this.#keeping = kinds.map((kind) => {
+      const demand = new Demand()
+      const boot = (isAwaited: boolean, wanted: Promise<void>) => this.#boot(kind, demand, isAwaited, wanted)
+      return { kind, demand, line: new Line({ boot, starts, signal }) }
+    })
   }
 
   /** Whether the wanted number of every kind is there, or the last attempt to start one succeeded. */
   get isWell(): boolean {
     return this.#well
+  }
+
+  get state(): ShelfState {
+    const memory = this.#memory()
+    const count = (of: (line: Line) => number) => this.#keeping.reduce((sum, { line }) => sum + of(line), 0)
+    return {
+      waiting: this.#waiting,
+      booting: count(({ booting }) => booting),
+      wanted: Object.fromEntries(
+        this.#keeping.map(({ kind, demand }) => [kind.name, wanted(kind, demand.level(this.#now()), this.#settings.registry.ready, memory)]),
+      ),
+    }
+  }
+
+  get #waiting(): number {
+    return this.#keeping.reduce((sum, { line }) => sum + line.waiting, 0)
+  }
+
+  /** Whether a kind serves the caller. Otherwise it needs a boot of its own. */
+  serves(ownership: Ownership): boolean {
+    return this.#keeping.some(({ kind }) => kind.serves(ownership))
   }
 
   /** Claims an instance of the first kind that serves the caller, and has it replaced; undefined when there is none. The instance may have ended. */
@@ -60,58 +144,165 @@ export class Shelf {
     return undefined
   }
 
+  /**
+   * Waits for an instance of a kind that serves the caller, in the order of arrival; `take` claims one, or returns undefined when there is none. `wasReady`: it was
+   * ready before the caller asked. @throws as {@link Line.wait}
+   */
+  async wait<T>(ownership: Ownership, take: () => Promise<T | undefined>, signal: AbortSignal): Promise<{ taken: T; wasReady: boolean }> {
+    const { kind, line } = this.#keeping.find((one) => one.kind.serves(ownership))!
+    const began = this.#now()
+    this.asked(kind.name)
+    if (!this.#settings.leases.holds('shelf')) this.#settings.others.asked(kind.name)
+    try {
+      const found = await line.wait(take, signal)
+      this.#settings.meter?.served(found.wasReady, (this.#now() - began) / 1000)
+      return found
+    } finally {
+      this.#served.ring()
+    }
+  }
+
+  /** A caller wants an instance of a kind, here or at another replica. */
+  asked(name: string): void {
+    this.#keeping.find(({ kind }) => kind.name === name)?.demand.asked(this.#now())
+  }
+
+  /** Another replica has put something on the shelf. */
+  lookAgain(): void {
+    for (const { line } of this.#keeping) line.lookAgain()
+  }
+
   /** Begins to fill the shelf, until it is full, the signal aborts, or it is another replica's duty. */
   fill(): void {
     if (!this.#settings.leases.holds('shelf')) return
-    this.#fillAt = performance.now() + REFILL_AFTER_MS
-    this.#filling ??= this.#fill().finally(() => (this.#filling = undefined))
+    this.#isChanged = true
+    if (this.#isFilling) return
+    this.#isFilling = true
+    this.#filling = this.#fill()
+  }
+
+  /** Ends one instance that nobody is likely to need, if there is one. For the sweep. */
+  trim(): void {
+    const { leases, registry, signal, log } = this.#settings
+    if (signal.aborted || this.#trimming || !leases.holds('shelf') || this.#waiting > 0) return
+    const least = this.#keeping.reduce((sum, { kind }) => sum + kind.target, 0)
+    if (leases.isAlone && registry.ready <= least) return
+    this.#trimming = this.#trim()
+      .catch((err: unknown) => log.warn({ err }, 'a surplus warm browser could not be ended; the next sweep tries again'))
+      .finally(() => (this.#trimming = undefined))
   }
 
   /** Resolves when nothing is being started any more. For use after the signal has aborted. */
   async settled(): Promise<void> {
     await this.#filling
+    await Promise.allSettled(this.#refills)
+    for (const { line } of this.#keeping) await line.settled()
+    await this.#trimming
   }
 
-  async #fill(): Promise<void> {
-    const { signal, leases, log } = this.#settings
-    let retryMs = RETRY_FIRST_MS
-    while (!signal.aborted && leases.holds('shelf')) {
-      const wait = this.#fillAt - performance.now()
-      if (wait > 0) {
-        await sleep(wait, signal).catch(() => {})
-        continue
-      }
-      try {
-        const kind = await this.#shortKind()
-        if (!kind) {
-          this.#well = true
-          return
-        }
-        if (!this.#settings.hasRoom()) {
-          await sleep(NO_ROOM_MS, signal).catch(() => {})
-          continue
-        }
-        await this.#settings.boots.ready(kind, signal)
-        retryMs = RETRY_FIRST_MS
-        this.#well = true
-      } catch (err) {
-        if (signal.aborted) return
-        this.#well = false
-        log.error({ err, retryMs }, 'a warm browser did not start')
-        await sleep(retryMs, signal).catch(() => {})
-        retryMs = Math.min(RETRY_LAST_MS, retryMs * 2)
-      }
+  async #boot(kind: Kind, demand: Demand, isAwaited: boolean, wanted: Promise<void>): Promise<void> {
+    const { boots, others, meter, signal } = this.#settings
+    const began = this.#now()
+    meter?.booting(isAwaited)
+    try {
+      await boots.ready(kind, wanted, signal)
+      demand.booted(this.#now() - began)
+      others.isReady()
+    } catch (error) {
+      if (!signal.aborted) meter?.bootFailed(isAwaited)
+      throw error
     }
   }
 
-  /** The first kind of which there are too few. */
-  async #shortKind(): Promise<Kind | undefined> {
-    const { db, scope, leases, kinds, registry, endings } = this.#settings
+  async #fill(): Promise<void> {
+    const { signal, leases, starts } = this.#settings
+    while (!signal.aborted && leases.holds('shelf')) {
+      try {
+        // Callers come first: what they wait for is being booted, and a refill would slow that.
+        if (this.#waiting > 0) {
+          await this.#served.heard(signal)
+          continue
+        }
+        if (this.#retryAt > this.#now()) {
+          await sleep(this.#retryAt - this.#now(), signal)
+          continue
+        }
+        using scope = new DisposableStack()
+        scope.use(await starts.enter(false, signal))
+        if (this.#waiting > 0) continue
+        this.#isChanged = false
+        const short = await this.#shortKind()
+        if (!short) {
+          this.#well = true
+          if (this.#isChanged) continue
+          break
+        }
+        if (!this.#settings.hasRoom()) {
+          scope.dispose()
+          await sleep(NO_ROOM_MS, signal)
+          continue
+        }
+        const turn = scope.move()
+        const refill = this.#refill(short).finally(() => turn.dispose())
+        this.#refills.add(refill)
+        void refill.finally(() => this.#refills.delete(refill))
+      } catch (err) {
+        if (!signal.aborted) this.#failed(err)
+      }
+    }
+    this.#isFilling = false
+  }
+
+  async #refill({ line }: Keeping): Promise<void> {
+    try {
+      await line.refill()
+      this.#retryMs = RETRY_FIRST_MS
+      this.#well = true
+    } catch (err) {
+      if (this.#settings.signal.aborted) return
+      this.#failed(err)
+    }
+    this.fill()
+  }
+
+  #failed(err: unknown): void {
+    this.#well = false
+    this.#settings.log.error({ err, retryMs: this.#retryMs }, 'a warm browser did not start')
+    this.#retryAt = this.#now() + this.#retryMs
+    this.#retryMs = Math.min(RETRY_LAST_MS, this.#retryMs * 2)
+  }
+
+  /** The first kind of which there are too few, those counted that are booting. */
+  async #shortKind(): Promise<Keeping | undefined> {
+    const { db, scope, leases, registry, endings } = this.#settings
+    // Before the rows: what comes up meanwhile counts twice rather than not at all, and has the shelf counted again.
+    const booting = this.#keeping.map(({ line }) => line.booting)
     const rows = await readyInScope(db, scope)
     // A ready instance is ours before its row says so. Without an instance the row was written, but the database's answer was lost.
     const isHere = (row: { id: string; replica: string | null }) => row.replica !== leases.replica || registry.runs(row.id)
     for (const { id } of rows.filter((row) => row.replica === leases.replica && !registry.get(row.id) && !registry.isComing(row.id)))
       await endings.crashed(id, 'lost', 'lost')
-    return kinds.find(({ name, target }) => rows.filter((row) => row.warm_kind === name && isHere(row)).length < target)
+    return this.#keeping.find((keeping, index) => {
+      const kept = rows.filter((row) => row.warm_kind === keeping.kind.name && isHere(row)).length + booting[index]!
+      return kept < this.#wanted(keeping, kept)
+    })
+  }
+
+  #wanted({ kind, demand }: Keeping, kept: number): number {
+    return wanted(kind, demand.level(this.#now()), kept, this.#memory())
+  }
+
+  async #trim(): Promise<void> {
+    const { db, scope, leases, endings, others } = this.#settings
+    const rows = await readyInScope(db, scope)
+    for (const keeping of this.#keeping) {
+      const kept = rows.filter((row) => row.warm_kind === keeping.kind.name).length
+      if (kept <= this.#wanted(keeping, kept)) continue
+      const ended = await endSurplus(db, scope, keeping.kind.name)
+      if (!ended) continue
+      if (ended.replica === leases.replica) await endings.resume(ended, 'surplus')
+      else if (ended.replica !== null) others.end(ended.replica)
+      return
+    }
   }
 }

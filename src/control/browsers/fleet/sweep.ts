@@ -19,11 +19,13 @@ interface SweepSettings {
   find: (id: string, isReady: boolean) => Promise<boolean>
   /** Has ready instances replaced that have ended. */
   refill: () => void
+  /** Begins to end a ready instance that is not needed any more. */
+  trim: () => void
   log: Log
 }
 
 /** Makes the sweep. It does not wait for any end that it begins. */
-export function makeSweep({ db, scope, leases, registry, endings, takeOver, find, refill, log }: SweepSettings): () => Promise<void> {
+export function makeSweep({ db, scope, leases, registry, endings, takeOver, find, refill, trim, log }: SweepSettings): () => Promise<void> {
   /** Rows that had nothing behind them at the last sweep. */
   let missing = new Set<string>()
   let hadShelf = false
@@ -73,5 +75,6 @@ export function makeSweep({ db, scope, leases, registry, endings, takeOver, find
     const found = rows.filter(isMissing)
     for (const { id, state } of found.filter((one) => missing.has(one.id))) begin(id, endMissing(id, state === 'warm'))
     missing = new Set(found.map(({ id }) => id))
+    trim()
   }
 }

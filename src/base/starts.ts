@@ -1,4 +1,4 @@
-// Limits how many sandboxes start at once: one per processor. Starts that a caller waits for come before warm ones.
+// Limits how many instances or sandboxes start at once: one per processor. Starts that a caller waits for come before the others.
 import { addAbortListener } from 'node:events'
 import { availableParallelism } from 'node:os'
 
@@ -17,13 +17,15 @@ export class Starts {
 
   /** Does `work` in its turn. Leaves the queue when `signal` aborts. */
   async run<T>(isUrgent: boolean, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    using _ = await this.enter(isUrgent, signal)
+    signal.throwIfAborted()
+    return await work()
+  }
+
+  /** Resolves when it is the caller's turn, which lasts until the result is disposed. Leaves the queue when `signal` aborts. */
+  async enter(isUrgent: boolean, signal: AbortSignal): Promise<Disposable> {
     await this.#turn(isUrgent, signal)
-    try {
-      signal.throwIfAborted()
-      return await work()
-    } finally {
-      this.#next()
-    }
+    return { [Symbol.dispose]: () => this.#next() }
   }
 
   async #turn(isUrgent: boolean, signal: AbortSignal): Promise<void> {

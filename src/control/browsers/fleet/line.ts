@@ -1,0 +1,182 @@
+// The callers who wait for an instance of one kind, in their order, and the boots that serve them.
+import { abortable } from '../../../base/wait.ts'
+import type { Starts } from '../../../base/starts.ts'
+
+interface Waiting {
+  /** Wakes it to look at the shelf again. */
+  look: () => void
+  /** Ends its wait: no boot can serve it. */
+  fail: (error: unknown) => void
+}
+
+interface LineSettings {
+  /** Boots one for the shelf. `wanted` resolves when a caller waits for it; `isAwaited`: one has waited before. */
+  boot: (isAwaited: boolean, wanted: Promise<void>) => Promise<void>
+  /** Has the turns of all boots of this service. */
+  starts: Starts
+  /** Aborts when the service stops. */
+  signal: AbortSignal
+}
+
+export class Line {
+  readonly #settings: LineSettings
+  readonly #waiting: Waiting[] = []
+  /** The first caller has found nothing on the shelf, and sleeps. */
+  #isFirstAsleep = false
+  /** How often the shelf was found empty. */
+  #vain = 0
+  /** Boots under way, oldest first; each is called when a caller waits for it. */
+  readonly #running: (() => void)[] = []
+  /** Boots for callers that wait for their turn. */
+  #queued = 0
+  /** Boots that have come up since the first caller has looked at the shelf. */
+  #fresh = 0
+  /** Why boots failed that callers wait for. Never more than there are callers. */
+  #failures: unknown[] = []
+  readonly #work = new Set<Promise<unknown>>()
+
+  constructor(settings: LineSettings) {
+    this.#settings = settings
+  }
+
+  /** Callers who wait, those included who look at the shelf just now. */
+  get waiting(): number {
+    return this.#waiting.length
+  }
+
+  /** Boots under way. */
+  get booting(): number {
+    return this.#running.length
+  }
+
+  /**
+   * Waits in line for what `take` finds; `take` is called by one caller at a time, and undefined means that there is nothing now. Then the caller gets the boot that is
+   * ready next, first come, first served. A boot goes on when its caller leaves. @throws the signal's reason; what `take` throws; the error of a failed boot, when
+   * no boot is left that could serve the first caller
+   */
+  async wait<T>(take: () => Promise<T | undefined>, signal: AbortSignal): Promise<{ taken: T; wasReady: boolean }> {
+    let awake = Promise.withResolvers<void>()
+    const self: Waiting = { look: () => awake.resolve(), fail: (error) => awake.reject(error) }
+    this.#waiting.push(self)
+    // It may be found out of place while nobody waits for this promise.
+    const sleep = () => {
+      awake.promise.catch(() => {})
+      return abortable(abortable(awake.promise, signal), this.#settings.signal)
+    }
+    // A first caller that sleeps has found nothing for those behind it, either.
+    const foundEmpty = this.#isFirstAsleep ? -1 : this.#vain
+    try {
+      if (this.#waiting[0] !== self) {
+        if (this.#isFirstAsleep) this.#bootForCallers()
+        await sleep()
+      }
+      for (;;) {
+        awake = Promise.withResolvers<void>()
+        const fresh = this.#fresh
+        const taken = await take()
+        this.#fresh = Math.max(0, taken === undefined ? this.#fresh - fresh : this.#fresh - 1)
+        if (taken !== undefined) return { taken, wasReady: this.#vain === foundEmpty }
+        this.#vain++
+        this.#isFirstAsleep = this.#fresh === 0
+        this.#bootForCallers()
+        this.#settle()
+        if (this.#fresh === 0) await sleep()
+      }
+    } finally {
+      this.#leave(self)
+    }
+  }
+
+  /** Boots one that no caller waits for yet, in a turn that the caller of this method has. It counts for callers who come meanwhile. @throws when it does not come up */
+  async refill(): Promise<void> {
+    try {
+      await this.#boot(false)
+    } finally {
+      if (this.#isFirstAsleep) this.#bootForCallers()
+      this.#settle()
+    }
+  }
+
+  /** Something may be on the shelf that was not booted here. */
+  lookAgain(): void {
+    this.#wakeFirst()
+  }
+
+  /** Resolves when no boot for a caller is under way. For use after the signal has aborted. */
+  async settled(): Promise<void> {
+    while (this.#work.size > 0) await Promise.allSettled(this.#work)
+  }
+
+  /** Callers for whom a boot is under way, or has just come up, or has failed. */
+  get #served(): number {
+    return this.#running.length + this.#fresh + this.#failures.length
+  }
+
+  #bootForCallers(): void {
+    for (const hurry of this.#running.slice(0, Math.max(0, this.#waiting.length - this.#fresh))) hurry()
+    while (this.#waiting.length > this.#served + this.#queued) {
+      const work = this.#bootForCaller()
+      this.#work.add(work)
+      void work.finally(() => this.#work.delete(work))
+    }
+  }
+
+  async #bootForCaller(): Promise<void> {
+    const { starts, signal } = this.#settings
+    this.#queued++
+    let isQueued = true
+    const leaveQueue = () => {
+      if (isQueued) this.#queued--
+      isQueued = false
+    }
+    const work = async () => {
+      leaveQueue()
+      // The caller has left, or another boot has served it.
+      if (this.#waiting.length > this.#served) await this.#boot(true)
+    }
+    try {
+      await starts.run(true, signal, work)
+    } catch (error) {
+      if (this.#waiting.length > this.#failures.length) this.#failures.push(error)
+    } finally {
+      leaveQueue()
+      if (this.#isFirstAsleep) this.#bootForCallers()
+      this.#settle()
+    }
+  }
+
+  async #boot(isAwaited: boolean): Promise<void> {
+    const { promise: wanted, resolve: hurry } = Promise.withResolvers<void>()
+    this.#running.push(hurry)
+    if (isAwaited) hurry()
+    try {
+      await this.#settings.boot(isAwaited, wanted)
+      this.#fresh++
+    } finally {
+      this.#running.splice(this.#running.indexOf(hurry), 1)
+    }
+    this.#wakeFirst()
+    if (this.#waiting.length === 0) this.#fresh = 0
+  }
+
+  #wakeFirst(): void {
+    this.#isFirstAsleep = false
+    this.#waiting[0]?.look()
+  }
+
+  /** Lets callers know of failed boots when no other boot can serve them. */
+  #settle(): void {
+    if (!this.#isFirstAsleep || this.#running.length + this.#queued + this.#fresh > 0) return
+    const failed = this.#failures.splice(0)
+    for (const error of failed) this.#waiting.shift()?.fail(error)
+    if (failed.length > 0) this.#wakeFirst()
+  }
+
+  #leave(self: Waiting): void {
+    const at = this.#waiting.indexOf(self)
+    if (at !== -1) this.#waiting.splice(at, 1)
+    this.#failures.length = Math.min(this.#failures.length, this.#waiting.length)
+    if (this.#waiting.length === 0) this.#fresh = 0
+    if (at === 0) this.#wakeFirst()
+  }
+}
