@@ -5,7 +5,7 @@ import type { Lease } from '../base/lease.ts'
 import type { Log } from '../base/log.ts'
 import { fault } from '../http/fault.ts'
 import { mount } from '../http/mount.ts'
-import { makeServer, sealPaths } from '../http/server.ts'
+import { makeServer } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
 import type { Browser } from './chromium/keeper.ts'
 import type { PageWindow } from './chromium/window.ts'
@@ -86,7 +86,6 @@ export async function serveAgent(
   mount(context, processContract, processHandlers(processes))
   mount(context, logsContract, logHandlers(logs))
   mount(context, recording, recordingHandlers(recordings))
-  sealPaths(context)
   mountUpgrades(context.app.server, log, { ...sockets(keeper, log), ...liveSockets(live(hands), log) }, { admit })
   await context.app.ready()
   return context.app.server

@@ -14,7 +14,7 @@ import { connectionsFor, descriptorLimit, limitConnections } from '../http/conne
 import type { AnonymousLimits } from '../http/anonymous.ts'
 import { mountForward } from '../http/forward.ts'
 import { mount } from '../http/mount.ts'
-import { makeServer, sealPaths } from '../http/server.ts'
+import { makeServer } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
 import type { Driver } from '../instances/driver.ts'
 import { checkDatabaseUrl } from '../store/database-url.ts'
@@ -261,7 +261,6 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   serveDocs(app)
   servePlayer(app, replays)
   live.mount(app)
-  sealPaths(context)
   const { keepEndedDays: days } = config
   opened.use(
     keepPurging([endedSessions(db, scope, days), oldLines(db, scope), endedRuns(db, scope, days), endedDeployments(db, scope, days)], log, () =>
