@@ -23,7 +23,7 @@ await Promise.all([
   import('./playwright/runs.ts'),
   import('./process/processes.ts'),
   import('./process/pty.ts'),
-  import('./live/live.ts'),
+  import('./live/view.ts'),
   import('./logs/handlers.ts'),
   import('./logs/small.ts'),
   import('./recording/recordings.ts'),

@@ -26,7 +26,7 @@ export interface HiddenPage {
   body: CdpSession
 }
 
-/** Chromium keeps this much of the beginning of a live answer (live.ts): the bytes that arrive before the agent can ask for them. */
+/** Chromium keeps this much of the beginning of a live answer (endless.ts): the bytes that arrive before the agent can ask for them. */
 const BEGINNING_BYTES = 4 * 1024 * 1024
 
 const REQUESTS = { urlPattern: '*', requestStage: 'Request' } as const
