@@ -1,9 +1,9 @@
 // Runs: for any action there is exactly one result, all of its output comes before it, and no process remains.
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../base/wait.ts'
-import { openLab, processesOf, type Lab } from './runner.suite.ts'
+import { ended, openLab, processesOf, type Lab } from './runner.suite.ts'
 
 const APP = `
 import { Kernel } from '@onkernel/sdk'
@@ -197,6 +197,22 @@ describe('a run in Python', () => {
     expect(set.last).toMatchObject(failed('what the action returned cannot be written as JSON: it has a set in it'))
     expect(nan.last).toMatchObject({ ok: false, reason: expect.stringContaining('cannot be written as JSON') })
   })
+})
+
+test('the code of an app starts after its runner has taken its keys; without keys it does not wait', async () => {
+  const keys = Promise.withResolvers<void>()
+  const imported = (name: string) => join(lab.dir, name)
+  const noting = (name: string) => ({ ON_IMPORT: `process.getBuiltinModule('node:fs').writeFileSync(${JSON.stringify(imported(name))}, '')` })
+  await using waiting = await lab.start({ kind: 'run', env: noting('with-keys') }, app, keys.promise)
+  // Started later, it is the clock by which the other one would have imported its app.
+  await using other = await lab.start({ kind: 'run', env: noting('without-keys') }, app)
+  expect(await other.ready()).toEqual({ ok: true })
+  expect([existsSync(imported('without-keys')), existsSync(imported('with-keys'))]).toEqual([true, false])
+  keys.resolve()
+  await waiting.run({ invocation: 'inv_1', app: 'app', action: 'echo', payload: '"after"' })
+  const { last } = ended(await waiting.events())
+  expect(JSON.parse((last as { output: string }).output)).toMatchObject({ payload: 'after' })
+  expect(existsSync(imported('with-keys'))).toBe(true)
 })
 
 test('a runner that no service watches ends after its grace period', async () => {
