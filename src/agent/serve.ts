@@ -1,6 +1,7 @@
 // The agent's HTTP server: its tools and their routes.
 import type { IncomingMessage, Server } from 'node:http'
 import { takeCredential, type ServerKeys } from '../base/access.ts'
+import { STRANGERS } from '../base/anonymous.ts'
 import type { Lease } from '../base/lease.ts'
 import type { Log } from '../base/log.ts'
 import { fault } from '../http/fault.ts'
@@ -62,10 +63,11 @@ export async function serveAgent(
   keys: ServerKeys | undefined,
   log: Log,
 ): Promise<Server> {
+  const context = makeServer({ log, authenticate: async () => undefined, ...(keys && { tls: keys, anonymous: STRANGERS }) })
   const admit = (request: IncomingMessage) => {
     if (keys && !takeCredential(request, keys)) throw fault.unauthorized("the agent's credential is missing or wrong")
+    context.known(request.socket)
   }
-  const context = makeServer({ log, authenticate: async () => undefined, ...(keys && { tls: keys }) })
   context.app.addHook('onRequest', async ({ raw }, reply) => {
     try {
       admit(raw)

@@ -18,7 +18,7 @@ if (import.meta.main) {
   if (keys && spec.kind === 'run') letAppStart()
   const events = new Events()
   const work = await workOf(spec, paths, events)
-  serve(
+  await serve(
     work,
     events,
     0,

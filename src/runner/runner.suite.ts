@@ -40,6 +40,7 @@ export interface Built extends Ended {
 }
 
 export interface TestRunner extends AsyncDisposable {
+  endpoint: Endpoint
   /** Gives it a run with a timeout of a minute. */
   run(run: Omit<Run, 'timeoutSeconds'>): Promise<void>
   /** Resolves with the status that it answers. */
@@ -137,6 +138,7 @@ async function startRunner(
   }
   const stop = new AbortController()
   return {
+    endpoint,
     run: (run) => call(endpoint, calls.run, { body: { ...run, timeoutSeconds: 60 } }, { signal: stop.signal }),
     async archive(zip) {
       try {
