@@ -66,7 +66,7 @@ const [
   import('./fs/files.ts'),
   import('./playwright/playwright.ts'),
   import('./process/processes.ts'),
-  import('./live/live.ts'),
+  import('./live/view.ts'),
   import('./logs/handlers.ts'),
   import('./logs/small.ts'),
   import('./recording/recordings.ts'),

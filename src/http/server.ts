@@ -2,13 +2,13 @@
 import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import type { IncomingMessage, ServerOptions, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { limitAnonymous, type AnonymousLimits } from '../base/anonymous.ts'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
 import { parseQuery } from './body.ts'
 import { fault } from './fault.ts'
 import { routeId, sendFault, type MountContext } from './mount.ts'
 import { limitPieces } from './pieces.ts'
-import { limitAnonymous, type AnonymousLimits } from './anonymous.ts'
 
 export interface ServerSettings {
   log: Log
@@ -17,7 +17,7 @@ export interface ServerSettings {
   origin?: string
   /** Paths below these have a secret as their next segment, which is cut from logs. */
   secretsBelow?: readonly string[]
-  /** Limits for connections without a credential; none for servers that only we reach. */
+  /** Limits for connections without a credential; none for servers that only we can connect to. */
   anonymous?: AnonymousLimits
   /** Refuses requests that would take room on a full disk. Nothing is refused without it. */
   assertRoom?: MountContext['assertRoom']

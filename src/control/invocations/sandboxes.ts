@@ -9,7 +9,7 @@ import type { Db } from '../../store/db.ts'
 import { runnerClient } from '../apps/runner-client.ts'
 import { hear } from './hear.ts'
 import { pointedAt } from './rows.ts'
-import { BrokenOff, type Run } from './run.ts'
+import { BrokenOff, type Run } from './open-run.ts'
 import { Starts } from './starts.ts'
 import { WarmRunners } from './warm.ts'
 
