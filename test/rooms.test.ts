@@ -98,7 +98,11 @@ const ARROWS: { files: string; may: string; why: string }[] = [
   { files: 'control/deployments/endings.ts', may: 'control/org/keys.ts', why: "a deployment's key is released in the transaction that ends it" },
   { files: 'control/*/**', may: 'control/browsers/end-step.ts', why: 'a group adds its step to the end of a session (types only)' },
   { files: 'control/*/purge.ts', may: 'control/system/purge.ts', why: 'each group says what of its own is removed after how long (types only)' },
-  { files: 'control/live/live.ts', may: 'control/browsers/sockets.ts', why: 'a viewer is one of the sockets of a session, and closed with them (types only)' },
+  {
+    files: 'control/live/routes.ts',
+    may: 'control/browsers/sockets.ts',
+    why: 'a viewer is one of the sockets of a session, and closed with them (types only)',
+  },
   {
     files: 'control/browsers/instance-apis.ts',
     may: 'control/org/projects.ts',

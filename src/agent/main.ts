@@ -1,6 +1,7 @@
 // The process inside an instance: starts Chromium on the display, serves the tools, and ends everything when it ends. It listens on standard input:
 // the driver opened that socket outside the sandbox, so no program in here can replace it.
 import '../base/own-program.ts'
+import { flushCompileCache } from 'node:module'
 import { takeKeys } from '../base/access.ts'
 import { openLease } from '../base/lease.ts'
 import { makeLog } from '../base/log.ts'
@@ -65,7 +66,7 @@ const [
   import('./fs/files.ts'),
   import('./playwright/playwright.ts'),
   import('./process/processes.ts'),
-  import('./live/live.ts'),
+  import('./live/view.ts'),
   import('./logs/handlers.ts'),
   import('./logs/small.ts'),
   import('./recording/recordings.ts'),
@@ -113,7 +114,7 @@ const server = await serveAgent(
   keys,
   log,
 )
-server.listen({ fd: 0 })
+if (!spec.isTrial) server.listen({ fd: 0 })
 listenInside(spec.id, spec.apiPorts, sockets(keeper, log), log)
 
 async function end(why: string, code: number): Promise<never> {
@@ -138,3 +139,8 @@ up.catch((err: unknown) => {
   log.error({ err }, 'Chromium did not start')
   void end('Chromium did not start', 1)
 })
+if (spec.isTrial) {
+  await up
+  flushCompileCache()
+  await end('its code is compiled', 0)
+}

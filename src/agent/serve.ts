@@ -1,11 +1,12 @@
 // The agent's HTTP server: its tools and their routes.
 import type { IncomingMessage, Server } from 'node:http'
 import { takeCredential, type ServerKeys } from '../base/access.ts'
+import { STRANGERS } from '../base/anonymous.ts'
 import type { Lease } from '../base/lease.ts'
 import type { Log } from '../base/log.ts'
 import { fault } from '../http/fault.ts'
 import { mount } from '../http/mount.ts'
-import { makeServer, sealPaths } from '../http/server.ts'
+import { makeServer } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
 import type { Browser } from './chromium/keeper.ts'
 import type { PageWindow } from './chromium/window.ts'
@@ -17,7 +18,7 @@ import type { Curl } from './curl/curl.ts'
 import { curlHandlers } from './curl/handlers.ts'
 import { filesystem } from './fs/contract.ts'
 import { filesystemHandlers, type Files } from './fs/handlers.ts'
-import type { Live } from './live/live.ts'
+import type { Live } from './live/view.ts'
 import { liveSockets } from './live/sockets.ts'
 import { logs as logsContract } from './logs/contract.ts'
 import { logHandlers, type Logs } from './logs/handlers.ts'
@@ -62,10 +63,11 @@ export async function serveAgent(
   keys: ServerKeys | undefined,
   log: Log,
 ): Promise<Server> {
+  const context = makeServer({ log, authenticate: async () => undefined, ...(keys && { tls: keys, anonymous: STRANGERS }) })
   const admit = (request: IncomingMessage) => {
     if (keys && !takeCredential(request, keys)) throw fault.unauthorized("the agent's credential is missing or wrong")
+    context.known(request.socket)
   }
-  const context = makeServer({ log, authenticate: async () => undefined, ...(keys && { tls: keys }) })
   context.app.addHook('onRequest', async ({ raw }, reply) => {
     try {
       admit(raw)
@@ -86,7 +88,6 @@ export async function serveAgent(
   mount(context, processContract, processHandlers(processes))
   mount(context, logsContract, logHandlers(logs))
   mount(context, recording, recordingHandlers(recordings))
-  sealPaths(context)
   mountUpgrades(context.app.server, log, { ...sockets(keeper, log), ...liveSockets(live(hands), log) }, { admit })
   await context.app.ready()
   return context.app.server

@@ -13,6 +13,8 @@ export const AgentSpec = z.object({
   apiPorts: z.array(z.number()),
   /** It ends itself when no service has watched it for the session's timeout plus this long. */
   graceSeconds: z.number(),
+  /** It ends when its browser has answered: it was started to have its code compiled. */
+  isTrial: z.boolean().optional(),
 })
 export type AgentSpec = z.infer<typeof AgentSpec>
 
@@ -46,6 +48,9 @@ export const xvfbCommand = ({ width, height }: MaxScreen): string[] => [
   `${width}x${height}x24`,
   '-fbdir',
   FRAMEBUFFER_DIR,
+  // Nothing here draws by GLX (Chromium has SwiftShader of its own), and its library is half of the server's start and memory.
+  '-extension',
+  'GLX',
   '-nolisten',
   'tcp',
   '-ac',

@@ -11,6 +11,7 @@ import { until } from '../base/wait.ts'
 import { openDb } from '../store/db.ts'
 import { fileObjects } from '../store/objects-files.ts'
 import { objectsProblem } from './doctor.ts'
+import { deploy } from './invocations/deployed.suite.ts'
 import { objectOwners } from './object-owners.ts'
 import { careForObjects } from './system/objects.ts'
 
@@ -42,6 +43,15 @@ test('an object that a row names and that is gone is named by the doctor, and lo
   await until('the report', NOTICE_MS, () => told.length > 0)
   expect(told).toEqual([{ message: 'objects that rows name are gone', fields: { count: 1, keys: [object] } }])
   await cloud.query('delete from replays where id = $1', [replay_id])
+})
+
+test('the code of an app that is gone is named by the doctor', async () => {
+  const id = await deploy(cloud)
+  const [row] = await cloud.query<{ code_key: string }>('select code_key from deployments where id = $1', [id])
+  expect(await check()).toBe(undefined)
+  rmSync(join(cloud.paths.objects, row!.code_key))
+  expect(await check()).toMatch(new RegExp(`^1 that the database names are gone: ${row!.code_key}; .*those apps do not run$`))
+  await cloud.query('update deployments set code_key = null where id = $1', [id])
 })
 
 test('a bucket that does not answer is reported with its reason, without its secret', async () => {

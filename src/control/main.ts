@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import { setInterval } from 'node:timers/promises'
+import type { AnonymousLimits } from '../base/anonymous.ts'
 import type { Config } from '../base/config.ts'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
@@ -12,10 +13,9 @@ import { announce } from '../base/presence.ts'
 import { makeSealer } from '../base/sealed.ts'
 import { secretFile } from '../base/secret-file.ts'
 import { connectionsFor, descriptorLimit, limitConnections } from '../http/connections.ts'
-import type { AnonymousLimits } from '../http/anonymous.ts'
 import { mountForward } from '../http/forward.ts'
 import { mount } from '../http/mount.ts'
-import { makeServer, sealPaths } from '../http/server.ts'
+import { makeServer } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
 import type { Driver } from '../instances/driver.ts'
 import { checkDatabaseUrl } from '../store/database-url.ts'
@@ -55,7 +55,7 @@ import { makeInvocations } from './invocations/invocations.ts'
 import { endedRuns } from './invocations/purge.ts'
 import { Runs } from './invocations/runs.ts'
 import { LIVE_PATH, liveLinks } from './live/links.ts'
-import { makeLiveViews } from './live/live.ts'
+import { makeLiveViews } from './live/routes.ts'
 import { allowKey, forbidKeys, keyChecker, newKey } from './org/keys.ts'
 import { objectOwners } from './object-owners.ts'
 import { checkPort, listenProblem } from './port.ts'
@@ -265,7 +265,6 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   serveDocs(app)
   servePlayer(app, replays)
   live.mount(app)
-  sealPaths(context)
   const { keepEndedDays: days } = config
   opened.use(
     keepPurging([endedSessions(db, scope, days), oldLines(db, scope), endedRuns(db, scope, days), endedDeployments(db, scope, days)], log, () =>

@@ -7,6 +7,7 @@ import { WebSocket } from 'ws'
 import { endAll, share, startFastReplica, type FastReplica, type Shared } from '../../test/support/replicas.ts'
 import { sleep, until, within } from '../base/wait.ts'
 import { LEASE_MS } from '../store/leases.ts'
+import { watchersOf } from '../instances/fake/fake.ts'
 import { calling, deploy } from './invocations/deployed.suite.ts'
 
 /** What another replica notices by a notice comes within milliseconds; without one, within a second or two; a takeover within five. */
@@ -216,7 +217,10 @@ describe('replicas', { timeout: 60_000 }, () => {
       `select replica from leases where starts_with(duty, 'replica ') and replica <> (select replica from browsers where id = $1)`,
       [id],
     )
+    const before = watchersOf(id)
     await shared.query('update browsers set replica = $2 where id = $1', [id, other!.replica])
+    await until('the one that has lost it to watch it no more', NOTICE_MS, () => watchersOf(id).join() === other!.replica)
+    expect(before).not.toEqual([other!.replica])
     // Two sweeps of either replica, and some more.
     await sleep(5_000)
     expect([await stateOf(id), (await one.send('POST', `/browsers/${id}/computer/click_mouse`, { x: 1, y: 1 })).status]).toEqual(['running', 200])

@@ -14,7 +14,7 @@ import type { Endpoint } from './endpoint.ts'
 import { fault } from './fault.ts'
 import { mount } from './mount.ts'
 import { bytes, byteStream, json, lines, none, pathTo, queryBoolean, route } from './route.ts'
-import { makeServer, sealPaths } from './server.ts'
+import { makeServer } from './server.ts'
 
 /** What is bounded by this is done in milliseconds on an idle machine. */
 const SOON_MS = 10_000
@@ -83,7 +83,6 @@ mount(context, contract, {
     throw fault.conflict('it is there')
   },
 })
-sealPaths(context)
 
 let endpoint: Endpoint
 beforeAll(async () => {

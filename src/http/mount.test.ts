@@ -11,7 +11,7 @@ import { sleep, within } from '../base/wait.ts'
 import { fault } from './fault.ts'
 import { bearer, mount } from './mount.ts'
 import { json, none, page, pagingQuery, queryBoolean, route, text } from './route.ts'
-import { makeServer, sealPaths } from './server.ts'
+import { makeServer } from './server.ts'
 
 const KEY = 'the-key'
 const MAX_BODY = 1_000
@@ -94,7 +94,6 @@ mount(context, contract, {
   },
   readThing: () => 'hello',
 })
-sealPaths(context)
 
 let origin: string
 beforeAll(async () => {

@@ -22,7 +22,7 @@ export interface MountContext {
   authenticate: Authenticate
   /** Origin for URLs in answers. */
   origin: (request: FastifyRequest, caller: Caller | undefined) => string
-  /** Called when the caller on a connection has shown a key or a token (anonymous.ts). */
+  /** Called when the caller on a connection has shown a key or a token (base/anonymous.ts). */
   known: (socket: object) => void
   /** Methods by path pattern. Any other method answers 405. */
   paths: Map<string, Set<string>>

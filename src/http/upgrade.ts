@@ -15,7 +15,7 @@ export interface UpgradeCall {
   request: IncomingMessage
   socket: Duplex
   head: Buffer
-  /** Call it when the client has shown its token (anonymous.ts). */
+  /** Call it when the client has shown its token (base/anonymous.ts). */
   known: () => void
   /** Aborts when the client leaves. */
   signal: AbortSignal
@@ -24,7 +24,7 @@ export interface UpgradeCall {
 export type UpgradeHandler = (call: UpgradeCall) => Promise<void>
 
 interface UpgradeSettings {
-  /** Called when a client has shown its token (anonymous.ts). */
+  /** Called when a client has shown its token (base/anonymous.ts). */
   known?: (socket: object) => void
   /** Called before every handler. @throws when the client may not connect at all */
   admit?: (request: IncomingMessage) => void

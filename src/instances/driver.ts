@@ -47,6 +47,8 @@ export interface Found {
 export interface Instance extends Started {
   /** Where its agent answers. */
   readonly agent: Endpoint
+  /** Stops watching it without ending it, because another service watches it now. After that `exited` does not resolve, and it counts for nothing here. */
+  unwatch(): void
 }
 
 /** A running sandbox of an app: a build, or one run. */

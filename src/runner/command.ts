@@ -1,5 +1,6 @@
 // The shell script of an app's sandbox. It starts the app's process in parallel with the runner, because a run needs both and starting them in
 // sequence would take longer. Three pipes connect them.
+import { writeSync } from 'node:fs'
 import { READ_KEYS } from '../base/access.ts'
 import type { RunnerSpec } from './contract.ts'
 import { RUNNER_PATHS, CODE, COMPILE_CACHE, MANIFEST, VENV, type RunnerPaths } from './limits.ts'
@@ -23,16 +24,20 @@ export function runnerScript(kind: RunnerSpec['kind'], programs: RunnerPrograms,
 }
 
 /**
- * Opening a named pipe for reading and writing does not block. After that each end gets its own descriptor, so that end-of-file works. Descriptor 3 may
- * hold the runner's keys, which the app must not get. When memory is
- * short, the kernel should kill the app's processes first, so that the runner can report the failure.
+ * Opening a named pipe for reading and writing does not block. After that each end gets its own descriptor, so that end-of-file works. Descriptor 3 is
+ * open when the runner gets keys, which the app must not get. Until the runner has them they can be read from this shell, so the app then waits
+ * for a first line in its task's pipe (letAppStart). When memory is short, the kernel should kill the app's processes first, so that the runner can
+ * report the failure.
  */
 const startLoader = (paths: RunnerPaths, { node, runner }: RunnerPrograms): string => `set -u
 cd ${folderOf(paths.spec)}
 mkfifo -m 600 output reports task
 exec 9<>output 4>output 5<output 9<>reports 6>reports 7<reports 9<>task 8>task 9<task
+keys=
+{ true <&3 && keys=yes; } 2>/dev/null
 (
   (
+    [ -z "$keys" ] || read -r started <&4 || exit
     { echo 900 >/proc/self/oom_score_adj; } 2>/dev/null
     [ ! -r environment ] || . ./environment
     export NODE_COMPILE_CACHE=${paths.app}/${COMPILE_CACHE} PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
@@ -48,6 +53,16 @@ exec 9<>output 4>output 5<output 9<>reports 6>reports 7<reports 9<>task 8>task 9
 exec 4>&- 6>&- 9<&-`
 
 const folderOf = (path: string): string => path.slice(0, path.lastIndexOf('/'))
+
+/** Lets the app's process start. For a runner with keys, after it has taken them; without keys the app has not waited. */
+export function letAppStart(): void {
+  try {
+    writeSync(RUN_FDS.task, '\n')
+  } catch (error) {
+    // The app's shell has ended, which is reported as the end of the app.
+    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error
+  }
+}
 
 /**
  * The file `environment` beside a run's spec, in shell syntax: variables that must be set when the app's process starts (NODE_OPTIONS, PYTHONPATH).

@@ -4,6 +4,7 @@ import '../base/own-program.ts'
 import { readFileSync } from 'node:fs'
 import { takeKeys } from '../base/access.ts'
 import { openLease } from '../base/lease.ts'
+import { letAppStart } from './command.ts'
 import type { RunnerSpec } from './contract.ts'
 import { Events } from './events.ts'
 import { RUNNER_PATHS, type RunnerPaths } from './limits.ts'
@@ -14,9 +15,10 @@ if (import.meta.main) {
   const keys = takeKeys()
   const paths = process.env.COB_RUNNER_PATHS ? (JSON.parse(process.env.COB_RUNNER_PATHS) as RunnerPaths) : RUNNER_PATHS
   const spec = JSON.parse(readFileSync(paths.spec, 'utf8')) as RunnerSpec
+  if (keys && spec.kind === 'run') letAppStart()
   const events = new Events()
   const work = await workOf(spec, paths, events)
-  serve(
+  await serve(
     work,
     events,
     0,

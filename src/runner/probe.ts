@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { AppsFound, RunnerSpec } from './contract.ts'
 import { whyEnded } from './deaths.ts'
 import { CODE, COMPILE_CACHE, VENV, type Manifest, type RunnerPaths } from './limits.ts'
-import { readReports } from './output.ts'
+import { readReports } from './app-pipes.ts'
 import type { Report } from './report.ts'
 import { BuildFailed, type Tools } from './tools.ts'
 

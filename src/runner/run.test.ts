@@ -1,9 +1,11 @@
 // Runs: for any action there is exactly one result, all of its output comes before it, and no process remains.
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { STRANGERS } from '../base/anonymous.ts'
 import { until } from '../base/wait.ts'
-import { openLab, processesOf, type Lab } from './runner.suite.ts'
+import { ended, openLab, processesOf, type Lab } from './runner.suite.ts'
 
 const APP = `
 import { Kernel } from '@onkernel/sdk'
@@ -197,6 +199,41 @@ describe('a run in Python', () => {
     expect(set.last).toMatchObject(failed('what the action returned cannot be written as JSON: it has a set in it'))
     expect(nan.last).toMatchObject({ ok: false, reason: expect.stringContaining('cannot be written as JSON') })
   })
+})
+
+test('the code of an app starts after its runner has taken its keys; without keys it does not wait', async () => {
+  const keys = Promise.withResolvers<void>()
+  const imported = (name: string) => join(lab.dir, name)
+  const noting = (name: string) => ({ ON_IMPORT: `process.getBuiltinModule('node:fs').writeFileSync(${JSON.stringify(imported(name))}, '')` })
+  await using waiting = await lab.start({ kind: 'run', env: noting('with-keys') }, app, keys.promise)
+  // Started later, it is the clock by which the other one would have imported its app.
+  await using other = await lab.start({ kind: 'run', env: noting('without-keys') }, app)
+  expect(await other.ready()).toEqual({ ok: true })
+  expect([existsSync(imported('without-keys')), existsSync(imported('with-keys'))]).toEqual([true, false])
+  keys.resolve()
+  await waiting.run({ invocation: 'inv_1', app: 'app', action: 'echo', payload: '"after"' })
+  const { last } = ended(await waiting.events())
+  expect(JSON.parse((last as { output: string }).output)).toMatchObject({ payload: 'after' })
+  expect(existsSync(imported('with-keys'))).toBe(true)
+})
+
+test('connections of strangers to a runner are limited, and its run is served meanwhile', async () => {
+  await using runner = await lab.start({ kind: 'run' }, app, Promise.resolve())
+  await runner.ready()
+  const { host, port } = runner.endpoint as { host: string; port: number }
+  const strangers = Array.from({ length: STRANGERS.perAddress + 50 }, () =>
+    connect(port, host)
+      .on('error', () => {})
+      .resume(),
+  )
+  try {
+    // Without a limit, strangers are let go only after the ten seconds that a handshake may take.
+    await until('the oldest to be closed', 5_000, () => strangers.filter((stranger) => !stranger.closed).length <= STRANGERS.perAddress)
+    await runner.run({ invocation: 'inv_1', app: 'app', action: 'nothing', payload: null })
+    expect(ended(await runner.events()).last).toMatchObject({ type: 'result', ok: true })
+  } finally {
+    for (const stranger of strangers) stranger.destroy()
+  }
 })
 
 test('a runner that no service watches ends after its grace period', async () => {

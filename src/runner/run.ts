@@ -5,7 +5,7 @@ import { RUN_FDS } from './command.ts'
 import type { Ready, Run, RunnerSpec } from './contract.ts'
 import { whyEnded } from './deaths.ts'
 import type { Events, News } from './events.ts'
-import { drained, endsWithin, killHolders, logOutput, readReports } from './output.ts'
+import { drained, endsWithin, killHolders, logOutput, readReports } from './app-pipes.ts'
 import { failedRun, type Report } from './report.ts'
 import { Refused, type Work } from './serve.ts'
 

@@ -2,14 +2,17 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readFileSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { createServer, type Server } from 'node:net'
+import { createServer, type AddressInfo, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Writable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { makeZip, type ZipEntry } from '../../test/support/zips.ts'
 import { PACKAGE_DIR } from '../base/paths.ts'
 import { until, within } from '../base/wait.ts'
 import { call, CallFailed, openLines, openStream } from '../http/client.ts'
+import type { Endpoint } from '../http/endpoint.ts'
+import { makeAgentKeys } from '../instances/agent-keys.ts'
 import { environmentFile, runnerScript } from './command.ts'
 import { MAX_OUTPUT_BYTES, runner as calls, type Ready, type Run, type RunnerEvent, type RunnerSpec, type Source } from './contract.ts'
 
@@ -18,7 +21,8 @@ const EVENTS_MS = 60_000
 /** The folder of a test file; disposing fails when files or processes remain. */
 export interface Lab extends AsyncDisposable {
   dir: string
-  start(spec: Partial<RunnerSpec> & { kind: RunnerSpec['kind'] }, app: string): Promise<TestRunner>
+  /** With `keysAfter` the runner is reached over TLS, and gets its keys when that resolves. */
+  start(spec: Partial<RunnerSpec> & { kind: RunnerSpec['kind'] }, app: string, keysAfter?: Promise<void>): Promise<TestRunner>
   /** Builds an app of these files; returns its folder, its output and the last event. */
   build(files: Record<string, string> | ZipEntry[] | Buffer, entrypoint: string, env?: Record<string, string>): Promise<Built>
   /** Builds the code of `source`. */
@@ -36,6 +40,7 @@ export interface Built extends Ended {
 }
 
 export interface TestRunner extends AsyncDisposable {
+  endpoint: Endpoint
   /** Gives it a run with a timeout of a minute. */
   run(run: Omit<Run, 'timeoutSeconds'>): Promise<void>
   /** Resolves with the status that it answers. */
@@ -58,8 +63,8 @@ export function openLab(): Lab {
   const running = new Set<TestRunner>()
   const lab: Lab = {
     dir,
-    async start(spec, app) {
-      const runner = await startRunner(join(dir, `run-${++count}`), join(dir, 'cache'), app, spec)
+    async start(spec, app, keysAfter) {
+      const runner = await startRunner(join(dir, `run-${++count}`), join(dir, 'cache'), app, spec, keysAfter)
       running.add(runner)
       return runner
     },
@@ -93,33 +98,47 @@ async function built(lab: Lab, app: string, source: Source, env?: Record<string,
 export const ended = (events: RunnerEvent[]): Ended => ({ logs: logsOf(events), last: events.at(-1)! })
 export const logsOf = (events: RunnerEvent[]): string[] => events.flatMap((event) => (event.type === 'log' ? [event.line] : []))
 
-async function startRunner(dir: string, cache: string, app: string, given: Partial<RunnerSpec> & { kind: RunnerSpec['kind'] }): Promise<TestRunner> {
+async function startRunner(
+  dir: string,
+  cache: string,
+  app: string,
+  given: Partial<RunnerSpec> & { kind: RunnerSpec['kind'] },
+  keysAfter?: Promise<void>,
+): Promise<TestRunner> {
   for (const folder of [dir, cache]) mkdirSync(folder, { recursive: true })
   const env = { KERNEL_API_KEY: 'sk_test', KERNEL_BASE_URL: 'http://127.0.0.1:9', ...given.env }
   const spec: RunnerSpec = { id: 'run_1', memoryMb: 512, logLevel: 'silent', ...given, env }
   const paths = { spec: join(dir, 'runner.json'), app, cache, packed: join(dir, 'code.tar.zst') }
   writeFileSync(paths.spec, JSON.stringify(spec))
   writeFileSync(join(dir, 'environment'), environmentFile(env))
+  const keys = keysAfter && (await makeAgentKeys())
   const server = createServer()
-  server.listen(join(dir, 'new.sock'))
+  if (keys) server.listen(0, '127.0.0.1')
+  else server.listen(join(dir, 'new.sock'))
   await once(server, 'listening')
   const socketPath = join(dir, 'agent.sock')
-  renameSync(join(dir, 'new.sock'), socketPath)
+  if (!keys) renameSync(join(dir, 'new.sock'), socketPath)
+  const endpoint: Endpoint = keys ? { host: '127.0.0.1', port: (server.address() as AddressInfo).port, ...keys.pinned } : { socketPath }
   const { fd } = (server as Server & { _handle: { fd: number } })._handle
   const script = runnerScript(given.kind, { node: process.execPath, own: [process.execPath], runner: import.meta.dirname }, paths)
   const child = spawn('/bin/sh', ['-c', script], {
     cwd: dir,
     detached: true,
-    stdio: [fd, 'ignore', 'pipe'],
+    stdio: [fd, 'ignore', 'pipe', ...(keys ? (['pipe'] as const) : [])],
     env: { PATH: process.env.PATH, HOME: dir, COB_RUNNER_PATHS: JSON.stringify(paths) },
   })
   let said = ''
   child.stderr!.on('data', (chunk: Buffer) => (said += chunk.toString()))
   const exited = once(child, 'exit')
   server.close()
-  const endpoint = { socketPath }
+  if (keys) {
+    const pipe = child.stdio[3] as Writable
+    pipe.on('error', () => {}) // killed before
+    void keysAfter.then(() => pipe.end(`${JSON.stringify(keys.server)}\n`))
+  }
   const stop = new AbortController()
   return {
+    endpoint,
     run: (run) => call(endpoint, calls.run, { body: { ...run, timeoutSeconds: 60 } }, { signal: stop.signal }),
     async archive(zip) {
       try {

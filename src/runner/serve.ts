@@ -36,10 +36,12 @@ export class Refused extends Error {
   }
 }
 
-/** Serves `work` on the listening socket `fd`. With `keys` it speaks TLS, and answers nobody without their credential. */
-export function serve(work: Work, events: Events, fd: number, lease: Lease, keys: ServerKeys | undefined): void {
+/** Serves `work` on the listening socket `fd`. With `keys` it speaks TLS, answers nobody without their credential, and limits the connections without it. */
+export async function serve(work: Work, events: Events, fd: number, lease: Lease, keys: ServerKeys | undefined): Promise<void> {
+  let known: (socket: object) => void = () => {}
   const handler = (request: IncomingMessage, response: ServerResponse) => {
     if (keys && !takeCredential(request, keys)) return json(response.setHeader('connection', 'close'), 401, { message: 'the credential is missing or wrong' })
+    known(request.socket)
     answer(work, events, lease, request, response).catch((error: unknown) => {
       if (response.headersSent) return response.destroy()
       const [status, message] = error instanceof Refused ? [error.status, error.message] : [500, String((error as Error).message)]
@@ -52,6 +54,10 @@ export function serve(work: Work, events: Events, fd: number, lease: Lease, keys
         .getBuiltinModule('node:https')
         .createServer({ key: keys.key, cert: keys.certificate, minVersion: 'TLSv1.3', handshakeTimeout: HANDSHAKE_MS }, handler)
     : createServer(handler)
+  if (keys) {
+    const { limitAnonymous, STRANGERS } = await import('../base/anonymous.ts')
+    ;({ known } = limitAnonymous(server, STRANGERS))
+  }
   // An upload may take long; its sender has its own timeout.
   server.requestTimeout = 0
   server.listen({ fd })

@@ -10,7 +10,7 @@ import type { RunnerSpec } from './contract.ts'
 import { exitCode } from './deaths.ts'
 import type { Events } from './events.ts'
 import type { RunnerPaths } from './limits.ts'
-import { endsWithin, logOutput } from './output.ts'
+import { endsWithin, logOutput } from './app-pipes.ts'
 
 /** Why a build failed, in words for the app's author. */
 export class BuildFailed extends Error {}

@@ -77,6 +77,17 @@ test('a start right after kill -9 of Postgres recovers everything that was commi
   await second.stop()
 })
 
+test('Postgres has nothing in the shared memory of the machine, where a killed one would leave it', async () => {
+  const postgres = await start()
+  // Counts of a table are in dynamic shared memory.
+  await query(postgres, 'create table used as select generate_series(1, 100) as n')
+  const server = serverOf(paths)!
+  const mapped = [server.pid, ...childrenOf(server.pid)].map((pid) => readFileSync(`/proc/${pid}/maps`, 'utf8'))
+  expect(mapped.join('')).toContain('pg_dynshmem/mmap.')
+  expect(mapped.join('')).not.toContain('/dev/shm/PostgreSQL.')
+  await postgres.stop()
+})
+
 test('ensure does nothing while Postgres runs, and starts it with its data after a kill', async () => {
   const postgres = await start()
   const signal = AbortSignal.timeout(START_MS)

@@ -95,6 +95,12 @@ async function findOrStart(paths: DataPaths, address: Address, log: Log, signal:
     'jit=off',
     '-c',
     'io_method=sync',
+    // Files in its own folder. A server that is killed leaves POSIX shared memory in /dev/shm until another one starts on the same data.
+    '-c',
+    'dynamic_shared_memory_type=mmap',
+    // Its counters, which change all the time, fit in here. The kernel would write the file that they were in to the disk again and again.
+    '-c',
+    'min_dynamic_shared_memory=4MB',
   ])
   let child: ChildProcess | undefined
   // After a kill -9 of the last server, its child processes hold its shared memory for a moment longer, and a new server refuses to start.

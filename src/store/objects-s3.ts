@@ -9,12 +9,15 @@ import {
   HeadObjectCommand,
   ListMultipartUploadsCommand,
   ListObjectsV2Command,
+  PutObjectCommand,
+  type PutObjectCommandInput,
   S3Client,
   S3ServiceException,
+  UploadPartCommand,
 } from '@aws-sdk/client-s3'
 import { Upload } from '@aws-sdk/lib-storage'
 import type { S3Settings } from '../base/config.ts'
-import { Mutex } from '../base/mutex.ts'
+import { Slots } from '../base/slots.ts'
 import { Unavailable } from '../base/unavailable.ts'
 import { assertKey, isKey, measured, PUT_MS, type Objects } from './objects.ts'
 
@@ -30,6 +33,8 @@ const ATTEMPTS = 3
 const PART_BYTES = 8 * 1024 * 1024
 /** Parts of one upload on their way at the same time. All are in memory. */
 const PARTS_AT_ONCE = 2
+/** Parts of all uploads on their way at the same time. An upload that waits keeps its parts and takes no more of its content. */
+const PARTS_IN_ALL = 16
 /** Files on their way at the same time: after an outage many recordings wait, and each takes 24 MiB of memory. */
 const FILES_AT_ONCE = 4
 /** An object is read in pieces of this size, each in a request of its own: a reader that pauses holds no connection that the server would close. */
@@ -50,8 +55,19 @@ export function s3Objects({ bucket, endpoint, region, accessKeyId, secretAccessK
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
   })
-  const lanes = Array.from({ length: FILES_AT_ONCE }, () => new Mutex())
-  let files = 0
+  const files = new Slots(FILES_AT_ONCE)
+  const parts = new Slots(PARTS_IN_ALL)
+  /** What ends each upload, by its key in the bucket. */
+  const uploads = new Map<string, AbortSignal>()
+  // The uploader has no limit for several uploads. A part that waits here has no request yet, so none of the client's timeouts runs.
+  client.middlewareStack.add(
+    (next, { commandName }) =>
+      (args) => {
+        if (commandName !== UploadPartCommand.name && commandName !== PutObjectCommand.name) return next(args)
+        return parts.run(() => next(args), uploads.get((args.input as PutObjectCommandInput).Key!))
+      },
+    { step: 'initialize', name: 'partsInAll' },
+  )
   const root = `${prefix}/`
   const at = (key: string) => {
     assertKey(key)
@@ -76,6 +92,7 @@ export function s3Objects({ bucket, endpoint, region, accessKeyId, secretAccessK
     // When it is aborted, it removes its parts in the background. What remains after a crash is removed by dropUnfinished().
     const abort = () => void sending.abort()
     ended.addEventListener('abort', abort, { once: true })
+    uploads.set(root + key, ended)
     let broken: Error | undefined
     body.on('error', (error) => (broken ??= error))
     try {
@@ -87,6 +104,7 @@ export function s3Objects({ bucket, endpoint, region, accessKeyId, secretAccessK
       throw broken ?? failure('an upload', limit.aborted ? new Error(`not complete within ${PUT_MS} ms`) : error)
     } finally {
       ended.removeEventListener('abort', abort)
+      uploads.delete(root + key)
       body.destroy()
     }
   }
@@ -123,7 +141,7 @@ export function s3Objects({ bucket, endpoint, region, accessKeyId, secretAccessK
       await upload(key, Readable.from(chunks, { objectMode: false }), signal)
       return stored()
     },
-    putFile: (key, path, signal) => lanes[files++ % FILES_AT_ONCE]!.run(() => upload(key, createReadStream(path), signal), signal),
+    putFile: (key, path, signal) => files.run(() => upload(key, createReadStream(path), signal), signal),
     async get(key, range, signal) {
       const start = range?.start ?? 0
       const end = range?.end ?? Infinity

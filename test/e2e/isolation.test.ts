@@ -99,7 +99,7 @@ test('a process sees only the files, processes and users of its own session', as
   const sockets = await see('cat /proc/net/unix')
   expect(sockets).not.toMatch(/PGSQL|agent\.sock/)
   const commands = await see(`for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done`)
-  expect(commands).toContain('agent/main.ts')
+  expect(commands).toContain('program/agent.mjs')
   expect(commands.match(/--remote-debugging-pipe/g)?.length).toBeLessThan(40)
   expect(commands).not.toMatch(/postgres|cli\/main\.ts|pasta/)
   expect(await see('getent passwd')).not.toMatch(/cob|tester/)

@@ -31,7 +31,7 @@ def call(x64, arm64, *args):
     result = libc.syscall(arm64 if arm else x64, *[ctypes.c_long(a) if isinstance(a, int) else a for a in args])
     if result < 0: raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
-agent = next(int(p) for p in os.listdir('/proc') if p.isdigit() and b'agent/main.ts' in open(f'/proc/{p}/cmdline', 'rb').read() and p != '1')
+agent = next(int(p) for p in os.listdir('/proc') if p.isdigit() and b'program/agent.mjs' in open(f'/proc/{p}/cmdline', 'rb').read() and p != '1')
 def attempt(name, work):
     try: print(name, 'done', work())
     except Exception as e: print(name, 'refused', type(e).__name__, getattr(e, 'errno', ''))

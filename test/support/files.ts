@@ -6,7 +6,7 @@ import { filesystemHandlers } from '../../src/agent/fs/handlers.ts'
 import { silentLog } from '../../src/base/log.ts'
 import { mountForward } from '../../src/http/forward.ts'
 import { mount, type MountContext } from '../../src/http/mount.ts'
-import { makeServer, sealPaths } from '../../src/http/server.ts'
+import { makeServer } from '../../src/http/server.ts'
 import { tempDir } from './trees.ts'
 
 export interface ServedFiles extends AsyncDisposable {
@@ -23,7 +23,6 @@ export async function serveFiles(): Promise<ServedFiles> {
   const serve = async (offer: (context: MountContext) => void): Promise<number> => {
     const context = makeServer({ log: silentLog, authenticate: async () => {} })
     offer(context)
-    sealPaths(context)
     await context.app.listen({ port: 0, host: '127.0.0.1' })
     scope.defer(() => context.app.close())
     return (context.app.server.address() as AddressInfo).port

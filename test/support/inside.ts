@@ -34,7 +34,7 @@ export function processesOf(cloud: Cloud, id: string): Found[] {
 }
 
 export const agentOf = (cloud: Cloud, id: string): number =>
-  processesOf(cloud, id).find(({ command }) => /node .*agent\/main\.ts/.test(command) && !command.includes('bwrap'))!.pid
+  processesOf(cloud, id).find(({ command }) => /node .*program\/agent\.mjs/.test(command) && !command.includes('bwrap'))!.pid
 
 /** The agent's open files, by their names inside. Undefined unless we are root, because its own user cannot see them. */
 export function openFilesOf(cloud: Cloud, id: string): string[] | undefined {

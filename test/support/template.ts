@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { readConfig } from '../../src/base/config.ts'
 import { silentLog } from '../../src/base/log.ts'
 import { dataPaths } from '../../src/base/paths.ts'
 import { agentCache } from '../../src/instances/local/agent-cache.ts'
@@ -29,7 +30,7 @@ export default async function make(): Promise<() => void> {
     }
     await using trash = new Trash(paths.trash, silentLog)
     // Without a working sandbox the fast tests still pass. The others then report the problem.
-    await agentCache(paths.root, trash, signal).catch(() => {})
+    await agentCache(paths.root, readConfig(process.env).chromium, trash, signal).catch(() => {})
   } catch (error) {
     remove()
     throw error

@@ -45,6 +45,8 @@ export function chromiumFlags(size: { width: number; height: number }, extra: re
     '--disable-breakpad',
     '--no-pings',
     `--disable-features=${FEATURES_OFF.join(',')}`,
+    // A process less: docs/decisions/0065.
+    '--enable-features=NetworkServiceInProcess2',
     // Pages in the background keep their timers and frames: an agent works in several tabs.
     '--disable-background-timer-throttling',
     '--disable-backgrounding-occluded-windows',
@@ -54,8 +56,10 @@ export function chromiumFlags(size: { width: number; height: number }, extra: re
     '--hide-crash-restore-bubble',
     // A user's browser has no navigator.webdriver, but the agent's pipe would set it. (A policy hides the warning bar that this flag causes.)
     '--disable-blink-features=AutomationControlled',
-    // There is no GPU: frames are drawn in software, and WebGL works through SwiftShader rather than not at all.
+    // There is no GPU: frames are drawn in software, and WebGL works through SwiftShader rather than not at all. Without the second flag a first process
+    // looks for a GPU, ends, and another one follows.
     '--enable-unsafe-swiftshader',
+    '--disable-gpu',
     '--window-position=0,0',
     `--window-size=${size.width},${size.height}`,
     '--start-maximized',

@@ -5,7 +5,7 @@ import { fault } from '../../http/fault.ts'
 import { CdpGone, CdpRefusal, NO_LIMIT_MS, type CdpSession } from '../chromium/cdp.ts'
 import type { Method, Params, Protocol, Result } from '../chromium/cdp-protocol.ts'
 import { afterRedirect, merge, type Header } from './headers.ts'
-import { AS_TEXT, isLive, LiveBody } from './live.ts'
+import { AS_TEXT, isLive, LiveBody } from './endless.ts'
 import type { HiddenPage } from './targets.ts'
 
 export interface CurlRequest {

@@ -1,6 +1,6 @@
 // Hidden pages in which requests are made. They are created on demand, reused, and closed when no request has come for a while.
 import { Bell } from '../../base/bell.ts'
-import { within } from '../../base/wait.ts'
+import { WaitTimeout, within } from '../../base/wait.ts'
 import type { CdpSession } from '../chromium/cdp.ts'
 import { connectCdp, type CdpConnection } from '../chromium/cdp-socket.ts'
 import type { Browser } from '../chromium/keeper.ts'
@@ -26,7 +26,7 @@ export interface HiddenPage {
   body: CdpSession
 }
 
-/** Chromium keeps this much of the beginning of a live answer (live.ts): the bytes that arrive before the agent can ask for them. */
+/** Chromium keeps this much of the beginning of a live answer (endless.ts): the bytes that arrive before the agent can ask for them. */
 const BEGINNING_BYTES = 4 * 1024 * 1024
 
 const REQUESTS = { urlPattern: '*', requestStage: 'Request' } as const
@@ -91,7 +91,9 @@ export class Targets {
   }
 
   #connect(): Promise<CdpConnection> {
-    const connecting = reachBrowser(this.#browser, ({ port, browserPath }) => connectCdp(port, browserPath))
+    // A browser that does not answer hangs, and does not end. The next request tries again: it may go on by then.
+    const isEnding = (error: unknown) => !(error instanceof WaitTimeout)
+    const connecting = reachBrowser(this.#browser, ({ port, browserPath }) => connectCdp(port, browserPath), undefined, isEnding)
     this.#connection = connecting
     const forget = () => {
       if (this.#connection === connecting) this.#connection = undefined

@@ -3,7 +3,7 @@ import { WebSocketServer } from 'ws'
 import type { Log } from '../../base/log.ts'
 import type { UpgradeHandler } from '../../http/upgrade.ts'
 import { LIVE_SOCKETS } from './contract.ts'
-import type { Live } from './live.ts'
+import type { Live } from './view.ts'
 
 /** The longest message is a pasted text in JSON. A viewer that only watches sends nothing long. */
 const MAX_FROM_ACTOR = 64 * 1024 * 1024

@@ -19,7 +19,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { sleep, until, within } from '../../base/wait.ts'
 import { openLines } from './follow.ts'
-import { MAX_LINE_BYTES } from './lines.ts'
+import { MAX_LINE_BYTES } from './log-lines.ts'
 
 const never = new AbortController().signal
 let dir: string

@@ -3,7 +3,7 @@ import { addAbortListener } from 'node:events'
 import { constants } from 'node:fs'
 import { open, stat, type FileHandle } from 'node:fs/promises'
 import { sleep } from '../../base/wait.ts'
-import { Lines } from './lines.ts'
+import { Lines } from './log-lines.ts'
 
 /** How often a followed file is checked. */
 const LOOK_MS = 100

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { readLines } from '../../base/lines.ts'
 import { WaitTimeout, within } from '../../base/wait.ts'
 import { programPath } from '../spec.ts'
-import { Output } from './output.ts'
+import { Output } from './printed.ts'
 import { MAX_RESULT_BYTES, type RunOrder, type WorkerMessage } from './protocol.ts'
 
 /** Node with Playwright starts in 0.3 s. While ten browsers start, it takes seconds. */

@@ -9,13 +9,13 @@ import { commandOf, type Command, type Defaults } from './command.ts'
 import type { Exec, ExecReply, OutputEvent, Spawn, Status } from './contract.ts'
 import { Input, Waiting } from './input.ts'
 import { startOnPipes, type Launched, type OnOutput } from './launch.ts'
-import { OutputMemory, type Output } from './output.ts'
+import { OutputMemory, type Output } from './output-log.ts'
 import { Pipes } from './pipes.ts'
 import { marked, Marks, Tree } from './tree.ts'
 
 /** Programs that run at the same time. The instance's own limit bounds their child processes. */
 export const MAX_RUNNING = 128
-/** Ended programs that can still be asked about; their output is kept as long as there is memory for it (output.ts). */
+/** Ended programs that can still be asked about; their output is kept as long as there is memory for it (output-log.ts). */
 export const MAX_ENDED = 256
 
 /** The folder and variables for programs: the agent's own, without those for Node and for the agent. */

@@ -305,7 +305,7 @@ export class Fleet {
       if (registry.isEnding(id) || !registry.get(id)) return
       registry.lost(id, { why, reason })
       // Another replica that has taken it over may have ended it.
-      if (!this.#leases.isAlone && (await watcherOf(this.#settings.db, id))?.replica !== this.#leases.replica) return registry.remove(id)
+      if (!this.#leases.isAlone && (await watcherOf(this.#settings.db, id))?.replica !== this.#leases.replica) return registry.handOver(id)
       log.error({ browser: id, reason: why }, 'a browser ended by itself')
       await this.#endings.crashed(id, why, reason)
       this.refill()

@@ -3,7 +3,7 @@ import { sleep } from '../../base/wait.ts'
 import type { AppSandbox } from '../../instances/driver.ts'
 import type { RunnerEvent } from '../../runner/contract.ts'
 import { runnerClient } from '../apps/runner-client.ts'
-import { BrokenOff } from './run.ts'
+import { BrokenOff } from './open-run.ts'
 
 /** Time between the end of a sandbox and the end of its connection, in either order. */
 const LAST_WORDS_MS = 2_000

@@ -5,7 +5,7 @@ import { appendEvents, logBytesOf, type NewEvent } from '../../store/events.ts'
 import { moveInvocation } from './lifecycle.ts'
 import { LogBudget } from './log-budget.ts'
 import { positionOf, type Outcome } from './rows.ts'
-import type { Run } from './run.ts'
+import type { Run } from './open-run.ts'
 
 /** Limit on a stored reason, in characters. */
 const MAX_REASON = 16 * 1024

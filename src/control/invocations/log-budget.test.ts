@@ -4,7 +4,7 @@ import type { RunnerEvent } from '../../runner/contract.ts'
 import { startLab, type Lab } from './lab.suite.ts'
 import { writeDown } from './journal.ts'
 import { LogBudget } from './log-budget.ts'
-import { Run } from './run.ts'
+import { Run } from './open-run.ts'
 
 const MIB = 1024 * 1024
 const line = (bytes: number) => ({ kind: 'log' as const, line: 'x'.repeat(bytes - 100) })

@@ -25,7 +25,7 @@ import {
   type InvocationRow,
   type Outcome,
 } from './rows.ts'
-import { BrokenOff, Run } from './run.ts'
+import { BrokenOff, Run } from './open-run.ts'
 import { RunSandboxes } from './sandboxes.ts'
 import { RunSeats } from './seats.ts'
 import type { WarmRunners } from './warm.ts'

@@ -10,7 +10,7 @@ import type { Db } from '../../store/db.ts'
 import { runnerClient } from '../apps/runner-client.ts'
 import { hear } from './hear.ts'
 import { pointedAt } from './rows.ts'
-import { BrokenOff, type Run } from './run.ts'
+import { BrokenOff, type Run } from './open-run.ts'
 import { WarmRunners } from './warm.ts'
 
 /** Time from the first adopted run at a start until the service listens. */

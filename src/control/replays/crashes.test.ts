@@ -14,7 +14,7 @@ import { fileObjects } from '../../store/objects-files.ts'
 import type { Objects } from '../../store/objects.ts'
 import { makeSpool, type Spool } from '../../store/spool.ts'
 import { findMissing, removeUnnamed } from '../../store/sweep.ts'
-import { makeReplays, replaySigner, type Replays } from './replays.ts'
+import { FILMS_AT_ONCE, makeReplays, replaySigner, type Replays } from './replays.ts'
 import { findReplay, replayObjects, type ReplayRow } from './rows.ts'
 import { Transfers } from './transfers.ts'
 
@@ -129,6 +129,46 @@ test.each(DEATHS)('killed $when $call: the next start makes the film, and one fi
   await killed[Symbol.asyncDispose]()
   // The dead one changed nothing afterwards.
   expect((await findReplay(db, 'elsewhere', id))!.object).toBe(row.object)
+})
+
+test('while the object store is away, recordings that have ended hold nothing in memory: each is read from the spool when it is its turn', async () => {
+  const [objects, spool] = [fileObjects(join(dir, 'objects')), makeSpool(join(dir, 'spool'))]
+  const ids = await Promise.all(Array.from({ length: 3 * FILMS_AT_ONCE }, () => leftBehind(spool)))
+  const reads = new Map<string, number>()
+  let [isAway, atOnce, most, finished] = [true, 0, 0, 0]
+  const back = Promise.withResolvers<void>()
+  await using replays = service(
+    {
+      ...objects,
+      async putFile(key, path, ended) {
+        most = Math.max(most, ++atOnce)
+        try {
+          // First it does not answer, then it refuses.
+          if (isAway) await back.promise
+          if (isAway) throw new Error('the bucket is away')
+          await objects.putFile(key, path, ended)
+        } finally {
+          atOnce--
+        }
+      },
+    },
+    { ...spool, read: (name) => (reads.set(name, (reads.get(name) ?? 0) + 1), spool.read(name)) },
+  )
+  await replays.adopt()
+  const countFinished = async () =>
+    (finished = (await db.selectFrom('replays').select('id').where('id', 'in', ids).where('state', '=', 'finished').execute()).length)
+  await until('all to wait', NOTICE_MS, async () => (await countFinished()) === ids.length && atOnce === FILMS_AT_ONCE, { everyMs: 20 })
+  back.resolve()
+  await until('a refusal', NOTICE_MS, () => Math.max(...reads.values()) > 2, { everyMs: 20 })
+  isAway = false
+  for (const id of ids) {
+    const row = await becomesFilm(id)
+    const { body } = await replays.video(row, undefined)
+    expect((await buffer(body as Readable)).subarray(row.head_bytes).equals(recorded.subarray(0, row.bytes))).toBe(true)
+  }
+  expect([most, finished]).toEqual([FILMS_AT_ONCE, ids.length])
+  // Once by the service that began, and again by all that had to wait for their turn.
+  expect([...reads.values()].filter((times) => times > 1).length).toBeGreaterThanOrEqual(ids.length - FILMS_AT_ONCE)
 })
 
 test('a recording that grew among the objects, as in earlier versions, becomes a film', async () => {

@@ -1,6 +1,7 @@
 // The states of a replay and the moves between them.
 import { lifecycle } from '../../base/lifecycle.ts'
-import { mover, replayMoves } from '../../store/moves.ts'
+import { firstMover, mover, replayMoves } from '../../store/moves.ts'
+import type { ReplayRow } from './rows.ts'
 
 export const replayLifecycle = lifecycle({
   starting: ['recording'], // its agent has been asked, and nobody has been told of it; if that fails, the row is removed
@@ -10,4 +11,8 @@ export const replayLifecycle = lifecycle({
 })
 export type ReplayState = (typeof replayLifecycle)['states'][number]
 
-export const moveReplay = mover({ table: 'replays', lifecycle: replayLifecycle, log: replayMoves })
+const moving = { table: 'replays', lifecycle: replayLifecycle, log: replayMoves } as const
+
+export const moveReplay = mover(moving)
+/** Moves one of several replays, and returns its row. */
+export const moveFirstReplay = firstMover<ReplayRow, ReplayState>(moving)

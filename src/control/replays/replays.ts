@@ -6,6 +6,7 @@ import { recording, type RecordingSpec } from '../../agent/recording/contract.ts
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { makeSigner, type Signer } from '../../base/signed.ts'
+import { Slots } from '../../base/slots.ts'
 import { until, within } from '../../base/wait.ts'
 import { call } from '../../http/client.ts'
 import { assertOffered, type Endpoint } from '../../http/endpoint.ts'
@@ -40,6 +41,8 @@ const MAX_AT_ONCE = 8
 const START_MS = 20_000
 /** How long a stop waits for the video. If it is not ready by then, it will be a moment later. */
 const STOP_MS = 10_000
+/** Films that are stored at the same time, which is as many as an S3 store takes files. Each has its tables in memory; the others hold nothing. */
+export const FILMS_AT_ONCE = 4
 const SWEEP_MS = 3600_000
 /** How often a replica looks for recordings that others have begun. */
 const LOOK_MS = 1_000
@@ -114,11 +117,12 @@ export function makeReplays(settings: ReplaysSettings): Replays {
   const begun = new Map<string, number>()
   /** Those that this process has tried to fetch. */
   const tried = new Set<string>()
+  const storing = new Slots(FILMS_AT_ONCE)
   const stop = new AbortController()
 
   const transfer = (row: ReplayRow, endpoint: Endpoint | undefined) => {
     const pace = transfers.of(row.browser_id)[0]?.pace ?? new Pace()
-    const made = new Transfer({ db, objects, spool, log, row, endpoint, pace, freshMs, fullDisk, isOurs: () => isOurs(row.id) })
+    const made = new Transfer({ db, objects, spool, log, row, endpoint, pace, storing, freshMs, fullDisk, isOurs: () => isOurs(row.id) })
     transfers.set(row.id, made)
     tried.add(row.id)
     confirmed.set(row.id, leases.epoch)

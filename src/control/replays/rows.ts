@@ -6,7 +6,7 @@ import type { Db } from '../../store/db.ts'
 import type { Leases } from '../../store/leases.ts'
 import type { ObjectOwner } from '../../store/sweep.ts'
 import type { Tables } from '../../store/tables.ts'
-import { moveReplay, type ReplayState } from './lifecycle.ts'
+import { moveFirstReplay, moveReplay, type ReplayState } from './lifecycle.ts'
 
 export type ReplayRow = Omit<Selectable<Tables['replays']>, 'state'> & { state: ReplayState }
 
@@ -36,8 +36,9 @@ export async function insertReplay(db: Db, { id, browserId, framerate, maxDurati
 
 /** Records the time of the first picture. @throws when the replay was removed */
 export async function markStarted(db: Db, id: string, at: Date): Promise<ReplayRow> {
-  await moveReplay(db, id, 'recording', null, { started_at: at })
-  return one(await db.selectFrom('replays').selectAll().where('id', '=', id).executeTakeFirstOrThrow())
+  const row = await moveFirstReplay(db, sql`t.id = ${id}`, sql`t.id`, 'recording', null, { started_at: at })
+  if (!row) throw new Error(`the replay ${id} was removed while it began`)
+  return row
 }
 
 /** Sets the end, unless it is set already. */

@@ -2,6 +2,7 @@
 import { Readable } from 'node:stream'
 import { recording, type RecordingStatus } from '../../agent/recording/contract.ts'
 import type { Log } from '../../base/log.ts'
+import type { Slots } from '../../base/slots.ts'
 import { sleep, within } from '../../base/wait.ts'
 import { call, CallFailed, openStream } from '../../http/client.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
@@ -51,6 +52,8 @@ interface TransferSettings {
   endpoint: Endpoint | undefined
   /** The one of all recordings of the session. */
   pace: Pace
+  /** The one of all films that are being stored. */
+  storing: Slots
   freshMs?: number | undefined
   /** Whether no other replica may be fetching it. While that is not sure, nothing is written. */
   isOurs?: () => boolean
@@ -67,7 +70,8 @@ export class Transfer {
   /** False once all of its bytes are here. */
   isRecording = true
   readonly #settings: TransferSettings
-  readonly #film: Film
+  /** What was read so far; undefined while nothing of the recording is held. */
+  #film: Film | undefined
   readonly #gone = new AbortController()
   readonly #quit = new AbortController()
   /** From this time on, an agent that does not answer counts as dead. */
@@ -80,8 +84,6 @@ export class Transfer {
     this.id = settings.row.id
     this.browserId = settings.row.browser_id
     this.pace = settings.pace
-    const startedAt = settings.row.started_at!.getTime()
-    this.#film = new Film(() => ITEMS_AT_ONCE + ((Date.now() - startedAt) / 1000) * ITEMS_PER_SECOND)
     if (!settings.endpoint) this.#gone.abort(new Error('the session is gone'))
     this.done = this.#run().catch((err: unknown) => {
       if (!this.#quit.signal.aborted) settings.log.error({ err, replay: this.id }, 'a replay was not finished; the next start of the service will')
@@ -114,10 +116,10 @@ export class Transfer {
   }
 
   async #run(): Promise<void> {
-    const { row, endpoint, log, db, spool } = this.#settings
+    const { row, endpoint, log, db, spool, storing } = this.#settings
     let reason: string
     try {
-      await this.#recall()
+      await this.#read()
       reason = await this.#bring()
     } catch (err) {
       log.error({ err, replay: this.id }, 'a recording cannot be stored')
@@ -128,34 +130,35 @@ export class Transfer {
       this.#brought.resolve()
     }
     this.#quit.signal.throwIfAborted()
-    const film = this.#film
-    const finishedAt = new Date(Math.min(Date.now(), row.started_at!.getTime() + film.durationMs))
+    const durationMs = this.#film?.durationMs ?? 0
+    const finishedAt = new Date(Math.min(Date.now(), row.started_at!.getTime() + durationMs))
     await this.#persist(() => markFinished(db, this.id, finishedAt, reason))
-    const head = film.problem ? undefined : headOf(film)
-    if (film.problem) log.error({ err: film.problem, replay: this.id }, 'a recording has an unknown format; it is kept unchanged')
-    const bytes = head ? film.length : film.problem ? this.#length : 0
-    const activity = head ? activityOf(film, ACTIVITY_PARTS) : []
-    let stored: { object: string; until: number } | undefined
+    let stored: { film: Stored; until: number } | undefined
     await this.#persist(async () => {
       if (!stored || performance.now() >= stored.until) {
-        const object = await this.#move(bytes, head)
-        stored = { object, until: performance.now() + (this.#settings.freshMs ?? FRESH_MS) }
+        if (storing.areTaken) this.#drop()
+        const film = await storing.run(() => this.#move(), this.#quit.signal)
+        stored = { film, until: performance.now() + (this.#settings.freshMs ?? FRESH_MS) }
       }
-      await markReady(db, this.id, { object: stored.object, bytes, headBytes: head?.length ?? 0, activity })
+      await markReady(db, this.id, stored.film)
     })
     // Only now: until the row is written, the next start needs the spool to do all of this again.
     await spool.remove(this.id).catch((err: unknown) => log.error({ err, replay: this.id }, 'a complete recording could not be removed from the spool'))
     if (endpoint && !this.#gone.signal.aborted) await this.#forget(endpoint).catch(() => {})
-    log.info({ replay: this.id, browser: this.browserId, reason, bytes: this.#length, ms: film.durationMs }, 'a replay is ready')
+    log.info({ replay: this.id, browser: this.browserId, reason, bytes: this.#length, ms: durationMs }, 'a replay is ready')
   }
 
-  /** Stores the objects of the film under a fresh key, which it returns. The recording stays in the spool, too. */
-  async #move(bytes: number, head: Buffer | undefined): Promise<string> {
-    const { objects, spool } = this.#settings
+  /** Stores the objects of the film under a fresh key. The recording stays in the spool, too. */
+  async #move(): Promise<Stored> {
+    const { objects, spool, log } = this.#settings
+    const film = await this.#read()
+    const head = film.problem ? undefined : headOf(film)
+    if (film.problem) log.error({ err: film.problem, replay: this.id }, 'a recording has an unknown format; it is kept unchanged')
+    const bytes = head ? film.length : film.problem ? this.#length : 0
     const object = freshKey(this.id)
     if (bytes > 0) await objects.putFile(object, spool.path(this.id), this.#quit.signal)
     if (head) await objects.put(headKey(object), Readable.from([head]), { maxBytes: MAX_HEAD_BYTES }, this.#quit.signal)
-    return object
+    return { object, bytes, headBytes: head?.length ?? 0, activity: head ? activityOf(film, ACTIVITY_PARTS) : [] }
   }
 
   /** Retries until it succeeds: the database or the object store may be away, or the disk full for a while. */
@@ -167,27 +170,29 @@ export class Transfer {
       } catch (err) {
         this.#quit.signal.throwIfAborted()
         this.#settings.log.error({ err, replay: this.id }, 'the end of a replay cannot be written down yet')
+        this.#drop()
         await sleep(waitMs, this.#quit.signal)
       }
     }
   }
 
-  /** Reads what an earlier service has fetched. */
-  async #recall(): Promise<void> {
-    const stored = await this.#settings.spool.read(this.id)
-    if (!stored) return
-    for await (const chunk of stored as AsyncIterable<Buffer>) {
-      this.#length += chunk.length
-      this.#look(chunk)
+  /** What is there of the recording, which is read from the spool if it is not held: an earlier service has fetched it, or this one has dropped it. */
+  async #read(): Promise<Film> {
+    if (this.#film) return this.#film
+    const startedAt = this.#settings.row.started_at!.getTime()
+    const film = new Film(() => ITEMS_AT_ONCE + ((Date.now() - startedAt) / 1000) * ITEMS_PER_SECOND)
+    let length = 0
+    for await (const chunk of ((await this.#settings.spool.read(this.id)) ?? []) as AsyncIterable<Buffer>) {
+      length += chunk.length
+      look(film, chunk)
     }
+    this.#length = length
+    return (this.#film = film)
   }
 
-  /** An unreadable recording is stored nevertheless: other programs may be able to read it. */
-  #look(chunk: Buffer): void {
-    if (this.#film.problem) return
-    try {
-      this.#film.push(chunk)
-    } catch {}
+  /** Holds nothing of a complete recording. After an outage of the store many wait, and one of hours has megabytes of tables. The spool has it. */
+  #drop(): void {
+    this.#film = undefined
   }
 
   /** Resolves with the reason why the recording has ended, once all of its bytes are here. @throws when the spool does not accept them */
@@ -260,7 +265,7 @@ export class Transfer {
       throw new StoreFailure(error)
     }
     this.#length += chunk.length
-    this.#look(chunk)
+    look(this.#film!, chunk)
     if (performance.now() - this.#syncedAt < SYNC_MS) return
     this.#syncedAt = performance.now()
     void spool.sync(this.id).catch(() => {})
@@ -279,6 +284,17 @@ export class Transfer {
     await call(endpoint, recording.forgetRecording, { params: { id: this.id } }, { signal: this.#limit(CALL_MS) })
   }
 }
+
+/** An unreadable recording is stored nevertheless: other programs may be able to read it. */
+function look(film: Film, chunk: Buffer): void {
+  if (film.problem) return
+  try {
+    film.push(chunk)
+  } catch {}
+}
+
+/** A film in the object store. */
+type Stored = Parameters<typeof markReady>[2]
 
 class StoreFailure extends Error {
   constructor(cause: unknown) {

@@ -14,7 +14,7 @@ import type { Cursor } from '../../agent/display/cursor.ts'
 import type { Screen } from '../../agent/display/screen.ts'
 import type { Curl } from '../../agent/curl/curl.ts'
 import type { Files } from '../../agent/fs/handlers.ts'
-import type { Live } from '../../agent/live/live.ts'
+import type { Live } from '../../agent/live/view.ts'
 import type { Logs } from '../../agent/logs/handlers.ts'
 import type { Playwright } from '../../agent/playwright/playwright.ts'
 import type { ProcessTable } from '../../agent/process/handlers.ts'
@@ -29,38 +29,64 @@ import { fakeApps } from './apps.ts'
 import { pretendRecordings } from './recordings.ts'
 
 /** Instances of this process by data directory. They survive a control plane, as real ones do. */
-const running = new Map<string, Map<string, Instance>>()
+const running = new Map<string, Map<string, Started>>()
 
 /** The services that have started instances. */
 const startedBy = new Map<string, string>()
 
+/** The services that watch instances. */
+const watchedBy = new Map<string, Set<string>>()
+
+/** The replicas that watch an instance. */
+export const watchersOf = (id: string): string[] => [...(watchedBy.get(id) ?? [])]
+
 /** Makes the fake driver; `overTls`: its agents are reached by TCP, as on another machine. */
 export function fakeDriver(paths: DataPaths, { overTls = false, replica = '' } = {}): Driver {
-  const mine = running.get(paths.root) ?? new Map<string, Instance>()
+  const mine = running.get(paths.root) ?? new Map<string, Started>()
   running.set(paths.root, mine)
   return {
     apps: fakeApps(paths, replica),
     async start(spec, signal) {
       signal.throwIfAborted()
       startedBy.set(spec.id, replica)
+      watchedBy.set(spec.id, new Set())
       const instance = await startFake(spec, paths, overTls, () => {
         mine.delete(spec.id)
         startedBy.delete(spec.id)
+        watchedBy.delete(spec.id)
       })
       mine.set(spec.id, instance)
-      return instance
+      return watched(instance, replica)
     },
     found: async () => [...new Set([...mine.keys(), ...readdirSync(paths.instances)])].map((id) => ({ id, replica: startedBy.get(id) })),
     async adopt(id) {
       if (!mine.has(id)) await rm(paths.instance(id), { recursive: true, force: true })
-      return mine.get(id)
+      const instance = mine.get(id)
+      return instance && watched(instance, replica)
     },
     relieve: async () => undefined,
     async [Symbol.asyncDispose]() {},
   }
 }
 
-async function startFake(spec: InstanceSpec, paths: DataPaths, overTls: boolean, onEnd: () => void): Promise<Instance> {
+/** An instance as one service has it. */
+function watched(instance: Started, replica: string): Instance {
+  const exit = Promise.withResolvers<Exit>()
+  let isWatched = true
+  void instance.exited.then((reason) => {
+    if (isWatched) exit.resolve(reason)
+  })
+  watchedBy.get(instance.id)?.add(replica)
+  const unwatch = () => {
+    isWatched = false
+    watchedBy.get(instance.id)?.delete(replica)
+  }
+  return { id: instance.id, agent: instance.agent, exited: exit.promise, unwatch, [Symbol.asyncDispose]: () => instance[Symbol.asyncDispose]() }
+}
+
+type Started = Omit<Instance, 'unwatch'>
+
+async function startFake(spec: InstanceSpec, paths: DataPaths, overTls: boolean, onEnd: () => void): Promise<Started> {
   await using scope = new AsyncDisposableStack()
   const dir = paths.instance(spec.id)
   mkdirSync(dir, { recursive: true })

@@ -4,11 +4,13 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { connect, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { connect as connectTls } from 'node:tls'
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
+import { STRANGERS } from '../../base/anonymous.ts'
 import { newId } from '../../base/ids.ts'
 import { silentLog } from '../../base/log.ts'
 import { dataPaths } from '../../base/paths.ts'
-import { within } from '../../base/wait.ts'
+import { until, within } from '../../base/wait.ts'
 import { fetchFrom, upgradeTo, type Endpoint } from '../../http/endpoint.ts'
 import { makeServer } from '../../http/server.ts'
 import { makeAgentKeys } from '../agent-keys.ts'
@@ -93,6 +95,30 @@ test('a client that does not complete its handshake is let go', async () => {
     await within('its end', ENDS_MS, once(client, 'close'))
   } finally {
     await app.close()
+  }
+})
+
+test('connections of strangers are limited; the one with the credential is served meanwhile, and keeps its connections', async () => {
+  const { socket } = await upgradeTo(agent, '/session/cdp', HANDSHAKE, signal)
+  const mine = socket.resume()
+  // Some say nothing. They would be let go later without a limit, too; the others complete a handshake, and would stay.
+  const strangers = await Promise.all(
+    Array.from({ length: 2 * STRANGERS.perAddress }, async (_, at) => {
+      const secure = at % 8 !== 0
+      const stranger = secure ? connectTls({ host: agent.host, port: agent.port, rejectUnauthorized: false }) : connect(agent.port, agent.host)
+      stranger.on('error', () => {}).resume()
+      await Promise.race([once(stranger, secure ? 'secureConnect' : 'connect'), once(stranger, 'close')])
+      return stranger
+    }),
+  )
+  try {
+    const open = () => strangers.filter((stranger) => !stranger.closed).length
+    await until('the oldest to be closed', ENDS_MS, () => open() <= STRANGERS.perAddress)
+    const { socket } = await upgradeTo(agent, '/session/cdp', HANDSHAKE, signal)
+    socket.destroy()
+    expect(mine.closed).toBe(false)
+  } finally {
+    for (const stranger of [...strangers, mine]) stranger.destroy()
   }
 })
 

@@ -1,5 +1,5 @@
-// Compiled code of the agent and of runners, made once and shared read-only by all instances. Without it, half of an agent's start and a third of
-// its memory go into stripping and compiling the same files.
+// The agent's bundle (program.ts), and compiled code of it and of runners, made once and shared read-only by all instances. Without it, half of an
+// agent's start and a third of its memory go into stripping and compiling the same files.
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -11,12 +11,14 @@ import type { Command } from '../../base/unprivileged.ts'
 import { instanceUser } from '../../base/user.ts'
 import { within } from '../../base/wait.ts'
 import { writeGuestEtc } from './guest-etc.ts'
+import { makePlaces } from './places.ts'
 import { NO_NETWORK } from './network.ts'
-import { sandboxCommand } from './sandbox.ts'
+import { bundleAgent } from './program.ts'
+import { AGENT_ENTRY, PROGRAM, sandboxCommand } from './sandbox.ts'
 import { diskOf, diskQuota, makeDisk, makeMemoryFolders } from './storage.ts'
 import type { Trash } from './trash.ts'
 
-/** Loading everything takes 0.3 s. */
+/** Loading everything takes 0.3 s, a run of the agent with its browser a second. */
 const PREPARE_MS = 60_000
 /** Nobody compiles for so long. */
 const LEFT_MS = 10 * 60_000
@@ -24,15 +26,15 @@ const LEFT_MS = 10 * 60_000
 /** The run executes only our own code, so it needs few limits. */
 const COMPILING = diskQuota(1024)
 
-/** Programs that load all of the agent's code, and all of a runner's. */
-const PREPARE_ENTRIES = ['agent/prepare.ts', 'runner/prepare.ts']
+/** Programs that load the code of what an agent starts, and of a runner; and the agent itself, which ends when its browser has answered. */
+const PREPARE_ENTRIES = ['agent/prepare.ts', 'runner/prepare.ts', AGENT_ENTRY]
 
 /**
  * Returns the folder with the compiled code for this Node and this source, and makes it first when it does not exist. V8 checks each entry
- * against its source file, so an old folder could cost time but never run old code. The code is compiled in a sandbox like an instance's (same
- * paths, same uid) that no session has ever used.
+ * against its source file. The code is compiled in a sandbox like an instance's (same paths, same uid) that no session has ever used; the browser
+ * of the agent's run shows an empty page, without a network.
  */
-export async function agentCache(root: string, trash: Trash, signal: AbortSignal): Promise<string> {
+export async function agentCache(root: string, chromium: string, trash: Trash, signal: AbortSignal): Promise<string> {
   const name = `agent-cache-${fingerprint()}`
   const dir = join(root, name)
   if (existsSync(dir)) return dir
@@ -50,15 +52,18 @@ export async function agentCache(root: string, trash: Trash, signal: AbortSignal
   const network = NO_NETWORK
   const spec = {
     id: name,
-    viewport: { width: 1, height: 1, refresh_rate: 1 },
-    maxScreen: { width: 1, height: 1 },
-    chromium: '',
-    logLevel: 'silent',
+    viewport: { width: 1280, height: 800, refresh_rate: 60 },
+    maxScreen: { width: 1280, height: 800 },
+    chromium,
+    logLevel: 'warn',
     apiPorts: [],
     graceSeconds: 0,
+    isTrial: true,
   }
   const etcFiles = writeGuestEtc(join(work, 'etc'), network)
   try {
+    await bundleAgent(join(cache, PROGRAM), signal)
+    makePlaces(join(diskOf(work), 'places'), user, { folders: [], links: [] })
     for (const entry of PREPARE_ENTRIES) {
       const bounds = { memoryBytes: COMPILING.bytes, pids: 1000, fileBytes: undefined, nice: 0 }
       const plan = { spec, dir: work, bounds, before: '', etcFiles, network, user, groups: [], cache: { dir: cache, writable: true }, entry }
@@ -81,12 +86,12 @@ export async function agentCache(root: string, trash: Trash, signal: AbortSignal
 
 /** Runs one of our programs in a sandbox to its end. */
 async function finished({ file, args }: Command, signal: AbortSignal): Promise<void> {
-  const child = spawn(file, args, { cwd: '/', env: { PATH: process.env.PATH }, stdio: ['ignore', 'ignore', 'pipe'] })
+  const child = spawn(file, args, { cwd: '/', env: { PATH: process.env.PATH }, stdio: ['ignore', 'pipe', 'pipe'] })
   let said = ''
-  child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (said = (said + chunk.toString()).slice(-2000)))
   try {
     const [code] = await within("the agent's code to be compiled", PREPARE_MS, once(child, 'close'), signal)
-    if (code !== 0) throw new Error(`the sandbox does not work on this machine (run cob doctor for details): ended with ${code}\n${said.slice(-2000)}`)
+    if (code !== 0) throw new Error(`the sandbox does not work on this machine (run cob doctor for details): ended with ${code}\n${said}`)
   } finally {
     child.kill('SIGKILL')
   }
@@ -96,7 +101,7 @@ async function finished({ file, args }: Command, signal: AbortSignal): Promise<v
 function fingerprint(): string {
   const hash = createHash('sha256').update(process.version + process.arch)
   hash.update(readFileSync(join(PACKAGE_DIR, 'package-lock.json')))
-  for (const folder of ['agent', 'base', 'http', 'runner'])
+  for (const folder of ['agent', 'base', 'http', 'runner', 'instances/local'])
     for (const file of readdirSync(join(PACKAGE_DIR, 'src', folder), { recursive: true, encoding: 'utf8' })
       .toSorted()
       .filter((path) => path.endsWith('.ts'))) {

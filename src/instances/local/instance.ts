@@ -214,6 +214,7 @@ export class LocalInstance implements Instance {
   #ended: Promise<void> | undefined
   #retryMs = RETRY_FIRST_MS
   #isRetrying = false
+  #isUnwatched = false
 
   constructor(kind: SandboxKind, id: string, { processes, counted, agent }: Remembered, child?: ChildProcess) {
     this.id = id
@@ -225,7 +226,7 @@ export class LocalInstance implements Instance {
     this.#processes = processes
     this.#counted = counted
     if (counted) kind.usage.count(this, counted)
-    child?.once('exit', (code, signal) => this.#exit.resolve({ reason: `the sandbox ended with ${String(signal ?? code)}` }))
+    child?.once('exit', (code, signal) => this.#resolveExit({ reason: `the sandbox ended with ${String(signal ?? code)}` }))
   }
 
   /** Where a sandbox of an app has its runner; it is the same kind of socket. */
@@ -238,6 +239,17 @@ export class LocalInstance implements Instance {
   watch(): this {
     this.#watch()
     return this
+  }
+
+  unwatch(): void {
+    this.#isUnwatched = true
+    this.#watching.abort(new Error('another service watches the instance'))
+    this.#kind.addresses.forget(this)
+    this.#kind.usage.forget(this)
+  }
+
+  #resolveExit(exit: Exit): void {
+    if (!this.#isUnwatched) this.#exit.resolve(exit)
   }
 
   /** Resolves when its program answers; ends the sandbox when it does not. */
@@ -265,7 +277,7 @@ export class LocalInstance implements Instance {
       },
       () => {}, // `ended` says why
     )
-    void lifeline.ended.then((reason) => this.#kind.signal.aborted || this.#exit.resolve({ reason }))
+    void lifeline.ended.then((reason) => this.#kind.signal.aborted || this.#resolveExit({ reason }))
     return lifeline
   }
 
@@ -284,7 +296,7 @@ export class LocalInstance implements Instance {
    */
   async stopFor(exit: Exit): Promise<void> {
     this.#log.error({ reason: exit.reason }, 'a sandbox is ended')
-    this.#exit.resolve(exit)
+    this.#resolveExit(exit)
     await killAll(this.live())
     await this.#keeperGone()
     if (exit.limit === 'disk') await emptyDisk(this.dir, this.#kind.trash)

@@ -61,7 +61,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
 
   let cache: Promise<string> | undefined
   const compiled = () =>
-    (cache ??= agentCache(paths.root, trash, stop.signal).catch((error: unknown) => {
+    (cache ??= agentCache(paths.root, config.chromium, trash, stop.signal).catch((error: unknown) => {
       cache = undefined // the next start tries again
       throw error
     }))

@@ -10,6 +10,7 @@ import { FILTER, NETWORK_BATCH, SHARED_ETC } from './guest-etc.ts'
 import { unreadableLoader } from './loader.ts'
 import type { NetworkPlan } from './network.ts'
 import { HOST_LOCAL, placesInside } from './places.ts'
+import { AGENT_FILE } from './program.ts'
 import { diskOf, memoryLines, memoryOf } from './storage.ts'
 
 /** Limits that the sandbox sets by itself, with or without cgroups. */
@@ -44,8 +45,9 @@ export interface SandboxPlan {
 /** The agent itself, or the program that only loads its code. */
 export const AGENT_ENTRY = 'agent/main.ts'
 
-/** The path of the compiled code inside. */
+/** The path of the compiled code inside, and in it the folder of the agent's own files (program.ts). */
 export const CACHE_DIR = '/opt/cob-cache'
+export const PROGRAM = 'program'
 
 /** Node inside. */
 export const NODE_PATH = '/opt/node/node'
@@ -247,8 +249,8 @@ export function sandboxCommand({ spec, dir, bounds, before, etcFiles, network, u
       // The display starts in parallel with the agent and becomes its child, because the shell executes the agent in its own place.
       const program = [
         `${entry === AGENT_ENTRY ? `(unset COB_AGENT; exec ${xvfbCommand(spec.maxScreen).join(' ')} </dev/null >>${DISPLAY_LOG} 2>&1) 3<&- & ` : ''}${READ_KEYS}; exec "$@"`,
-        ...(entry === AGENT_ENTRY ? closedNode(cache.dir) : NODE),
-        `/opt/cob/src/${entry}`,
+        ...(cache.writable ? NODE : closedNode(cache.dir)),
+        entry === AGENT_ENTRY ? `${CACHE_DIR}/${PROGRAM}/${AGENT_FILE}` : `/opt/cob/src/${entry}`,
       ]
       return enclosed(seen, network, bounds, lowPorts(spec.apiPorts), options, program)
     },

@@ -54,23 +54,27 @@ const run = promisify(execFile)
 export class Usage {
   readonly #log: Log
   readonly #counted = new Map<string, { sandbox: Sandbox; counted: Counted }>()
+  readonly #stops = new WeakMap<Sandbox, AbortController>()
 
   constructor(log: Log) {
     this.#log = log
   }
 
-  /** Counts a sandbox until it has ended. */
+  /** Counts a sandbox until it has ended, or {@link forget}. */
   count(sandbox: Sandbox, counted: Counted): void {
-    const entry = { sandbox, counted }
-    this.#counted.set(sandbox.id, entry)
-    const ended = new AbortController()
-    void sandbox.exited.then(() => {
-      ended.abort(new Error('the sandbox has ended'))
-      if (this.#counted.get(sandbox.id) === entry) this.#counted.delete(sandbox.id)
-    })
-    if (!counted.image || counted.shared.length > 0) void this.#watch(sandbox, ended.signal, () => tooMuchDisk(sandbox, counted))
+    const stop = new AbortController()
+    this.#stops.set(sandbox, stop)
+    this.#counted.set(sandbox.id, { sandbox, counted })
+    void sandbox.exited.then(() => this.forget(sandbox))
+    if (!counted.image || counted.shared.length > 0) void this.#watch(sandbox, stop.signal, () => tooMuchDisk(sandbox, counted))
     const { memoryBytes } = counted
-    if (memoryBytes !== undefined) void this.#watch(sandbox, ended.signal, () => tooMuchMemory(sandbox, memoryBytes))
+    if (memoryBytes !== undefined) void this.#watch(sandbox, stop.signal, () => tooMuchMemory(sandbox, memoryBytes))
+  }
+
+  /** Counts a sandbox no more. */
+  forget(sandbox: Sandbox): void {
+    this.#stops.get(sandbox)?.abort(new Error('the sandbox is not counted any more'))
+    if (this.#counted.get(sandbox.id)?.sandbox === sandbox) this.#counted.delete(sandbox.id)
   }
 
   /** Whether a sandbox is counted. */

@@ -116,7 +116,13 @@ export class Registry {
     return this.#ready.has(id)
   }
 
-  /** Nothing is left of it, or another replica watches it. */
+  /** Another replica watches it. */
+  handOver(id: string): void {
+    this.#instances.get(id)?.unwatch()
+    this.remove(id)
+  }
+
+  /** Nothing is left of it. */
   remove(id: string): void {
     this.#instances.delete(id)
     for (const marks of [this.#ready, this.#ending, this.#gone]) marks.delete(id)

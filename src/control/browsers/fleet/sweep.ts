@@ -50,7 +50,7 @@ export function makeSweep({ db, scope, leases, registry, endings, takeOver, find
     for (const id of known)
       if (!ours.has(id) && registry.get(id) && !registry.isEnding(id) && !registry.isComing(id)) {
         log.warn({ browser: id }, 'another replica has taken over a browser')
-        registry.remove(id)
+        registry.handOver(id)
       }
     const hasShelf = leases.holds('shelf')
     if (hasShelf && !hadShelf) refill()

@@ -1,7 +1,7 @@
 // Splits bytes in chunks of any size into lines.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Lines, MAX_LINE_BYTES } from './lines.ts'
+import { Lines, MAX_LINE_BYTES } from './log-lines.ts'
 
 test('lines are the same, however the text is split into chunks', () => {
   fc.assert(

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { startFastCloud, type FastCloud } from '../../test/support/fast-cloud.ts'
-import { until } from '../base/wait.ts'
+import { until } from './wait.ts'
 import { networkOf } from './anonymous.ts'
 
 const LIMIT = 20

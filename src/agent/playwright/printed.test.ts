@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { PassThrough } from 'node:stream'
 import { describe, expect, test } from 'vitest'
-import { MAX_OUTPUT_BYTES, Output } from './output.ts'
+import { MAX_OUTPUT_BYTES, Output } from './printed.ts'
 
 const MARK = '\n0123-mark\n'
 

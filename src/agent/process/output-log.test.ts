@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { OutputEvent, Stream } from './contract.ts'
-import { OutputMemory, type Output } from './output.ts'
+import { OutputMemory, type Output } from './output-log.ts'
 
 const never = new AbortController().signal
 const bytes = (event: OutputEvent): Buffer => Buffer.from(event.data_b64 ?? '', 'base64')

@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream'
 import { readLines } from '../base/lines.ts'
 import { resultWithin } from '../base/wait.ts'
 import type { Events } from './events.ts'
-import { Lines } from './lines.ts'
+import { Lines } from './output-lines.ts'
 import { MAX_REPORT, parseReport, type Report } from './report.ts'
 
 /** How long background processes may still print after the app's process has ended. */

@@ -2,6 +2,7 @@
 // credential cannot use up the service's descriptors.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { isIPv6, type Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
 
 export interface AnonymousLimits {
   /** Connections of one address. For IPv6 this is one /64 network, which is what a provider gives one customer. */
@@ -9,6 +10,12 @@ export interface AnonymousLimits {
   /** Connections of all addresses together. */
   total: number
 }
+
+/**
+ * For an agent or a runner that is reached by TCP. The control plane opens a connection for each of many calls at once, and is a stranger on it until
+ * its handshake is done. An idle connection over TLS takes some 50 KB.
+ */
+export const STRANGERS: AnonymousLimits = { perAddress: 256, total: 512 }
 
 export interface AnonymousConnections {
   /** Notes that the caller on this connection has shown a credential. The limits no longer apply to it. */
@@ -23,16 +30,19 @@ export interface AnonymousConnections {
  */
 export function limitAnonymous(server: Server, limits: AnonymousLimits): AnonymousConnections {
   /** In the order of arrival. */
-  const anonymous = new Map<Socket, { address: string; requests: number }>()
+  const anonymous = new Map<Socket, { address: string; ends: string; requests: number }>()
   const perAddress = new Map<string, number>()
+  /** The sockets of requests over TLS, with the connections that carry them. */
+  const carriers = new WeakMap<object, Socket>()
+  const carrierOf = (socket: object): Socket => carriers.get(socket) ?? (socket as Socket)
 
   const forget = (socket: Socket): void => {
-    const found = anonymous.get(socket)
-    if (!found) return
+    const known = anonymous.get(socket)
+    if (!known) return
     anonymous.delete(socket)
-    const left = perAddress.get(found.address)! - 1
-    if (left === 0) perAddress.delete(found.address)
-    else perAddress.set(found.address, left)
+    const left = perAddress.get(known.address)! - 1
+    if (left === 0) perAddress.delete(known.address)
+    else perAddress.set(known.address, left)
   }
   const makeRoom = (newest: Socket, address: string | undefined): void => {
     for (const [socket, known] of anonymous) {
@@ -47,20 +57,27 @@ export function limitAnonymous(server: Server, limits: AnonymousLimits): Anonymo
 
   server.on('connection', (socket: Socket) => {
     const address = networkOf(socket.remoteAddress ?? '')
-    anonymous.set(socket, { address, requests: 0 })
+    anonymous.set(socket, { address, ends: endsOf(socket), requests: 0 })
     perAddress.set(address, (perAddress.get(address) ?? 0) + 1)
     socket.once('close', () => forget(socket))
     if (perAddress.get(address)! > limits.perAddress) makeRoom(socket, address)
     else if (anonymous.size > limits.total) makeRoom(socket, undefined)
   })
-  server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
-    const found = anonymous.get(socket)
-    if (!found) return
-    found.requests++
-    response.once('close', () => found.requests--)
+  // Over TLS a request has another socket than its connection. Node does not tell which, but both have the same two ends.
+  server.on('secureConnection', (socket: TLSSocket) => {
+    const ends = endsOf(socket)
+    for (const [carrier, known] of anonymous) if (known.ends === ends) return void carriers.set(socket, carrier)
   })
-  return { known: (socket) => forget(socket as Socket), count: () => anonymous.size }
+  server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
+    const known = anonymous.get(carrierOf(socket))
+    if (!known) return
+    known.requests++
+    response.once('close', () => known.requests--)
+  })
+  return { known: (socket) => forget(carrierOf(socket)), count: () => anonymous.size }
 }
+
+const endsOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket): string => `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`
 
 /** The key that an address is counted under: an IPv4 address as it is, the first 64 bits of an IPv6 address. */
 export function networkOf(address: string): string {

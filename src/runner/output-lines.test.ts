@@ -1,7 +1,7 @@
 // Output as lines: line ends, longest lines, invalid text.
 import { describe, expect, test } from 'vitest'
 import { Events } from './events.ts'
-import { Lines } from './lines.ts'
+import { Lines } from './output-lines.ts'
 
 function linesOf(chunks: (string | Buffer)[], max?: number): string[] {
   const found: string[] = []

@@ -1,0 +1,36 @@
+// The bundle of the agent: what is in it, and how it finds what is not.
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { AGENT_FILE, bundleAgent } from './program.ts'
+
+let folder: string
+let agent: string
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'cob-program-'))
+  await bundleAgent(folder, AbortSignal.timeout(60_000))
+  agent = readFileSync(join(folder, AGENT_FILE), 'utf8')
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+test("the agent is one file, and the X client beside it keeps a path by which a stack trace is known as its reader's (agent/guard.ts)", () => {
+  expect(readdirSync(folder, { recursive: true }).toSorted()).toEqual([AGENT_FILE, 'node_modules', 'node_modules/x11', 'node_modules/x11/index.mjs'])
+  expect(agent).toContain('from "./node_modules/x11/index.mjs"')
+})
+
+test('files beside a source file are found where a sandbox has them', () => {
+  // The banner uses its own URL, to find packages of Node.
+  expect(agent.split('\n').filter((line) => /import\.meta\.(url|dirname|filename)/.test(line) && !line.includes('__cob_require'))).toEqual([])
+  for (const seen of [
+    '"/opt/cob/src/agent/fs"',
+    '"file:///opt/cob/src/agent/chromium/bidi.ts"',
+    '"file:///opt/cob/src/base/paths.ts"',
+    '"/opt/cob/node_modules/@lydell/node-pty/index.js"',
+  ])
+    expect(agent).toContain(seen)
+})
+
+test("nothing imports Node's HTTP as a module: that would load a second HTTP client at every start (base/node-http.ts)", () => {
+  expect(agent).not.toMatch(/from ["'](node:)?https?["']/)
+})

@@ -1,0 +1,80 @@
+// The agent's code as a few JavaScript files instead of four hundred, for the sandboxes of this machine: half of an agent's start was finding, reading and
+// checking files. Nobody writes or keeps these files: they are made from the sources, with the compiled code (agent-cache.ts).
+import { readFileSync } from 'node:fs'
+import { dirname, extname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { Loader, Plugin } from 'esbuild'
+import { PACKAGE_DIR } from '../../base/paths.ts'
+import { within } from '../../base/wait.ts'
+
+/** It takes 0.4 s. */
+const BUNDLE_MS = 60_000
+
+/** Where sandboxes see the package. */
+const INSIDE = '/opt/cob'
+
+/** The files in the folder of {@link bundleAgent}: the agent's entry, and the X client, whose path in a stack trace says that the trace is the reader's (agent/guard.ts). */
+export const AGENT_FILE = 'agent.mjs'
+const X_CLIENT = 'node_modules/x11/index.mjs'
+
+/** A package with machine code. It stays where it is. */
+const NATIVE = '@lydell/node-pty'
+
+/** Writes the agent's code to `folder`, as `inside` (its path in a sandbox) expects it. */
+export async function bundleAgent(folder: string, signal: AbortSignal): Promise<void> {
+  const esbuild = await import('esbuild')
+  const common = {
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    target: 'node24',
+    preserveSymlinks: true,
+    logLevel: 'silent',
+    outExtension: { '.js': '.mjs' },
+    banner: { js: `import { createRequire as __cob_require } from 'node:module'; const require = __cob_require(import.meta.url);` },
+  } as const
+  const agent = { agent: join(PACKAGE_DIR, 'src/agent/main.ts') }
+  const x11 = { index: join(PACKAGE_DIR, 'node_modules/x11/lib/index.js') }
+  try {
+    const builds = [
+      esbuild.build({ ...common, entryPoints: agent, outdir: folder, plugins: [elsewhere, ownPlace] }),
+      esbuild.build({ ...common, entryPoints: x11, outdir: join(folder, dirname(X_CLIENT)), plugins: [ownPlace] }),
+    ]
+    await within("the agent's code to be bundled", BUNDLE_MS, Promise.all(builds), signal)
+  } finally {
+    // esbuild's child process would otherwise keep running.
+    await esbuild.stop()
+  }
+}
+
+/** Packages that are not part of the agent's file. */
+const elsewhere: Plugin = {
+  name: 'elsewhere',
+  setup(build) {
+    build.onResolve({ filter: /^x11$/ }, () => ({ path: `./${X_CLIENT}`, external: true }))
+    build.onResolve({ filter: new RegExp(`^${NATIVE}$`) }, () => {
+      const { main } = JSON.parse(readFileSync(join(PACKAGE_DIR, 'node_modules', NATIVE, 'package.json'), 'utf8')) as { main: string }
+      return { path: join(INSIDE, 'node_modules', NATIVE, main), external: true }
+    })
+  },
+}
+
+const LOADERS: Record<string, Loader> = { '.ts': 'ts', '.js': 'js', '.mjs': 'js', '.cjs': 'js' }
+
+/** Each source file keeps its own path, as a sandbox sees it: files beside it are found by that. */
+const ownPlace: Plugin = {
+  name: 'own-place',
+  setup(build) {
+    build.onLoad({ filter: /\.[cm]?[jt]s$/ }, ({ path }) => {
+      const text = readFileSync(path, 'utf8')
+      const seen = path.replace(PACKAGE_DIR, INSIDE)
+      const values = { 'import.meta.dirname': dirname(seen), 'import.meta.url': pathToFileURL(seen).href, __dirname: dirname(seen), __filename: seen }
+      const used = Object.entries(values).filter(([name]) => text.includes(name))
+      const contents = used.reduce(
+        (changed, [name, value]) => changed.replaceAll(new RegExp(`\\b${name.replaceAll('.', '\\.')}\\b`, 'g'), JSON.stringify(value)),
+        text,
+      )
+      return { contents, loader: LOADERS[extname(path)]! }
+    })
+  },
+}

@@ -1,0 +1,75 @@
+// What a page can learn of the browser in a session: the same as of a browser that a person has started on the same machine.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { chromium } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { FILLING, startChromium, startDisplay } from '../../bench/bare.ts'
+import { PACKAGE_DIR } from '../../src/base/paths.ts'
+import type { Cloud } from '../support/cloud.ts'
+import { shareCloud } from '../support/shelf.ts'
+
+let cloud: Cloud
+beforeAll(async () => {
+  cloud = await shareCloud()
+})
+afterAll(() => cloud[Symbol.asyncDispose]())
+
+/** A secure origin that no network is needed for. */
+const ORIGIN = 'https://probe.test'
+
+type Seen = Record<string, unknown>
+
+/** Opens the probe in a browser's first window and returns what it has found. */
+async function probe(cdpUrl: string): Promise<Seen> {
+  const browser = await chromium.connectOverCDP(cdpUrl)
+  try {
+    const page = browser.contexts()[0]!.pages()[0]!
+    await page.route(`${ORIGIN}/**`, (route) => {
+      const { pathname } = new URL(route.request().url())
+      const isPage = pathname === '/'
+      const file = isPage ? 'test/pages/probe.html' : pathname.replace(/^\/npm/, 'node_modules')
+      return route.fulfill({ contentType: isPage ? 'text/html' : 'text/javascript', body: readFileSync(join(PACKAGE_DIR, file)) })
+    })
+    await page.goto(ORIGIN)
+    return (await page.evaluate('probed')) as Seen
+  } finally {
+    await browser.close()
+  }
+}
+
+const NOTHING = Symbol('nothing')
+
+/** What may differ: without a window manager a window is a pixel smaller than its screen, and a machine without a sound card has no speakers. */
+const MAY_DIFFER = new Set([
+  'visualViewport.width',
+  'visualViewport.height',
+  'window.innerWidth',
+  'window.innerHeight',
+  'window.outerWidth',
+  'window.outerHeight',
+  'botd windowSize',
+  'devices',
+])
+
+test("more than 220 properties and botd's findings are those of a browser that was started by hand", async () => {
+  const bare: Seen = await (async () => {
+    const signal = AbortSignal.timeout(60_000)
+    await using display = await startDisplay(signal)
+    // The debugging port would set navigator.webdriver, which a person's browser has not. WebGL in software, as sessions have it: without a GPU a browser would have none.
+    await using browser = await startChromium(display, [...FILLING, '--enable-unsafe-swiftshader', '--disable-blink-features=AutomationControlled'], signal)
+    return await probe(browser.cdpUrl)
+  })()
+  const made = await cloud.client.browsers.create({ viewport: { width: 1920, height: 1080 } })
+  const ours = await probe(made.cdp_ws_url)
+  await cloud.client.browsers.deleteByID(made.session_id)
+  expect(Object.keys(bare).length).toBeGreaterThan(220)
+  const differ = [...new Set([...Object.keys(bare), ...Object.keys(ours)])]
+    .filter((name) => !MAY_DIFFER.has(name))
+    .flatMap((name) => {
+      const [theirs, own] = [name in bare ? bare[name] : NOTHING, name in ours ? ours[name] : NOTHING]
+      return JSON.stringify(theirs) === JSON.stringify(own) && typeof theirs === typeof own ? [] : [{ name, bare: theirs, ours: own }]
+    })
+  expect(differ).toEqual([])
+  expect(ours).toMatchObject({ 'window.outerWidth': 1920, 'window.outerHeight': 1080, devices: ['audiooutput'] })
+  expect(ours['botd says']).toEqual({ bot: false })
+})
