@@ -7,7 +7,7 @@ import { WebSocket } from 'ws'
 import { endAll, share, startFastReplica, type FastReplica, type Shared } from '../../test/support/replicas.ts'
 import { sleep, until, within } from '../base/wait.ts'
 import { LEASE_MS } from '../store/leases.ts'
-import { watchersOf } from '../instances/fake/fake.ts'
+import { watchersOf } from '../instances/fake/watchers.ts'
 import { calling, deploy } from './invocations/deployed.suite.ts'
 
 /** What another replica notices by a notice comes within milliseconds; without one, within a second or two; a takeover within five. */
@@ -144,6 +144,23 @@ describe('replicas', { timeout: 60_000 }, () => {
     await second.becomes(logs, 'succeeded')
     expect((await first.told(logs)).filter((line) => line?.startsWith('line'))).toEqual(Array.from({ length: 300 }, (_, index) => `line ${index + 1}`))
     expect(await first.told(slow)).toEqual(['running', 'succeeded'])
+  })
+
+  test('a run that another replica has taken over is watched by that one only, and goes on', async () => {
+    const as = (replica: FastReplica) => ({ ...replica, query: shared.query })
+    await deploy(as(one))
+    const caller = calling(as(one))
+    const id = await caller.begin('hang')
+    await caller.becomes(id, 'running')
+    const [row] = await shared.query<{ replica: string; runner_id: string }>('select replica, runner_id from invocations where id = $1', [id])
+    const { replica: before, runner_id: sandbox } = row!
+    const [other] = await shared.query<{ replica: string }>(`select replica from leases where starts_with(duty, 'replica ') and replica <> $1`, [before])
+    expect(watchersOf(sandbox)).toEqual([before])
+    await shared.query('update invocations set replica = $2 where id = $1', [id, other!.replica])
+    // Three sweeps of runs, which come every 5 s: it is let go of at one, missed at the next, and found at the third.
+    await until('the other one alone to watch it', 2 * NOTICE_MS, () => watchersOf(sandbox).join() === other!.replica)
+    expect(await caller.patch(id, { status: 'failed' })).toMatchObject({ status: 'failed' })
+    await until('its sandbox to go', NOTICE_MS, () => !readdirSync(shared.paths.appSandboxes).includes(sandbox))
   })
 
   test('runs are counted for all replicas together', async () => {

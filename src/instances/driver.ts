@@ -34,6 +34,8 @@ interface Started extends AsyncDisposable {
   readonly id: string
   /** Resolves when it has ended, by itself or because we ended it. */
   readonly exited: Promise<Exit>
+  /** Stops watching it without ending it, because another service watches it now. After that `exited` does not resolve, and it counts for nothing here. */
+  unwatch(): void
 }
 
 /** What a driver finds in its scope. */
@@ -47,8 +49,6 @@ export interface Found {
 export interface Instance extends Started {
   /** Where its agent answers. */
   readonly agent: Endpoint
-  /** Stops watching it without ending it, because another service watches it now. After that `exited` does not resolve, and it counts for nothing here. */
-  unwatch(): void
 }
 
 /** A running sandbox of an app: a build, or one run. */

@@ -64,8 +64,10 @@ export class Run {
 
   /** Another replica follows it from now on. Waiters here get its end from there (`elsewhere`); its sandbox stays, unless nobody else can find it. */
   leave(elsewhere: Promise<Outcome>): void {
-    if (this.isRecorded) this.#instance = undefined
-    else this.release().catch(() => {}) // its driver logs the failure and retries
+    if (this.isRecorded) {
+      this.#instance?.unwatch()
+      this.#instance = undefined
+    } else this.release().catch(() => {}) // its driver logs the failure and retries
     this.#over.abort(new RunEnded('another replica follows the run'))
     elsewhere.catch(() => {})
     this.#ended.resolve(elsewhere)

@@ -14,9 +14,10 @@ import type { DataPaths } from '../../base/paths.ts'
 import { sleep } from '../../base/wait.ts'
 import { callOf, type AppsFound, type Run, type RunnerEvent } from '../../runner/contract.ts'
 import type { AppCode, AppSandboxes, AppSandboxSpec, AppSandbox, Exit } from '../driver.ts'
+import { watched } from './watchers.ts'
 
 /** Sandboxes of this process by data directory. They survive a control plane, as real ones do. */
-const running = new Map<string, Map<string, AppSandbox>>()
+const running = new Map<string, Map<string, Started>>()
 
 /** The services that have started sandboxes. */
 const startedBy = new Map<string, string>()
@@ -30,7 +31,7 @@ const HEARTBEAT_MS = 5_000
 type Said = RunnerEvent extends infer E ? (E extends RunnerEvent ? Omit<E, 'seq' | 'at'> : never) : never
 
 export function fakeApps(paths: DataPaths, replica = ''): AppSandboxes {
-  const mine = running.get(paths.root) ?? new Map<string, AppSandbox>()
+  const mine = running.get(paths.root) ?? new Map<string, Started>()
   running.set(paths.root, mine)
   return {
     async start(spec, signal) {
@@ -42,12 +43,13 @@ export function fakeApps(paths: DataPaths, replica = ''): AppSandboxes {
         startedBy.delete(spec.id)
       })
       mine.set(spec.id, instance)
-      return instance
+      return watched(instance, replica)
     },
     found: async () => [...new Set([...mine.keys(), ...readdirSync(paths.appSandboxes)])].map((id) => ({ id, replica: startedBy.get(id) })),
     async adopt(id) {
       if (!mine.has(id)) rmSync(paths.appSandbox(id), { recursive: true, force: true })
-      return mine.get(id)
+      const instance = mine.get(id)
+      return instance && watched(instance, replica)
     },
     async [Symbol.asyncDispose]() {},
     forget: (key) => rm(copyOf(key, paths), { recursive: true, force: true }),
@@ -65,7 +67,9 @@ async function fetched(code: AppCode, paths: DataPaths, signal: AbortSignal): Pr
   await writeFile(join(copy, 'packed'), content)
 }
 
-async function startFake(spec: AppSandboxSpec, paths: DataPaths, onEnd: () => void): Promise<AppSandbox> {
+type Started = Omit<AppSandbox, 'unwatch'>
+
+async function startFake(spec: AppSandboxSpec, paths: DataPaths, onEnd: () => void): Promise<Started> {
   const dir = paths.appSandbox(spec.id)
   mkdirSync(dir, { recursive: true })
   const exited = Promise.withResolvers<Exit>()

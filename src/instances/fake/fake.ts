@@ -27,18 +27,13 @@ import { makeAgentKeys } from '../agent-keys.ts'
 import type { Driver, Exit, Instance, InstanceSpec } from '../driver.ts'
 import { fakeApps } from './apps.ts'
 import { pretendRecordings } from './recordings.ts'
+import { watched } from './watchers.ts'
 
 /** Instances of this process by data directory. They survive a control plane, as real ones do. */
 const running = new Map<string, Map<string, Started>>()
 
 /** The services that have started instances. */
 const startedBy = new Map<string, string>()
-
-/** The services that watch instances. */
-const watchedBy = new Map<string, Set<string>>()
-
-/** The replicas that watch an instance. */
-export const watchersOf = (id: string): string[] => [...(watchedBy.get(id) ?? [])]
 
 /** Makes the fake driver; `overTls`: its agents are reached by TCP, as on another machine. */
 export function fakeDriver(paths: DataPaths, { overTls = false, replica = '' } = {}): Driver {
@@ -49,11 +44,9 @@ export function fakeDriver(paths: DataPaths, { overTls = false, replica = '' } =
     async start(spec, signal) {
       signal.throwIfAborted()
       startedBy.set(spec.id, replica)
-      watchedBy.set(spec.id, new Set())
       const instance = await startFake(spec, paths, overTls, () => {
         mine.delete(spec.id)
         startedBy.delete(spec.id)
-        watchedBy.delete(spec.id)
       })
       mine.set(spec.id, instance)
       return watched(instance, replica)
@@ -67,21 +60,6 @@ export function fakeDriver(paths: DataPaths, { overTls = false, replica = '' } =
     relieve: async () => undefined,
     async [Symbol.asyncDispose]() {},
   }
-}
-
-/** An instance as one service has it. */
-function watched(instance: Started, replica: string): Instance {
-  const exit = Promise.withResolvers<Exit>()
-  let isWatched = true
-  void instance.exited.then((reason) => {
-    if (isWatched) exit.resolve(reason)
-  })
-  watchedBy.get(instance.id)?.add(replica)
-  const unwatch = () => {
-    isWatched = false
-    watchedBy.get(instance.id)?.delete(replica)
-  }
-  return { id: instance.id, agent: instance.agent, exited: exit.promise, unwatch, [Symbol.asyncDispose]: () => instance[Symbol.asyncDispose]() }
 }
 
 type Started = Omit<Instance, 'unwatch'>

@@ -178,6 +178,7 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
     return {
       id: instance.id,
       exited: instance.exited,
+      unwatch: () => instance.unwatch(),
       get runner() {
         return instance.runner
       },
