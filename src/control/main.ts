@@ -33,7 +33,7 @@ import { makeBrowsers } from './browsers/browsers.ts'
 import { cdpHttpHandlers, cdpHttpSlashed } from './browsers/cdp-http.ts'
 import { browsers as browsersContract, cdpHttp } from './browsers/contract.ts'
 import { fitsMemory } from './browsers/fleet/demand.ts'
-import { usualKind } from './browsers/fleet/kinds.ts'
+import { headlessKind, usualKind } from './browsers/fleet/kinds.ts'
 import { Registry } from './browsers/fleet/registry.ts'
 import { Fleet, removeInstance } from './browsers/fleet.ts'
 import { browserHandlers } from './browsers/handlers.ts'
@@ -112,6 +112,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const tellClosing = leases.isAlone ? undefined : (id: string, reason: string) => notify(db, 'closing', `${id} ${reason}`)
   const transfers = new Transfers()
   const metrics = makeMetrics()
+  const mostReady = mostWarm(config)
   const fleet = new Fleet({
     db,
     driver,
@@ -121,7 +122,8 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     maxSessions: config.maxBrowsers,
     registry,
     endpoints,
-    kinds: [usualKind(config.warmBrowsers, mostWarm(config))],
+    kinds: [headlessKind(mostReady), usualKind(config.warmBrowsers, mostReady)],
+    mostReady,
     meter: metrics.shelf,
     endSteps: [
       closeSockets(openSockets, tellClosing),

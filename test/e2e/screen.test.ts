@@ -2,7 +2,7 @@
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
-import type { Cloud } from '../support/cloud.ts'
+import { startCloud, type Cloud } from '../support/cloud.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { openSession } from '../support/session.ts'
 import { shareCloud } from '../support/shelf.ts'
@@ -196,4 +196,26 @@ describe('a screenshot request', () => {
     const answer = await cloud.fetch('/browsers/nobody/computer/screenshot', { method: 'POST' })
     expect([answer.status, ((await answer.json()) as { code: string }).code]).toEqual([404, 'not_found'])
   })
+})
+
+test('headless and kiosk sessions are kept ready when they are asked for, with a page that fills the screen already', async () => {
+  await using own = await startCloud({ COB_WARM_BROWSERS_MAX: '2' })
+  const ready = async () =>
+    (await own.query<{ warm_kind: string }>("select warm_kind from browsers where state = 'warm'"))
+      .map(({ warm_kind }) => warm_kind)
+      .toSorted()
+      .join()
+  const first = await own.client.browsers.create({ headless: true })
+  await until('one of each kind', 60_000, async () => (await ready()) === 'headless,usual')
+  for (const options of [{ headless: true }, { kiosk_mode: true, viewport: { width: 1024, height: 768 } }]) {
+    await using session = await openSession(own, options)
+    const [row] = await own.query<{ warm_kind: string }>('select warm_kind from browsers where id = $1', [session.id])
+    expect(row).toEqual({ warm_kind: 'headless' })
+    const { width, height } = session.made.viewport!
+    expect(await session.page.evaluate('[innerWidth, innerHeight, document.hasFocus()]')).toEqual([width, height, true])
+    await until('one of each kind again', 60_000, async () => (await ready()) === 'headless,usual')
+  }
+  await using headful = await openSession(own)
+  expect(await headful.page.evaluate('outerHeight - innerHeight')).toBeGreaterThan(60)
+  await own.client.browsers.deleteByID(first.session_id)
 })

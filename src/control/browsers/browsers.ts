@@ -12,7 +12,7 @@ import { NoSeat } from '../../store/seats.ts'
 import type { Activity } from './activity.ts'
 import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
 import type { Fleet } from './fleet.ts'
-import { WARM_VIEWPORT } from './fleet/kinds.ts'
+import type { ReadyState } from './fleet/kinds.ts'
 import {
   findBrowser,
   isUnfinished,
@@ -151,10 +151,10 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
 
   const endAll = async (ids: readonly string[]): Promise<void> => void (await Promise.all(ids.map((id) => fleet.end(id, 'deleted'))))
 
-  /** A browser for a session; with the viewport that it has, and whether it was ready before its caller asked. */
-  async function obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<{ row: BrowserRow; viewport: Viewport; warm: boolean }> {
+  /** A browser for a session; how it is, and whether it was ready before its caller asked. */
+  async function obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<{ row: BrowserRow; state: ReadyState; warm: boolean }> {
     const { id, row, wasReady: warm } = await fleet.obtain(ownership, leaveSeat, signal)
-    return row ? { row, viewport: WARM_VIEWPORT, warm } : { row: await find(id), viewport: ownership.options.viewport, warm }
+    return row ? { row, state: fleet.readyState(row), warm } : { row: await find(id), state: { viewport: ownership.options.viewport, fullscreen: false }, warm }
   }
 
   /** Makes a session. Undefined when it had a warm browser that did not answer within `warmFitMs`; that one is ended then. */
@@ -162,14 +162,14 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
     const full = () => fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
     const leaveSeat = fleet.seat(maxBrowsers)
     if (!leaveSeat) throw full()
-    const { row, viewport, warm } = await named(ownership.name, obtain(ownership, leaveSeat, signal))
+    const { row, state, warm } = await named(ownership.name, obtain(ownership, leaveSeat, signal))
       .catch((error: unknown) => {
         throw error instanceof NoSeat ? full() : error
       })
       .finally(leaveSeat)
     const release = activity.hold(row.id)
     try {
-      await fitNew(row, options.fit(wanted, { viewport }), warm ? warmFitMs : FIT_MS, signal)
+      await fitNew(row, options.fit(wanted, state), warm ? warmFitMs : FIT_MS, signal)
       // Nobody would ever end a session whose caller left before it got the answer.
       signal.throwIfAborted()
       // The run may have ended before this browser belonged to it. Then its end has not ended this browser.

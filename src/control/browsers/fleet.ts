@@ -14,7 +14,7 @@ import { endLost, removeUnknown, takeOver } from './fleet/adoption.ts'
 import { endElsewhere } from './fleet/elsewhere.ts'
 import { Boots } from './fleet/boots.ts'
 import { Endings } from './fleet/endings.ts'
-import type { Kind } from './fleet/kinds.ts'
+import { readyState, type Kind, type ReadyState } from './fleet/kinds.ts'
 import type { Registry } from './fleet/registry.ts'
 import { Shelf, type OtherShelves, type ShelfMeter, type ShelfState } from './fleet/shelf.ts'
 import { makeSweep } from './fleet/sweep.ts'
@@ -39,6 +39,8 @@ export interface FleetSettings {
   endpoints: Endpoints
   /** What is kept ready. */
   kinds: readonly Kind[]
+  /** Most ready instances of all kinds together, beyond the least of each; no limit unless given. */
+  mostReady?: number
   /** What happens when a session ends, in this order. */
   endSteps: readonly EndStep[]
   /** Whether the disk has room for another ready instance. */
@@ -129,6 +131,11 @@ export class Fleet {
   /** Whether the wanted number of ready instances is there, or the last attempt to start one succeeded. */
   get isWell(): boolean {
     return this.#shelf.isWell
+  }
+
+  /** How a claimed instance was made ready. */
+  readyState({ warm_kind }: Pick<BrowserRow, 'warm_kind'>): ReadyState {
+    return readyState(this.#settings.kinds, warm_kind)
   }
 
   /** What the shelf does now, for metrics. */

@@ -1,8 +1,10 @@
 // Booting an instance, for a caller or for the shelf: the row first, then the instance, then the row's new state.
 import { sql } from 'kysely'
+import { session, type Fit } from '../../../agent/session/contract.ts'
 import { newId } from '../../../base/ids.ts'
 import type { Log } from '../../../base/log.ts'
 import type { Starts } from '../../../base/starts.ts'
+import { call } from '../../../http/client.ts'
 import { letGo, type Driver, type Instance, type InstanceSpec } from '../../../instances/driver.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
@@ -12,6 +14,9 @@ import type { Endpoints } from '../stored-endpoint.ts'
 import type { Endings } from './endings.ts'
 import type { Kind } from './kinds.ts'
 import type { Registry } from './registry.ts'
+
+/** Limit on fitting a new instance: it takes some 30 ms, and seconds while several boot on a busy machine. */
+const FIT_MS = 30_000
 
 interface BootsSettings {
   db: Db
@@ -59,6 +64,7 @@ export class Boots {
     using _ = this.#settings.registry.booting(id)
     await this.#insert(this.#settings.db, id, kind.name)
     const instance = await this.#boot({ id, ...kind.spec, wanted }, signal)
+    if (kind.fit) await this.#fit(instance, kind.fit, signal)
     await this.#moved(instance, 'warm', {}, () => {})
   }
 
@@ -78,6 +84,18 @@ export class Boots {
       return await inTurn(() => driver.start({ ...spec, apiPorts: apiPorts() }, signal))
     } catch (error) {
       await endings.close(spec.id, signal.aborted ? 'abandoned' : 'crashed')
+      throw error
+    }
+  }
+
+  /** Fits a booted instance that nobody has yet. @throws when it does not take that; nothing is left then */
+  async #fit(instance: Instance, wanted: Fit, signal: AbortSignal): Promise<void> {
+    const { endings, log } = this.#settings
+    try {
+      await call(instance.agent, session.fitSession, { body: wanted }, { signal: AbortSignal.any([signal, AbortSignal.timeout(FIT_MS)]) })
+    } catch (error) {
+      await letGo(instance, log)
+      await endings.close(instance.id, signal.aborted ? 'abandoned' : 'crashed')
       throw error
     }
   }

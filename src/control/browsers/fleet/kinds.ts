@@ -1,7 +1,8 @@
 // The kinds of instances that the shelf keeps ready.
-import type { Viewport } from '../../../agent/session/contract.ts'
+import type { Fit, Viewport } from '../../../agent/session/contract.ts'
 import { USUAL_MAX_SCREEN, type InstanceSpec } from '../../../instances/driver.ts'
 import { DEFAULT_VIEWPORT } from '../options/contract.ts'
+import type { Booted } from '../options/option/contract.ts'
 import type { Ownership } from '../rows.ts'
 
 /** A kind of ready instances: how many are kept, how they are booted, and which sessions they can become. */
@@ -14,6 +15,8 @@ export interface Kind {
   most?: number
   /** How they are booted. A session that needs something else is fitted while it runs. */
   spec: Pick<InstanceSpec, 'viewport' | 'maxScreen'>
+  /** What they are fitted to before they are ready, so that no caller waits for it. Absent: nothing. */
+  fit?: Pick<Fit, 'fullscreen'>
   /** Whether an instance of this kind can become the session that a caller wants. */
   serves(wanted: Ownership): boolean
 }
@@ -29,3 +32,18 @@ export const usualKind = (target: number, most = target): Kind => ({
   spec: { viewport: WARM_VIEWPORT, maxScreen: USUAL_MAX_SCREEN },
   serves: ({ options: { viewport } }) => viewport.width <= USUAL_MAX_SCREEN.width && viewport.height <= USUAL_MAX_SCREEN.height,
 })
+
+/** The kind for those of them whose page fills the screen. Only demand has some of it kept: until then these sessions get a usual one and wait for its window. */
+export const headlessKind = (most: number): Kind => {
+  const { serves, ...usual } = usualKind(0, most)
+  return { ...usual, name: 'headless', fit: { fullscreen: true }, serves: (wanted) => serves(wanted) && (wanted.options.headless || wanted.options.kiosk_mode) }
+}
+
+/** What a session's options need not change. */
+export type ReadyState = Pick<Booted, 'viewport' | 'fullscreen'>
+
+/** How an instance of a kind is when a session gets it. `kinds` are those of this service; a row may have one of another version. */
+export const readyState = (kinds: readonly Kind[], name: string | null): ReadyState => {
+  const kind = kinds.find((one) => one.name === name)
+  return { viewport: kind?.spec.viewport ?? WARM_VIEWPORT, fullscreen: kind?.fit?.fullscreen ?? false }
+}

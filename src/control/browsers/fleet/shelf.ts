@@ -53,6 +53,8 @@ interface ShelfSettings {
   scope: string
   leases: Leases
   kinds: readonly Kind[]
+  /** Most ready instances of all kinds together, beyond the least of each; no limit unless given. */
+  mostReady?: number | undefined
   boots: Boots
   starts: Starts
   registry: Registry
@@ -282,10 +284,10 @@ export class Shelf {
     const isHere = (row: { id: string; replica: string | null }) => row.replica !== leases.replica || registry.runs(row.id)
     for (const { id } of rows.filter((row) => row.replica === leases.replica && !registry.get(row.id) && !registry.isComing(row.id)))
       await endings.crashed(id, 'lost', 'lost')
-    return this.#keeping.find((keeping, index) => {
-      const kept = rows.filter((row) => row.warm_kind === keeping.kind.name && isHere(row)).length + booting[index]!
-      return kept < this.#wanted(keeping, kept)
-    })
+    const kept = this.#keeping.map(({ kind }, index) => rows.filter((row) => row.warm_kind === kind.name && isHere(row)).length + booting[index]!)
+    const least = this.#keeping.find(({ kind }, index) => kept[index]! < kind.target)
+    if (least || kept.reduce((sum, count) => sum + count, 0) >= (this.#settings.mostReady ?? Infinity)) return least
+    return this.#keeping.find((keeping, index) => kept[index]! < this.#wanted(keeping, kept[index]!))
   }
 
   #wanted({ kind, demand }: Keeping, kept: number): number {

@@ -69,7 +69,7 @@ const inFullScreen = option({
   create: z.boolean().default(false),
   store: (given) => given,
   reply: { schema: z.boolean(), show: (stored) => stored },
-  fit: (given) => (given ? { fullscreen: true } : {}),
+  fit: (given, booted) => (given && !booted.fullscreen ? { fullscreen: true } : {}),
 })
 
 export const OPTIONS = {

@@ -20,9 +20,11 @@ export interface Place {
   memoryMb: number
 }
 
-/** How an instance was booted. */
+/** How an instance was booted, and fitted before it became a session. */
 export interface Booted {
   viewport: Viewport
+  /** Its page fills the screen already. */
+  fullscreen: boolean
   /** The size of its X server's screen. No viewport can exceed it. */
   maxScreen: { width: number; height: number }
 }
@@ -54,7 +56,7 @@ export interface Option<Create extends Schema, Update extends Schema, Stored, Re
   /** Its place in the answer. `show` makes the value of what is stored; undefined leaves it out. */
   reply?: { schema: Reply; show: (stored: Stored, place: Place) => Output<Reply> } | undefined
   /** What a new session's browser is fitted to. Absent: nothing. */
-  fit?: ((given: Output<Create>, booted: Pick<Booted, 'viewport'>) => Fit) | undefined
+  fit?: ((given: Output<Create>, booted: Pick<Booted, 'viewport' | 'fullscreen'>) => Fit) | undefined
   /** What a running browser is fitted to by an update. Absent: nothing. */
   refit?: ((given: Output<Update>) => Fit) | undefined
 }

@@ -1,0 +1,29 @@
+// The kinds of ready instances: which sessions they serve, and how a session finds them.
+import { expect, test } from 'vitest'
+import { USUAL_MAX_SCREEN } from '../../../instances/driver.ts'
+import { headlessKind, readyState, usualKind, WARM_VIEWPORT } from './kinds.ts'
+
+const wanted = (options: object) => ({
+  name: undefined,
+  tags: {},
+  timeoutSeconds: 60,
+  options: { headless: false, stealth: false, kiosk_mode: false, viewport: WARM_VIEWPORT, maxScreen: USUAL_MAX_SCREEN, ...options },
+})
+const large = { viewport: { width: 3000, height: 2000, refresh_rate: 60 } }
+const kinds = [headlessKind(4), usualKind(1, 4)]
+
+test.each([
+  ['headful', {}, ['usual']],
+  ['headless', { headless: true }, ['headless', 'usual']],
+  ['kiosk', { kiosk_mode: true }, ['headless', 'usual']],
+  ['a larger screen', large, []],
+  ['headless on a larger screen', { headless: true, ...large }, []],
+])('%s sessions are served by these kinds, best first', (_what, options, names) => {
+  expect(kinds.filter(({ serves }) => serves(wanted(options))).map(({ name }) => name)).toEqual(names)
+})
+
+test('a session is fitted to what its kind is not yet; a kind of another version counts as usual', () => {
+  expect(readyState(kinds, 'headless')).toEqual({ viewport: WARM_VIEWPORT, fullscreen: true })
+  expect(readyState(kinds, 'usual')).toEqual({ viewport: WARM_VIEWPORT, fullscreen: false })
+  expect(readyState(kinds, 'pool of another version')).toEqual({ viewport: WARM_VIEWPORT, fullscreen: false })
+})
