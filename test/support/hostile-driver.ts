@@ -70,6 +70,7 @@ export function hostileDriver(): Hostile {
       id: instance.id,
       agent: { socketPath },
       exited: instance.exited,
+      kill: () => instance.kill(),
       async [Symbol.asyncDispose]() {
         attacks.delete(instance.id)
         for (const socket of sockets) socket.destroy()
