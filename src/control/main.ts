@@ -35,7 +35,7 @@ import { browsers as browsersContract, cdpHttp } from './browsers/contract.ts'
 import { fitsMemory } from './browsers/fleet/demand.ts'
 import { headlessKind, usualKind } from './browsers/fleet/kinds.ts'
 import { Registry } from './browsers/fleet/registry.ts'
-import { Fleet, removeInstance } from './browsers/fleet.ts'
+import { Fleet, killInstance, removeInstance } from './browsers/fleet.ts'
 import { browserHandlers } from './browsers/handlers.ts'
 import { admission, atSession, innerPath, instanceApis, notBuilt, notBuiltHandlers, reacher } from './browsers/instance-apis.ts'
 import { placeOf } from './browsers/place.ts'
@@ -128,6 +128,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     endSteps: [
       closeSockets(openSockets, tellClosing),
       endRecordings(transfers, (id) => registry.get(id) !== undefined, leases.isAlone ? undefined : async () => replays.look()),
+      killInstance(registry),
       removeInstance(registry),
     ],
     hasRoom: () => disk.room.problem === undefined,

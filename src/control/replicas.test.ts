@@ -74,7 +74,7 @@ describe('replicas', { timeout: 60_000 }, () => {
       expect(JSON.parse(answer.toString())).toMatchObject({ id: 7 })
       // Ended by one replica, it is gone from both, and clients of both are told why.
       const own = await openCdp(made.cdp_ws_url)
-      expect((await user.fetch(`/browsers/${id}`, { method: 'DELETE' })).status).toBe(204)
+      expect((await user.fetch(`/browsers/${id}?wait=true`, { method: 'DELETE' })).status).toBe(204)
       expect([await stateOf(id), (await maker.fetch(`/browsers/${id}`)).status, (await user.fetch(`/browsers/${id}`)).status]).toEqual(['deleted', 404, 404])
       const codes = await within('the ends of the connections', NOTICE_MS, Promise.all([closed, own.closed]))
       expect(codes.map(([code]) => code)).toEqual([4001, 4001])
@@ -241,7 +241,7 @@ describe('replicas', { timeout: 60_000 }, () => {
     // Two sweeps of either replica, and some more.
     await sleep(5_000)
     expect([await stateOf(id), (await one.send('POST', `/browsers/${id}/computer/click_mouse`, { x: 1, y: 1 })).status]).toEqual(['running', 200])
-    expect((await two.fetch(`/browsers/${id}`, { method: 'DELETE' })).status).toBe(204)
+    expect((await two.fetch(`/browsers/${id}?wait=true`, { method: 'DELETE' })).status).toBe(204)
     expect(await stateOf(id)).toBe('deleted')
   })
 

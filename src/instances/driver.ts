@@ -49,6 +49,8 @@ export interface Found {
 export interface Instance extends Started {
   /** Where its agent answers. */
   readonly agent: Endpoint
+  /** Signals its processes to end at once, and waits for nothing. Disposing does the rest. @throws when they cannot be looked for now */
+  kill(): void
 }
 
 /** A running sandbox of an app: a build, or one run. */

@@ -120,7 +120,7 @@ async function takenOver(dead: string[]): Promise<number> {
     async () => {
       const rows = await shared.query(
         `select duty from leases where not starts_with(duty, 'replica ') and replica = any($1)
-         union all select id from browsers where deleted_at is null and coalesce(replica, '') = any($1 || array[''])
+         union all select id from browsers where state <> 'deleted' and coalesce(replica, '') = any($1 || array[''])
          union all select id from invocations where finished_at is null and coalesce(replica, '') = any($1 || array[''])`,
         [dead],
       )

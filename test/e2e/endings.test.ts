@@ -1,10 +1,11 @@
 // Removing the files of ended sessions: other processes remove everything, and continue until nothing is left.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chromium } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { dataPaths } from '../../src/base/paths.ts'
 import { isAlive, processesUsing, signalProcess } from '../../src/base/processes.ts'
-import { until } from '../../src/base/wait.ts'
+import { until, within } from '../../src/base/wait.ts'
 import { imageOf } from '../../src/instances/local/storage.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { processesOf } from '../support/inside.ts'
@@ -41,7 +42,7 @@ test('a session with very many files is deleted immediately, another process rem
   await using other = await openSession(cloud, { timeout_seconds: 300 })
   const { session_id: id } = await cloud.client.browsers.create({ timeout_seconds: 300 })
   await fill(cloud, id)
-  await cloud.client.browsers.deleteByID(id)
+  await cloud.remove(id)
   expect(trashOf(cloud)).toEqual([expect.stringContaining(id)])
   expect(existsSync(dataPaths(cloud.dataDir).instance(id))).toBe(false)
   expect(await other.page.evaluate('6 * 7')).toBe(42)
@@ -58,6 +59,29 @@ test('a session with very many files is deleted immediately, another process rem
   await emptied(cloud)
 })
 
+test('a deleted session is out of use when that is answered: its sockets are closed, its processes are killed; nothing is left of it soon after', async () => {
+  await using cloud = await shareCloud()
+  const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ timeout_seconds: 300 })
+  const browser = await chromium.connectOverCDP(cdp_ws_url)
+  const processes = processesOf(cloud, id)
+  const closed = new Promise<void>((resolve) => browser.once('disconnected', () => resolve()))
+  await cloud.client.browsers.deleteByID(id)
+  const row = await cloud.query('select state, end_reason from browsers where id = $1', [id])
+  expect([
+    { state: 'stopping', end_reason: 'deleted' },
+    { state: 'deleted', end_reason: 'deleted' },
+  ]).toContainEqual(row[0])
+  expect([(await cloud.fetch(`/browsers/${id}`)).status, (await fetch(cdp_ws_url.replace('ws', 'http'))).status]).toEqual([404, 404])
+  await within('the end of its connection', REMOVED_MS, closed)
+  await until('its processes to leave', REMOVED_MS, () => !processes.some((name) => isAlive(name)))
+  await until(
+    'its row to be closed',
+    REMOVED_MS,
+    async () => (await cloud.query(`select 1 from browsers where id = $1 and state = 'deleted'`, [id])).length === 1,
+  )
+  expect([processesUsing(dataPaths(cloud.dataDir).instance(id), ''), existsSync(dataPaths(cloud.dataDir).instance(id))]).toEqual([[], false])
+})
+
 test('unreadable folders, names with any bytes and folders nested deeper than the longest path are removed', async () => {
   await using cloud = await shareCloud({ COB_WARM_BROWSERS: '0' })
   const { session_id: id } = await cloud.client.browsers.create()
@@ -67,24 +91,25 @@ test('unreadable folders, names with any bytes and folders nested deeper than th
     `chdir "/home/kernel" or die; mkdir "closed"; mkdir "closed/in"; open(F, ">", "closed/in/file") or die; chmod 0, "closed/in", "closed";
      mkdir "\\xff\\n\\x01-rf *"; symlink "/", "root"; for (1..2000) { mkdir "deep" or die $!; chdir "deep" or die $! }`,
   )
-  await cloud.client.browsers.deleteByID(id)
+  await cloud.remove(id)
   await emptied(cloud)
 })
 
-test('a session that cannot be removed is unusable but not deleted, and is removed as soon as that works', async () => {
+test('a session that cannot be removed is deleted for its callers, and is removed as soon as that works', async () => {
   await using cloud = await startCloud({ COB_WARM_BROWSERS: '0' })
   const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ timeout_seconds: 300 })
   const processes = processesOf(cloud, id)
   const { trash, instance } = dataPaths(cloud.dataDir)
   if (existsSync(trash)) rmSync(trash, { recursive: true })
   writeFileSync(trash, 'in the way')
-  await cloud.client.browsers.deleteByID(id)
+  await cloud.remove(id)
   expect(processes.filter(({ pid, ticks }) => isAlive({ pid, ticks }))).toEqual([])
   expect(existsSync(instance(id))).toBe(true)
-  expect(await cloud.query('select state, deleted_at from browsers where id = $1', [id])).toEqual([{ state: 'stopping', deleted_at: null }])
+  expect(await cloud.query('select state, deleted_at from browsers where id = $1', [id])).toEqual([{ state: 'stopping', deleted_at: expect.any(Date) as Date }])
   expect((await fetch(cdp_ws_url.replace('ws', 'http'))).status).toBe(404)
-  // A second delete is no error.
-  await cloud.client.browsers.deleteByID(id)
+  expect((await cloud.fetch(`/browsers/${id}`)).status).toBe(404)
+  // A second delete that waits is one more attempt, and no error.
+  await cloud.remove(id)
   rmSync(trash)
   await until('the end', REMOVED_MS, async () => (await cloud.query(`select 1 from browsers where id = $1 and state = 'deleted'`, [id])).length === 1)
   expect(existsSync(instance(id))).toBe(false)
@@ -96,7 +121,7 @@ test('an end that a crash interrupted, and that fails again at the next start, i
   const { trash, instance } = dataPaths(cloud.dataDir)
   if (existsSync(trash)) rmSync(trash, { recursive: true })
   writeFileSync(trash, 'in the way')
-  await cloud.client.browsers.deleteByID(id)
+  await cloud.remove(id)
   await cloud.kill()
   await cloud.start()
   expect(existsSync(instance(id))).toBe(true)

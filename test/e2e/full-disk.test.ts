@@ -47,7 +47,7 @@ describe.skipIf(!isRoot())('a full disk', () => {
     return Buffer.from(stdout_b64 ?? '', 'base64').toString()
   }
   const endOf = async (id: string): Promise<string | undefined> =>
-    (await cloud.query<{ end_reason: string }>('select end_reason from browsers where id = $1 and deleted_at is not null', [id]))[0]?.end_reason
+    (await cloud.query<{ end_reason: string }>(`select end_reason from browsers where id = $1 and state = 'deleted'`, [id]))[0]?.end_reason
   const hasRoom = () => until('room on the disk', ENDED_MS, () => roomOn(root, RESERVE_MB).problem === undefined, { everyMs: 50 })
   const kill = async () => {
     await cloud.kill()

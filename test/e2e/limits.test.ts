@@ -36,7 +36,7 @@ async function sh(id: string, line: string): Promise<{ code: number; out: string
 }
 const used = async (): Promise<number> => Number((await promisify(execFile)('du', ['-sx', '--block-size=1', cloud.dataDir])).stdout.split('\t')[0])
 const endOf = async (id: string): Promise<string | undefined> =>
-  (await cloud.query<{ end_reason: string }>('select end_reason from browsers where id = $1 and deleted_at is not null', [id]))[0]?.end_reason
+  (await cloud.query<{ end_reason: string }>(`select end_reason from browsers where id = $1 and state = 'deleted'`, [id]))[0]?.end_reason
 
 describe('the disk of a session', () => {
   test('has room for its quota and no more; other sessions are not affected', async () => {

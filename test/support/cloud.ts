@@ -32,6 +32,8 @@ export interface Cloud extends Place, AsyncDisposable {
   log(): string
   query<T extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<T[]>
   fetch(path: string, init?: RequestInit): Promise<Response>
+  /** Deletes a session; resolves when nothing is left of it, or the first attempt to end it has failed. @throws when the answer is not 204 */
+  remove(id: string): Promise<void>
   /** Resolves when at least `count` browsers are warm. */
   warm(count?: number): Promise<void>
 }
@@ -162,6 +164,10 @@ export function callsTo({ url, key, dataDir }: Place): Omit<Cloud, 'pid' | 'log'
     client: new Kernel({ apiKey: key, baseURL: url, maxRetries: 0 }),
     query,
     fetch: (path, init = {}) => fetch(url + path, { ...init, headers: { authorization: `Bearer ${key}`, ...(init.headers as Record<string, string>) } }),
+    async remove(id) {
+      const { status } = await fetch(`${url}/browsers/${id}?wait=true`, { method: 'DELETE', headers: { authorization: `Bearer ${key}` } })
+      if (status !== 204) throw new Error(`DELETE /browsers/${id} answered ${status}`)
+    },
     async warm(count = 1) {
       await until('warm browsers', START_MS, async () => (await query(`select id from browsers where state = 'warm'`)).length >= count, { everyMs: 50 })
     },

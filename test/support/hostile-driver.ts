@@ -71,6 +71,7 @@ export function hostileDriver(): Hostile {
       agent: { socketPath },
       exited: instance.exited,
       unwatch: () => instance.unwatch(),
+      kill: () => instance.kill(),
       async [Symbol.asyncDispose]() {
         attacks.delete(instance.id)
         for (const socket of sockets) socket.destroy()

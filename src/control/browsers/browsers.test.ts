@@ -32,7 +32,7 @@ async function refused(answer: Promise<Response>): Promise<{ status: number; cod
 const create = (body: unknown) => cloud.send('POST', '/browsers', body)
 const patch = (session: Session, body: unknown) => cloud.send('PATCH', `/browsers/${session.session_id}`, body)
 const get = async (idOrName: string, query = '') => (await (await cloud.fetch(`/browsers/${encodeURIComponent(idOrName)}${query}`)).json()) as Session
-const end = async (idOrName: string) => (await cloud.fetch(`/browsers/${encodeURIComponent(idOrName)}`, { method: 'DELETE' })).status
+const end = async (idOrName: string, query = '') => (await cloud.fetch(`/browsers/${encodeURIComponent(idOrName)}${query}`, { method: 'DELETE' })).status
 const list = async (query: string) => ((await (await cloud.fetch(`/browsers?${query}`)).json()) as Session[]).map(({ session_id }) => session_id)
 
 describe('a created session', () => {
@@ -328,7 +328,7 @@ describe('deleting a session', () => {
 
   test('answers 204 to all concurrent callers, and ends the session once', async () => {
     const { session_id } = await cloud.create()
-    const answers = await Promise.all(Array.from({ length: 6 }, () => end(session_id)))
+    const answers = await Promise.all(Array.from({ length: 6 }, () => end(session_id, '?wait=true')))
     expect(answers.every((status) => status === 204 || status === 404)).toBe(true)
     expect(answers).toContain(204)
     expect(
@@ -359,8 +359,19 @@ describe('deleting a session', () => {
     const { existsSync } = await import('node:fs')
     const { session_id } = await cloud.create()
     expect(existsSync(cloud.paths.instance(session_id))).toBe(true)
-    await end(session_id)
+    await end(session_id, '?wait=true')
     expect(existsSync(cloud.paths.instance(session_id))).toBe(false)
+  })
+
+  test('answers when it is out of use; with wait=true, when nothing is left of it, also when it was deleted before', async () => {
+    const { session_id, name } = await cloud.create({ name: newName() })
+    // Ends take no time with pretended browsers, so the answer may come after it.
+    expect([await end(session_id), (await cloud.fetch(`/browsers/${session_id}`)).status]).toEqual([204, 404])
+    expect([204, 404]).toContain(await end(session_id, '?wait=true'))
+    expect((await cloud.query('select state from browsers where id = $1', [session_id]))[0]).toEqual({ state: 'deleted' })
+    // Its name is free at once.
+    expect((await cloud.create({ name })).name).toBe(name)
+    expect((await cloud.fetch(`/browsers/${session_id}?wait=perhaps`, { method: 'DELETE' })).status).toBe(400)
   })
 })
 

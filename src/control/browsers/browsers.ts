@@ -65,7 +65,10 @@ export interface Browsers {
   list(filter: ListFilter & { region: Region | undefined }, origin: string): Promise<Page<Browser>>
   get(idOrName: string, includeDeleted: boolean, origin: string): Promise<Browser>
   update(idOrName: string, changes: UpdateBrowser, origin: string, signal: AbortSignal): Promise<Browser>
-  delete(idOrName: string): Promise<void>
+  /**
+   * Ends a session; resolves when it is out of use. `isRemoved`: when nothing is left of it, or the first attempt to end it has failed; also for one that is being ended.
+   */
+  delete(idOrName: string, isRemoved: boolean): Promise<void>
   /** The live sessions of an app's run, newest first. */
   ofInvocation(invocationId: string, origin: string): Promise<Browser[]>
   /** Ends the sessions of a run. */
@@ -149,7 +152,7 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
       throw fault.field('invocation_id', 'there is no such invocation, or it has ended')
   }
 
-  const endAll = async (ids: readonly string[]): Promise<void> => void (await Promise.all(ids.map((id) => fleet.end(id, 'deleted'))))
+  const endAll = async (ids: readonly string[]): Promise<void> => void (await Promise.all(ids.map((id) => fleet.takeOut(id, 'deleted'))))
 
   /** A browser for a session; how it is, and whether it was ready before its caller asked. */
   async function obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<{ row: BrowserRow; state: ReadyState; warm: boolean }> {
@@ -160,7 +163,7 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
   /** Makes a session. Undefined when it had a warm browser that did not answer within `warmFitMs`; that one is ended then. */
   async function begin(ownership: Ownership, wanted: CreateBrowser, warmFitMs: number, signal: AbortSignal): Promise<BrowserRow | undefined> {
     const full = () => fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
-    const leaveSeat = fleet.seat(maxBrowsers)
+    const leaveSeat = await fleet.seat(maxBrowsers, signal)
     if (!leaveSeat) throw full()
     const { row, state, warm } = await named(ownership.name, obtain(ownership, leaveSeat, signal))
       .catch((error: unknown) => {
@@ -176,7 +179,7 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
       await checkUnfinished(ownership.invocationId)
       return row
     } catch (error) {
-      await fleet.end(row.id, 'abandoned')
+      await fleet.takeOut(row.id, 'abandoned')
       if (signal.aborted || error instanceof Fault) throw error
       // The end of its run may end a browser during this call.
       await checkUnfinished(ownership.invocationId)
@@ -250,9 +253,12 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
       // Two viewports at once could end as one in the table and the other on the screen.
       return options.changes(changes).some(({ stored }) => stored) ? turns.run(id, work, signal) : work()
     },
-    async delete(idOrName) {
-      const row = await find(idOrName)
-      if (!(await fleet.end(row.id, 'deleted'))) throw fault.notFound('browser', idOrName)
+    async delete(idOrName, isRemoved) {
+      const row = await find(idOrName, isRemoved)
+      if (row.state === 'deleted') throw fault.notFound('browser', idOrName)
+      const isEnding = isRemoved ? await fleet.end(row.id, 'deleted') : await fleet.takeOut(row.id, 'deleted')
+      // Its end may have finished in the meantime.
+      if (!isEnding && row.deleted_at === null) throw fault.notFound('browser', idOrName)
     },
     ofInvocation: async (invocationId, origin) => Promise.all((await liveOfInvocation(db, scope, invocationId)).map((row) => present(row, origin))),
     endOfInvocation: async (invocationId) => endAll(await liveIdsOfInvocation(db, scope, invocationId)),

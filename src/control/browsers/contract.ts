@@ -119,6 +119,13 @@ export const browsers = {
     group,
     summary: 'Delete a browser session',
     params,
+    query: z.strictObject({
+      wait: queryBoolean
+        .default(false)
+        .describe(
+          'Answer when nothing is left of the session. Otherwise the answer comes when nobody can reach it any more and its processes are signalled to end.',
+        ),
+    }),
     reply: none(),
     faults: ['not_found'],
   }),

@@ -22,9 +22,11 @@ export interface EndStep {
    * Whether the end continues without this step when it fails or exceeds its limit. Otherwise the end is tried again later, from this step on.
    */
   mayFail: boolean
+  /** Whether callers who end a session wait for this step, and for those after it, only when they ask for that. */
+  isBehind?: boolean
   /**
-   * Does the step. A step that returns no promise had nothing to wait for and has changed nothing outside of this process; it is not recorded by a
-   * statement of its own, and the next process may run it again.
+   * Does the step. A step that returns no promise had nothing to wait for; it is not recorded by a statement of its own, and the next process may run it
+   * again.
    */
   run(session: EndingSession, signal: AbortSignal): Promise<void> | undefined
 }

@@ -81,13 +81,13 @@ describe('a browser', () => {
 })
 
 describe('an end that fails at first', () => {
-  test('leaves the browser unusable but not deleted, and the sweep retries until nothing is left', async () => {
+  test('leaves the browser deleted for callers but not removed, and the sweep retries until nothing is left', async () => {
     const stubborn = failing(3)
     const { fleet, told } = makeFleet(0, stubborn)
     const id = await fleet.start(owner('mine'), signal)
     expect(await fleet.end(id, 'timeout')).toBe(true)
     expect([await row(id), await runningIds(), fleet.endpointOf(id), fleet.sessions]).toMatchObject([
-      { state: 'stopping', end_reason: 'timeout', deleted_at: null },
+      { state: 'stopping', end_reason: 'timeout', deleted_at: expect.any(Date) as Date },
       [id],
       undefined,
       1,

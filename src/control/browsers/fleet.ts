@@ -4,25 +4,31 @@ import type { Log } from '../../base/log.ts'
 import type { Memory } from '../../base/memory.ts'
 import { Seats } from '../../base/seats.ts'
 import { Starts } from '../../base/starts.ts'
+import { sleep } from '../../base/wait.ts'
 import { letGo, type Driver, type Exit, type Instance } from '../../instances/driver.ts'
 import type { Db } from '../../store/db.ts'
 import { notify, type EventBells } from '../../store/events.ts'
 import { alone, type Leases } from '../../store/leases.ts'
-import { SharedSeats } from '../../store/seats.ts'
+import { NoSeat, SharedSeats } from '../../store/seats.ts'
 import type { EndReason, EndStep } from './end-step.ts'
 import { endLost, removeUnknown, takeOver } from './fleet/adoption.ts'
-import { endElsewhere } from './fleet/elsewhere.ts'
+import { endElsewhere, outOfUse } from './fleet/elsewhere.ts'
 import { Boots } from './fleet/boots.ts'
 import { Endings } from './fleet/endings.ts'
 import { readyState, type Kind, type ReadyState } from './fleet/kinds.ts'
 import type { Registry } from './fleet/registry.ts'
 import { Shelf, type OtherShelves, type ShelfMeter, type ShelfState } from './fleet/shelf.ts'
 import { makeSweep } from './fleet/sweep.ts'
-import { countSeats, watchedBrowsers, watcherOf, type BrowserRow, type LiveRow, type Ownership } from './rows.ts'
+import { countSeats, isEndUnderWay, watchedBrowsers, watcherOf, type BrowserRow, type LiveRow, type Ownership } from './rows.ts'
 import type { Endpoints } from './stored-endpoint.ts'
 
 /** Limit on the text of why an instance ended, in the log and in the database: an agent may have written it. */
 const MAX_REASON = 500
+
+/** How long a create waits for the seat of a session that is being ended. An end takes a tenth of a second, on a busy machine a second. */
+const SEAT_MS = 3_000
+/** With other replicas, that is looked for in the database. */
+const LOOK_FOR_SEAT_MS = 50
 
 export interface FleetSettings {
   db: Db
@@ -85,7 +91,8 @@ export class Fleet {
     const leases = settings.leases ?? alone(newId())
     this.#leases = leases
     const onEnded = (id: string) => this.#tell('ended', id)
-    this.#endings = new Endings({ ...settings, steps: endSteps, ...(!leases.isAlone && { onEnded }) })
+    const onOutOfUse = (id: string) => this.#tell('ended', outOfUse(id))
+    this.#endings = new Endings({ ...settings, steps: endSteps, ...(!leases.isAlone && { onEnded, onOutOfUse }) })
     const endings = this.#endings
     const refill = () => this.refill()
     const starts = new Starts(settings.bootsAtOnce)
@@ -116,11 +123,17 @@ export class Fleet {
   }
 
   /**
-   * A seat for a session that is about to be made; undefined when all `of` are taken. It is released once: by the code that gives the session its
-   * instance, and by its maker in any case.
+   * A seat for a session that is about to be made; undefined when all `of` are taken. When sessions are being ended, it waits for theirs, up to {@link SEAT_MS}: a caller who has
+   * deleted one may make another. A seat is released once: by the code that gives the session its instance, and by its maker in any case.
    */
-  seat(of: number): (() => void) | undefined {
-    return this.#seats.reserve(of)
+  async seat(of: number, signal: AbortSignal): Promise<(() => void) | undefined> {
+    const limit = AbortSignal.timeout(SEAT_MS)
+    for (;;) {
+      const seat = this.#seats.reserve(of)
+      if (seat || this.#endings.underWay === 0 || limit.aborted) return seat
+      await this.#endings.over(AbortSignal.any([signal, limit])).catch(() => {})
+      signal.throwIfAborted()
+    }
   }
 
   /** The endpoint of a running session's agent that this replica watches, without a database query. */
@@ -155,7 +168,7 @@ export class Fleet {
       const isGood = (row: BrowserRow) => this.take(row, () => {}) && (hasLooked || !this.endpointOf(row.id)?.older)
       for (let row = await this.claim(ownership); row; row = await this.claim(ownership)) {
         if (isGood(row)) return row
-        await this.end(row.id, 'lost')
+        await this.takeOut(row.id, 'lost')
       }
       hasLooked = true
       return undefined
@@ -233,11 +246,23 @@ export class Fleet {
    * ended. When a step does not work now, this resolves after the first attempt: the browser is out of use, its row stays `stopping`, and the sweep
    * (or the next start) retries until nothing is left.
    */
-  async end(id: string, reason: EndReason): Promise<boolean> {
+  end(id: string, reason: EndReason): Promise<boolean> {
+    return this.#end(id, reason, true)
+  }
+
+  /**
+   * As {@link end}, but resolves when the browser is out of use: nobody reaches it, its processes are signalled, and its row says that it ends. The rest goes on behind, also
+   * after a crash. Until nothing is left of it, it keeps its seat.
+   */
+  takeOut(id: string, reason: EndReason): Promise<boolean> {
+    return this.#end(id, reason, false)
+  }
+
+  async #end(id: string, reason: EndReason, whole: boolean): Promise<boolean> {
     const { db, bells, registry } = this.#settings
     await registry.taken(id)
-    if (this.#leases.isAlone || !bells || registry.get(id) || registry.isBooting(id)) return this.#endings.end(id, reason)
-    return endElsewhere(db, bells, id, reason)
+    if (!this.#leases.isAlone && bells && !registry.get(id) && !registry.isBooting(id)) return endElsewhere(db, bells, id, reason, whole)
+    return whole ? this.#endings.end(id, reason) : this.#endings.takeOut(id, reason)
   }
 
   /** Begins to end sessions whose timeout has passed, and continues ends that failed or were interrupted. Does not wait for any end. */
@@ -276,7 +301,16 @@ export class Fleet {
 
   /** Does `work` when a seat of the scope is free. Alone, {@link seat} has said so. */
   async #seated<T>(work: (db: Db) => Promise<T>): Promise<T> {
-    return this.#sharedSeats ? this.#sharedSeats.take(work) : work(this.#settings.db)
+    const { db, scope } = this.#settings
+    if (!this.#sharedSeats) return work(db)
+    const until = performance.now() + SEAT_MS
+    for (;;)
+      try {
+        return await this.#sharedSeats.take(work)
+      } catch (error) {
+        if (!(error instanceof NoSeat) || performance.now() >= until || !(await isEndUnderWay(db, scope))) throw error
+        await sleep(LOOK_FOR_SEAT_MS, this.#stop.signal)
+      }
   }
 
   /**
@@ -337,11 +371,23 @@ interface Obtained {
   wasReady: boolean
 }
 
+/** The step that kills what runs in the instance. A session is out of use after it. The next step waits until all of it has gone, and looks for what was missed. */
+export const killInstance = (registry: Registry): EndStep => ({
+  name: 'kill',
+  limitMs: 1_000,
+  mayFail: true,
+  run({ id }) {
+    registry.get(id)?.kill()
+    return undefined
+  },
+})
+
 /** The step that ends the instance itself. Its driver has time limits of its own, below this one. */
 export const removeInstance = (registry: Registry): EndStep => ({
   name: 'instance',
   limitMs: 60_000,
   mayFail: false,
+  isBehind: true,
   run({ id }) {
     const instance = registry.get(id)
     return instance === undefined ? undefined : Promise.resolve(instance[Symbol.asyncDispose]())

@@ -19,5 +19,5 @@ export const browserHandlers = (browsers: Browsers): Handlers<typeof contract> =
     ),
   getBrowser: ({ params, query, origin }) => browsers.get(params.id_or_name, query.include_deleted, origin),
   updateBrowser: ({ params, body, origin, signal }) => browsers.update(params.id_or_name, body, origin, signal),
-  deleteBrowser: ({ params }) => browsers.delete(params.id_or_name),
+  deleteBrowser: ({ params, query }) => browsers.delete(params.id_or_name, query.wait),
 })

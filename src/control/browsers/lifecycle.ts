@@ -1,6 +1,8 @@
 // The states of a browser and the moves between them.
+import { sql } from 'kysely'
 import { lifecycle } from '../../base/lifecycle.ts'
 import { browserMoves, firstMover, mover } from '../../store/moves.ts'
+import type { EndReason } from './end-step.ts'
 import type { BrowserRow } from './rows.ts'
 
 export const browserLifecycle = lifecycle({
@@ -18,3 +20,6 @@ const moving = { table: 'browsers', lifecycle: browserLifecycle, log: browserMov
 export const moveBrowser = mover(moving)
 /** Moves one of several browsers, and returns its row. */
 export const moveFirstBrowser = firstMover<BrowserRow, BrowserState>(moving)
+
+/** The columns that a move to `stopping`, `failed` or `deleted` sets. For callers, a session is deleted from the first of them on. */
+export const ended = (reason: EndReason) => ({ end_reason: reason, deleted_at: sql`coalesce(deleted_at, now())` })

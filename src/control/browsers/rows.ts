@@ -5,7 +5,7 @@ import type { Db } from '../../store/db.ts'
 import type { Leases } from '../../store/leases.ts'
 import { holds } from '../../store/names.ts'
 import type { Tables } from '../../store/tables.ts'
-import { moveFirstBrowser, type BrowserState } from './lifecycle.ts'
+import { ended, moveFirstBrowser, type BrowserState } from './lifecycle.ts'
 import type { OPTIONS } from './options/contract.ts'
 import type { Booted, StoredOptions } from './options/option/contract.ts'
 import type { StoredEndpoint } from './stored-endpoint.ts'
@@ -63,7 +63,7 @@ export async function claimWarm(db: Db, { scope, replica }: Watched, kind: strin
 /** Begins the end of the oldest instance of `kind` that no session has claimed. Undefined when there is none. */
 export async function endSurplus(db: Db, scope: string, kind: string): Promise<BrowserRow | undefined> {
   const which = sql<SqlBool>`state = 'warm' and scope = ${scope} and warm_kind = ${kind}`
-  return moveFirstBrowser(db, which, sql`made_at`, 'stopping', 'surplus', { end_reason: 'surplus' })
+  return moveFirstBrowser(db, which, sql`made_at`, 'stopping', 'surplus', ended('surplus'))
 }
 
 const LIVE = sql<SqlBool>`deleted_at is null and created_at is not null`
@@ -135,21 +135,21 @@ export type LiveRow = Pick<BrowserRow, 'id' | 'state' | 'end_reason' | 'ended_st
 
 const LIVE_COLUMNS = ['id', 'state', 'end_reason', 'ended_steps'] as const
 
-/** Browsers that this replica watches and that are not deleted, warm ones included. */
+/** Browsers that this replica watches and of which something is left, warm ones included. */
 export async function watchedBrowsers(db: Db, { scope, replica }: Watched): Promise<LiveRow[]> {
   const rows = await db
     .selectFrom('browsers')
     .select(LIVE_COLUMNS)
     .where('scope', '=', scope)
     .where('replica', '=', replica)
-    .where('deleted_at', 'is', null)
+    .where('state', '<>', 'deleted')
     .execute()
   return rows as LiveRow[]
 }
 
-/** The ids of all browsers of this scope that are not deleted. */
+/** The ids of all browsers of this scope of which something is left. */
 export const liveIds = async (db: Db, scope: string): Promise<string[]> =>
-  (await db.selectFrom('browsers').select('id').where('scope', '=', scope).where('deleted_at', 'is', null).execute()).map(({ id }) => id)
+  (await db.selectFrom('browsers').select('id').where('scope', '=', scope).where('state', '<>', 'deleted').execute()).map(({ id }) => id)
 
 /** Makes this replica the one that watches the browsers of dead replicas, and returns these. Two replicas never get the same one. */
 export async function takeOverBrowsers(db: Db, scope: string, { replica, isDead }: Leases): Promise<LiveRow[]> {
@@ -158,20 +158,20 @@ export async function takeOverBrowsers(db: Db, scope: string, { replica, isDead 
     // The time without a watcher does not count towards timeouts.
     .set({ replica, last_active_at: sql`case when state = 'running' then now() else last_active_at end` })
     .where('scope', '=', scope)
-    .where('deleted_at', 'is', null)
+    .where('state', '<>', 'deleted')
     .where(isDead(sql.ref('browsers.replica')))
     .returning(LIVE_COLUMNS)
     .execute()
   return rows as LiveRow[]
 }
 
-/** A browser that is not deleted, and who watches it; undefined when there is none. */
+/** A browser of which something is left, and who watches it; undefined when there is none. */
 export async function watcherOf(db: Db, id: string): Promise<(LiveRow & { replica: string | null }) | undefined> {
   const row = await db
     .selectFrom('browsers')
     .select([...LIVE_COLUMNS, 'replica'])
     .where('id', '=', id)
-    .where('deleted_at', 'is', null)
+    .where('state', '<>', 'deleted')
     .executeTakeFirst()
   return row as (LiveRow & { replica: string | null }) | undefined
 }
@@ -182,10 +182,16 @@ export async function countSeats(db: Db, scope: string): Promise<number> {
     .selectFrom('browsers')
     .select((eb) => eb.fn.countAll<string>().as('seats'))
     .where('scope', '=', scope)
-    .where('deleted_at', 'is', null)
+    .where('state', '<>', 'deleted')
     .where(sql<SqlBool>`state <> 'warm' and (state <> 'starting' or warm_kind is null)`)
     .executeTakeFirstOrThrow()
   return Number(seats)
+}
+
+/** Whether a session of this scope is being ended. */
+export async function isEndUnderWay(db: Db, scope: string): Promise<boolean> {
+  const row = await db.selectFrom('browsers').select('id').where('scope', '=', scope).where('state', 'in', ['stopping', 'failed']).limit(1).executeTakeFirst()
+  return row !== undefined
 }
 
 /** Instances of this scope that no session has claimed, their kinds, and who watches them. */
@@ -275,7 +281,7 @@ export async function countByState(db: Db): Promise<Record<string, number>> {
   const rows = await db
     .selectFrom('browsers')
     .select(['state', (eb) => eb.fn.countAll<number>().as('count')])
-    .where('deleted_at', 'is', null)
+    .where('state', '<>', 'deleted')
     .groupBy('state')
     .execute()
   return Object.fromEntries(rows.map(({ state, count }) => [state, Number(count)]))

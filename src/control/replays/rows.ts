@@ -83,7 +83,7 @@ export async function unfinishedReplays(db: Db, scope: string, { isAlone, replic
 export async function takeOverReplays(db: Db, scope: string, { replica, isDead }: Leases): Promise<void> {
   await sql`
     update browsers b set replica = ${replica}
-    where b.scope = ${scope} and b.deleted_at is not null and b.id in (select browser_id from replays where state <> 'ready') and ${isDead(sql.ref('b.replica'))}`.execute(
+    where b.scope = ${scope} and b.state = 'deleted' and b.id in (select browser_id from replays where state <> 'ready') and ${isDead(sql.ref('b.replica'))}`.execute(
     db,
   )
 }

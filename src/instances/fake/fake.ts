@@ -104,7 +104,7 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, overTls: boolean,
     exited.resolve({ reason: 'ended' })
   })
   const owner = scope.move()
-  return { id: spec.id, agent, exited: exited.promise, [Symbol.asyncDispose]: () => owner.disposeAsync() }
+  return { id: spec.id, agent, exited: exited.promise, kill: () => server.closeAllConnections(), [Symbol.asyncDispose]: () => owner.disposeAsync() }
 }
 
 // Tests must not run programs or read files of this machine, so every one of them is reported as missing.

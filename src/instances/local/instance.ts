@@ -5,7 +5,7 @@ import { closeSync, existsSync, mkdirSync, openSync, readFileSync, readdirSync, 
 import { join } from 'node:path'
 import { KEYS_VARIABLE } from '../../base/access.ts'
 import type { Log } from '../../base/log.ts'
-import { descendantsOf, isAlive, killAll, nameProcess, processesUsing, type ProcessName } from '../../base/processes.ts'
+import { descendantsOf, isAlive, killAll, nameProcess, processesUsing, signalProcess, type ProcessName } from '../../base/processes.ts'
 import type { Command } from '../../base/unprivileged.ts'
 import { resultWithin, sleep, until, within } from '../../base/wait.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
@@ -300,6 +300,16 @@ export class LocalInstance implements Instance {
     await killAll(this.live())
     await this.#keeperGone()
     if (exit.limit === 'disk') await emptyDisk(this.dir, this.#kind.trash)
+  }
+
+  /** Signals what runs to end. It gives the CPU to callers from then on: what is left to do for it is not urgent. */
+  kill(): void {
+    const { limits } = this.#kind
+    limits.yield(this.id, true)
+    // With groups, no other processes need to be looked for, which takes some milliseconds. The end finds what was missed.
+    const members = limits.members(this.id).map(nameProcess)
+    const inGroups = [...this.#processes, ...members.filter((name) => name !== undefined)]
+    for (const name of members.length > 0 ? inGroups : this.live()) signalProcess(name, 'SIGKILL')
   }
 
   /** Ends it. @throws when that does not work now; it is then retried until it succeeds, without a further call */

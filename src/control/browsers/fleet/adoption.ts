@@ -3,7 +3,7 @@ import type { Log } from '../../../base/log.ts'
 import { letGo, type Driver, type Instance } from '../../../instances/driver.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
-import { moveBrowser } from '../lifecycle.ts'
+import { ended, moveBrowser } from '../lifecycle.ts'
 import { liveIds, takeOverBrowsers, watcherOf, type LiveRow } from '../rows.ts'
 import { reasonOf, type Endings } from './endings.ts'
 import type { Registry } from './registry.ts'
@@ -80,7 +80,7 @@ export async function endLost(rows: readonly LiveRow[], { db, endings, log }: Pi
   const end = async (row: LiveRow) => {
     log.warn({ browser: row.id, state: row.state }, 'a browser was lost with the last service')
     const reason = reasonOf(row, 'lost')
-    if (row.state !== 'stopping') await moveBrowser(db, row.id, 'failed', reason, { end_reason: reason })
+    if (row.state !== 'stopping') await moveBrowser(db, row.id, 'failed', reason, ended(reason))
     await endings.resume(row, 'lost')
   }
   await Promise.all(rows.map(end))

@@ -3,7 +3,7 @@ import { until, WaitTimeout, within } from '../../../base/wait.ts'
 import type { Db } from '../../../store/db.ts'
 import { notify, type EventBells } from '../../../store/events.ts'
 import type { EndReason } from '../end-step.ts'
-import { moveBrowser } from '../lifecycle.ts'
+import { ended, moveBrowser } from '../lifecycle.ts'
 import { watcherOf } from '../rows.ts'
 
 /** How long a caller waits. A replica that was just killed is replaced within 5 s; an end that takes longer goes on without its caller. */
@@ -11,14 +11,17 @@ const ENDED_MS = 15_000
 /** A notice may be lost. */
 const LOOK_AGAIN_MS = 500
 
-/** Resolves when nothing is left of the browser, or after {@link ENDED_MS}; false when there is no such browser, or it has ended. */
-export async function endElsewhere(db: Db, bells: EventBells, id: string, reason: EndReason): Promise<boolean> {
+/** The notice that a browser is out of use, and that its end goes on. When nothing is left of it, the notice is its id. */
+export const outOfUse = (id: string): string => `${id} is out of use`
+
+/** Resolves when nothing is left of the browser (when it is out of use, unless `whole`), or after {@link ENDED_MS}; false when there is no such browser, or it has ended. */
+export async function endElsewhere(db: Db, bells: EventBells, id: string, reason: EndReason, whole: boolean): Promise<boolean> {
   const heard = Promise.withResolvers<void>()
   const leave = bells.on('ended', (text) => {
-    if (text === id) heard.resolve()
+    if (text === id || (!whole && text === outOfUse(id))) heard.resolve()
   })
   try {
-    await moveBrowser(db, id, 'stopping', reason, { end_reason: reason })
+    await moveBrowser(db, id, 'stopping', reason, ended(reason))
     // Also when its end has begun before: then this waits for it.
     const watcher = await watcherOf(db, id)
     if (!watcher) return false

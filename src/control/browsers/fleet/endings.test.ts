@@ -14,6 +14,7 @@ function withSteps(at: string | undefined, then: () => Promise<void>, limitMs = 
       name,
       limitMs,
       mayFail,
+      ...(name === ended.name && ended.isBehind && { isBehind: true }),
       run(session, limit) {
         const work = async () => {
           if (name === at) await then()
@@ -89,6 +90,77 @@ describe('a step that fails', () => {
     hang.resolve()
     await sweptAway(fleet, id)
     expect([begun, done]).toEqual([1, NAMES])
+  })
+})
+
+/** Whether a promise has settled. */
+const isSettled = async (promise: Promise<unknown>) =>
+  (await Promise.race([promise.then(() => true), new Promise((resolve) => setImmediate(() => resolve(false)))])) === true
+
+describe('taking a session out', () => {
+  test('is answered before its instance is removed, and a service that is killed then leaves the rest to the next one', async () => {
+    const killed = withSteps('instance', never)
+    const id = await killed.fleet.start(owner('mine'), signal)
+    expect(await killed.fleet.takeOut(id, 'deleted')).toBe(true)
+    expect([await row(id), killed.fleet.endpointOf(id), killed.fleet.sessions, await runningIds(), killed.done]).toMatchObject([
+      { state: 'stopping', end_reason: 'deleted', deleted_at: expect.any(Date) as Date },
+      undefined,
+      1,
+      [id],
+      ['profile', 'telemetry'],
+    ])
+    killed.abandon()
+    const next = withSteps(undefined, never)
+    await next.fleet.reconcile()
+    expect([next.done, await runningIds(), (await row(id)).state, next.fleet.sessions]).toEqual([['instance', 'audit'], [], 'deleted', 0])
+  })
+
+  test('waits for the steps before, which may need its agent', async () => {
+    const hold = Promise.withResolvers<void>()
+    const { fleet, done } = withSteps('telemetry', () => hold.promise)
+    const id = await fleet.start(owner(), signal)
+    const out = fleet.takeOut(id, 'deleted')
+    await until('the step before', NOTICE_MS, () => done.length === 1)
+    expect(await isSettled(out)).toBe(false)
+    hold.resolve()
+    expect(await out).toBe(true)
+    await fleet.end(id, 'deleted')
+    expect(await row(id)).toMatchObject({ state: 'deleted' })
+  })
+
+  test('is answered when the first attempt fails before that', async () => {
+    let failures = 1
+    const { fleet } = withSteps('profile', async () => {
+      if (failures-- > 0) throw new Error('not now')
+    })
+    const id = await fleet.start(owner(), signal)
+    expect([await fleet.takeOut(id, 'deleted'), (await row(id)).state]).toEqual([true, 'stopping'])
+    await sweptAway(fleet, id)
+  })
+})
+
+describe('at the limit of sessions', () => {
+  test('a seat is waited for while an end is under way, and a caller who leaves waits no longer', async () => {
+    const hold = Promise.withResolvers<void>()
+    const { fleet } = withSteps('instance', () => hold.promise)
+    const id = await fleet.start(owner(), signal)
+    expect(await fleet.seat(1, signal)).toBeUndefined()
+    await fleet.takeOut(id, 'deleted')
+    const leaving = new AbortController()
+    const left = fleet.seat(1, leaving.signal)
+    const seat = fleet.seat(1, signal)
+    leaving.abort(new Error('left'))
+    await expect(left).rejects.toThrow('left')
+    expect(await isSettled(seat)).toBe(false)
+    hold.resolve()
+    expect(await seat).toBeTypeOf('function')
+  })
+
+  test('no seat is waited for when an end has failed', async () => {
+    const { fleet } = withSteps('instance', () => Promise.reject(new Error('a cgroup is busy')))
+    const id = await fleet.start(owner(), signal)
+    await fleet.end(id, 'deleted')
+    expect([await fleet.seat(1, signal), (await row(id)).state]).toEqual([undefined, 'stopping'])
   })
 })
 

@@ -1,10 +1,10 @@
 // Ending browsers: the list of steps, recorded as it goes, tried until nothing is left, continued by the next service.
-import { sql } from 'kysely'
+import { Bell } from '../../../base/bell.ts'
 import type { Log } from '../../../base/log.ts'
 import { within } from '../../../base/wait.ts'
 import type { Db } from '../../../store/db.ts'
 import type { EndReason, EndStep } from '../end-step.ts'
-import { moveBrowser } from '../lifecycle.ts'
+import { ended, moveBrowser } from '../lifecycle.ts'
 import { endedStepsOf, recordEndedSteps, type LiveRow } from '../rows.ts'
 import type { Registry } from './registry.ts'
 
@@ -21,6 +21,8 @@ interface Ending {
   underWay: Map<string, Promise<void>>
   /** The present attempt. Resolves with true when nothing is left. */
   attempt: Promise<boolean> | undefined
+  /** Resolves when the steps that callers wait for are done, or the first attempt is over. */
+  outOfUse: PromiseWithResolvers<void>
   /** When the sweep retries, by performance.now(). */
   retryAt: number
   retryMs: number
@@ -31,6 +33,8 @@ interface EndingsSettings {
   registry: Registry
   /** In the order in which they run. After the last one the row is closed. */
   steps: readonly EndStep[]
+  /** Called when the steps are done that callers wait for. */
+  onOutOfUse?: (id: string) => void
   /** Called when nothing is left of a browser. */
   onEnded?: (id: string) => void
   log: Log
@@ -39,6 +43,8 @@ interface EndingsSettings {
 export class Endings {
   readonly #settings: EndingsSettings
   readonly #ending = new Map<string, Ending>()
+  /** Rings when an attempt is over. */
+  readonly #over = new Bell()
 
   constructor(settings: EndingsSettings) {
     this.#settings = settings
@@ -48,16 +54,39 @@ export class Endings {
 
   /** Begins an end, and resolves after its first attempt; false when there is no such browser, or it has ended. Repeated calls continue the same end. */
   async end(id: string, reason: EndReason): Promise<boolean> {
+    const attempt = await this.#begin(id, reason)
+    await attempt?.whole
+    return attempt !== undefined
+  }
+
+  /** As {@link end}, but resolves when the browser is out of use: the steps are done that callers wait for, and the next service knows that it has to do the others. */
+  async takeOut(id: string, reason: EndReason): Promise<boolean> {
+    const attempt = await this.#begin(id, reason)
+    await attempt?.outOfUse
+    return attempt !== undefined
+  }
+
+  /** Ends under way. One that has failed and waits for its next attempt is not. */
+  get underWay(): number {
+    return [...this.#ending.values()].filter(({ attempt }) => attempt !== undefined).length
+  }
+
+  /** Resolves when the next attempt to end a browser is over, or rejects with the signal's reason. */
+  over(signal: AbortSignal): Promise<void> {
+    return this.#over.heard(signal)
+  }
+
+  async #begin(id: string, reason: EndReason): Promise<{ whole: Promise<boolean>; outOfUse: Promise<void> } | undefined> {
     const isUnderWay = () => this.#ending.has(id)
-    const before = isUnderWay() ? undefined : await moveBrowser(this.#settings.db, id, 'stopping', reason, { end_reason: reason })
-    if (before === undefined && !isUnderWay()) return false
-    await this.#attempt(id, reason, before !== undefined)
-    return true
+    const before = isUnderWay() ? undefined : await moveBrowser(this.#settings.db, id, 'stopping', reason, ended(reason))
+    if (before === undefined && !isUnderWay()) return undefined
+    const whole = this.#attempt(id, reason, before !== undefined)
+    return { whole, outOfUse: this.#ending.get(id)?.outOfUse.promise ?? Promise.resolve() }
   }
 
   /** Ends a browser that has ended by itself, unless its row has moved elsewhere. */
   async crashed(id: string, why: string, reason: EndReason): Promise<void> {
-    const before = await moveBrowser(this.#settings.db, id, 'failed', why, { end_reason: reason })
+    const before = await moveBrowser(this.#settings.db, id, 'failed', why, ended(reason))
     if (before !== undefined) await this.#attempt(id, reason, before !== 'stopping')
   }
 
@@ -80,29 +109,38 @@ export class Endings {
   /** Closes the row of a browser whose instance is gone, or that never had one. */
   async close(id: string, reason: EndReason): Promise<void> {
     const { db } = this.#settings
-    await moveBrowser(db, id, 'failed', reason, { end_reason: reason })
+    await moveBrowser(db, id, 'failed', reason, ended(reason))
     await this.#closeRow(id, reason)
   }
 
   #closeRow(id: string, reason: EndReason) {
-    return moveBrowser(this.#settings.db, id, 'deleted', reason, { deleted_at: sql`now()`, end_reason: reason })
+    return moveBrowser(this.#settings.db, id, 'deleted', reason, ended(reason))
   }
 
   /** One attempt to end a browser whose row says so; otherwise the sweep retries. `isNew`: no step of it can have been done. */
   #attempt(id: string, reason: EndReason, isNew: boolean): Promise<boolean> {
     this.#settings.registry.beginEnd(id)
     const known = this.#ending.get(id)
-    const ending: Ending = known ?? { reason, done: undefined, underWay: new Map(), attempt: undefined, retryAt: 0, retryMs: RETRY_FIRST_MS }
+    const begun = { done: undefined, underWay: new Map(), attempt: undefined, outOfUse: Promise.withResolvers<void>(), retryAt: 0, retryMs: RETRY_FIRST_MS }
+    const ending: Ending = known ?? { reason, ...begun }
     if (isNew) ending.done ??= new Set()
     this.#ending.set(id, ending)
-    return (ending.attempt ??= this.#tryToEnd(id, ending).finally(() => (ending.attempt = undefined)))
+    const over = () => {
+      ending.attempt = undefined
+      ending.outOfUse.resolve()
+      this.#over.ring()
+    }
+    return (ending.attempt ??= this.#tryToEnd(id, ending).finally(over))
   }
 
   async #tryToEnd(id: string, ending: Ending): Promise<boolean> {
     const { db, registry, steps, log } = this.#settings
     try {
       ending.done ??= new Set(await endedStepsOf(db, id))
-      for (const step of steps) if (!ending.done.has(step.name)) await this.#take(step, id, ending, ending.done)
+      for (const step of steps) {
+        if (step.isBehind) this.#outOfUse(id, ending)
+        if (!ending.done.has(step.name)) await this.#take(step, id, ending, ending.done)
+      }
       await this.#closeRow(id, ending.reason)
     } catch (err) {
       log.error({ err, browser: id, retryMs: ending.retryMs }, 'a browser could not be ended yet')
@@ -114,6 +152,11 @@ export class Endings {
     this.#ending.delete(id)
     this.#settings.onEnded?.(id)
     return true
+  }
+
+  #outOfUse(id: string, { outOfUse }: Ending): void {
+    outOfUse.resolve()
+    this.#settings.onOutOfUse?.(id)
   }
 
   async #take(step: EndStep, id: string, { reason, underWay }: Ending, done: Set<string>): Promise<void> {

@@ -12,6 +12,8 @@ interface Waiting {
 interface LineSettings {
   /** Boots one for the shelf. `wanted` resolves when a caller waits for it; `isAwaited`: one has waited before. */
   boot: (isAwaited: boolean, wanted: Promise<void>) => Promise<void>
+  /** A boot that a caller had waited for is over. */
+  onOver: () => void
   /** Has the turns of all boots of this service. */
   starts: Starts
   /** Aborts when the service stops. */
@@ -142,6 +144,7 @@ export class Line {
       leaveQueue()
       if (this.#isFirstAsleep) this.#bootForCallers()
       this.#settle()
+      this.#settings.onOver()
     }
   }
 

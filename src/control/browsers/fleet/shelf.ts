@@ -104,7 +104,7 @@ export class Shelf {
     this.#keeping = kinds.map((kind) => {
       const demand = new Demand()
       const boot = (isAwaited: boolean, wanted: Promise<void>) => this.#boot(kind, demand, isAwaited, wanted)
-      return { kind, demand, line: new Line({ boot, starts, signal }) }
+      return { kind, demand, line: new Line({ boot, onOver: () => this.fill(), starts, signal }) }
     })
   }
 
