@@ -1,7 +1,7 @@
 // One running sandbox: its processes, directory and limits form one unit that ends together, and that is found again after a crash of the
 // service.
 import { spawn, type ChildProcess } from 'node:child_process'
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, readdirSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { KEYS_VARIABLE } from '../../base/access.ts'
 import type { Log } from '../../base/log.ts'
@@ -15,6 +15,7 @@ import type { LaterAddresses } from './close-later.ts'
 import { hostRanges } from './host-addresses.ts'
 import type { InstanceLimits, Limits } from './limits.ts'
 import { makeListener, socketIn, type Listener } from './listener.ts'
+import { RECORD, recall, remember, type Remembered } from './remembered.ts'
 import type { Bounds } from './sandbox.ts'
 import { emptyDisk, keeperOf, makeDisk, makeMemoryFolders, storageLines, type Quota, type Storage } from './storage.ts'
 import type { Trash } from './trash.ts'
@@ -37,18 +38,6 @@ const KEEPER_MS = 10_000
 
 /** Where there is no CPU group, sandboxes run at a lower priority than the service and its database. */
 const NICE = 5
-
-/** The record of an instance in its directory, for the next control plane. */
-interface Remembered {
-  /** The outermost processes: pasta, and bwrap below it. */
-  processes: ProcessName[]
-  /** Whether its browser has been up. An instance that a killed service was still starting is not adopted. */
-  isReady: boolean
-  /** Its limits, for the module that counts its use (usage.ts). */
-  counted?: Counted | undefined
-  /** Where its program answers, when that is not the Unix socket in the directory. */
-  agent?: Endpoint | undefined
-}
 
 /** A kind of sandbox: where their directories are, and how they are limited. */
 export interface SandboxKind {
@@ -152,7 +141,7 @@ export function foundSandboxes(kind: SandboxKind): Found[] {
     const dir = join(kind.root, id)
     const replica = readIfThere(join(dir, STARTED_BY))
     const made = replica === undefined ? statSync(dir, { throwIfNoEntry: false })?.mtimeMs : undefined
-    return made !== undefined && Date.now() - made < MAKING_MS && !existsSync(join(dir, 'instance.json')) ? [] : [{ id, replica }]
+    return made !== undefined && Date.now() - made < MAKING_MS && !existsSync(join(dir, RECORD)) ? [] : [{ id, replica }]
   })
 }
 
@@ -284,10 +273,7 @@ export class LocalInstance implements Instance {
   /** Records what runs, so that another control plane can adopt it. */
   remember(isReady: boolean): void {
     this.#processes = this.live()
-    const file = join(this.dir, 'instance.json')
-    const remembered: Remembered = { processes: this.#processes.slice(0, 2), isReady, counted: this.#counted, agent: remembersAgent(this.agent) }
-    writeFileSync(`${file}.new`, JSON.stringify(remembered), { mode: 0o600 })
-    renameSync(`${file}.new`, file)
+    remember(this.dir, { processes: this.#processes.slice(0, 2), isReady, counted: this.#counted, agent: this.agent })
   }
 
   /**
@@ -373,19 +359,6 @@ export class LocalInstance implements Instance {
     const known = this.#processes.filter(isAlive)
     const below = [...known.flatMap(({ pid }) => descendantsOf(pid)), ...this.#kind.limits.members(this.id)]
     return [...new Map([...known, ...below.map(nameProcess).filter((name) => name !== undefined)].map((name) => [name.pid, name])).values()]
-  }
-}
-
-/** A Unix socket is always in the directory, which may have moved. */
-function remembersAgent({ older: _, ...endpoint }: Endpoint): Endpoint | undefined {
-  return 'socketPath' in endpoint ? undefined : endpoint
-}
-
-function recall(dir: string): Remembered | undefined {
-  try {
-    return JSON.parse(readFileSync(join(dir, 'instance.json'), 'utf8')) as Remembered
-  } catch {
-    return undefined
   }
 }
 
