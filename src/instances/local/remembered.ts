@@ -1,0 +1,42 @@
+// The record of a sandbox in its directory, by which the next service finds it again.
+import { readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ProcessName } from '../../base/processes.ts'
+import type { Endpoint } from '../../http/endpoint.ts'
+import type { Counted } from './usage.ts'
+
+/** What is recorded. */
+export interface Remembered {
+  /** The outermost processes: pasta, and bwrap below it. */
+  processes: ProcessName[]
+  /** Whether its browser has been up. An instance that a killed service was still starting is not adopted. */
+  isReady: boolean
+  /** Its limits, for the module that counts its use (usage.ts). */
+  counted?: Counted | undefined
+  /** Where its program answers, when that is not the Unix socket in the directory. */
+  agent?: Endpoint | undefined
+}
+
+/** The file, in the sandbox's directory. */
+export const RECORD = 'instance.json'
+
+/** Records a sandbox in its directory, whole or not at all. */
+export function remember(dir: string, { agent, ...rest }: Remembered): void {
+  const file = join(dir, RECORD)
+  writeFileSync(`${file}.new`, JSON.stringify({ ...rest, agent: agent && remembersAgent(agent) }), { mode: 0o600 })
+  renameSync(`${file}.new`, file)
+}
+
+/** A Unix socket is always in the directory, which may have moved. */
+function remembersAgent({ older: _, ...endpoint }: Endpoint): Endpoint | undefined {
+  return 'socketPath' in endpoint ? undefined : endpoint
+}
+
+/** What is recorded in a directory; undefined when nothing is. */
+export function recall(dir: string): Remembered | undefined {
+  try {
+    return JSON.parse(readFileSync(join(dir, RECORD), 'utf8')) as Remembered
+  } catch {
+    return undefined
+  }
+}
