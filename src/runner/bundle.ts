@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { basename, dirname, extname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { BuildFailure, BuildOptions, Loader, Plugin } from 'esbuild'
+import { bundling } from '../base/bundler.ts'
 import { within } from '../base/wait.ts'
 import type { Manifest } from './limits.ts'
 import { BuildFailed, type Tools } from './tools.ts'
@@ -59,24 +60,24 @@ async function bundle(code: string, file: string, format: Format, tools: Tools):
     define: DEFINE,
     plugins: [ownPlace],
   }
-  const esbuild = await import('esbuild')
-  try {
-    const build = (more: BuildOptions = {}) => within('esbuild', BUNDLE_MS, esbuild.build({ ...options, ...more }), tools.signal)
-    const { warnings } = await build()
-    // Define `require` only in this case: otherwise the app's own code may declare that name.
-    if (format === 'esm' && (await readFile(join(code, output), 'utf8')).includes('\nvar __require = ')) await build({ banner: { js: OWN_REQUIRE } })
-    for (const text of await esbuild.formatMessages(warnings, { kind: 'warning' })) for (const line of text.trimEnd().split('\n')) tools.say(line)
-    return { entrypoint: output, sourceMaps: true }
-  } catch (error) {
-    const { errors } = error as Partial<BuildFailure>
-    if (!errors) throw error
-    if (isTopLevelAwait(error) && format === 'cjs') throw error
-    for (const text of await esbuild.formatMessages(errors, { kind: 'error' })) for (const line of text.trimEnd().split('\n')) tools.say(line)
-    const said = errors.slice(0, 5).map(({ text, location }) => (location ? `${location.file}:${location.line}:${location.column}: ${text}` : text))
-    throw new BuildFailed(`${file} could not be bundled: ${said.join('\n')}`, { cause: error })
-  } finally {
-    // esbuild's service process would keep running.
-    await esbuild.stop()
+  return bundling((esbuild) => built(esbuild))
+
+  async function built(esbuild: typeof import('esbuild')): Promise<Partial<Manifest>> {
+    try {
+      const build = (more: BuildOptions = {}) => within('esbuild', BUNDLE_MS, esbuild.build({ ...options, ...more }), tools.signal)
+      const { warnings } = await build()
+      // Define `require` only in this case: otherwise the app's own code may declare that name.
+      if (format === 'esm' && (await readFile(join(code, output), 'utf8')).includes('\nvar __require = ')) await build({ banner: { js: OWN_REQUIRE } })
+      for (const text of await esbuild.formatMessages(warnings, { kind: 'warning' })) for (const line of text.trimEnd().split('\n')) tools.say(line)
+      return { entrypoint: output, sourceMaps: true }
+    } catch (error) {
+      const { errors } = error as Partial<BuildFailure>
+      if (!errors) throw error
+      if (isTopLevelAwait(error) && format === 'cjs') throw error
+      for (const text of await esbuild.formatMessages(errors, { kind: 'error' })) for (const line of text.trimEnd().split('\n')) tools.say(line)
+      const said = errors.slice(0, 5).map(({ text, location }) => (location ? `${location.file}:${location.line}:${location.column}: ${text}` : text))
+      throw new BuildFailed(`${file} could not be bundled: ${said.join('\n')}`, { cause: error })
+    }
   }
 }
 

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
+import { bundling } from '../../base/bundler.ts'
 import { PACKAGE_DIR } from '../../base/paths.ts'
 
 const PAGE_DIR = join(import.meta.dirname, 'page')
@@ -25,9 +26,8 @@ export interface Bundle {
 /** One script is one round trip; noVNC's fifty modules would take eight or more. */
 export async function makeBundle(): Promise<Bundle> {
   const { version } = JSON.parse(readFileSync(join(NOVNC_DIR, 'package.json'), 'utf8')) as { version: string }
-  const esbuild = await import('esbuild')
-  try {
-    const { outputFiles } = await esbuild.build({
+  const { outputFiles } = await bundling((esbuild) =>
+    esbuild.build({
       entryPoints: [join(PAGE_DIR, 'view.js')],
       bundle: true,
       write: false,
@@ -39,18 +39,15 @@ export async function makeBundle(): Promise<Bundle> {
       alias: { 'novnc-core': join(NOVNC_DIR, 'core') },
       banner: { js: `/* With noVNC ${version} (MPL-2.0, https://github.com/novnc/noVNC) and pako (MIT). */` },
       logLevel: 'silent',
-    })
-    const files = new Map([
-      ['view.js', await asset('text/javascript; charset=utf-8', Buffer.from(outputFiles[0]!.contents))],
-      ['view.css', await asset('text/css; charset=utf-8', readFileSync(join(PAGE_DIR, 'view.css')))],
-    ])
-    const hash = createHash('sha256')
-    for (const { plain } of files.values()) hash.update(plain)
-    return { tag: hash.digest('hex').slice(0, 16), files }
-  } finally {
-    // esbuild's child process would otherwise keep running.
-    await esbuild.stop()
-  }
+    }),
+  )
+  const files = new Map([
+    ['view.js', await asset('text/javascript; charset=utf-8', Buffer.from(outputFiles[0]!.contents))],
+    ['view.css', await asset('text/css; charset=utf-8', readFileSync(join(PAGE_DIR, 'view.css')))],
+  ])
+  const hash = createHash('sha256')
+  for (const { plain } of files.values()) hash.update(plain)
+  return { tag: hash.digest('hex').slice(0, 16), files }
 }
 
 async function asset(type: string, plain: Buffer): Promise<Asset> {

@@ -1,9 +1,10 @@
 // The agent's code as a few JavaScript files instead of four hundred, for the sandboxes of this machine: half of an agent's start was finding, reading and
 // checking files. Nobody writes or keeps these files: they are made from the sources, with the compiled code (agent-cache.ts).
-import { readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, extname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Loader, Plugin } from 'esbuild'
+import { bundling } from '../../base/bundler.ts'
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import { within } from '../../base/wait.ts'
 
@@ -22,7 +23,6 @@ const NATIVE = '@lydell/node-pty'
 
 /** Writes the agent's code to `folder`, as `inside` (its path in a sandbox) expects it. */
 export async function bundleAgent(folder: string, signal: AbortSignal): Promise<void> {
-  const esbuild = await import('esbuild')
   const common = {
     bundle: true,
     platform: 'node',
@@ -30,20 +30,23 @@ export async function bundleAgent(folder: string, signal: AbortSignal): Promise<
     target: 'node24',
     preserveSymlinks: true,
     logLevel: 'silent',
+    // A build that is broken off must not go on writing: its folder is being removed.
+    write: false,
     outExtension: { '.js': '.mjs' },
     banner: { js: `import { createRequire as __cob_require } from 'node:module'; const require = __cob_require(import.meta.url);` },
   } as const
   const agent = { agent: join(PACKAGE_DIR, 'src/agent/main.ts') }
   const x11 = { index: join(PACKAGE_DIR, 'node_modules/x11/lib/index.js') }
-  try {
+  const built = await bundling((esbuild) => {
     const builds = [
       esbuild.build({ ...common, entryPoints: agent, outdir: folder, plugins: [elsewhere, ownPlace] }),
       esbuild.build({ ...common, entryPoints: x11, outdir: join(folder, dirname(X_CLIENT)), plugins: [ownPlace] }),
     ]
-    await within("the agent's code to be bundled", BUNDLE_MS, Promise.all(builds), signal)
-  } finally {
-    // esbuild's child process would otherwise keep running.
-    await esbuild.stop()
+    return within("the agent's code to be bundled", BUNDLE_MS, Promise.all(builds), signal)
+  })
+  for (const { path, contents } of built.flatMap(({ outputFiles }) => outputFiles)) {
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, contents)
   }
 }
 
