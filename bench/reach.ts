@@ -24,6 +24,7 @@ export function reachOf(rows: readonly Row[]): Reach[] {
     reaches.push({ what: `${what} >= ${least} x faster`, reached: times(value), yes: value >= least })
   }
   const p50 = ({ cob }: Row) => cob.p50
+  const p95 = ({ cob }: Row) => cob.p95
   const ratio = ({ cob, beside }: Row) => cob.p50 / beside!.p50
 
   upTo('warm_create', 'warm create p50 <= 20 ms', 20, p50, ms)
@@ -56,6 +57,12 @@ export function reachOf(rows: readonly Row[]): Reach[] {
   upTo('view_still', 'live view of a still page <= 100 B/s', 100, p50, (value) => `${value.toFixed(0)} B/s`)
   upTo('invocation_warm', 'warm invocation p50 <= 50 ms', 50, p50, ms)
   upTo('invocation_cold', 'cold invocation p50 <= 1.5 x importing the app', 1.5, ratio, times)
+  upTo('burst_row', "lives without pause p50 <= 0.8 x Playwright's own launch", 0.8, ratio, times)
+  upTo('burst_row', "lives without pause p95 <= 0.8 x Playwright's own launch", 0.8, ({ cob, beside }) => cob.p95 / beside!.p95, times)
+  upTo('burst_paced_create', 'create after a pause of a boot p50 <= 10 ms', 10, p50, ms)
+  upTo('burst_five', 'five lives at once p50 <= 1600 ms', 1600, p50, ms)
+  upTo('burst_five', 'five lives at once p95 <= 2000 ms', 2000, p95, ms)
+  upTo('burst_learned', 'five lives at once, demand learned, p50 <= 600 ms', 600, p50, ms)
   faster('move_event', 'pointer move in a batch p50 than xdotool', 100)
   return reaches
 }
