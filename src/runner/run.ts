@@ -1,5 +1,4 @@
 // A run: the app's process, started in parallel by the shell of command.ts, gets one task and gives one result.
-import { createWriteStream } from 'node:fs'
 import { Socket } from 'node:net'
 import { RUN_FDS } from './command.ts'
 import type { Ready, Run, RunnerSpec } from './contract.ts'
@@ -59,10 +58,8 @@ export function hostRun(spec: RunnerSpec, events: Events): Work {
       if (hasRun) throw new Refused(409, 'this runner has already had its run')
       hasRun = true
       if (phase === 'loaded') phase = 'running'
-      // An app that has ended does not read its task; its end is reported as an event.
-      createWriteStream('', { fd: RUN_FDS.task })
-        .on('error', () => {})
-        .end(JSON.stringify(run))
+      // An app that has ended does not read its task; its end is reported as an event. Not through fs, whose threads would have to start first.
+      new Socket({ fd: RUN_FDS.task, readable: false, writable: true }).on('error', () => {}).end(JSON.stringify(run))
     },
   }
 }
