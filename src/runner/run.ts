@@ -16,6 +16,7 @@ export function hostRun(spec: RunnerSpec, events: Events): Work {
   const output = new Socket({ fd: RUN_FDS.output, readable: true, writable: false })
   const reports = new Socket({ fd: RUN_FDS.reports, readable: true, writable: false })
   const ready = Promise.withResolvers<Ready>()
+  const done = Promise.withResolvers<void>()
   const exited = Promise.withResolvers<void>()
   let phase: 'loading' | 'loaded' | 'running' = 'loading'
   let hasRun = false
@@ -28,7 +29,9 @@ export function hostRun(spec: RunnerSpec, events: Events): Work {
     void close(news)
   }
   const close = async (news: Exclude<News, { type: 'log' }>) => {
-    if (!(await endsWithin(exited.promise, EXIT_MS))) killHolders(RUN_FDS.output)
+    // The end of a process takes milliseconds more, in which it can print nothing: nobody has its output open.
+    const over = Promise.all([done.promise, printed])
+    if (!(await endsWithin(Promise.race([exited.promise, over]), EXIT_MS))) killHolders(RUN_FDS.output)
     await drained(output, RUN_FDS.output, printed)
     events.end(news)
     if (news.type === 'failed') ready.resolve({ ok: false, reason: news.reason })
@@ -37,7 +40,8 @@ export function hostRun(spec: RunnerSpec, events: Events): Work {
     if (report.type === 'exit') {
       exited.resolve()
       finish(died(report.code))
-    } else if (report.type === 'loaded') {
+    } else if (report.type === 'done') done.resolve()
+    else if (report.type === 'loaded') {
       if (phase === 'loading') phase = hasRun ? 'running' : 'loaded'
       ready.resolve({ ok: true })
     } else if (report.type === 'result' && phase !== 'running') finish({ type: 'failed', reason: report.reason ?? 'a result came before the run' })
