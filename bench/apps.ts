@@ -19,6 +19,8 @@ const BUILD_MS = 180_000
 const REFILLED_MS = 30_000
 /** Until the service has noticed that the reserve was killed. */
 const NOTICED_MS = 100
+/** Calls that follow each other at once. The reserve has one sandbox before the first of them, and has learned the demand after these. */
+const IN_A_ROW = 4
 const LINES = 20_000
 const PRINTER = `import { Kernel } from '@onkernel/sdk'
 new Kernel().app('printer').action('print', async (_ctx, count) => { for (let i = 0; i < count; i++) console.log('line ' + i); return count })`
@@ -76,6 +78,11 @@ export async function measureApps(bench: Bench, service: Service): Promise<Row[]
     await rested()
     return call()
   })
+  const inARow: number[] = []
+  for (let round = 0; round < counts.invocations; round += IN_A_ROW) {
+    await rested()
+    for (let i = 0; i < IN_A_ROW; i++) inARow.push(await call())
+  }
   // With the reserve killed, and its refill a second away, the call has to start a sandbox.
   const host = mkdtempSync(join(folder.path, 'bare-'))
   cpSync(EXAMPLE, host, { recursive: true })
@@ -110,6 +117,7 @@ export async function measureApps(bench: Bench, service: Service): Promise<Row[]
     row('deploy_first', 'deploy of examples/echo-ts, the first', 'ms', first.ours, { what: bare, samples: first.theirs }),
     row('deploy', 'the same again', 'ms', repeated.ours, { what: bare, samples: repeated.theirs }),
     row('invocation_warm', 'warm invocation of its echo', 'ms', warm),
+    row('invocation_row', `${IN_A_ROW} of them without a pause`, 'ms', inARow),
     row('invocation_cold', 'cold invocation', 'ms', cold.ours, { what: 'Node imports the app', samples: cold.theirs }),
     row('events', `lines a second of ${LINES} through a follow stream`, '/s', events),
   ]

@@ -47,6 +47,16 @@ export interface Counts {
   idleMs: number
   /** Lives whose CPU time is measured. */
   cpuLives: number
+  /**
+   * Bursts: lives without pause, rounds of five and of ten at once, lives with pauses, how long demand is learned, the step of demand, and the
+   * quiet after it.
+   */
+  rowLives: number
+  bursts: number
+  pacedLives: number
+  learnMs: number
+  stepMs: number
+  quietMs: number
 }
 
 const FULL: Counts = {
@@ -84,6 +94,12 @@ const FULL: Counts = {
   costs: 3,
   idleMs: 10_000,
   cpuLives: 5,
+  rowLives: 60,
+  bursts: 4,
+  pacedLives: 30,
+  learnMs: 60_000,
+  stepMs: 60_000,
+  quietMs: 60_000,
 }
 const QUICK: Counts = {
   cold: 3,
@@ -120,6 +136,12 @@ const QUICK: Counts = {
   costs: 1,
   idleMs: 3_000,
   cpuLives: 1,
+  rowLives: 10,
+  bursts: 2,
+  pacedLives: 5,
+  learnMs: 24_000,
+  stepMs: 8_000,
+  quietMs: 10_000,
 }
 
 export const countsOf = (env: NodeJS.ProcessEnv): Counts => (env.BENCH_QUICK === '1' ? QUICK : FULL)

@@ -1,17 +1,19 @@
-// The whole life of a browser for a client: create, connect, goto, delete. The baseline is Playwright's own launch.
+// The whole life of a browser for a client: create, connect, goto, delete. The baselines are Playwright's own launch, and a bare display and Chromium.
 import { chromium } from 'playwright-core'
-import { launchable } from './bare.ts'
+import { FILLING, launchable, startChromium, startDisplay } from './bare.ts'
 import type { Bench } from './bench.ts'
-import { drive } from './drive.ts'
+import { drive, openPage } from './drive.ts'
 import { row, timed, type Row } from './figures.ts'
 import type { Service } from './sessions.ts'
 
 const LAUNCH_MS = 60_000
 const TOGETHER = 5
 
-type Life = Record<'create' | 'connect' | 'goto' | 'delete' | 'whole', number>
+/** Milliseconds of the parts that every life has. */
+export type Lived = Record<'create' | 'whole', number>
+type Life = Lived & Record<'connect' | 'goto' | 'delete', number>
 
-async function life({ pages, signal }: Bench, service: Service): Promise<Life> {
+export async function life({ pages, signal }: Bench, service: Service): Promise<Life> {
   signal.throwIfAborted()
   await using scope = new AsyncDisposableStack()
   const began = performance.now()
@@ -22,27 +24,42 @@ async function life({ pages, signal }: Bench, service: Service): Promise<Life> {
   return { create: create.ms, connect: connect.ms, goto, delete: del, whole: performance.now() - began }
 }
 
-/** launch, newPage, goto, close: a window on the bare display, Chromium's sandbox on. */
-async function ownLaunch({ display, pages, signal }: Bench, program: { path: string; home: string }): Promise<number> {
+/** launch, newPage, goto, close: Chromium's sandbox on, and a window on the bare display unless headless. */
+export async function ownLaunch({ display, pages, signal }: Bench, program: { path: string; home: string }, headless = false): Promise<Lived> {
   signal.throwIfAborted()
-  const { ms } = await timed(async () => {
-    const browser = await chromium.launch({
-      executablePath: program.path,
-      headless: false,
-      chromiumSandbox: true,
-      handleSIGINT: false,
-      handleSIGTERM: false,
-      timeout: LAUNCH_MS,
-      env: { PATH: process.env.PATH, LANG: 'C.UTF-8', HOME: program.home, DISPLAY: display.name },
-    })
-    try {
-      const page = await browser.newPage()
-      await page.goto(pages.local('small'))
-    } finally {
-      await browser.close()
-    }
+  const began = performance.now()
+  const browser = await chromium.launch({
+    executablePath: program.path,
+    headless,
+    chromiumSandbox: true,
+    handleSIGINT: false,
+    handleSIGTERM: false,
+    timeout: LAUNCH_MS,
+    env: { PATH: process.env.PATH, LANG: 'C.UTF-8', HOME: program.home, DISPLAY: display.name },
   })
-  return ms
+  const create = performance.now() - began
+  try {
+    const page = await browser.newPage()
+    await page.goto(pages.local('small'))
+  } finally {
+    await browser.close()
+  }
+  return { create, whole: performance.now() - began }
+}
+
+/** A display of its own and Chromium on it, spawned; connect, goto, kill. */
+export async function bareLife({ pages, signal }: Bench): Promise<Lived> {
+  signal.throwIfAborted()
+  const began = performance.now()
+  let create: number
+  {
+    await using scope = new AsyncDisposableStack()
+    const display = scope.use(await startDisplay(signal))
+    const chromium = scope.use(await startChromium(display, FILLING, signal))
+    create = performance.now() - began
+    await openPage(chromium.cdpUrl, pages.local('small'))
+  }
+  return { create, whole: performance.now() - began }
 }
 
 export async function measureLives(bench: Bench, service: Service): Promise<Row[]> {
@@ -53,7 +70,7 @@ export async function measureLives(bench: Bench, service: Service): Promise<Row[
     // The baseline runs first: meanwhile the warm pool refills, and it must be full before the next life.
     await service.warm(1)
     await bench.rest()
-    launches.push(await ownLaunch(bench, program))
+    launches.push((await ownLaunch(bench, program)).whole)
     await bench.rest()
     lives.push(await life(bench, service))
   }
@@ -76,7 +93,7 @@ export async function measureLivesTogether(bench: Bench, service: Service): Prom
   for (let i = 0; i < bench.counts.fives; i++) {
     await service.warm(TOGETHER)
     await bench.rest()
-    launches.push(...(await five(() => ownLaunch(bench, program))))
+    launches.push(...(await five(async () => (await ownLaunch(bench, program)).whole)))
     await bench.rest()
     lives.push(...(await five(async () => (await life(bench, service)).whole)))
   }

@@ -5,6 +5,7 @@ import { PACKAGE_DIR } from '../src/base/paths.ts'
 import { startChromium, startDisplay } from './bare.ts'
 import { measureApps } from './apps.ts'
 import type { Bench } from './bench.ts'
+import { measureBurst } from './burst.ts'
 import { measureCallers } from './callers.ts'
 import { firstAnswer } from './cdp.ts'
 import { measureCold } from './cold.ts'
@@ -29,11 +30,11 @@ import { measureWarm } from './warm.ts'
 import { measureRecordings } from './watch.ts'
 
 /** Far longer than any run; ends a run that hangs. */
-const RUN_MS = 30 * 60_000
+const RUN_MS = 90 * 60_000
 /** How long a run may wait in total until other programs are idle. BENCH_PATIENCE_SECONDS overrides it. */
 const PATIENCE_SECONDS = 60
 
-const SECTIONS = ['start', 'costs', 'link', 'computer', 'inside', 'watch', 'apps', 'warm', 'fives'] as const
+const SECTIONS = ['start', 'costs', 'link', 'computer', 'inside', 'watch', 'apps', 'warm', 'fives', 'burst'] as const
 type Section = (typeof SECTIONS)[number]
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { only: { type: 'string', multiple: true } } })
@@ -116,6 +117,7 @@ async function measure(signal: AbortSignal, rest: () => Promise<void>): Promise<
       await step('warm', 'lives, one at a time', () => measureLives(bench, service))
     })
   if (wanted('fives')) await withService(5, signal, (service) => step('fives', 'lives, five at a time', () => measureLivesTogether(bench, service)))
+  await step('burst', 'bursts', () => measureBurst(bench, say))
 
   return version
 }

@@ -52,13 +52,13 @@ export function writeJson(file: string, report: Report): void {
 }
 
 export function table({ machine, seconds, others, waitedSeconds, quick, rows, reach }: Report): string {
-  const head = ['Cob', '', 'n', 'p50', 'p95', 'p99', '', 'beside it', 'n', 'p50', 'p95', 'p99', '', 'p50 ratio']
+  const head = ['Cob', '', 'n', 'p50', 'p95', 'p99', '', 'beside it', 'n', 'p50', 'p95', 'p99', '', 'ratio: p50', 'p95', 'p99']
   const lines = rows.map(({ what, unit, cob, beside }) => [
     what,
     unit,
     ...cells(cob),
     '|',
-    ...(beside ? [beside.what, ...cells(beside), '|', beside.p50 > 0 ? ratio(cob.p50 / beside.p50) : ''] : ['', '', '', '', '', '', '']),
+    ...(beside ? [beside.what, ...cells(beside), '|', ...ratios(cob, beside)] : Array.from({ length: 9 }, () => '')),
   ])
   return [
     `Cob at ${machine.commit}, Chromium ${machine.chromium}, Node ${machine.node}, ${machine.cores} cores, ${machine.memoryGb} GB, Linux ${machine.kernel}`,
@@ -75,6 +75,8 @@ export function table({ machine, seconds, others, waitedSeconds, quick, rows, re
 }
 
 const cells = ({ n, p50, p95, p99 }: Figures): string[] => [String(n), ...[p50, p95, p99].map(short)]
+
+const ratios = (cob: Figures, beside: Figures): string[] => (['p50', 'p95', 'p99'] as const).map((at) => (beside[at] > 0 ? ratio(cob[at] / beside[at]) : ''))
 
 /** Small ratios are shown as fractions. */
 const ratio = (value: number): string => (value < 0.1 && value > 0 ? `1/${(1 / value).toFixed(0)}` : value.toFixed(2))

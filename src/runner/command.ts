@@ -24,10 +24,10 @@ export function runnerScript(kind: RunnerSpec['kind'], programs: RunnerPrograms,
 }
 
 /**
- * Opening a named pipe for reading and writing does not block. After that each end gets its own descriptor, so that end-of-file works. Descriptor 3 is
- * open when the runner gets keys, which the app must not get. Until the runner has them they can be read from this shell, so the app then waits
- * for a first line in its task's pipe (letAppStart). When memory is short, the kernel should kill the app's processes first, so that the runner can
- * report the failure.
+ * Opening a named pipe for reading and writing does not block. After that each end gets its own descriptor, so that end-of-file works: only the app
+ * and what it starts may hold the writing end of its output. Descriptor 3 is open when the runner gets keys, which the app must not get. Until the
+ * runner has them they can be read from this shell, so the app then waits for a first line in its task's pipe (letAppStart). When memory is short, the
+ * kernel should kill the app's processes first, so that the runner can report the failure.
  */
 const startLoader = (paths: RunnerPaths, { node, runner }: RunnerPrograms): string => `set -u
 cd ${folderOf(paths.spec)}
@@ -47,7 +47,9 @@ keys=
       '{"language":"python"'*) exec ${paths.app}/${VENV}/bin/python ${runner}/loader.py run ${paths.app} ${paths.spec} ;;
       *) exec ${node} ${runner}/loader.mjs run ${paths.app} ${paths.spec} ;;
     esac
-  ) </dev/null >&4 2>&1 3>&6 6>&- 4<&9 9<&-
+  ) </dev/null >&4 2>&1 3>&6 6>&- 4<&9 9<&- &
+  exec 4>&-
+  wait $!
   printf '\\n{"type":"exit","code":%d}\\n' $? >&6
 ) 3<&- 5<&- 7<&- 8>&- &
 exec 4>&- 6>&- 9<&-`

@@ -1,7 +1,7 @@
 // The app's own process, in Node: imports the app, then reports what it registered (build) or calls one action once (run). Started in parallel with
 // the runner by the shell of command.ts, or by a build. Reports go to descriptor 3; the task of a run comes on descriptor 4.
 // getBuiltinModule instead of import: an import would also load the modules of all its exports, which takes longer than the rest of this file.
-const { readFileSync, writeSync } = process.getBuiltinModule('node:fs')
+const { closeSync, openSync, readFileSync, writeSync } = process.getBuiltinModule('node:fs')
 const { createRequire, flushCompileCache, registerHooks, setSourceMapsSupport } = process.getBuiltinModule('node:module')
 const { Socket } = process.getBuiltinModule('node:net')
 const { join } = process.getBuiltinModule('node:path')
@@ -34,7 +34,24 @@ function report(news) {
 /** Reports and ends the process. */
 function end(news) {
   report(news)
+  if (mode === 'run') process.on('exit', leave)
   process.exit(news.type === 'failed' || news.ok === false ? 1 : 0)
+}
+
+/**
+ * After the app's own exit handlers: gives up the outputs and says so. The end of the process takes some milliseconds more, for which the runner need
+ * not wait then.
+ */
+function leave() {
+  try {
+    for (const output of [1, 2]) {
+      closeSync(output)
+      openSync('/dev/null', 'w') // takes its number
+    }
+  } catch {
+    return // the app has closed them itself
+  }
+  report({ type: 'done' })
 }
 
 /** An error whose message is enough; its stack would only show the loader. */

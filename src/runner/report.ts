@@ -6,6 +6,8 @@ export type Report =
   | { type: 'loaded'; apps: AppsFound; registries?: { path: string; cjs: boolean }[] }
   | { type: 'failed'; reason: string }
   | { type: 'result'; ok: boolean; output: string | null; reason: string | null }
+  /** After the result: the code has ended, its exit handlers too. What is left is the end of the process. */
+  | { type: 'done' }
   /** From the shell that started the loader, after the loader has ended. */
   | { type: 'exit'; code: number }
 
@@ -24,6 +26,8 @@ export function parseReport(line: string): Report | undefined {
   switch (value.type) {
     case 'exit':
       return typeof value.code === 'number' ? { type: 'exit', code: value.code } : undefined
+    case 'done':
+      return { type: 'done' }
     case 'failed':
       return { type: 'failed', reason: reasonOf(value.reason) }
     case 'result':

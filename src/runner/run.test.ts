@@ -30,6 +30,8 @@ const actions = {
   line: () => { process.stdout.write('x'.repeat(1024 * 1024)); process.stderr.write('\\nafter'); return 1 },
   many: (ctx, n) => { for (let i = 0; i < n; i++) console[i % 2 ? 'error' : 'log']('line ' + i); return n },
   leftover: () => { spawn('sleep', ['600'], { stdio: 'inherit', detached: true, env: { LAB: process.env.LAB, PATH: process.env.PATH } }).unref(); return 'left' },
+  parting: () => { process.on('exit', () => console.log('last words')); return 1 },
+  mute: () => { const { closeSync } = require('node:fs'); process.on('exit', () => { closeSync(1); closeSync(2) }); return 1 },
   liar: () => { require('node:fs').writeSync(3, 'nonsense\\n{"type":"result","ok":true,"output":"{"}\\n') },
 }
 import { createRequire } from 'node:module'
@@ -120,6 +122,15 @@ describe('a run', () => {
     const { logs, last } = await lab.run(app, 'many', 60_000)
     expect(logs.slice(1)).toEqual(Array.from({ length: 60_000 }, (_, at) => `line ${at}`))
     expect(last).toMatchObject({ ok: true, output: '60000' })
+  })
+
+  test('includes what its exit handlers print', async () => {
+    const { logs, last } = await lab.run(app, 'parting')
+    expect([logs, last]).toEqual([['imported', 'last words'], expect.objectContaining({ ok: true, output: '1' })])
+  })
+
+  test('may close its outputs itself', async () => {
+    expect((await lab.run(app, 'mute')).last).toMatchObject({ ok: true, output: '1' })
   })
 
   test('leaves no process behind that holds its output open', async () => {

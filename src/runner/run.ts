@@ -1,5 +1,4 @@
 // A run: the app's process, started in parallel by the shell of command.ts, gets one task and gives one result.
-import { createWriteStream } from 'node:fs'
 import { Socket } from 'node:net'
 import { RUN_FDS } from './command.ts'
 import type { Ready, Run, RunnerSpec } from './contract.ts'
@@ -17,6 +16,7 @@ export function hostRun(spec: RunnerSpec, events: Events): Work {
   const output = new Socket({ fd: RUN_FDS.output, readable: true, writable: false })
   const reports = new Socket({ fd: RUN_FDS.reports, readable: true, writable: false })
   const ready = Promise.withResolvers<Ready>()
+  const done = Promise.withResolvers<void>()
   const exited = Promise.withResolvers<void>()
   let phase: 'loading' | 'loaded' | 'running' = 'loading'
   let hasRun = false
@@ -29,7 +29,9 @@ export function hostRun(spec: RunnerSpec, events: Events): Work {
     void close(news)
   }
   const close = async (news: Exclude<News, { type: 'log' }>) => {
-    if (!(await endsWithin(exited.promise, EXIT_MS))) killHolders(RUN_FDS.output)
+    // The end of a process takes milliseconds more, in which it can print nothing: nobody has its output open.
+    const over = Promise.all([done.promise, printed])
+    if (!(await endsWithin(Promise.race([exited.promise, over]), EXIT_MS))) killHolders(RUN_FDS.output)
     await drained(output, RUN_FDS.output, printed)
     events.end(news)
     if (news.type === 'failed') ready.resolve({ ok: false, reason: news.reason })
@@ -38,7 +40,8 @@ export function hostRun(spec: RunnerSpec, events: Events): Work {
     if (report.type === 'exit') {
       exited.resolve()
       finish(died(report.code))
-    } else if (report.type === 'loaded') {
+    } else if (report.type === 'done') done.resolve()
+    else if (report.type === 'loaded') {
       if (phase === 'loading') phase = hasRun ? 'running' : 'loaded'
       ready.resolve({ ok: true })
     } else if (report.type === 'result' && phase !== 'running') finish({ type: 'failed', reason: report.reason ?? 'a result came before the run' })
@@ -59,10 +62,8 @@ export function hostRun(spec: RunnerSpec, events: Events): Work {
       if (hasRun) throw new Refused(409, 'this runner has already had its run')
       hasRun = true
       if (phase === 'loaded') phase = 'running'
-      // An app that has ended does not read its task; its end is reported as an event.
-      createWriteStream('', { fd: RUN_FDS.task })
-        .on('error', () => {})
-        .end(JSON.stringify(run))
+      // An app that has ended does not read its task; its end is reported as an event. Not through fs, whose threads would have to start first.
+      new Socket({ fd: RUN_FDS.task, readable: false, writable: true }).on('error', () => {}).end(JSON.stringify(run))
     },
   }
 }

@@ -94,8 +94,13 @@ async function followed(id: string): Promise<{ logs: string[]; states: string[];
   }
   return { logs: logs!, states: states!, output: last.output, reason: last.status_reason }
 }
-/** Sandboxes of current runs, without those in reserve; a run's folder is removed with it. */
-const sandboxes = () => readdirSync(join(cloud.dataDir, 'runs')).length
+/** Those of runs whose sandboxes exist; a run's folder is removed with it. */
+async function withSandbox(ids: string[]): Promise<string[]> {
+  const rows = await cloud.query<{ id: string; runner_id: string }>('select id, runner_id from invocations where id = any($1) and runner_id is not null', [ids])
+  if (rows.length !== ids.length) throw new Error(`of ${ids.length} runs ${rows.length} have had a sandbox`)
+  const there = readdirSync(join(cloud.dataDir, 'runs'))
+  return rows.filter(({ runner_id }) => there.includes(runner_id)).map(({ id }) => id)
+}
 
 const PACKAGE = (more: object = {}) => JSON.stringify({ name: 'app', private: true, dependencies: { '@onkernel/sdk': '0.84.0' }, ...more })
 const SOURCE = (name: string) => `
@@ -202,7 +207,8 @@ describe('a run', () => {
     await cloud.client.invocations.deleteBrowsers(looping.id)
     const { states, reason } = await followed(slow.id)
     expect([states.at(-1), reason]).toEqual(['failed', 'timed out after 10 s'])
-    await until('only what is in reserve to be left', 20_000, () => sandboxes() <= 4)
+    const ended = [slow.id, looping.id, parent.id]
+    await until('their sandboxes to be gone', 20_000, async () => (await withSandbox(ended)).length === 0)
   })
 
   test('cannot access the process that supervises it', async () => {

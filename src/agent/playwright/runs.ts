@@ -48,6 +48,8 @@ export function serveRuns(channel: Duplex): void {
   let link: Link | undefined
   let url = ''
   let linger: NodeJS.Timeout | undefined
+  /** The process as the last run has found and left it, over the same connection. Taking it again would cost every run 0.15 ms. */
+  let untouched: { over: Link | undefined; traces: (usual: Resources) => Traces } | undefined
   let current: RunOrder | undefined
   /** Ends the current run with an error that its code cannot catch, such as one from a timer or an event listener. */
   let interrupt: (error: unknown) => void = () => {}
@@ -97,6 +99,8 @@ export function serveRuns(channel: Duplex): void {
 
   async function run(order: RunOrder): Promise<void> {
     clearTimeout(linger)
+    // Usually the connection is open, and the run begins at once: then both messages are one write.
+    const send = holdBack(channel)
     tell({ is: 'taken' })
     const { code, mark } = order
     let scope
@@ -110,8 +114,10 @@ export function serveRuns(channel: Duplex): void {
       await disconnect()
       return tell({ is: 'idle', fit: true })
     }
-    const traces = watchTraces()
+    const { traces } = (untouched = untouched && untouched.over === link ? untouched : { over: link, traces: watchTraces() })
     tell({ is: 'begun' })
+    // Before the code, which may never give way.
+    send()
     const interrupted = Promise.withResolvers<never>()
     interrupted.promise.catch(() => {})
     let failure: Failure | undefined
@@ -152,6 +158,18 @@ export function serveRuns(channel: Duplex): void {
   // If a run cannot report its end, because its code broke a built-in, end the process: its exit tells the agent.
   readLines(channel, Infinity, (line) => void run(JSON.parse(line!) as RunOrder).catch(() => process.exit(1)))
   channel.on('close', () => process.exit())
+}
+
+/** Holds back what is written until the returned function is called, or until the next turn of the event loop. */
+function holdBack(channel: Duplex): () => void {
+  channel.cork()
+  let isHeld = true
+  const send = () => {
+    if (isHeld) channel.uncork()
+    isHeld = false
+  }
+  setImmediate(send)
+  return send
 }
 
 async function isQuiet(link: Link | undefined): Promise<boolean> {

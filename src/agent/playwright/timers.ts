@@ -47,12 +47,16 @@ export function watchTimers(): () => void {
   }
 }
 
-/** Whether Playwright, Node or the agent called `called`. */
+/** Whether Playwright, Node or the agent called `called`. Asks for the frame itself: its text would take longer to make. */
 function isOurs(called: (...args: never[]) => unknown): boolean {
-  const limit = Error.stackTraceLimit
-  Error.stackTraceLimit = 1
+  const { stackTraceLimit, prepareStackTrace } = Error
   const place: { stack?: string } = {}
-  Error.captureStackTrace(place, called)
-  Error.stackTraceLimit = limit
-  return OURS.test(place.stack ?? '')
+  Error.stackTraceLimit = 1
+  Error.prepareStackTrace = (_place, frames) => frames[0]?.getFileName() ?? ''
+  try {
+    Error.captureStackTrace(place, called)
+    return OURS.test(place.stack ?? '')
+  } finally {
+    Object.assign(Error, { stackTraceLimit, prepareStackTrace })
+  }
 }

@@ -1,5 +1,4 @@
-// Runs without a service around them: adoption after a crash, time limits, warm sandboxes, and the death of each part.
-import { adoptAll } from '../../instances/driver.ts'
+// Runs without a service around them: adoption after a crash, time limits, and the death of each part.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '../../base/ids.ts'
 import { sleep, until } from '../../base/wait.ts'
@@ -187,107 +186,6 @@ describe('a run that this process does not hold', () => {
     await holder.sweep()
     expect(await run.ended).toEqual({ state: 'failed', output: null, reason: 'elsewhere' })
     await until('its sandbox to be gone', NOTICE_MS, () => lab.sandboxes().length <= 1)
-  })
-})
-
-describe('the reserve of warm sandboxes', () => {
-  test('has one for each deployment in use; a run takes it, and a new one replaces it', async () => {
-    const deployment = await lab.deployment()
-    const host = lab.runs()
-    host.prepare(deployment)
-    await reserved(1)
-    const [first] = lab.sandboxes()
-    const row = await lab.queued({ deployment, action: 'hang' })
-    host.begin(row)
-    expect((await runs(row.id)).runner_id).toBe(first)
-    await reserved(2)
-    expect(host.inReserve).toBe(1)
-    await host.end(row.id, { state: 'failed', output: null, reason: null })
-    expect(lab.sandboxes()).not.toContain(first)
-  })
-
-  test('has at most one per deployment, however many runs start, and none for a replaced deployment', async () => {
-    const deployment = await lab.deployment()
-    const host = lab.runs()
-    const rows = await Promise.all(Array.from({ length: 12 }, () => lab.queued({ deployment, action: 'echo' })))
-    await Promise.all(rows.map((row) => host.begin(row).ended))
-    await reserved(1)
-    await lab.db.deleteFrom('app_versions').where('deployment_id', '=', deployment).execute()
-    const next = await lab.deployment()
-    host.prepare(next)
-    await until('the old one to be gone', NOTICE_MS, () => host.inReserve === 1 && lab.sandboxes().length === 1)
-    const row = await lab.queued({ deployment: next, action: 'echo' })
-    expect((await host.begin(row).ended).state).toBe('succeeded')
-  })
-
-  test('never gives out one that has died', async () => {
-    const deployment = await lab.deployment()
-    const host = lab.runs()
-    for (let round = 0; round < 5; round++) {
-      host.prepare(deployment)
-      await reserved(1)
-      const [dead] = await adoptAll(lab.driver.apps)
-      await dead![Symbol.asyncDispose]()
-      const row = await lab.queued({ deployment, action: 'echo', payload: '1' })
-      expect(await host.begin(row).ended).toMatchObject({ state: 'succeeded', output: '1' })
-      expect((await lab.row(row.id)).runner_id).not.toBe(dead!.id)
-      await host.endAll(deployment, 'between rounds')
-    }
-  })
-
-  test('replaces one that died unnoticed before its run has begun', async () => {
-    const deployment = await lab.deployment()
-    const dying = new Set<string>()
-    const host = lab.runs({
-      driver: withApps({
-        async start(spec, within_) {
-          const instance = await lab.driver.apps.start(spec, within_)
-          if (dying.size > 0) return instance
-          dying.add(instance.id)
-          // No part of the service is told of its end.
-          return { ...instance, exited: new Promise(() => {}), [Symbol.asyncDispose]: () => instance[Symbol.asyncDispose]() }
-        },
-      }),
-    })
-    host.prepare(deployment)
-    await reserved(1)
-    await sleep(100) // its app has loaded
-    await (await adoptAll(lab.driver.apps))[0]![Symbol.asyncDispose]()
-    const row = await lab.queued({ deployment, action: 'echo', payload: '1' })
-    expect(await host.begin(row).ended).toMatchObject({ state: 'succeeded', output: '1' })
-    expect(dying).not.toContain((await lab.row(row.id)).runner_id)
-  })
-
-  test('has none for an app that does not load; its runs give the reason', async () => {
-    const deployment = await lab.deployment()
-    lab.env = { FAKE_UNLOADED: 'Cannot find module "x"' }
-    const host = lab.runs()
-    host.prepare(deployment)
-    await until('it to be dropped', NOTICE_MS, () => host.inReserve === 0)
-    await reserved(0)
-    const row = await lab.queued({ deployment, action: 'echo' })
-    expect(await host.begin(row).ended).toEqual({
-      state: 'failed',
-      reason: 'Cannot find module "x"',
-      output: '{"error":"Cannot find module \\"x\\""}',
-    })
-    // It is not retried at once.
-    host.prepare(deployment)
-    expect(host.inReserve).toBe(0)
-  })
-
-  test('is limited for the machine; the least recently used one is removed', async () => {
-    const host = lab.runs()
-    const deployments = await Promise.all(Array.from({ length: 10 }, () => lab.deployment()))
-    for (const deployment of deployments) host.prepare(deployment)
-    await until('eight to be there', NOTICE_MS, () => host.inReserve === 8 && lab.sandboxes().length === 8)
-  })
-
-  test('is removed when the service stops', async () => {
-    const host = lab.runs()
-    for (const deployment of [await lab.deployment(), await lab.deployment()]) host.prepare(deployment)
-    await host.stop()
-    expect([host.inReserve, lab.sandboxes()]).toEqual([0, []])
   })
 })
 

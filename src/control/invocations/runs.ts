@@ -1,5 +1,5 @@
 // The runs that this replica follows: each in a sandbox of its own, followed to its end, taken over from a replica that has ended. Knows nothing of requests.
-import { setInterval } from 'node:timers/promises'
+import { setImmediate as turnOfLoop, setInterval } from 'node:timers/promises'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { sleep } from '../../base/wait.ts'
@@ -324,14 +324,19 @@ export class Runs {
   }
 
   #cleanUp(id: string, deployment: string | undefined, run?: Run): void {
+    const ending = this.#remove(id, deployment, run).finally(() => this.#ending.delete(id))
+    this.#ending.set(id, ending)
+  }
+
+  async #remove(id: string, deployment: string | undefined, run: Run | undefined): Promise<void> {
     const { endBrowsers, log } = this.#settings
+    // Those who wait for the run get their answers first.
+    await turnOfLoop()
     const removed = run?.release().catch((err: unknown) => log.error({ err, invocation: id }, 'the sandbox of a run could not be removed'))
     // The sweep retries.
     const browsers = endBrowsers(id).catch((err: unknown) => log.warn({ err, invocation: id }, 'the browsers of a run could not be ended yet'))
-    const ending = Promise.all([removed, browsers])
-      .then(() => (deployment === undefined ? undefined : this.#retire(deployment)))
-      .finally(() => this.#ending.delete(id))
-    this.#ending.set(id, ending)
+    await Promise.all([removed, browsers])
+    if (deployment !== undefined) await this.#retire(deployment)
   }
 
   async #retire(deployment: string): Promise<void> {

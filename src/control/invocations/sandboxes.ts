@@ -1,4 +1,4 @@
-// Gives runs their sandboxes: the warm one of their deployment, a new one, or the one that they had with an earlier service.
+// Gives runs their sandboxes: a warm one of their deployment, a new one, or the one that they had with an earlier service.
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { Starts } from '../../base/starts.ts'
@@ -21,6 +21,7 @@ interface RunSandboxesSettings {
   driver: Driver
   /** Where the API answers. Sandboxes are started once that is known. */
   apiUrl: Promise<string>
+  maxInvocations: number
   appMemoryMb: number
   logLevel: string
   log: Log
@@ -49,6 +50,7 @@ export class RunSandboxes {
     this.warm = new WarmRunners({
       start: (deployment, signal, onBegin) => this.#start(deployment, false, signal, onBegin),
       inUse: (deployments) => pointedAt(db, deployments),
+      maxRuns: settings.maxInvocations,
       log,
     })
   }
@@ -66,13 +68,12 @@ export class RunSandboxes {
     return { instance, said }
   }
 
-  /** A sandbox that has accepted the run: the warm one, or a new one. `begins` records which one it is, before it gets the run. */
+  /** A sandbox that has accepted the run: a warm one, or a new one. `begins` records which one it is, before it gets the run. */
   async obtain(run: Run, begins: (sandbox: string) => Promise<void>): Promise<Underway> {
     const { db } = this.#settings
-    const hand = async (instance: AppSandbox): Promise<Underway> => {
-      const said = hear(instance, 0, run.signal)
+    const hand = async (instance: AppSandbox, said: Underway['said']): Promise<Underway> => {
       await runnerClient(instance.runner).run(run.job, run.signal)
-      this.warm.fill(run.deployment)
+      this.warm.refill(run.deployment)
       return { instance, said }
     }
     const own = async (): Promise<AppSandbox> => {
@@ -85,15 +86,17 @@ export class RunSandboxes {
     const reserve = await this.warm.take(run.deployment)
     if (reserve) await run.hold(reserve)
     const first = reserve ?? (await own())
+    // It is asked for its events while the row is written. Nothing comes before it has the run.
+    const said = hear(first, 0, run.signal)
     await begins(first.id)
     try {
-      return await hand(first)
+      return await hand(first, said)
     } catch (cause) {
       // A warm sandbox that has just died never got the run. Any other may have begun it.
       if (!reserve || !(cause instanceof CallFailed && cause.isUnreceived)) throw new BrokenOff('its sandbox did not take the run', { cause })
       const instance = await own()
       await db.updateTable('invocations').set({ runner_id: instance.id }).where('id', '=', run.id).where('state', '=', 'running').execute()
-      return hand(instance)
+      return hand(instance, hear(instance, 0, run.signal))
     }
   }
 

@@ -1,5 +1,5 @@
-// Warm sandboxes: one per deployment in use, its app loaded, waiting for a run. In memory only: after a crash of the service they belong to no
-// run and are ended.
+// Warm sandboxes: of each deployment in use as many as its demand asks for, its app loaded, waiting for a run. In memory only: after a crash of the
+// service they belong to no run and are ended.
 import type { Log } from '../../base/log.ts'
 import { within } from '../../base/wait.ts'
 import { letGo, type AppSandbox } from '../../instances/driver.ts'
@@ -7,8 +7,16 @@ import { runnerClient } from '../apps/runner-client.ts'
 
 /** How long one is kept after the last use of its deployment. */
 export const KEEP_MS = 10 * 60_000
-/** Most warm sandboxes at the same time. The least recently used is ended first. */
+/** Most warm sandboxes at the same time. Each takes about 60 MB. The least recently used deployment gives up its own first. */
 export const MAX_WARM = 8
+/** Most of one deployment. A caller that never pauses uses them up faster than any number of processors makes them. */
+export const MAX_EACH = 4
+/** The demand of a deployment is the number of its runs that begin within this time. A sandbox starts in less on a machine that is not busy. */
+const DEMAND_MS = 1_000
+/** After so long without the highest demand seen, one fewer is kept. */
+const QUIET_MS = 60_000
+/** A start takes 0.3 s of CPU time. It waits so long after a run has begun: short runs have ended by then, and others may follow at once. */
+const REFILL_AFTER_MS = 50
 /** Loading timeout: an app that takes longer to load does not profit from a warm sandbox. */
 const READY_MS = 60_000
 /** Retries after one that did not come up: first wait, doubled up to the last. */
@@ -20,7 +28,11 @@ interface WarmSettings {
   start: (deployment: string, signal: AbortSignal, onBegin: () => void) => Promise<AppSandbox>
   /** Those of `deployments` that new runs use. */
   inUse: (deployments: readonly string[]) => Promise<Set<string>>
+  /** Most runs at the same time: more sandboxes than that are never taken together. */
+  maxRuns: number
   log: Log
+  /** {@link QUIET_MS}, unless given. */
+  quietMs?: number
 }
 
 interface Starting {
@@ -34,13 +46,21 @@ interface Starting {
 interface Place {
   deployment: string
   usedAt: number
+  /** How many are kept, and when the demand was last so high. */
+  wanted: number
+  peakAt: number
+  /** When runs of the last {@link DEMAND_MS} asked for a sandbox. */
+  asked: number[]
   /** Aborts when the entry is given up. */
   stop: AbortController
-  instance: AppSandbox | undefined
-  starting: Starting | undefined
+  waiting: AppSandbox[]
+  starting: Set<Starting>
+  refill: NodeJS.Timeout | undefined
   retryAt: number
   retryMs: number
 }
+
+const held = ({ waiting, starting }: Place): number => waiting.length + starting.size
 
 export class WarmRunners {
   readonly #settings: WarmSettings
@@ -55,56 +75,60 @@ export class WarmRunners {
 
   /** Sandboxes that wait or are being started. */
   get count(): number {
-    return [...this.#places.values()].filter(({ instance, starting }) => instance ?? starting).length
+    return [...this.#places.values()].reduce((sum, place) => sum + held(place), 0)
   }
 
-  /** Takes the warm sandbox of a deployment, or the one that is being started for it; undefined when there is none. The caller owns it then. */
+  /** Takes a warm sandbox of a deployment, or one that is being started for it; undefined when there is none. The caller owns it then. */
   async take(deployment: string): Promise<AppSandbox | undefined> {
     const place = this.#places.get(deployment)
     if (!place) return undefined
-    place.usedAt = performance.now()
-    const { instance, starting } = place
-    if (instance) {
-      place.instance = undefined
-      return instance
-    }
-    if (!starting?.isUnderWay || starting.isTaken) return undefined
+    this.#count(place)
+    const instance = place.waiting.shift()
+    if (instance) return instance
+    const starting = [...place.starting].find(({ isUnderWay }) => isUnderWay)
+    if (!starting) return undefined
     starting.isTaken = true
-    place.starting = undefined
+    place.starting.delete(starting)
     return starting.instance
   }
 
-  /** Starts a warm sandbox for a deployment that is in use now, unless it has one. */
+  /** Keeps warm sandboxes for a deployment that is in use now, and starts those that are missing. */
   fill(deployment: string): void {
-    if (this.#isStopping) return
-    const known = this.#places.get(deployment)
-    const place = known ?? { deployment, usedAt: 0, stop: new AbortController(), instance: undefined, starting: undefined, retryAt: 0, retryMs: RETRY_FIRST_MS }
+    const place = this.#placeOf(deployment)
+    if (!place) return
     place.usedAt = performance.now()
-    this.#places.set(deployment, place)
-    if (this.#places.size > MAX_WARM) {
-      const idle = [...this.#places.values()].reduce((least, other) => (other.usedAt < least.usedAt ? other : least))
-      void this.drop(idle.deployment)
-    }
     this.#fill(place)
   }
 
-  /** Ends the warm sandbox of a deployment. */
+  /** The same soon, for a run that has just begun. When nothing is left and more runs are likely to come, at once. */
+  refill(deployment: string): void {
+    const place = this.#placeOf(deployment)
+    if (!place) return
+    place.usedAt = performance.now()
+    clearTimeout(place.refill)
+    if (place.wanted > 1 && held(place) === 0) this.#fill(place)
+    else place.refill = setTimeout(() => this.#fill(place), REFILL_AFTER_MS)
+  }
+
+  /** Ends the warm sandboxes of a deployment. */
   async drop(deployment: string): Promise<void> {
     const place = this.#places.get(deployment)
     if (!place) return
     this.#places.delete(deployment)
+    clearTimeout(place.refill)
     place.stop.abort(new Error('the warm sandbox is not needed any more'))
-    const { instance, starting } = place
-    place.instance = undefined
-    await this.#follow(Promise.all([instance, starting?.isTaken ? undefined : starting?.instance].map(async (held) => this.#end(await held))))
+    const all = [...place.waiting.splice(0), ...[...place.starting].map(({ instance }) => instance)]
+    await this.#follow(Promise.all(all.map(async (one) => this.#end(await one))))
   }
 
-  /** Ends warm sandboxes that have not been used for long or will not be used again, and retries failed starts. */
+  /** Ends warm sandboxes that have not been used for long, are more than the demand asks for, or will not be used again, and retries failed starts. */
   async sweep(): Promise<void> {
     const places = [...this.#places.values()]
     const inUse = await this.#settings.inUse(places.map(({ deployment }) => deployment))
+    const now = performance.now()
     for (const place of places)
-      if (performance.now() - place.usedAt > KEEP_MS || !inUse.has(place.deployment)) await this.drop(place.deployment)
+      if (now - place.usedAt > KEEP_MS || !inUse.has(place.deployment)) await this.drop(place.deployment)
+      else if (place.wanted > 1 && now - place.peakAt > (this.#settings.quietMs ?? QUIET_MS)) this.#lower(place)
       else this.#fill(place)
   }
 
@@ -115,15 +139,82 @@ export class WarmRunners {
     await Promise.all(this.#work)
   }
 
+  /** The entry of a deployment, made when it has none; undefined while the service stops. */
+  #placeOf(deployment: string): Place | undefined {
+    if (this.#isStopping) return undefined
+    const known = this.#places.get(deployment)
+    if (known) return known
+    const now = performance.now()
+    const place: Place = {
+      deployment,
+      usedAt: now,
+      wanted: 1,
+      peakAt: now,
+      asked: [],
+      stop: new AbortController(),
+      waiting: [],
+      starting: new Set(),
+      refill: undefined,
+      retryAt: 0,
+      retryMs: RETRY_FIRST_MS,
+    }
+    if (this.#places.size >= MAX_WARM) {
+      const idle = [...this.#places.values()].reduce((least, other) => (other.usedAt < least.usedAt ? other : least))
+      void this.drop(idle.deployment)
+    }
+    this.#places.set(deployment, place)
+    return place
+  }
+
+  /** Counts a run that asks for a sandbox. */
+  #count(place: Place): void {
+    const now = performance.now()
+    place.usedAt = now
+    const most = Math.min(MAX_EACH, this.#settings.maxRuns)
+    place.asked = [...place.asked.filter((at) => now - at < DEMAND_MS), now].slice(-most)
+    if (place.asked.length < place.wanted) return
+    place.wanted = place.asked.length
+    place.peakAt = now
+  }
+
+  /** Keeps one fewer. */
+  #lower(place: Place): void {
+    place.wanted--
+    place.peakAt = performance.now()
+    if (held(place) > place.wanted) this.#endOne(place)
+  }
+
+  #endOne(place: Place): void {
+    const instance = place.waiting.pop()
+    if (instance) void this.#follow(this.#end(instance))
+  }
+
   #fill(place: Place): void {
-    if (place.instance || place.starting || place.retryAt > performance.now() || place.stop.signal.aborted) return
+    clearTimeout(place.refill)
+    if (place.retryAt > performance.now() || place.stop.signal.aborted) return
+    while (held(place) < place.wanted) {
+      if (this.count >= MAX_WARM && !this.#makeRoom(place)) return
+      this.#begin(place)
+    }
+  }
+
+  /** A deployment without a sandbox gets the place of one that another deployment has besides its first. */
+  #makeRoom(place: Place): boolean {
+    if (held(place) > 0) return false
+    const spare = [...this.#places.values()].filter((other) => other.waiting.length > 0 && held(other) > 1)
+    if (spare.length === 0) return false
+    this.#endOne(spare.reduce((least, other) => (other.usedAt < least.usedAt ? other : least)))
+    return true
+  }
+
+  #begin(place: Place): void {
     const starting: Starting = { isUnderWay: false, isTaken: false, instance: Promise.resolve(undefined) }
-    place.starting = starting
+    place.starting.add(starting)
     starting.instance = this.#follow(
       this.#start(place, starting).then((instance) => {
-        if (place.starting === starting) place.starting = undefined
+        place.starting.delete(starting)
         if (!instance || starting.isTaken || place.stop.signal.aborted) return instance
-        place.instance = instance
+        place.waiting.push(instance)
         this.#watch(place, instance)
         return instance
       }),
@@ -135,7 +226,7 @@ export class WarmRunners {
     try {
       // When another deployment has taken over during a run, the old one is not used again.
       if (!(await this.#settings.inUse([deployment])).has(deployment)) {
-        if (this.#places.get(deployment) === place) this.#places.delete(deployment)
+        if (this.#places.get(deployment) === place) void this.drop(deployment)
         return undefined
       }
       return await this.#settings.start(deployment, place.stop.signal, () => (starting.isUnderWay = true))
@@ -147,10 +238,10 @@ export class WarmRunners {
 
   /** Ends a waiting sandbox whose app does not load or that ends by itself. */
   #watch(place: Place, instance: AppSandbox): void {
-    const isWaiting = () => place.instance === instance
+    const isWaiting = () => place.waiting.includes(instance)
     const bad = (fields: object, message: string) => {
       if (!isWaiting()) return
-      place.instance = undefined
+      place.waiting = place.waiting.filter((other) => other !== instance)
       this.#failed(place, fields, message)
       void this.#follow(this.#end(instance))
     }
@@ -164,8 +255,11 @@ export class WarmRunners {
   }
 
   #failed(place: Place, fields: object, message: string): void {
+    const now = performance.now()
     this.#settings.log.warn({ deployment: place.deployment, retryMs: place.retryMs, ...fields }, message)
-    place.retryAt = performance.now() + place.retryMs
+    // Several that fail together are one failure.
+    if (place.retryAt > now) return
+    place.retryAt = now + place.retryMs
     place.retryMs = Math.min(RETRY_LAST_MS, place.retryMs * 2)
   }
 
