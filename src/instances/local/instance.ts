@@ -89,10 +89,9 @@ export interface SandboxPlan {
 export async function startSandbox(kind: SandboxKind, plan: SandboxPlan, signal: AbortSignal): Promise<Instance> {
   signal.throwIfAborted()
   const sandbox = await openSandbox(kind, plan)
-  const { limits } = kind
   // It gets what callers leave of the CPU, until one waits for it.
-  if (plan.wanted) limits.yield(plan.id, true)
-  const hurry = () => limits.yield(plan.id, false)
+  if (plan.wanted) kind.limits.yield(plan.id, true)
+  const hurry = () => kind.limits.yield(plan.id, false)
   void plan.wanted?.then(hurry)
   return await sandbox.up(signal).finally(hurry)
 }
@@ -293,9 +292,8 @@ export class LocalInstance implements Instance {
     const { limits } = this.#kind
     limits.yield(this.id, true)
     // With groups, no other processes need to be looked for, which takes some milliseconds. The end finds what was missed.
-    const members = limits.members(this.id).map(nameProcess)
-    const inGroups = [...this.#processes, ...members.filter((name) => name !== undefined)]
-    for (const name of members.length > 0 ? inGroups : this.live()) signalProcess(name, 'SIGKILL')
+    const members = limits.members(this.id).flatMap((pid) => nameProcess(pid) ?? [])
+    for (const name of members.length > 0 ? [...this.#processes, ...members] : this.live()) signalProcess(name, 'SIGKILL')
   }
 
   /** Ends it. @throws when that does not work now; it is then retried until it succeeds, without a further call */

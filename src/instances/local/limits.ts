@@ -190,7 +190,14 @@ function groups(
       limit(dirs(id), limits)
       return dirs(id).map((dir) => join(dir, 'cgroup.procs'))
     },
-    yield: (id, toOthers) => void attempt(() => share(dirs(id), toOthers ? YIELDING : EQUAL)),
+    yield(id, toOthers) {
+      try {
+        share(dirs(id), toOthers ? YIELDING : EQUAL)
+      } catch (error) {
+        // The group is being removed.
+        if (!['ENOENT', 'ENODEV'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+      }
+    },
     members: (id) => [...new Set(dirs(id).flatMap(treeOf).flatMap(processesIn))],
     async remove(id) {
       for (const dir of dirs(id)) await free(dir)

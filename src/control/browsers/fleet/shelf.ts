@@ -299,8 +299,13 @@ export class Shelf {
     const rows = await readyInScope(db, scope)
     for (const keeping of this.#keeping) {
       const kept = rows.filter((row) => row.warm_kind === keeping.kind.name).length
-      if (kept <= this.#wanted(keeping, kept)) continue
+      const needed = this.#wanted(keeping, kept)
+      // A notice of another replica may be lost.
+      if (kept < needed) this.fill()
+      if (kept <= needed) continue
       const ended = await endSurplus(db, scope, keeping.kind.name)
+      // A caller may have claimed another one since they were counted.
+      this.fill()
       if (!ended) continue
       if (ended.replica === leases.replica) await endings.resume(ended, 'surplus')
       else if (ended.replica !== null) others.end(ended.replica)
