@@ -65,7 +65,7 @@ export interface Ours extends Contender {
 export async function withOurs(bench: Bench, work: (ours: Ours) => Promise<void>): Promise<void> {
   const { signal } = bench
   await using meter = openMeter('burst')
-  await using service = await meter.started(() => startService(WARM, signal))
+  await using service = await meter.started(() => startService(WARM, signal, { COB_WARM_BROWSERS_MAX: '' }))
   const pids = () => tree(service.cloud.pid())
   const used = () => meter.seconds(pids())
   const ours: Ours = {

@@ -28,9 +28,9 @@ export interface Service extends AsyncDisposable {
   pidOf(session: Session): number
 }
 
-/** Starts a service with `warm` browsers in reserve. */
-export async function startService(warm: number, signal: AbortSignal): Promise<Service> {
-  const cloud = await startCloud({ COB_WARM_BROWSERS: String(warm) })
+/** Starts a service with `warm` browsers in reserve: always so many, or at least, when the settings in `env` say so. */
+export async function startService(warm: number, signal: AbortSignal, env: Record<string, string> = {}): Promise<Service> {
+  const cloud = await startCloud({ COB_WARM_BROWSERS: String(warm), ...env })
   const call = async (method: string, path: string, body?: object): Promise<Response> => {
     const response = await cloud.fetch(path, {
       method,
