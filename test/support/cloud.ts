@@ -2,14 +2,14 @@
 import Kernel from '@onkernel/sdk'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { dataPaths, PACKAGE_DIR } from '../../src/base/paths.ts'
 import { until } from '../../src/base/wait.ts'
 import { leftovers, processesNow } from './leaks.ts'
-import { scratchDir } from './scratch.ts'
 import { copyTemplate } from './template.ts'
 
 const START_MS = 60_000
@@ -60,7 +60,7 @@ export interface Start {
 /** Starts a service. Disposing ends it and fails when anything is left. */
 export async function startCloud(env: Record<string, string> = {}, { files, isFirst = false, onLog }: Start = {}): Promise<OwnCloud> {
   const before = processesNow()
-  const dataDir = scratchDir('cob-test-')
+  const dataDir = mkdtempSync(join(tmpdir(), 'cob-test-'))
   if (!isFirst) copyTemplate(dataDir)
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
