@@ -166,6 +166,9 @@ describe('a path', () => {
     ['/things/a', 'GET', 'POST, PUT, DELETE'],
     ['/things/a', 'PATCH', 'POST, PUT, DELETE'],
     ['/broken', 'OPTIONS', 'POST'],
+    ['//things//a', 'PATCH', 'POST, PUT, DELETE'],
+    ['/thing%73', 'POST', 'GET, HEAD'],
+    ['/things/', 'PATCH', 'POST, PUT, DELETE'],
   ])('%s answers 405 to %s, with the allowed methods in Allow', async (path, method, allow) => {
     const response = await call(method, path)
     expect(response.headers.get('allow')).toBe(allow)

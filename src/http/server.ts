@@ -148,10 +148,12 @@ function allowedMethods(paths: MountContext['paths'], target: string): string[] 
 
 /** As the router decodes a path: all but the characters that separate its parts. */
 function decodedPath(target: string): string {
+  // Also in the absolute form, with an origin before it.
+  const own = target.replace(/^https?:\/\/[^/]*/i, '')
   try {
-    return decodeURI(target)
+    return decodeURI(own)
   } catch {
-    return target // the router has refused it already
+    return own // the router has refused it already
   }
 }
 
@@ -161,7 +163,8 @@ function patternOf(path: string): RegExp {
   const known = patterns.get(path)
   if (known) return known
   const literal = path.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)
-  const made = new RegExp(`^${literal.replaceAll(/:\w+/g, '[^/]+')}$`)
+  // A last parameter may be empty, as for the router.
+  const made = new RegExp(`^${literal.replace(/:\w+$/, '[^/]*').replaceAll(/:\w+/g, '[^/]+')}$`)
   patterns.set(path, made)
   return made
 }

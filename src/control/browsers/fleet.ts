@@ -161,6 +161,19 @@ export class Fleet {
    * the signal's reason; the error of a boot
    */
   async obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<Obtained> {
+    const { db, scope } = this.#settings
+    const until = performance.now() + SEAT_MS
+    for (;;)
+      try {
+        return await this.#obtain(ownership, leaveSeat, signal)
+      } catch (error) {
+        // Not in the line, where others wait behind this caller who may not need a seat that is being left.
+        if (!(error instanceof NoSeat) || performance.now() >= until || !(await isEndUnderWay(db, scope))) throw error
+        await sleep(LOOK_FOR_SEAT_MS, AbortSignal.any([signal, this.#stop.signal]))
+      }
+  }
+
+  async #obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<Obtained> {
     if (!this.#shelf.serves(ownership)) return { id: await this.start(ownership, signal, leaveSeat), row: undefined, wasReady: false }
     let hasLooked = false
     const take = async (): Promise<BrowserRow | undefined> => {
@@ -238,6 +251,7 @@ export class Fleet {
 
   /** Boots an instance for a caller that no ready one serves. @throws NoSeat; when it does not come up; nothing is left then */
   start(ownership: Ownership, signal: AbortSignal, leaveSeat = () => {}): Promise<string> {
+    this.#shelf.hurry()
     return this.#boots.session(ownership, signal, leaveSeat, (insert) => this.#seated(insert))
   }
 
@@ -301,16 +315,8 @@ export class Fleet {
 
   /** Does `work` when a seat of the scope is free. Alone, {@link seat} has said so. */
   async #seated<T>(work: (db: Db) => Promise<T>): Promise<T> {
-    const { db, scope } = this.#settings
-    if (!this.#sharedSeats) return work(db)
-    const until = performance.now() + SEAT_MS
-    for (;;)
-      try {
-        return await this.#sharedSeats.take(work)
-      } catch (error) {
-        if (!(error instanceof NoSeat) || performance.now() >= until || !(await isEndUnderWay(db, scope))) throw error
-        await sleep(LOOK_FOR_SEAT_MS, this.#stop.signal)
-      }
+    if (!this.#sharedSeats) return work(this.#settings.db)
+    return this.#sharedSeats.take(work)
   }
 
   /**

@@ -190,7 +190,14 @@ export async function countSeats(db: Db, scope: string): Promise<number> {
 
 /** Whether a session of this scope is being ended. */
 export async function isEndUnderWay(db: Db, scope: string): Promise<boolean> {
-  const row = await db.selectFrom('browsers').select('id').where('scope', '=', scope).where('state', 'in', ['stopping', 'failed']).limit(1).executeTakeFirst()
+  const row = await db
+    .selectFrom('browsers')
+    .select('id')
+    .where('scope', '=', scope)
+    .where('state', '=', 'stopping')
+    .where('created_at', 'is not', null)
+    .limit(1)
+    .executeTakeFirst()
   return row !== undefined
 }
 

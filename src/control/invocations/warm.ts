@@ -129,6 +129,7 @@ export class WarmRunners {
     for (const place of places)
       if (now - place.usedAt > KEEP_MS || !inUse.has(place.deployment)) await this.drop(place.deployment)
       else if (place.wanted > 1 && now - place.peakAt > (this.#settings.quietMs ?? QUIET_MS)) this.#lower(place)
+      else if (held(place) > place.wanted) this.#trim(place)
       else this.#fill(place)
   }
 
@@ -181,7 +182,12 @@ export class WarmRunners {
   #lower(place: Place): void {
     place.wanted--
     place.peakAt = performance.now()
-    if (held(place) > place.wanted) this.#endOne(place)
+    this.#trim(place)
+  }
+
+  /** Ends those that wait beyond the wanted number; one that is still starting is looked at again. */
+  #trim(place: Place): void {
+    while (held(place) > place.wanted && place.waiting.length > 0) this.#endOne(place)
   }
 
   #endOne(place: Place): void {

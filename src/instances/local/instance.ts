@@ -29,6 +29,9 @@ const KNOWN_MS = 2_000
 
 /** Timeout for killing all of an instance: it takes 30-60 ms. */
 const END_MS = 20_000
+/** For so long a start that nobody waits for leaves the CPU to others, and an end. Where sessions use all of it for longer, their limits would pass. */
+const YIELDS_MS = 5_000
+const ENDS_ASIDE_MS = 1_000
 /** Retries after a failed end: first wait, doubled up to the last. */
 const RETRY_FIRST_MS = 1_000
 const RETRY_LAST_MS = 60_000
@@ -93,7 +96,11 @@ export async function startSandbox(kind: SandboxKind, plan: SandboxPlan, signal:
   if (plan.wanted) kind.limits.yield(plan.id, true)
   const hurry = () => kind.limits.yield(plan.id, false)
   void plan.wanted?.then(hurry)
-  return await sandbox.up(signal).finally(hurry)
+  const timer = plan.wanted && setTimeout(hurry, YIELDS_MS)
+  return await sandbox.up(signal).finally(() => {
+    clearTimeout(timer)
+    hurry()
+  })
 }
 
 /** Starts a sandbox without waiting for its program. The next service does not adopt it before {@link LocalInstance.up} has succeeded. */
@@ -322,6 +329,7 @@ export class LocalInstance implements Instance {
   // SIGKILL at once: whatever must outlive the session has been saved before the end.
   async #end(): Promise<void> {
     // A killed process may have been about to start another, so this repeats until no process is found.
+    const timer = setTimeout(() => this.#kind.limits.yield(this.id, false), ENDS_ASIDE_MS)
     await until(
       'an instance to end',
       END_MS,
@@ -331,7 +339,7 @@ export class LocalInstance implements Instance {
         return found.length === 0
       },
       { everyMs: 1 },
-    )
+    ).finally(() => clearTimeout(timer))
     this.#kind.addresses.forget(this)
     this.#watching.abort(new Error('the instance was ended'))
     await this.#keeperGone()

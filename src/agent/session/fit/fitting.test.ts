@@ -60,6 +60,16 @@ test('each setting is applied by one step', () => {
   expect(applied.toSorted()).toEqual(Object.keys(Fit.shape).toSorted())
 })
 
+test('a browser that is fitted to full screen ahead has kept it before it counts as fitted; a session that gets it later is set to it again', async () => {
+  const { fitting, did, made } = parts()
+  made.window.holdFullscreen = async () => void did.push('held')
+  await fitting.fit({ fullscreen: true })
+  expect(did).toEqual(['full screen: true', 'window follows', 'page fills the screen', 'held', 'Page.bringToFront'])
+  did.length = 0
+  await fitting.fit({ timeout_seconds: 60, viewport })
+  expect(did.slice(0, 5)).toEqual(['resize', 'window fills the screen', 'full screen: true', 'window follows', 'page fills the screen'])
+})
+
 test('a new session: the policy, then the screen, its window, the page in it, and what that shows', async () => {
   const { fitting, did, made } = parts()
   await fitting.fit({ timeout_seconds: 60, viewport, fullscreen: true, chrome_policy: { A: 1 }, start_url: 'about:blank' })

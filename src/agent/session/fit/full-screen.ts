@@ -12,12 +12,14 @@ export function fullScreen({ window, log }: Pick<FitParts, 'window' | 'log'>): S
   /** `fullscreen` absent: the window stays as it is. */
   async function ofNewSession(fullscreen: boolean | undefined): Promise<Check> {
     const entered = performance.now()
-    const follows = fullscreen === undefined ? atOnce : await window.setFullscreen(fullscreen)
+    // One that was fitted ahead may have left full screen since.
+    const wanted = fullscreen ?? (wantsFullscreen || undefined)
+    const follows = wanted === undefined ? atOnce : await window.setFullscreen(wanted)
     return async () => {
       await follows()
-      await window.pageFills(fullscreen === true)
+      await window.pageFills(wanted === true)
       // A caller does not wait for this: nearly always Chromium draws at once.
-      if (fullscreen) void window.holdFullscreen(entered).catch((err: unknown) => log.warn({ err }, 'the window may have left full screen'))
+      if (wanted) void window.holdFullscreen(entered).catch((err: unknown) => log.warn({ err }, 'the window may have left full screen'))
     }
   }
 
@@ -29,7 +31,15 @@ export function fullScreen({ window, log }: Pick<FitParts, 'window' | 'log'>): S
       if (fullscreen !== undefined) wantsFullscreen = fullscreen
       // Only a new session has a timeout to be told. A later page may hang, or be zoomed, and says nothing about its window.
       if (timeout_seconds !== undefined) return ofNewSession(fullscreen)
-      return fullscreen === undefined ? atOnce : window.setFullscreen(fullscreen)
+      if (fullscreen === undefined) return atOnce
+      const entered = performance.now()
+      const follows = await window.setFullscreen(fullscreen)
+      // Nobody waits for one that is fitted ahead, and nobody looks at it again before a session gets it.
+      return async () => {
+        await follows()
+        await window.pageFills(fullscreen)
+        if (fullscreen) await window.holdFullscreen(entered)
+      }
     },
     afterRestart: async () => (wantsFullscreen ? window.setFullscreen(true) : atOnce),
   }

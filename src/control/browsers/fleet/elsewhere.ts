@@ -20,19 +20,22 @@ export async function endElsewhere(db: Db, bells: EventBells, id: string, reason
   const leave = bells.on('ended', (text) => {
     if (text === id || (!whole && text === outOfUse(id))) heard.resolve()
   })
+  const over = new AbortController()
   try {
     await moveBrowser(db, id, 'stopping', reason, ended(reason))
     // Also when its end has begun before: then this waits for it.
     const watcher = await watcherOf(db, id)
     if (!watcher) return false
     if (watcher.replica !== null) await notify(db, 'look', watcher.replica)
-    const isGone = until('the end of a browser', ENDED_MS, async () => (await watcherOf(db, id)) === undefined, { everyMs: LOOK_AGAIN_MS })
+    const isGone = until('the end of a browser', ENDED_MS, async () => (await watcherOf(db, id)) === undefined, { everyMs: LOOK_AGAIN_MS, signal: over.signal })
+    isGone.catch(() => {})
     await within('the end of a browser', ENDED_MS, Promise.race([heard.promise, isGone.then(() => {})]))
     return true
   } catch (error) {
     if (error instanceof WaitTimeout) return true
     throw error
   } finally {
+    over.abort(new Error('the caller has its answer'))
     leave()
     heard.resolve()
   }

@@ -139,6 +139,13 @@ describe('taking a session out', () => {
   })
 })
 
+test('several who end a session at once are all told that it ends', async () => {
+  const { fleet } = withSteps(undefined, never)
+  const ids = await Promise.all(Array.from({ length: 20 }, () => fleet.start(owner(), signal)))
+  const ends = await Promise.all(ids.flatMap((id) => [fleet.takeOut(id, 'deleted'), fleet.end(id, 'deleted'), fleet.takeOut(id, 'deleted')]))
+  expect(new Set(ends)).toEqual(new Set([true]))
+})
+
 describe('at the limit of sessions', () => {
   test('a seat is waited for while an end is under way, and a caller who leaves waits no longer', async () => {
     const hold = Promise.withResolvers<void>()

@@ -40,9 +40,17 @@ interface EndingsSettings {
   log: Log
 }
 
+/** An attempt to end a browser. */
+interface Begun {
+  /** Resolves with true when nothing is left. */
+  whole: Promise<boolean>
+  outOfUse: Promise<void>
+}
+
 export class Endings {
   readonly #settings: EndingsSettings
   readonly #ending = new Map<string, Ending>()
+  readonly #beginning = new Map<string, Promise<unknown>>()
   /** Rings when an attempt is over. */
   readonly #over = new Bell()
 
@@ -76,7 +84,17 @@ export class Endings {
     return this.#over.heard(signal)
   }
 
-  async #begin(id: string, reason: EndReason): Promise<{ whole: Promise<boolean>; outOfUse: Promise<void> } | undefined> {
+  /** One after the other for each browser: the answer to a second statement may be handled before this process knows of the end that the first one has begun. */
+  #begin(id: string, reason: EndReason): Promise<Begun | undefined> {
+    const before = this.#beginning.get(id)
+    const begun = (before ? before.catch(() => {}).then(() => this.#beginNow(id, reason)) : this.#beginNow(id, reason)).finally(() => {
+      if (this.#beginning.get(id) === begun) this.#beginning.delete(id)
+    })
+    this.#beginning.set(id, begun)
+    return begun
+  }
+
+  async #beginNow(id: string, reason: EndReason): Promise<Begun | undefined> {
     const isUnderWay = () => this.#ending.has(id)
     const before = isUnderWay() ? undefined : await moveBrowser(this.#settings.db, id, 'stopping', reason, ended(reason))
     if (before === undefined && !isUnderWay()) return undefined

@@ -25,7 +25,7 @@ function line(atOnce: number, shelf: string[] = []) {
     void wanted.then(() => (made.isWanted = true))
     await promise
   }
-  const made = new Line({ boot, starts, onOver() {}, signal: NEVER })
+  const made = new Line({ boot, starts, onOver() {}, onSleep() {}, signal: NEVER })
   /** What callers got, in the order in which they got it. */
   const got: string[] = []
   const caller = (name: string, signal = NEVER) =>

@@ -12,12 +12,21 @@ interface Waiting {
 interface LineSettings {
   /** Boots one for the shelf. `wanted` resolves when a caller waits for it; `isAwaited`: one has waited before. */
   boot: (isAwaited: boolean, wanted: Promise<void>) => Promise<void>
+  /** A caller goes to sleep. */
+  onSleep: () => void
   /** A boot that a caller had waited for is over. */
   onOver: () => void
   /** Has the turns of all boots of this service. */
   starts: Starts
   /** Aborts when the service stops. */
   signal: AbortSignal
+}
+
+/** A caller may be found out of place while nobody waits for this promise. */
+function madeAwake(): PromiseWithResolvers<void> {
+  const made = Promise.withResolvers<void>()
+  made.promise.catch(() => {})
+  return made
 }
 
 export class Line {
@@ -57,12 +66,11 @@ export class Line {
    * no boot is left that could serve the first caller
    */
   async wait<T>(take: () => Promise<T | undefined>, signal: AbortSignal): Promise<{ taken: T; wasReady: boolean }> {
-    let awake = Promise.withResolvers<void>()
+    let awake = madeAwake()
     const self: Waiting = { look: () => awake.resolve(), fail: (error) => awake.reject(error) }
     this.#waiting.push(self)
-    // It may be found out of place while nobody waits for this promise.
     const sleep = () => {
-      awake.promise.catch(() => {})
+      this.#settings.onSleep()
       return abortable(abortable(awake.promise, signal), this.#settings.signal)
     }
     // A first caller that sleeps has found nothing for those behind it, either.
@@ -73,7 +81,9 @@ export class Line {
         await sleep()
       }
       for (;;) {
-        awake = Promise.withResolvers<void>()
+        // One that looks is not asleep, whatever wakes or fails it meanwhile.
+        this.#isFirstAsleep = false
+        awake = madeAwake()
         const fresh = this.#fresh
         const taken = await take()
         this.#fresh = Math.max(0, taken === undefined ? this.#fresh - fresh : this.#fresh - 1)
@@ -97,6 +107,11 @@ export class Line {
       if (this.#isFirstAsleep) this.#bootForCallers()
       this.#settle()
     }
+  }
+
+  /** Callers of another line wait for the turns that boots of this one have. */
+  hurry(): void {
+    for (const hurry of this.#running) hurry()
   }
 
   /** Something may be on the shelf that was not booted here. */

@@ -4,7 +4,7 @@ import { abortable, until } from '../../../base/wait.ts'
 import type { Driver } from '../../../instances/driver.ts'
 import { alone } from '../../../store/leases.ts'
 import { db, driver, makeFleet, NOTICE_MS, owner, row, runningIds, signal } from '../fleet.suite.ts'
-import { usualKind, type Kind } from './kinds.ts'
+import { headlessKind, usualKind, type Kind } from './kinds.ts'
 
 const SMALL = { width: 800, height: 600, refresh_rate: 60 }
 const pool = (name: string, target: number): Kind => ({
@@ -119,6 +119,40 @@ describe('callers for whom nothing is ready', () => {
     expect(await db.selectFrom('browsers').select('id').where('state', '<>', 'deleted').execute()).toEqual([])
   })
 
+  test('do not wait for refills that leave the CPU to others, whatever kind these are of', async () => {
+    const hurried: number[] = []
+    const { gate, gates, next } = gated()
+    const noting: Driver = {
+      ...gate,
+      start(spec, ...rest) {
+        const at = hurried.push(0) - 1
+        void spec.wanted?.then(() => (hurried[at] = 1))
+        return gate.start(spec, ...rest)
+      },
+    }
+    const { fleet } = makeFleet([usualKind(2)], noting, undefined, undefined, { bootsAtOnce: 2 })
+    fleet.refill()
+    await until('two refills', NOTICE_MS, () => gates.length === 2)
+    expect(hurried).toEqual([0, 0])
+    const made = fleet.obtain(largeOwner(), noSeat, signal)
+    await until('both to hurry', NOTICE_MS, () => hurried.join() === '1,1')
+    for (let boots = 0; boots < 3; boots++) await next()
+    await made
+  })
+
+  test('of one kind get an instance of another that serves them and that nobody else waits for', async () => {
+    const { gate, gates, next } = gated()
+    const { fleet } = makeFleet([headlessKind(0), usualKind(1)], gate, undefined, undefined, { bootsAtOnce: 1 })
+    fleet.refill()
+    await until('the refill', NOTICE_MS, () => gates.length === 1)
+    const made = fleet.obtain({ ...owner(), options: { ...owner().options, headless: true } }, noSeat, signal)
+    await until('the caller to wait', NOTICE_MS, () => fleet.shelf.waiting === 1)
+    await next()
+    expect((await row((await made).id)).warm_kind).toBe('usual')
+    await next()
+    await ready('usual')
+  })
+
   test('keep refills from beginning', async () => {
     const { gate, gates, next } = gated()
     const { fleet } = makeFleet([usualKind(3)], gate, undefined, undefined, { bootsAtOnce: 2 })
@@ -184,6 +218,28 @@ describe('the number that is kept', () => {
     await swept(1)
     for (let sweeps = 0; sweeps < 3; sweeps++) await fleet.sweep()
     expect([await kinds(), fleet.shelf.wanted]).toEqual([['usual'], { usual: 1 }])
+  })
+
+  test('of one kind does not depend on another kind whose boots fail', async () => {
+    const broken = (spec: { viewport: { width: number } }) => spec.viewport.width === SMALL.width
+    const failing: Driver = { ...driver, start: (spec, ...rest) => (broken(spec) ? Promise.reject(new Error('no such screen')) : driver.start(spec, ...rest)) }
+    const { fleet } = makeFleet([pool('broken', 1), usualKind(2)], failing)
+    fleet.refill()
+    await ready('usual', 'usual')
+    expect(fleet.isWell).toBe(false)
+    await fleet.obtain(owner(), noSeat, signal)
+    await ready('usual', 'usual')
+  })
+
+  test('grows again when memory has come back', async () => {
+    const { fleet, memory, burst, swept } = learning(1, 4)
+    memory.freeBytes = 0
+    fleet.refill()
+    await ready('usual')
+    await burst(4)
+    await ready('usual')
+    memory.freeBytes = 8 * GIB
+    await swept(4)
   })
 
   test('does not grow while memory is short, and falls when it becomes short', async () => {

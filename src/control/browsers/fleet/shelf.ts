@@ -77,6 +77,11 @@ interface Keeping {
   kind: Kind
   line: Line
   demand: Demand
+  /** After a failed boot: when the next refill may begin, and how long the wait after another failure is. */
+  retryAt: number
+  retryMs: number
+  /** Whether its last boot has come up, or it has enough. */
+  isWell: boolean
 }
 
 export class Shelf {
@@ -91,10 +96,11 @@ export class Shelf {
   /** Whether something has changed since the fill under way has counted. */
   #isChanged = false
   readonly #refills = new Set<Promise<unknown>>()
-  #retryAt = 0
-  #retryMs = RETRY_FIRST_MS
+  /** Rings when the shelf has to be counted again. */
+  readonly #changed = new Bell()
   #trimming: Promise<void> | undefined
-  #well = true
+  /** Whether the last attempt to count the shelf has succeeded. */
+  #isCounted = true
 
   constructor(settings: ShelfSettings) {
     this.#settings = settings
@@ -103,14 +109,16 @@ export class Shelf {
     const { starts, signal, kinds } = settings
     this.#keeping = kinds.map((kind) => {
       const demand = new Demand()
-      const boot = (isAwaited: boolean, wanted: Promise<void>) => this.#boot(kind, demand, isAwaited, wanted)
-      return { kind, demand, line: new Line({ boot, onOver: () => this.fill(), starts, signal }) }
+      const boot = (isAwaited: boolean, wanted: Promise<void>) => this.#boot(keeping, isAwaited, wanted)
+      const line = new Line({ boot, onSleep: () => this.hurry(), onOver: () => this.fill(), starts, signal })
+      const keeping: Keeping = { kind, demand, line, retryAt: 0, retryMs: RETRY_FIRST_MS, isWell: true }
+      return keeping
     })
   }
 
-  /** Whether the wanted number of every kind is there, or the last attempt to start one succeeded. */
+  /** Whether the wanted number of every kind is there, or the last attempt to start one succeeded, or that is another replica's duty. */
   get isWell(): boolean {
-    return this.#well
+    return !this.#settings.leases.holds('shelf') || (this.#isCounted && this.#keeping.every(({ isWell }) => isWell))
   }
 
   get state(): ShelfState {
@@ -169,6 +177,11 @@ export class Shelf {
     this.#keeping.find(({ kind }) => kind.name === name)?.demand.asked(this.#now())
   }
 
+  /** A caller waits for a turn: the boots that have one must not leave the CPU to others. */
+  hurry(): void {
+    for (const { line } of this.#keeping) line.hurry()
+  }
+
   /** Another replica has put something on the shelf. */
   lookAgain(): void {
     for (const { line } of this.#keeping) line.lookAgain()
@@ -178,6 +191,7 @@ export class Shelf {
   fill(): void {
     if (!this.#settings.leases.holds('shelf')) return
     this.#isChanged = true
+    this.#changed.ring()
     if (this.#isFilling) return
     this.#isFilling = true
     this.#filling = this.#fill()
@@ -188,7 +202,12 @@ export class Shelf {
     const { leases, registry, signal, log } = this.#settings
     if (signal.aborted || this.#trimming || !leases.holds('shelf') || this.#waiting > 0) return
     const least = this.#keeping.reduce((sum, { kind }) => sum + kind.target, 0)
-    if (leases.isAlone && registry.ready <= least) return
+    if (leases.isAlone && registry.ready <= least) {
+      // Memory that was short may have come back.
+      const sum = this.#keeping.reduce((all, keeping) => all + this.#wanted(keeping, registry.ready), 0)
+      if (Math.min(sum, this.#settings.mostReady ?? Infinity) > registry.ready) this.fill()
+      return
+    }
     this.#trimming = this.#trim()
       .catch((err: unknown) => log.warn({ err }, 'a surplus warm browser could not be ended; the next sweep tries again'))
       .finally(() => (this.#trimming = undefined))
@@ -202,14 +221,19 @@ export class Shelf {
     await this.#trimming
   }
 
-  async #boot(kind: Kind, demand: Demand, isAwaited: boolean, wanted: Promise<void>): Promise<void> {
+  async #boot(keeping: Keeping, isAwaited: boolean, wanted: Promise<void>): Promise<void> {
     const { boots, others, meter, signal } = this.#settings
     const began = this.#now()
     meter?.booting(isAwaited)
     try {
-      await boots.ready(kind, wanted, signal)
-      demand.booted(this.#now() - began)
+      await boots.ready(keeping.kind, wanted, signal)
+      keeping.demand.booted(this.#now() - began)
+      keeping.retryAt = 0
+      keeping.retryMs = RETRY_FIRST_MS
+      keeping.isWell = true
       others.isReady()
+      // Callers of another line may have use for it, when those of its own have not.
+      if (keeping.line.waiting === 0) for (const other of this.#keeping) if (other !== keeping) other.line.lookAgain()
     } catch (error) {
       if (!signal.aborted) meter?.bootFailed(isAwaited)
       throw error
@@ -225,19 +249,23 @@ export class Shelf {
           await this.#served.heard(signal)
           continue
         }
-        if (this.#retryAt > this.#now()) {
-          await sleep(this.#retryAt - this.#now(), signal)
-          continue
-        }
         using scope = new DisposableStack()
         scope.use(await starts.enter(false, signal))
         if (this.#waiting > 0) continue
         this.#isChanged = false
         const short = await this.#shortKind()
+        this.#isCounted = true
         if (!short) {
-          this.#well = true
           if (this.#isChanged) continue
-          break
+          const pauses = this.#keeping.map(({ retryAt }) => retryAt - this.#now()).filter((ms) => ms > 0)
+          if (pauses.length === 0) {
+            this.#isCounted = true
+            for (const keeping of this.#keeping) keeping.isWell = true
+            break
+          }
+          scope.dispose()
+          await this.#pause(Math.min(...pauses))
+          continue
         }
         if (!this.#settings.hasRoom()) {
           scope.dispose()
@@ -249,32 +277,41 @@ export class Shelf {
         this.#refills.add(refill)
         void refill.finally(() => this.#refills.delete(refill))
       } catch (err) {
-        if (!signal.aborted) this.#failed(err)
+        if (signal.aborted) continue
+        this.#isCounted = false
+        this.#settings.log.error({ err }, 'the shelf could not be counted')
+        await sleep(RETRY_FIRST_MS, signal).catch(() => {})
       }
     }
     this.#isFilling = false
   }
 
-  async #refill({ line }: Keeping): Promise<void> {
+  async #refill(keeping: Keeping): Promise<void> {
     try {
-      await line.refill()
-      this.#retryMs = RETRY_FIRST_MS
-      this.#well = true
+      await keeping.line.refill()
     } catch (err) {
       if (this.#settings.signal.aborted) return
-      this.#failed(err)
+      this.#failed(keeping, err)
     }
     this.fill()
   }
 
-  #failed(err: unknown): void {
-    this.#well = false
-    this.#settings.log.error({ err, retryMs: this.#retryMs }, 'a warm browser did not start')
-    this.#retryAt = this.#now() + this.#retryMs
-    this.#retryMs = Math.min(RETRY_LAST_MS, this.#retryMs * 2)
+  #failed(keeping: Keeping, err: unknown): void {
+    const { kind, retryMs } = keeping
+    keeping.isWell = false
+    this.#settings.log.error({ err, kind: kind.name, retryMs }, 'a warm browser did not start')
+    keeping.retryAt = this.#now() + retryMs
+    keeping.retryMs = Math.min(RETRY_LAST_MS, retryMs * 2)
   }
 
-  /** The first kind of which there are too few, those counted that are booting. */
+  /** Waits for so long, or until the shelf has to be counted again. */
+  async #pause(ms: number): Promise<void> {
+    const over = new AbortController()
+    const signal = AbortSignal.any([over.signal, this.#settings.signal])
+    await Promise.race([sleep(ms, signal), this.#changed.heard(signal)]).finally(() => over.abort())
+  }
+
+  /** The first kind of which there are too few, those counted that are booting. One that waits after a failed boot is left out. */
   async #shortKind(): Promise<Keeping | undefined> {
     const { db, scope, leases, registry, endings } = this.#settings
     // Before the rows: what comes up meanwhile counts twice rather than not at all, and has the shelf counted again.
@@ -285,9 +322,10 @@ export class Shelf {
     for (const { id } of rows.filter((row) => row.replica === leases.replica && !registry.get(row.id) && !registry.isComing(row.id)))
       await endings.crashed(id, 'lost', 'lost')
     const kept = this.#keeping.map(({ kind }, index) => rows.filter((row) => row.warm_kind === kind.name && isHere(row)).length + booting[index]!)
-    const least = this.#keeping.find(({ kind }, index) => kept[index]! < kind.target)
+    const may = ({ retryAt }: Keeping) => retryAt <= this.#now()
+    const least = this.#keeping.find((keeping, index) => may(keeping) && kept[index]! < keeping.kind.target)
     if (least || kept.reduce((sum, count) => sum + count, 0) >= (this.#settings.mostReady ?? Infinity)) return least
-    return this.#keeping.find((keeping, index) => kept[index]! < this.#wanted(keeping, kept[index]!))
+    return this.#keeping.find((keeping, index) => may(keeping) && kept[index]! < this.#wanted(keeping, kept[index]!))
   }
 
   #wanted({ kind, demand }: Keeping, kept: number): number {
@@ -295,7 +333,7 @@ export class Shelf {
   }
 
   async #trim(): Promise<void> {
-    const { db, scope, leases, endings, others } = this.#settings
+    const { db, scope, leases, registry, endings, others } = this.#settings
     const rows = await readyInScope(db, scope)
     for (const keeping of this.#keeping) {
       const kept = rows.filter((row) => row.warm_kind === keeping.kind.name).length
@@ -307,8 +345,10 @@ export class Shelf {
       // A caller may have claimed another one since they were counted.
       this.fill()
       if (!ended) continue
-      if (ended.replica === leases.replica) await endings.resume(ended, 'surplus')
-      else if (ended.replica !== null) others.end(ended.replica)
+      if (ended.replica === leases.replica) {
+        await registry.taken(ended.id)
+        await endings.resume(ended, 'surplus')
+      } else if (ended.replica !== null) others.end(ended.replica)
       return
     }
   }
