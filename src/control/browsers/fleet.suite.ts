@@ -15,7 +15,8 @@ import { usualKind, WARM_VIEWPORT, type Kind } from './fleet/kinds.ts'
 import { Registry } from './fleet/registry.ts'
 import { makeSealer } from '../../base/sealed.ts'
 import { storedEndpoints } from './stored-endpoint.ts'
-import { Fleet, removeInstance, type FleetSettings } from './fleet.ts'
+import { Fleet, type FleetSettings } from './fleet.ts'
+import { removeInstance } from './fleet/instance-steps.ts'
 import type { Ownership } from './rows.ts'
 
 const START_MS = 60_000
