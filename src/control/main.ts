@@ -140,7 +140,10 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   signal.throwIfAborted()
   const background = new AbortController()
   const activity = watchActivity(db, fleet, log, background.signal)
-  opened.defer(() => background.abort())
+  opened.defer(async () => {
+    background.abort()
+    await activity.ended
+  })
 
   const browsers = makeBrowsers({
     db,
@@ -351,7 +354,7 @@ async function openStore(
   }
   const run = async () => {
     for await (const _ of setInterval(STORE_CHECK_MS, undefined, { signal: ended.signal }))
-      await check().catch((err: unknown) => log.error({ err }, 'the database is in trouble'))
+      await check().catch((err: unknown) => ended.signal.aborted || log.error({ err }, 'the database is in trouble'))
   }
   const running = run().catch(() => {}) // ends only by its signal
   opened.defer(async () => {

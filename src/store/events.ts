@@ -195,7 +195,7 @@ export function listenForEvents(address: DbAddress, log: Log): EventBells {
   }
   const run = async () => {
     while (!stop.signal.aborted) {
-      await listen().catch((err: unknown) => log.warn({ err }, 'new events are delayed: listening to the database failed'))
+      await listen().catch((err: unknown) => stop.signal.aborted || log.warn({ err }, 'new events are delayed: listening to the database failed'))
       await sleep(RECONNECT_MS, stop.signal).catch(() => {})
     }
   }

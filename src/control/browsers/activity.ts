@@ -11,6 +11,8 @@ const SWEEP_MS = 1_000
 export interface Activity {
   /** Marks a session as in use until the returned function is called. */
   hold(id: string): () => void
+  /** Resolves after the signal has aborted and the last sweep is over: until then it uses the database. */
+  readonly ended: Promise<void>
   /** How many callers hold it now. */
   held(id: string): number
 }
@@ -36,8 +38,9 @@ export function watchActivity(db: Db, fleet: Fleet, log: Log, signal: AbortSigna
     for await (const _ of setInterval(SWEEP_MS, undefined, { signal }))
       await sweep().catch((err: unknown) => log.error({ err }, 'looking for idle sessions failed'))
   }
-  run().catch(() => {}) // ends only by its signal
+  const ended = run().catch(() => {}) // ends only by its signal
   return {
+    ended,
     held: (id) => holds.get(id) ?? 0,
     hold(id) {
       holds.set(id, (holds.get(id) ?? 0) + 1)

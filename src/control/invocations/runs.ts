@@ -353,7 +353,7 @@ export class Runs {
 
   async #watch(everyMs: number, look: () => Promise<void>): Promise<void> {
     for await (const _ of setInterval(everyMs, undefined, { signal: this.#stop.signal, ref: false }))
-      await look().catch((err: unknown) => this.#settings.log.error({ err }, 'looking for overdue runs failed'))
+      await look().catch((err: unknown) => this.#stop.signal.aborted || this.#settings.log.error({ err }, 'looking for overdue runs failed'))
   }
 
   /** Handles those as ended, or as taken over, whose rows say so. Returns what this replica follows. */
