@@ -9,6 +9,8 @@ import { sleep, until } from '../../base/wait.ts'
 const EFFECT_MS = 5_000 + 10_000
 /** More than two sweeps: every use of a session is in the database, and a session that should end would have ended. */
 const SWEEPS_MS = 2_200
+/** Half of the time between two sweeps. */
+const BETWEEN_SWEEPS_MS = 500
 
 let cloud: FastCloud
 beforeAll(async () => {
@@ -60,6 +62,8 @@ test.concurrent('a computer call counts as use while it runs, and at its end', a
   })
   // The call has come to the service: it counts as use.
   await until('its use to be noted', EFFECT_MS, async () => (await usedAt(session)) > made)
+  // The same sweep looks for idle sessions next. Set back before that, this one would be idle, although nobody can be between the two.
+  await sleep(BETWEEN_SWEEPS_MS)
   await setBack(session)
   expect((await drag).status).toBe(200)
   expect(await isThere(session)).toBe(true)
