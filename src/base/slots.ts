@@ -1,9 +1,14 @@
-// Slots for work of which only so much may be under way at once. Free ones are given in the order of arrival.
-import { abortable } from './wait.ts'
+// Slots for work of which only so much may be under way at once. Free ones are given in the order of arrival, to urgent work first.
+import { addAbortListener } from 'node:events'
+
+interface Waiting {
+  go: () => void
+  isUrgent: boolean
+}
 
 export class Slots {
   #free: number
-  readonly #waiting = new Set<() => void>()
+  readonly #waiting: Waiting[] = []
 
   constructor(count: number) {
     this.#free = count
@@ -14,34 +19,47 @@ export class Slots {
     return this.#free === 0
   }
 
-  /** Runs `work` in a slot. A caller whose signal aborts while it waits leaves the queue at once. */
-  async run<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  /** Does `work` in a slot. A caller whose signal aborts while it waits leaves the queue at once. */
+  async run<T>(work: () => Promise<T>, signal?: AbortSignal, isUrgent = false): Promise<T> {
     signal?.throwIfAborted()
+    // At once when one is free, so that nobody who comes next finds it free.
     if (this.#free > 0) this.#free--
-    else await this.#wait(signal)
+    else await this.#wait(signal, isUrgent)
     try {
+      signal?.throwIfAborted()
       return await work()
     } finally {
       this.#leave()
     }
   }
 
-  async #wait(signal: AbortSignal | undefined): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.#waiting.add(resolve)
-    try {
-      await abortable(promise, signal)
-    } catch (error) {
-      // It may have been given a slot in the same moment.
-      if (!this.#waiting.delete(resolve)) this.#leave()
-      throw error
-    }
+  /** Resolves when the caller has a slot, which it keeps until the result is disposed. As {@link run} otherwise. */
+  async enter(signal?: AbortSignal, isUrgent = false): Promise<Disposable> {
+    signal?.throwIfAborted()
+    if (this.#free > 0) this.#free--
+    else await this.#wait(signal, isUrgent)
+    return { [Symbol.dispose]: () => this.#leave() }
+  }
+
+  async #wait(signal: AbortSignal | undefined, isUrgent: boolean): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const waiting = { go: resolve, isUrgent }
+    const ahead = isUrgent ? this.#waiting.findIndex((other) => !other.isUrgent) : -1
+    this.#waiting.splice(ahead === -1 ? this.#waiting.length : ahead, 0, waiting)
+    using _aborted =
+      signal &&
+      addAbortListener(signal, () => {
+        const at = this.#waiting.indexOf(waiting)
+        if (at === -1) return // it has been given a slot in the same moment
+        this.#waiting.splice(at, 1)
+        reject(signal.reason as Error)
+      })
+    await promise
   }
 
   #leave(): void {
-    const [next] = this.#waiting
-    if (!next) return void this.#free++
-    this.#waiting.delete(next)
-    next()
+    const next = this.#waiting.shift()
+    if (next) next.go()
+    else this.#free++
   }
 }

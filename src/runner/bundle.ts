@@ -2,9 +2,8 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, extname, join } from 'node:path'
-import { pathToFileURL } from 'node:url'
-import type { BuildFailure, BuildOptions, Loader, Plugin } from 'esbuild'
-import { bundling } from '../base/bundler.ts'
+import type { BuildFailure, BuildOptions } from 'esbuild'
+import { bundling, OWN_PLACE, ownPlace } from '../base/bundler.ts'
 import { within } from '../base/wait.ts'
 import type { Manifest } from './limits.ts'
 import { BuildFailed, type Tools } from './tools.ts'
@@ -57,8 +56,8 @@ async function bundle(code: string, file: string, format: Format, tools: Tools):
     format,
     sourcemap: 'linked',
     logLevel: 'silent',
-    define: DEFINE,
-    plugins: [ownPlace],
+    define: OWN_PLACE,
+    plugins: [ownPlace()],
   }
   return bundling((esbuild) => built(esbuild))
 
@@ -86,31 +85,3 @@ const OWN_REQUIRE = `import { createRequire as __cob_require } from 'node:module
 
 const isTopLevelAwait = (error: unknown): boolean =>
   ((error as Partial<BuildFailure>).errors ?? []).some(({ text }) => text.includes('Top-level await is currently not supported with the "cjs"'))
-
-/** Each file has its own values of these names; in the bundle they would be the bundle's. */
-const DEFINE = {
-  'import.meta.url': '__cob_url',
-  'import.meta.filename': '__cob_filename',
-  'import.meta.dirname': '__cob_dirname',
-  __filename: '__cob_filename',
-  __dirname: '__cob_dirname',
-}
-const constantsOf = (path: string): string =>
-  Object.entries({ __cob_url: pathToFileURL(path).href, __cob_filename: path, __cob_dirname: dirname(path) })
-    .map(([name, value]) => `const ${name} = ${JSON.stringify(value)};`)
-    .join('')
-
-const LOADERS: Record<string, Loader> = { ts: 'ts', tsx: 'tsx', mts: 'ts', cts: 'ts', js: 'js', mjs: 'js', cjs: 'js', jsx: 'jsx' }
-
-const ownPlace: Plugin = {
-  name: 'own-place',
-  setup(build) {
-    build.onLoad({ filter: /\.([cm]?[jt]s|[jt]sx)$/ }, async ({ path }) => {
-      const text = await readFile(path, 'utf8')
-      const constants = /\bimport\s*\.\s*meta\b|\b__(file|dir)name\b/.test(text) ? constantsOf(path) : ''
-      // On the first line, so that line numbers do not change; but after a `#!` line, which has to come first.
-      const mark = /^#!.*/.exec(text)?.[0] ?? ''
-      return { contents: mark === '' ? constants + text : `${mark}\n${constants}${text.slice(mark.length + 1)}`, loader: LOADERS[extname(path).slice(1)] }
-    })
-  },
-}

@@ -1,9 +1,10 @@
 // The instances of sessions. Connects the parts in fleet/. Knows nothing of requests.
+import { availableParallelism } from 'node:os'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import type { Memory } from '../../base/memory.ts'
 import { Seats } from '../../base/seats.ts'
-import { Starts } from '../../base/starts.ts'
+import { Slots } from '../../base/slots.ts'
 import { sleep } from '../../base/wait.ts'
 import { letGo, type Driver, type Exit, type Instance } from '../../instances/driver.ts'
 import type { Db } from '../../store/db.ts'
@@ -95,7 +96,7 @@ export class Fleet {
     this.#endings = new Endings({ ...settings, steps: endSteps, ...(!leases.isAlone && { onEnded, onOutOfUse }) })
     const endings = this.#endings
     const refill = () => this.refill()
-    const starts = new Starts(settings.bootsAtOnce)
+    const starts = new Slots(settings.bootsAtOnce ?? availableParallelism())
     const boots = new Boots({ ...settings, leases, endings, keep, starts })
     this.#boots = boots
     const tell = (text: string) => leases.isAlone || this.#tell('look', text)

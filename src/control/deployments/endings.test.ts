@@ -2,8 +2,8 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { deployParts, fakeApps, hasCode as codeIsThere, HOST, inShort, startAppHost, type AppHost, type Deploy } from '../../../test/support/apps.ts'
+import { describe, expect, test } from 'vitest'
+import { deployParts, fakeApps, hasCode as codeIsThere, HOST, inShort, type Deploy } from '../../../test/support/apps.ts'
 import { newId } from '../../base/ids.ts'
 import { silentLog } from '../../base/log.ts'
 import { Unavailable } from '../../base/unavailable.ts'
@@ -16,37 +16,16 @@ import type { DeploymentEvent } from './contract.ts'
 import { sweepObjects } from '../system/objects.ts'
 import { purgeAll } from '../system/purge.ts'
 import type { Deployments } from './deployments.ts'
+import { cleaned, host, NOTICE_MS, reaches, restarted, row } from './lab.suite.ts'
 import { moveDeployment } from './lifecycle.ts'
 import { endedDeployments, oldLines } from './purge.ts'
 import { archiveObjects } from './rows.ts'
 
-const NOTICE_MS = 10_000
 const signal = new AbortController().signal
 const env = fakeApps({ app: ['go'] })
 
-let host: AppHost
-beforeAll(async () => {
-  host = await startAppHost()
-})
-afterAll(() => host[Symbol.asyncDispose]())
-const services: Deployments[] = []
-afterEach(async () => {
-  await Promise.all(services.splice(0).map((service) => service[Symbol.asyncDispose]()))
-  await host.db.deleteFrom('deployments').execute()
-})
-
-function started(settings: Parameters<AppHost['service']>[0] = {}): Deployments {
-  const made = host.service(settings)
-  services.push(made)
-  made.start()
-  return made
-}
 const find = (id: string) => host.db.selectFrom('deployments').selectAll().where('id', '=', id).executeTakeFirst()
-const row = async (id: string) => (await find(id))!
-const reaches = (id: string, state: string) =>
-  until(`deployment ${id} to be ${state}`, NOTICE_MS, async () => ((await row(id)).state === state ? row(id) : false))
 const hasCode = (id: string) => codeIsThere(host.paths, id)
-const cleaned = (id: string) => until('the rest of it to go', NOTICE_MS, async () => (await row(id)).secrets === null)
 const hasKey = async (id: string) =>
   (await host.db.selectFrom('api_keys').select('id').where('deployment_id', '=', id).where('deleted_at', 'is', null).execute()).length > 0
 async function deployed(deployments: Deployments, what: Deploy = { env }): Promise<string> {
@@ -70,7 +49,7 @@ const pointsAt = async () =>
 
 describe('a replaced deployment', () => {
   test('with a run continues, with its code and key, and is stopped when the run ends', async () => {
-    const deployments = started()
+    const deployments = restarted()
     const old = await deployed(deployments)
     const run = await startRun(old)
     const fresh = await deployed(deployments)
@@ -86,7 +65,7 @@ describe('a replaced deployment', () => {
   })
 
   test('waits for a run that is just being created', async () => {
-    const deployments = started()
+    const deployments = restarted()
     const old = await deployed(deployments)
     const made = Promise.withResolvers<void>()
     const running = host.db.transaction().execute(async (tx) => {
@@ -108,18 +87,18 @@ describe('a replaced deployment', () => {
   })
 
   test('is not stopped while a version refers to it', async () => {
-    const deployments = started()
+    const deployments = restarted()
     const id = await deployed(deployments)
     await deployments.retire(id)
     expect((await row(id)).state).toBe('running')
   })
 
   test('that a crash left behind is stopped by the next start', async () => {
-    const before = started()
+    const before = restarted()
     const id = await deployed(before)
     await before[Symbol.asyncDispose]()
     await host.db.deleteFrom('app_versions').execute()
-    started()
+    restarted()
     await reaches(id, 'stopped')
     await cleaned(id)
   })
@@ -132,7 +111,7 @@ describe('deleting a deployment', () => {
       told.push(`${reason}: ${(await row(id)).state}`)
       await host.db.updateTable('invocations').set({ state: 'failed', finished_at: new Date() }).where('deployment_id', '=', id).execute()
     }
-    const deployments = started({ endRuns })
+    const deployments = restarted({ endRuns })
     const id = await deployed(deployments)
     await startRun(id)
     await deployments.delete(id)
@@ -142,26 +121,26 @@ describe('deleting a deployment', () => {
   })
 
   test('twice at the same time happens once', async () => {
-    const deployments = started()
+    const deployments = restarted()
     const id = await deployed(deployments)
     const results = await Promise.allSettled([deployments.delete(id), deployments.delete(id)])
     expect(results.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
   })
 
   test('that failed halfway is finished by the next start', async () => {
-    const deployments = started({ endRuns: () => Promise.reject(new Error('cut short')) })
+    const deployments = restarted({ endRuns: () => Promise.reject(new Error('cut short')) })
     const id = await deployed(deployments)
     await deployments.delete(id)
     expect((await row(id)).deletion).toBe('deleting')
     await expect(deployments.get(id)).rejects.toMatchObject({ status: 404 })
-    started()
+    restarted()
     await reaches(id, 'stopped')
     await cleaned(id)
     expect([hasCode(id), await hasKey(id), await pointsAt()]).toEqual([false, false, []])
   })
 
   test('while it is being released leaves nothing running', async () => {
-    const deployments = started()
+    const deployments = restarted()
     for (let round = 0; round < 10; round++) {
       const { id } = await deployments.create(deployParts({ env }), signal)
       await until('its turn', NOTICE_MS, async () => (await row(id)).state !== 'queued')
@@ -177,7 +156,7 @@ test('a failed deployment that was not cleaned up before a crash is cleaned up b
   const before = host.service()
   const { id } = await before.create(deployParts(), signal)
   await moveDeployment(host.db, id, 'failed', 'x')
-  started()
+  restarted()
   await cleaned(id)
   expect([await hasKey(id), existsSync(join(host.paths.objects, 'archives', id))]).toEqual([false, false])
 })
@@ -185,19 +164,19 @@ test('a failed deployment that was not cleaned up before a crash is cleaned up b
 test('a deletion that is recorded is answered as done while the bucket is away, and finished later', async () => {
   let isAway = true
   const remove: Objects['delete'] = (key) => (isAway ? Promise.reject(new Unavailable('the object store does not answer', 5)) : host.objects.delete(key))
-  const deployments = started({ objects: { ...host.objects, delete: remove } })
+  const deployments = restarted({ objects: { ...host.objects, delete: remove } })
   const id = await deployed(deployments)
   await deployments.delete(id)
   await expect(deployments.get(id)).rejects.toMatchObject({ status: 404 })
   expect((await row(id)).secrets).not.toBe(null)
   isAway = false
-  started()
+  restarted()
   await cleaned(id)
   expect(hasCode(id)).toBe(false)
 })
 
 test('deleted deployments are kept for a week, and log lines for 168 hours', async () => {
-  const before = started()
+  const before = restarted()
   const [gone, recent, alive] = [await deployed(before), await deployed(before), await deployed(before)]
   await before.delete(gone)
   await before.delete(recent)
@@ -222,7 +201,7 @@ test('deleted deployments are kept for a week, and log lines for 168 hours', asy
 
 describe('a quiet event stream', () => {
   test('sends heartbeats, and the output of runs, but not the states of runs', async () => {
-    const deployments = started({ heartbeatMs: 100 })
+    const deployments = restarted({ heartbeatMs: 100 })
     const id = await deployed(deployments)
     const leave = new AbortController()
     const read: (DeploymentEvent & { [EVENT_ID]?: number })[] = []
@@ -247,7 +226,7 @@ describe('a quiet event stream', () => {
 })
 
 test('archives that no deployment names are removed when they are old enough, those of another service too, and no other', async () => {
-  const deployments = started()
+  const deployments = restarted()
   const { id } = await deployments.create(deployParts({ env }), signal)
   await reaches(id, 'running')
   const archive = (name: string) => join(host.paths.objects, 'archives', name)

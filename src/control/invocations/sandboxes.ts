@@ -1,7 +1,8 @@
 // Gives runs their sandboxes: a warm one of their deployment, a new one, or the one that they had with an earlier service.
+import { availableParallelism } from 'node:os'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
-import { Starts } from '../../base/starts.ts'
+import { Slots } from '../../base/slots.ts'
 import { within } from '../../base/wait.ts'
 import { CallFailed } from '../../http/client.ts'
 import { CodeUnavailable, type AppCode, type AppSandbox, type Driver } from '../../instances/driver.ts'
@@ -42,7 +43,7 @@ export interface Underway {
 export class RunSandboxes {
   readonly #settings: RunSandboxesSettings
   readonly warm: WarmRunners
-  readonly #starts = new Starts()
+  readonly #starts = new Slots(availableParallelism())
 
   constructor(settings: RunSandboxesSettings) {
     this.#settings = settings
@@ -106,9 +107,10 @@ export class RunSandboxes {
     const apiUrl = await within('the API to listen', LISTEN_MS, this.#settings.apiUrl, ending)
     const [env, code] = await Promise.all([environment(deployment), codeOf(deployment)])
     const id = newId()
-    return this.#starts.run(isUrgent, ending, () => {
+    const start = () => {
       onBegin()
       return driver.apps.start({ id, code, runner: { id, kind: 'run', env, memoryMb: appMemoryMb, logLevel }, apiUrl }, ending)
-    })
+    }
+    return this.#starts.run(start, ending, isUrgent)
   }
 }

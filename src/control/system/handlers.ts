@@ -2,9 +2,10 @@
 import { Unavailable } from '../../base/unavailable.ts'
 import type { Handlers } from '../../http/route.ts'
 import { stateOf, type Db } from '../../store/db.ts'
+import type { ShelfState } from '../browsers/fleet/shelf.ts'
 import type { system } from './contract.ts'
 import type { Disk } from './disk.ts'
-import type { Metrics, ShelfState } from './metrics.ts'
+import type { Metrics } from './metrics.ts'
 
 /** What the health check needs. */
 const RETRY_SECONDS = 2

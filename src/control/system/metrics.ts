@@ -1,22 +1,7 @@
 // Figures for Prometheus.
-import type { Room } from '../../base/disk.ts'
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
-
-/** What the shelf of warm browsers does. */
-interface ShelfMeter {
-  /** A create got a browser: one that was ready when it asked, or one that it waited for. */
-  served(wasReady: boolean, seconds: number): void
-  booting(isAwaited: boolean): void
-  bootFailed(isAwaited: boolean): void
-}
-
-/** The shelf as it is now. */
-export interface ShelfState {
-  waiting: number
-  booting: number
-  /** How many should be ready, by kind. */
-  wanted: Record<string, number>
-}
+import type { Room } from '../../base/disk.ts'
+import type { ShelfMeter, ShelfState } from '../browsers/fleet/shelf.ts'
 
 export interface Metrics {
   shelf: ShelfMeter

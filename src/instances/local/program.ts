@@ -1,10 +1,9 @@
 // The agent's code as a few JavaScript files instead of four hundred, for the sandboxes of this machine: half of an agent's start was finding, reading and
 // checking files. Nobody writes or keeps these files: they are made from the sources, with the compiled code (agent-cache.ts).
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, extname, join } from 'node:path'
-import { pathToFileURL } from 'node:url'
-import type { Loader, Plugin } from 'esbuild'
-import { bundling } from '../../base/bundler.ts'
+import { dirname, join } from 'node:path'
+import type { Plugin } from 'esbuild'
+import { bundling, OWN_PLACE, ownPlace } from '../../base/bundler.ts'
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import { within } from '../../base/wait.ts'
 
@@ -30,6 +29,7 @@ export async function bundleAgent(folder: string, signal: AbortSignal): Promise<
     target: 'node24',
     preserveSymlinks: true,
     logLevel: 'silent',
+    define: OWN_PLACE,
     // A build that is broken off must not go on writing: its folder is being removed.
     write: false,
     outExtension: { '.js': '.mjs' },
@@ -39,8 +39,8 @@ export async function bundleAgent(folder: string, signal: AbortSignal): Promise<
   const x11 = { index: join(PACKAGE_DIR, 'node_modules/x11/lib/index.js') }
   const built = await bundling((esbuild) => {
     const builds = [
-      esbuild.build({ ...common, entryPoints: agent, outdir: folder, plugins: [elsewhere, ownPlace] }),
-      esbuild.build({ ...common, entryPoints: x11, outdir: join(folder, dirname(X_CLIENT)), plugins: [ownPlace] }),
+      esbuild.build({ ...common, entryPoints: agent, outdir: folder, plugins: [elsewhere, ownFiles] }),
+      esbuild.build({ ...common, entryPoints: x11, outdir: join(folder, dirname(X_CLIENT)), plugins: [ownFiles] }),
     ]
     return within("the agent's code to be bundled", BUNDLE_MS, Promise.all(builds), signal)
   })
@@ -50,6 +50,9 @@ export async function bundleAgent(folder: string, signal: AbortSignal): Promise<
   }
 }
 
+/** Files beside a source file are found where sandboxes have them. */
+const ownFiles = ownPlace((path) => path.replace(PACKAGE_DIR, INSIDE))
+
 /** Packages that are not part of the agent's file. */
 const elsewhere: Plugin = {
   name: 'elsewhere',
@@ -58,26 +61,6 @@ const elsewhere: Plugin = {
     build.onResolve({ filter: new RegExp(`^${NATIVE}$`) }, () => {
       const { main } = JSON.parse(readFileSync(join(PACKAGE_DIR, 'node_modules', NATIVE, 'package.json'), 'utf8')) as { main: string }
       return { path: join(INSIDE, 'node_modules', NATIVE, main), external: true }
-    })
-  },
-}
-
-const LOADERS: Record<string, Loader> = { '.ts': 'ts', '.js': 'js', '.mjs': 'js', '.cjs': 'js' }
-
-/** Each source file keeps its own path, as a sandbox sees it: files beside it are found by that. */
-const ownPlace: Plugin = {
-  name: 'own-place',
-  setup(build) {
-    build.onLoad({ filter: /\.[cm]?[jt]s$/ }, ({ path }) => {
-      const text = readFileSync(path, 'utf8')
-      const seen = path.replace(PACKAGE_DIR, INSIDE)
-      const values = { 'import.meta.dirname': dirname(seen), 'import.meta.url': pathToFileURL(seen).href, __dirname: dirname(seen), __filename: seen }
-      const used = Object.entries(values).filter(([name]) => text.includes(name))
-      const contents = used.reduce(
-        (changed, [name, value]) => changed.replaceAll(new RegExp(`\\b${name.replaceAll('.', '\\.')}\\b`, 'g'), JSON.stringify(value)),
-        text,
-      )
-      return { contents, loader: LOADERS[extname(path)]! }
     })
   },
 }

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { session, type Fit } from '../../../agent/session/contract.ts'
 import { newId } from '../../../base/ids.ts'
 import type { Log } from '../../../base/log.ts'
-import type { Starts } from '../../../base/starts.ts'
+import type { Slots } from '../../../base/slots.ts'
 import { call } from '../../../http/client.ts'
 import { letGo, type Driver, type Instance, type InstanceSpec } from '../../../instances/driver.ts'
 import type { Db } from '../../../store/db.ts'
@@ -24,7 +24,7 @@ interface BootsSettings {
   scope: string
   leases: Leases
   /** Has the turns of all boots of this service. Boots for the shelf have theirs already. */
-  starts: Starts
+  starts: Slots
   registry: Registry
   endings: Endings
   endpoints: Endpoints
@@ -53,7 +53,7 @@ export class Boots {
     const { viewport, maxScreen } = ownership.options
     using _ = this.#settings.registry.booting(id)
     await seated((db) => this.#insert(db, id, null, ownership))
-    const instance = await this.#boot({ id, viewport, maxScreen }, signal, (work) => this.#settings.starts.run(true, signal, work))
+    const instance = await this.#boot({ id, viewport, maxScreen }, signal, (work) => this.#settings.starts.run(work, signal, true))
     await this.#moved(instance, 'running', { created_at: sql`now()`, last_active_at: sql`now()` }, leaveSeat)
     return id
   }

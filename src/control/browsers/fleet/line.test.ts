@@ -1,6 +1,6 @@
 // Callers who wait for boots: their order, how many boots there are, who leaves, and what fails.
 import { describe, expect, test } from 'vitest'
-import { Starts } from '../../../base/starts.ts'
+import { Slots } from '../../../base/slots.ts'
 import { Line } from './line.ts'
 
 const NEVER = new AbortController().signal
@@ -16,7 +16,7 @@ interface Boot {
 /** A line whose boots come up on request, and put one on a shelf. */
 function line(atOnce: number, shelf: string[] = []) {
   const boots: Boot[] = []
-  const starts = new Starts(atOnce)
+  const starts = new Slots(atOnce)
   const boot = async (isAwaited: boolean, wanted: Promise<void>) => {
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const comeUp = () => (shelf.push(`boot ${boots.indexOf(made)}`), resolve(), settle() as Promise<void>)
@@ -36,7 +36,7 @@ function line(atOnce: number, shelf: string[] = []) {
         (error: Error) => void got.push(`${name}: ${error.message}`),
       )
   const refill = async () => {
-    using _ = await starts.enter(false, NEVER)
+    using _ = await starts.enter(NEVER)
     await made.refill()
   }
   return { made, boots, got, shelf, caller, refill }
@@ -171,7 +171,7 @@ describe('a boot that fails', () => {
   })
 })
 
-test('a caller whose look at the shelf fails does not hold up those behind it', async () => {
+test('when the database fails for the first caller in line, the next one is served all the same', async () => {
   const { made, got, shelf, caller } = line(1)
   const failed = made.wait(() => Promise.reject(new Error('the database does not answer')), NEVER)
   void caller('b')

@@ -1,6 +1,6 @@
 // The callers who wait for an instance of one kind, in their order, and the boots that serve them.
 import { abortable } from '../../../base/wait.ts'
-import type { Starts } from '../../../base/starts.ts'
+import type { Slots } from '../../../base/slots.ts'
 
 interface Waiting {
   /** Wakes it to look at the shelf again. */
@@ -17,7 +17,7 @@ interface LineSettings {
   /** A boot that a caller had waited for is over. */
   onOver: () => void
   /** Has the turns of all boots of this service. */
-  starts: Starts
+  starts: Slots
   /** Aborts when the service stops. */
   signal: AbortSignal
 }
@@ -73,7 +73,7 @@ export class Line {
       this.#settings.onSleep()
       return abortable(abortable(awake.promise, signal), this.#settings.signal)
     }
-    // A first caller that sleeps has found nothing for those behind it, either.
+    // While the first caller sleeps, the shelf is known to be empty.
     const foundEmpty = this.#isFirstAsleep ? -1 : this.#vain
     try {
       if (this.#waiting[0] !== self) {
@@ -152,7 +152,7 @@ export class Line {
       if (this.#waiting.length > this.#served) await this.#boot(true)
     }
     try {
-      await starts.run(true, signal, work)
+      await starts.run(work, signal, true)
     } catch (error) {
       if (this.#waiting.length > this.#failures.length) this.#failures.push(error)
     } finally {

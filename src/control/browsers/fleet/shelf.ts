@@ -1,7 +1,7 @@
 // The shelf: booted instances of several kinds that no session has claimed yet. Every boot ends here, also one that a caller waits for.
 import type { Log } from '../../../base/log.ts'
 import { memoryNow, type Memory } from '../../../base/memory.ts'
-import type { Starts } from '../../../base/starts.ts'
+import type { Slots } from '../../../base/slots.ts'
 import { Bell } from '../../../base/bell.ts'
 import { sleep } from '../../../base/wait.ts'
 import type { Db } from '../../../store/db.ts'
@@ -56,7 +56,7 @@ interface ShelfSettings {
   /** Most ready instances of all kinds together, beyond the least of each; no limit unless given. */
   mostReady?: number | undefined
   boots: Boots
-  starts: Starts
+  starts: Slots
   registry: Registry
   endings: Endings
   /** Has the shelf filled by the replica whose duty that is. */
@@ -250,7 +250,7 @@ export class Shelf {
           continue
         }
         using scope = new DisposableStack()
-        scope.use(await starts.enter(false, signal))
+        scope.use(await starts.enter(signal))
         if (this.#waiting > 0) continue
         this.#isChanged = false
         const short = await this.#shortKind()
