@@ -31,7 +31,7 @@ export async function serve(config: Config): Promise<void> {
   const name = await signalled
   log.info({ signal: name }, 'stopping: ending the sessions')
   setTimeout(() => {
-    log.error({ ms: STOP_MS }, 'could not stop in time')
+    log.error({ ms: STOP_MS, open: process.getActiveResourcesInfo() }, 'could not stop in time')
     process.exit(1)
   }, STOP_MS).unref()
   await plane[Symbol.asyncDispose]()

@@ -96,15 +96,16 @@ export class Transfer {
     await call(this.#settings.endpoint, recording.stopRecording, { params: { id: this.id } }, { signal: this.#limit(CALL_MS) })
   }
 
-  /** Ends the recording within `ms`, or without its agent: the session is about to be removed. */
+  /** Ends the recording within `ms`, or without its agent: the session is about to be removed. Resolves when its end is written down. */
   async end(ms: number): Promise<void> {
     this.#ending.abort()
     await within('the end of a recording', ms, Promise.all([this.stop().catch(() => {}), this.#brought.promise])).catch(() => {})
     this.#gone.abort(new Error('the session is gone'))
-    await this.#brought.promise
+    await Promise.race([this.#finished.promise, this.done])
   }
 
   readonly #brought = Promise.withResolvers<void>()
+  readonly #finished = Promise.withResolvers<void>()
 
   /** Leaves everything as it is, for the next start. */
   quit(): void {
@@ -133,6 +134,7 @@ export class Transfer {
     const durationMs = this.#film?.durationMs ?? 0
     const finishedAt = new Date(Math.min(Date.now(), row.started_at!.getTime() + durationMs))
     await this.#persist(() => markFinished(db, this.id, finishedAt, reason))
+    this.#finished.resolve()
     let stored: { film: Stored; until: number } | undefined
     await this.#persist(async () => {
       if (!stored || performance.now() >= stored.until) {

@@ -26,7 +26,7 @@ beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'cob-cache-'))
   cache = join(root, 'build-cache')
   mkdirSync(cache)
-  usage = new Usage(silentLog)
+  usage = new Usage(silentLog, AbortSignal.timeout(60_000))
   trash = new Trash(join(root, 'trash'), silentLog)
 })
 afterEach(async () => {

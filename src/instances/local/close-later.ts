@@ -28,6 +28,7 @@ export interface Followed {
 export class LaterAddresses implements Disposable {
   readonly #log: Log
   readonly #followed = new Map<Followed, { closed: Set<string>; work: Promise<void> }>()
+  readonly #stop = new AbortController()
   #watch: Disposable | undefined
 
   constructor(log: Log) {
@@ -69,15 +70,17 @@ export class LaterAddresses implements Disposable {
     if (missing.length === 0) return
     for (const range of missing) entry.closed.add(range)
     entry.work = entry.work
-      .then(() => closeIn(sandbox, missing))
+      .then(() => closeIn(sandbox, missing, this.#stop.signal))
       .catch((err: unknown) => {
         for (const range of missing) entry.closed.delete(range) // tried again with the next change
-        if (!sandbox.isEnded())
+        if (!sandbox.isEnded() && !this.#stop.signal.aborted)
           this.#log.error({ err, instance: sandbox.id, missing }, 'new addresses of the machine could not be blocked for an instance; it can still reach them')
       })
   }
 
+  /** Leaves the sandboxes as they are. A service that adopts them blocks what is missing. */
   [Symbol.dispose](): void {
+    this.#stop.abort(new Error('the service stops'))
     this.#followed.clear()
     this.#watch?.[Symbol.dispose]()
     this.#watch = undefined
@@ -85,7 +88,7 @@ export class LaterAddresses implements Disposable {
 }
 
 /** Sets the routes as soon as the sandbox has its network. */
-async function closeIn(sandbox: Followed, ranges: string[]): Promise<void> {
+async function closeIn(sandbox: Followed, ranges: string[], signal: AbortSignal): Promise<void> {
   let problem: unknown
   const attempt = async () => {
     if (sandbox.isEnded()) return true
@@ -97,7 +100,7 @@ async function closeIn(sandbox: Followed, ranges: string[]): Promise<void> {
     }
   }
   try {
-    await until('a network to take routes', NETWORK_MS, attempt, { everyMs: 50 })
+    await until('a network to take routes', NETWORK_MS, attempt, { everyMs: 50, signal })
   } catch (error) {
     if (problem === undefined && error instanceof WaitTimeout) return // made on a machine without a network, so there is nothing to block
     throw problem ?? error

@@ -35,7 +35,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
   // Files that an earlier service has not finished removing.
   trash.empty()
   const addresses = new LaterAddresses(log)
-  const usage = new Usage(log)
+  const usage = new Usage(log, stop.signal)
   let found: Promise<Storage> | undefined
   const storage = () =>
     (found ??= findStorage(paths.root).then((it) => {
@@ -79,6 +79,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
     async [Symbol.asyncDispose]() {
       // First of all, so that no start waits for code that is being compiled.
       stop.abort(new Error('the service stops'))
+      addresses[Symbol.dispose]()
       await apps[Symbol.asyncDispose]()
       await cache?.catch(() => {})
       await trash[Symbol.asyncDispose]()

@@ -1,5 +1,6 @@
 // What is counted where the kernel enforces no limit, over real files and processes.
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { chmodSync, closeSync, mkdirSync, mkdtempSync, openSync, rmSync, unlinkSync, writeFileSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -18,11 +19,16 @@ const ALL: Counted = { disk: { bytes: 100 * MIB, inodes: 1000 }, image: false, s
 
 let root: string
 let usage: Usage
+let stop: AbortController
 beforeEach(() => {
+  stop = new AbortController()
   root = mkdtempSync(join(tmpdir(), 'cob-usage-'))
-  usage = new Usage(silentLog)
+  usage = new Usage(silentLog, stop.signal)
 })
-afterEach(() => rmSync(root, { recursive: true, force: true }))
+afterEach(() => {
+  stop.abort()
+  rmSync(root, { recursive: true, force: true })
+})
 
 function sandbox(id: string, pids: number[] = []) {
   const dir = join(root, id)
@@ -96,6 +102,23 @@ test('a sandbox within its limits continues', async () => {
   usage.count(one, { ...ALL, memoryBytes: 64 * 1024 * MIB })
   expect(await Promise.race([one.exited, new Promise((resolve) => setTimeout(resolve, 3_000, 'goes on'))])).toBe('goes on')
   one.end()
+})
+
+test('a service that stops while its sandboxes go on counts nothing any more, and its process ends', async () => {
+  mkdirSync(diskOf(root))
+  const source = `
+    import { Usage } from ${JSON.stringify(join(import.meta.dirname, 'usage.ts'))}
+    const stop = new AbortController()
+    const usage = new Usage(console, stop.signal)
+    const goesOn = { id: 'one', dir: ${JSON.stringify(root)}, exited: new Promise(() => {}), live: () => [], stopFor: async () => {} }
+    usage.count(goesOn, ${JSON.stringify({ ...ALL, memoryBytes: MIB })})
+    setTimeout(() => stop.abort(), 500)`
+  const child = spawn(process.execPath, ['--input-type=module-typescript', '-e', source], { stdio: ['ignore', 'inherit', 'inherit'] })
+  try {
+    expect(await within('the process to end', LOOK_MS, once(child, 'exit'))).toEqual([0, null])
+  } finally {
+    child.kill('SIGKILL')
+  }
 })
 
 describe('when the disk of the machine is full', () => {

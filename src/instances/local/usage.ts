@@ -53,11 +53,14 @@ const run = promisify(execFile)
 
 export class Usage {
   readonly #log: Log
+  readonly #signal: AbortSignal
   readonly #counted = new Map<string, { sandbox: Sandbox; counted: Counted }>()
   readonly #stops = new WeakMap<Sandbox, AbortController>()
 
-  constructor(log: Log) {
+  /** Nothing is counted any more when `signal` aborts: sandboxes that go on then belong to another service. */
+  constructor(log: Log, signal: AbortSignal) {
     this.#log = log
+    this.#signal = signal
   }
 
   /** Counts a sandbox until it has ended, or {@link forget}. */
@@ -66,9 +69,10 @@ export class Usage {
     this.#stops.set(sandbox, stop)
     this.#counted.set(sandbox.id, { sandbox, counted })
     void sandbox.exited.then(() => this.forget(sandbox))
-    if (!counted.image || counted.shared.length > 0) void this.#watch(sandbox, stop.signal, () => tooMuchDisk(sandbox, counted))
+    const signal = AbortSignal.any([stop.signal, this.#signal])
+    if (!counted.image || counted.shared.length > 0) void this.#watch(sandbox, signal, () => tooMuchDisk(sandbox, counted))
     const { memoryBytes } = counted
-    if (memoryBytes !== undefined) void this.#watch(sandbox, stop.signal, () => tooMuchMemory(sandbox, memoryBytes))
+    if (memoryBytes !== undefined) void this.#watch(sandbox, signal, () => tooMuchMemory(sandbox, memoryBytes))
   }
 
   /** Counts a sandbox no more. */
