@@ -113,6 +113,15 @@ export function signalProcess(name: ProcessName, signal: NodeJS.Signals, group =
   }
 }
 
+/** Kills the process that has this pid now. For a pid that the kernel has just named. */
+export function killAt(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}
+
 /** Kills the processes (and the groups they lead), then waits until none is left. */
 export async function killAll(names: readonly ProcessName[]): Promise<void> {
   for (const name of names) {

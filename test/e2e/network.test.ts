@@ -22,9 +22,9 @@ const WATCHED_SECONDS = 4
 
 let etc: string
 const network = planNetwork(false)
-beforeAll(() => {
+beforeAll(async () => {
   etc = mkdtempSync(join(tmpdir(), 'cob-network-'))
-  writeGuestEtc(etc, network)
+  await writeGuestEtc(etc, network)
 })
 afterAll(() => rmSync(etc, { recursive: true }))
 

@@ -45,8 +45,8 @@ export async function agentCache(root: string, chromium: string, trash: Trash, s
   const [home, cache] = [join(diskOf(work), 'home'), join(work, 'cache')]
   const user = instanceUser(name)
   mkdirSync(work, { mode: 0o700 })
-  makeDisk(work, COMPILING, false)
-  makeMemoryFolders(work)
+  await makeDisk(work, COMPILING, false)
+  await makeMemoryFolders(work)
   for (const folder of [home, cache]) mkdirSync(folder, { mode: 0o700 })
   if (user) for (const folder of [home, cache]) chownSync(folder, user.uid, user.gid)
   const network = NO_NETWORK
@@ -60,7 +60,7 @@ export async function agentCache(root: string, chromium: string, trash: Trash, s
     graceSeconds: 0,
     isTrial: true,
   }
-  const etcFiles = writeGuestEtc(join(work, 'etc'), network)
+  const etcFiles = await writeGuestEtc(join(work, 'etc'), network)
   try {
     await bundleAgent(join(cache, PROGRAM), signal)
     makePlaces(join(diskOf(work), 'places'), user, { folders: [], links: [] })

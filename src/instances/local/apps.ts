@@ -64,7 +64,7 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
       const network = isOffline ? NO_NETWORK : planNetwork(config.allowHostLoopback, [Number(new URL(apiUrl).port || 80)])
       const downloads = what === 'build' ? own(paths.buildCache, 0o700) : undefined
       const folders = { home: own(join(diskOf(dir), 'home'), 0o700), memory: memoryOf(dir), etc, spec, apps: paths.apps, cache: await compiled(), downloads }
-      const command = appCommand({ kind: what, folders, bounds, before, etcFiles: writeGuestEtc(etc, network), network, user, groups })
+      const command = appCommand({ kind: what, folders, bounds, before, etcFiles: await writeGuestEtc(etc, network), network, user, groups })
       apps = command.seen.apps!
       return command
     }

@@ -1,5 +1,5 @@
 // The few files of /etc inside an instance: its own accounts, hosts and resolver, none of the host's.
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
+import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { NetworkPlan } from './network.ts'
 import { systemCallFilter } from './system-calls.ts'
@@ -29,9 +29,9 @@ const filter = systemCallFilter() ?? Buffer.alloc(0)
 export const NETWORK_BATCH = '.network'
 
 /** Writes the instance's own files of /etc below `dir`, {@link FILTER} and {@link NETWORK_BATCH}. Returns the names of the files of /etc. */
-export function writeGuestEtc(dir: string, { resolvConf, hosts, batch }: NetworkPlan): string[] {
-  mkdirSync(dir, { recursive: true, mode: 0o755 })
-  chmodSync(dir, 0o755)
+export async function writeGuestEtc(dir: string, { resolvConf, hosts, batch }: NetworkPlan): Promise<string[]> {
+  await mkdir(dir, { recursive: true, mode: 0o755 })
+  await chmod(dir, 0o755)
   const files: Record<string, string> = {
     passwd: 'root:x:0:0:root:/root:/bin/sh\nkernel:x:1000:1000:kernel:/home/kernel:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n',
     group: 'root:x:0:\nkernel:x:1000:\nnogroup:x:65534:\n',
@@ -42,7 +42,7 @@ export function writeGuestEtc(dir: string, { resolvConf, hosts, batch }: Network
     // The same for all instances: the machine's own id would identify the host.
     'machine-id': '00000000000000000000000000000000\n',
   }
-  for (const [name, text] of Object.entries({ ...files, [FILTER]: filter })) writeFileSync(join(dir, name), text, { mode: 0o644 })
-  writeFileSync(join(dir, NETWORK_BATCH), batch, { mode: 0o644 })
+  const all = { ...files, [FILTER]: filter, [NETWORK_BATCH]: batch }
+  await Promise.all(Object.entries(all).map(([name, content]) => writeFile(join(dir, name), content, { mode: 0o644 })))
   return Object.keys(files)
 }

@@ -1,7 +1,8 @@
 // One running sandbox: its processes, directory and limits form one unit that ends together, and that is found again after a crash of the
 // service.
 import { spawn, type ChildProcess } from 'node:child_process'
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readFileSync, readdirSync, statSync } from 'node:fs'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { KEYS_VARIABLE } from '../../base/access.ts'
 import type { Log } from '../../base/log.ts'
@@ -12,12 +13,13 @@ import type { Endpoint } from '../../http/endpoint.ts'
 import type { Exit, Found, Instance } from '../driver.ts'
 import { watchAgent, type Lifeline } from '../lifeline.ts'
 import type { LaterAddresses } from './close-later.ts'
+import { groupKiller } from './group-kill.ts'
 import { hostRanges } from './host-addresses.ts'
 import type { InstanceLimits, Limits } from './limits.ts'
 import { makeListener, socketIn, type Listener } from './listener.ts'
 import { RECORD, recall, remember, type Remembered } from './remembered.ts'
 import type { Bounds } from './sandbox.ts'
-import { emptyDisk, keeperOf, makeDisk, makeMemoryFolders, storageLines, type Quota, type Storage } from './storage.ts'
+import { emptyDisk, keeperOf, makeDisk, makeMemoryFolders, storageLines, type Content, type Quota, type Storage } from './storage.ts'
 import type { Trash } from './trash.ts'
 import type { Counted, Size, Usage } from './usage.ts'
 
@@ -77,6 +79,8 @@ export interface SandboxPlan {
   id: string
   limits: InstanceLimits
   disk: Quota
+  /** What is on its disk from the beginning, besides what `prepare` puts there. */
+  content?: Content
   /** Folders outside of its own directory that it fills. */
   shared?: string[]
   /** What these hold already. */
@@ -104,25 +108,29 @@ export async function startSandbox(kind: SandboxKind, plan: SandboxPlan, signal:
 }
 
 /** Starts a sandbox without waiting for its program. The next service does not adopt it before {@link LocalInstance.up} has succeeded. */
-export async function openSandbox(kind: SandboxKind, { id, limits, disk, shared = [], sharedBefore, isOffline, prepare }: SandboxPlan): Promise<LocalInstance> {
+export async function openSandbox(
+  kind: SandboxKind,
+  { id, limits, disk, content, shared = [], sharedBefore, isOffline, prepare }: SandboxPlan,
+): Promise<LocalInstance> {
   const dir = join(kind.root, id)
   const { images } = await kind.storage()
   await using scope = new AsyncDisposableStack()
   // Ended like a sandbox that was found at a start, whatever exists of it by then. A failed attempt is logged and retried.
   scope.defer(() => new LocalInstance(kind, id, { processes: processesUsing(dir, 'bwrap'), isReady: false })[Symbol.asyncDispose]().catch(() => {}))
-  mkdirSync(dir, { mode: 0o700 })
-  writeFileSync(join(dir, STARTED_BY), kind.replica, { mode: 0o600 })
+  // Nothing here waits for the disk on the thread that serves callers: with its journal busy, a folder takes milliseconds.
+  await mkdir(dir, { mode: 0o700 })
+  await writeFile(join(dir, STARTED_BY), kind.replica, { mode: 0o600 })
   const groups = kind.limits.make(id, limits)
   const closed = hostRanges()
-  makeDisk(dir, disk, images)
-  makeMemoryFolders(dir)
+  await makeDisk(dir, disk, images)
+  await makeMemoryFolders(dir)
   const bounds = {
     memoryBytes: limits.memoryBytes,
     pids: limits.pids,
     fileBytes: images ? undefined : disk.bytes,
     nice: kind.limits.sharesCpu ? 0 : NICE,
   }
-  const command = await prepare({ dir, groups, bounds, before: storageLines(dir, disk) })
+  const command = await prepare({ dir, groups, bounds, before: storageLines(dir, disk, content) })
   await using listener = await makeListener(dir, kind.overTls)
   const child = launch(dir, command, listener)
   const main = nameProcess(child.pid ?? 0)
@@ -130,7 +138,7 @@ export async function openSandbox(kind: SandboxKind, { id, limits, disk, shared 
   const memoryBytes = kind.limits.boundsMemory ? undefined : limits.memoryBytes
   const counted: Counted = { disk, image: images, shared, ...(sharedBefore && { sharedBefore }), memoryBytes }
   const instance = new LocalInstance(kind, id, { processes: [main], isReady: false, counted, agent: listener.agent }, child)
-  instance.remember(false)
+  await instance.remember(false)
   if (!isOffline) kind.addresses.follow(instance, closed)
   scope.move() // the instance is now the owner of all this
   return instance
@@ -210,6 +218,7 @@ export class LocalInstance implements Instance {
   #retryMs = RETRY_FIRST_MS
   #isRetrying = false
   #isUnwatched = false
+  readonly #killGroup: () => boolean
 
   constructor(kind: SandboxKind, id: string, { processes, counted, agent }: Remembered, child?: ChildProcess) {
     this.id = id
@@ -220,6 +229,10 @@ export class LocalInstance implements Instance {
     this.#log = kind.log.child({ instance: id })
     this.#processes = processes
     this.#counted = counted
+    this.#killGroup = groupKiller(
+      () => kind.limits.members(id),
+      () => this.#processes,
+    )
     if (counted) kind.usage.count(this, counted)
     child?.once('exit', (code, signal) => this.#resolveExit({ reason: `the sandbox ended with ${String(signal ?? code)}` }))
   }
@@ -253,7 +266,7 @@ export class LocalInstance implements Instance {
     try {
       await within('an instance', START_MS, Promise.race([ready, this.exited.then(({ reason }) => Promise.reject(new Error(reason)))]), signal)
       await within('its network', START_MS, this.#kind.addresses.settled(this), signal)
-      this.remember(true)
+      await this.remember(true)
       return this
     } catch (error) {
       const tail = readTail(join(this.dir, 'agent.log'))
@@ -277,9 +290,9 @@ export class LocalInstance implements Instance {
   }
 
   /** Records what runs, so that another control plane can adopt it. */
-  remember(isReady: boolean): void {
+  async remember(isReady: boolean): Promise<void> {
     this.#processes = this.live()
-    remember(this.dir, { processes: this.#processes.slice(0, 2), isReady, counted: this.#counted, agent: this.agent })
+    await remember(this.dir, { processes: this.#processes.slice(0, 2), isReady, counted: this.#counted, agent: this.agent })
   }
 
   /**
@@ -296,11 +309,8 @@ export class LocalInstance implements Instance {
 
   /** Signals what runs to end. It gives the CPU to callers from then on: what is left to do for it is not urgent. */
   kill(): void {
-    const { limits } = this.#kind
-    limits.yield(this.id, true)
-    // With groups, no other processes need to be looked for, which takes some milliseconds. The end finds what was missed.
-    const members = limits.members(this.id).flatMap((pid) => nameProcess(pid) ?? [])
-    for (const name of members.length > 0 ? [...this.#processes, ...members] : this.live()) signalProcess(name, 'SIGKILL')
+    this.#kind.limits.yield(this.id, true)
+    if (!this.#killGroup()) for (const name of this.live()) signalProcess(name, 'SIGKILL')
   }
 
   /** Ends it. @throws when that does not work now; it is then retried until it succeeds, without a further call */
@@ -334,11 +344,12 @@ export class LocalInstance implements Instance {
       'an instance to end',
       END_MS,
       async () => {
+        if (this.#killGroup()) return false
         const found = this.live()
         await killAll(found)
         return found.length === 0
       },
-      { everyMs: 1 },
+      { everyMs: 2 },
     ).finally(() => clearTimeout(timer))
     this.#kind.addresses.forget(this)
     this.#watching.abort(new Error('the instance was ended'))

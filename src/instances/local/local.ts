@@ -1,5 +1,6 @@
 // The default driver: instances as sandboxed processes of this machine, one directory each.
-import { chownSync, mkdirSync, statSync } from 'node:fs'
+import { statSync } from 'node:fs'
+import { chown, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Config } from '../../base/config.ts'
 import { newId } from '../../base/ids.ts'
@@ -16,7 +17,7 @@ import { writeGuestEtc } from './guest-etc.ts'
 import { adoptSandbox, foundSandboxes, startSandbox, unlisted, type Place, type SandboxKind } from './instance.ts'
 import { findLimits } from './limits.ts'
 import { planNetwork } from './network.ts'
-import { linksTo, makePlaces, type LocalLinks } from './places.ts'
+import { sharedPlaces } from './places.ts'
 import { AGENT_ENTRY, sandboxCommand } from './sandbox.ts'
 import { diskOf, diskQuota, findStorage, type Storage } from './storage.ts'
 import { Trash } from './trash.ts'
@@ -57,8 +58,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
   const runs: SandboxKind = { ...browsers, root: paths.appSandboxes, limits: findLimits(`${scope}-apps`) }
   const apps = localApps(config, paths, runs, () => compiled())
 
-  const links = linksTo()
-
+  const places = sharedPlaces(paths.root)
   let cache: Promise<string> | undefined
   const compiled = () =>
     (cache ??= agentCache(paths.root, config.chromium, trash, stop.signal).catch((error: unknown) => {
@@ -68,10 +68,11 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
 
   return {
     apps,
-    start(spec, signal) {
+    async start(spec, signal) {
       const limited = { memoryBytes: config.instanceMemoryMb * MIB, pids: config.instancePids, cpuPercent: config.instanceCpuPercent }
-      const prepare = async (place: Place) => command(config, spec, place, await within('the compiled code', COMPILE_MS, compiled(), signal), links)
-      return startSandbox(browsers, { id: spec.id, limits: limited, disk: diskQuota(config.instanceDiskMb), wanted: spec.wanted, prepare }, signal)
+      const prepare = async (place: Place) => command(config, spec, place, await within('the compiled code', COMPILE_MS, compiled(), signal))
+      const content = { folder: places(), user: instanceUser(spec.id) }
+      return startSandbox(browsers, { id: spec.id, limits: limited, disk: diskQuota(config.instanceDiskMb), content, wanted: spec.wanted, prepare }, signal)
     },
     found: async () => foundSandboxes(browsers),
     adopt: (id) => adoptSandbox(browsers, id),
@@ -89,14 +90,13 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
 
 const MIB = 1024 * 1024
 
-function command(config: Config, spec: InstanceSpec, { dir, groups, bounds, before }: Place, cache: string, links: LocalLinks): Command {
+async function command(config: Config, spec: InstanceSpec, { dir, groups, bounds, before }: Place, cache: string): Promise<Command> {
   const user = instanceUser(spec.id)
   const home = join(diskOf(dir), 'home')
-  mkdirSync(home, { mode: 0o700 })
-  if (user) chownSync(home, user.uid, user.gid)
-  makePlaces(join(diskOf(dir), 'places'), user, links)
+  await mkdir(home, { mode: 0o700 })
+  if (user) await chown(home, user.uid, user.gid)
   const network = planNetwork(config.allowHostLoopback)
-  const etcFiles = writeGuestEtc(join(dir, 'etc'), network)
+  const etcFiles = await writeGuestEtc(join(dir, 'etc'), network)
   const agent = {
     id: spec.id,
     viewport: spec.viewport,

@@ -1,9 +1,9 @@
 // The places that a session may write, and how they show a machine's /usr/local.
-import { existsSync, mkdirSync, mkdtempSync, readlinkSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { linksTo, makePlaces } from './places.ts'
+import { linksTo, makePlaces, sharedPlaces } from './places.ts'
 
 let dir: string
 let local: string
@@ -35,6 +35,25 @@ test('very many programs on the machine cost a start only a few links', () => {
   expect(links.links.length).toBeLessThan(10)
   makePlaces(join(dir, 'places'), undefined, links)
   expect(readlinkSync(join(dir, 'places/local/share/fonts'))).toBe('/opt/local/share/fonts')
+})
+
+test('the places are made once for all starts, again when they are gone or /usr/local is another, and old ones are removed', () => {
+  const root = join(dir, 'data')
+  mkdirSync(root)
+  const places = sharedPlaces(root, linksTo(local))
+  const folder = places()
+  expect([places(), sharedPlaces(root, linksTo(local))()]).toEqual([folder, folder])
+  expect(readlinkSync(join(folder, 'local/bin/tool'))).toBe('/opt/local/bin/tool')
+  rmSync(folder, { recursive: true })
+  rmSync(join(folder, '..'), { recursive: true })
+  expect(existsSync(join(places(), 'var/log'))).toBe(true)
+  writeFileSync(join(local, 'bin/another'), 'x')
+  const other = sharedPlaces(root, linksTo(local))()
+  expect(readlinkSync(join(other, 'local/bin/another'))).toBe('/opt/local/bin/another')
+  expect(readdirSync(root)).toHaveLength(2)
+  utimesSync(join(folder, '..'), 0, 0)
+  sharedPlaces(root, linksTo(local))
+  expect(readdirSync(root).map((name) => join(root, name, 'places'))).toEqual([other])
 })
 
 test('a machine without /usr/local is supported', () => {

@@ -1,7 +1,9 @@
 // The folders outside its home that a session may write, as in an unpacked image. They are on the host next to the session's home, within the
 // same quota. Links in the session's /usr/local lead to the machine's /usr/local.
-import { lchownSync, mkdirSync, readdirSync, symlinkSync, type Dirent } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { existsSync, lchownSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, symlinkSync, type Dirent } from 'node:fs'
 import { join } from 'node:path'
+import { newId } from '../../base/ids.ts'
 import type { User } from '../../base/user.ts'
 
 /** Folders in the session's folder of places, and their paths inside. */
@@ -58,6 +60,39 @@ function entriesOf(dir: string): Dirent[] {
     return readdirSync(dir, { withFileTypes: true })
   } catch {
     return [] // not there, or not readable for us: then a session does not get it either
+  }
+}
+
+/** No start copies from a folder that is older and not ours any more. */
+const OLD_MS = 24 * 3600_000
+
+/**
+ * The places as one folder below `root` that every start copies to its own disk, which is faster than making them there one by one. The returned function makes it
+ * if it is not there. /usr/local is read once.
+ */
+export function sharedPlaces(root: string, links = linksTo()): () => string {
+  const name = `places-${createHash('sha256')
+    .update(JSON.stringify([INSIDE, FOLDERS, links]))
+    .digest('hex')
+    .slice(0, 16)}`
+  const folder = join(root, name, 'places')
+  const isOld = (path: string) => Date.now() - (statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Infinity) > OLD_MS
+  for (const other of readdirSync(root)
+    .filter((entry) => entry.startsWith('places-') && entry !== name)
+    .map((entry) => join(root, entry)))
+    if (isOld(other)) rmSync(other, { recursive: true, force: true })
+  return () => {
+    if (existsSync(folder)) return folder
+    const made = join(root, `${name}.${newId()}`)
+    mkdirSync(made, { mode: 0o700 })
+    makePlaces(join(made, 'places'), undefined, links)
+    try {
+      renameSync(made, join(root, name))
+    } catch (error) {
+      rmSync(made, { recursive: true, force: true })
+      if (!existsSync(folder)) throw error // otherwise another service was first
+    }
+    return folder
   }
 }
 

@@ -1,5 +1,6 @@
 // The record of a sandbox in its directory, by which the next service finds it again.
-import { readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
+import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ProcessName } from '../../base/processes.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
@@ -21,10 +22,10 @@ export interface Remembered {
 export const RECORD = 'instance.json'
 
 /** Records a sandbox in its directory, whole or not at all. */
-export function remember(dir: string, { agent, ...rest }: Remembered): void {
+export async function remember(dir: string, { agent, ...rest }: Remembered): Promise<void> {
   const file = join(dir, RECORD)
-  writeFileSync(`${file}.new`, JSON.stringify({ ...rest, agent: agent && remembersAgent(agent) }), { mode: 0o600 })
-  renameSync(`${file}.new`, file)
+  await writeFile(`${file}.new`, JSON.stringify({ ...rest, agent: agent && remembersAgent(agent) }), { mode: 0o600 })
+  await rename(`${file}.new`, file)
 }
 
 /** A Unix socket is always in the directory, which may have moved. */

@@ -12,17 +12,22 @@ import { diskQuota, makeDisk, storageLines } from './storage.ts'
 const GONE_MS = 10_000
 
 let root: string
-beforeEach(() => (root = mkdtempSync(join(tmpdir(), 'cob-storage-'))))
+let content: string
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'cob-storage-'))
+  content = join(root, 'content')
+  mkdirSync(content)
+})
 afterEach(() => rmSync(root, { recursive: true, force: true }))
 
 const keepers = (): string[] => readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && readProcessFile(Number(pid), 'cmdline')?.includes(root))
 
 /** Runs the first lines of a start, and then `last`. Returns the number of all lines. */
-function start(name: string, count: number, last: string): number {
+async function start(name: string, count: number, last: string): Promise<number> {
   const dir = join(root, name)
   mkdirSync(dir)
-  makeDisk(dir, diskQuota(16), isRoot())
-  const lines = storageLines(dir, diskQuota(16)).split('\n')
+  await makeDisk(dir, diskQuota(16), isRoot())
+  const lines = storageLines(dir, diskQuota(16), { folder: content, user: undefined }).split('\n')
   const namespace = isRoot() ? ['unshare', '--mount', '--propagation', 'private'] : []
   const [file, ...args] = [...namespace, '/bin/sh', '-c', [...lines.slice(0, count), last].join('\n')]
   spawnSync(file!, args, { stdio: ['ignore', 'ignore', 'ignore'], timeout: GONE_MS })
@@ -30,14 +35,14 @@ function start(name: string, count: number, last: string): number {
 }
 
 test('the keeper writes what the sandbox says, and exits when it ends', async () => {
-  start('whole', Infinity, 'echo said; echo wrong >&2')
+  await start('whole', Infinity, 'echo said; echo wrong >&2')
   const log = join(root, 'whole/agent.log')
   await until('the output', GONE_MS, () => existsSync(log) && readFileSync(log, 'utf8') === 'said\nwrong\n')
   await until('the keeper to exit', GONE_MS, () => keepers().length === 0)
 })
 
 test('no keeper stays behind when a start is killed after any of its lines', async () => {
-  const lines = start('none', 0, 'kill -9 $$')
-  for (let count = 1; count <= lines; count++) start(`after-${count}`, count, 'kill -9 $$')
+  const lines = await start('none', 0, 'kill -9 $$')
+  for (let count = 1; count <= lines; count++) await start(`after-${count}`, count, 'kill -9 $$')
   await until('all keepers to exit', GONE_MS, () => keepers().length === 0)
 })

@@ -1,14 +1,14 @@
 // What a sandbox may write: its disk, its folders in memory, and its log. Each is limited in bytes and in files. The disk is an image with its
 // own file system where root can mount one, else a folder that usage.ts counts.
 import { execFile } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { existsSync, mkdtempSync, readFileSync, truncateSync } from 'node:fs'
+import { mkdir, rm, truncate, writeFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { nameProcess, type ProcessName } from '../../base/processes.ts'
 import { quote } from '../../base/shell.ts'
-import { isRoot } from '../../base/user.ts'
+import { isRoot, type User } from '../../base/user.ts'
 import type { Trash } from './trash.ts'
 
 /** Limits on what may be written. */
@@ -51,7 +51,7 @@ export async function findStorage(root: string): Promise<Storage> {
   if (!isRoot()) return counted('only root can mount disk images')
   const dir = mkdtempSync(join(root, 'probe-'))
   try {
-    makeDisk(dir, diskQuota(16), true)
+    await makeDisk(dir, diskQuota(16), true)
     await promisify(execFile)('unshare', ['--mount', '--propagation', 'private', '/bin/sh', '-c', `set -e\n${mountImage(dir, diskQuota(16))}`], {
       timeout: PROBE_MS,
     })
@@ -69,13 +69,13 @@ export const imageOf = (dir: string): string => join(dir, 'disk.img')
 const mountOf = (dir: string): string => join(dir, 'mount')
 
 /** Makes the disk of a sandbox. */
-export function makeDisk(dir: string, quota: Quota, image: boolean): void {
-  mkdirSync(diskOf(dir), { mode: 0o711 })
+export async function makeDisk(dir: string, quota: Quota, image: boolean): Promise<void> {
+  await mkdir(diskOf(dir), { mode: 0o711 })
   if (!image) return
-  mkdirSync(mountOf(dir), { mode: 0o700 })
+  await mkdir(mountOf(dir), { mode: 0o700 })
   // A sparse file as large as the quota: it takes only the space that is written, and returns what is deleted (`discard`).
-  writeFileSync(imageOf(dir), '', { mode: 0o600 })
-  truncateSync(imageOf(dir), quota.bytes)
+  await writeFile(imageOf(dir), '', { mode: 0o600 })
+  await truncate(imageOf(dir), quota.bytes)
 }
 
 /** Removes the disk of a sandbox whose processes have ended. Resolves when its space is free. */
@@ -86,24 +86,36 @@ export async function emptyDisk(dir: string, trash: Trash): Promise<void> {
 
 // No journal, because an image is never used again after its session. It is mounted only in the sandbox's own mount namespace, so the kernel
 // unmounts it with the last of the sandbox's processes, however they end.
-const mountImage = (dir: string, { inodes }: Quota): string =>
+const mountImage = (dir: string, { inodes }: Quota, more: readonly string[] = []): string =>
   [
     `PATH=$PATH:/usr/sbin:/sbin`,
     `mke2fs -q -F -t ext4 -O ^has_journal,^resize_inode -m 0 -N ${inodes} -E lazy_itable_init=1,nodiscard ${quote(imageOf(dir))}`,
     `mount -t ext4 -o loop,nosuid,nodev,noatime,discard,noinit_itable ${quote(imageOf(dir))} ${quote(mountOf(dir))}`,
     `chmod 711 ${quote(mountOf(dir))}`,
-    `cp -a ${quote(`${diskOf(dir)}/.`)} ${quote(`${mountOf(dir)}/`)}`,
+    `cp -a ${[`${diskOf(dir)}/.`, ...more, `${mountOf(dir)}/`].map(quote).join(' ')}`,
     `mount --bind ${quote(mountOf(dir))} ${quote(diskOf(dir))}`,
   ].join('\n')
+
+/** A folder that is copied to the disk of a sandbox when it starts. */
+export interface Content {
+  folder: string
+  /** Who owns the copy; the service's user unless given. */
+  user: User | undefined
+}
 
 /**
  * Shell lines at the beginning of a sandbox's start. They run as the service's user, before any foreign code. They mount its disk if that is an
  * image, and from then on pipe its output through its keeper (keeper.pl).
  */
-export const storageLines = (dir: string, quota: Quota): string =>
+export const storageLines = (dir: string, quota: Quota, content?: Content): string =>
   [
     'set -e',
-    ...(existsSync(imageOf(dir)) ? [mountImage(dir, quota)] : []),
+    ...(existsSync(imageOf(dir))
+      ? [mountImage(dir, quota, content && [content.folder])]
+      : content
+        ? [`cp -a ${quote(content.folder)} ${quote(`${diskOf(dir)}/`)}`]
+        : []),
+    ...(content?.user ? [`chown -hR ${content.user.uid}:${content.user.gid} ${quote(join(diskOf(dir), basename(content.folder)))}`] : []),
     `mkfifo -m 600 ${quote(join(dir, 'said'))}`,
     // With both ends open here no open of the pipe blocks. When this shell is killed at any line, the keeper reads the end of the pipe and exits.
     `exec 9<>${quote(join(dir, 'said'))}`,
@@ -145,9 +157,8 @@ const memoryFolders = (memoryBytes: number): MemoryFolder[] => [
 ]
 
 /** The mount points. They stay empty on the host. */
-export function makeMemoryFolders(dir: string): string {
-  for (const folder of [memoryOf(dir), ...memoryFolders(0).map(({ name }) => join(memoryOf(dir), name))]) mkdirSync(folder, { mode: 0o755 })
-  return memoryOf(dir)
+export async function makeMemoryFolders(dir: string): Promise<void> {
+  for (const folder of [memoryOf(dir), ...memoryFolders(0).map(({ name }) => join(memoryOf(dir), name))]) await mkdir(folder, { mode: 0o755 })
 }
 
 /** Shell lines that mount them, in a mount namespace of the sandbox's own. bwrap can limit the size of a tmpfs, but not its number of files. */

@@ -1,4 +1,5 @@
 // Ending browsers: the list of steps, recorded as it goes, tried until nothing is left, continued by the next service.
+import { setImmediate } from 'node:timers/promises'
 import { Bell } from '../../../base/bell.ts'
 import type { Log } from '../../../base/log.ts'
 import { within } from '../../../base/wait.ts'
@@ -156,7 +157,11 @@ export class Endings {
     try {
       ending.done ??= new Set(await endedStepsOf(db, id))
       for (const step of steps) {
-        if (step.isBehind) this.#outOfUse(id, ending)
+        if (step.isBehind) {
+          this.#outOfUse(id, ending)
+          // Their answer goes first: a step may begin with work that lets nothing else run, as looking through all processes.
+          await setImmediate()
+        }
         if (!ending.done.has(step.name)) await this.#take(step, id, ending, ending.done)
       }
       await this.#closeRow(id, ending.reason)
