@@ -42,6 +42,8 @@ export class Line {
   #queued = 0
   /** Boots that have come up since the first caller has looked at the shelf. */
   #fresh = 0
+  /** Resolves when the first caller has looked for what came from elsewhere, while it does so. */
+  #looking: PromiseWithResolvers<void> | undefined
   /** Why boots failed that callers wait for. Never more than there are callers. */
   #failures: unknown[] = []
   readonly #work = new Set<Promise<unknown>>()
@@ -90,6 +92,7 @@ export class Line {
         if (taken !== undefined) return { taken, wasReady: this.#vain === foundEmpty }
         this.#vain++
         this.#isFirstAsleep = this.#fresh === 0
+        this.#hasLooked()
         this.#bootForCallers()
         this.#settle()
         if (this.#fresh === 0) await sleep()
@@ -116,6 +119,7 @@ export class Line {
 
   /** Something may be on the shelf that was not booted here. */
   lookAgain(): void {
+    if (this.#waiting.length > 0) this.#looking ??= Promise.withResolvers()
     this.#wakeFirst()
   }
 
@@ -147,6 +151,8 @@ export class Line {
       isQueued = false
     }
     const work = async () => {
+      // What came from elsewhere may serve the caller, who is looking for it just now.
+      await this.#looking?.promise
       leaveQueue()
       // The caller has left, or another boot has served it.
       if (this.#waiting.length > this.#served) await this.#boot(true)
@@ -177,6 +183,11 @@ export class Line {
     if (this.#waiting.length === 0) this.#fresh = 0
   }
 
+  #hasLooked(): void {
+    this.#looking?.resolve()
+    this.#looking = undefined
+  }
+
   #wakeFirst(): void {
     this.#isFirstAsleep = false
     this.#waiting[0]?.look()
@@ -195,6 +206,8 @@ export class Line {
     if (at !== -1) this.#waiting.splice(at, 1)
     this.#failures.length = Math.min(this.#failures.length, this.#waiting.length)
     if (this.#waiting.length === 0) this.#fresh = 0
-    if (at === 0) this.#wakeFirst()
+    if (at !== 0) return
+    this.#hasLooked()
+    this.#wakeFirst()
   }
 }
