@@ -260,7 +260,8 @@ export class Shelf {
           const pauses = this.#keeping.map(({ retryAt }) => retryAt - this.#now()).filter((ms) => ms > 0)
           if (pauses.length === 0) {
             this.#isCounted = true
-            for (const keeping of this.#keeping) keeping.isWell = true
+            // One whose boots fail may be booting again just now.
+            for (const keeping of this.#keeping) if (keeping.line.booting === 0) keeping.isWell = true
             break
           }
           scope.dispose()
