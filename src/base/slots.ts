@@ -7,10 +7,13 @@ interface Waiting {
 }
 
 export class Slots {
+  /** All slots, free or not. */
+  readonly size: number
   #free: number
   readonly #waiting: Waiting[] = []
 
   constructor(count: number) {
+    this.size = count
     this.#free = count
   }
 

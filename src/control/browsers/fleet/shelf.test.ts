@@ -1,11 +1,13 @@
 // The shelf with several kinds of ready instances: each at its number, each only for the sessions that it serves.
 import { describe, expect, test } from 'vitest'
-import { abortable, until } from '../../../base/wait.ts'
+import { abortable, sleep, until } from '../../../base/wait.ts'
 import type { Driver } from '../../../instances/driver.ts'
 import { alone } from '../../../store/leases.ts'
 import { db, driver, makeFleet, NOTICE_MS, owner, row, runningIds, signal } from '../fleet.suite.ts'
 import { headlessKind, usualKind, type Kind } from './kinds.ts'
 
+/** How long boots are held. */
+const BOOT_MS = 400
 const SMALL = { width: 800, height: 600, refresh_rate: 60 }
 const pool = (name: string, target: number): Kind => ({
   name,
@@ -169,6 +171,25 @@ describe('callers for whom nothing is ready', () => {
     for (let boots = 0; boots < 3; boots++) await next()
     await ready('usual', 'usual', 'usual')
   })
+})
+
+test('refills do not begin together, so that they are not ready together', async () => {
+  const { gate, gates, next } = gated()
+  const began: number[] = []
+  const noting = { ...gate, start: (...args: Parameters<typeof driver.start>) => (began.push(performance.now()), gate.start(...args)) }
+  const { fleet } = makeFleet([usualKind(2)], noting, undefined, undefined, { bootsAtOnce: 2 })
+  fleet.refill()
+  await until('two boots', NOTICE_MS, () => gates.length === 2)
+  await sleep(BOOT_MS)
+  await next()
+  await next()
+  await ready('usual', 'usual')
+  for (let claimed = 0; claimed < 2; claimed++) expect(await fleet.claim(owner())).toBeDefined()
+  await until('two refills', NOTICE_MS, () => gates.length === 2)
+  expect(began[3]! - began[2]!).toBeGreaterThan(BOOT_MS / 2 - 1)
+  await next()
+  await next()
+  await ready('usual', 'usual')
 })
 
 describe('the number that is kept', () => {

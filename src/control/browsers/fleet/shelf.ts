@@ -99,6 +99,9 @@ export class Shelf {
   /** Rings when the shelf has to be counted again. */
   readonly #changed = new Bell()
   #trimming: Promise<void> | undefined
+  /** When the newest boot began, and how long the last one took, in milliseconds. */
+  #bootBeganAt = -Infinity
+  #bootMs = 0
   /** Whether the last attempt to count the shelf has succeeded. */
   #isCounted = true
 
@@ -131,6 +134,18 @@ export class Shelf {
         this.#keeping.map(({ kind, demand }) => [kind.name, wanted(kind, demand.level(this.#now()), this.#settings.registry.ready, memory)]),
       ),
     }
+  }
+
+  get #booting(): number {
+    return this.#keeping.reduce((sum, { line }) => sum + line.booting, 0)
+  }
+
+  /**
+   * How long the next refill waits, in milliseconds. Boots that run beside each other are spread over the time that one takes: those that begin together are ready together, and a caller
+   * who works without pause would wait for a whole boot each second time.
+   */
+  get #tooEarlyMs(): number {
+    return this.#booting === 0 ? 0 : this.#bootBeganAt + this.#bootMs / this.#settings.starts.size - performance.now()
   }
 
   get #waiting(): number {
@@ -225,9 +240,12 @@ export class Shelf {
     const { boots, others, meter, signal } = this.#settings
     const began = this.#now()
     meter?.booting(isAwaited)
+    const beganAt = (this.#bootBeganAt = performance.now())
+    this.#served.ring()
     try {
       await boots.ready(keeping.kind, wanted, signal)
       keeping.demand.booted(this.#now() - began)
+      this.#bootMs = performance.now() - beganAt
       keeping.retryAt = 0
       keeping.retryMs = RETRY_FIRST_MS
       keeping.isWell = true
@@ -244,14 +262,19 @@ export class Shelf {
     const { signal, leases, starts } = this.#settings
     while (!signal.aborted && leases.holds('shelf')) {
       try {
-        // Callers come first: what they wait for is being booted, and a refill would slow that.
-        if (this.#waiting > 0) {
+        // Callers come first: a refill must not take the turn of what they wait for.
+        if (this.#waiting > this.#booting) {
           await this.#served.heard(signal)
+          continue
+        }
+        const early = this.#tooEarlyMs
+        if (early > 0) {
+          await this.#pause(early)
           continue
         }
         using scope = new DisposableStack()
         scope.use(await starts.enter(signal))
-        if (this.#waiting > 0) continue
+        if (this.#waiting > this.#booting || this.#tooEarlyMs > 0) continue
         this.#isChanged = false
         const short = await this.#shortKind()
         this.#isCounted = true
