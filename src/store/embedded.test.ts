@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { scratchDir } from '../../test/support/scratch.ts'
 import { silentLog } from '../base/log.ts'
 import { dataPaths, type DataPaths } from '../base/paths.ts'
-import { childrenOf, isAlive, nameProcess, signalProcess, terminate, type ProcessName } from '../base/processes.ts'
+import { childrenOf, isAlive, nameProcess, readProcessFile, signalProcess, terminate, type ProcessName } from '../base/processes.ts'
 import { isRoot, serviceUser } from '../base/user.ts'
 import { until } from '../base/wait.ts'
 import { startPostgres, type EmbeddedPostgres } from './embedded.ts'
@@ -82,7 +82,7 @@ test('Postgres has nothing in the shared memory of the machine, where a killed o
   // Counts of a table are in dynamic shared memory.
   await query(postgres, 'create table used as select generate_series(1, 100) as n')
   const server = serverOf(paths)!
-  const mapped = [server.pid, ...childrenOf(server.pid)].map((pid) => readFileSync(`/proc/${pid}/maps`, 'utf8'))
+  const mapped = [server.pid, ...childrenOf(server.pid)].map((pid) => readProcessFile(pid, 'maps') ?? '')
   expect(mapped.join('')).toContain('pg_dynshmem/mmap.')
   expect(mapped.join('')).not.toContain('/dev/shm/PostgreSQL.')
   await postgres.stop()
