@@ -58,6 +58,7 @@ import { Runs } from './invocations/runs.ts'
 import { LIVE_PATH, liveLinks } from './live/links.ts'
 import { makeLiveViews } from './live/routes.ts'
 import { allowKey, forbidKeys, keyChecker, newKey } from './org/keys.ts'
+import { projectResolver } from './org/projects.ts'
 import { objectOwners } from './object-owners.ts'
 import { checkPort, listenProblem } from './port.ts'
 import { buildsOf, END_BUILD, hearReplicas, takeLeases, teller } from './replicas.ts'
@@ -158,7 +159,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     log,
   })
   const sockets = sessionSockets(browsers, tokens, openSockets, log)
-  const findSession = (idOrName: string) => findBrowser(db, scope, idOrName, true)
+  const findSession = (project: string | undefined, idOrName: string) => findBrowser(db, { scope, project }, idOrName, true)
   const objects = opened.use(await makeObjects(paths.objects, config.s3))
   const tell = teller(db, log)
   const replays = makeReplays({
@@ -183,7 +184,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   })
   await replays.adopt()
   await fleet.endLost()
-  const live = makeLiveViews(findSession, links, sockets)
+  const live = makeLiveViews((id) => findSession(undefined, id), links, sockets)
   const deployments = makeDeployments({
     db,
     bells,
@@ -232,7 +233,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const invocations = makeInvocations({ db, bells, scope, runs, maxInvocations: config.maxInvocations })
   await runs.adopt()
   opened.use(hearReplicas(bells, { scope, leases, openSockets, fleet, runs, deployments, replays, log }))
-  const authenticate = admission(keyChecker(db), tokens, browsers)
+  const authenticate = admission(keyChecker(db), projectResolver(db), tokens, browsers)
   const context = makeServer({
     log,
     authenticate,

@@ -14,6 +14,7 @@ export type ErrorBody = z.infer<typeof ErrorModel>
 const STATUS = {
   bad_request: 400,
   unauthorized: 401,
+  forbidden: 403,
   not_found: 404,
   project_not_found: 404,
   method_not_allowed: 405,
@@ -80,8 +81,10 @@ export const fault = {
   },
   field: (field: string, problem: string): Fault => fault.invalid([{ field, problem }]),
   unauthorized: (message: string): Fault => new Fault('unauthorized', message, { headers: { 'www-authenticate': 'Bearer' } }),
+  /** The caller is known and may not do this. */
+  forbidden: (message: string): Fault => new Fault('forbidden', message),
   notFound: (kind: string, id: string): Fault => new Fault('not_found', `there is no ${kind} "${shorten(id)}"`),
-  projectNotFound: (named: string): Fault => new Fault('project_not_found', `there is no project "${shorten(named)}"; leave the header out`),
+  projectNotFound: (named: string): Fault => new Fault('project_not_found', `there is no active project "${shorten(named)}"`),
   noRoute: (method: string, path: string): Fault =>
     new Fault('not_found', `there is no ${method} ${shorten(path)} here; GET /openapi.json lists what there is`),
   /** `what` with its verb, for example `profiles are`. */

@@ -7,7 +7,7 @@ import { assertOffered, BadAnswer, crossing, fetchFrom, type Endpoint } from './
 import { Fault, fault } from './fault.ts'
 import { KeptAnswers, type KeptAnswer } from './kept.ts'
 import { register, setStatus, type MountContext } from './mount.ts'
-import type { Contract, Route } from './route.ts'
+import { known, type Contract, type Principal, type Route } from './route.ts'
 import { bound, passedHead, type PassedHead } from './untrusted.ts'
 
 /** The server that a forwarded request goes to, held for as long as the request runs. */
@@ -21,13 +21,13 @@ export interface Target {
 export function mountForward(
   context: MountContext,
   contract: Contract,
-  reach: (request: FastifyRequest, route: Route, signal: AbortSignal) => Promise<Target>,
+  reach: (request: FastifyRequest, principal: Principal) => Promise<Target>,
   innerPath: (url: string) => string,
 ): void {
   const kept = new KeptAnswers()
   for (const route of Object.values(contract)) {
-    register(context, route, async (request, reply, signal) => {
-      const target = await reach(request, route, signal)
+    register(context, route, async (request, reply, signal, principal) => {
+      const target = await reach(request, known(principal))
       // A caller may have left while the target was looked up.
       if (reply.raw.closed) target.release()
       else reply.raw.once('close', target.release)
@@ -62,7 +62,7 @@ export function mountForward(
         if (signal.aborted || error instanceof Fault) throw error
         if (error instanceof BadAnswer) throw fault.badGateway(`the browser's agent gave an answer that cannot be passed on (${error.message})`)
         // The target may have ended by now. That is a different error from a target that does not answer.
-        await reach(request, route, signal).then(({ release }) => release())
+        await reach(request, known(principal)).then(({ release }) => release())
         throw fault.unavailable('the browser does not answer', error)
       })
       const same = response.statusCode === 304 ? offered?.get(response.headers.etag ?? '') : undefined

@@ -8,11 +8,11 @@ import { checkText, parseJson, readBody } from './body.ts'
 import { Fault, asFault, checked, fault, type FieldProblem } from './fault.ts'
 import { readForm } from './form.ts'
 import { withoutNulls } from './not-given.ts'
-import type { Bytes, Call, Caller, Contract, Handlers, Route } from './route.ts'
+import type { Bytes, Call, Contract, Handlers, Principal, Route } from './route.ts'
 import { eventStream, SSE_TYPE } from './sse.ts'
 
-/** Checks that a request may call a route: by its key, or by a session's own token where `access` is `session`. @throws fault.unauthorized */
-export type Authenticate = (request: FastifyRequest, access: 'key' | 'session', signal: AbortSignal) => Promise<Caller | undefined>
+/** Who calls, and for which project: by a key, or by a session's own token where `access` is `session`. Undefined from servers that only the service calls. @throws 401, 403, 404 */
+export type Authenticate = (request: FastifyRequest, access: 'key' | 'session', signal: AbortSignal) => Promise<Principal | undefined>
 
 /** What a mounted route needs from its server. */
 export interface MountContext {
@@ -21,7 +21,7 @@ export interface MountContext {
   /** Called before every route that is not public. @throws fault.unauthorized */
   authenticate: Authenticate
   /** Origin for URLs in answers. */
-  origin: (request: FastifyRequest, caller: Caller | undefined) => string
+  origin: (request: FastifyRequest, principal: Principal | undefined) => string
   /** Called when the caller on a connection has shown a key or a token (base/anonymous.ts). */
   known: (socket: object) => void
   /** Methods by path pattern. Any other method answers 405. */
@@ -34,7 +34,7 @@ export interface MountContext {
 export function register(
   context: MountContext,
   route: Route,
-  answer: (request: FastifyRequest, reply: FastifyReply, signal: AbortSignal, caller: Caller | undefined) => Promise<unknown>,
+  answer: (request: FastifyRequest, reply: FastifyReply, signal: AbortSignal, principal: Principal | undefined) => Promise<unknown>,
 ): void {
   const url = route.path.replaceAll(/\{(\w+)\}/g, ':$1')
   const methods = context.paths.get(url) ?? new Set()
@@ -51,11 +51,11 @@ export function register(
       reply.raw.on('close', onClose)
       const timer = Number.isFinite(route.deadlineMs) ? setTimeout(() => controller.abort(fault.deadline(route.deadlineMs)), route.deadlineMs) : undefined
       try {
-        const caller = route.access === 'public' ? undefined : await context.authenticate(request, route.access, controller.signal)
+        const principal = route.access === 'public' ? undefined : await context.authenticate(request, route.access, controller.signal)
         if (route.access !== 'public') context.known(request.raw.socket)
         if (route.needsRoom) context.assertRoom()
         checkText({ ...(request.params as object), ...(request.query as object) })
-        return await answer(request, reply, controller.signal, caller)
+        return await answer(request, reply, controller.signal, principal)
       } catch (error) {
         // An aborted handler throws an error of its own; the caller gets the reason for the abort instead.
         throw controller.signal.aborted ? controller.signal.reason : error
@@ -70,12 +70,12 @@ export function register(
 export function mount<C extends Contract>(context: MountContext, contract: C, handlers: Handlers<C>): void {
   for (const [name, route] of Object.entries(contract)) {
     const handler = handlers[name] as (call: Call<unknown, unknown, unknown>) => unknown
-    register(context, route, async (request, reply, signal, caller) => {
+    register(context, route, async (request, reply, signal, principal) => {
       const parsed = await parse(route, request, signal)
       // HEAD asks for the head of an answer. The head of a stream is known, and its body would never end.
       if (request.method === 'HEAD' && route.reply.kind === 'events') return reply.type(SSE_TYPE).send('')
       const log = context.log.child({ request: request.id })
-      return send(route, reply, await handler({ ...parsed, headers: request.headers, signal, log, caller, origin: context.origin(request, caller) }), {
+      return send(route, reply, await handler({ ...parsed, headers: request.headers, signal, log, principal, origin: context.origin(request, principal) }), {
         signal,
         log,
       })

@@ -190,12 +190,27 @@ type ReplyValue<R extends Reply> = R extends { kind: 'json'; schema: infer S ext
             ? string
             : void
 
-/** The caller, as identified by its key. */
-export interface Caller {
-  /** The key's id. */
-  keyId: string
+/** Who calls, and what it sees: made for each request by the server's `authenticate`, and by nobody else. */
+export interface Principal {
+  /** What the caller has shown: a key, or the token of one session. */
+  by: ByKey | { kind: 'session'; id: string }
+  /** The project in effect: all that the caller sees and makes is in it. */
+  project: string
+}
+
+export interface ByKey {
+  kind: 'key'
+  id: string
+  /** The only project that the key may be used for; undefined: all. */
+  project: string | undefined
   /** The deployment that the key belongs to: the caller is an app's code in its sandbox. */
-  deploymentId: string | undefined
+  deployment: string | undefined
+}
+
+/** The principal of a route that is not public. */
+export function known(principal: Principal | undefined): Principal {
+  if (!principal) throw new Error('a public route has no principal')
+  return principal
 }
 
 /** What a handler gets: parsed input and a signal, never the request itself. */
@@ -208,8 +223,8 @@ export interface Call<P, Q, B> {
   /** Aborts when the caller leaves or the deadline passes. */
   signal: AbortSignal
   log: Log
-  /** Undefined for routes that need no key. */
-  caller?: Caller | undefined
+  /** Undefined for public routes. */
+  principal?: Principal | undefined
   /** The origin by which the caller reached the service, for URLs in answers. */
   origin: string
 }

@@ -9,6 +9,7 @@ import { parseQuery } from './body.ts'
 import { fault } from './fault.ts'
 import { routeId, sendFault, type MountContext } from './mount.ts'
 import { limitPieces } from './pieces.ts'
+import type { Principal } from './route.ts'
 
 export interface ServerSettings {
   log: Log
@@ -128,13 +129,15 @@ export function makeServer(settings: ServerSettings): MountContext {
     log,
     authenticate: settings.authenticate,
     // An app's code reaches the API on the loopback of its sandbox, whatever the public address is.
-    origin: (request, caller) => (caller?.deploymentId === undefined && settings.origin ? settings.origin : originOf(request)),
+    origin: (request, principal) => (settings.origin !== undefined && !isAppCode(principal) ? settings.origin : originOf(request)),
     known: settings.anonymous ? limitAnonymous(app.server, settings.anonymous).known : () => {},
     paths,
     assertRoom: settings.assertRoom ?? (() => {}),
   }
   return context
 }
+
+const isAppCode = (principal: Principal | undefined): boolean => principal?.by.kind === 'key' && principal.by.deployment !== undefined
 
 /**
  * The methods of every mounted path that a request's target matches; empty when none does. Patterns are compared when a request has found no route, and not

@@ -1,4 +1,5 @@
 // Duties of replicas: one holder at a time, given back at a stop, taken over after a death, and not after a time without a database.
+import { DEFAULT_PROJECT } from '../control/org/projects.ts'
 import { rmSync } from 'node:fs'
 import type { RootOperationNode } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -93,7 +94,7 @@ test('after a time without a database nobody takes over from others that were cu
 test('replicas that take over at the same moment never get the same browser, and none of a living replica', async () => {
   const alive = await replica('c', 'alive')
   const takers = await Promise.all(['x', 'y', 'z'].map((name) => replica('c', name)))
-  const owner = { name: undefined, tags: {}, options: {} as never, timeoutSeconds: 60 }
+  const owner = { project: DEFAULT_PROJECT, name: undefined, tags: {}, options: {} as never, timeoutSeconds: 60 }
   const insert = async (of: string) => {
     const id = newId()
     await insertStarting(db, id, { scope: 'c', replica: of }, null, owner)

@@ -12,6 +12,13 @@ export interface Tables {
     replica: string
     until: Time
   }
+  projects: {
+    id: string
+    name: string
+    status: Generated<string>
+    created_at: DefaultTime
+    updated_at: DefaultTime
+  }
   api_keys: {
     id: string
     name: string
@@ -19,6 +26,8 @@ export interface Tables {
     masked: string
     scope: Generated<string>
     deployment_id: string | null
+    /** The only project that it may be used for; null: all. */
+    project_id: string | null
     created_at: DefaultTime
     deleted_at: Time | null
   }
@@ -26,6 +35,7 @@ export interface Tables {
     id: string
     state: string
     scope: string
+    project_id: string | null
     warm_kind: string | null
     name: string | null
     tags: Json<Record<string, string>>
@@ -51,6 +61,7 @@ export interface Tables {
   deployments: {
     id: string
     scope: string
+    project_id: string | null
     state: string
     status_reason: string | null
     app_name: string | null
@@ -79,6 +90,7 @@ export interface Tables {
   }
   app_versions: {
     id: string
+    project_id: string | null
     app_name: string
     version: string
     deployment_id: string
@@ -87,6 +99,7 @@ export interface Tables {
   }
   invocations: {
     id: string
+    project_id: string | null
     state: string
     status_reason: string | null
     deployment_id: string

@@ -1,4 +1,5 @@
 // Apps for tests: archives made in memory, deploys over HTTP, event streams read frame by frame.
+import { DEFAULT_PROJECT } from '../../src/control/org/projects.ts'
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -204,7 +205,7 @@ export async function startAppHost(): Promise<AppHost> {
 /** A build as a killed service leaves it: in progress, its sandbox alive and done, `read` of its events stored. */
 export async function leaveBuild(host: AppHost, before: Deployments, what: Deploy, read: number, hasArchiveWhole = true): Promise<string> {
   const signal = AbortSignal.timeout(BUILT_MS)
-  const { id } = await before.create(deployParts(what), signal)
+  const { id } = await before.create(DEFAULT_PROJECT, deployParts(what), signal)
   await moveDeployment(host.db, id, 'in_progress', null, { attempts: 1 })
   const source = { type: 'archive', entrypoint: 'index.ts' } as const
   const runner = { id, kind: 'build', source, env: await before.environment(id), memoryMb: 1, logLevel: 'info' } as const

@@ -1,15 +1,17 @@
 // Handlers of the Apps contract, from the versions and the deployments that they point at.
-import type { Handlers } from '../../http/route.ts'
+import { known, type Handlers } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 import { holds, isNamed } from '../../store/names.ts'
 import type { apps } from './contract.ts'
 
 export const appHandlers = (db: Db): Handlers<typeof apps> => ({
-  async listApps({ query: { app_name, version, query, offset, limit } }) {
+  async listApps({ principal, query: { app_name, version, query, offset, limit } }) {
+    const { project } = known(principal)
     let select = db
       .selectFrom('app_versions as v')
       .innerJoin('deployments as d', 'd.id', 'v.deployment_id')
       .select(['v.id', 'v.app_name', 'v.version', 'v.deployment_id', 'v.actions', 'd.region', 'd.env_keys'])
+      .where('v.project_id', '=', project)
       .where('d.deletion', '=', 'kept')
     if (app_name) select = select.where(isNamed('v.app_name', app_name))
     if (version) select = select.where('v.version', '=', version)

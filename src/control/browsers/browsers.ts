@@ -1,11 +1,12 @@
 // The rules of sessions: create, find, change, end, reach.
 import { fitting, PUBLIC_SOCKETS, session, type Fit, type Viewport } from '../../agent/session/contract.ts'
+import { isId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { Mutexes } from '../../base/mutex.ts'
 import { call } from '../../http/client.ts'
 import { assertOffered, type Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
-import { pathTo, type Page } from '../../http/route.ts'
+import { pathTo, type Page, type Principal } from '../../http/route.ts'
 import { USUAL_MAX_SCREEN } from '../../instances/driver.ts'
 import { isDuplicate, type Db } from '../../store/db.ts'
 import { NoSeat } from '../../store/seats.ts'
@@ -61,27 +62,29 @@ interface BrowsersSettings {
 }
 
 export interface Browsers {
-  create(wanted: CreateBrowser, origin: string, signal: AbortSignal): Promise<Browser>
-  list(filter: ListFilter & { region: Region | undefined }, origin: string): Promise<Page<Browser>>
-  get(idOrName: string, includeDeleted: boolean, origin: string): Promise<Browser>
-  update(idOrName: string, changes: UpdateBrowser, origin: string, signal: AbortSignal): Promise<Browser>
+  create(by: Principal, wanted: CreateBrowser, origin: string, signal: AbortSignal): Promise<Browser>
+  list(by: Principal, filter: ListFilter & { region: Region | undefined }, origin: string): Promise<Page<Browser>>
+  get(by: Principal, idOrName: string, includeDeleted: boolean, origin: string): Promise<Browser>
+  update(by: Principal, idOrName: string, changes: UpdateBrowser, origin: string, signal: AbortSignal): Promise<Browser>
   /**
    * Ends a session; resolves when it is out of use. `isRemoved`: when nothing is left of it, or the first attempt to end it has failed; also for one that is being ended.
    */
-  delete(idOrName: string, isRemoved: boolean): Promise<void>
-  /** The live sessions of an app's run, newest first. */
+  delete(by: Principal, idOrName: string, isRemoved: boolean): Promise<void>
+  /** The live sessions of an app's run, newest first. All are of the run's project. */
   ofInvocation(invocationId: string, origin: string): Promise<Browser[]>
   /** Ends the sessions of a run. */
   endOfInvocation(invocationId: string): Promise<void>
   /** Ends the sessions of all runs that have ended. */
   endLeftByInvocations(): Promise<void>
-  /** The id of the live session with that id or name; undefined when there is none. */
-  idOf(idOrName: string): Promise<string | undefined>
+  /** The project of a live session, for the holder of its token; undefined when it has ended. */
+  projectOf(id: string): Promise<string | undefined>
+  /** The name of a live session, for the same. */
+  nameOf(id: string): Promise<string | undefined>
   /**
-   * The agent of a running session, by id or name. The session counts as in use until it is released. @throws 404; 429 when too many callers hold
-   * it
+   * The agent of a running session of a project, by id or name; of any, when a secret has named it. The session counts as in use until it is released. @throws 404; 429 when too
+   * many callers hold it
    */
-  reach(idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
+  reach(project: string | undefined, idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
 }
 
 export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity, scope, place, maxBrowsers, log }: BrowsersSettings): Browsers {
@@ -104,11 +107,13 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
     }
   }
 
-  async function find(idOrName: string, includeDeleted = false): Promise<BrowserRow> {
-    const row = await findBrowser(db, scope, idOrName, includeDeleted)
+  async function find(project: string | undefined, idOrName: string, includeDeleted = false): Promise<BrowserRow> {
+    const row = await findBrowser(db, { scope, project }, idOrName, includeDeleted)
     if (!row) throw fault.notFound('browser', idOrName)
     return row
   }
+
+  const liveById = async (id: string): Promise<BrowserRow | undefined> => (isId(id) ? findBrowser(db, { scope, project: undefined }, id, false) : undefined)
 
   /** @throws 400 when an option is refused. */
   const check = (refusal: Refusal | undefined): void => {
@@ -146,9 +151,9 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
     void fit(row, timeout, AbortSignal.timeout(FIT_MS)).catch((err: unknown) => log.debug({ err, browser: row.id }, 'a session was not told its timeout'))
   }
 
-  /** @throws 400 unless `invocationId` is a run that has not ended. */
-  const checkUnfinished = async (invocationId: string | undefined): Promise<void> => {
-    if (invocationId !== undefined && !(await isUnfinished(db, invocationId)))
+  /** @throws 400 unless `invocationId` is a run of the project that has not ended. */
+  const checkUnfinished = async (project: string, invocationId: string | undefined): Promise<void> => {
+    if (invocationId !== undefined && !(await isUnfinished(db, project, invocationId)))
       throw fault.field('invocation_id', 'there is no such invocation, or it has ended')
   }
 
@@ -157,7 +162,9 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
   /** A browser for a session; how it is, and whether it was ready before its caller asked. */
   async function obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<{ row: BrowserRow; state: ReadyState; warm: boolean }> {
     const { id, row, wasReady: warm } = await fleet.obtain(ownership, leaveSeat, signal)
-    return row ? { row, state: fleet.readyState(row), warm } : { row: await find(id), state: { viewport: ownership.options.viewport, fullscreen: false }, warm }
+    return row
+      ? { row, state: fleet.readyState(row), warm }
+      : { row: await find(ownership.project, id), state: { viewport: ownership.options.viewport, fullscreen: false }, warm }
   }
 
   /** Makes a session. Undefined when it had a warm browser that did not answer within `warmFitMs`; that one is ended then. */
@@ -170,19 +177,20 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
         throw error instanceof NoSeat ? full() : error
       })
       .finally(leaveSeat)
+    fleet.belongs(row)
     const release = activity.hold(row.id)
     try {
       await fitNew(row, options.fit(wanted, state), warm ? warmFitMs : FIT_MS, signal)
       // Nobody would ever end a session whose caller left before it got the answer.
       signal.throwIfAborted()
       // The run may have ended before this browser belonged to it. Then its end has not ended this browser.
-      await checkUnfinished(ownership.invocationId)
+      await checkUnfinished(ownership.project, ownership.invocationId)
       return row
     } catch (error) {
       await fleet.takeOut(row.id, 'abandoned')
       if (signal.aborted || error instanceof Fault) throw error
       // The end of its run may end a browser during this call.
-      await checkUnfinished(ownership.invocationId)
+      await checkUnfinished(ownership.project, ownership.invocationId)
       log.warn({ err: error, browser: row.id, warm }, 'a browser did not accept its settings')
       // Only one that hangs: settings that a browser refuses would be refused by the next one as well.
       if (warm && (error as Error).name === 'TimeoutError') return undefined
@@ -195,8 +203,8 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
   const turns = new Mutexes()
 
   /** `called` is how the caller names the session. */
-  async function change(id: string, called: string, changes: UpdateBrowser, origin: string, signal: AbortSignal): Promise<Browser> {
-    const before = await find(id)
+  async function change(project: string, id: string, called: string, changes: UpdateBrowser, origin: string, signal: AbortSignal): Promise<Browser> {
+    const before = await find(project, id)
     check(options.refuseUpdate(changes, before.options))
     const parts = options.changes(changes)
     if (before.state === 'running') for (const part of parts) assertFits(before, part.fit)
@@ -222,11 +230,12 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
   }
 
   return {
-    async create(wanted, origin, signal) {
+    async create({ project }, wanted, origin, signal) {
       check(options.refuseCreate(wanted, place))
-      await checkUnfinished(wanted.invocation_id)
+      await checkUnfinished(project, wanted.invocation_id)
       const stored = options.stored(wanted)
       const ownership = {
+        project,
         name: wanted.name,
         tags: wanted.tags ?? {},
         options: { ...stored, maxScreen: maxScreenFor(stored.viewport) },
@@ -238,23 +247,23 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
       if (!row) throw fault.unavailable('the browser did not accept its settings')
       return present(row, origin)
     },
-    async list(filter, origin) {
+    async list({ project }, filter, origin) {
       if (filter.region !== undefined && filter.region !== place.region) return { items: [], nextOffset: undefined }
-      const rows = await listBrowsers(db, scope, filter)
+      const rows = await listBrowsers(db, { scope, project }, filter)
       return {
         items: await Promise.all(rows.slice(0, filter.limit).map((row) => present(row, origin))),
         nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined,
       }
     },
-    get: async (idOrName, includeDeleted, origin) => present(await find(idOrName, includeDeleted), origin),
-    async update(idOrName, changes, origin, signal) {
-      const { id } = await find(idOrName)
-      const work = () => change(id, idOrName, changes, origin, signal)
+    get: async ({ project }, idOrName, includeDeleted, origin) => present(await find(project, idOrName, includeDeleted), origin),
+    async update({ project }, idOrName, changes, origin, signal) {
+      const { id } = await find(project, idOrName)
+      const work = () => change(project, id, idOrName, changes, origin, signal)
       // Two viewports at once could end as one in the table and the other on the screen.
       return options.changes(changes).some(({ stored }) => stored) ? turns.run(id, work, signal) : work()
     },
-    async delete(idOrName, isRemoved) {
-      const row = await find(idOrName, isRemoved)
+    async delete({ project }, idOrName, isRemoved) {
+      const row = await find(project, idOrName, isRemoved)
       if (row.state === 'deleted') throw fault.notFound('browser', idOrName)
       const isEnding = isRemoved ? await fleet.end(row.id, 'deleted') : await fleet.takeOut(row.id, 'deleted')
       // Its end may have finished in the meantime.
@@ -264,12 +273,20 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
     endOfInvocation: async (invocationId) => endAll(await liveIdsOfInvocation(db, scope, invocationId)),
     endLeftByInvocations: async () => endAll(await leftByInvocations(db, scope)),
     // No database query for running sessions: every call with a token comes here.
-    idOf: async (idOrName) => (fleet.endpointOf(idOrName) ? idOrName : (await findBrowser(db, scope, idOrName, false))?.id),
-    async reach(id) {
+    async projectOf(id) {
+      const known = fleet.endpointOf(id) && fleet.projectOf(id)
+      if (known !== undefined) return known
+      const row = await liveById(id)
+      if (row) fleet.belongs(row)
+      return row?.project_id ?? undefined
+    },
+    nameOf: async (id) => (await liveById(id))?.name ?? undefined,
+    async reach(project, id) {
       // Every call to a session comes here. A query would take half of the time of a click.
       const known = fleet.endpointOf(id)
-      if (known) return { id, endpoint: known, release: hold(id) }
-      const row = await find(id)
+      if (known && (project === undefined || fleet.projectOf(id) === project)) return { id, endpoint: known, release: hold(id) }
+      const row = await find(project, id)
+      fleet.belongs(row)
       if (row.state !== 'running' || !row.endpoint) throw fault.notFound('browser', id)
       return { id: row.id, endpoint: endpoints.open(row.endpoint, row.id), release: hold(row.id) }
     },

@@ -2,7 +2,7 @@
 import { session, type DevTools } from '../../agent/session/contract.ts'
 import { call } from '../../http/client.ts'
 import { fault } from '../../http/fault.ts'
-import type { Handlers } from '../../http/route.ts'
+import { known, type Handlers, type Principal } from '../../http/route.ts'
 import type { Browsers } from './browsers.ts'
 import { cdpHttp } from './contract.ts'
 
@@ -15,15 +15,17 @@ export const cdpHttpSlashed = Object.fromEntries(Object.entries(cdpHttp).map(([n
 export function cdpHttpHandlers(browsers: Browsers): Handlers<typeof cdpHttp> {
   interface Asked {
     params: { id: string }
+    principal?: Principal | undefined
     origin: string
     signal: AbortSignal
   }
 
   /** The browser's own version data, with the session's CDP address. */
-  async function ask({ params: { id }, origin, signal }: Asked): Promise<DevTools & { address: string }> {
-    const { endpoint, release } = await browsers.reach(id)
+  async function ask({ principal, params: { id }, origin, signal }: Asked): Promise<DevTools & { address: string }> {
+    const by = known(principal)
+    const { endpoint, release } = await browsers.reach(by.project, id)
     try {
-      const { cdp_ws_url: address } = await browsers.get(id, false, origin)
+      const { cdp_ws_url: address } = await browsers.get(by, id, false, origin)
       const answer = await call(endpoint, session.devTools, {}, { signal: AbortSignal.any([signal, AbortSignal.timeout(ASK_MS)]) })
       return { ...answer, address }
     } catch (error) {

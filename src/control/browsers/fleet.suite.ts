@@ -1,4 +1,5 @@
 // A fleet over the fake driver and a database of its own, for the tests of this file's importer.
+import { DEFAULT_PROJECT } from '../org/projects.ts'
 import { rmSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll } from 'vitest'
 import { scratchDir } from '../../../test/support/scratch.ts'
@@ -26,6 +27,7 @@ export const NOTICE_MS = 10_000
 export const HOST = 'here'
 export const signal = new AbortController().signal
 export const owner = (name?: string): Ownership => ({
+  project: DEFAULT_PROJECT,
   name,
   tags: {},
   options: { headless: false, stealth: false, kiosk_mode: false, viewport: WARM_VIEWPORT, maxScreen: USUAL_MAX_SCREEN },

@@ -142,6 +142,16 @@ export class Fleet {
     return this.#settings.registry.endpointOf(id)
   }
 
+  /** The project of a session that runs here, without a database query; undefined when only its row tells. */
+  projectOf(id: string): string | undefined {
+    return this.#settings.registry.projectOf(id)
+  }
+
+  /** Records the project that a session's row names. */
+  belongs({ id, project_id: project }: Pick<BrowserRow, 'id' | 'project_id'>): void {
+    if (project !== null) this.#settings.registry.belongs(id, project)
+  }
+
   /** Whether the wanted number of ready instances is there, or the last attempt to start one succeeded. */
   get isWell(): boolean {
     return this.#shelf.isWell

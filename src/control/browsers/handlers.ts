@@ -1,12 +1,13 @@
 // Handlers of the Browsers contract.
-import type { Handlers } from '../../http/route.ts'
+import { known, type Handlers } from '../../http/route.ts'
 import type { Browsers } from './browsers.ts'
 import type { browsers as contract } from './contract.ts'
 
 export const browserHandlers = (browsers: Browsers): Handlers<typeof contract> => ({
-  createBrowser: ({ body, origin, signal }) => browsers.create(body, origin, signal),
-  listBrowsers: ({ query, origin }) =>
+  createBrowser: ({ principal, body, origin, signal }) => browsers.create(known(principal), body, origin, signal),
+  listBrowsers: ({ principal, query, origin }) =>
     browsers.list(
+      known(principal),
       {
         status: query.status ?? (query.include_deleted ? 'all' : 'active'),
         query: query.query,
@@ -17,7 +18,7 @@ export const browserHandlers = (browsers: Browsers): Handlers<typeof contract> =
       },
       origin,
     ),
-  getBrowser: ({ params, query, origin }) => browsers.get(params.id_or_name, query.include_deleted, origin),
-  updateBrowser: ({ params, body, origin, signal }) => browsers.update(params.id_or_name, body, origin, signal),
-  deleteBrowser: ({ params, query }) => browsers.delete(params.id_or_name, query.wait),
+  getBrowser: ({ principal, params, query, origin }) => browsers.get(known(principal), params.id_or_name, query.include_deleted, origin),
+  updateBrowser: ({ principal, params, body, origin, signal }) => browsers.update(known(principal), params.id_or_name, body, origin, signal),
+  deleteBrowser: ({ principal, params, query }) => browsers.delete(known(principal), params.id_or_name, query.wait),
 })

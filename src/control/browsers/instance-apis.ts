@@ -10,9 +10,10 @@ import { processes } from '../../agent/process/contract.ts'
 import { fault } from '../../http/fault.ts'
 import { under, type Target } from '../../http/forward.ts'
 import { splitUrl } from '../../http/body.ts'
-import { bearer, type Authenticate } from '../../http/mount.ts'
-import { none, route, type Caller, type Contract, type Handlers } from '../../http/route.ts'
-import { checkProject } from '../org/projects.ts'
+import { bearer } from '../../http/mount.ts'
+import { none, route, type Contract, type Handlers, type Principal } from '../../http/route.ts'
+import type { CheckKey } from '../org/keys.ts'
+import type { ResolveProject } from '../org/projects.ts'
 import type { Browsers } from './browsers.ts'
 import type { SessionTokens } from './tokens.ts'
 
@@ -72,22 +73,31 @@ export function innerPath(url: string): string {
 /** Finds the agent of a forwarded call. */
 export const reacher =
   (browsers: Browsers) =>
-  (request: FastifyRequest): Promise<Target> =>
-    browsers.reach((request.params as { id: string }).id)
+  (request: FastifyRequest, { project }: Principal): Promise<Target> =>
+    browsers.reach(project, (request.params as { id: string }).id)
 
 /**
- * Who may call: a key opens every session. A session's token (`?jwt=`) opens only calls below its own session, by id or by name. A project that a
- * header names must exist.
+ * Who calls: a key, for its project or the one that a header names; or the holder of a session's token (`?jwt=`), for calls below its own session, by id or by name. A project
+ * that a header names must exist, and for a token be the session's.
  */
-export function admission(checkKey: (token: string | undefined) => Promise<Caller>, tokens: SessionTokens, browsers: Pick<Browsers, 'idOf'>): Authenticate {
-  const checkToken = async (token: unknown, idOrName: string): Promise<undefined> => {
-    await tokens.check(token, idOrName, browsers.idOf)
-    if ((await browsers.idOf(idOrName)) === undefined) throw fault.notFound('browser', idOrName)
+export function admission(
+  checkKey: CheckKey,
+  resolve: ResolveProject,
+  tokens: SessionTokens,
+  browsers: Pick<Browsers, 'nameOf' | 'projectOf'>,
+): (request: FastifyRequest, access: 'key' | 'session') => Promise<Principal> {
+  const bySession = async (token: unknown, idOrName: string, headers: FastifyRequest['headers']): Promise<Principal> => {
+    const id = await tokens.check(token, idOrName, browsers.nameOf)
+    const project = await browsers.projectOf(id)
+    if (project === undefined) throw fault.notFound('browser', idOrName)
+    const by = { kind: 'session', id } as const
+    await resolve({ project }, headers)
+    return { by, project }
   }
   return async (request, access) => {
     const { jwt } = request.query as { jwt?: unknown }
-    const caller = access === 'key' || jwt === undefined ? await checkKey(bearer(request)) : await checkToken(jwt, (request.params as { id: string }).id)
-    checkProject(request.headers)
-    return caller
+    if (access === 'session' && jwt !== undefined) return bySession(jwt, (request.params as { id: string }).id, request.headers)
+    const by = await checkKey(bearer(request))
+    return { by, project: await resolve(by, request.headers) }
   }
 }

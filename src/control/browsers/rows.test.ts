@@ -1,4 +1,5 @@
 // Lists of sessions over real HTTP: order, pages, and every filter. Most rows are written as if they had ended long ago.
+import { DEFAULT_PROJECT } from '../org/projects.ts'
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
@@ -18,7 +19,8 @@ beforeAll(async () => {
   const long = Date.now() - 1000 * HOUR_MS
   const insert = (id: string, state: string, where: string, name: string, tags: object, from: Date, to: Date | null) =>
     cloud.query(
-      `insert into browsers (id, state, scope, name, tags, options, made_at, created_at, last_active_at, deleted_at) values ($1, $2, $3, $4, $5, $6, $7, $7, $7, $8)`,
+      `insert into browsers (id, state, scope, name, tags, options, made_at, created_at, last_active_at, deleted_at, project_id)
+       values ($1, $2, $3, $4, $5, $6, $7, $7, $7, $8, '${DEFAULT_PROJECT}')`,
       [id, state, where, name, JSON.stringify(tags), options, from, to],
     )
   for (let n = 0; n < ENDED; n++) {

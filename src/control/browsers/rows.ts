@@ -15,6 +15,8 @@ export type BrowserOptions = StoredOptions<typeof OPTIONS> & Pick<Booted, 'maxSc
 
 /** What a new session gets from its caller. */
 export interface Ownership {
+  /** The project that it is made in. */
+  project: string
   name: string | undefined
   tags: Record<string, string>
   options: BrowserOptions
@@ -30,7 +32,8 @@ export type BrowserRow = Omit<Selectable<Tables['browsers']>, 'options' | 'endpo
 }
 
 /** The columns of a row that belongs to a caller's session. */
-export const owned = ({ name, tags, options, timeoutSeconds }: Ownership) => ({
+export const owned = ({ project, name, tags, options, timeoutSeconds }: Ownership) => ({
+  project_id: project,
   name: name ?? null,
   tags: JSON.stringify(tags),
   options: JSON.stringify(options),
@@ -46,8 +49,8 @@ export interface Watched {
 export async function insertStarting(db: Db, id: string, { scope, replica }: Watched, warmKind: string | null, ownership?: Ownership): Promise<void> {
   await sql`
     with made as (
-      insert into browsers (id, state, scope, replica, warm_kind, name, tags, options, timeout_seconds, invocation_id)
-      values (${id}, 'starting', ${scope}, ${replica}, ${warmKind}, ${ownership?.name ?? null}, ${JSON.stringify(ownership?.tags ?? {})}, ${JSON.stringify(ownership?.options ?? {})}, ${ownership?.timeoutSeconds ?? 60}, ${ownership?.invocationId ?? null})
+      insert into browsers (id, state, scope, replica, warm_kind, project_id, name, tags, options, timeout_seconds, invocation_id)
+      values (${id}, 'starting', ${scope}, ${replica}, ${warmKind}, ${ownership?.project ?? null}, ${ownership?.name ?? null}, ${JSON.stringify(ownership?.tags ?? {})}, ${JSON.stringify(ownership?.options ?? {})}, ${ownership?.timeoutSeconds ?? 60}, ${ownership?.invocationId ?? null})
       returning id)
     insert into browser_events (browser_id, state) select id, 'starting' from made`.execute(db)
 }
@@ -71,14 +74,24 @@ const LIVE = sql<SqlBool>`deleted_at is null and created_at is not null`
 /** No name is compared with a text in the form of an id. Names are compared without case, and one in capitals would answer to another session's id. */
 const called = (idOrName: string): RawBuilder<SqlBool> => (isId(idOrName) ? sql`id = ${idOrName}` : sql`lower(name) = lower(${idOrName})`)
 
-/** A caller's session of this scope, by id or, while it lives, by name. (This service cannot reach another scope's instances.) */
-export async function findBrowser(db: Db, scope: string, idOrName: string, includeDeleted: boolean): Promise<BrowserRow | undefined> {
-  const live = await db.selectFrom('browsers').selectAll().where('scope', '=', scope).where(LIVE).where(called(idOrName)).executeTakeFirst()
-  if (live || !includeDeleted) return live as unknown as BrowserRow | undefined
-  const dead = await db
+/** Where a caller looks: this scope (this service cannot reach another scope's instances) and its project; undefined: in all of them, for what is named by a secret or by ourselves. */
+export interface Within {
+  scope: string
+  project: string | undefined
+}
+
+const sessionsWithin = (db: Db, { scope, project }: Within) =>
+  db
     .selectFrom('browsers')
     .selectAll()
     .where('scope', '=', scope)
+    .$if(project !== undefined, (select) => select.where('project_id', '=', project!))
+
+/** A caller's session, by id or, while it lives, by name. */
+export async function findBrowser(db: Db, within: Within, idOrName: string, includeDeleted: boolean): Promise<BrowserRow | undefined> {
+  const live = await sessionsWithin(db, within).where(LIVE).where(called(idOrName)).executeTakeFirst()
+  if (live || !includeDeleted) return live as unknown as BrowserRow | undefined
+  const dead = await sessionsWithin(db, within)
     .where('created_at', 'is not', null)
     .where(called(idOrName))
     .orderBy('created_at', 'desc')
@@ -96,8 +109,8 @@ export interface ListFilter {
 }
 
 /** One page of sessions, newest first, with one row more than `limit` when there are more. */
-export async function listBrowsers(db: Db, scope: string, { status, query, tags, offset, limit }: ListFilter): Promise<BrowserRow[]> {
-  let select = db.selectFrom('browsers').selectAll().where('scope', '=', scope).where('created_at', 'is not', null)
+export async function listBrowsers(db: Db, within: Within, { status, query, tags, offset, limit }: ListFilter): Promise<BrowserRow[]> {
+  let select = sessionsWithin(db, within).where('created_at', 'is not', null)
   if (status !== 'all') select = select.where('deleted_at', status === 'active' ? 'is' : 'is not', null)
   if (query) select = select.where((eb) => eb.or([eb('id', '=', query), holds('name', query)]))
   if (Object.keys(tags).length > 0) select = select.where(sql<SqlBool>`tags @> ${JSON.stringify(tags)}::jsonb`)
@@ -243,9 +256,10 @@ export async function timedOut(db: Db, { scope, replica }: Watched): Promise<str
   return rows.map(({ id }) => id)
 }
 
-/** Whether an app's run exists and has not ended. */
-export async function isUnfinished(db: Db, invocationId: string): Promise<boolean> {
-  const row = await db.selectFrom('invocations').select('id').where('id', '=', invocationId).where('finished_at', 'is', null).executeTakeFirst()
+/** Whether an app's run exists in the project and has not ended. */
+export async function isUnfinished(db: Db, project: string, invocationId: string): Promise<boolean> {
+  const run = db.selectFrom('invocations').select('id').where('id', '=', invocationId).where('project_id', '=', project)
+  const row = await run.where('finished_at', 'is', null).executeTakeFirst()
   return row !== undefined
 }
 

@@ -41,7 +41,7 @@ export interface SessionSockets {
    * Joins a client that has shown its token to a WebSocket of the session's agent, at a `path` of the agent's contracts. The session counts as in use, and the client is told when it
    * ends.
    */
-  join(idOrName: string, path: string, call: UpgradeCall, by?: By): Promise<void>
+  join(sessionId: string, path: string, call: UpgradeCall, by?: By): Promise<void>
 }
 
 /** The open WebSockets of each session: what closes them, and what opened them. */
@@ -66,9 +66,9 @@ export const closeSockets = (open: OpenSockets, tellOthers?: (id: string, reason
 
 /** `open` is empty at first. */
 export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: OpenSockets, log: Log): SessionSockets {
-  async function join(idOrName: string, path: string, { request, socket, head, signal, known }: UpgradeCall, by: By = 'token'): Promise<void> {
+  async function join(sessionId: string, path: string, { request, socket, head, signal, known }: UpgradeCall, by: By = 'token'): Promise<void> {
     known()
-    const target = await browsers.reach(idOrName)
+    const target = await browsers.reach(undefined, sessionId)
     const { id } = target
     const sockets = open.get(id) ?? new Map<(reason: EndReason) => void, By>()
     const viewers = [...sockets.values()].filter((other) => other === 'link').length
@@ -102,8 +102,7 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: 
   const handler =
     (path: (params: Record<string, string>) => string): UpgradeHandler =>
     async (call) => {
-      const id = call.params.id!
-      await tokens.check(call.query.jwt, id, browsers.idOf)
+      const id = await tokens.check(call.query.jwt, call.params.id!, browsers.nameOf)
       await join(id, path(call.params), call)
     }
 

@@ -7,10 +7,10 @@ export interface SessionTokens {
   /** The token of a session. Always the same, so that the session's URLs never change. */
   sign(sessionId: string, host: string): Promise<string>
   /**
-   * @throws 401 unless `token` opens the session `idOrName`. The caller must check that the session still lives. `idOf` finds the live session of
-   * a name.
+   * The id of the session that `token` opens. @throws 401 unless that is the session `idOrName`. The caller must check that it still lives. `nameOf` tells the name of a live
+   * session.
    */
-  check(token: unknown, idOrName: string, idOf: (name: string) => Promise<string | undefined>): Promise<void>
+  check(token: unknown, idOrName: string, nameOf: (id: string) => Promise<string | undefined>): Promise<string>
 }
 
 export function sessionTokens(secretKey: Buffer): SessionTokens {
@@ -18,11 +18,11 @@ export function sessionTokens(secretKey: Buffer): SessionTokens {
   return {
     // Clients read `session.fqdn` from the payload to find the session's host.
     sign: (sessionId, host) => signer.sign(sessionId, { session: { id: sessionId, fqdn: host } }),
-    async check(token, idOrName, idOf) {
+    async check(token, idOrName, nameOf) {
       const id = await signer.subjectOf(token)
-      // A name is only looked up for a token with a valid signature.
-      if (id === undefined || (id !== idOrName && (isId(idOrName) || id !== (await idOf(idOrName)))))
-        throw fault.unauthorized("the URL's token (jwt) is missing or is not this session's")
+      const isCalled = async (one: string) => !isId(idOrName) && (await nameOf(one))?.toLowerCase() === idOrName.toLowerCase()
+      if (id === undefined || (id !== idOrName && !(await isCalled(id)))) throw fault.unauthorized("the URL's token (jwt) is missing or is not this session's")
+      return id
     },
   }
 }

@@ -1,4 +1,5 @@
 // Builds below HTTP: with restarts, crashes, slow or hostile builds, and a database in trouble.
+import { DEFAULT_PROJECT } from '../org/projects.ts'
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -24,7 +25,7 @@ const signal = new AbortController().signal
 
 const hasCode = (id: string) => codeIsThere(host.paths, id)
 const hasArchive = (id: string) => existsSync(join(host.paths.objects, 'archives', id))
-const create = async (deployments: Deployments, what: Deploy = {}) => (await deployments.create(deployParts(what), signal)).id
+const create = async (deployments: Deployments, what: Deploy = {}) => (await deployments.create(DEFAULT_PROJECT, deployParts(what), signal)).id
 
 const leftBuild = (what: Deploy, read: number, hasArchiveWhole = true) => leaveBuild(host, service(), what, read, hasArchiveWhole)
 
@@ -81,7 +82,7 @@ describe('a restart of the service during a build', () => {
     expect([(await row(id)).state, readdirSync(host.paths.appSandboxes)]).toEqual(['in_progress', []])
     const next = restarted()
     await until('the build to begin again', NOTICE_MS, async () => (await row(id)).attempts === 2)
-    await next.delete(id)
+    await next.delete(DEFAULT_PROJECT, id)
     expect(await row(id)).toMatchObject({ state: 'failed', status_reason: 'it was deleted', secrets: null })
   })
 })
@@ -213,9 +214,9 @@ describe('an upload of code', () => {
   test('above the limit is refused with 413, and nothing of it is kept', async () => {
     const deployments = service({ maxArchiveBytes: 100_000 })
     const big = Readable.from(Array.from({ length: 20 }, () => Buffer.alloc(10_000)))
-    await expect(deployments.create(parts(big), signal)).rejects.toMatchObject({ status: 413 })
+    await expect(deployments.create(DEFAULT_PROJECT, parts(big), signal)).rejects.toMatchObject({ status: 413 })
     const fits = Readable.from(Array.from({ length: 10 }, () => Buffer.alloc(10_000)))
-    const { id } = await deployments.create(parts(fits), signal)
+    const { id } = await deployments.create(DEFAULT_PROJECT, parts(fits), signal)
     expect(readdirSync(join(host.paths.objects, 'archives'))).toEqual([id])
   })
 
@@ -241,7 +242,7 @@ describe('an upload of code', () => {
   test('is answered with the reason when the object store is away', async () => {
     const away = () => Promise.reject(new Unavailable('the object store does not answer', 5))
     const deployments = service({ objects: { ...host.objects, put: away, delete: away } })
-    await expect(deployments.create(parts(Readable.from([Buffer.from('zip')])), signal)).rejects.toThrow(Unavailable)
+    await expect(deployments.create(DEFAULT_PROJECT, parts(Readable.from([Buffer.from('zip')])), signal)).rejects.toThrow(Unavailable)
   })
 
   test('whose caller leaves after the archive leaves nothing', async () => {
@@ -251,7 +252,7 @@ describe('an upload of code', () => {
       yield* parts(Readable.from([Buffer.from('zip')]))
       caller.abort(new Error('left'))
     }
-    await expect(deployments.create(leaving(), caller.signal)).rejects.toThrow('left')
+    await expect(deployments.create(DEFAULT_PROJECT, leaving(), caller.signal)).rejects.toThrow('left')
     expect([readdirSync(join(host.paths.objects, 'archives')), await host.db.selectFrom('deployments').selectAll().execute()]).toEqual([[], []])
   })
 })
@@ -265,7 +266,7 @@ test('secrets are never in the database or the log in clear text', async () => {
     yield { name: 'source', value: JSON.stringify({ type: 'github', url: 'https://github.com/a/b', ref: 'main', entrypoint: 'x.py', auth }) }
     yield { name: 'env_vars', value: JSON.stringify({ PASSWORD: secrets[2], FAKE_FAIL: 'x' }) }
   }
-  const other = (await deployments.create(git(), signal)).id
+  const other = (await deployments.create(DEFAULT_PROJECT, git(), signal)).id
   const key = (await deployments.environment(id)).KERNEL_API_KEY!
   const isNowhere = async () => {
     const tables = await sql<{ name: string }>`select table_name as name from information_schema.tables where table_schema = 'public'`.execute(host.db)

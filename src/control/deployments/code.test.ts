@@ -1,4 +1,5 @@
 // The code of deployments as objects: stored by builds, packed from folders of earlier versions, swept when no row names it.
+import { DEFAULT_PROJECT } from '../org/projects.ts'
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -17,7 +18,7 @@ import { codeObjects } from './rows.ts'
 const signal = new AbortController().signal
 
 const hasCode = (id: string) => codeIsThere(host.paths, id)
-const create = async (deployments: Deployments, what: Deploy = {}) => (await deployments.create(deployParts(what), signal)).id
+const create = async (deployments: Deployments, what: Deploy = {}) => (await deployments.create(DEFAULT_PROJECT, deployParts(what), signal)).id
 const leftBuild = (what: Deploy, read: number) => leaveBuild(host, service(), what, read)
 
 /** An object store that is away until `back` is called. */

@@ -64,11 +64,17 @@ export interface DeploymentsSettings {
 }
 
 export interface Deployments extends AsyncDisposable {
-  create(parts: AsyncIterable<FormPart>, signal: AbortSignal): Promise<Deployment>
-  get(id: string): Promise<Deployment>
-  list(filter: DeploymentFilter): Promise<Page<Deployment>>
-  delete(id: string): Promise<void>
-  follow(id: string, since: Date | undefined, lastEventId: string | string[] | undefined, signal: AbortSignal): Promise<AsyncIterable<DeploymentEvent>>
+  create(project: string, parts: AsyncIterable<FormPart>, signal: AbortSignal): Promise<Deployment>
+  get(project: string, id: string): Promise<Deployment>
+  list(project: string, filter: DeploymentFilter): Promise<Page<Deployment>>
+  delete(project: string, id: string): Promise<void>
+  follow(
+    project: string,
+    id: string,
+    since: Date | undefined,
+    lastEventId: string | string[] | undefined,
+    signal: AbortSignal,
+  ): Promise<AsyncIterable<DeploymentEvent>>
   /** The variables of a deployment's code: the caller's own, and over them those of the service. */
   environment(deploymentId: string): Promise<Record<string, string>>
   /** The code of a running deployment. @throws CodeUnavailable */
@@ -113,9 +119,9 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
   const earlier = new EarlierCode(settings)
   const endings = makeEndings({ ...settings, earlier, endBuild })
 
-  const find = async (id: string): Promise<DeploymentRow> => {
+  const find = async (project: string, id: string): Promise<DeploymentRow> => {
     const row = await findDeployment(db, id)
-    if (!row || row.deletion !== 'kept') throw fault.notFound('deployment', id)
+    if (row?.project_id !== project || row.deletion !== 'kept') throw fault.notFound('deployment', id)
     return row
   }
 
@@ -148,7 +154,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
   }
 
   return {
-    async create(parts, signal) {
+    async create(project, parts, signal) {
       const why = settings.unreachable?.()
       if (why !== undefined) throw fault.unavailable(why)
       const id = newId()
@@ -165,6 +171,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
           .values({
             id,
             scope,
+            project_id: project,
             state: 'queued',
             app_version: form.version,
             region: 'aws.us-east-1a',
@@ -185,7 +192,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
           })
           .execute()
         const token = source?.auth?.token
-        const sealed: Secrets = { env: variables, key: await mintDeploymentKey(tx, id), ...(token && { token }) }
+        const sealed: Secrets = { env: variables, key: await mintDeploymentKey(tx, id, project), ...(token && { token }) }
         const made = tx
           .updateTable('deployments')
           .set({ secrets: sealer.seal(JSON.stringify(sealed), id) })
@@ -199,14 +206,15 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
       return record(row)
     },
 
-    get: async (id) => record(await find(id)),
+    get: async (project, id) => record(await find(project, id)),
 
-    async list(filter) {
-      const rows = await listDeployments(db, filter)
+    async list(project, filter) {
+      const rows = await listDeployments(db, project, filter)
       return { items: rows.slice(0, filter.limit).map(record), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }
     },
 
-    async delete(id) {
+    async delete(project, id) {
+      await find(project, id)
       // The deletion is recorded first and in its own transaction. From here on the deployment is not listed, no build of it is released, and
       // after a crash the deletion is finished.
       if ((await moveDeletion(db, id, 'deleting', null, { deleted_at: sql`now()` })) === undefined) throw fault.notFound('deployment', id)
@@ -221,8 +229,8 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
       await resultWithin(FINISH_MS, finishing)
     },
 
-    async follow(id, since, lastEventId, signal) {
-      const { created_at } = await find(id)
+    async follow(project, id, since, lastEventId, signal) {
+      const { created_at } = await find(project, id)
       return follow<DeploymentEvent>({
         db,
         bells,

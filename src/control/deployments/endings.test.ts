@@ -1,4 +1,5 @@
 // The ends of deployments: superseded while something runs, deleted, lost, and left unfinished by a crash.
+import { DEFAULT_PROJECT } from '../org/projects.ts'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
@@ -29,7 +30,7 @@ const hasCode = (id: string) => codeIsThere(host.paths, id)
 const hasKey = async (id: string) =>
   (await host.db.selectFrom('api_keys').select('id').where('deployment_id', '=', id).where('deleted_at', 'is', null).execute()).length > 0
 async function deployed(deployments: Deployments, what: Deploy = { env }): Promise<string> {
-  const { id } = await deployments.create(deployParts(what), signal)
+  const { id } = await deployments.create(DEFAULT_PROJECT, deployParts(what), signal)
   await reaches(id, 'running')
   return id
 }
@@ -73,7 +74,7 @@ describe('a replaced deployment', () => {
       await made.promise
       return startRun(deployment_id, tx)
     })
-    const { id: fresh } = await deployments.create(deployParts({ env }), signal)
+    const { id: fresh } = await deployments.create(DEFAULT_PROJECT, deployParts({ env }), signal)
     await reaches(fresh, 'in_progress')
     await sleep(200)
     expect([(await row(fresh)).state, await pointsAt()]).toEqual(['in_progress', [old]])
@@ -114,25 +115,25 @@ describe('deleting a deployment', () => {
     const deployments = restarted({ endRuns })
     const id = await deployed(deployments)
     await startRun(id)
-    await deployments.delete(id)
+    await deployments.delete(DEFAULT_PROJECT, id)
     expect(told[0]).toBe('its deployment was deleted: running')
     expect(await row(id)).toMatchObject({ state: 'stopped', status_reason: 'it was deleted', secrets: null, archive: null })
-    await expect(deployments.get(id)).rejects.toMatchObject({ status: 404 })
+    await expect(deployments.get(DEFAULT_PROJECT, id)).rejects.toMatchObject({ status: 404 })
   })
 
   test('twice at the same time happens once', async () => {
     const deployments = restarted()
     const id = await deployed(deployments)
-    const results = await Promise.allSettled([deployments.delete(id), deployments.delete(id)])
+    const results = await Promise.allSettled([deployments.delete(DEFAULT_PROJECT, id), deployments.delete(DEFAULT_PROJECT, id)])
     expect(results.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
   })
 
   test('that failed halfway is finished by the next start', async () => {
     const deployments = restarted({ endRuns: () => Promise.reject(new Error('cut short')) })
     const id = await deployed(deployments)
-    await deployments.delete(id)
+    await deployments.delete(DEFAULT_PROJECT, id)
     expect((await row(id)).deletion).toBe('deleting')
-    await expect(deployments.get(id)).rejects.toMatchObject({ status: 404 })
+    await expect(deployments.get(DEFAULT_PROJECT, id)).rejects.toMatchObject({ status: 404 })
     restarted()
     await reaches(id, 'stopped')
     await cleaned(id)
@@ -142,10 +143,10 @@ describe('deleting a deployment', () => {
   test('while it is being released leaves nothing running', async () => {
     const deployments = restarted()
     for (let round = 0; round < 10; round++) {
-      const { id } = await deployments.create(deployParts({ env }), signal)
+      const { id } = await deployments.create(DEFAULT_PROJECT, deployParts({ env }), signal)
       await until('its turn', NOTICE_MS, async () => (await row(id)).state !== 'queued')
       await sleep(round)
-      await deployments.delete(id)
+      await deployments.delete(DEFAULT_PROJECT, id)
       expect(['failed', 'stopped']).toContain((await row(id)).state)
       expect([await pointsAt(), hasCode(id), await hasKey(id)]).toEqual([[], false, false])
     }
@@ -154,7 +155,7 @@ describe('deleting a deployment', () => {
 
 test('a failed deployment that was not cleaned up before a crash is cleaned up by the next start', async () => {
   const before = host.service()
-  const { id } = await before.create(deployParts(), signal)
+  const { id } = await before.create(DEFAULT_PROJECT, deployParts(), signal)
   await moveDeployment(host.db, id, 'failed', 'x')
   restarted()
   await cleaned(id)
@@ -166,8 +167,8 @@ test('a deletion that is recorded is answered as done while the bucket is away, 
   const remove: Objects['delete'] = (key) => (isAway ? Promise.reject(new Unavailable('the object store does not answer', 5)) : host.objects.delete(key))
   const deployments = restarted({ objects: { ...host.objects, delete: remove } })
   const id = await deployed(deployments)
-  await deployments.delete(id)
-  await expect(deployments.get(id)).rejects.toMatchObject({ status: 404 })
+  await deployments.delete(DEFAULT_PROJECT, id)
+  await expect(deployments.get(DEFAULT_PROJECT, id)).rejects.toMatchObject({ status: 404 })
   expect((await row(id)).secrets).not.toBe(null)
   isAway = false
   restarted()
@@ -178,8 +179,8 @@ test('a deletion that is recorded is answered as done while the bucket is away, 
 test('deleted deployments are kept for a week, and log lines for 168 hours', async () => {
   const before = restarted()
   const [gone, recent, alive] = [await deployed(before), await deployed(before), await deployed(before)]
-  await before.delete(gone)
-  await before.delete(recent)
+  await before.delete(DEFAULT_PROJECT, gone)
+  await before.delete(DEFAULT_PROJECT, recent)
   await startRun(gone)
   await before[Symbol.asyncDispose]()
   await sql`update deployments set deleted_at = now() - interval '7 days 1 minute' where id = ${gone}`.execute(host.db)
@@ -206,7 +207,7 @@ describe('a quiet event stream', () => {
     const leave = new AbortController()
     const read: (DeploymentEvent & { [EVENT_ID]?: number })[] = []
     const reading = (async () => {
-      for await (const event of await deployments.follow(id, undefined, undefined, leave.signal)) read.push(event)
+      for await (const event of await deployments.follow(DEFAULT_PROJECT, id, undefined, undefined, leave.signal)) read.push(event)
     })().catch(() => {})
     await until('signs of life', NOTICE_MS, () => read.filter(({ event }) => event === 'sse_heartbeat').length >= 2)
     const run = await startRun(id)
@@ -227,7 +228,7 @@ describe('a quiet event stream', () => {
 
 test('archives that no deployment names are removed when they are old enough, those of another service too, and no other', async () => {
   const deployments = restarted()
-  const { id } = await deployments.create(deployParts({ env }), signal)
+  const { id } = await deployments.create(DEFAULT_PROJECT, deployParts({ env }), signal)
   await reaches(id, 'running')
   const archive = (name: string) => join(host.paths.objects, 'archives', name)
   for (const name of ['left', 'half.new']) writeFileSync(archive(name), 'zip')

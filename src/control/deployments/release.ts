@@ -27,7 +27,8 @@ export async function release(db: Db, id: string, found: AppsFound, code: Stored
   const apps = [...new Map(found.map((app) => [app.name, app])).values()]
   const problem = problemOf(apps)
   if (problem !== undefined) return { ok: false, reason: problem }
-  const version = (await db.selectFrom('deployments').select('app_version').where('id', '=', id).executeTakeFirstOrThrow()).app_version ?? FREE_VERSION
+  const made = await db.selectFrom('deployments').select(['app_version', 'project_id']).where('id', '=', id).executeTakeFirstOrThrow()
+  const version = made.app_version ?? FREE_VERSION
 
   // A start of a run locks its version's row. So it either comes before, and retire() sees the run, or it finds the new deployment.
   const taken = await db
@@ -39,6 +40,7 @@ export async function release(db: Db, id: string, found: AppsFound, code: Stored
       apps.map(({ name }) => name),
     )
     .where('version', '=', version)
+    .where('project_id', 'is not distinct from', made.project_id)
     .orderBy('app_name')
     .forUpdate()
     .execute()
@@ -62,7 +64,7 @@ export async function release(db: Db, id: string, found: AppsFound, code: Stored
       ids.set(app.name, fresh)
       await db
         .insertInto('app_versions')
-        .values({ id: fresh, app_name: app.name, version, ...columns })
+        .values({ id: fresh, project_id: made.project_id, app_name: app.name, version, ...columns })
         .execute()
     }
   }

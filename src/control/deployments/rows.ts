@@ -59,8 +59,8 @@ const hasApp = (matches: (name: string) => RawBuilder<SqlBool>): RawBuilder<SqlB
   select from (select data->>'app_name' as app_name from app_events where deployment_id = d.id and kind = 'app') found where ${matches('found.app_name')}))`
 
 /** One page of deployments, newest first, with one row more than `limit` when there are more. */
-export async function listDeployments(db: Db, { app_name, app_version, query, offset, limit }: DeploymentFilter): Promise<DeploymentRow[]> {
-  let select = db.selectFrom('deployments as d').selectAll('d').where('d.deletion', '=', 'kept')
+export async function listDeployments(db: Db, project: string, { app_name, app_version, query, offset, limit }: DeploymentFilter): Promise<DeploymentRow[]> {
+  let select = db.selectFrom('deployments as d').selectAll('d').where('d.project_id', '=', project).where('d.deletion', '=', 'kept')
   if (app_name) select = select.where(hasApp((name) => isNamed(name, app_name)))
   if (app_version) select = select.where('d.app_version', '=', app_version)
   if (query) select = select.where((eb) => eb.or([eb('d.id', '=', query), hasApp((name) => holds(name, query))]))

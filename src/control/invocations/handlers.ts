@@ -1,6 +1,6 @@
 // Handlers of the Invocations contract.
 import { fault } from '../../http/fault.ts'
-import type { Caller, Handlers } from '../../http/route.ts'
+import { known, type Handlers, type Principal } from '../../http/route.ts'
 import type { Browser } from '../browsers/contract.ts'
 import { parseSince } from '../apps/since.ts'
 import type { invocations as contract } from './contract.ts'
@@ -14,12 +14,13 @@ interface MadeBrowsers {
 }
 
 export const invocationHandlers = (invocations: Invocations, browsers: MadeBrowsers): Handlers<typeof contract> => ({
-  async createInvocation({ body, headers, caller, signal }) {
-    const started = await invocations.create(body, { caller: idOf(caller), isRepeated: isRepeated(headers), signal })
+  async createInvocation({ body, headers, principal, signal }) {
+    const asking = { caller: keyOf(known(principal)), project: known(principal).project, isRepeated: isRepeated(headers), signal }
+    const started = await invocations.create(body, asking)
     return { body: Buffer.from(JSON.stringify(started)), status: body.isAsync ? 202 : 200, headers: {} }
   },
-  listInvocations: ({ query }) =>
-    invocations.list({
+  listInvocations: ({ principal, query }) =>
+    invocations.list(known(principal).project, {
       // An empty filter counts as absent: clients send their unset filters as empty text.
       app_name: query.app_name || undefined,
       action_name: query.action_name || undefined,
@@ -31,14 +32,18 @@ export const invocationHandlers = (invocations: Invocations, browsers: MadeBrows
       offset: query.offset,
       limit: query.limit,
     }),
-  getInvocation: async ({ params }) => present(await invocations.find(params.id)),
-  updateInvocation: ({ params, body }) => invocations.end(params.id, body.status, body.output),
-  followInvocation: ({ params, query, headers, signal }) => invocations.follow(params.id, query.since, headers['last-event-id'], signal),
-  listInvocationBrowsers: async ({ params, origin }) => ({ browsers: await browsers.ofInvocation((await invocations.find(params.id)).id, origin) }),
-  deleteInvocationBrowsers: async ({ params }) => browsers.endOfInvocation((await invocations.find(params.id)).id),
+  getInvocation: async ({ principal, params }) => present(await invocations.find(known(principal).project, params.id)),
+  updateInvocation: ({ principal, params, body }) => invocations.end(known(principal).project, params.id, body.status, body.output),
+  followInvocation: ({ principal, params, query, headers, signal }) =>
+    invocations.follow(known(principal).project, params.id, query.since, headers['last-event-id'], signal),
+  listInvocationBrowsers: async ({ principal, params, origin }) => ({
+    browsers: await browsers.ofInvocation((await invocations.find(known(principal).project, params.id)).id, origin),
+  }),
+  deleteInvocationBrowsers: async ({ principal, params }) => browsers.endOfInvocation((await invocations.find(known(principal).project, params.id)).id),
 })
 
-function idOf(caller: Caller | undefined): string {
-  if (!caller) throw fault.unauthorized('an API key is required')
-  return caller.keyId
+/** Whose repeated requests are compared. Invocations are made by keys. */
+function keyOf({ by }: Principal): string {
+  if (by.kind !== 'key') throw fault.unauthorized('an API key is required')
+  return by.id
 }

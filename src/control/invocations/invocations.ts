@@ -44,7 +44,9 @@ interface InvocationsSettings {
 
 /** The caller, and whether this is a retry. */
 export interface Asking {
+  /** The key's id. */
   caller: string
+  project: string
   isRepeated: boolean
   signal: AbortSignal
 }
@@ -53,11 +55,17 @@ export interface Invocations {
   /** Starts a run. For a run that is waited for, resolves with its end. @throws 400, 404, 413, 429 */
   create(wanted: CreateInvocation, asking: Asking): Promise<Started>
   /** Finds a run by its id or an unambiguous prefix. @throws 404; 400 when the prefix matches several */
-  find(idOrPrefix: string): Promise<InvocationRow>
-  list(filter: ListFilter): Promise<Page<Invocation>>
+  find(project: string, idOrPrefix: string): Promise<InvocationRow>
+  list(project: string, filter: ListFilter): Promise<Page<Invocation>>
   /** Ends a run. A run that has ended is returned unchanged. */
-  end(idOrPrefix: string, state: EndState, output: string | undefined): Promise<Invocation>
-  follow(idOrPrefix: string, since: string | undefined, lastEventId: string | string[] | undefined, signal: AbortSignal): Promise<AsyncIterable<Told>>
+  end(project: string, idOrPrefix: string, state: EndState, output: string | undefined): Promise<Invocation>
+  follow(
+    project: string,
+    idOrPrefix: string,
+    since: string | undefined,
+    lastEventId: string | string[] | undefined,
+    signal: AbortSignal,
+  ): Promise<AsyncIterable<Told>>
 }
 
 type Told =
@@ -102,8 +110,8 @@ export function makeInvocations({ db, bells, scope, runs, maxInvocations, syncLi
   }
 
   /** @throws 404 naming which of app, version and action is missing; returns when all exist (by now). */
-  async function missing({ app_name, version, action_name }: NewInvocation): Promise<undefined> {
-    const versions = await versionsOf(db, app_name)
+  async function missing({ project, app_name, version, action_name }: NewInvocation): Promise<undefined> {
+    const versions = await versionsOf(db, project, app_name)
     if (versions.length === 0) throw fault.notFound('app', app_name)
     const found = versions.find((other) => other.version === version)
     if (!found) throw fault.notFound(`version of the app ${JSON.stringify(app_name)} named`, version)
@@ -112,7 +120,7 @@ export function makeInvocations({ db, bells, scope, runs, maxInvocations, syncLi
     return undefined
   }
 
-  async function start(wanted: CreateInvocation, hash: Buffer, { caller, signal }: Asking): Promise<{ id: string; ended: Promise<Outcome> }> {
+  async function start(wanted: CreateInvocation, hash: Buffer, { caller, project, signal }: Asking): Promise<{ id: string; ended: Promise<Outcome> }> {
     if (runs.isStopping) throw fault.unavailable('the service is being stopped')
     const full = () => {
       refusals.add(caller, hash)
@@ -124,7 +132,7 @@ export function makeInvocations({ db, bells, scope, runs, maxInvocations, syncLi
     const timeoutSeconds = wanted.timeoutSeconds ?? syncLimitSeconds
     try {
       signal.throwIfAborted()
-      const made = { id: newId(), app_name, version, action_name, payload, isAsync, timeoutSeconds, caller, requestHash: hash }
+      const made = { id: newId(), project, app_name, version, action_name, payload, isAsync, timeoutSeconds, caller, requestHash: hash }
       const row = await enter(made).catch((error: unknown) => {
         throw error instanceof NoSeat ? full() : error
       })
@@ -134,10 +142,10 @@ export function makeInvocations({ db, bells, scope, runs, maxInvocations, syncLi
     }
   }
 
-  async function find(idOrPrefix: string): Promise<InvocationRow> {
+  async function find(project: string, idOrPrefix: string): Promise<InvocationRow> {
     const whole = await findInvocation(db, idOrPrefix)
-    if (whole) return whole
-    const begun = idOrPrefix.length >= MIN_PREFIX && /^[a-z][a-z0-9]{0,22}$/.test(idOrPrefix) ? await findByPrefix(db, idOrPrefix) : []
+    if (whole?.project_id === project) return whole
+    const begun = idOrPrefix.length >= MIN_PREFIX && /^[a-z][a-z0-9]{0,22}$/.test(idOrPrefix) ? await findByPrefix(db, project, idOrPrefix) : []
     if (begun.length > 1) throw fault.field('id', `more than one invocation begins with "${idOrPrefix}"`)
     if (begun.length === 0) throw fault.notFound('invocation', idOrPrefix)
     return begun[0]!
@@ -162,23 +170,23 @@ export function makeInvocations({ db, bells, scope, runs, maxInvocations, syncLi
       }
     },
     find,
-    async list(filter) {
-      const rows = await listInvocations(db, filter)
+    async list(project, filter) {
+      const rows = await listInvocations(db, project, filter)
       return { items: rows.slice(0, filter.limit).map(present), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }
     },
-    async end(idOrPrefix, state, output) {
+    async end(project, idOrPrefix, state, output) {
       if (output !== undefined) checkSize('output', output)
-      const row = await find(idOrPrefix)
+      const row = await find(project, idOrPrefix)
       if (invocationLifecycle.isTerminal(row.state)) return present(row)
       const reason = state === 'failed' ? 'it was stopped by a caller' : null
       const ended = runs.end(row.id, { state, output: output ?? null, reason })
       await within('a run to be removed', REMOVED_MS, ended).catch((error: unknown) => {
         if (!(error instanceof WaitTimeout)) throw error
       })
-      return present(await find(row.id))
+      return present(await find(project, row.id))
     },
-    async follow(idOrPrefix, since, lastEventId, signal) {
-      const row = await find(idOrPrefix)
+    async follow(project, idOrPrefix, since, lastEventId, signal) {
+      const row = await find(project, idOrPrefix)
       const from = parseSince(since)
       const show = async ({ kind, line, state, at }: AppEvent): Promise<Told | undefined> => {
         const timestamp = at.toISOString()

@@ -1,4 +1,5 @@
 // For tests: runs over a real database and fake sandboxes, without a service around them. Rows are written as deployments leave them.
+import { DEFAULT_PROJECT } from '../org/projects.ts'
 import { adoptAll } from '../../instances/driver.ts'
 import { readdirSync, rmSync } from 'node:fs'
 import { Readable } from 'node:stream'
@@ -90,7 +91,7 @@ export async function startLab(): Promise<Lab> {
     },
     async deployment(host = HOST) {
       const id = newId()
-      const text = { id, scope: host, state: 'running', region: 'aws.us-east-1a', env_keys: '[]' }
+      const text = { id, scope: host, project_id: DEFAULT_PROJECT, state: 'running', region: 'aws.us-east-1a', env_keys: '[]' }
       await db
         .insertInto('deployments')
         .values(text as never)
@@ -98,12 +99,20 @@ export async function startLab(): Promise<Lab> {
       const actions = ['echo', 'slow', 'logs', 'fail', 'hang', 'crash'].map((name) => ({ name }))
       await db
         .insertInto('app_versions')
-        .values({ id: newId(), app_name: `app-${id}`, version: 'latest', deployment_id: id, actions: JSON.stringify(actions) })
+        .values({ id: newId(), project_id: DEFAULT_PROJECT, app_name: `app-${id}`, version: 'latest', deployment_id: id, actions: JSON.stringify(actions) })
         .execute()
       return id
     },
     async queued({ deployment, action, payload, timeoutSeconds = 900 }) {
-      const made = { id: newId(), app_name: `app-${deployment}`, version: 'latest', action_name: action, payload: payload ?? null, isAsync: true }
+      const made = {
+        id: newId(),
+        project: DEFAULT_PROJECT,
+        app_name: `app-${deployment}`,
+        version: 'latest',
+        action_name: action,
+        payload: payload ?? null,
+        isAsync: true,
+      }
       const row = await insertQueued(db, HOST, 'the last service', { ...made, timeoutSeconds, caller: 'me', requestHash: Buffer.alloc(0) })
       if (!row) throw new Error('the run was not entered')
       return row

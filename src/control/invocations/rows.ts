@@ -19,6 +19,7 @@ export interface Outcome {
 
 export interface NewInvocation {
   id: string
+  project: string
   app_name: string
   version: string
   action_name: string
@@ -35,9 +36,9 @@ export interface NewInvocation {
  */
 export async function insertQueued(db: Db, scope: string, replica: string, made: NewInvocation): Promise<InvocationRow | undefined> {
   const { rows } = await sql<InvocationRow>`
-    with named as (select deployment_id, actions from app_versions where app_name = ${made.app_name} and version = ${made.version} for share)
-    insert into invocations (id, state, deployment_id, app_name, version, action_name, payload, is_async, timeout_seconds, caller, request_hash, replica)
-    select ${made.id}, 'queued', deployment_id, ${made.app_name}, ${made.version}, ${made.action_name}, ${made.payload},
+    with named as (select deployment_id, actions from app_versions where project_id = ${made.project} and app_name = ${made.app_name} and version = ${made.version} for share)
+    insert into invocations (id, project_id, state, deployment_id, app_name, version, action_name, payload, is_async, timeout_seconds, caller, request_hash, replica)
+    select ${made.id}, ${made.project}, 'queued', deployment_id, ${made.app_name}, ${made.version}, ${made.action_name}, ${made.payload},
       ${made.isAsync}, ${made.timeoutSeconds}, ${made.caller}, ${made.requestHash}, ${replica}
     from named
     where actions @> ${JSON.stringify([{ name: made.action_name }])}::jsonb
@@ -47,8 +48,8 @@ export async function insertQueued(db: Db, scope: string, replica: string, made:
 }
 
 /** The versions of an app with their actions, to tell a caller what is missing. */
-export const versionsOf = (db: Db, app: string): Promise<{ version: string; actions: { name: string }[] }[]> =>
-  db.selectFrom('app_versions').select(['version', 'actions']).where('app_name', '=', app).execute()
+export const versionsOf = (db: Db, project: string, app: string): Promise<{ version: string; actions: { name: string }[] }[]> =>
+  db.selectFrom('app_versions').select(['version', 'actions']).where('project_id', '=', project).where('app_name', '=', app).execute()
 
 /** Most equal runs that are looked at. No service has more seats. */
 const MAX_REPEATED = 1_000
@@ -76,9 +77,11 @@ export const deploymentOf = async (db: Db, id: string): Promise<string | undefin
   (await db.selectFrom('invocations').select('deployment_id').where('id', '=', id).executeTakeFirst())?.deployment_id
 
 /** Runs whose id has this prefix, at most two. The upper bound makes the index usable with every collation of the database. */
-export async function findByPrefix(db: Db, prefix: string): Promise<InvocationRow[]> {
+export async function findByPrefix(db: Db, project: string, prefix: string): Promise<InvocationRow[]> {
   const { rows } = await sql<InvocationRow>`
-    select * from invocations where id >= ${prefix} and id <= ${prefix.padEnd(24, 'z')} and starts_with(id, ${prefix}) limit 2`.execute(db)
+    select * from invocations where project_id = ${project} and id >= ${prefix} and id <= ${prefix.padEnd(24, 'z')} and starts_with(id, ${prefix}) limit 2`.execute(
+    db,
+  )
   return rows
 }
 
@@ -106,11 +109,12 @@ const listed = (column: 'payload' | 'output') =>
   sql<string | null>`case when length(${sql.ref(column)}) <= ${MAX_LISTED} then ${sql.ref(column)} end`.as(column)
 
 /** One page of runs, newest first, with one row more than `limit` when there are more. */
-export async function listInvocations(db: Db, filter: ListFilter): Promise<InvocationRow[]> {
+export async function listInvocations(db: Db, project: string, filter: ListFilter): Promise<InvocationRow[]> {
   const { query } = filter
   const rows = await db
     .selectFrom('invocations')
     .select(['id', 'state', 'status_reason', 'app_name', 'version', 'action_name', 'started_at', 'finished_at', listed('payload'), listed('output')])
+    .where('project_id', '=', project)
     .$if(filter.app_name !== undefined, (select) => select.where(isNamed('app_name', filter.app_name!)))
     .$if(filter.action_name !== undefined, (select) => select.where(isNamed('action_name', filter.action_name!)))
     .$if(filter.version !== undefined, (select) => select.where('version', '=', filter.version!))

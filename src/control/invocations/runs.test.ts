@@ -1,4 +1,5 @@
 // Runs without a service around them: adoption after a crash, time limits, and the death of each part.
+import { DEFAULT_PROJECT } from '../org/projects.ts'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '../../base/ids.ts'
 import { sleep, until } from '../../base/wait.ts'
@@ -133,7 +134,7 @@ describe('the timeout of a run', () => {
     const deployment = await lab.deployment()
     const invocations = makeInvocations({ db: lab.db, bells: lab.bells, scope: HOST, runs: lab.runs(), maxInvocations: 9, syncLimitSeconds: 1 })
     const wanted = CreateInvocation.parse({ app_name: `app-${deployment}`, version: 'latest', action_name: 'hang' })
-    const asking = { caller: 'me', isRepeated: false, signal }
+    const asking = { caller: 'me', project: DEFAULT_PROJECT, isRepeated: false, signal }
     const first = invocations.create(wanted, asking)
     await sleep(500)
     const again = invocations.create(wanted, { ...asking, isRepeated: true })

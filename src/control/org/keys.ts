@@ -3,7 +3,7 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { sql } from 'kysely'
 import { newId } from '../../base/ids.ts'
 import { fault } from '../../http/fault.ts'
-import type { Caller } from '../../http/route.ts'
+import type { ByKey } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 
 /** How long a checked key stays valid without another query. A deleted key may still work for this long. */
@@ -24,7 +24,7 @@ export async function allowKey(db: Db, scope: string, name: string, key: string)
   await forbidKeys(db, scope, name, hash)
   await db
     .insertInto('api_keys')
-    .values({ id: newId(), name, hash, masked: mask(key), scope, deployment_id: null, deleted_at: null })
+    .values({ id: newId(), name, hash, masked: mask(key), scope, deployment_id: null, project_id: null, deleted_at: null })
     .onConflict((conflict) => conflict.columns(['hash', 'scope']).doUpdateSet({ name, deleted_at: null }))
     .execute()
 }
@@ -41,18 +41,20 @@ export async function forbidKeys(db: Db, scope: string, name: string, except: Bu
     .execute()
 }
 
-/** Makes the check that every request must pass. @throws 401 */
-export function keyChecker(db: Db): (token: string | undefined) => Promise<Caller> {
-  const good = new Map<string, { caller: Caller; until: number }>()
+/** Tells whose key a request has shown. @throws 401 */
+export type CheckKey = (token: string | undefined) => Promise<ByKey>
+
+export function keyChecker(db: Db): CheckKey {
+  const good = new Map<string, { key: ByKey; until: number }>()
   return async (token) => {
     if (token === undefined) throw fault.unauthorized('an API key is required: Authorization: Bearer <key>')
     const hash = hashOf(token)
     const name = hash.toString('base64')
     const known = good.get(name)
-    if (known && known.until > performance.now()) return known.caller
+    if (known && known.until > performance.now()) return known.key
     const row = await db
       .selectFrom('api_keys')
-      .select(['id', 'hash', 'deployment_id'])
+      .select(['id', 'hash', 'deployment_id', 'project_id'])
       .where('hash', '=', hash)
       .where('deleted_at', 'is', null)
       // Several scopes may have the same key. The caller is the same one on each.
@@ -62,18 +64,26 @@ export function keyChecker(db: Db): (token: string | undefined) => Promise<Calle
       .executeTakeFirst()
     if (!row || !timingSafeEqual(row.hash, hash)) throw fault.unauthorized('this API key is not known')
     if (good.size >= REMEMBER_KEYS) good.clear()
-    const caller = { keyId: row.id, deploymentId: row.deployment_id ?? undefined }
-    good.set(name, { caller, until: performance.now() + REMEMBER_MS })
-    return caller
+    const key: ByKey = { kind: 'key', id: row.id, project: row.project_id ?? undefined, deployment: row.deployment_id ?? undefined }
+    good.set(name, { key, until: performance.now() + REMEMBER_MS })
+    return key
   }
 }
 
 /** Makes a deployment's own key. The value is returned once and stored sealed with the deployment. */
-export async function mintDeploymentKey(db: Db, deploymentId: string): Promise<string> {
+export async function mintDeploymentKey(db: Db, deploymentId: string, project: string): Promise<string> {
   const key = newKey()
   await db
     .insertInto('api_keys')
-    .values({ id: newId(), name: `deployment ${deploymentId}`, hash: hashOf(key), masked: mask(key), deployment_id: deploymentId, deleted_at: null })
+    .values({
+      id: newId(),
+      name: `deployment ${deploymentId}`,
+      hash: hashOf(key),
+      masked: mask(key),
+      deployment_id: deploymentId,
+      project_id: project,
+      deleted_at: null,
+    })
     .execute()
   return key
 }

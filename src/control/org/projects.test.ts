@@ -1,18 +1,29 @@
-// The project that a caller names in a header.
+// The project in effect for a request, and that nobody sees anything of another one.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
 import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
+import { newId } from '../../base/ids.ts'
+import { DEFAULT_PROJECT } from './projects.ts'
 
 let cloud: FastCloud
 let session: Session
+const OTHER = { id: newId(), name: 'Team of two' }
+const ARCHIVED = { id: newId(), name: 'Past' }
 beforeAll(async () => {
   cloud = await startFastCloud()
-  session = await cloud.create()
+  session = await cloud.create({ name: 'mine' })
+  await cloud.query('insert into projects (id, name) values ($1, $2)', [OTHER.id, OTHER.name])
+  await cloud.query(`insert into projects (id, name, status) values ($1, $2, 'archived')`, [ARCHIVED.id, ARCHIVED.name])
 })
 afterAll(() => cloud[Symbol.asyncDispose]())
 
 const HEADERS = ['X-Kernel-Project', 'X-Kernel-Project-Id']
-const ask = (method: string, path: string, headers: Record<string, string>) => cloud.fetch(path.replace('{id}', session.session_id), { method, headers })
+const ask = (method: string, path: string, headers: Record<string, string>, body?: object) =>
+  cloud.fetch(path.replace('{id}', session.session_id), {
+    method,
+    headers: { ...headers, ...(body && { 'content-type': 'application/json' }) },
+    ...(body && { body: JSON.stringify(body) }),
+  })
 
 describe.each(HEADERS)('%s', (header) => {
   test.each([
@@ -25,28 +36,76 @@ describe.each(HEADERS)('%s', (header) => {
     ['GET', '/apps'],
     ['POST', '/invocations'],
     ['GET', '/metrics'],
-  ])('with an unknown project answers 404 to %s %s, and nothing happens', async (method, path) => {
+  ])('with an unknown or archived project answers 404 to %s %s, and nothing happens', async (method, path) => {
     const count = async () => (await cloud.query('select id from browsers where created_at is not null')).length
     const before = await count()
-    const response = await ask(method, path, { [header]: 'nonesuch' })
-    const body = await response.json()
-    conforms('ErrorModel', body)
-    expect([response.status, body]).toEqual([404, expect.objectContaining({ code: 'project_not_found', message: expect.stringContaining('"nonesuch"') })])
+    for (const named of ['nonesuch', ARCHIVED.id, ARCHIVED.name]) {
+      const response = await ask(method, path, { [header]: named })
+      const body = await response.json()
+      conforms('ErrorModel', body)
+      expect([response.status, body]).toEqual([404, expect.objectContaining({ code: 'project_not_found', message: expect.stringContaining(`"${named}"`) })])
+    }
     expect(await count()).toBe(before)
   })
 
-  test.each(['default', 'Default', 'DEFAULT', ''])('with the default project equals no header: %j', async (name) => {
+  test.each(['default', 'Default', 'DEFAULT', DEFAULT_PROJECT, ''])('with the default project equals no header: %j', async (name) => {
     expect((await ask('GET', '/browsers/{id}', { [header]: name })).status).toBe(200)
   })
 
   test('is checked after the key, also if a token is used, and not by public routes', async () => {
     expect((await fetch(`${cloud.url}/browsers`, { headers: { [header]: 'nonesuch' } })).status).toBe(401)
     const jwt = new URL(session.cdp_ws_url).searchParams.get('jwt')
-    expect((await fetch(`${session.base_url}/computer/screenshot?jwt=${jwt}`, { method: 'POST', headers: { [header]: 'nonesuch' } })).status).toBe(404)
+    const withToken = async (project: string) =>
+      (await fetch(`${session.base_url}/computer/screenshot?jwt=${jwt}`, { method: 'POST', headers: { [header]: project } })).status
+    expect([await withToken('nonesuch'), await withToken(OTHER.id), await withToken(DEFAULT_PROJECT)]).toEqual([404, 403, 200])
     expect((await fetch(`${cloud.url}/health`, { headers: { [header]: 'nonesuch' } })).status).toBe(200)
+  })
+
+  test('shows what is in its project, and no other', async () => {
+    const theirs = (await (await ask('POST', '/browsers', { [header]: OTHER.name }, { name: 'mine' })).json()) as Session
+    expect(theirs.session_id).not.toBe(session.session_id)
+    const listed = async (headers: Record<string, string>) =>
+      ((await (await ask('GET', '/browsers', headers)).json()) as Session[]).map(({ session_id }) => session_id)
+    expect([await listed({ [header]: OTHER.id }), await listed({})]).toEqual([[theirs.session_id], [session.session_id]])
+    for (const [method, path] of [
+      ['GET', '/browsers/{id}'],
+      ['DELETE', '/browsers/{id}'],
+      ['POST', '/browsers/{id}/computer/screenshot'],
+      ['GET', '/browsers/{id}/replays'],
+    ] as const)
+      expect([path, (await ask(method, path, { [header]: OTHER.id })).status]).toEqual([path, 404])
+    // By name, each project has its own.
+    expect(((await (await ask('GET', '/browsers/mine', { [header]: OTHER.id })).json()) as Session).session_id).toBe(theirs.session_id)
+    expect(((await (await ask('GET', '/browsers/mine', {})).json()) as Session).session_id).toBe(session.session_id)
+    // The token of a session opens it by its own name, although another has the same one elsewhere.
+    for (const one of [theirs, session]) {
+      const jwt = new URL(one.cdp_ws_url).searchParams.get('jwt')
+      const path = `${new URL(one.base_url).pathname.replace(one.session_id, 'MINE')}/computer/screenshot?jwt=${jwt}`
+      expect((await fetch(cloud.url + path, { method: 'POST' })).status).toBe(200)
+    }
+    expect((await ask('DELETE', '/browsers/mine', { [header]: OTHER.id })).status).toBe(204)
+    expect((await ask('GET', '/browsers/{id}', {})).status).toBe(200)
   })
 })
 
-test('one unknown project of the two headers is enough for a refusal', async () => {
-  expect((await ask('GET', '/browsers', { 'X-Kernel-Project': 'default', 'X-Kernel-Project-Id': 'proj_1' })).status).toBe(404)
+test('two headers must name the same project', async () => {
+  const both = async (project: string, id: string) => (await ask('GET', '/browsers', { 'X-Kernel-Project': project, 'X-Kernel-Project-Id': id })).status
+  expect(await both('default', 'proj_1')).toBe(404)
+  expect(await both('default', OTHER.id)).toBe(400)
+  expect(await both(OTHER.name, OTHER.id)).toBe(200)
+})
+
+test('a key of a project needs no header, and cannot be used for another project', async () => {
+  await cloud.query('update api_keys set project_id = $1', [OTHER.id])
+  try {
+    await expect.poll(async () => ((await (await cloud.fetch('/browsers')).json()) as Session[]).length).toBe(0)
+    expect((await cloud.fetch(`/browsers/${session.session_id}`)).status).toBe(404)
+    for (const header of HEADERS) {
+      expect((await ask('GET', '/browsers', { [header]: OTHER.id })).status).toBe(200)
+      expect((await ask('GET', '/browsers', { [header]: 'default' })).status).toBe(403)
+    }
+  } finally {
+    await cloud.query('update api_keys set project_id = null')
+    await expect.poll(async () => ((await (await cloud.fetch('/browsers')).json()) as Session[]).length).toBe(1)
+  }
 })

@@ -1,4 +1,5 @@
 // The Replays group over fake browsers: what its calls promise, and what is left after the retention.
+import { DEFAULT_PROJECT } from '../org/projects.ts'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -116,7 +117,9 @@ test('a recording of a session that ends while it is started answers 404', async
     if ((await cloud.fetch(`/browsers/${id}`)).status === 404) throw fault.notFound('browser', id)
     return { id, endpoint: agent.endpoint, release: () => {} }
   }
-  const asked = withReplays(reach, (replays) => replays.start(id, { framerate: 1, record_audio: false }, cloud.url, new AbortController().signal))
+  const asked = withReplays(reach, (replays) =>
+    replays.start(DEFAULT_PROJECT, id, { framerate: 1, record_audio: false }, cloud.url, new AbortController().signal),
+  )
   await expect(asked).rejects.toMatchObject({ code: 'not_found' })
 })
 
@@ -132,7 +135,7 @@ test('a recording whose session ends right after its start is finished', async (
   await withReplays(
     async () => ({ id, endpoint, release: () => {} }),
     async (replays) => {
-      const { replay_id } = await replays.start(id, { framerate: 1, record_audio: false }, cloud.url, new AbortController().signal)
+      const { replay_id } = await replays.start(DEFAULT_PROJECT, id, { framerate: 1, record_audio: false }, cloud.url, new AbortController().signal)
       await until('its end', 5_000, async () => (await list(id)).find((replay) => replay.replay_id === replay_id)!.finished_at !== null, { everyMs: 20 })
     },
   )
@@ -185,7 +188,7 @@ async function withReplays<T>(reach: ReplaysSettings['reach'], work: (replays: R
     retentionDays: 30,
     log: silentLog,
     tokens: replaySigner(Buffer.alloc(32)),
-    findSession: (idOrName: string) => findBrowser(db, scope, idOrName, true),
+    findSession: (project: string | undefined, idOrName: string) => findBrowser(db, { scope, project }, idOrName, true),
     reach,
     endpointOf: () => undefined,
     ...others,

@@ -73,19 +73,19 @@ export interface ReplaysSettings {
   /** The reason when no recording may grow (the disk is full). */
   fullDisk?: () => string | undefined
   log: Log
-  /** A session by id or name, also after its end. */
-  findSession: (idOrName: string) => Promise<{ id: string } | undefined>
-  /** The agent of a running session. The session counts as in use until it is released. @throws 404 */
-  reach(idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
+  /** A session of a project by id or name, also after its end. */
+  findSession: (project: string | undefined, idOrName: string) => Promise<{ id: string } | undefined>
+  /** The agent of a running session of a project, or of any. The session counts as in use until it is released. @throws 404 */
+  reach(project: string | undefined, idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
   /** The agent of a session, if it runs. */
   endpointOf(browserId: string): Endpoint | undefined
 }
 
 export interface Replays extends AsyncDisposable {
-  start(idOrName: string, wanted: StartReplay, origin: string, signal: AbortSignal): Promise<Replay>
-  list(idOrName: string, origin: string): Promise<Replay[]>
-  stop(idOrName: string, replayId: string): Promise<void>
-  download(idOrName: string, replayId: string, range: string | undefined): Promise<Bytes>
+  start(project: string, idOrName: string, wanted: StartReplay, origin: string, signal: AbortSignal): Promise<Replay>
+  list(project: string, idOrName: string, origin: string): Promise<Replay[]>
+  stop(project: string, idOrName: string, replayId: string): Promise<void>
+  download(project: string, idOrName: string, replayId: string, range: string | undefined): Promise<Bytes>
   /** A replay for the holder of its token. @throws 404 */
   viewed(replayId: string, token: unknown): Promise<ReplayRow>
   video(row: ReplayRow, range: string | undefined): Promise<Bytes>
@@ -142,14 +142,14 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     }
   }
 
-  async function browserOf(idOrName: string): Promise<string> {
-    const row = await findSession(idOrName)
+  async function browserOf(project: string, idOrName: string): Promise<string> {
+    const row = await findSession(project, idOrName)
     if (!row) throw fault.notFound('browser', idOrName)
     return row.id
   }
 
-  async function find(idOrName: string, replayId: string): Promise<ReplayRow> {
-    const [browserId, row] = await Promise.all([browserOf(idOrName), findReplay(db, scope, replayId)])
+  async function find(project: string, idOrName: string, replayId: string): Promise<ReplayRow> {
+    const [browserId, row] = await Promise.all([browserOf(project, idOrName), findReplay(db, scope, replayId)])
     if (row?.browser_id !== browserId) throw fault.notFound('replay', replayId)
     return row
   }
@@ -204,10 +204,10 @@ export function makeReplays(settings: ReplaysSettings): Replays {
   }
 
   /** Stops a recording that another replica fetches, and waits until it is a film. */
-  async function stopElsewhere(idOrName: string, id: string): Promise<void> {
+  async function stopElsewhere(project: string, idOrName: string, id: string): Promise<void> {
     const isReady = async () => (await findReplay(db, scope, id))?.state === 'ready'
     if (leases.isAlone || (await isReady())) return
-    const { endpoint, release } = await reach(idOrName)
+    const { endpoint, release } = await reach(project, idOrName)
     try {
       await call(endpoint, recording.stopRecording, { params: { id } }, { signal: AbortSignal.timeout(STOP_MS) })
     } catch (err) {
@@ -265,8 +265,8 @@ export function makeReplays(settings: ReplaysSettings): Replays {
   }
 
   const replays: Replays = {
-    async start(idOrName, wanted, origin, signal) {
-      const { id: browserId, endpoint, release } = await reach(idOrName)
+    async start(project, idOrName, wanted, origin, signal) {
+      const { id: browserId, endpoint, release } = await reach(project, idOrName)
       const id = newId()
       try {
         assertOffered(endpoint, recording.startRecording.id)
@@ -302,7 +302,7 @@ export function makeReplays(settings: ReplaysSettings): Replays {
           await undo(id, endpoint)
           if (signal.aborted) throw error
           // The session may have ended by now. That is a different error from a recording that does not start.
-          await reach(browserId).then((again) => again.release())
+          await reach(project, browserId).then((again) => again.release())
           throw fault.unavailable('the recording could not be started', error)
         }
       } finally {
@@ -310,17 +310,17 @@ export function makeReplays(settings: ReplaysSettings): Replays {
         release()
       }
     },
-    async list(idOrName, origin) {
-      return Promise.all((await listReplays(db, await browserOf(idOrName))).map((row) => present(row, origin)))
+    async list(project, idOrName, origin) {
+      return Promise.all((await listReplays(db, await browserOf(project, idOrName))).map((row) => present(row, origin)))
     },
-    async stop(idOrName, replayId) {
-      const { id } = await find(idOrName, replayId)
+    async stop(project, idOrName, replayId) {
+      const { id } = await find(project, idOrName, replayId)
       const running = transfers.get(id)
-      if (!running) return stopElsewhere(idOrName, id)
+      if (!running) return stopElsewhere(project, idOrName, id)
       await running.stop().catch((err: unknown) => log.warn({ err, replay: id }, 'a recording does not stop; its agent does not answer'))
       await within('a replay', STOP_MS, running.done).catch(() => {})
     },
-    download: async (idOrName, replayId, range) => video(await find(idOrName, replayId), range),
+    download: async (project, idOrName, replayId, range) => video(await find(project, idOrName, replayId), range),
     async viewed(replayId, token) {
       const row = (await tokens.subjectOf(token)) === replayId ? await findReplay(db, scope, replayId) : undefined
       if (!row) throw fault.notFound('replay', replayId)

@@ -4,6 +4,7 @@ import { USUAL_MAX_SCREEN } from '../../../instances/driver.ts'
 import { headlessKind, readyState, usualKind, WARM_VIEWPORT } from './kinds.ts'
 
 const wanted = (options: object) => ({
+  project: 'p',
   name: undefined,
   tags: {},
   timeoutSeconds: 60,

@@ -10,6 +10,8 @@ export interface Gone {
 
 export class Registry {
   readonly #instances = new Map<string, Instance>()
+  /** The projects of sessions, as far as they are known. A session never leaves its project. */
+  readonly #projects = new Map<string, string>()
   /** Instances that are not claimed by a session yet. */
   readonly #ready = new Set<string>()
   /** Browsers that are being started here: their instance comes in a moment. */
@@ -47,6 +49,16 @@ export class Registry {
   /** The endpoint of a running session's agent, without a database query. */
   endpointOf(id: string): Instance['agent'] | undefined {
     return this.#ready.has(id) || this.#ending.has(id) || this.#gone.has(id) ? undefined : this.#instances.get(id)?.agent
+  }
+
+  /** The project of a session that runs here; undefined when only its row tells. */
+  projectOf(id: string): string | undefined {
+    return this.#projects.get(id)
+  }
+
+  /** Records the project of a session. */
+  belongs(id: string, project: string): void {
+    if (this.#instances.has(id)) this.#projects.set(id, project)
   }
 
   /** `isReady`: it waits on the shelf; no session has claimed it. */
@@ -125,6 +137,7 @@ export class Registry {
   /** Nothing is left of it. */
   remove(id: string): void {
     this.#instances.delete(id)
+    this.#projects.delete(id)
     for (const marks of [this.#ready, this.#ending, this.#gone]) marks.delete(id)
   }
 }
