@@ -104,11 +104,6 @@ const ARROWS: { files: string; may: string; why: string }[] = [
     may: 'control/browsers/sockets.ts',
     why: 'a viewer is one of the sockets of a session, and closed with them (types only)',
   },
-  {
-    files: 'control/browsers/instance-apis.ts',
-    may: 'control/org/projects.ts',
-    why: 'to be removed: the principal will carry the project that a header names',
-  },
 ]
 
 interface Import {

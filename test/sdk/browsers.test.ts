@@ -1,4 +1,5 @@
 // The published SDK with the running service: sessions from create to delete, with every answer checked against the contract.
+import { DEFAULT_PROJECT } from '../../src/control/org/projects.ts'
 import Kernel, { ConflictError, NotFoundError } from '@onkernel/sdk'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sleep } from '../../src/base/wait.ts'
@@ -168,7 +169,10 @@ describe('deployments', () => {
   test('can be read in each of their states, and an unknown one answers 404', async () => {
     for (const state of ['queued', 'in_progress', 'running', 'failed', 'stopped']) {
       const id = `dep${state.replace('_', '')}`.padEnd(24, '0')
-      await cloud.query(`insert into deployments (id, state, region, env_keys) values ($1, $2, 'aws.us-east-1a', '["TOKEN"]')`, [id, state])
+      await cloud.query(
+        `insert into deployments (id, project_id, state, region, env_keys) values ($1, '${DEFAULT_PROJECT}', $2, 'aws.us-east-1a', '["TOKEN"]')`,
+        [id, state],
+      )
       const found = await cloud.client.deployments.retrieve(id)
       conforms('DeploymentRetrieveResponse', found)
       expect(found).toMatchObject({ id, status: state, env_vars: { TOKEN: '' } })

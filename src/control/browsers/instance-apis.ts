@@ -10,12 +10,8 @@ import { processes } from '../../agent/process/contract.ts'
 import { fault } from '../../http/fault.ts'
 import { under, type Target } from '../../http/forward.ts'
 import { splitUrl } from '../../http/body.ts'
-import { bearer } from '../../http/mount.ts'
 import { none, route, type Contract, type Handlers, type Principal } from '../../http/route.ts'
-import type { CheckKey } from '../org/keys.ts'
-import type { ResolveProject } from '../org/projects.ts'
 import type { Browsers } from './browsers.ts'
-import type { SessionTokens } from './tokens.ts'
 
 /** Time that the hop to the agent may add to a call's own limit. */
 const HOP_MS = 5_000
@@ -75,29 +71,3 @@ export const reacher =
   (browsers: Browsers) =>
   (request: FastifyRequest, { project }: Principal): Promise<Target> =>
     browsers.reach(project, (request.params as { id: string }).id)
-
-/**
- * Who calls: a key, for its project or the one that a header names; or the holder of a session's token (`?jwt=`), for calls below its own session, by id or by name. A project
- * that a header names must exist, and for a token be the session's.
- */
-export function admission(
-  checkKey: CheckKey,
-  resolve: ResolveProject,
-  tokens: SessionTokens,
-  browsers: Pick<Browsers, 'nameOf' | 'projectOf'>,
-): (request: FastifyRequest, access: 'key' | 'session') => Promise<Principal> {
-  const bySession = async (token: unknown, idOrName: string, headers: FastifyRequest['headers']): Promise<Principal> => {
-    const id = await tokens.check(token, idOrName, browsers.nameOf)
-    const project = await browsers.projectOf(id)
-    if (project === undefined) throw fault.notFound('browser', idOrName)
-    const by = { kind: 'session', id } as const
-    await resolve({ project }, headers)
-    return { by, project }
-  }
-  return async (request, access) => {
-    const { jwt } = request.query as { jwt?: unknown }
-    if (access === 'session' && jwt !== undefined) return bySession(jwt, (request.params as { id: string }).id, request.headers)
-    const by = await checkKey(bearer(request))
-    return { by, project: await resolve(by, request.headers) }
-  }
-}

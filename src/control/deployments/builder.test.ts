@@ -221,7 +221,10 @@ describe('an upload of code', () => {
   })
 
   test('above the limit is answered over HTTP while it is still being sent', async () => {
-    const context = makeServer({ log: silentLog, authenticate: async () => undefined })
+    const context = makeServer({
+      log: silentLog,
+      authenticate: async () => ({ by: { kind: 'key', id: 'k', project: undefined, deployment: undefined }, project: DEFAULT_PROJECT }),
+    })
     mount(context, contract, deploymentHandlers(service({ maxArchiveBytes: 100_000 })))
     await context.app.listen({ host: '127.0.0.1', port: 0 })
     const url = `http://127.0.0.1:${(context.app.server.address() as AddressInfo).port}/deployments`

@@ -1,4 +1,5 @@
 // Deployments as their callers see them, over fake sandboxes.
+import { DEFAULT_PROJECT } from '../org/projects.ts'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { createHash } from 'node:crypto'
@@ -33,7 +34,7 @@ const NOTICE_MS = 5_000
 
 async function insert(columns: Record<string, unknown>): Promise<string> {
   const id = newId()
-  const row: Record<string, unknown> = { id, region: 'aws.us-east-1a', ...columns }
+  const row: Record<string, unknown> = { id, project_id: DEFAULT_PROJECT, region: 'aws.us-east-1a', ...columns }
   const names = Object.keys(row)
   await cloud.query(`insert into deployments (${names.join()}) values (${names.map((_, index) => `$${index + 1}`).join()})`, Object.values(row))
   return id

@@ -1,4 +1,5 @@
 // The rules of runs over real HTTP: start, wait, retry, look up, end, and what is refused. apps.md 6 of the contract.
+import { DEFAULT_PROJECT } from '../org/projects.ts'
 import { readdirSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
@@ -277,8 +278,8 @@ describe('a run can be read', () => {
     const twins = [`twin${'0'.repeat(20)}`, `twin${'1'.repeat(20)}`]
     for (const twin of twins)
       await cloud.query(
-        `insert into invocations (id, state, deployment_id, app_name, version, action_name, is_async, timeout_seconds, caller, request_hash, finished_at)
-         values ($1, 'failed', $2, 'app', 'latest', 'echo', true, 900, '', '', now())`,
+        `insert into invocations (id, project_id, state, deployment_id, app_name, version, action_name, is_async, timeout_seconds, caller, request_hash, finished_at)
+         values ($1, '${DEFAULT_PROJECT}', 'failed', $2, 'app', 'latest', 'echo', true, 900, '', '', now())`,
         [twin, deployment],
       )
     expect(await refused(cloud.fetch('/invocations/twin'))).toMatchObject({ status: 400, message: expect.stringContaining('id: more than one') as string })

@@ -1,4 +1,5 @@
 // What ended long ago is removed, and nothing else. Times are set back in the database.
+import { DEFAULT_PROJECT } from '../org/projects.ts'
 import { readFileSync } from 'node:fs'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -82,8 +83,8 @@ describe('apps', () => {
   const deployment = async (state: string, days: number | undefined, columns: { deleted?: number; secrets?: boolean } = {}): Promise<string> => {
     const id = newId()
     await sql`
-      insert into deployments (id, scope, state, region, finished_at, deletion, deleted_at, secrets)
-      values (${id}, ${host}, ${state}, 'aws.us-east-1a', now() - ${days ?? null}::float8 * interval '1 day', ${columns.deleted === undefined ? 'kept' : 'deleted'}, now() - ${columns.deleted ?? null}::float8 * interval '1 day',
+      insert into deployments (id, project_id, scope, state, region, finished_at, deletion, deleted_at, secrets)
+      values (${id}, ${DEFAULT_PROJECT}, ${host}, ${state}, 'aws.us-east-1a', now() - ${days ?? null}::float8 * interval '1 day', ${columns.deleted === undefined ? 'kept' : 'deleted'}, now() - ${columns.deleted ?? null}::float8 * interval '1 day',
         ${columns.secrets ? Buffer.alloc(1) : null})`.execute(db)
     await sql`insert into app_events (deployment_id, kind, state) values (${id}, 'state', ${state})`.execute(db)
     return id
@@ -91,8 +92,8 @@ describe('apps', () => {
   const run = async (of: string, state: string, days: number | undefined): Promise<string> => {
     const id = newId()
     await sql`
-      insert into invocations (id, state, deployment_id, app_name, version, action_name, is_async, timeout_seconds, caller, request_hash, started_at, finished_at)
-      values (${id}, ${state}, ${of}, 'app', 'latest', 'go', true, 100000000, 'x', '', now() - interval '1 year', now() - ${days ?? null}::float8 * interval '1 day')`.execute(
+      insert into invocations (id, project_id, state, deployment_id, app_name, version, action_name, is_async, timeout_seconds, caller, request_hash, started_at, finished_at)
+      values (${id}, ${DEFAULT_PROJECT}, ${state}, ${of}, 'app', 'latest', 'go', true, 100000000, 'x', '', now() - interval '1 year', now() - ${days ?? null}::float8 * interval '1 day')`.execute(
       db,
     )
     await appendEvents(db, of, id, [{ kind: 'log', line: 'a line' }])
