@@ -8,6 +8,7 @@ import { scratchDir } from '../../test/support/scratch.ts'
 import { copyTemplate } from '../../test/support/template.ts'
 import { silentLog } from '../base/log.ts'
 import { dataPaths } from '../base/paths.ts'
+import { DEFAULT_PROJECT } from '../control/org/projects.ts'
 import { unfinishedReplays } from '../control/replays/rows.ts'
 import { migratorOf, openDb, type Db } from './db.ts'
 import { startPostgres } from './embedded.ts'
@@ -109,4 +110,27 @@ test('deleted deployments get the state of their deletion, and its log', async (
     ['d4', 'deletion', 'deleting'],
     ['d4', 'deletion', 'deleted'],
   ])
+})
+
+test('what callers have moves into the default project; keys of settings stay for all projects, and ready instances belong to none', async () => {
+  const db = await opened('projects', '0013-ends', async (old) => {
+    await sql`
+      insert into browsers (id, state, scope, warm_kind, name, created_at, deleted_at) values
+        ('b1', 'running', 'here', null, 'mine', now(), null), ('b2', 'deleted', 'here', null, 'mine', now(), now()), ('b3', 'warm', 'here', 'usual', null, null, null),
+        ('b4', 'starting', 'here', null, null, null, null)`.execute(old)
+    await sql`insert into deployments (id, state, scope, region) values ('d1', 'running', 'here', 'aws.us-east-1a')`.execute(old)
+    await sql`insert into app_versions (id, app_name, version, deployment_id, actions) values ('v1', 'app', 'latest', 'd1', '[]')`.execute(old)
+    await sql`
+      insert into invocations (id, state, deployment_id, app_name, version, action_name, is_async, timeout_seconds, caller, request_hash)
+      values ('i1', 'running', 'd1', 'app', 'latest', 'go', true, 9, 'k1', '')`.execute(old)
+    await sql`
+      insert into api_keys (id, name, hash, masked, scope, deployment_id) values
+        ('k1', 'first key', decode('01', 'hex'), 'm', 'here', null), ('k2', 'deployment d1', decode('02', 'hex'), 'm', '', 'd1')`.execute(old)
+  })
+  const projects = async (table: 'browsers' | 'deployments' | 'app_versions' | 'invocations' | 'api_keys') =>
+    (await db.selectFrom(table).select('project_id').orderBy('id').execute()).map(({ project_id }) => project_id)
+  expect(await db.selectFrom('projects').select(['id', 'name', 'status']).execute()).toEqual([{ id: DEFAULT_PROJECT, name: 'Default', status: 'active' }])
+  expect(await projects('browsers')).toEqual([DEFAULT_PROJECT, DEFAULT_PROJECT, null, DEFAULT_PROJECT])
+  for (const table of ['deployments', 'app_versions', 'invocations'] as const) expect([table, await projects(table)]).toEqual([table, [DEFAULT_PROJECT]])
+  expect(await projects('api_keys')).toEqual([null, DEFAULT_PROJECT])
 })

@@ -1,0 +1,111 @@
+// For every operation that names an object: a caller of another project gets the answer that it would get for an object that does not exist, and the object
+// stays as it is. Made from the routes, so a new one is tested without a new test.
+import fc from 'fast-check'
+import { createHash } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { newId } from '../src/base/ids.ts'
+import { newKey } from '../src/control/org/keys.ts'
+import { DEFAULT_PROJECT } from '../src/control/org/projects.ts'
+import { routes } from './support/bad-requests.ts'
+import { startFastCloud, type FastCloud } from './support/fast-cloud.ts'
+
+const seed = Number(process.env.FC_SEED ?? Date.now() % 2 ** 31)
+const OTHER = newId()
+const KEY = newKey()
+const APP_KEY = newKey()
+
+let cloud: FastCloud
+/** Objects of the default project, by the beginning of the paths that name one. A new group names its own here. */
+let objects: Record<string, Record<string, string>>
+beforeAll(async () => {
+  cloud = await startFastCloud()
+  const { session_id: browser } = await cloud.create({ name: 'theirs', timeout_seconds: 3600 })
+  const { replay_id } = (await (await cloud.send('POST', `/browsers/${browser}/replays`, {})).json()) as { replay_id: string }
+  const [deployment, invocation, theirs] = [newId(), newId(), newId()]
+  await cloud.query('insert into projects (id, name) values ($1, $2)', [OTHER, 'Other'])
+  for (const [id, project] of [
+    [deployment, DEFAULT_PROJECT],
+    [theirs, OTHER],
+  ])
+    await cloud.query(
+      `insert into deployments (id, project_id, scope, state, region, env_keys) values ($1, $2, 'elsewhere', 'running', 'aws.us-east-1a', '[]')`,
+      [id, project],
+    )
+  await cloud.query(
+    `insert into invocations (id, project_id, state, deployment_id, app_name, version, action_name, is_async, timeout_seconds, caller, request_hash)
+     values ($1, $2, 'running', $3, 'app', 'latest', 'go', true, 3600, '', '')`,
+    [invocation, DEFAULT_PROJECT, deployment],
+  )
+  const insertKey = (key: string, of: string | null) =>
+    cloud.query('insert into api_keys (id, name, hash, masked, project_id, deployment_id) values ($1, $2, $3, $4, $5, $6)', [
+      newId(),
+      'other',
+      createHash('sha256').update(key).digest(),
+      'm',
+      OTHER,
+      of,
+    ])
+  await insertKey(KEY, null)
+  await insertKey(APP_KEY, theirs!)
+  objects = {
+    '/browsers/': { id: browser, id_or_name: browser, replay_id },
+    '/deployments/': { id: deployment! },
+    '/invocations/': { id: invocation! },
+  }
+})
+afterAll(() => cloud[Symbol.asyncDispose]())
+
+const naming = routes.filter(({ path }) => path.includes('{'))
+
+async function answerTo(method: string, path: string, key: string, body: unknown): Promise<{ status: number; text: string }> {
+  const response = await fetch(cloud.url + path, {
+    method,
+    headers: { authorization: `Bearer ${key}`, ...(body !== undefined && { 'content-type': 'application/json' }) },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+    signal: AbortSignal.timeout(10_000),
+  })
+  return { status: response.status, text: await response.text() }
+}
+
+/** All that the default project has. */
+const state = async () =>
+  JSON.stringify([
+    await cloud.query(`select id, state, name, tags, options, deleted_at from browsers where project_id = $1 order by id`, [DEFAULT_PROJECT]),
+    await cloud.query('select id, state, deletion from deployments order by id'),
+    await cloud.query('select id, state, finished_at from invocations order by id'),
+    await cloud.query('select id from replays order by id'),
+  ])
+
+describe.each([
+  ['a key of another project', () => KEY],
+  ["another project's app", () => APP_KEY],
+])('%s', (_, key) => {
+  test.each(naming)('does not reach $method $path', async ({ method, path, body }) => {
+    const found = Object.entries(objects).find(([beginning]) => path.startsWith(beginning))?.[1]
+    if (!found) throw new Error(`which object does ${path} name? Add one to this test`)
+    const filled = (values: Record<string, string>) => path.replaceAll(/\{(\w+)\}/g, (__, name: string) => values[name] ?? '1')
+    const unknown = Object.fromEntries(Object.keys(found).map((name) => [name, newId()]))
+    const before = await state()
+    for (const sample of body ? fc.sample(body, { numRuns: 3, seed }) : [undefined]) {
+      const theirs = await answerTo(method, filled(found), key(), sample)
+      const nobodys = await answerTo(method, filled(unknown), key(), sample)
+      const plain = (text: string, values: Record<string, string>) => Object.values(values).reduce((said, id) => said.replaceAll(id, '…'), text)
+      expect([theirs.status, plain(theirs.text, found)]).toEqual([nobodys.status, plain(nobodys.text, unknown)])
+      expect([400, 404]).toContain(theirs.status)
+      if (sample === undefined) expect(theirs.status).toBe(404)
+    }
+    expect(await state()).toBe(before)
+  })
+
+  test.each(['/browsers?status=all', '/deployments', '/invocations', '/apps'])('finds nothing in %s', async (path) => {
+    const { status, text } = await answerTo('GET', path, key(), undefined)
+    expect([
+      status,
+      (JSON.parse(text) as { id?: string }[]).filter(({ id }) => Object.values(objects).some((known) => Object.values(known).includes(id ?? ''))),
+    ]).toEqual([200, []])
+  })
+})
+
+test('the owner reaches each object, so that the answers above say something', async () => {
+  for (const [path, { id }] of Object.entries(objects)) expect([path, (await cloud.fetch(path + id)).status]).toEqual([path, 200])
+})
