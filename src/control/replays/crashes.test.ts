@@ -136,6 +136,14 @@ test('while the object store is away, recordings that have ended hold nothing in
   const ids = await Promise.all(Array.from({ length: 3 * FILMS_AT_ONCE }, () => leftBehind(spool)))
   const reads = new Map<string, number>()
   let [isAway, atOnce, most, finished] = [true, 0, 0, 0]
+  let [reading, mostRead] = [0, 0]
+  const read: Spool['read'] = async (name) => {
+    reads.set(name, (reads.get(name) ?? 0) + 1)
+    const bytes = await spool.read(name)
+    mostRead = Math.max(mostRead, ++reading)
+    bytes?.once('close', () => reading--)
+    return bytes
+  }
   const back = Promise.withResolvers<void>()
   await using replays = service(
     {
@@ -152,7 +160,7 @@ test('while the object store is away, recordings that have ended hold nothing in
         }
       },
     },
-    { ...spool, read: (name) => (reads.set(name, (reads.get(name) ?? 0) + 1), spool.read(name)) },
+    { ...spool, read },
   )
   await replays.adopt()
   const countFinished = async () =>
@@ -167,6 +175,8 @@ test('while the object store is away, recordings that have ended hold nothing in
     expect((await buffer(body as Readable)).subarray(row.head_bytes).equals(recorded.subarray(0, row.bytes))).toBe(true)
   }
   expect([most, finished]).toEqual([FILMS_AT_ONCE, ids.length])
+  // Those to be continued, and those to be stored.
+  expect(mostRead).toBeLessThanOrEqual(2 * FILMS_AT_ONCE)
   // Once by the service that began, and again by all that had to wait for their turn.
   expect([...reads.values()].filter((times) => times > 1).length).toBeGreaterThanOrEqual(ids.length - FILMS_AT_ONCE)
 })

@@ -117,12 +117,12 @@ export function makeReplays(settings: ReplaysSettings): Replays {
   const begun = new Map<string, number>()
   /** Those that this process has tried to fetch. */
   const tried = new Set<string>()
-  const storing = new Slots(FILMS_AT_ONCE)
+  const [storing, reading] = [new Slots(FILMS_AT_ONCE), new Slots(FILMS_AT_ONCE)]
   const stop = new AbortController()
 
   const transfer = (row: ReplayRow, endpoint: Endpoint | undefined) => {
     const pace = transfers.of(row.browser_id)[0]?.pace ?? new Pace()
-    const made = new Transfer({ db, objects, spool, log, row, endpoint, pace, storing, freshMs, fullDisk, isOurs: () => isOurs(row.id) })
+    const made = new Transfer({ db, objects, spool, log, row, endpoint, pace, storing, reading, freshMs, fullDisk, isOurs: () => isOurs(row.id) })
     transfers.set(row.id, made)
     tried.add(row.id)
     confirmed.set(row.id, leases.epoch)

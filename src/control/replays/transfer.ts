@@ -54,6 +54,8 @@ interface TransferSettings {
   pace: Pace
   /** The one of all films that are being stored. */
   storing: Slots
+  /** The one of all recordings that are read from the spool to be continued. */
+  reading: Slots
   freshMs?: number | undefined
   /** Whether no other replica may be fetching it. While that is not sure, nothing is written. */
   isOurs?: () => boolean
@@ -117,10 +119,11 @@ export class Transfer {
   }
 
   async #run(): Promise<void> {
-    const { row, endpoint, log, db, spool, storing } = this.#settings
+    const { row, endpoint, log, db, spool, storing, reading } = this.#settings
     let reason: string
     try {
-      await this.#read()
+      // After a start there may be many, and each is held until its end is written down.
+      await reading.run(() => this.#read(), this.#quit.signal)
       reason = await this.#bring()
     } catch (err) {
       log.error({ err, replay: this.id }, 'a recording cannot be stored')
