@@ -65,6 +65,21 @@ test('keys of settings get the host that set them last, and other keys get none'
   ])
 })
 
+test('keys of settings are known by their setting, and keys of deployments by none, whatever their names', async () => {
+  const db = await opened('settings', '0014-projects', async (old) => {
+    await sql`insert into deployments (id, state, scope, region) values ('d1', 'running', 'here', 'aws.us-east-1a')`.execute(old)
+    await sql`
+      insert into api_keys (id, name, hash, masked, scope, deployment_id) values
+        ('k1', 'first key', decode('01', 'hex'), 'm', 'here', null), ('k2', 'COB_API_KEY', decode('02', 'hex'), 'm', '', null),
+        ('k3', 'deployment d1', decode('03', 'hex'), 'm', '', 'd1')`.execute(old)
+  })
+  expect(await db.selectFrom('api_keys').select(['id', 'setting', 'expires_at', 'created_by']).orderBy('id').execute()).toEqual([
+    { id: 'k1', setting: 'first key', expires_at: null, created_by: null },
+    { id: 'k2', setting: 'COB_API_KEY', expires_at: null, created_by: null },
+    { id: 'k3', setting: null, expires_at: null, created_by: null },
+  ])
+})
+
 test('replays get the state that their times told, and its log', async () => {
   const db = await opened('replays', '0007-purge', async (old) => {
     await sql`insert into browsers (id, state, host) values ('b1', 'deleted', 'here')`.execute(old)

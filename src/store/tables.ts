@@ -29,6 +29,13 @@ export interface Tables {
     /** The only project that it may be used for; null: all. */
     project_id: string | null
     created_at: DefaultTime
+    expires_at: Time | null
+    /** The time that it was made for; a rotation may have shortened it. */
+    lifetime_seconds: number | null
+    /** The id of the key by which it was made; null: the service made it. */
+    created_by: string | null
+    /** The setting that makes it valid at each start; null: callers made it. */
+    setting: string | null
     deleted_at: Time | null
   }
   browsers: {

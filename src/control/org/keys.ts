@@ -1,12 +1,13 @@
 // API keys: made, hashed, checked. Their table holds only the SHA-256.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
-import { sql } from 'kysely'
+import { sql, type SqlBool } from 'kysely'
 import { newId } from '../../base/ids.ts'
+import { secretFile } from '../../base/secret-file.ts'
 import { fault } from '../../http/fault.ts'
 import type { ByKey } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 
-/** How long a checked key stays valid without another query. A deleted key may still work for this long. */
+/** How long a checked key stays valid without another query. A deleted key may still work for this long; one that expires does not. */
 const REMEMBER_MS = 2_000
 const REMEMBER_KEYS = 1_000
 
@@ -15,30 +16,76 @@ export const newKey = (): string => `cob_${randomBytes(20).toString('hex')}`
 
 const hashOf = (key: string): Buffer => createHash('sha256').update(key).digest()
 
-/** The first 8 and last 4 characters, as clients display keys. */
-const mask = (key: string): string => `${key.slice(0, 8)}…${key.slice(-4)}`
+/** Keys of settings may be as short as 16 characters. Of those shorter than this, 12 would say too much. */
+const SHORT_KEY = 32
 
-/** Makes `key` the only valid key that `scope` has under `name`. Keys of other scopes stay as they are, also an equal one. */
-export async function allowKey(db: Db, scope: string, name: string, key: string): Promise<void> {
-  const hash = hashOf(key)
-  await forbidKeys(db, scope, name, hash)
+/** The first 8 and last 4 characters, as clients display keys; fewer of a short one. */
+const mask = (key: string): string => (key.length < SHORT_KEY ? `${key.slice(0, 2)}…${key.slice(-2)}` : `${key.slice(0, 8)}…${key.slice(-4)}`)
+
+/** What is stored of a key. */
+export const storedKey = (key: string): { hash: Buffer; masked: string } => ({ hash: hashOf(key), masked: mask(key) })
+
+/** Where a service's own key comes from: the setting, or the file that it makes without one. */
+export type KeySetting = 'COB_API_KEY' | 'first key'
+
+/** The key that a service may be used with. `isNew` when this start made it. `file` holds it unless it came from the settings. */
+export interface OwnKey {
+  value: string
+  isNew: boolean
+  file: string | undefined
+}
+
+/** Makes the service's own key valid: `setting` (COB_API_KEY), else the one in `file`, which is made when there is none. */
+export async function ownKey(db: Db, scope: string, setting: string | undefined, file: string): Promise<OwnKey> {
+  if (setting) {
+    await allowKey(db, scope, 'COB_API_KEY', setting)
+    return { value: setting, isNew: false, file: undefined }
+  }
+  await forbidKeys(db, scope, 'COB_API_KEY')
+  const { value, made } = secretFile(file, newKey)
+  await allowKey(db, scope, 'first key', value)
+  return { value, isNew: made, file }
+}
+
+/**
+ * Makes `key` the only valid key that `scope` has by `setting`, also when callers have deleted it or let it expire. Keys of other scopes stay as they
+ * are, also an equal one.
+ */
+export async function allowKey(db: Db, scope: string, setting: KeySetting, key: string): Promise<void> {
+  const { hash, masked } = storedKey(key)
+  await forbidKeys(db, scope, setting, hash)
   await db
     .insertInto('api_keys')
-    .values({ id: newId(), name, hash, masked: mask(key), scope, deployment_id: null, project_id: null, deleted_at: null })
-    .onConflict((conflict) => conflict.columns(['hash', 'scope']).doUpdateSet({ name, deleted_at: null }))
+    .values({ id: newId(), name: setting, setting, hash, masked, scope })
+    .onConflict((conflict) => conflict.columns(['hash', 'scope']).doUpdateSet({ setting, masked, deleted_at: null, expires_at: null }))
     .execute()
 }
 
-/** Deletes every key of that name that `scope` has, or that belongs to no scope (it is older than scopes of keys), except the one with hash `except`. */
-export async function forbidKeys(db: Db, scope: string, name: string, except: Buffer = Buffer.alloc(0)): Promise<void> {
+/** Deletes every key that `scope` has by `setting`, or that belongs to no scope (it is older than scopes of keys), except the one with hash `except`. */
+export async function forbidKeys(db: Db, scope: string, setting: KeySetting, except: Buffer = Buffer.alloc(0)): Promise<void> {
   await db
     .updateTable('api_keys')
     .set({ deleted_at: sql`now()` })
-    .where('name', '=', name)
+    .where('setting', '=', setting)
     .where('scope', 'in', [scope, ''])
     .where((eb) => eb.or([eb('hash', '!=', except), eb('scope', '=', '')]))
     .where('deleted_at', 'is', null)
     .execute()
+}
+
+/** Whether a row of `table` is a key that may be used now. */
+const isValid = (table: string) =>
+  sql<SqlBool>`(${sql.ref(`${table}.deleted_at`)} is null and (${sql.ref(`${table}.expires_at`)} is null or ${sql.ref(`${table}.expires_at`)} > now()))`
+
+/** Which of these keys may still be used. Several scopes may have the same key: each of its rows counts while one of them is valid. */
+export async function stillValid(db: Db, ids: string[]): Promise<Set<string>> {
+  const rows = await db
+    .selectFrom('api_keys as k')
+    .select('k.id')
+    .where(sql<SqlBool>`k.id = any(${ids})`)
+    .where((eb) => eb.exists(eb.selectFrom('api_keys as v').select('v.id').whereRef('v.hash', '=', 'k.hash').where(isValid('v'))))
+    .execute()
+  return new Set(rows.map(({ id }) => id))
 }
 
 /** Tells whose key a request has shown. @throws 401 */
@@ -52,20 +99,21 @@ export function keyChecker(db: Db): CheckKey {
     const name = hash.toString('base64')
     const known = good.get(name)
     if (known && known.until > performance.now()) return known.key
+    const asked = performance.now()
     const row = await db
       .selectFrom('api_keys')
-      .select(['id', 'hash', 'deployment_id', 'project_id'])
+      .select(['id', 'hash', 'deployment_id', 'project_id', sql<number | null>`(extract(epoch from expires_at - now()) * 1000)::float8`.as('leftMs')])
       .where('hash', '=', hash)
-      .where('deleted_at', 'is', null)
+      .where(isValid('api_keys'))
       // Several scopes may have the same key. The caller is the same one on each.
       .orderBy('created_at')
       .orderBy('id')
       .limit(1)
       .executeTakeFirst()
-    if (!row || !timingSafeEqual(row.hash, hash)) throw fault.unauthorized('this API key is not known')
+    if (!row || !timingSafeEqual(row.hash, hash)) throw fault.unauthorized('this API key is not known, was deleted or has expired')
     if (good.size >= REMEMBER_KEYS) good.clear()
     const key: ByKey = { kind: 'key', id: row.id, project: row.project_id ?? undefined, deployment: row.deployment_id ?? undefined }
-    good.set(name, { key, until: performance.now() + REMEMBER_MS })
+    good.set(name, { key, until: asked + Math.min(REMEMBER_MS, row.leftMs ?? Infinity) })
     return key
   }
 }
@@ -75,15 +123,7 @@ export async function mintDeploymentKey(db: Db, deploymentId: string, project: s
   const key = newKey()
   await db
     .insertInto('api_keys')
-    .values({
-      id: newId(),
-      name: `deployment ${deploymentId}`,
-      hash: hashOf(key),
-      masked: mask(key),
-      deployment_id: deploymentId,
-      project_id: project,
-      deleted_at: null,
-    })
+    .values({ id: newId(), name: `deployment ${deploymentId}`, ...storedKey(key), deployment_id: deploymentId, project_id: project })
     .execute()
   return key
 }
