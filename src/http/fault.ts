@@ -13,6 +13,7 @@ export type ErrorBody = z.infer<typeof ErrorModel>
 
 const STATUS = {
   bad_request: 400,
+  cannot_delete_current_key: 400,
   unauthorized: 401,
   forbidden: 403,
   not_found: 404,
@@ -81,6 +82,8 @@ export const fault = {
   },
   field: (field: string, problem: string): Fault => fault.invalid([{ field, problem }]),
   unauthorized: (message: string): Fault => new Fault('unauthorized', message, { headers: { 'www-authenticate': 'Bearer' } }),
+  /** A caller that deletes its own key could not undo it. */
+  currentKey: (): Fault => new Fault('cannot_delete_current_key', 'a key cannot delete itself; use another key'),
   /** The caller is known and may not do this. */
   forbidden: (message: string): Fault => new Fault('forbidden', message),
   notFound: (kind: string, id: string): Fault => new Fault('not_found', `there is no ${kind} "${shorten(id)}"`),

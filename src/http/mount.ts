@@ -28,7 +28,14 @@ export interface MountContext {
   paths: Map<string, Set<string>>
   /** Refuses requests that would take room on a full disk. @throws fault.diskFull */
   assertRoom: () => void
+  /** Called for every request with a credential: calls `end` if the credential becomes invalid before the request is over (the result is disposed). */
+  guard?: Guard | undefined
 }
+
+export type Guard = (principal: Principal, end: (reason: Fault) => void) => Disposable | undefined
+
+/** Time for the last bytes of a request that is ended: an error, or a stream's last event. Then its connection is closed. */
+const GOODBYE_MS = 500
 
 /** Registers one route with its own way to answer; {@link mount} and forwarding both build on this. */
 export function register(
@@ -53,6 +60,7 @@ export function register(
       try {
         const principal = route.access === 'public' ? undefined : await context.authenticate(request, route.access, controller.signal)
         if (route.access !== 'public') context.known(request.raw.socket)
+        if (principal) guarded(context, principal, reply, controller)
         if (route.needsRoom) context.assertRoom()
         checkText({ ...(request.params as object), ...(request.query as object) })
         return await answer(request, reply, controller.signal, principal)
@@ -63,6 +71,21 @@ export function register(
         clearTimeout(timer)
       }
     },
+  })
+}
+
+/** Lets the server's guard end the request for as long as its answer is not complete. */
+function guarded({ guard }: MountContext, principal: Principal, { raw }: FastifyReply, controller: AbortController): void {
+  if (!guard || raw.closed) return
+  let timer: NodeJS.Timeout | undefined
+  const watched = guard(principal, (reason) => {
+    controller.abort(reason)
+    // An answer that is forwarded, or whose handler does not look at its signal, ends with its connection.
+    timer ??= setTimeout(() => raw.destroy(), GOODBYE_MS)
+  })
+  raw.once('close', () => {
+    clearTimeout(timer)
+    watched?.[Symbol.dispose]()
   })
 }
 

@@ -22,6 +22,8 @@ export interface ServerSettings {
   anonymous?: AnonymousLimits
   /** Refuses requests that would take room on a full disk. Nothing is refused without it. */
   assertRoom?: MountContext['assertRoom']
+  /** Ends requests whose credential becomes invalid. Without it a request that has begun goes on. */
+  guard?: MountContext['guard']
   /** After how long without progress an answer is given up, in milliseconds; 2 minutes unless a test says so. */
   stalledMs?: number
   /** For a server that is reached over TLS: its private key and certificate, in PEM. */
@@ -133,6 +135,7 @@ export function makeServer(settings: ServerSettings): MountContext {
     known: settings.anonymous ? limitAnonymous(app.server, settings.anonymous).known : () => {},
     paths,
     assertRoom: settings.assertRoom ?? (() => {}),
+    guard: settings.guard,
   }
   return context
 }

@@ -17,8 +17,8 @@ export const EVENT_ID = Symbol('event id')
 const HEARTBEAT_MS = 15_000
 
 /**
- * The frames of `events`, until they end or `signal` aborts. An error on the way becomes a last frame, `{event: "error"}`, because the status has
- * been sent by then. Events are pulled as fast as they are read, so a slow reader delays only itself.
+ * The frames of `events`, until they end or `signal` aborts. An error on the way, or the reason of the abort, becomes a last frame, `{event: "error"}`,
+ * because the status has been sent by then. Events are pulled as fast as they are read, so a slow reader delays only itself.
  */
 export function eventStream(events: AsyncIterable<object>, signal: AbortSignal, log: Log): Readable {
   return Readable.from(frames(events, signal, log), { objectMode: false, highWaterMark: 64 * 1024 })
@@ -43,9 +43,10 @@ async function* frames(events: AsyncIterable<object>, signal: AbortSignal, log: 
         next.catch(() => {})
       }
     }
+    throw signal.reason
   } catch (error) {
-    if (signal.aborted) return
-    const fault = asFault(error)
+    const fault = asFault(signal.aborted ? signal.reason : error)
+    if (fault.code === 'client_closed_request') return
     if (fault.code === 'internal_error') log.error({ err: error }, 'an event stream failed')
     yield `data: ${JSON.stringify({ event: 'error', error: fault.body(), timestamp: new Date().toISOString() })}\n\n`
   } finally {
