@@ -26,6 +26,9 @@ const OWN_GROUPS = ['CDP', 'System']
 /** A path that the SDK's `browsers.fetch` calls by itself. The published list does not have it as an operation. */
 const UNLISTED = '/browsers/{id}/curl/raw'
 
+/** Operations of newer SDKs, which the published list (0.84) does not have. */
+const NEWER = ['GET /auth/context', 'GET /org/entitlements']
+
 /** Operations with more than one successful answer. */
 const SEVERAL: Record<string, string[]> = { createInvocation: ['200', '202'], downloadReplay: ['200', '202', '206'], readFile: ['200', '206'] }
 
@@ -52,7 +55,7 @@ test('every route belongs to the published API, or to one of our own groups', ()
     ({ http_method, path }) => `${http_method} ${path}`,
   )
   const routes = contracts.flatMap((contract) => Object.values(contract)).filter(({ group, path }) => !OWN_GROUPS.includes(group) && path !== UNLISTED)
-  expect(routes.map(({ method, path }) => `${method} ${path}`).filter((name) => !published.includes(name))).toEqual([])
+  expect(routes.map(({ method, path }) => `${method} ${path}`).filter((name) => ![...published, ...NEWER].includes(name))).toEqual([])
 })
 
 test('both answers to POST /invocations are described', () => {

@@ -7,10 +7,12 @@ import { browsers, cdpHttp } from './browsers/contract.ts'
 import { instanceApis } from './browsers/instance-apis.ts'
 import { deployments } from './deployments/contract.ts'
 import { invocations } from './invocations/contract.ts'
+import { account } from './org/account/contract.ts'
+import { apiKeys } from './org/api-keys/contract.ts'
 import { replays } from './replays/contract.ts'
 import { system } from './system/contract.ts'
 
-export const contracts: Contract[] = [browsers, cdpHttp, replays, instanceApis, deployments, apps, invocations, system]
+export const contracts: Contract[] = [browsers, cdpHttp, replays, instanceApis, deployments, apps, invocations, apiKeys, account, system]
 
 /** The OpenAPI document as text; the committed openapi.json is exactly this. */
 export function openapiText(): string {

@@ -57,7 +57,8 @@ import { endedRuns } from './invocations/purge.ts'
 import { Runs } from './invocations/runs.ts'
 import { LIVE_PATH, liveLinks } from './live/links.ts'
 import { makeLiveViews } from './live/routes.ts'
-import { allowKey, forbidKeys, keyChecker, newKey } from './org/keys.ts'
+import { keyChecker, ownKey, type OwnKey } from './org/keys.ts'
+import { mountOrganization, watchKeys } from './org/mount.ts'
 import { projectResolver } from './org/projects.ts'
 import { admission } from './principal.ts'
 import { objectOwners } from './object-owners.ts'
@@ -80,8 +81,7 @@ import { keepPurging } from './system/purge.ts'
 export interface ControlPlane extends AsyncDisposable {
   /** Where it listens. */
   url: string
-  /** The key to use. `isNew` when this start made it. `file` holds it unless it came from the settings. */
-  key: { value: string; isNew: boolean; file: string | undefined }
+  key: OwnKey
 }
 
 /** Starts the service. Disposing ends it with its sessions and its Postgres. `drive` makes the driver instead of the one that `config` names. */
@@ -100,7 +100,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   }
   const { db, address } = await openStore(config, paths, scope, log, signal, opened)
   disk.watch()
-  const key = await firstKey(config, paths, db, scope)
+  const key = await ownKey(db, scope, config.apiKey, paths.apiKey)
   const secretKey = Buffer.from(config.secretKey ?? secretFile(paths.secretKey, () => randomBytes(32).toString('hex')).value, 'hex')
   const tokens = sessionTokens(secretKey)
   const links = liveLinks(secretKey)
@@ -234,10 +234,10 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const invocations = makeInvocations({ db, bells, scope, runs, maxInvocations: config.maxInvocations })
   await runs.adopt()
   opened.use(hearReplicas(bells, { scope, leases, openSockets, fleet, runs, deployments, replays, log }))
-  const authenticate = admission(keyChecker(db), projectResolver(db), tokens, browsers)
   const context = makeServer({
     log,
-    authenticate,
+    authenticate: admission(keyChecker(db), projectResolver(db), tokens, browsers),
+    guard: opened.use(watchKeys(db, log)).guard,
     origin: config.publicUrl,
     secretsBelow: [LIVE_PATH],
     anonymous: anonymousLimits(config),
@@ -255,6 +255,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
+  mountOrganization(context, { db, config })
   const upgrades = mountUpgrades(app.server, log, { ...sockets.handlers, ...live.handlers }, context)
   mount(
     context,
@@ -385,15 +386,4 @@ async function makeDriver(config: Config, paths: DataPaths, scope: string, log: 
     case 'fake':
       return (await import('../instances/fake/fake.ts')).fakeDriver(paths, { replica })
   }
-}
-
-async function firstKey(config: Config, paths: DataPaths, db: Db, scope: string): Promise<ControlPlane['key']> {
-  if (config.apiKey) {
-    await allowKey(db, scope, 'COB_API_KEY', config.apiKey)
-    return { value: config.apiKey, isNew: false, file: undefined }
-  }
-  await forbidKeys(db, scope, 'COB_API_KEY')
-  const { value, made } = secretFile(paths.apiKey, newKey)
-  await allowKey(db, scope, 'first key', value)
-  return { value, isNew: made, file: paths.apiKey }
 }

@@ -10,6 +10,10 @@ export const DEFAULT_PROJECT = 'defaultproject0000000000'
 /** The headers in which clients name a project: `Project` by id or name; older clients send `Project-Id`. */
 const HEADERS = ['x-kernel-project', 'x-kernel-project-id'] as const
 
+/** The projects that a request names; an empty header names none. */
+export const namedProjects = (headers: IncomingHttpHeaders): string[] =>
+  HEADERS.map((header) => headers[header]).filter((value) => typeof value === 'string' && value !== '') as string[]
+
 /** How long a project that was found is used without another query. One that was archived may still be used for so long. */
 const REMEMBER_MS = 2_000
 const REMEMBER_PROJECTS = 1_000
@@ -40,7 +44,7 @@ export function projectResolver(db: Db): ResolveProject {
 
   return async (key, headers) => {
     const own = key.project ?? DEFAULT_PROJECT
-    const named = HEADERS.map((header) => headers[header]).filter((value) => typeof value === 'string' && value !== '') as string[]
+    const named = namedProjects(headers)
     if (named.length === 0) return own === DEFAULT_PROJECT ? own : find(own)
     const [id, other] = await Promise.all(named.map(find))
     if (other !== undefined && other !== id) throw fault.field('X-Kernel-Project', 'names another project than X-Kernel-Project-Id')

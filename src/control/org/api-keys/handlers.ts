@@ -1,0 +1,90 @@
+// The rules of the API keys group: who may make, see and end which keys.
+import { sql } from 'kysely'
+import { fault } from '../../../http/fault.ts'
+import { known, type Handlers, type Principal } from '../../../http/route.ts'
+import type { Db } from '../../../store/db.ts'
+import { MAX_DAYS, type apiKeys as contract, type Create } from './contract.ts'
+import { afterSeconds, changeKey, findKey, insertKey, listKeys, record, shortenKey, type KeyRow, type NewKey } from './rows.ts'
+
+const DAY_SECONDS = 86_400
+const KIND = 'API key'
+
+/** Who manages keys: the caller's own key, and the only project whose keys it may manage. @throws 403 for the code of an app */
+function manager(principal: Principal | undefined): { id: string; project: string | undefined } {
+  const { by } = known(principal)
+  if (by.kind !== 'key' || by.deployment !== undefined) throw fault.forbidden("an app's key cannot be used to manage API keys")
+  return { id: by.id, project: by.project }
+}
+
+/** When a key that is asked for expires. @throws 400 */
+function expiry({ days_to_expire: days, expires_at: at }: Pick<Create, 'days_to_expire' | 'expires_at'>): NewKey['expiresAt'] {
+  if (days !== undefined) return afterSeconds(days * DAY_SECONDS)
+  if (at === undefined) return null
+  const seconds = (Date.parse(at) - Date.now()) / 1000
+  if (!(seconds > 0)) throw fault.field('expires_at', 'must be in the future')
+  if (seconds > MAX_DAYS * DAY_SECONDS) throw fault.field('expires_at', `must be within ${MAX_DAYS} days`)
+  return sql<Date>`${new Date(at).toISOString()}::timestamptz`
+}
+
+export function apiKeyHandlers(db: Db): Handlers<typeof contract> {
+  const found = async (project: string | undefined, id: string, options: Parameters<typeof findKey>[3] = {}, within: Db = db): Promise<KeyRow> => {
+    const row = await findKey(within, project, id, options)
+    if (!row) throw fault.notFound(KIND, id)
+    return row
+  }
+
+  return {
+    async createApiKey({ principal, body }) {
+      const { id: createdBy, project: own } = manager(principal)
+      const { name, project_id: project } = body
+      // Also without a project: that would be a key for all of them.
+      if (own !== undefined && project !== own) throw fault.forbidden(`a key of a project can only create keys of this project: set project_id to "${own}"`)
+      const expiresAt = expiry(body)
+      return db.transaction().execute(async (trx) => {
+        if (project !== undefined) {
+          const active = trx.selectFrom('projects').select('id').where('id', '=', project).where('status', '=', 'active')
+          if (!(await active.forKeyShare().executeTakeFirst())) throw fault.projectNotFound(project)
+        }
+        const { id, key } = await insertKey(trx, { name, project: project ?? null, createdBy, expiresAt })
+        return { ...record(await found(own, id, {}, trx)), key }
+      })
+    },
+
+    async listApiKeys({ principal, query }) {
+      const { project } = manager(principal)
+      const { offset, limit } = query
+      const rows = await listKeys(db, project, query)
+      return { items: rows.slice(0, limit).map(record), nextOffset: rows.length > limit ? offset + limit : undefined }
+    },
+
+    async getApiKey({ principal, params, query }) {
+      return record(await found(manager(principal).project, params.id, { includeDeleted: query.include_deleted }))
+    },
+
+    async updateApiKey({ principal, params: { id }, body: { name } }) {
+      const { project } = manager(principal)
+      if (!(await changeKey(db, project, id, { name }))) throw fault.notFound(KIND, id)
+      return record(await found(project, id, { includeDeleted: true }))
+    },
+
+    async deleteApiKey({ principal, params: { id } }) {
+      const { id: own, project } = manager(principal)
+      if (id === own) throw fault.currentKey()
+      if (!(await changeKey(db, project, id, { deleted_at: sql<Date>`now()` }))) throw fault.notFound(KIND, id)
+    },
+
+    async rotateApiKey({ principal, params, body: { days_to_expire: days, expire_in_days: graceDays } }) {
+      const { id: createdBy, project } = manager(principal)
+      return db.transaction().execute(async (trx) => {
+        const old = await found(project, params.id, { lock: true }, trx)
+        const seconds = days === undefined ? old.lifetime_seconds : days * DAY_SECONDS
+        if (seconds !== null && seconds < graceDays * DAY_SECONDS)
+          throw fault.field('expire_in_days', `the new key would expire before the old one, after ${days ?? Number((seconds / DAY_SECONDS).toFixed(2))} days`)
+        const expiresAt = seconds === null ? null : afterSeconds(seconds)
+        const { id, key } = await insertKey(trx, { name: old.name, project: old.project_id, createdBy, expiresAt })
+        await shortenKey(trx, old.id, graceDays * DAY_SECONDS)
+        return { ...record(await found(project, id, {}, trx)), key }
+      })
+    },
+  }
+}

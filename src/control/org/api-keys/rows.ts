@@ -1,0 +1,130 @@
+// The rows of keys that callers manage. Those of deployments are internal: no query here finds one.
+import { sql, type RawBuilder, type SqlBool } from 'kysely'
+import { newId } from '../../../base/ids.ts'
+import type { Db } from '../../../store/db.ts'
+import { holds, isNamed } from '../../../store/names.ts'
+import { newKey, storedKey } from '../keys.ts'
+import type { ApiKey, List } from './contract.ts'
+
+/** The only project whose keys a caller sees; undefined: all keys, also those without a project. */
+export type Within = string | undefined
+
+export interface KeyRow {
+  id: string
+  name: string
+  masked: string
+  created_at: Date
+  expires_at: Date | null
+  deleted_at: Date | null
+  lifetime_seconds: number | null
+  project_id: string | null
+  project_name: string | null
+  created_by: string | null
+  creator_name: string | null
+}
+
+const keysWithin = (db: Db, within: Within) =>
+  db
+    .selectFrom('api_keys as k')
+    .leftJoin('projects as p', 'p.id', 'k.project_id')
+    .leftJoin('api_keys as c', (join) => join.on(sql<SqlBool>`c.id = coalesce(k.created_by, k.id)`))
+    .select(['k.id', 'k.name', 'k.masked', 'k.created_at', 'k.expires_at', 'k.deleted_at', 'k.lifetime_seconds', 'k.project_id', 'k.created_by'])
+    .select(['p.name as project_name', 'c.name as creator_name'])
+    .where('k.deployment_id', 'is', null)
+    .$if(within !== undefined, (select) => select.where('k.project_id', '=', within!))
+
+/** What callers see of a key. */
+export function record(row: KeyRow): ApiKey {
+  const creator = row.created_by ?? row.id
+  return {
+    id: row.id,
+    name: row.name,
+    masked_key: row.masked,
+    created_by: { id: creator, email: `${creator}@key.cob.internal`, name: row.creator_name },
+    created_at: row.created_at.toISOString(),
+    expires_at: row.expires_at?.toISOString() ?? null,
+    deleted_at: row.deleted_at?.toISOString() ?? null,
+    project_id: row.project_id,
+    project_name: row.project_name,
+  }
+}
+
+export const findKey = (db: Db, within: Within, id: string, { includeDeleted = false, lock = false } = {}): Promise<KeyRow | undefined> =>
+  keysWithin(db, within)
+    .where('k.id', '=', id)
+    .$if(!includeDeleted, (select) => select.where('k.deleted_at', 'is', null))
+    .$if(lock, (select) => select.forUpdate('k'))
+    .executeTakeFirst()
+
+/** One page of keys, with one row more than `limit` when there are more. */
+export async function listKeys(db: Db, within: Within, { offset, limit, ...filter }: List): Promise<KeyRow[]> {
+  const { name, query, sort_by: by, sort_direction: direction = by === 'created_at' ? 'desc' : 'asc' } = filter
+  const status = filter.status ?? (filter.include_deleted ? 'all' : 'active')
+  let select = keysWithin(db, within)
+  if (status !== 'all') select = select.where('k.deleted_at', status === 'active' ? 'is' : 'is not', null)
+  if (name) select = select.where(isNamed('k.name', name))
+  if (query)
+    select = select.where((eb) =>
+      eb.or([
+        ...['k.name', 'c.name', 'p.name'].map((column) => holds(column, query)),
+        ...['k.id', 'k.masked'].map((column) => sql<SqlBool>`starts_with(${sql.ref(column)}, ${query})`),
+      ]),
+    )
+  return select
+    .orderBy(by === 'name' ? sql`lower(k.name collate "und-x-icu")` : `k.${by}`, direction)
+    .orderBy('k.id')
+    .offset(offset)
+    .limit(limit + 1)
+    .execute()
+}
+
+/** What a new key is made with. */
+export interface NewKey {
+  name: string
+  project: string | null
+  createdBy: string
+  /** The time when it expires, by the database's clock; null: never. */
+  expiresAt: RawBuilder<Date> | null
+}
+
+export const afterSeconds = (seconds: number): RawBuilder<Date> => sql<Date>`now() + make_interval(secs => ${seconds})`
+
+/** Makes a key. Its text is in no row, so nobody learns it later. */
+export async function insertKey(db: Db, { name, project, createdBy, expiresAt }: NewKey): Promise<{ id: string; key: string }> {
+  const [id, key] = [newId(), newKey()]
+  await db
+    .insertInto('api_keys')
+    .values({
+      id,
+      name,
+      ...storedKey(key),
+      project_id: project,
+      created_by: createdBy,
+      ...(expiresAt && { expires_at: expiresAt, lifetime_seconds: sql<number>`extract(epoch from ${expiresAt} - now())` }),
+    })
+    .execute()
+  return { id, key }
+}
+
+/** Changes a key that is not deleted. @returns whether there is one */
+export async function changeKey(db: Db, within: Within, id: string, set: { name: string } | { deleted_at: RawBuilder<Date> }): Promise<boolean> {
+  const changed = await db
+    .updateTable('api_keys')
+    .set(set)
+    .where('id', '=', id)
+    .where('deployment_id', 'is', null)
+    .where('deleted_at', 'is', null)
+    .$if(within !== undefined, (update) => update.where('project_id', '=', within!))
+    .returning('id')
+    .executeTakeFirst()
+  return changed !== undefined
+}
+
+/** Lets a key expire after that time, or when it would have anyway. */
+export async function shortenKey(db: Db, id: string, seconds: number): Promise<void> {
+  await db
+    .updateTable('api_keys')
+    .set({ expires_at: sql<Date>`least(expires_at, ${afterSeconds(seconds)})` })
+    .where('id', '=', id)
+    .execute()
+}

@@ -1,0 +1,72 @@
+// Ends what a key has begun, when the key is deleted or expires: streams, downloads, long calls.
+import type { Log } from '../../base/log.ts'
+import { sleep } from '../../base/wait.ts'
+import { fault, type Fault } from '../../http/fault.ts'
+import type { Guard } from '../../http/mount.ts'
+import type { Db } from '../../store/db.ts'
+import { stillValid } from './keys.ts'
+
+/**
+ * A request that has run for longer is ended. A shorter one would be over before its key is looked up; and the rotation by which a key ends itself
+ * has to return the new key.
+ */
+const LONG_MS = 1_000
+/** How often the keys of long requests are looked up: one query for all of them. */
+const LOOK_MS = 500
+
+interface Running {
+  since: number
+  end: (reason: Fault) => void
+}
+
+/**
+ * Watches the keys of this replica's running requests, until it is disposed. With a database that is away, requests go on. `valid` asks which keys may
+ * still be used: {@link stillValid} unless a test says so.
+ */
+export function watchKeys(db: Db, log: Log, valid = (ids: string[]) => stillValid(db, ids)): AsyncDisposable & { guard: Guard } {
+  /** By the id of the key, oldest first. */
+  const running = new Map<string, Set<Running>>()
+  const ended = new AbortController()
+  let isAway = false
+
+  async function look(): Promise<void> {
+    const long = performance.now() - LONG_MS
+    const ids = [...running].filter(([, [oldest]]) => oldest!.since < long).map(([id]) => id)
+    if (ids.length === 0) return
+    const kept = await valid(ids)
+    isAway = false
+    for (const id of ids.filter((one) => !kept.has(one)))
+      for (const { since, end } of running.get(id) ?? []) if (since < long) end(fault.unauthorized('the API key of this request was deleted or has expired'))
+  }
+
+  const run = async () => {
+    for (;;) {
+      await sleep(LOOK_MS, ended.signal)
+      await look().catch((err: unknown) => {
+        if (!isAway) log.warn({ err }, 'keys of running requests cannot be looked up; the requests go on')
+        isAway = true
+      })
+    }
+  }
+  const watching = run().catch(() => {}) // ends only by its signal
+
+  return {
+    guard({ by }, end) {
+      if (by.kind !== 'key') return undefined
+      const one: Running = { since: performance.now(), end }
+      const { id } = by
+      const ofKey = running.get(id) ?? new Set()
+      running.set(id, ofKey.add(one))
+      return {
+        [Symbol.dispose]() {
+          ofKey.delete(one)
+          if (ofKey.size === 0 && running.get(id) === ofKey) running.delete(id)
+        },
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      ended.abort(new Error('the service stops'))
+      await watching
+    },
+  }
+}
