@@ -1,4 +1,5 @@
 // Sessions whose agents are reached by TCP only, as on another machine: what belongs to the control plane stays out of them.
+import { createHash } from 'node:crypto'
 import { readFileSync, readdirSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -6,6 +7,7 @@ import { join } from 'node:path'
 import { once } from 'node:events'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
+import { deployed } from '../support/apps.ts'
 import { startCloud, type OwnCloud } from '../support/cloud.ts'
 import { openSession, type Session } from '../support/session.ts'
 
@@ -28,22 +30,8 @@ afterAll(async () => {
   await cloud[Symbol.asyncDispose]()
 })
 
-const agent = (): Agent => (JSON.parse(readFileSync(join(cloud.dataDir, 'instances', session.id, 'instance.json'), 'utf8')) as { agent: Agent }).agent
-
-test('a session is driven over CDP, controls, files and processes as usual', async () => {
-  expect(agent()).toMatchObject({ host: '127.0.0.1', certificate: expect.stringContaining('BEGIN CERTIFICATE') as string })
-  await session.page.setContent('<title>here</title>')
-  expect(await session.page.title()).toBe('here')
-  const picture = await cloud.client.browsers.computer.captureScreenshot(session.id)
-  expect(Buffer.from(await picture.arrayBuffer()).toString('latin1', 1, 4)).toBe('PNG')
-  await cloud.client.browsers.fs.writeFile(session.id, Buffer.from('text'), { path: '/home/kernel/file' })
-  const { exit_code, stdout_b64 } = await cloud.client.browsers.process.exec(session.id, { command: 'cat', args: ['/home/kernel/file'] })
-  expect([exit_code, Buffer.from(stdout_b64!, 'base64').toString()]).toEqual([0, 'text'])
-})
-
-test('programs of the session find neither the credential nor the private key: in processes, memory and files', async () => {
-  // The program gets no secret itself, only hashes of what it must not find. It looks at all that it can read.
-  const script = `
+/** Looks at all that it can read, for values with the given hashes: it gets no secret itself, only hashes of what it must not find. */
+const SEARCH = `
 import hashlib, os, re, sys
 wanted = set(sys.argv[1:])
 seen = 0
@@ -81,23 +69,84 @@ for top in ('/run', '/tmp', '/dev/shm', '/home/kernel', '/etc', '/var'):
             if look(data): print('FOUND', path)
 print('seen', seen)
 `
-  const { createHash } = await import('node:crypto')
-  const hash = createHash('sha256').update(agent().credential).digest('hex')
-  const look = async (script: string) => {
+
+const hashOf = ({ credential }: Agent): string => createHash('sha256').update(credential).digest('hex')
+const agent = (): Agent => (JSON.parse(readFileSync(join(cloud.dataDir, 'instances', session.id, 'instance.json'), 'utf8')) as { agent: Agent }).agent
+
+test('a session is driven over CDP, controls, files and processes as usual', async () => {
+  expect(agent()).toMatchObject({ host: '127.0.0.1', certificate: expect.stringContaining('BEGIN CERTIFICATE') as string })
+  await session.page.setContent('<title>here</title>')
+  expect(await session.page.title()).toBe('here')
+  const picture = await cloud.client.browsers.computer.captureScreenshot(session.id)
+  expect(Buffer.from(await picture.arrayBuffer()).toString('latin1', 1, 4)).toBe('PNG')
+  await cloud.client.browsers.fs.writeFile(session.id, Buffer.from('text'), { path: '/home/kernel/file' })
+  const { exit_code, stdout_b64 } = await cloud.client.browsers.process.exec(session.id, { command: 'cat', args: ['/home/kernel/file'] })
+  expect([exit_code, Buffer.from(stdout_b64!, 'base64').toString()]).toEqual([0, 'text'])
+})
+
+test('programs of the session find neither the credential nor the private key: in processes, memory and files', async () => {
+  const hash = hashOf(agent())
+  const look = async () => {
     const { stdout_b64, stderr_b64 } = await cloud.client.browsers.process.exec(session.id, {
       command: 'python3',
-      args: ['-c', script, hash],
+      args: ['-c', SEARCH, hash],
       timeout_sec: 100,
     })
     expect(Buffer.from(stderr_b64 ?? '', 'base64').toString()).toBe('')
     return Buffer.from(stdout_b64!, 'base64').toString()
   }
-  const said = await look(script)
+  const said = await look()
   expect(said).toMatch(/^seen \d{2,}\n$/)
   // The search finds it where it is: otherwise it proves nothing.
   await cloud.client.browsers.fs.writeFile(session.id, Buffer.from(agent().credential), { path: '/home/kernel/leaked' })
-  expect(await look(script)).toContain('FOUND /home/kernel/leaked')
+  expect(await look()).toContain('FOUND /home/kernel/leaked')
   await cloud.client.browsers.fs.deleteFile(session.id, { path: '/home/kernel/leaked' })
+})
+
+test('code of an app finds them as little in its sandbox', async () => {
+  const source = `
+    import Kernel from '@onkernel/sdk'
+    import { execFileSync } from 'node:child_process'
+    import { writeFileSync } from 'node:fs'
+    const app = new Kernel().app('searching')
+    app.action('search', async (ctx, { script, hashes, leak }) => {
+      if (leak) writeFileSync('/tmp/leaked', leak)
+      return { said: execFileSync('python3', ['-c', script, ...hashes], { encoding: 'utf8' }) }
+    })`
+  const packages = JSON.stringify({ type: 'module', dependencies: { '@onkernel/sdk': '0.84.0' } })
+  await deployed(cloud, { files: { 'index.ts': source, 'package.json': packages } })
+  // The sandbox of the next run is made ahead, so what it must not find is known before it looks.
+  const sandboxes = () => {
+    const root = join(cloud.dataDir, 'runs')
+    return new Map(
+      readdirSync(root).flatMap((id) => {
+        try {
+          return [[id, (JSON.parse(readFileSync(join(root, id, 'instance.json'), 'utf8')) as { agent: Agent }).agent] as const]
+        } catch {
+          return [] // it is being made, or has just been removed
+        }
+      }),
+    )
+  }
+  const search = async (leaks: boolean) => {
+    await until('a sandbox to be ready', HEARD_MS, () => sandboxes().size > 0)
+    const known = sandboxes()
+    const [first] = [...known.values()]
+    const payload = JSON.stringify({ script: SEARCH, hashes: [...known.values()].map(hashOf), ...(leaks && { leak: first!.credential }) })
+    const { id, output } = await cloud.client.invocations.create({ app_name: 'searching', action_name: 'search', version: 'latest', payload })
+    const [run] = await cloud.query<{ runner_id: string }>('select runner_id from invocations where id = $1', [id])
+    // The first ones that are seen may be those of the build, and of unpacking.
+    return known.has(run!.runner_id) ? (JSON.parse(output!) as { said: string }).said : undefined
+  }
+  const searched = async (leaks: boolean) => {
+    for (let run = 0; run < 5; run++) {
+      const said = await search(leaks)
+      if (said !== undefined) return said
+    }
+    throw new Error('no run had a sandbox that was made ahead')
+  }
+  expect(await searched(false)).toMatch(/^seen \d{2,}\n$/)
+  expect(await searched(true)).toContain('FOUND /tmp/leaked')
 })
 
 test('no command line on the host shows them', () => {
