@@ -2,14 +2,12 @@
 import type { FastifyInstance } from 'fastify'
 import { randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
-import { setInterval } from 'node:timers/promises'
 import type { AnonymousLimits } from '../base/anonymous.ts'
 import type { Config } from '../base/config.ts'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
 import { memoryNow } from '../base/memory.ts'
 import { dataPaths, type DataPaths } from '../base/paths.ts'
-import { announce } from '../base/presence.ts'
 import { makeSealer } from '../base/sealed.ts'
 import { secretFile } from '../base/secret-file.ts'
 import { connectionsFor, descriptorLimit, limitConnections } from '../http/connections.ts'
@@ -18,11 +16,8 @@ import { mount } from '../http/mount.ts'
 import { makeServer } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
 import type { Driver } from '../instances/driver.ts'
-import { checkDatabaseUrl } from '../store/database-url.ts'
-import { connectDb, upgradeDb, type Db, type DbAddress } from '../store/db.ts'
-import { postgresRuns, startPostgres } from '../store/embedded.ts'
+import { postgresRuns } from '../store/embedded.ts'
 import { listenForEvents, notify } from '../store/events.ts'
-import { holdScope } from '../store/scope-lock.ts'
 import { makeObjects } from '../store/make-objects.ts'
 import { makeSpool } from '../store/spool.ts'
 import { openapiText } from './api.ts'
@@ -41,7 +36,7 @@ import { browserHandlers } from './browsers/handlers.ts'
 import { atSession, innerPath, instanceApis, notBuilt, notBuiltHandlers, reacher } from './browsers/instance-apis.ts'
 import { placeOf } from './browsers/place.ts'
 import { endedSessions } from './browsers/purge.ts'
-import { countByState, findBrowser, watcherOf } from './browsers/rows.ts'
+import { countByState, countSeats, findBrowser, watcherOf } from './browsers/rows.ts'
 import { closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
 import { storedEndpoints } from './browsers/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
@@ -60,8 +55,10 @@ import { makeLiveViews } from './live/routes.ts'
 import { keyChecker, ownKey, type OwnKey } from './org/keys.ts'
 import { mountOrganization, watchKeys } from './org/mount.ts'
 import { projectResolver } from './org/projects.ts'
+import { projectCaps, projectHoldings } from './in-projects.ts'
 import { admission } from './principal.ts'
 import { objectOwners } from './object-owners.ts'
+import { openStore } from './open-store.ts'
 import { checkPort, listenProblem } from './port.ts'
 import { buildsOf, END_BUILD, hearReplicas, takeLeases, teller } from './replicas.ts'
 import { replays as replaysContract } from './replays/contract.ts'
@@ -116,6 +113,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const transfers = new Transfers()
   const metrics = makeMetrics()
   const mostReady = mostWarm(config)
+  const caps = projectCaps(db)
   const fleet = new Fleet({
     db,
     driver,
@@ -123,6 +121,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     leases,
     bells,
     maxSessions: config.maxBrowsers,
+    projectSeats: caps.sessions,
     registry,
     endpoints,
     kinds: [headlessKind(mostReady), usualKind(config.warmBrowsers, mostReady)],
@@ -219,6 +218,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     leases,
     apiUrl: listening.promise.then(inside),
     maxInvocations: config.maxInvocations,
+    projectSeats: caps.invocations,
     appMemoryMb: config.appMemoryMb,
     logLimits: { runBytes: config.runLogMb * 1024 * 1024, deploymentBytes: config.appLogMb * 1024 * 1024 },
     logLevel: config.logLevel,
@@ -234,9 +234,10 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const invocations = makeInvocations({ db, bells, scope, runs, maxInvocations: config.maxInvocations })
   await runs.adopt()
   opened.use(hearReplicas(bells, { scope, leases, openSockets, fleet, runs, deployments, replays, log }))
+  const resolve = projectResolver(db)
   const context = makeServer({
     log,
-    authenticate: admission(keyChecker(db), projectResolver(db), tokens, browsers),
+    authenticate: admission(keyChecker(db), resolve, tokens, browsers),
     guard: opened.use(watchKeys(db, log)).guard,
     origin: config.publicUrl,
     secretsBelow: [LIVE_PATH],
@@ -255,7 +256,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
-  mountOrganization(context, { db, config })
+  mountOrganization(context, { db, config, resolve, caps, holdings: projectHoldings, sessions: () => countSeats(db, { scope }) })
   const upgrades = mountUpgrades(app.server, log, { ...sockets.handlers, ...live.handlers }, context)
   mount(
     context,
@@ -321,52 +322,6 @@ function portsOf({ server }: FastifyInstance, publicUrl: string | undefined): nu
   const url = publicUrl === undefined ? undefined : new URL(publicUrl)
   const { port } = server.address() as AddressInfo
   return [...new Set([port, ...(url?.protocol === 'http:' ? [Number(url.port || 80)] : [])])]
-}
-
-/** How often the embedded Postgres and the scope's lock are checked. */
-const STORE_CHECK_MS = 1_000
-
-/** Opens the database and makes sure that no other service works with this scope's data. */
-async function openStore(
-  config: Config,
-  paths: DataPaths,
-  scope: string,
-  log: Log,
-  signal: AbortSignal,
-  opened: AsyncDisposableStack,
-): Promise<{ db: Db; address: DbAddress }> {
-  if (config.databaseUrl) await checkDatabaseUrl(config.databaseUrl, signal)
-  const postgres = config.databaseUrl ? undefined : await startPostgres(paths, log, signal)
-  // Until we hold the lock, a Postgres that was running already may belong to another service.
-  let isOurs = false
-  opened.defer(async () => {
-    if (isOurs) await postgres?.stop()
-  })
-  const address = postgres?.address ?? { connectionString: config.databaseUrl! }
-  const db = connectDb(address, log)
-  opened.defer(() => db.destroy())
-  // Before the upgrade: an older service that still runs could not work with the new tables.
-  const lock = await holdScope(db, scope, config.replicas)
-  isOurs = true
-  const presence = opened.use(await announce(paths.root))
-  const ended = new AbortController()
-  const check = async () => {
-    await postgres?.ensure(ended.signal)
-    await lock.ensure()
-    presence.seen()
-  }
-  const run = async () => {
-    for await (const _ of setInterval(STORE_CHECK_MS, undefined, { signal: ended.signal }))
-      await check().catch((err: unknown) => ended.signal.aborted || log.error({ err }, 'the database is in trouble'))
-  }
-  const running = run().catch(() => {}) // ends only by its signal
-  opened.defer(async () => {
-    ended.abort(new Error('the service stops'))
-    await running
-    await lock.release()
-  })
-  await upgradeDb(address, signal)
-  return { db, address }
 }
 
 /**

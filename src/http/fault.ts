@@ -21,6 +21,8 @@ const STATUS = {
   method_not_allowed: 405,
   request_timeout: 408,
   conflict: 409,
+  project_not_empty: 409,
+  last_active_project: 409,
   payload_too_large: 413,
   range_not_satisfiable: 416,
   client_closed_request: 499,
@@ -95,6 +97,10 @@ export const fault = {
   methodNotAllowed: (method: string, allowed: readonly string[]): Fault =>
     new Fault('method_not_allowed', `${method} is not possible here, only ${allowed.join(', ')}`, { headers: { allow: allowed.join(', ') } }),
   conflict: (message: string): Fault => new Fault('conflict', message, { headers: NO_RETRY }),
+  /** `has` says what is left in it. */
+  projectNotEmpty: (has: string): Fault => new Fault('project_not_empty', `the project cannot be deleted: it has ${has}`, { headers: NO_RETRY }),
+  lastActiveProject: (what: 'archived' | 'deleted'): Fault =>
+    new Fault('last_active_project', `the last active project cannot be ${what}`, { headers: NO_RETRY }),
   /** A Range header asks only for bytes outside the `sizeBytes` that exist. */
   noSuchRange: (sizeBytes: number): Fault =>
     new Fault('range_not_satisfiable', `there are only ${sizeBytes} bytes`, { headers: { 'content-range': `bytes */${sizeBytes}` } }),

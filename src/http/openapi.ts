@@ -12,6 +12,7 @@ interface Info {
 const GENERAL: Record<string, string> = {
   '400': 'The input is wrong; every wrong field is named.',
   '401': 'The key is missing or wrong.',
+  '403': 'The key may not do this.',
   '404': 'There is no such thing, or no such project.',
   '409': 'It conflicts with what is there.',
   '413': 'The body is too large.',
@@ -20,7 +21,7 @@ const GENERAL: Record<string, string> = {
   '502': 'The target of the request did not answer, or not in a way that can be passed on.',
   '503': 'The browser or the database does not answer, or has no space left; Retry-After, if it is there, says when to ask again.',
 }
-const FAULT_STATUS = { not_found: '404', conflict: '409', too_many_requests: '429', bad_gateway: '502', unavailable: '503' }
+const FAULT_STATUS = { forbidden: '403', not_found: '404', conflict: '409', too_many_requests: '429', bad_gateway: '502', unavailable: '503' }
 
 const BODY_TYPE = { json: 'application/json', bytes: 'application/octet-stream', form: 'multipart/form-data' }
 

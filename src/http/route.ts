@@ -58,7 +58,7 @@ export interface Route<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.
   /** Longest time until the answer, body included, has been sent. A caller gets 504 when the answer has not begun by then. Infinity for streams. */
   deadlineMs: number
   /** Error codes of this route besides the general ones. */
-  faults: readonly ('not_found' | 'conflict' | 'too_many_requests' | 'bad_gateway' | 'unavailable')[]
+  faults: readonly ('forbidden' | 'not_found' | 'conflict' | 'too_many_requests' | 'bad_gateway' | 'unavailable')[]
 }
 
 const NO_FIELDS = z.strictObject({})

@@ -102,3 +102,9 @@ export function isDuplicate(error: unknown, constraint: string): boolean {
   const { code, constraint: name } = error as { code?: string; constraint?: string }
   return code === '23505' && name === constraint
 }
+
+/** Whether an error is Postgres refusing a row because the project that it names is gone. */
+export function isProjectGone(error: unknown): boolean {
+  const { code, constraint } = error as { code?: string; constraint?: string }
+  return code === '23503' && constraint?.endsWith('_project_id_fkey') === true
+}

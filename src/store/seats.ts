@@ -13,30 +13,55 @@ const RETRY_SECONDS = 2
 const LOCK_NOT_AVAILABLE = '55P03'
 
 /** All seats are taken. */
-export class NoSeat extends Error {}
+export class NoSeat extends Error {
+  /** The limit that is reached, if it is a project's own one. */
+  readonly projectLimit: number | undefined
+  constructor(projectLimit?: number) {
+    super('all seats are taken')
+    this.projectLimit = projectLimit
+  }
+}
+
+/** Seats that are counted together: those of a service, or of a project. */
+export interface SeatCount {
+  /** The same at all replicas: the name of the lock. */
+  name: string
+  /** How many there are, and how many of them are free: less than one when all are taken. */
+  count: (db: Db) => Promise<{ of: number; free: number }>
+}
+
+/** The seats of a project that has a limit for them; undefined for the others. */
+export type ProjectSeats = (project: string) => Promise<SeatCount | undefined>
 
 /** Takes seats of one kind. Its callers wait for each other here, so that they hold one connection to the database and not all of them. */
 export class SharedSeats {
   readonly #mutex = new Mutex()
   readonly #db: Db
-  readonly #name: string
-  readonly #isFree: (tx: Db) => Promise<boolean>
+  readonly #own: SeatCount | undefined
 
-  /** `name` is the same at all replicas; `isFree` counts. */
-  constructor(db: Db, name: string, isFree: (tx: Db) => Promise<boolean>) {
+  /** `own`: those of all callers; undefined when they are counted elsewhere. */
+  constructor(db: Db, own: SeatCount | undefined) {
     this.#db = db
-    this.#name = name
-    this.#isFree = isFree
+    this.#own = own
   }
 
-  /** Does `take` when a seat is free. It must use `tx` only. @throws NoSeat; Unavailable when another replica keeps the lock */
-  async take<T>(take: (tx: Db) => Promise<T>): Promise<T> {
+  /**
+   * Does `take` when a seat is free, also one of `project` if that counts its own. It must use `tx` only, which is no transaction when nothing is counted here.
+   * @throws NoSeat; Unavailable when another replica keeps the lock
+   */
+  async take<T>(project: SeatCount | undefined, take: (tx: Db) => Promise<T>): Promise<T> {
+    // The project's lock first, everywhere: callers of a full project then do not keep the others waiting.
+    const counts = [project, this.#own].filter((count) => count !== undefined)
+    if (counts.length === 0) return take(this.#db)
     const work = async (tx: Db): Promise<T> => {
       await sql`select set_config('idle_in_transaction_session_timeout', ${`${IDLE_MS}ms`}, true), set_config('lock_timeout', ${`${LOCK_MS}ms`}, true)`.execute(
         tx,
       )
-      await sql`select pg_advisory_xact_lock(hashtextextended(${`cob:seats:${this.#name}`}, 0))`.execute(tx)
-      if (!(await this.#isFree(tx))) throw new NoSeat()
+      for (const seats of counts) {
+        await sql`select pg_advisory_xact_lock(hashtextextended(${`cob:seats:${seats.name}`}, 0))`.execute(tx)
+        const { of, free } = await seats.count(tx)
+        if (free <= 0) throw new NoSeat(seats === project ? of : undefined)
+      }
       return take(tx)
     }
     return this.#mutex.run(() =>

@@ -18,6 +18,13 @@ export interface Tables {
     status: Generated<string>
     created_at: DefaultTime
     updated_at: DefaultTime
+    max_concurrent_sessions: Generated<number | null>
+    max_concurrent_invocations: Generated<number | null>
+  }
+  /** One row. */
+  org_limits: {
+    only_row: Generated<boolean>
+    default_project_max_concurrent_sessions: Generated<number | null>
   }
   api_keys: {
     id: string

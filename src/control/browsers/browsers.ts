@@ -8,7 +8,7 @@ import { assertOffered, type Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import { pathTo, type Page, type Principal } from '../../http/route.ts'
 import { USUAL_MAX_SCREEN } from '../../instances/driver.ts'
-import { isDuplicate, type Db } from '../../store/db.ts'
+import { isDuplicate, isProjectGone, type Db } from '../../store/db.ts'
 import { NoSeat } from '../../store/seats.ts'
 import type { Activity } from './activity.ts'
 import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
@@ -167,16 +167,27 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
       : { row: await find(ownership.project, id), state: { viewport: ownership.options.viewport, fullscreen: false }, warm }
   }
 
+  /** Does `work` with a seat for a session. @throws 429 when there is none; 404 when the project has been deleted */
+  async function seated<T>(ownership: Ownership, work: (leaveSeat: () => void) => Promise<T>, signal: AbortSignal): Promise<T> {
+    using opened = new DisposableStack()
+    try {
+      opened.defer(await fleet.enter(ownership, signal))
+      const leaveSeat = await fleet.seat(maxBrowsers, signal)
+      if (!leaveSeat) throw new NoSeat()
+      opened.defer(leaveSeat)
+      return await work(leaveSeat)
+    } catch (error) {
+      if (isProjectGone(error)) throw fault.projectNotFound(ownership.project)
+      if (!(error instanceof NoSeat)) throw error
+      const { projectLimit: limit } = error
+      const [where, whose] = limit === undefined ? ['this machine', 'its limit (COB_MAX_BROWSERS)'] : ['this project', 'its limit (max_concurrent_sessions)']
+      throw fault.tooMany(`${where} runs ${limit ?? maxBrowsers} browsers already, ${whose}`, FULL_RETRY_SECONDS)
+    }
+  }
+
   /** Makes a session. Undefined when it had a warm browser that did not answer within `warmFitMs`; that one is ended then. */
   async function begin(ownership: Ownership, wanted: CreateBrowser, warmFitMs: number, signal: AbortSignal): Promise<BrowserRow | undefined> {
-    const full = () => fault.tooMany(`this machine runs ${maxBrowsers} browsers already, its limit (COB_MAX_BROWSERS)`, FULL_RETRY_SECONDS)
-    const leaveSeat = await fleet.seat(maxBrowsers, signal)
-    if (!leaveSeat) throw full()
-    const { row, state, warm } = await named(ownership.name, obtain(ownership, leaveSeat, signal))
-      .catch((error: unknown) => {
-        throw error instanceof NoSeat ? full() : error
-      })
-      .finally(leaveSeat)
+    const { row, state, warm } = await seated(ownership, (leaveSeat) => named(ownership.name, obtain(ownership, leaveSeat, signal)), signal)
     fleet.belongs(row)
     const release = activity.hold(row.id)
     try {

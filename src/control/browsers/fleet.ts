@@ -3,14 +3,12 @@ import { availableParallelism } from 'node:os'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import type { Memory } from '../../base/memory.ts'
-import { Seats } from '../../base/seats.ts'
 import { Slots } from '../../base/slots.ts'
-import { sleep } from '../../base/wait.ts'
 import { letGo, type Driver, type Exit, type Instance } from '../../instances/driver.ts'
 import type { Db } from '../../store/db.ts'
 import { notify, type EventBells } from '../../store/events.ts'
 import { alone, type Leases } from '../../store/leases.ts'
-import { NoSeat, SharedSeats } from '../../store/seats.ts'
+import type { ProjectSeats } from '../../store/seats.ts'
 import type { EndReason, EndStep } from './end-step.ts'
 import { endLost, removeUnknown, takeOver } from './fleet/adoption.ts'
 import { endElsewhere, outOfUse } from './fleet/elsewhere.ts'
@@ -18,18 +16,14 @@ import { Boots } from './fleet/boots.ts'
 import { Endings } from './fleet/endings.ts'
 import { readyState, type Kind, type ReadyState } from './fleet/kinds.ts'
 import type { Registry } from './fleet/registry.ts'
+import { SessionSeats } from './fleet/session-seats.ts'
 import { Shelf, type OtherShelves, type ShelfMeter, type ShelfState } from './fleet/shelf.ts'
 import { makeSweep } from './fleet/sweep.ts'
-import { countSeats, isEndUnderWay, watchedBrowsers, watcherOf, type BrowserRow, type LiveRow, type Ownership } from './rows.ts'
+import { watchedBrowsers, watcherOf, type BrowserRow, type LiveRow, type Ownership } from './rows.ts'
 import type { Endpoints } from './stored-endpoint.ts'
 
 /** Limit on the text of why an instance ended, in the log and in the database: an agent may have written it. */
 const MAX_REASON = 500
-
-/** How long a create waits for the seat of a session that is being ended. An end takes a tenth of a second, on a busy machine a second. */
-const SEAT_MS = 3_000
-/** With other replicas, that is looked for in the database. */
-const LOOK_FOR_SEAT_MS = 50
 
 export interface FleetSettings {
   db: Db
@@ -41,6 +35,8 @@ export interface FleetSettings {
   bells?: EventBells
   /** Most sessions of this scope, when others share it. Each replica counts its own by {@link Fleet.seat} besides. */
   maxSessions?: number
+  /** Of projects that have a limit of their own. None has one, unless given. */
+  projectSeats?: ProjectSeats
   /** Empty at first. The steps of an end may use it, too. */
   registry: Registry
   endpoints: Endpoints
@@ -67,9 +63,7 @@ export interface FleetSettings {
 export class Fleet {
   readonly #settings: FleetSettings
   readonly #leases: Leases
-  readonly #seats: Seats
-  /** With other replicas. */
-  readonly #sharedSeats: SharedSeats | undefined
+  readonly #seats: SessionSeats
   readonly #endings: Endings
   readonly #boots: Boots
   readonly #shelf: Shelf
@@ -83,18 +77,15 @@ export class Fleet {
 
   constructor(settings: FleetSettings) {
     this.#settings = settings
-    const { registry, endSteps, hasRoom = () => true } = settings
+    const { scope, endSteps, hasRoom = () => true } = settings
     const keep = (instance: Instance, isReady: boolean) => this.#keep(instance, isReady)
-    this.#seats = new Seats(() => registry.sessions)
-    const { db, scope, maxSessions } = settings
-    if (settings.leases?.isAlone === false && maxSessions !== undefined)
-      this.#sharedSeats = new SharedSeats(db, `sessions of ${scope}`, async (tx) => (await countSeats(tx, scope)) < maxSessions)
     const leases = settings.leases ?? alone(newId())
     this.#leases = leases
     const onEnded = (id: string) => this.#tell('ended', id)
     const onOutOfUse = (id: string) => this.#tell('ended', outOfUse(id))
     this.#endings = new Endings({ ...settings, steps: endSteps, ...(!leases.isAlone && { onEnded, onOutOfUse }) })
     const endings = this.#endings
+    this.#seats = new SessionSeats({ ...settings, leases, endings, signal: this.#stop.signal })
     const refill = () => this.refill()
     const starts = new Slots(settings.bootsAtOnce ?? availableParallelism())
     const boots = new Boots({ ...settings, leases, endings, keep, starts })
@@ -124,17 +115,16 @@ export class Fleet {
   }
 
   /**
-   * A seat for a session that is about to be made; undefined when all `of` are taken. When sessions are being ended, it waits for theirs, up to {@link SEAT_MS}: a caller who has
-   * deleted one may make another. A seat is released once: by the code that gives the session its instance, and by its maker in any case.
+   * A seat for a session that is about to be made; undefined when all `of` are taken. A caller who has just deleted one may get its seat. A seat is released once: by the code
+   * that gives the session its instance, and by its maker in any case.
    */
-  async seat(of: number, signal: AbortSignal): Promise<(() => void) | undefined> {
-    const limit = AbortSignal.timeout(SEAT_MS)
-    for (;;) {
-      const seat = this.#seats.reserve(of)
-      if (seat || this.#endings.underWay === 0 || limit.aborted) return seat
-      await this.#endings.over(AbortSignal.any([signal, limit])).catch(() => {})
-      signal.throwIfAborted()
-    }
+  seat(of: number, signal: AbortSignal): Promise<(() => void) | undefined> {
+    return this.#seats.reserve(of, signal)
+  }
+
+  /** Lets a caller in whose project may have another session. Call it before {@link seat}, and what it returns at the end. @throws NoSeat */
+  enter(ownership: Ownership, signal: AbortSignal): Promise<() => void> {
+    return this.#seats.enter(ownership, signal)
   }
 
   /** The endpoint of a running session's agent that this replica watches, without a database query. */
@@ -171,17 +161,8 @@ export class Fleet {
    * An instance for a session: a ready one, or the next boot that is ready, in the order of callers. Releases the seat when the session counts by itself. @throws NoSeat;
    * the signal's reason; the error of a boot
    */
-  async obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<Obtained> {
-    const { db, scope } = this.#settings
-    const until = performance.now() + SEAT_MS
-    for (;;)
-      try {
-        return await this.#obtain(ownership, leaveSeat, signal)
-      } catch (error) {
-        // Not in the line, where others wait behind this caller who may not need a seat that is being left.
-        if (!(error instanceof NoSeat) || performance.now() >= until || !(await isEndUnderWay(db, scope))) throw error
-        await sleep(LOOK_FOR_SEAT_MS, AbortSignal.any([signal, this.#stop.signal]))
-      }
+  obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<Obtained> {
+    return this.#seats.waiting(ownership, () => this.#obtain(ownership, leaveSeat, signal), signal)
   }
 
   async #obtain(ownership: Ownership, leaveSeat: () => void, signal: AbortSignal): Promise<Obtained> {
@@ -206,7 +187,7 @@ export class Fleet {
    * Claims a ready instance for a session; undefined when none serves it. Call {@link take} next: the instance may have ended. @throws NoSeat
    */
   claim(ownership: Ownership): Promise<BrowserRow | undefined> {
-    return this.#seated((db) => this.#shelf.claim(ownership, db))
+    return this.#seats.take(ownership, (db) => this.#shelf.claim(ownership, db))
   }
 
   /** Records that a ready instance has become a session; false when it has ended in the meantime, as far as this replica knows. */
@@ -263,7 +244,7 @@ export class Fleet {
   /** Boots an instance for a caller that no ready one serves. @throws NoSeat; when it does not come up; nothing is left then */
   start(ownership: Ownership, signal: AbortSignal, leaveSeat = () => {}): Promise<string> {
     this.#shelf.hurry()
-    return this.#boots.session(ownership, signal, leaveSeat, (insert) => this.#seated(insert))
+    return this.#boots.session(ownership, signal, leaveSeat, (insert) => this.#seats.take(ownership, insert))
   }
 
   /**
@@ -322,12 +303,6 @@ export class Fleet {
   #tell(notice: 'look' | 'ended', text: string): void {
     const { db, log } = this.#settings
     void notify(db, notice, text).catch((err: unknown) => log.debug({ err }, 'other replicas could not be told; they look by themselves'))
-  }
-
-  /** Does `work` when a seat of the scope is free. Alone, {@link seat} has said so. */
-  async #seated<T>(work: (db: Db) => Promise<T>): Promise<T> {
-    if (!this.#sharedSeats) return work(this.#settings.db)
-    return this.#sharedSeats.take(work)
   }
 
   /**

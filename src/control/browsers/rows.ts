@@ -189,24 +189,39 @@ export async function watcherOf(db: Db, id: string): Promise<(LiveRow & { replic
   return row as (LiveRow & { replica: string | null }) | undefined
 }
 
-/** Sessions of this scope that have a seat, or get one. */
-export async function countSeats(db: Db, scope: string): Promise<number> {
+/** Whose sessions are counted: those of a scope, or of a project in every scope. */
+export type Whose = { scope: string } | { project: string }
+const belonging = (whose: Whose): RawBuilder<SqlBool> => ('scope' in whose ? sql`scope = ${whose.scope}` : sql`project_id = ${whose.project}`)
+
+/** Sessions that have a seat, or get one. */
+export async function countSeats(db: Db, whose: Whose): Promise<number> {
   const { seats } = await db
     .selectFrom('browsers')
     .select((eb) => eb.fn.countAll<string>().as('seats'))
-    .where('scope', '=', scope)
+    .where(belonging(whose))
     .where('state', '<>', 'deleted')
     .where(sql<SqlBool>`state <> 'warm' and (state <> 'starting' or warm_kind is null)`)
     .executeTakeFirstOrThrow()
   return Number(seats)
 }
 
-/** Whether a session of this scope is being ended. */
-export async function isEndUnderWay(db: Db, scope: string): Promise<boolean> {
+/** Sessions of a project that callers still find, or that are being started. */
+export async function countLive(db: Db, project: string): Promise<number> {
+  const { live } = await db
+    .selectFrom('browsers')
+    .select((eb) => eb.fn.countAll<string>().as('live'))
+    .where('project_id', '=', project)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirstOrThrow()
+  return Number(live)
+}
+
+/** Whether a session is being ended. */
+export async function isEndUnderWay(db: Db, whose: Whose): Promise<boolean> {
   const row = await db
     .selectFrom('browsers')
     .select('id')
-    .where('scope', '=', scope)
+    .where(belonging(whose))
     .where('state', '=', 'stopping')
     .where('created_at', 'is not', null)
     .limit(1)

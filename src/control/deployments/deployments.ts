@@ -8,7 +8,7 @@ import { resultWithin } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import type { FormPart, Page } from '../../http/route.ts'
 import type { AppCode, AppSandboxes } from '../../instances/driver.ts'
-import type { Db } from '../../store/db.ts'
+import { isProjectGone, type Db } from '../../store/db.ts'
 import type { Leases } from '../../store/leases.ts'
 import type { AppEvent, EventBells } from '../../store/events.ts'
 import type { Objects } from '../../store/objects.ts'
@@ -165,7 +165,7 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
       const form = await readDeploymentForm(parts, { objects, key, gitBase, maxArchiveBytes: settings.maxArchiveBytes ?? MAX_ARCHIVE_BYTES }, signal)
       signal.throwIfAborted()
       const { archive, source, variables } = form
-      const row = await db.transaction().execute(async (tx) => {
+      const insert = db.transaction().execute(async (tx) => {
         await tx
           .insertInto('deployments')
           .values({
@@ -199,6 +199,9 @@ export function makeDeployments(settings: DeploymentsSettings): Deployments {
           .where('id', '=', id)
           .returningAll()
         return (await made.executeTakeFirstOrThrow()) as DeploymentRow
+      })
+      const row = await insert.catch((error: unknown) => {
+        throw isProjectGone(error) ? fault.projectNotFound(project) : error
       })
       opened.move()
       builder.wake()

@@ -4,7 +4,7 @@ import { within, WaitTimeout } from '../../base/wait.ts'
 import { hasMoreValues } from '../../http/body.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import type { Page } from '../../http/route.ts'
-import type { Db } from '../../store/db.ts'
+import { isProjectGone, type Db } from '../../store/db.ts'
 import { NoSeat } from '../../store/seats.ts'
 import type { AppEvent, EventBells } from '../../store/events.ts'
 import { follow } from '../apps/follow.ts'
@@ -101,12 +101,14 @@ export function makeInvocations({ db, bells, scope, runs, maxInvocations, syncLi
     }
   }
 
-  /** @throws NoSeat */
-  async function enter(made: NewInvocation): Promise<InvocationRow> {
-    const insert = () => runs.seats.take((tx) => insertQueued(tx, scope, runs.replica, made))
-    const row = (await insert()) ?? (await missing(made)) ?? (await insert())
-    if (!row) throw fault.unavailable('the app cannot be run by this service at the moment')
-    return row
+  /** Begins a run if there is a seat and its app exists. @throws NoSeat */
+  async function begin(made: NewInvocation): Promise<{ id: string; ended: Promise<Outcome> } | undefined> {
+    const { made: row, leave } = await runs.seats.take(made.project, (tx) => insertQueued(tx, scope, runs.replica, made))
+    try {
+      return row && runs.begin(row)
+    } finally {
+      leave()
+    }
   }
 
   /** @throws 404 naming which of app, version and action is missing; returns when all exist (by now). */
@@ -122,23 +124,22 @@ export function makeInvocations({ db, bells, scope, runs, maxInvocations, syncLi
 
   async function start(wanted: CreateInvocation, hash: Buffer, { caller, project, signal }: Asking): Promise<{ id: string; ended: Promise<Outcome> }> {
     if (runs.isStopping) throw fault.unavailable('the service is being stopped')
-    const full = () => {
+    const full = (projectLimit?: number) => {
       refusals.add(caller, hash)
-      return fault.tooMany(`${maxInvocations} runs are under way already, the limit of this machine (COB_MAX_INVOCATIONS)`, FULL_RETRY_SECONDS)
+      const whose = projectLimit === undefined ? 'the limit of this machine (COB_MAX_INVOCATIONS)' : 'the limit of this project (max_concurrent_invocations)'
+      return fault.tooMany(`${projectLimit ?? maxInvocations} runs are under way already, ${whose}`, FULL_RETRY_SECONDS)
     }
-    const leaveSeat = runs.seats.reserve()
-    if (!leaveSeat) throw full()
     const { isAsync, app_name, version, action_name, payload } = wanted
     const timeoutSeconds = wanted.timeoutSeconds ?? syncLimitSeconds
+    signal.throwIfAborted()
+    const made = { id: newId(), project, app_name, version, action_name, payload, isAsync, timeoutSeconds, caller, requestHash: hash }
     try {
-      signal.throwIfAborted()
-      const made = { id: newId(), project, app_name, version, action_name, payload, isAsync, timeoutSeconds, caller, requestHash: hash }
-      const row = await enter(made).catch((error: unknown) => {
-        throw error instanceof NoSeat ? full() : error
-      })
-      return runs.begin(row)
-    } finally {
-      leaveSeat()
+      const run = (await begin(made)) ?? (await missing(made)) ?? (await begin(made))
+      if (!run) throw fault.unavailable('the app cannot be run by this service at the moment')
+      return run
+    } catch (error) {
+      if (isProjectGone(error)) throw fault.projectNotFound(project)
+      throw error instanceof NoSeat ? full(error.projectLimit) : error
     }
   }
 

@@ -1,5 +1,5 @@
 // The runs' rows: all queries on them.
-import { sql, type Selectable } from 'kysely'
+import { sql, type Selectable, type SqlBool } from 'kysely'
 import type { Db } from '../../store/db.ts'
 import type { Leases } from '../../store/leases.ts'
 import { holds, isNamed } from '../../store/names.ts'
@@ -175,14 +175,14 @@ export const followerOf = async (db: Db, id: string): Promise<string | null | un
 export const positionOf = (db: Db, id: string): Promise<Pick<InvocationRow, 'runner_id' | 'runner_seq' | 'replica' | 'finished_at'> | undefined> =>
   db.selectFrom('invocations').select(['runner_id', 'runner_seq', 'replica', 'finished_at']).where('id', '=', id).executeTakeFirst()
 
-/** Unfinished runs of this scope. */
-export async function countUnfinished(db: Db, scope: string): Promise<number> {
+/** Unfinished runs of a scope, or of a project in every scope. */
+export async function countUnfinished(db: Db, whose: { scope: string } | { project: string }): Promise<number> {
   const { runs } = await db
     .selectFrom('invocations as i')
     .innerJoin('deployments as d', 'd.id', 'i.deployment_id')
     .select((eb) => eb.fn.countAll<string>().as('runs'))
     .where('i.finished_at', 'is', null)
-    .where('d.scope', '=', scope)
+    .where('scope' in whose ? sql<SqlBool>`d.scope = ${whose.scope}` : sql<SqlBool>`i.project_id = ${whose.project}`)
     .executeTakeFirstOrThrow()
   return Number(runs)
 }

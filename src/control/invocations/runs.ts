@@ -27,7 +27,7 @@ import {
 } from './rows.ts'
 import { BrokenOff, Run } from './open-run.ts'
 import { RunSandboxes } from './sandboxes.ts'
-import { RunSeats } from './seats.ts'
+import { RunSeats, type RunSeatsSettings } from './seats.ts'
 import type { WarmRunners } from './warm.ts'
 
 /** How often it looks for runs whose end was missed, and for unfinished ends. */
@@ -41,7 +41,7 @@ const RETRY_LAST_MS = 5_000
 const RESTARTED = 'the service was restarted and the run was lost'
 const STOPPED = 'the service was stopped'
 
-export interface RunsSettings {
+export interface RunsSettings extends Pick<RunSeatsSettings, 'projectSeats'> {
   db: Db
   bells: EventBells
   driver: Driver

@@ -2,14 +2,16 @@
 import { Seats } from '../../base/seats.ts'
 import type { Db } from '../../store/db.ts'
 import type { Leases } from '../../store/leases.ts'
-import { SharedSeats } from '../../store/seats.ts'
+import { NoSeat, SharedSeats, type ProjectSeats } from '../../store/seats.ts'
 import { countUnfinished } from './rows.ts'
 
-interface RunSeatsSettings {
+export interface RunSeatsSettings {
   db: Db
   scope: string
   leases: Leases
   maxInvocations: number
+  /** Of projects that have a limit of their own. None has one, unless given. */
+  projectSeats?: ProjectSeats
   /** How many runs this process follows. */
   running: () => number
 }
@@ -17,22 +19,41 @@ interface RunSeatsSettings {
 export class RunSeats {
   readonly #settings: RunSeatsSettings
   readonly #own: Seats
-  readonly #shared: SharedSeats | undefined
+  readonly #counted: SharedSeats
 
   constructor(settings: RunSeatsSettings) {
     this.#settings = settings
-    const { db, scope, leases, maxInvocations, running } = settings
+    const { db, scope, leases, maxInvocations: of, running } = settings
     this.#own = new Seats(running)
-    if (!leases.isAlone) this.#shared = new SharedSeats(db, `runs of ${scope}`, async (tx) => (await countUnfinished(tx, scope)) < maxInvocations)
+    const ofScope = { name: `runs of ${scope}`, count: async (tx: Db) => ({ of, free: of - (await countUnfinished(tx, { scope })) }) }
+    this.#counted = new SharedSeats(db, leases.isAlone ? undefined : ofScope)
   }
 
-  /** A seat for a run that is about to be made; undefined when the limit is reached. Release it after the run has begun. */
+  /** A seat for a run that is about to be made; undefined when the limit is reached. */
   reserve(): (() => void) | undefined {
     return this.#own.reserve(this.#settings.maxInvocations)
   }
 
-  /** Does `insert` when a seat of the scope is free. Alone, {@link reserve} has said so. @throws NoSeat */
-  take<T>(insert: (db: Db) => Promise<T>): Promise<T> {
-    return this.#shared ? this.#shared.take(insert) : insert(this.#settings.db)
+  /** Does `insert` when a seat of this service, of the scope and of the project is free. Call `leave` after the run has begun. @throws NoSeat */
+  async take<T>(project: string, insert: (db: Db) => Promise<T>): Promise<{ made: T; leave: () => void }> {
+    const ofProject = await this.#settings.projectSeats?.(project)
+    // Callers whose project has a limit may find it reached when it is their turn. Until then they take no seat from callers of other projects.
+    let leave = ofProject ? undefined : this.#mustReserve()
+    const work = (db: Db): Promise<T> => {
+      leave ??= this.#mustReserve()
+      return insert(db)
+    }
+    try {
+      return { made: await this.#counted.take(ofProject, work), leave: () => leave?.() }
+    } catch (error) {
+      leave?.()
+      throw error
+    }
+  }
+
+  #mustReserve(): () => void {
+    const leave = this.reserve()
+    if (!leave) throw new NoSeat()
+    return leave
   }
 }

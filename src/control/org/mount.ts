@@ -5,6 +5,11 @@ import { account } from './account/contract.ts'
 import { accountHandlers, type Limits } from './account/handlers.ts'
 import { apiKeys } from './api-keys/contract.ts'
 import { apiKeyHandlers } from './api-keys/handlers.ts'
+import { projects } from './projects/contract.ts'
+import { projectHandlers } from './projects/handlers.ts'
+import { makeLimits, type Caps } from './projects/limits.ts'
+import { makeProjects, type Holding } from './projects/projects.ts'
+import type { ResolveProject } from './projects.ts'
 
 export { watchKeys } from './revocations.ts'
 
@@ -13,10 +18,23 @@ export interface OrganizationSettings {
   db: Db
   /** What the settings limit. */
   config: Limits
+  /** They look again when a project or limit changes here. */
+  resolve: ResolveProject
+  caps: Caps
+  holdings: readonly Holding[]
+  /** How many sessions this service has. */
+  sessions: () => Promise<number>
 }
 
 /** Adds their routes: `mount(context, contract, handlers)` for each group. */
-export function mountOrganization(context: MountContext, { db, config }: OrganizationSettings): void {
+export function mountOrganization(context: MountContext, settings: OrganizationSettings): void {
+  const { db, config, resolve, caps } = settings
+  const onChange = () => {
+    resolve.forget()
+    caps.forget()
+  }
   mount(context, apiKeys, apiKeyHandlers(db))
   mount(context, account, accountHandlers(config))
+  const limits = makeLimits({ ...settings, maxSessions: config.maxBrowsers, onChange })
+  mount(context, projects, projectHandlers(makeProjects({ ...settings, onChange }), limits))
 }

@@ -1,5 +1,7 @@
 // Projects: which one is in effect for a request. Every object of callers belongs to one.
+import { isUtf8 } from 'node:buffer'
 import type { IncomingHttpHeaders } from 'node:http'
+import { sql, type SqlBool } from 'kysely'
 import { fault } from '../../http/fault.ts'
 import type { ByKey } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
@@ -18,38 +20,56 @@ export const namedProjects = (headers: IncomingHttpHeaders): string[] =>
 const REMEMBER_MS = 2_000
 const REMEMBER_PROJECTS = 1_000
 
-/** Tells the project in effect. @throws 404 `project_not_found`; 403 for a project that the key may not be used for; 400 when two headers name different ones */
-export type ResolveProject = (key: Pick<ByKey, 'project'>, headers: IncomingHttpHeaders) => Promise<string>
+/** What a header says: Node reads its bytes as Latin-1, which browsers send. Most other clients send UTF-8. */
+function textOf(header: string): string {
+  const bytes = Buffer.from(header, 'latin1')
+  return isUtf8(bytes) ? bytes.toString() : header
+}
+
+export interface ResolveProject {
+  /** Tells the project in effect. @throws 404 `project_not_found`; 403 for a project that the key may not be used for; 400 when two headers name different ones */
+  (key: Pick<ByKey, 'project'>, headers: IncomingHttpHeaders): Promise<string>
+  /** Looks again at the next request: a project has been changed. */
+  forget(): void
+}
 
 export function projectResolver(db: Db): ResolveProject {
   const known = new Map<string, { id: string; until: number }>()
+  let changes = 0
 
   /** The active project with that id or name. @throws 404 */
   async function find(named: string): Promise<string> {
-    const name = named.toLowerCase()
-    const found = known.get(name)
+    const found = known.get(named)
     if (found && found.until > performance.now()) return found.id
+    const before = changes
     const rows = await db
       .selectFrom('projects')
       .select('id')
       .where('status', '=', 'active')
-      .where((eb) => eb.or([eb('id', '=', named), eb(eb.fn('lower', ['name']), '=', name)]))
+      .where((eb) => eb.or([eb('id', '=', named), sql<SqlBool>`lower(name) = lower(${named})`]))
       .execute()
     const id = rows.find((row) => row.id === named)?.id ?? rows[0]?.id
     if (id === undefined) throw fault.projectNotFound(named)
+    // What was read before a change is not kept.
+    if (before !== changes) return id
     if (known.size >= REMEMBER_PROJECTS) known.clear()
-    known.set(name, { id, until: performance.now() + REMEMBER_MS })
+    known.set(named, { id, until: performance.now() + REMEMBER_MS })
     return id
   }
 
-  return async (key, headers) => {
+  const resolve = async (key: Pick<ByKey, 'project'>, headers: IncomingHttpHeaders): Promise<string> => {
     const own = key.project ?? DEFAULT_PROJECT
     const named = namedProjects(headers)
     if (named.length === 0) return own === DEFAULT_PROJECT ? own : find(own)
-    const [id, other] = await Promise.all(named.map(find))
+    const [id, other] = await Promise.all(named.map((value) => find(textOf(value))))
     if (other !== undefined && other !== id) throw fault.field('X-Kernel-Project', 'names another project than X-Kernel-Project-Id')
     // Of other projects such a key must not even see whether they exist; but it has named one that does.
     if (key.project !== undefined && id !== key.project) throw fault.forbidden('this key or token belongs to another project')
     return id!
   }
+  const forget = () => {
+    changes++
+    known.clear()
+  }
+  return Object.assign(resolve, { forget })
 }

@@ -47,12 +47,15 @@ export class Boots {
     ownership: Ownership,
     signal: AbortSignal,
     leaveSeat: () => void,
-    seated: (insert: (db: Db) => Promise<void>) => Promise<void>,
+    seated: (insert: (db: Db) => Promise<string>) => Promise<string>,
   ): Promise<string> {
     const id = newId()
     const { viewport, maxScreen } = ownership.options
     using _ = this.#settings.registry.booting(id)
-    await seated((db) => this.#insert(db, id, null, ownership))
+    await seated(async (db) => {
+      await this.#insert(db, id, null, ownership)
+      return id
+    })
     const instance = await this.#boot({ id, viewport, maxScreen }, signal, (work) => this.#settings.starts.run(work, signal, true))
     await this.#moved(instance, 'running', { created_at: sql`now()`, last_active_at: sql`now()` }, leaveSeat)
     return id

@@ -1,0 +1,17 @@
+// What projects hold, of all groups: what keeps one from being deleted, and what its limits count.
+import type { Db } from '../store/db.ts'
+import { countLive, countSeats } from './browsers/rows.ts'
+import { countKept } from './deployments/rows.ts'
+import { countUnfinished } from './invocations/rows.ts'
+import { makeCaps, type Caps } from './org/projects/limits.ts'
+import type { Holding } from './org/projects/projects.ts'
+
+/** A new group whose objects live in a project adds a line here. */
+export const projectHoldings: readonly Holding[] = [
+  { called: 'live browsers', count: countLive },
+  { called: 'deployments', count: countKept },
+  { called: 'unfinished invocations', count: (tx, project) => countUnfinished(tx, { project }) },
+]
+
+export const projectCaps = (db: Db): Caps =>
+  makeCaps(db, { sessions: (tx, project) => countSeats(tx, { project }), invocations: (tx, project) => countUnfinished(tx, { project }) })

@@ -1,0 +1,56 @@
+// Opens the database of a service, its own or one that it is given, and keeps an eye on it.
+import { setInterval } from 'node:timers/promises'
+import type { Config } from '../base/config.ts'
+import type { Log } from '../base/log.ts'
+import type { DataPaths } from '../base/paths.ts'
+import { announce } from '../base/presence.ts'
+import { checkDatabaseUrl } from '../store/database-url.ts'
+import { connectDb, upgradeDb, type Db, type DbAddress } from '../store/db.ts'
+import { startPostgres } from '../store/embedded.ts'
+import { holdScope } from '../store/scope-lock.ts'
+
+/** How often the embedded Postgres and the scope's lock are checked. */
+const STORE_CHECK_MS = 1_000
+
+/** Opens the database and makes sure that no other service works with this scope's data. */
+export async function openStore(
+  config: Config,
+  paths: DataPaths,
+  scope: string,
+  log: Log,
+  signal: AbortSignal,
+  opened: AsyncDisposableStack,
+): Promise<{ db: Db; address: DbAddress }> {
+  if (config.databaseUrl) await checkDatabaseUrl(config.databaseUrl, signal)
+  const postgres = config.databaseUrl ? undefined : await startPostgres(paths, log, signal)
+  // Until we hold the lock, a Postgres that was running already may belong to another service.
+  let isOurs = false
+  opened.defer(async () => {
+    if (isOurs) await postgres?.stop()
+  })
+  const address = postgres?.address ?? { connectionString: config.databaseUrl! }
+  const db = connectDb(address, log)
+  opened.defer(() => db.destroy())
+  // Before the upgrade: an older service that still runs could not work with the new tables.
+  const lock = await holdScope(db, scope, config.replicas)
+  isOurs = true
+  const presence = opened.use(await announce(paths.root))
+  const ended = new AbortController()
+  const check = async () => {
+    await postgres?.ensure(ended.signal)
+    await lock.ensure()
+    presence.seen()
+  }
+  const run = async () => {
+    for await (const _ of setInterval(STORE_CHECK_MS, undefined, { signal: ended.signal }))
+      await check().catch((err: unknown) => ended.signal.aborted || log.error({ err }, 'the database is in trouble'))
+  }
+  const running = run().catch(() => {}) // ends only by its signal
+  opened.defer(async () => {
+    ended.abort(new Error('the service stops'))
+    await running
+    await lock.release()
+  })
+  await upgradeDb(address, signal)
+  return { db, address }
+}

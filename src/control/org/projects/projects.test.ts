@@ -1,0 +1,289 @@
+// Projects: made, found, renamed, archived and deleted, and who may do that.
+import { createHash } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { conforms } from '../../../../test/support/contract.ts'
+import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
+import { newId } from '../../../base/ids.ts'
+import { newKey } from '../keys.ts'
+import { DEFAULT_PROJECT } from '../projects.ts'
+
+let cloud: FastCloud
+beforeAll(async () => {
+  cloud = await startFastCloud()
+})
+afterAll(() => cloud[Symbol.asyncDispose]())
+
+interface Project {
+  id: string
+  name: string
+  status: string
+  created_at: string
+  updated_at: string
+}
+
+const ask = (method: string, path: string, body?: object, headers: Record<string, string> = {}) =>
+  cloud.fetch(path, {
+    method,
+    headers: { ...headers, ...(body && { 'content-type': 'application/json' }) },
+    ...(body && { body: JSON.stringify(body) }),
+  })
+const refusal = async (response: Response) => {
+  const body = await response.json()
+  conforms('ErrorModel', body)
+  return [response.status, (body as { code: string }).code, response.headers.get('x-should-retry')]
+}
+let count = 0
+async function make(name = `project ${++count}`): Promise<Project> {
+  const response = await ask('POST', '/org/projects', { name })
+  const body = await response.json()
+  expect(response.status).toBe(201)
+  conforms('Project', body)
+  return body as Project
+}
+const within = (project: Project, method: string, path: string, body?: object) => ask(method, path, body, { 'x-kernel-project': project.id })
+/** A key of a project, as `authorization`. */
+async function keyOf(project: string, deployment: string | null = null): Promise<Record<string, string>> {
+  const key = newKey()
+  await cloud.query('insert into api_keys (id, name, hash, masked, project_id, deployment_id) values ($1, $2, $3, $4, $5, $6)', [
+    newId(),
+    'test',
+    createHash('sha256').update(key).digest(),
+    key.slice(0, 8),
+    project,
+    deployment,
+  ])
+  return { authorization: `Bearer ${key}` }
+}
+
+test('a project is found by its id and, without case, by its name; it can be used at once', async () => {
+  const made = await make('Élan of two')
+  for (const called of [made.id, 'Élan of two', 'ÉLAN OF TWO']) {
+    const response = await ask('GET', `/org/projects/${encodeURIComponent(called)}`)
+    expect([called, await response.json()]).toEqual([called, made])
+    // Some clients send Latin-1 in headers, others UTF-8.
+    for (const header of [called, Buffer.from(called).toString('latin1')])
+      expect([called, await (await ask('GET', '/browsers', undefined, { 'x-kernel-project': header })).json()]).toEqual([called, []])
+  }
+  expect(await refusal(await ask('GET', `/org/projects/${newId()}`))).toEqual([404, 'not_found', null])
+  expect(await refusal(await ask('GET', '/org/projects/nonesuch'))).toEqual([404, 'not_found', null])
+})
+
+test('names are unique without case, have 1 to 255 characters, and do not look like ids', async () => {
+  const made = await make('Unique')
+  expect(await refusal(await ask('POST', '/org/projects', { name: 'uniQUE' }))).toEqual([409, 'conflict', 'false'])
+  const other = await make()
+  expect(await refusal(await ask('PATCH', `/org/projects/${other.id}`, { name: 'UNIQUE' }))).toEqual([409, 'conflict', 'false'])
+  expect((await ask('PATCH', `/org/projects/${made.id}`, { name: 'UNIQUE' })).status).toBe(200)
+  // 255 characters of two UTF-16 units each.
+  expect((await make('😀'.repeat(255))).name).toHaveLength(510)
+  for (const name of ['', ' ', ' a', 'a/b', 'a%b', 'a\nb', 'x'.repeat(256), newId(), newId().toUpperCase(), 7, null])
+    expect([name, (await ask('POST', '/org/projects', { name })).status]).toEqual([name, 400])
+  expect((await ask('POST', '/org/projects', { name: 'more', status: 'active' })).status).toBe(400)
+})
+
+test('two creates of one name at once make one project', async () => {
+  const answers = await Promise.all(Array.from({ length: 8 }, () => ask('POST', '/org/projects', { name: 'at once' })))
+  expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 409, 409, 409, 409, 409, 409, 409])
+})
+
+test('the list has pages, a filter for whole names and one for parts', async () => {
+  const names = ['Page one', 'Page two', 'Page thrée']
+  for (const name of names) await make(name)
+  const list = async (query: string) => {
+    const response = await ask('GET', `/org/projects?${query}`)
+    const body = (await response.json()) as Project[]
+    conforms('Project', body, true)
+    return [body.map(({ name }) => name), response.headers.get('x-has-more'), response.headers.get('x-next-offset')]
+  }
+  expect(await list('query=PAGE')).toEqual([names.toReversed(), 'false', '0'])
+  expect(await list('query=page&limit=2')).toEqual([['Page thrée', 'Page two'], 'true', '2'])
+  expect(await list('query=page&limit=2&offset=2')).toEqual([['Page one'], 'false', '0'])
+  expect(await list('name=page%20THREE')).toEqual([['Page thrée'], 'false', '0'])
+  expect(await list('name=page')).toEqual([[], 'false', '0'])
+})
+
+test('a renamed project answers to its new name at once, and no longer to the old one', async () => {
+  const made = await make('before')
+  const named = async (name: string) => (await ask('GET', '/browsers', undefined, { 'x-kernel-project': name })).status
+  expect(await named('before')).toBe(200)
+  const renamed = (await (await ask('PATCH', '/org/projects/before', { name: 'after' })).json()) as Project
+  expect(renamed).toMatchObject({ id: made.id, name: 'after', status: 'active', created_at: made.created_at })
+  expect(renamed.updated_at > made.updated_at).toBe(true)
+  expect([await named('before'), await named('after'), await named(made.id)]).toEqual([404, 200, 200])
+  // Nothing to change: nothing changes.
+  expect(await (await ask('PATCH', '/org/projects/after')).json()).toEqual(renamed)
+})
+
+test('an archived project cannot be used until it is active again; its sessions go on', async () => {
+  const made = await make()
+  const session = (await (await within(made, 'POST', '/browsers', {})).json()) as Session
+  const archived = (await (await ask('PATCH', `/org/projects/${made.id}`, { status: 'archived' })).json()) as Project
+  conforms('Project', archived)
+  expect(archived.status).toBe('archived')
+  expect(await refusal(await within(made, 'POST', '/browsers', {}))).toEqual([404, 'project_not_found', null])
+  expect((await cloud.query<{ state: string }>('select state from browsers where id = $1', [session.session_id]))[0]!.state).toBe('running')
+  expect((await ask('PATCH', `/org/projects/${made.id}`, { status: 'active' })).status).toBe(200)
+  expect((await within(made, 'DELETE', `/browsers/${session.session_id}`)).status).toBe(204)
+})
+
+describe('deleting a project', () => {
+  test('is refused while it has a live browser, and works after that has ended; its keys work no more, and its name is free', async () => {
+    const made = await make('to delete')
+    const key = await keyOf(made.id)
+    expect((await ask('GET', '/browsers', undefined, key)).status).toBe(200)
+    const { session_id: id } = (await (await within(made, 'POST', '/browsers', {})).json()) as Session
+    const refused = await ask('DELETE', `/org/projects/${made.id}`)
+    expect(await refusal(refused.clone())).toEqual([409, 'project_not_empty', 'false'])
+    expect(((await refused.json()) as { message: string }).message).toContain('1 live browsers')
+    await within(made, 'DELETE', `/browsers/${id}`)
+    expect((await ask('DELETE', '/org/projects/to%20delete')).status).toBe(204)
+    expect(await refusal(await ask('GET', `/org/projects/${made.id}`))).toEqual([404, 'not_found', null])
+    expect(await refusal(await within(made, 'GET', '/browsers'))).toEqual([404, 'project_not_found', null])
+    // Never a key for all projects: at first it names a project that is gone, later it is unknown.
+    expect([404, 401]).toContain((await ask('GET', '/browsers', undefined, key)).status)
+    await expect.poll(async () => (await ask('GET', '/browsers', undefined, key)).status, { timeout: 10_000 }).toBe(401)
+    // What has ended in it is seen from no other.
+    expect((await ask('GET', `/browsers/${id}?include_deleted=true`)).status).toBe(404)
+    expect((await ask('DELETE', `/org/projects/${made.id}`)).status).toBe(404)
+    await make('to delete')
+  })
+
+  test('is refused while it has deployments or unfinished invocations', async () => {
+    const made = await make()
+    const deployment = newId()
+    await cloud.query(
+      `insert into deployments (id, scope, state, region, env_keys, project_id) values ($1, 'elsewhere', 'stopped', 'aws.us-east-1a', '[]', $2)`,
+      [deployment, made.id],
+    )
+    expect(await refusal(await ask('DELETE', `/org/projects/${made.id}`))).toEqual([409, 'project_not_empty', 'false'])
+    await cloud.query(`update deployments set deletion = 'deleting' where id = $1`, [deployment])
+    await cloud.query(
+      `insert into invocations (id, project_id, state, deployment_id, app_name, version, action_name, is_async, timeout_seconds, caller, request_hash)
+       values ($1, $2, 'running', $3, 'a', '1', 'b', true, 60, 'c', '')`,
+      [newId(), made.id, deployment],
+    )
+    expect(await refusal(await ask('DELETE', `/org/projects/${made.id}`))).toEqual([409, 'project_not_empty', 'false'])
+    await cloud.query(`update invocations set finished_at = now(), state = 'failed' where deployment_id = $1`, [deployment])
+    expect((await ask('DELETE', `/org/projects/${made.id}`)).status).toBe(204)
+  })
+
+  test('while sessions are made in it: it is refused, or no session is left in it', async () => {
+    for (let round = 0; round < 12; round++) {
+      const made = await make()
+      const outcomes = new Set<number>()
+      let isOver = false
+      const maker = async () => {
+        while (!isOver) {
+          const response = await within(made, 'POST', '/browsers', {})
+          outcomes.add(response.status)
+          if (response.status !== 200) return
+          const { session_id: id } = (await response.json()) as Session
+          expect([204, 404]).toContain((await within(made, 'DELETE', `/browsers/${id}`)).status)
+        }
+      }
+      const makers = [maker(), maker()]
+      const seen = new Set<number>()
+      for (let attempt = 0; attempt < 300 && !seen.has(204); attempt++) seen.add((await ask('DELETE', `/org/projects/${made.id}`)).status)
+      isOver = true
+      await Promise.all(makers)
+      expect([...seen].filter((status) => status !== 204 && status !== 409)).toEqual([])
+      // No 500: what was made meanwhile was refused because there is no such project.
+      expect([...outcomes].filter((status) => status !== 200 && status !== 404)).toEqual([])
+      expect(await cloud.query('select id from browsers where project_id = $1 and deleted_at is null', [made.id])).toEqual([])
+      expect(await cloud.query(`select id from browsers where project_id is null and created_at is not null and deleted_at is null`)).toEqual([])
+    }
+    expect(cloud.errors).toEqual([])
+  })
+})
+
+test('a session or deployment in a project that was just deleted elsewhere is refused with 404', async () => {
+  for (const [path, body] of [
+    ['/browsers', {}],
+    ['/browsers', { viewport: { width: 6000, height: 4000, refresh_rate: 10 } }],
+    ['/deployments', undefined],
+  ] as const) {
+    const made = await make()
+    // It is remembered for two seconds that there is such a project.
+    expect((await within(made, 'GET', '/browsers')).status).toBe(200)
+    await cloud.query('delete from projects where id = $1', [made.id])
+    const form = new FormData()
+    form.set('file', new Blob(['PK']), 'a.zip')
+    form.set('entrypoint_rel_path', 'a.ts')
+    const response = body
+      ? await within(made, 'POST', path, body)
+      : await cloud.fetch(path, { method: 'POST', body: form, headers: { 'x-kernel-project': made.id } })
+    expect([path, ...(await refusal(response))]).toEqual([path, 404, 'project_not_found', null])
+  }
+})
+
+test('the default project stays: it is neither archived nor deleted, but may be renamed', async () => {
+  for (const [method, body] of [
+    ['PATCH', { status: 'archived' }],
+    ['DELETE', undefined],
+  ] as const)
+    expect([method, ...(await refusal(await ask(method, `/org/projects/${DEFAULT_PROJECT}`, body)))]).toEqual([method, 409, 'conflict', 'false'])
+  await using alone = await startFastCloud({ COB_WARM_BROWSERS: '0' })
+  for (const [method, body] of [
+    ['PATCH', { status: 'archived' }],
+    ['DELETE', {}],
+  ] as const)
+    expect([method, ...(await refusal(await alone.send(method, '/org/projects/default', body)))]).toEqual([method, 409, 'last_active_project', 'false'])
+  expect((await alone.send('PATCH', '/org/projects/default', { name: 'Main', status: 'active' })).status).toBe(200)
+  expect((await alone.fetch('/browsers')).status).toBe(200)
+})
+
+describe('a key of a project', () => {
+  test('reads and renames its own project; others are not there', async () => {
+    const [own, other] = [await make('own'), await make('of others')]
+    const key = await keyOf(own.id)
+    expect(((await (await ask('GET', '/org/projects', undefined, key)).json()) as Project[]).map(({ id }) => id)).toEqual([own.id])
+    expect((await ask('GET', '/org/projects/own', undefined, key)).status).toBe(200)
+    expect((await ask('GET', '/org/projects/own/limits', undefined, key)).status).toBe(200)
+    expect((await ask('PATCH', '/org/projects/own', { name: 'renamed' }, key)).status).toBe(200)
+    for (const [method, path, body] of [
+      ['GET', '', undefined],
+      ['PATCH', '', { name: 'taken over' }],
+      ['PATCH', '', { status: 'archived' }],
+      ['DELETE', '', undefined],
+      ['GET', '/limits', undefined],
+      ['PATCH', '/limits', { max_concurrent_sessions: 1 }],
+    ] as const)
+      for (const called of [other.id, 'of others', 'default'])
+        expect([method, path, called, ...(await refusal(await ask(method, `/org/projects/${called}${path}`, body, key)))]).toEqual([
+          method,
+          path,
+          called,
+          404,
+          'not_found',
+          null,
+        ])
+  })
+
+  test('neither creates, archives or deletes, nor changes limits', async () => {
+    const own = await make()
+    const key = await keyOf(own.id)
+    for (const [method, path, body] of [
+      ['POST', '', { name: 'one more' }],
+      ['PATCH', `/${own.id}`, { status: 'archived' }],
+      ['PATCH', `/${own.id}`, { name: 'both', status: 'active' }],
+      ['DELETE', `/${own.id}`, undefined],
+      ['PATCH', `/${own.id}/limits`, { max_concurrent_sessions: 1 }],
+    ] as const)
+      expect([method, path, ...(await refusal(await ask(method, `/org/projects${path}`, body, key)))]).toEqual([method, path, 403, 'forbidden', null])
+    expect((await ask('PATCH', '/org/limits', { default_project_max_concurrent_sessions: 1 }, key)).status).toBe(403)
+    expect((await ask('GET', '/org/limits', undefined, key)).status).toBe(200)
+    expect(await (await ask('GET', `/org/projects/${own.id}`)).json()).toEqual(own)
+  })
+
+  test('of an app does not even rename', async () => {
+    const own = await make()
+    const deployment = newId()
+    await cloud.query(
+      `insert into deployments (id, scope, state, region, env_keys, project_id) values ($1, 'elsewhere', 'stopped', 'aws.us-east-1a', '[]', $2)`,
+      [deployment, own.id],
+    )
+    const key = await keyOf(own.id, deployment)
+    expect((await ask('GET', `/org/projects/${own.id}`, undefined, key)).status).toBe(200)
+    expect(await refusal(await ask('PATCH', `/org/projects/${own.id}`, { name: 'mine' }, key))).toEqual([403, 'forbidden', null])
+  })
+})

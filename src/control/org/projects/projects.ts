@@ -1,0 +1,127 @@
+// The rules of projects: create, find, rename, archive, delete.
+import { newId } from '../../../base/ids.ts'
+import { fault } from '../../../http/fault.ts'
+import type { ByKey, Page, Principal } from '../../../http/route.ts'
+import { isDuplicate, type Db } from '../../../store/db.ts'
+import type { Project, UpdateProject } from './contract.ts'
+import { DEFAULT_PROJECT } from '../projects.ts'
+import {
+  findProject,
+  hasOtherActive,
+  insertProject,
+  listProjects,
+  lockProject,
+  removeProject,
+  updateProject,
+  type ProjectFilter,
+  type ProjectRow,
+} from './rows.ts'
+
+/** What keeps a project from being deleted: objects of one kind. */
+export interface Holding {
+  /** Their name, as in "3 live browsers". */
+  called: string
+  count: (tx: Db, project: string) => Promise<number>
+}
+
+interface ProjectsSettings {
+  db: Db
+  holdings: readonly Holding[]
+  /** Called after every change. */
+  onChange: () => void
+}
+
+export interface Projects {
+  /** @throws 409 when the name is taken; 403 */
+  create(by: Principal, name: string): Promise<Project>
+  list(by: Principal, filter: ProjectFilter): Promise<Page<Project>>
+  /** @throws 404 */
+  get(by: Principal, idOrName: string): Promise<Project>
+  /** @throws 404; 409 when the name is taken, and for archiving the default project; 403 */
+  update(by: Principal, idOrName: string, changes: UpdateProject): Promise<Project>
+  /** @throws 404; 409 when something lives in it, and for the default project; 403 */
+  delete(by: Principal, idOrName: string): Promise<void>
+}
+
+/** The key of a caller: no token of a session comes here. */
+function keyOf({ by }: Principal): ByKey {
+  if (by.kind !== 'key') throw fault.forbidden('projects need an API key')
+  return by
+}
+
+/** @throws 403 for a key that belongs to a project or an app */
+export function assertOrganization(by: Principal): void {
+  if (keyOf(by).project !== undefined) throw fault.forbidden('this needs an API key of the whole organization; this one belongs to a project')
+}
+
+/** A project that the caller may see. @throws 404 */
+export async function visible(db: Db, by: Principal, idOrName: string): Promise<ProjectRow> {
+  const { project } = keyOf(by)
+  const row = await findProject(db, idOrName)
+  if (!row || (project !== undefined && row.id !== project)) throw fault.notFound('project', idOrName)
+  return row
+}
+
+export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Projects {
+  const named = async <T>(name: string | undefined, work: Promise<T>): Promise<T> =>
+    work.catch((error: unknown) => {
+      throw isDuplicate(error, 'projects_name') ? fault.conflict(`there is a project named "${name}" already`) : error
+    })
+
+  /** Callers who name no project use the default one. @throws 409 */
+  async function assertNotDefault({ id }: ProjectRow, what: 'archived' | 'deleted'): Promise<void> {
+    if (id !== DEFAULT_PROJECT) return
+    if (!(await hasOtherActive(db, id))) throw fault.lastActiveProject(what)
+    throw fault.conflict(`the default project cannot be ${what}: it is used by callers who name none`)
+  }
+
+  return {
+    async create(by, name) {
+      assertOrganization(by)
+      const row = await named(name, insertProject(db, newId(), name))
+      onChange()
+      return present(row)
+    },
+    async list(by, filter) {
+      const rows = await listProjects(db, keyOf(by).project, filter)
+      return { items: rows.slice(0, filter.limit).map(present), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }
+    },
+    get: async (by, idOrName) => present(await visible(db, by, idOrName)),
+    async update(by, idOrName, changes) {
+      const before = await visible(db, by, idOrName)
+      if (keyOf(by).deployment !== undefined) throw fault.forbidden('the key of an app cannot change its project')
+      if (changes.status !== undefined) assertOrganization(by)
+      if (changes.status === 'archived') await assertNotDefault(before, 'archived')
+      if (changes.name === undefined && changes.status === undefined) return present(before)
+      const row = await named(changes.name, updateProject(db, before.id, changes))
+      onChange()
+      if (!row) throw fault.notFound('project', idOrName)
+      return present(row)
+    },
+    async delete(by, idOrName) {
+      const found = await visible(db, by, idOrName)
+      assertOrganization(by)
+      await assertNotDefault(found, 'deleted')
+      await db.transaction().execute(async (tx) => {
+        // From here on no object can be made in it: its row would name the project, and waits for this lock.
+        if (!(await lockProject(tx, found.id))) throw fault.notFound('project', idOrName)
+        const left: string[] = []
+        for (const { called, count } of holdings) {
+          const there = await count(tx, found.id)
+          if (there > 0) left.push(`${there} ${called}`)
+        }
+        if (left.length > 0) throw fault.projectNotEmpty(left.join(', '))
+        await removeProject(tx, found.id)
+      })
+      onChange()
+    },
+  }
+}
+
+const present = ({ id, name, status, created_at, updated_at }: ProjectRow): Project => ({
+  id,
+  name,
+  status: status as Project['status'],
+  created_at: created_at.toISOString(),
+  updated_at: updated_at.toISOString(),
+})

@@ -1,0 +1,104 @@
+// The projects' rows and those of limits: all queries on them.
+import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
+import { isId } from '../../../base/ids.ts'
+import type { Db } from '../../../store/db.ts'
+import { holds, isNamed } from '../../../store/names.ts'
+import type { Tables } from '../../../store/tables.ts'
+import type { UpdateOrgLimits, UpdateProject, UpdateProjectLimits } from './contract.ts'
+
+export type ProjectRow = Selectable<Tables['projects']>
+
+/** No name has the form of an id. */
+const called = (idOrName: string): RawBuilder<SqlBool> => (isId(idOrName) ? sql`id = ${idOrName}` : sql`lower(name) = lower(${idOrName})`)
+
+export const findProject = (db: Db, idOrName: string): Promise<ProjectRow | undefined> =>
+  db.selectFrom('projects').selectAll().where(called(idOrName)).executeTakeFirst()
+
+/** The same, and nobody else changes or deletes it, or makes an object in it, until the transaction ends. */
+export const lockProject = (tx: Db, id: string): Promise<ProjectRow | undefined> =>
+  tx.selectFrom('projects').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
+
+export interface ProjectFilter {
+  name?: string | undefined
+  query?: string | undefined
+  offset: number
+  limit: number
+}
+
+/** One page of projects, newest first, with one row more than `limit` when there are more. `only`: of that one alone. */
+export const listProjects = (db: Db, only: string | undefined, { name, query, offset, limit }: ProjectFilter): Promise<ProjectRow[]> =>
+  db
+    .selectFrom('projects')
+    .selectAll()
+    .$if(only !== undefined, (select) => select.where('id', '=', only!))
+    .$if(Boolean(name), (select) => select.where(isNamed('name', name!)))
+    .$if(Boolean(query), (select) => select.where(holds('name', query!)))
+    .orderBy('created_at', 'desc')
+    .orderBy('id')
+    .offset(offset)
+    .limit(limit + 1)
+    .execute()
+
+export const insertProject = (db: Db, id: string, name: string): Promise<ProjectRow> =>
+  db.insertInto('projects').values({ id, name }).returningAll().executeTakeFirstOrThrow()
+
+/** Undefined when it is gone. */
+export const updateProject = (db: Db, id: string, { name, status }: UpdateProject): Promise<ProjectRow | undefined> =>
+  db
+    .updateTable('projects')
+    .set({ updated_at: sql`now()`, ...(name !== undefined && { name }), ...(status !== undefined && { status }) })
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirst()
+
+/** Whether any project but this one is active. */
+export const hasOtherActive = async (db: Db, id: string): Promise<boolean> =>
+  (await db.selectFrom('projects').select('id').where('status', '=', 'active').where('id', '<>', id).limit(1).executeTakeFirst()) !== undefined
+
+/** Deletes a project and revokes its keys. Ended objects of it belong to no project then: nobody sees them, until they are purged. */
+export async function removeProject(tx: Db, id: string): Promise<void> {
+  // Before the project: without one, a key would be for all of them.
+  await tx
+    .updateTable('api_keys')
+    .set({ deleted_at: sql`coalesce(deleted_at, now())` })
+    .where('project_id', '=', id)
+    .execute()
+  await tx.deleteFrom('projects').where('id', '=', id).execute()
+}
+
+/** 0 becomes null. */
+const orNone = (limit: number): number | null => (limit === 0 ? null : limit)
+
+/** Undefined when the project is gone. */
+export const updateLimits = (db: Db, id: string, changes: UpdateProjectLimits): Promise<ProjectRow | undefined> =>
+  db
+    .updateTable('projects')
+    .set({
+      updated_at: sql`updated_at`,
+      ...(changes.max_concurrent_sessions !== undefined && { max_concurrent_sessions: orNone(changes.max_concurrent_sessions) }),
+      ...(changes.max_concurrent_invocations !== undefined && { max_concurrent_invocations: orNone(changes.max_concurrent_invocations) }),
+    })
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirst()
+
+export const orgLimits = (db: Db): Promise<Selectable<Tables['org_limits']>> => db.selectFrom('org_limits').selectAll().executeTakeFirstOrThrow()
+
+export const updateOrgLimits = (db: Db, { default_project_max_concurrent_sessions: most }: UpdateOrgLimits): Promise<Selectable<Tables['org_limits']>> =>
+  db
+    .updateTable('org_limits')
+    .set({ only_row: true, ...(most !== undefined && { default_project_max_concurrent_sessions: orNone(most) }) })
+    .returningAll()
+    .executeTakeFirstOrThrow()
+
+/** The limits that apply to a project besides those of the service; null: none. Undefined when it is gone. */
+export const effectiveLimits = (db: Db, id: string): Promise<{ sessions: number | null; invocations: number | null } | undefined> =>
+  db
+    .selectFrom('projects as p')
+    .innerJoin('org_limits as o', (join) => join.onTrue())
+    .select((eb) => [
+      eb.fn.coalesce('p.max_concurrent_sessions', 'o.default_project_max_concurrent_sessions').as('sessions'),
+      'p.max_concurrent_invocations as invocations',
+    ])
+    .where('p.id', '=', id)
+    .executeTakeFirst()
