@@ -6,6 +6,7 @@ import { filesystemHandlers } from '../../src/agent/fs/handlers.ts'
 import { silentLog } from '../../src/base/log.ts'
 import { mountForward } from '../../src/http/forward.ts'
 import { mount, type MountContext } from '../../src/http/mount.ts'
+import type { Principal } from '../../src/http/route.ts'
 import { makeServer } from '../../src/http/server.ts'
 import { tempDir } from './trees.ts'
 
@@ -16,12 +17,14 @@ export interface ServedFiles extends AsyncDisposable {
   home: string
 }
 
+const CALLER: Principal = { by: { kind: 'session', id: 'any' }, project: 'any' }
+
 export async function serveFiles(): Promise<ServedFiles> {
   await using scope = new AsyncDisposableStack()
   const home = scope.use(tempDir())
   const files = scope.use(openFiles(home.path, silentLog))
   const serve = async (offer: (context: MountContext) => void): Promise<number> => {
-    const context = makeServer({ log: silentLog, authenticate: async () => {} })
+    const context = makeServer({ log: silentLog, authenticate: async () => CALLER })
     offer(context)
     await context.app.listen({ port: 0, host: '127.0.0.1' })
     scope.defer(() => context.app.close())
