@@ -8,9 +8,9 @@ import type { Holding } from './org/projects/projects.ts'
 
 /** A new group whose objects live in a project adds a line here. */
 export const projectHoldings: readonly Holding[] = [
-  { called: 'live browsers', count: countLive },
-  { called: 'deployments', count: countKept },
-  { called: 'unfinished invocations', count: (tx, project) => countUnfinished(tx, { project }) },
+  { called: 'live browsers', isAtWork: true, count: countLive },
+  { called: 'deployments', isAtWork: false, count: countKept },
+  { called: 'unfinished invocations', isAtWork: true, count: (tx, project) => countUnfinished(tx, { project }) },
 ]
 
 export const projectCaps = (db: Db): Caps =>

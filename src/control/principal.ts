@@ -6,7 +6,7 @@ import type { Principal } from '../http/route.ts'
 import type { Browsers } from './browsers/browsers.ts'
 import type { SessionTokens } from './browsers/tokens.ts'
 import type { CheckKey } from './org/keys.ts'
-import type { ResolveProject } from './org/projects.ts'
+import { namedProjects, type ResolveProject } from './org/projects.ts'
 
 /**
  * Who calls: a key, for its project or the one that a header names; or the holder of a session's token (`?jwt=`), for calls below its own session, by id or by name. A project
@@ -23,7 +23,8 @@ export function admission(
     const project = await browsers.projectOf(id)
     if (project === undefined) throw fault.notFound('browser', idOrName)
     const by = { kind: 'session', id } as const
-    await resolve({ project }, headers)
+    // Its own project is not looked up: the session goes on when that is archived.
+    if (namedProjects(headers).length > 0) await resolve({ project }, headers)
     return { by, project }
   }
   return async (request, access) => {

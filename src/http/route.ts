@@ -207,6 +207,9 @@ export interface ByKey {
   deployment: string | undefined
 }
 
+/** The session that a call is about: that of the token, however its path calls it; else the one that the path names, by id or name. */
+export const sessionOf = ({ by }: Principal, idOrName: string): string => (by.kind === 'session' ? by.id : idOrName)
+
 /** The principal of a route that is not public. */
 export function known(principal: Principal | undefined): Principal {
   if (!principal) throw new Error('a public route has no principal')

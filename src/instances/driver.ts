@@ -87,6 +87,8 @@ export interface AppSandboxSpec {
   code?: AppCode
   /** The input for the runner inside. */
   runner: RunnerSpec
+  /** Of a build: whose downloads it uses. What one build leaves there, the next one of the same owner runs, so builds of different owners share none. Its own, if absent. */
+  downloadsOf?: string
   /** Where the app's code reaches the API: an origin. It is what the code finds in KERNEL_BASE_URL. */
   apiUrl: string
 }

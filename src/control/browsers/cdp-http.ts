@@ -2,7 +2,7 @@
 import { session, type DevTools } from '../../agent/session/contract.ts'
 import { call } from '../../http/client.ts'
 import { fault } from '../../http/fault.ts'
-import { known, type Handlers, type Principal } from '../../http/route.ts'
+import { known, sessionOf, type Handlers, type Principal } from '../../http/route.ts'
 import type { Browsers } from './browsers.ts'
 import { cdpHttp } from './contract.ts'
 
@@ -21,8 +21,9 @@ export function cdpHttpHandlers(browsers: Browsers): Handlers<typeof cdpHttp> {
   }
 
   /** The browser's own version data, with the session's CDP address. */
-  async function ask({ principal, params: { id }, origin, signal }: Asked): Promise<DevTools & { address: string }> {
+  async function ask({ principal, params, origin, signal }: Asked): Promise<DevTools & { address: string }> {
     const by = known(principal)
+    const id = sessionOf(by, params.id)
     const { endpoint, release } = await browsers.reach(by.project, id)
     try {
       const { cdp_ws_url: address } = await browsers.get(by, id, false, origin)

@@ -10,7 +10,7 @@ import { processes } from '../../agent/process/contract.ts'
 import { fault } from '../../http/fault.ts'
 import { under, type Target } from '../../http/forward.ts'
 import { splitUrl } from '../../http/body.ts'
-import { none, route, type Contract, type Handlers, type Principal } from '../../http/route.ts'
+import { none, route, sessionOf, type Contract, type Handlers, type Principal } from '../../http/route.ts'
 import type { Browsers } from './browsers.ts'
 
 /** Time that the hop to the agent may add to a call's own limit. */
@@ -69,5 +69,5 @@ export function innerPath(url: string): string {
 /** Finds the agent of a forwarded call. */
 export const reacher =
   (browsers: Browsers) =>
-  (request: FastifyRequest, { project }: Principal): Promise<Target> =>
-    browsers.reach(project, (request.params as { id: string }).id)
+  (request: FastifyRequest, principal: Principal): Promise<Target> =>
+    browsers.reach(principal.project, sessionOf(principal, (request.params as { id: string }).id))

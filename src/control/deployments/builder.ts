@@ -250,7 +250,7 @@ export class Builder {
     const { sandboxes, apiUrl, environment, gitBase, memoryMb, secrets, logLevel, log } = this.#settings
     const runner = { id: row.id, kind: 'build' as const, source: sourceOf(row, gitBase, secrets(row)), env: environment(row), memoryMb, logLevel }
     try {
-      return await sandboxes.start({ id: row.id, runner, apiUrl: apiUrl() }, signal)
+      return await sandboxes.start({ id: row.id, downloadsOf: row.project_id ?? row.id, runner, apiUrl: apiUrl() }, signal)
     } catch (err) {
       signal.throwIfAborted()
       log.error({ err, deployment: row.id }, 'a build did not start')

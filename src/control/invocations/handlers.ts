@@ -15,7 +15,7 @@ interface MadeBrowsers {
 
 export const invocationHandlers = (invocations: Invocations, browsers: MadeBrowsers): Handlers<typeof contract> => ({
   async createInvocation({ body, headers, principal, signal }) {
-    const asking = { caller: keyOf(known(principal)), project: known(principal).project, isRepeated: isRepeated(headers), signal }
+    const asking = { caller: whose(known(principal)), project: known(principal).project, isRepeated: isRepeated(headers), signal }
     const started = await invocations.create(body, asking)
     return { body: Buffer.from(JSON.stringify(started)), status: body.isAsync ? 202 : 200, headers: {} }
   },
@@ -42,8 +42,8 @@ export const invocationHandlers = (invocations: Invocations, browsers: MadeBrows
   deleteInvocationBrowsers: async ({ principal, params }) => browsers.endOfInvocation((await invocations.find(known(principal).project, params.id)).id),
 })
 
-/** Whose repeated requests are compared. Invocations are made by keys. */
-function keyOf({ by }: Principal): string {
+/** Whose repeated requests are compared: those of one key in one project. Invocations are made by keys. */
+function whose({ by, project }: Principal): string {
   if (by.kind !== 'key') throw fault.unauthorized('an API key is required')
-  return by.id
+  return `${by.id} in ${project}`
 }

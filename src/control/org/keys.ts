@@ -111,6 +111,8 @@ export function keyChecker(db: Db): CheckKey {
       .limit(1)
       .executeTakeFirst()
     if (!row || !timingSafeEqual(row.hash, hash)) throw fault.unauthorized('this API key is not known, was deleted or has expired')
+    // The key of an app is for one project, or for none.
+    if (row.deployment_id !== null && row.project_id === null) throw fault.unauthorized('the project of this key is gone')
     if (good.size >= REMEMBER_KEYS) good.clear()
     const key: ByKey = { kind: 'key', id: row.id, project: row.project_id ?? undefined, deployment: row.deployment_id ?? undefined }
     good.set(name, { key, until: asked + Math.min(REMEMBER_MS, row.leftMs ?? Infinity) })

@@ -109,3 +109,27 @@ test('a key of a project needs no header, and cannot be used for another project
     await expect.poll(async () => ((await (await cloud.fetch('/browsers')).json()) as Session[]).length).toBe(1)
   }
 })
+
+test("a token opens its own session alone, also by a name that some alphabets take for another's", async () => {
+  const [upper, lower] = [await cloud.create({ name: 'É' }), await cloud.create({ name: 'é' })]
+  const jwt = new URL(upper.cdp_ws_url).searchParams.get('jwt')
+  const base = new URL(upper.base_url).pathname.replace(upper.session_id, '%C3%A9')
+  for (const path of ['/cdp/json/version', '/cdp/json/list', '/replays']) {
+    const said = await (await fetch(`${cloud.url}${base}${path}?jwt=${jwt}`)).text()
+    expect(said).not.toContain(lower.session_id)
+  }
+  for (const { session_id } of [upper, lower]) expect((await cloud.fetch(`/browsers/${session_id}`, { method: 'DELETE' })).status).toBe(204)
+})
+
+test('a session goes on for the holder of its token when its project was archived', async () => {
+  const theirs = (await (await ask('POST', '/browsers', { 'X-Kernel-Project': OTHER.id }, {})).json()) as Session
+  await cloud.query(`update projects set status = 'archived' where id = $1`, [OTHER.id])
+  try {
+    await expect.poll(async () => (await ask('GET', '/browsers', { 'X-Kernel-Project': OTHER.id })).status).toBe(404)
+    const jwt = new URL(theirs.cdp_ws_url).searchParams.get('jwt')
+    expect((await fetch(`${theirs.base_url}/computer/screenshot?jwt=${jwt}`, { method: 'POST' })).status).toBe(200)
+  } finally {
+    await cloud.query(`update projects set status = 'active' where id = $1`, [OTHER.id])
+  }
+  await expect.poll(async () => (await ask('DELETE', `/browsers/${theirs.session_id}`, { 'X-Kernel-Project': OTHER.id })).status).toBe(204)
+})

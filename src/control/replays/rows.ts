@@ -65,6 +65,10 @@ export async function findReplay(db: Db, scope: string, id: string): Promise<Rep
   return row && one(row)
 }
 
+/** Whether a session still belongs to a project: a deleted one leaves its ended sessions without. */
+export const hasProject = async (db: Db, browserId: string): Promise<boolean> =>
+  (await db.selectFrom('browsers').select('id').where('id', '=', browserId).where('project_id', 'is not', null).executeTakeFirst()) !== undefined
+
 export async function listReplays(db: Db, browserId: string): Promise<ReplayRow[]> {
   const mine = db.selectFrom('replays').selectAll().where('browser_id', '=', browserId).where('state', '<>', 'starting')
   return (await mine.orderBy('started_at').orderBy('id').execute()).map(one)

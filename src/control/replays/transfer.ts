@@ -54,7 +54,7 @@ interface TransferSettings {
   pace: Pace
   /** The one of all films that are being stored. */
   storing: Slots
-  /** The one of all recordings that are read from the spool to be continued. */
+  /** The one of all recordings of ended sessions that are read from the spool after a start. */
   reading: Slots
   freshMs?: number | undefined
   /** Whether no other replica may be fetching it. While that is not sure, nothing is written. */
@@ -122,8 +122,9 @@ export class Transfer {
     const { row, endpoint, log, db, spool, storing, reading } = this.#settings
     let reason: string
     try {
-      // After a start there may be many, and each is held until its end is written down.
-      await reading.run(() => this.#read(), this.#quit.signal)
+      // After a start there may be many that have ended, and each is held until its end is written down. One that goes on does not wait behind them.
+      if (endpoint) await this.#read()
+      else await reading.run(() => this.#read(), this.#quit.signal)
       reason = await this.#bring()
     } catch (err) {
       log.error({ err, replay: this.id }, 'a recording cannot be stored')

@@ -14,7 +14,7 @@ import { environmentFile } from '../../runner/command.ts'
 import { runner as runnerCalls, type RunnerSpec } from '../../runner/contract.ts'
 import { CodeUnavailable, letGo, type AppCode, type AppSandbox, type AppSandboxes } from '../driver.ts'
 import { APP_LINK, appCommand, GO } from './app-command.ts'
-import { readyCache } from './build-cache.ts'
+import { readyCacheOf } from './build-cache.ts'
 import { CodeCache, linkedBy } from './code-cache.ts'
 import { writeGuestEtc } from './guest-etc.ts'
 import { adoptSandbox, foundSandboxes, openSandbox, type LocalInstance, type Place, type SandboxKind } from './instance.ts'
@@ -36,6 +36,14 @@ const EXIT_NEWS_MS = 3_000
 
 const run = promisify(execFile)
 
+/** What a sandbox that makes something gets. */
+interface Making {
+  /** The folder that it makes. */
+  made?: string
+  /** Of a build: whose downloads it uses. */
+  downloadsOf?: string | undefined
+}
+
 /** A sandbox whose network is ready and which waits for its code. */
 interface Prepared {
   instance: LocalInstance
@@ -52,8 +60,9 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
   const copies = new CodeCache({ dir: paths.apps, sandboxes: paths.appSandboxes, maxBytes: config.appCodeCacheMb * MIB, trash, log, unpack })
 
   /** `made` is the folder outside of its own that it fills. Only builds and runs have a network. */
-  async function prepare(what: RunnerSpec['kind'], id: string, apiUrl: string, made?: string): Promise<Prepared> {
+  async function prepare(what: RunnerSpec['kind'], id: string, apiUrl: string, { made, downloadsOf }: Making = {}): Promise<Prepared> {
     const user = instanceUser(what === 'run' ? id : BUILDER)
+    const cache = downloadsOf === undefined ? undefined : await readyCacheOf(paths.buildCache, downloadsOf, kind.usage, kind.trash, kind.log)
     const isOffline = what === 'pack' || what === 'unpack'
     let apps = ''
     const fill = async ({ dir, groups, bounds, before }: Place): Promise<Command> => {
@@ -62,17 +71,16 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
       await run('mkfifo', ['-m', '600', join(spec, GO)], { timeout: MKFIFO_MS })
       if (user) chownSync(join(spec, GO), user.uid, user.gid)
       const network = isOffline ? NO_NETWORK : planNetwork(config.allowHostLoopback, [Number(new URL(apiUrl).port || 80)])
-      const downloads = what === 'build' ? own(paths.buildCache, 0o700) : undefined
+      const downloads = cache && own(cache.dir, 0o700)
       const folders = { home: own(join(diskOf(dir), 'home'), 0o700), memory: memoryOf(dir), etc, spec, apps: paths.apps, cache: await compiled(), downloads }
       const command = appCommand({ kind: what, folders, bounds, before, etcFiles: await writeGuestEtc(etc, network), network, user, groups })
       apps = command.seen.apps!
       return command
     }
     // What it makes outlives it, so it lies outside of its own disk. Of the shared downloads, only what a build adds counts for it.
-    const sharedBefore = what === 'build' ? await readyCache(paths.buildCache, kind.usage, kind.trash, kind.log) : undefined
-    const shared = [...(made === undefined ? [] : [made]), ...(sharedBefore ? [paths.buildCache] : [])]
+    const shared = [...(made === undefined ? [] : [made]), ...(cache?.held ? [cache.dir] : [])]
     const disk = diskQuota(config.appDiskMb)
-    return { instance: await openSandbox(kind, { id, limits, disk, shared, sharedBefore, isOffline, prepare: fill }), user, apps }
+    return { instance: await openSandbox(kind, { id, limits, disk, shared, sharedBefore: cache?.held, isOffline, prepare: fill }), user, apps }
   }
 
   /** Gives a prepared sandbox its input. `code` is the folder of its code below `apps`. */
@@ -132,11 +140,11 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
   }
 
   /** Makes a folder by a sandbox that may write there, which then begins with it. */
-  async function making(runner: RunnerSpec, apiUrl: string, signal: AbortSignal): Promise<LocalInstance> {
+  async function making(runner: RunnerSpec, apiUrl: string, signal: AbortSignal, downloadsOf?: string): Promise<LocalInstance> {
     const made = await copies.make(runner.id)
     const user = instanceUser(BUILDER)
     if (user) chownSync(made, user.uid, user.gid)
-    return begin(await prepare(runner.kind, runner.id, apiUrl, made), basename(made), runner, signal)
+    return begin(await prepare(runner.kind, runner.id, apiUrl, { made, downloadsOf }), basename(made), runner, signal)
   }
 
   /** What was packed may be hostile, as all that a build leaves: it is unpacked inside a sandbox, with the limits of a build and without a network. */
@@ -203,8 +211,9 @@ export function localApps(config: Config, paths: DataPaths, kind: SandboxKind, c
     async start(spec, signal) {
       signal.throwIfAborted()
       const { code, runner, apiUrl } = spec
+      const downloadsOf = runner.kind === 'build' ? (spec.downloadsOf ?? spec.id) : undefined
       if (!code) {
-        const instance = await making(runner, apiUrl, signal).catch(async (error: unknown) => {
+        const instance = await making(runner, apiUrl, signal, downloadsOf).catch(async (error: unknown) => {
           await copies.drop(runner.id)
           throw error
         })

@@ -1,12 +1,13 @@
 // The downloads of builds, with real files: for which build they count, and when they are deleted.
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { silentLog } from '../../base/log.ts'
 import { sleep, within } from '../../base/wait.ts'
 import type { Exit } from '../driver.ts'
-import { readyCache } from './build-cache.ts'
+import { newId } from '../../base/ids.ts'
+import { readyCache, readyCacheOf } from './build-cache.ts'
 import { diskOf } from './storage.ts'
 import { Trash } from './trash.ts'
 import { Usage } from './usage.ts'
@@ -79,6 +80,23 @@ test.each([
   await exited
   expect(await ready(max)).toEqual({ bytes: 0, inodes: 0 })
   expect(existsSync(cache)).toBe(false)
+})
+
+test("owners share nothing, what all builds shared in earlier versions goes, and together the caches have one cache's limit", async () => {
+  const [one, two] = [newId(), newId()]
+  fill('npm', 1)
+  const readyOf = (owner: string, max = { bytes: 100 * MIB, inodes: 1000 }) => readyCacheOf(cache, owner, usage, trash, silentLog, max)
+  expect((await readyOf(one)).dir).toBe(join(cache, one))
+  expect(readdirSync(cache)).toEqual([])
+  for (const owner of [one, two]) {
+    mkdirSync(join(cache, owner))
+    writeFileSync(join(cache, owner, 'file'), Buffer.alloc(2 * MIB))
+  }
+  expect((await readyOf(two)).held!.bytes).toBeGreaterThanOrEqual(2 * MIB)
+  expect(readdirSync(cache).toSorted()).toEqual([one, two].toSorted())
+  await readyOf(two, { bytes: 3 * MIB, inodes: 1000 })
+  expect(readdirSync(cache)).toEqual([two])
+  await expect(readyOf('../x')).rejects.toThrow('not the id')
 })
 
 test('a cache that does not exist yet counts as empty', async () => {

@@ -1,11 +1,38 @@
-// The downloads that all builds share. They are kept between builds, only additions count for a build, and too large ones are deleted.
+// The downloads that the builds of one owner share. They are kept between builds, only additions count for a build, and too large ones are deleted.
+import { mkdirSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { isId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { diskQuota, type Quota } from './storage.ts'
 import type { Trash } from './trash.ts'
 import { sizeOf, type Size, type Usage } from './usage.ts'
 
-/** Limit on the downloads between two builds: ten times those of a large app. */
+/** Limit on the downloads between two builds, also those of all owners together: ten times those of a large app. */
 const MAX_CACHE = diskQuota(4096)
+
+/**
+ * Prepares the downloads below `root` for a build of `owner` that is about to start: its folder, and what it holds already ({@link readyCache}). Every build of an owner runs what
+ * earlier ones have left there, so owners share nothing.
+ */
+export async function readyCacheOf(
+  root: string,
+  owner: string,
+  usage: Pick<Usage, 'isFilled'>,
+  trash: Pick<Trash, 'discard'>,
+  log: Log,
+  max: Quota = MAX_CACHE,
+): Promise<{ dir: string; held: Size | undefined }> {
+  if (!isId(owner)) throw new Error(`${JSON.stringify(owner)} is not the id of an owner of downloads`)
+  mkdirSync(root, { recursive: true, mode: 0o700 })
+  const all = await sizeOf([root])
+  const isTooMuch = all.bytes > max.bytes || all.inodes > max.inodes
+  // What has no owner is of an earlier version, when all builds shared one cache.
+  for (const other of readdirSync(root).filter((name) => name !== owner && (isTooMuch || !isId(name))))
+    if (!usage.isFilled(join(root, other)))
+      await trash.discard(join(root, other)).catch((err: unknown) => log.warn({ err, dir: other }, 'downloads of builds could not be removed'))
+  const dir = join(root, owner)
+  return { dir, held: await readyCache(dir, usage, trash, log, max) }
+}
 
 /**
  * Prepares the downloads in `dir` for a build that is about to start: deletes them if they exceed `max` and no other build runs. Resolves with the

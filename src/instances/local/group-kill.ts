@@ -15,17 +15,17 @@ export function groupKiller(members: () => number[], known: () => readonly Proce
   const signalled = new Set<number>()
   let since = -Infinity
   return () => {
-    const pids = members()
-    if (pids.length === 0) return false
     if (performance.now() - since > AGAIN_MS) {
       since = performance.now()
       signalled.clear()
       for (const name of known()) signalProcess(name, 'SIGKILL')
     }
+    // Killed as soon as they are listed: later, a pid may be that of a foreign process.
+    const pids = members()
     for (const pid of pids.filter((one) => !signalled.has(one))) {
       killAt(pid)
       signalled.add(pid)
     }
-    return true
+    return pids.length > 0
   }
 }

@@ -302,6 +302,17 @@ describe('rotating a key', () => {
     expect([(await list('&status=all')).length, await opens(key), (await get(id)).expires_at]).toEqual([before, 200, null])
   })
 
+  test('and deleting its project do not wait for each other', async () => {
+    for (let round = 0; round < 15; round++) {
+      const project = newId()
+      await cloud.query('insert into projects (id, name) values ($1, $1)', [project])
+      const { id } = await create({ project_id: project })
+      const answers = await Promise.all([call('POST', `/org/api_keys/${id}/rotate`, {}), call('DELETE', `/org/projects/${project}`)])
+      expect([201, 404]).toContain(answers[0].status)
+      expect(answers[1].status).toBe(204)
+    }
+  })
+
   test('is also refused for a lifetime that is taken over', async () => {
     const { id } = await create({ days_to_expire: 3 })
     expect((await call('POST', `/org/api_keys/${id}/rotate`)).body.message).toBe('expire_in_days: the new key would expire before the old one, after 3 days')

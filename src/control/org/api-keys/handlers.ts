@@ -4,7 +4,7 @@ import { fault } from '../../../http/fault.ts'
 import { known, type Handlers, type Principal } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
 import { MAX_DAYS, type apiKeys as contract, type Create } from './contract.ts'
-import { afterSeconds, changeKey, findKey, insertKey, listKeys, record, shortenKey, type KeyRow, type NewKey } from './rows.ts'
+import { afterSeconds, holdProject, changeKey, findKey, insertKey, listKeys, record, shortenKey, type KeyRow, type NewKey } from './rows.ts'
 
 const DAY_SECONDS = 86_400
 const KIND = 'API key'
@@ -76,6 +76,8 @@ export function apiKeyHandlers(db: Db): Handlers<typeof contract> {
     async rotateApiKey({ principal, params, body: { days_to_expire: days, expire_in_days: graceDays } }) {
       const { id: createdBy, project } = manager(principal)
       return db.transaction().execute(async (trx) => {
+        // The project before the key, as who deletes a project does: otherwise each could wait for the other.
+        await holdProject(trx, (await found(project, params.id, {}, trx)).project_id)
         const old = await found(project, params.id, { lock: true }, trx)
         const seconds = days === undefined ? old.lifetime_seconds : days * DAY_SECONDS
         if (seconds !== null && seconds < graceDays * DAY_SECONDS)

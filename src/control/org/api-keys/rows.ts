@@ -78,6 +78,10 @@ export async function listKeys(db: Db, within: Within, { offset, limit, ...filte
     .execute()
 }
 
+/** Keeps a project from being deleted until the transaction ends. */
+export const holdProject = async (tx: Db, id: string | null): Promise<void> =>
+  void (id !== null && (await sql`select from projects where id = ${id} for key share`.execute(tx)))
+
 /** What a new key is made with. */
 export interface NewKey {
   name: string

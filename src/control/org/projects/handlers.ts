@@ -12,6 +12,6 @@ export const projectHandlers = (projects: Projects, limits: Limits): Handlers<ty
   deleteProject: ({ principal, params }) => projects.delete(known(principal), params.id_or_name),
   getProjectLimits: ({ principal, params }) => limits.ofProject(known(principal), params.id_or_name),
   updateProjectLimits: ({ principal, params, body }) => limits.updateProject(known(principal), params.id_or_name, body),
-  getOrgLimits: () => limits.ofAll(),
+  getOrgLimits: ({ principal }) => limits.ofAll(known(principal)),
   updateOrgLimits: ({ principal, body }) => limits.updateAll(known(principal), body),
 })

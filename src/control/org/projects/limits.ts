@@ -72,7 +72,8 @@ export interface Limits {
   ofProject(by: Principal, idOrName: string): Promise<ProjectLimits>
   /** @throws 404, 403 */
   updateProject(by: Principal, idOrName: string, changes: UpdateProjectLimits): Promise<ProjectLimits>
-  ofAll(): Promise<OrgLimits>
+  /** @throws 403: they tell what other projects use */
+  ofAll(by: Principal): Promise<OrgLimits>
   /** @throws 400 for a default above the limit of the service; 403 */
   updateAll(by: Principal, changes: UpdateOrgLimits): Promise<OrgLimits>
 }
@@ -102,7 +103,10 @@ export function makeLimits({ db, maxSessions, sessions, onChange }: LimitsSettin
       if (!row) throw fault.notFound('project', idOrName)
       return ofRow(row)
     },
-    ofAll: async () => present(await orgLimits(db)),
+    async ofAll(by) {
+      assertOrganization(by)
+      return present(await orgLimits(db))
+    },
     async updateAll(by, changes) {
       assertOrganization(by)
       if ((changes.default_project_max_concurrent_sessions ?? 0) > maxSessions)

@@ -21,6 +21,8 @@ import {
 export interface Holding {
   /** Their name, as in "3 live browsers". */
   called: string
+  /** Whether they use it: meanwhile it cannot be archived, because nobody could end them. */
+  isAtWork: boolean
   count: (tx: Db, project: string) => Promise<number>
 }
 
@@ -37,7 +39,7 @@ export interface Projects {
   list(by: Principal, filter: ProjectFilter): Promise<Page<Project>>
   /** @throws 404 */
   get(by: Principal, idOrName: string): Promise<Project>
-  /** @throws 404; 409 when the name is taken, and for archiving the default project; 403 */
+  /** @throws 404; 409 when the name is taken, and for archiving the default project, or one in which something runs; 403 */
   update(by: Principal, idOrName: string, changes: UpdateProject): Promise<Project>
   /** @throws 404; 409 when something lives in it, and for the default project; 403 */
   delete(by: Principal, idOrName: string): Promise<void>
@@ -75,6 +77,16 @@ export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Proj
     throw fault.conflict(`the default project cannot be ${what}: it is used by callers who name none`)
   }
 
+  /** @throws 409 */
+  async function assertNothing(tx: Db, { id }: ProjectRow, of: readonly Holding[]): Promise<void> {
+    const left: string[] = []
+    for (const { called, count } of of) {
+      const there = await count(tx, id)
+      if (there > 0) left.push(`${there} ${called}`)
+    }
+    if (left.length > 0) throw fault.projectNotEmpty(left.join(', '))
+  }
+
   return {
     async create(by, name) {
       assertOrganization(by)
@@ -91,7 +103,14 @@ export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Proj
       const before = await visible(db, by, idOrName)
       if (keyOf(by).deployment !== undefined) throw fault.forbidden('the key of an app cannot change its project')
       if (changes.status !== undefined) assertOrganization(by)
-      if (changes.status === 'archived') await assertNotDefault(before, 'archived')
+      if (changes.status === 'archived') {
+        await assertNotDefault(before, 'archived')
+        await assertNothing(
+          db,
+          before,
+          holdings.filter(({ isAtWork }) => isAtWork),
+        )
+      }
       if (changes.name === undefined && changes.status === undefined) return present(before)
       const row = await named(changes.name, updateProject(db, before.id, changes))
       onChange()
@@ -105,12 +124,7 @@ export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Proj
       await db.transaction().execute(async (tx) => {
         // From here on no object can be made in it: its row would name the project, and waits for this lock.
         if (!(await lockProject(tx, found.id))) throw fault.notFound('project', idOrName)
-        const left: string[] = []
-        for (const { called, count } of holdings) {
-          const there = await count(tx, found.id)
-          if (there > 0) left.push(`${there} ${called}`)
-        }
-        if (left.length > 0) throw fault.projectNotEmpty(left.join(', '))
+        await assertNothing(tx, found, holdings)
         await removeProject(tx, found.id)
       })
       onChange()
