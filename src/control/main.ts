@@ -1,5 +1,5 @@
 // Wires the control plane: opens its parts in order into a scope, passes them as arguments, listens.
-import type { FastifyInstance } from 'fastify'
+import type { Server } from 'node:http'
 import { randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import type { AnonymousLimits } from '../base/anonymous.ts'
@@ -112,6 +112,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const tellClosing = leases.isAlone ? undefined : (id: string, reason: string) => notify(db, 'closing', `${id} ${reason}`)
   const transfers = new Transfers()
   const metrics = makeMetrics()
+  const bound = boundAddress(() => app.server)
   const mostReady = mostWarm(config)
   const caps = projectCaps(db)
   const fleet = new Fleet({
@@ -135,7 +136,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     ],
     hasRoom: () => disk.room.problem === undefined,
     log,
-    apiPorts: () => portsOf(app, config.publicUrl),
+    apiPorts: () => portsOf(bound(), config.publicUrl),
   })
   await fleet.adopt()
   signal.throwIfAborted()
@@ -194,9 +195,9 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     sealer: makeSealer(secretKey, 'deployments'),
     sandboxes: driver.apps,
     scope,
-    apiUrl: () => inside((app.server.address() as AddressInfo).port),
+    apiUrl: () => inside(bound().port),
     unreachable: () =>
-      ['127.0.0.1', '0.0.0.0', '::'].includes((app.server.address() as AddressInfo).address)
+      ['127.0.0.1', '0.0.0.0', '::'].includes(bound().address)
         ? undefined
         : 'code of apps reaches the API on 127.0.0.1, where this service does not listen: set COB_HOST to 127.0.0.1 or 0.0.0.0',
     gitBase: config.gitBase,
@@ -297,10 +298,10 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   await app.listen({ host: config.host, port: config.port }).catch((error: unknown) => {
     throw listenProblem(config, error)
   })
-  listening.resolve((app.server.address() as AddressInfo).port)
+  const { port } = bound()
+  listening.resolve(port)
   fleet.refill()
   deployments.start()
-  const { port } = app.server.address() as AddressInfo
   const owner = opened.move()
   return {
     url: config.publicUrl ?? `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`,
@@ -317,10 +318,19 @@ function mostWarm({ warmBrowsers: least, warmBrowsersMax, maxBrowsers }: Config)
 /** Where code of apps reaches the API: the local driver passes this through to it, whatever the public address is. */
 const inside = (port: number): string => `http://127.0.0.1:${port}`
 
+/** Where a server listens, or has listened: when it stops, what is just being started still needs to know. @throws before it listens */
+function boundAddress(server: () => Server): () => AddressInfo {
+  let last: AddressInfo | undefined
+  return () => {
+    last = (server().address() as AddressInfo | null) ?? last
+    if (!last) throw new Error('the service does not listen yet')
+    return last
+  }
+}
+
 /** Where the service listens, and where a proxy without TLS in front of it does: sessions reach their own URLs on both. */
-function portsOf({ server }: FastifyInstance, publicUrl: string | undefined): number[] {
+function portsOf({ port }: AddressInfo, publicUrl: string | undefined): number[] {
   const url = publicUrl === undefined ? undefined : new URL(publicUrl)
-  const { port } = server.address() as AddressInfo
   return [...new Set([port, ...(url?.protocol === 'http:' ? [Number(url.port || 80)] : [])])]
 }
 

@@ -31,11 +31,17 @@ async function probe(cdpUrl: string): Promise<Seen> {
       return route.fulfill({ contentType: isPage ? 'text/html' : 'text/javascript', body: readFileSync(join(PACKAGE_DIR, file)) })
     })
     await page.goto(ORIGIN)
-    return (await page.evaluate('probed')) as Seen
+    return withoutAsync((await page.evaluate('probed')) as Seen)
   } finally {
     await browser.close()
   }
 }
+
+/** Which of the callers of an error are shown as asynchronous depends on what was loaded already. */
+const withoutAsync = (seen: Seen): Seen =>
+  Object.fromEntries(
+    Object.entries(seen).map(([name, value]) => [name, typeof value === 'string' ? value.replaceAll(/(\\n|\n) +at (async|new Promise)[^\n\\"]*/g, '') : value]),
+  )
 
 const NOTHING = Symbol('nothing')
 
