@@ -98,7 +98,8 @@ export const fault = {
     new Fault('method_not_allowed', `${method} is not possible here, only ${allowed.join(', ')}`, { headers: { allow: allowed.join(', ') } }),
   conflict: (message: string): Fault => new Fault('conflict', message, { headers: NO_RETRY }),
   /** `has` says what is left in it. */
-  projectNotEmpty: (has: string): Fault => new Fault('project_not_empty', `the project cannot be deleted: it has ${has}`, { headers: NO_RETRY }),
+  projectNotEmpty: (what: 'archived' | 'deleted', has: string): Fault =>
+    new Fault('project_not_empty', `the project cannot be ${what}: it has ${has}`, { headers: NO_RETRY }),
   lastActiveProject: (what: 'archived' | 'deleted'): Fault =>
     new Fault('last_active_project', `the last active project cannot be ${what}`, { headers: NO_RETRY }),
   /** A Range header asks only for bytes outside the `sizeBytes` that exist. */

@@ -40,7 +40,10 @@ beforeAll(async () => {
   await cloud.fetch(`/browsers/${id}/replays/${replay_id}/stop`, { method: 'POST' })
   await until('the film', NOTICE_MS, async () => (await row()).state === 'ready', { everyMs: 20 })
   recorded = await buffer((await fileObjects(cloud.paths.objects).get((await row()).object))!.content)
-  await cloud.query(`insert into browsers (id, scope, state, options) select 'ended', 'elsewhere', 'deleted', options from browsers where id = $1`, [id])
+  await cloud.query(
+    `insert into browsers (id, scope, state, options, project_id) select 'ended', 'elsewhere', 'deleted', options, project_id from browsers where id = $1`,
+    [id],
+  )
 })
 afterAll(async () => {
   await db.destroy()

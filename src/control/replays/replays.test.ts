@@ -146,7 +146,10 @@ test('an agent that does not answer does not delay the start of the next service
   const agent = createServer(() => {}).listen(0, '127.0.0.1')
   await once(agent, 'listening')
   const endpoint = { host: '127.0.0.1', port: (agent.address() as AddressInfo).port }
-  await cloud.query(`insert into browsers (id, scope, state, options) select 'unanswered', 'elsewhere', 'running', options from browsers where id = $1`, [id])
+  await cloud.query(
+    `insert into browsers (id, scope, state, options, project_id) select 'unanswered', 'elsewhere', 'running', options, project_id from browsers where id = $1`,
+    [id],
+  )
   await cloud.query(
     `insert into replays (id, state, browser_id, object, framerate, record_audio) values ('begun', 'starting', 'unanswered', 'replays/begun', 1, false)`,
   )

@@ -59,15 +59,15 @@ const ofScope = (db: Db, scope: string) =>
 
 const one = (row: Selectable<Tables['replays']>): ReplayRow => row as ReplayRow
 
-/** A replay that a caller can see. */
+/** A replay that a caller can see. Nobody sees what a deleted project has left. */
 export async function findReplay(db: Db, scope: string, id: string): Promise<ReplayRow | undefined> {
-  const row = await ofScope(db, scope).where('replays.id', '=', id).where('replays.state', '<>', 'starting').executeTakeFirst()
+  const row = await ofScope(db, scope)
+    .where('replays.id', '=', id)
+    .where('replays.state', '<>', 'starting')
+    .where('browsers.project_id', 'is not', null)
+    .executeTakeFirst()
   return row && one(row)
 }
-
-/** Whether a session still belongs to a project: a deleted one leaves its ended sessions without. */
-export const hasProject = async (db: Db, browserId: string): Promise<boolean> =>
-  (await db.selectFrom('browsers').select('id').where('id', '=', browserId).where('project_id', 'is not', null).executeTakeFirst()) !== undefined
 
 export async function listReplays(db: Db, browserId: string): Promise<ReplayRow[]> {
   const mine = db.selectFrom('replays').selectAll().where('browser_id', '=', browserId).where('state', '<>', 'starting')

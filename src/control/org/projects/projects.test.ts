@@ -117,7 +117,9 @@ test('a renamed project answers to its new name at once, and no longer to the ol
 test('an archived project cannot be used until it is active again; one in which something runs cannot be archived', async () => {
   const made = await make()
   const session = (await (await within(made, 'POST', '/browsers', {})).json()) as Session
-  expect(await refusal(await ask('PATCH', `/org/projects/${made.id}`, { status: 'archived' }))).toEqual([409, 'project_not_empty', 'false'])
+  const refused = await ask('PATCH', `/org/projects/${made.id}`, { status: 'archived' })
+  expect(await refusal(refused.clone())).toEqual([409, 'project_not_empty', 'false'])
+  expect(((await refused.json()) as { message: string }).message).toBe('the project cannot be archived: it has 1 live browsers')
   expect((await within(made, 'DELETE', `/browsers/${session.session_id}`)).status).toBe(204)
   const archived = (await (await ask('PATCH', `/org/projects/${made.id}`, { status: 'archived' })).json()) as Project
   conforms('Project', archived)

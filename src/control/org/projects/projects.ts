@@ -77,14 +77,15 @@ export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Proj
     throw fault.conflict(`the default project cannot be ${what}: it is used by callers who name none`)
   }
 
-  /** @throws 409 */
-  async function assertNothing(tx: Db, { id }: ProjectRow, of: readonly Holding[]): Promise<void> {
+  /** Nothing lives in it that keeps it from being deleted; for archiving, nothing runs. @throws 409 */
+  async function assertNothing(tx: Db, { id }: ProjectRow, what: 'archived' | 'deleted'): Promise<void> {
     const left: string[] = []
-    for (const { called, count } of of) {
+    for (const { called, count, isAtWork } of holdings) {
+      if (what === 'archived' && !isAtWork) continue
       const there = await count(tx, id)
       if (there > 0) left.push(`${there} ${called}`)
     }
-    if (left.length > 0) throw fault.projectNotEmpty(left.join(', '))
+    if (left.length > 0) throw fault.projectNotEmpty(what, left.join(', '))
   }
 
   return {
@@ -105,11 +106,7 @@ export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Proj
       if (changes.status !== undefined) assertOrganization(by)
       if (changes.status === 'archived') {
         await assertNotDefault(before, 'archived')
-        await assertNothing(
-          db,
-          before,
-          holdings.filter(({ isAtWork }) => isAtWork),
-        )
+        await assertNothing(db, before, 'archived')
       }
       if (changes.name === undefined && changes.status === undefined) return present(before)
       const row = await named(changes.name, updateProject(db, before.id, changes))
@@ -124,7 +121,7 @@ export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Proj
       await db.transaction().execute(async (tx) => {
         // From here on no object can be made in it: its row would name the project, and waits for this lock.
         if (!(await lockProject(tx, found.id))) throw fault.notFound('project', idOrName)
-        await assertNothing(tx, found, holdings)
+        await assertNothing(tx, found, 'deleted')
         await removeProject(tx, found.id)
       })
       onChange()
