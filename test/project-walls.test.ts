@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '../src/base/ids.ts'
 import { newKey } from '../src/control/org/keys.ts'
-import { DEFAULT_PROJECT } from '../src/control/org/projects.ts'
+import { DEFAULT_PROJECT } from '../src/control/org/projects/resolve.ts'
 import { routes } from './support/bad-requests.ts'
 import { startFastCloud, type FastCloud } from './support/fast-cloud.ts'
 

@@ -6,7 +6,7 @@ import type { Principal } from '../http/route.ts'
 import type { Browsers } from './browsers/browsers.ts'
 import type { SessionTokens } from './browsers/tokens.ts'
 import type { CheckKey } from './org/keys.ts'
-import { namedProjects, type ResolveProject } from './org/projects.ts'
+import { namedProjects, type ResolveProject } from './org/projects/resolve.ts'
 
 /**
  * Who calls: a key, for its project or the one that a header names; or the holder of a session's token (`?jwt=`), for calls below its own session, by id or by name. A project

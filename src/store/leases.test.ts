@@ -1,5 +1,5 @@
 // Duties of replicas: one holder at a time, given back at a stop, taken over after a death, and not after a time without a database.
-import { DEFAULT_PROJECT } from '../control/org/projects.ts'
+import { DEFAULT_PROJECT } from '../control/org/projects/resolve.ts'
 import { rmSync } from 'node:fs'
 import type { RootOperationNode } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'

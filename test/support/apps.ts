@@ -1,5 +1,5 @@
 // Apps for tests: archives made in memory, deploys over HTTP, event streams read frame by frame.
-import { DEFAULT_PROJECT } from '../../src/control/org/projects.ts'
+import { DEFAULT_PROJECT } from '../../src/control/org/projects/resolve.ts'
 import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

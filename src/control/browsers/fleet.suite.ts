@@ -1,5 +1,5 @@
 // A fleet over the fake driver and a database of its own, for the tests of this file's importer.
-import { DEFAULT_PROJECT } from '../org/projects.ts'
+import { DEFAULT_PROJECT } from '../org/projects/resolve.ts'
 import { rmSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll } from 'vitest'
 import { scratchDir } from '../../../test/support/scratch.ts'

@@ -1,5 +1,5 @@
 // Lists of sessions over real HTTP: order, pages, and every filter. Most rows are written as if they had ended long ago.
-import { DEFAULT_PROJECT } from '../org/projects.ts'
+import { DEFAULT_PROJECT } from '../org/projects/resolve.ts'
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'

@@ -1,5 +1,5 @@
 // Builds below HTTP: with restarts, crashes, slow or hostile builds, and a database in trouble.
-import { DEFAULT_PROJECT } from '../org/projects.ts'
+import { DEFAULT_PROJECT } from '../org/projects/resolve.ts'
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'

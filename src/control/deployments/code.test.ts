@@ -1,5 +1,5 @@
 // The code of deployments as objects: stored by builds, packed from folders of earlier versions, swept when no row names it.
-import { DEFAULT_PROJECT } from '../org/projects.ts'
+import { DEFAULT_PROJECT } from '../org/projects/resolve.ts'
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { Readable } from 'node:stream'

@@ -1,5 +1,5 @@
 // Deployments as their callers see them, over fake sandboxes.
-import { DEFAULT_PROJECT } from '../org/projects.ts'
+import { DEFAULT_PROJECT } from '../org/projects/resolve.ts'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { createHash } from 'node:crypto'

@@ -1,5 +1,5 @@
 // The ends of deployments: superseded while something runs, deleted, lost, and left unfinished by a crash.
-import { DEFAULT_PROJECT } from '../org/projects.ts'
+import { DEFAULT_PROJECT } from '../org/projects/resolve.ts'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'

@@ -1,5 +1,5 @@
 // The rules of runs over real HTTP: start, wait, retry, look up, end, and what is refused. apps.md 6 of the contract.
-import { DEFAULT_PROJECT } from '../org/projects.ts'
+import { DEFAULT_PROJECT } from '../org/projects/resolve.ts'
 import { readdirSync } from 'node:fs'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'

@@ -1,5 +1,5 @@
 // For tests: runs over a real database and fake sandboxes, without a service around them. Rows are written as deployments leave them.
-import { DEFAULT_PROJECT } from '../org/projects.ts'
+import { DEFAULT_PROJECT } from '../org/projects/resolve.ts'
 import { adoptAll } from '../../instances/driver.ts'
 import { readdirSync, rmSync } from 'node:fs'
 import { Readable } from 'node:stream'

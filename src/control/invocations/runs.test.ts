@@ -1,5 +1,5 @@
 // Runs without a service around them: adoption after a crash, time limits, and the death of each part.
-import { DEFAULT_PROJECT } from '../org/projects.ts'
+import { DEFAULT_PROJECT } from '../org/projects/resolve.ts'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '../../base/ids.ts'
 import { sleep, until } from '../../base/wait.ts'

@@ -9,7 +9,7 @@ import { projects } from './projects/contract.ts'
 import { projectHandlers } from './projects/handlers.ts'
 import { makeLimits, type Caps } from './projects/limits.ts'
 import { makeProjects, type Holding } from './projects/projects.ts'
-import type { ResolveProject } from './projects.ts'
+import type { ResolveProject } from './projects/resolve.ts'
 
 export { watchKeys } from './revocations.ts'
 

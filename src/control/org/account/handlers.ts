@@ -1,11 +1,11 @@
 // Handlers of the account contract.
 import type { Config } from '../../../base/config.ts'
 import { known, type Handlers } from '../../../http/route.ts'
-import { namedProjects } from '../projects.ts'
+import { namedProjects } from '../projects/resolve.ts'
 import type { account } from './contract.ts'
 
 /** A service is one organization, with this id everywhere: no client has to tell two services apart by it. */
-export const ORGANIZATION = 'defaultorganization00000'
+const ORGANIZATION = 'defaultorganization00000'
 
 /** What the settings limit. */
 export type Limits = Pick<Config, 'maxBrowsers' | 'maxInvocations' | 'replayRetentionDays'>

@@ -6,7 +6,7 @@ import { newId } from '../../../base/ids.ts'
 import { silentLog } from '../../../base/log.ts'
 import { until } from '../../../base/wait.ts'
 import { openDb } from '../../../store/db.ts'
-import { DEFAULT_PROJECT } from '../projects.ts'
+import { DEFAULT_PROJECT } from '../projects/resolve.ts'
 import { allowKey, forbidKeys, keyChecker, mintDeploymentKey } from '../keys.ts'
 import type { ApiKey, CreatedApiKey } from './contract.ts'
 

@@ -8,7 +8,7 @@ import { until } from '../../../base/wait.ts'
 import { openDb } from '../../../store/db.ts'
 import { calling, deploy } from '../../invocations/deployed.suite.ts'
 import { makeCaps } from './limits.ts'
-import { DEFAULT_PROJECT } from '../projects.ts'
+import { DEFAULT_PROJECT } from './resolve.ts'
 
 /** A limit that another replica has set holds after two seconds. */
 const HOLDS_MS = 10_000

@@ -5,7 +5,7 @@ import { conforms } from '../../../../test/support/contract.ts'
 import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
 import { newId } from '../../../base/ids.ts'
 import { newKey } from '../keys.ts'
-import { DEFAULT_PROJECT } from '../projects.ts'
+import { DEFAULT_PROJECT } from './resolve.ts'
 
 let cloud: FastCloud
 beforeAll(async () => {

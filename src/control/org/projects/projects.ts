@@ -4,7 +4,7 @@ import { fault } from '../../../http/fault.ts'
 import type { ByKey, Page, Principal } from '../../../http/route.ts'
 import { isDuplicate, type Db } from '../../../store/db.ts'
 import type { Project, UpdateProject } from './contract.ts'
-import { DEFAULT_PROJECT } from '../projects.ts'
+import { DEFAULT_PROJECT } from './resolve.ts'
 import {
   findProject,
   hasOtherActive,

@@ -1,9 +1,9 @@
 // The project in effect for a request, and that nobody sees anything of another one.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { conforms } from '../../../test/support/contract.ts'
-import { startFastCloud, type FastCloud, type Session } from '../../../test/support/fast-cloud.ts'
-import { newId } from '../../base/ids.ts'
-import { DEFAULT_PROJECT } from './projects.ts'
+import { conforms } from '../../../../test/support/contract.ts'
+import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
+import { newId } from '../../../base/ids.ts'
+import { DEFAULT_PROJECT } from './resolve.ts'
 
 let cloud: FastCloud
 let session: Session

@@ -2,9 +2,9 @@
 import { isUtf8 } from 'node:buffer'
 import type { IncomingHttpHeaders } from 'node:http'
 import { sql, type SqlBool } from 'kysely'
-import { fault } from '../../http/fault.ts'
-import type { ByKey } from '../../http/route.ts'
-import type { Db } from '../../store/db.ts'
+import { fault } from '../../../http/fault.ts'
+import type { ByKey } from '../../../http/route.ts'
+import type { Db } from '../../../store/db.ts'
 
 /** The project of callers who name none. Made by the migration that made projects, with this id everywhere. */
 export const DEFAULT_PROJECT = 'defaultproject0000000000'
