@@ -55,16 +55,8 @@ export const updateProject = (db: Db, id: string, { name, status }: UpdateProjec
 export const hasOtherActive = async (db: Db, id: string): Promise<boolean> =>
   (await db.selectFrom('projects').select('id').where('status', '=', 'active').where('id', '<>', id).limit(1).executeTakeFirst()) !== undefined
 
-/** Deletes a project and revokes its keys. Ended objects of it belong to no project then: nobody sees them, until they are purged. */
-export async function removeProject(tx: Db, id: string): Promise<void> {
-  // Before the project: without one, a key would be for all of them.
-  await tx
-    .updateTable('api_keys')
-    .set({ deleted_at: sql`coalesce(deleted_at, now())` })
-    .where('project_id', '=', id)
-    .execute()
-  await tx.deleteFrom('projects').where('id', '=', id).execute()
-}
+/** Deletes a project, and with it its keys (by their reference to it). Ended objects of it belong to no project then: nobody sees them, until they are purged. */
+export const removeProject = async (tx: Db, id: string): Promise<void> => void (await tx.deleteFrom('projects').where('id', '=', id).execute())
 
 /** 0 becomes null. */
 const orNone = (limit: number): number | null => (limit === 0 ? null : limit)
