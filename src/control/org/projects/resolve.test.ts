@@ -1,5 +1,6 @@
 // The project in effect for a request, and that nobody sees anything of another one.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { deployed, fakeApps, type Service } from '../../../../test/support/apps.ts'
 import { conforms } from '../../../../test/support/contract.ts'
 import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
 import { newId } from '../../../base/ids.ts'
@@ -132,4 +133,35 @@ test('a session goes on for the holder of its token when its project was archive
     await cloud.query(`update projects set status = 'active' where id = $1`, [OTHER.id])
   }
   await expect.poll(async () => (await ask('DELETE', `/browsers/${theirs.session_id}`, { 'X-Kernel-Project': OTHER.id })).status).toBe(204)
+})
+
+const serviceOf = (project: string): Service => ({
+  fetch: (path, init = {}) => cloud.fetch(path, { ...init, headers: { ...(init.headers as Record<string, string>), 'X-Kernel-Project': project } }),
+})
+
+test('a repeated call of an app is not answered with the run of another project', async () => {
+  const body = JSON.stringify({ app_name: 'both', version: 'latest', action_name: 'echo', payload: '"same"' })
+  const ids: string[] = []
+  for (const project of ['default', OTHER.id]) {
+    const service = serviceOf(project)
+    await deployed(service, { env: fakeApps({ both: ['echo'] }) })
+    const headers = { 'content-type': 'application/json', 'x-stainless-retry-count': '1' }
+    const { id } = (await (await service.fetch('/invocations', { method: 'POST', headers, body })).json()) as { id: string }
+    expect((await service.fetch(`/invocations/${id}`)).status).toBe(200)
+    ids.push(id)
+  }
+  expect(new Set(ids).size).toBe(2)
+})
+
+test('the link to a recording opens nothing when the project has been deleted', async () => {
+  const { id } = (await (await cloud.send('POST', '/org/projects', { name: 'filmed' })).json()) as { id: string }
+  const service = serviceOf(id)
+  const post = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' }
+  const { session_id } = (await (await service.fetch('/browsers', post)).json()) as Session
+  const { replay_view_url } = (await (await service.fetch(`/browsers/${session_id}/replays`, post)).json()) as { replay_view_url: string }
+  expect((await fetch(replay_view_url)).status).toBe(200)
+  expect((await service.fetch(`/browsers/${session_id}`, { method: 'DELETE' })).status).toBe(204)
+  expect((await fetch(replay_view_url)).status).toBe(200)
+  expect((await cloud.fetch(`/org/projects/${id}`, { method: 'DELETE' })).status).toBe(204)
+  expect((await fetch(replay_view_url)).status).toBe(404)
 })
