@@ -14,6 +14,8 @@ const Name = z
   .refine((name) => name.trim() !== '' && Array.from(name).length <= MAX_NAME, `must have 1 to ${MAX_NAME} characters, not only spaces`)
   .refine((name) => name === name.trim(), 'must not begin or end with a space')
   .refine((name) => !/[/%\p{Cc}]/u.test(name), 'must have no / and no %, and no control characters')
+  // No client can put these in a path: they mean the folder itself and the one above it, also percent-encoded.
+  .refine((name) => name !== '.' && name !== '..', 'must not be "." or ".."')
   .refine((name) => !isId(name.toLowerCase()), 'must not look like an id (24 letters and digits)')
 
 const Status = z.enum(['active', 'archived'])

@@ -76,7 +76,7 @@ test('names are unique without case, have 1 to 255 characters, and do not look l
   expect((await ask('PATCH', `/org/projects/${made.id}`, { name: 'UNIQUE' })).status).toBe(200)
   // 255 characters of two UTF-16 units each.
   expect((await make('😀'.repeat(255))).name).toHaveLength(510)
-  for (const name of ['', ' ', ' a', 'a/b', 'a%b', 'a\nb', 'x'.repeat(256), newId(), newId().toUpperCase(), 7, null])
+  for (const name of ['', ' ', ' a', '.', '..', 'a/b', 'a%b', 'a\nb', 'x'.repeat(256), newId(), newId().toUpperCase(), 7, null])
     expect([name, (await ask('POST', '/org/projects', { name })).status]).toEqual([name, 400])
   expect((await ask('POST', '/org/projects', { name: 'more', status: 'active' })).status).toBe(400)
 })
