@@ -90,6 +90,8 @@ export const fault = {
   forbidden: (message: string): Fault => new Fault('forbidden', message),
   notFound: (kind: string, id: string): Fault => new Fault('not_found', `there is no ${kind} "${shorten(id)}"`),
   projectNotFound: (named: string): Fault => new Fault('project_not_found', `there is no active project "${shorten(named)}"`),
+  /** For fields that take no name: one with that name may well exist. */
+  projectIdNotFound: (id: string): Fault => new Fault('project_not_found', `there is no active project with the id "${shorten(id)}"`),
   noRoute: (method: string, path: string): Fault =>
     new Fault('not_found', `there is no ${method} ${shorten(path)} here; GET /openapi.json lists what there is`),
   /** `what` with its verb, for example `profiles are`. */

@@ -43,7 +43,7 @@ export function apiKeyHandlers(db: Db): Handlers<typeof contract> {
       return db.transaction().execute(async (trx) => {
         if (project !== undefined) {
           const active = trx.selectFrom('projects').select('id').where('id', '=', project).where('status', '=', 'active')
-          if (!(await active.forKeyShare().executeTakeFirst())) throw fault.projectNotFound(project)
+          if (!(await active.forKeyShare().executeTakeFirst())) throw fault.projectIdNotFound(project)
         }
         const { id, key } = await insertKey(trx, { name, project: project ?? null, createdBy, expiresAt })
         return { ...record(await found(own, id, {}, trx)), key }
@@ -81,7 +81,10 @@ export function apiKeyHandlers(db: Db): Handlers<typeof contract> {
         const old = await found(project, params.id, { lock: true }, trx)
         const seconds = days === undefined ? old.lifetime_seconds : days * DAY_SECONDS
         if (seconds !== null && seconds < graceDays * DAY_SECONDS)
-          throw fault.field('expire_in_days', `the new key would expire before the old one, after ${days ?? Number((seconds / DAY_SECONDS).toFixed(2))} days`)
+          throw fault.field(
+            'expire_in_days',
+            `${graceDays} is more than the lifetime of the new key in days, ${days ?? Number((seconds / DAY_SECONDS).toFixed(2))}; set a smaller one, or a larger days_to_expire`,
+          )
         const expiresAt = seconds === null ? null : afterSeconds(seconds)
         const { id, key } = await insertKey(trx, { name: old.name, project: old.project_id, createdBy, expiresAt })
         await shortenKey(trx, old.id, graceDays * DAY_SECONDS)
