@@ -1,6 +1,8 @@
 // Every setting, read once from the environment. docs/settings.md describes them for users.
+import type { BlockList } from 'node:net'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
+import { addressList } from './address-list.ts'
 import { isRoot } from './user.ts'
 
 export interface Config {
@@ -60,6 +62,10 @@ export interface Config {
   abandonedGraceSeconds: number
   /** Base URL of repositories for a `source` of type github. */
   gitBase: string
+  /** Reverse proxies that are believed when they say who their client is. */
+  trustedProxies: BlockList
+  /** Days that entries of the audit log are kept. */
+  auditLogRetentionDays: number
   /** Days that replays are kept. */
   replayRetentionDays: number
   /** Days that sessions, runs and deployments are found after their end. */
@@ -130,6 +136,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     maxInvocations: integer(env, 'COB_MAX_INVOCATIONS', 20, 1, 10_000),
     abandonedGraceSeconds: integer(env, 'COB_ABANDONED_GRACE_SECONDS', 900, 1, 1_000_000),
     gitBase: origin(env, 'COB_GIT_BASE') ?? 'https://github.com',
+    trustedProxies: addresses(env, 'COB_TRUSTED_PROXIES'),
+    auditLogRetentionDays: integer(env, 'COB_AUDIT_LOG_RETENTION_DAYS', 365, 1, 36_500),
     replayRetentionDays: integer(env, 'COB_REPLAY_RETENTION_DAYS', 30, 1, 36_500),
     keepEndedDays: integer(env, 'COB_KEEP_ENDED_DAYS', 30, 1, 36_500),
     allowHostLoopback: flag(env, 'COB_ALLOW_HOST_LOOPBACK'),
@@ -162,6 +170,15 @@ function oneOf<T extends string>(env: NodeJS.ProcessEnv, name: string, fallback:
 }
 
 const flag = (env: NodeJS.ProcessEnv, name: string, fallback: '0' | '1' = '0'): boolean => oneOf(env, name, fallback, ['0', '1']) === '1'
+
+function addresses(env: NodeJS.ProcessEnv, name: string): BlockList {
+  const texts = (env[name] ?? '').split(',').map((text) => text.trim())
+  try {
+    return addressList(texts.filter((text) => text !== ''))
+  } catch (error) {
+    throw new ConfigError(name, `must be addresses or subnets with commas between them: ${(error as Error).message}`)
+  }
+}
 
 function origin(env: NodeJS.ProcessEnv, name: string): string | undefined {
   const text = env[name]

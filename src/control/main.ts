@@ -10,6 +10,7 @@ import { memoryNow } from '../base/memory.ts'
 import { dataPaths, type DataPaths } from '../base/paths.ts'
 import { makeSealer } from '../base/sealed.ts'
 import { secretFile } from '../base/secret-file.ts'
+import type { AuditSettings } from '../http/audit.ts'
 import { connectionsFor, descriptorLimit, limitConnections } from '../http/connections.ts'
 import { mountForward } from '../http/forward.ts'
 import { mount } from '../http/mount.ts'
@@ -53,7 +54,7 @@ import { Runs } from './invocations/runs.ts'
 import { LIVE_PATH, liveLinks } from './live/links.ts'
 import { makeLiveViews } from './live/routes.ts'
 import { keyChecker, ownKey, type OwnKey } from './org/keys.ts'
-import { mountOrganization, watchKeys } from './org/mount.ts'
+import { auditTrail, mountOrganization, oldEntries, watchKeys } from './org/mount.ts'
 import { projectResolver } from './org/projects/resolve.ts'
 import { projectCaps, projectHoldings } from './in-projects.ts'
 import { admission } from './principal.ts'
@@ -236,12 +237,15 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   await runs.adopt()
   opened.use(hearReplicas(bells, { scope, leases, openSockets, fleet, runs, deployments, replays, log }))
   const resolve = projectResolver(db)
+  const trail = opened.use(auditTrail(db, log))
+  const audit: AuditSettings = { note: trail.note, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH] }
   const context = makeServer({
     log,
     authenticate: admission(keyChecker(db), resolve, tokens, browsers),
     guard: opened.use(watchKeys(db, log)).guard,
     origin: config.publicUrl,
     secretsBelow: [LIVE_PATH],
+    audit,
     anonymous: anonymousLimits(config),
     assertRoom: disk.assertRoom,
     onDone: metrics.request,
@@ -257,8 +261,8 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
-  mountOrganization(context, { db, config, resolve, caps, holdings: projectHoldings, sessions: () => countSeats(db, { scope }) })
-  const upgrades = mountUpgrades(app.server, log, { ...sockets.handlers, ...live.handlers }, context)
+  mountOrganization(context, { db, config, resolve, caps, holdings: projectHoldings, trail, sessions: () => countSeats(db, { scope }) })
+  const upgrades = mountUpgrades(app.server, log, { ...sockets.handlers, ...live.handlers }, { known: context.known, audit })
   mount(
     context,
     system,
@@ -279,8 +283,16 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   live.mount(app)
   const { keepEndedDays: days } = config
   opened.use(
-    keepPurging([endedSessions(db, scope, days), oldLines(db, scope), endedRuns(db, scope, days), endedDeployments(db, scope, days)], log, () =>
-      leases.holds('purge'),
+    keepPurging(
+      [
+        endedSessions(db, scope, days),
+        oldLines(db, scope),
+        endedRuns(db, scope, days),
+        endedDeployments(db, scope, days),
+        oldEntries(db, config.auditLogRetentionDays),
+      ],
+      log,
+      () => leases.holds('purge'),
     ),
   )
   opened.use(careForObjects({ db, objects, isShared: config.s3 !== undefined, isOurs: () => leases.holds('objects'), owners: objectOwners(db, scope), log }))

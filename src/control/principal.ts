@@ -18,19 +18,25 @@ export function admission(
   tokens: SessionTokens,
   browsers: Pick<Browsers, 'nameOf' | 'projectOf'>,
 ): (request: FastifyRequest, access: 'key' | 'session') => Promise<Principal> {
-  const bySession = async (token: unknown, idOrName: string, headers: FastifyRequest['headers']): Promise<Principal> => {
+  const bySession = async (request: FastifyRequest, token: unknown, idOrName: string): Promise<Principal> => {
     const id = await tokens.check(token, idOrName, browsers.nameOf)
+    const by = { kind: 'session', id } as const
+    request.caller = { by }
     const project = await browsers.projectOf(id)
     if (project === undefined) throw fault.notFound('browser', idOrName)
-    const by = { kind: 'session', id } as const
     // Its own project is not looked up: the session goes on when that is archived.
-    if (namedProjects(headers).length > 0) await resolve({ project }, headers)
+    request.caller.project = project
+    if (namedProjects(request.headers).length > 0) await resolve({ project }, request.headers)
     return { by, project }
   }
   return async (request, access) => {
     const { jwt } = request.query as { jwt?: unknown }
-    if (access === 'session' && jwt !== undefined) return bySession(jwt, (request.params as { id: string }).id, request.headers)
+    if (access === 'session' && jwt !== undefined) return bySession(request, jwt, (request.params as { id: string }).id)
     const by = await checkKey(bearer(request))
-    return { by, project: await resolve(by, request.headers) }
+    // The audit log also has requests whose project is refused.
+    request.caller = { by, project: by.project }
+    const project = await resolve(by, request.headers)
+    request.caller.project = project
+    return { by, project }
   }
 }

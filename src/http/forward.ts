@@ -76,8 +76,9 @@ export function mountForward(
       }
       const { status, headers, maxBytes } = headOf(route, request, response)
       setStatus(reply, status)
+      // An answer flows as soon as it has a listener, and the sending begins later, after the audit log. It resumes what is paused.
+      response.pause()
       void reply.headers(headers as Record<string, string>).send(response)
-      // Must come after the send, which starts reading: an answer flows as soon as it has a listener.
       bound(response, maxBytes)
       if (offered && status === 200) keepCopy(response, headers, (answer) => kept.keep(address, answer))
       return reply

@@ -1,5 +1,6 @@
 // From the wire to a handler and back: authentication, parsing, deadline, signal, and the only catch.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import type { z } from 'zod'
 import type { Log } from '../base/log.ts'
@@ -49,7 +50,7 @@ export function register(
   context.app.route({
     method: route.method,
     url,
-    config: { id: route.id },
+    config: { id: route.id, route: route.path, changes: !route.reads },
     handler: async (request, reply) => {
       const controller = new AbortController()
       const onClose = () => {
@@ -147,6 +148,11 @@ function send(route: Route, reply: FastifyReply, value: unknown, { signal, log }
       const { items, nextOffset } = value as { items: unknown[]; nextOffset: number | undefined }
       return sendJson(reply.header('x-has-more', String(nextOffset !== undefined)).header('x-next-offset', String(nextOffset ?? 0)), items)
     }
+    case 'tokenPage': {
+      const { items, nextToken } = value as { items: unknown[]; nextToken: string | undefined }
+      if (nextToken !== undefined) reply.header('x-next-page-token', nextToken)
+      return sendJson(reply.header('x-has-more', String(nextToken !== undefined)), items)
+    }
     case 'text':
       return reply.type(route.reply.type).send(value)
     case 'events':
@@ -181,7 +187,7 @@ export const setStatus = (reply: FastifyReply, status: number): void => void (re
 const sendJson = (reply: FastifyReply, value: unknown): FastifyReply => reply.type('application/json; charset=utf-8').send(Buffer.from(JSON.stringify(value)))
 
 /** The token in `Authorization: Bearer …`. */
-export const bearer = (request: FastifyRequest): string | undefined => /^Bearer ([^\s]+)$/i.exec(request.headers.authorization ?? '')?.[1]
+export const bearer = (request: Pick<IncomingMessage, 'headers'>): string | undefined => /^Bearer ([^\s]+)$/i.exec(request.headers.authorization ?? '')?.[1]
 
 /** Methods that are safe to repeat (idempotent, RFC 9110). */
 const REPEATABLE = new Set(['GET', 'HEAD', 'PUT', 'DELETE'])
@@ -198,7 +204,7 @@ export function sendFault(log: Log, request: FastifyRequest, reply: FastifyReply
   void reply.type('application/json; charset=utf-8').send(JSON.stringify(known.body()))
 }
 
-export const routeId = (request: FastifyRequest): string => (request.routeOptions.config as { id?: string } | undefined)?.id ?? 'unknown'
+export const routeId = (request: FastifyRequest): string => request.routeOptions.config?.id ?? 'unknown'
 
 // Fastify's own refusals, in the service's error shape.
 function translate(error: unknown): unknown {

@@ -91,6 +91,12 @@ function response(reply: Reply): object {
         headers: { 'X-Has-More': { schema: { type: 'boolean' } }, 'X-Next-Offset': { schema: { type: 'integer' } } },
         content: { 'application/json': { schema: { type: 'array', items: schemaOf(reply.item, 'output') } } },
       }
+    case 'tokenPage':
+      return {
+        description: 'OK',
+        headers: { 'X-Has-More': { schema: { type: 'boolean' } }, 'X-Next-Page-Token': { schema: { type: 'string' } } },
+        content: { 'application/json': { schema: { type: 'array', items: schemaOf(reply.item, 'output') } } },
+      }
     case 'bytes':
       return { description: 'OK', content: content(reply) }
     case 'events':

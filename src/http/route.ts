@@ -14,6 +14,7 @@ export const PARTIAL: OtherReplies = { 206: { description: 'The part that the Ra
 export type Reply =
   | { kind: 'json'; status: number; schema: z.ZodType }
   | { kind: 'page'; status: number; item: z.ZodType }
+  | { kind: 'tokenPage'; status: number; item: z.ZodType }
   | { kind: 'none'; status: number }
   | { kind: 'bytes'; status: number; type: string; schema?: z.ZodType; others?: OtherReplies }
   | { kind: 'text'; status: number; type: string }
@@ -53,6 +54,8 @@ export interface Route<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.
    * `authorization` as well unless it holds the key for this service. Most of that site's headers are returned.
    */
   relays: boolean
+  /** A request changes nothing, so the audit log may be told of it later. GET does not, as a rule; other methods do. */
+  reads: boolean
   /** The request makes something that takes room on the disk. It is refused with 503 while there is too little room. */
   needsRoom: boolean
   /** Longest time until the answer, body included, has been sent. A caller gets 504 when the answer has not begun by then. Infinity for streams. */
@@ -82,6 +85,7 @@ interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodTyp
   reply: R
   revalidates?: boolean
   relays?: boolean
+  reads?: boolean
   needsRoom?: boolean
   deadlineMs?: number
   faults?: Route['faults']
@@ -98,6 +102,7 @@ export function route<R extends Reply, P extends z.ZodType = typeof NO_FIELDS, Q
     maxBodyBytes: DEFAULT_MAX_BODY,
     revalidates: false,
     relays: false,
+    reads: spec.method === 'GET',
     needsRoom: false,
     deadlineMs: DEFAULT_DEADLINE_MS,
     faults: [],
@@ -111,6 +116,8 @@ export function route<R extends Reply, P extends z.ZodType = typeof NO_FIELDS, Q
 export const json = <S extends z.ZodType>(schema: S, status = 200) => ({ kind: 'json', status, schema }) as const
 /** A bare array with paging headers; the handler returns a {@link Page}. */
 export const page = <S extends z.ZodType>(item: S) => ({ kind: 'page', status: 200, item }) as const
+/** The same for lists that grow at their beginning: the handler returns a {@link TokenPage}. */
+export const tokenPage = <S extends z.ZodType>(item: S) => ({ kind: 'tokenPage', status: 200, item }) as const
 export const none = (status = 204) => ({ kind: 'none', status }) as const
 /** The handler returns the bytes and their status. `schema` describes them when they are JSON; `others` are the statuses besides 200. */
 export const bytes = (type: string, { schema, others }: { schema?: z.ZodType; others?: OtherReplies } = {}) =>
@@ -141,6 +148,12 @@ export interface Bytes {
 export interface Page<T> {
   items: T[]
   nextOffset: number | undefined
+}
+
+/** One page of a list that is paged by tokens. `nextToken` is undefined on the last. */
+export interface TokenPage<T> {
+  items: T[]
+  nextToken: string | undefined
 }
 
 /** Offset paging for every list: default 20. A limit above 100 is reduced to 100, because clients ask for one more than a page. */
@@ -180,15 +193,17 @@ type ReplyValue<R extends Reply> = R extends { kind: 'json'; schema: infer S ext
   ? z.input<S>
   : R extends { kind: 'page'; item: infer S extends z.ZodType }
     ? Page<z.input<S>>
-    : R extends { kind: 'bytes' }
-      ? Uint8Array | Readable | Bytes
-      : R extends { kind: 'events'; event: infer S extends z.ZodType }
-        ? AsyncIterable<z.input<S>>
-        : R extends { kind: 'lines' }
-          ? Readable
-          : R extends { kind: 'text' }
-            ? string
-            : void
+    : R extends { kind: 'tokenPage'; item: infer S extends z.ZodType }
+      ? TokenPage<z.input<S>>
+      : R extends { kind: 'bytes' }
+        ? Uint8Array | Readable | Bytes
+        : R extends { kind: 'events'; event: infer S extends z.ZodType }
+          ? AsyncIterable<z.input<S>>
+          : R extends { kind: 'lines' }
+            ? Readable
+            : R extends { kind: 'text' }
+              ? string
+              : void
 
 /** Who calls, and what it sees: made for each request by the server's `authenticate`, and by nobody else. */
 export interface Principal {

@@ -5,10 +5,12 @@ import type { Socket } from 'node:net'
 import { limitAnonymous, type AnonymousLimits } from '../base/anonymous.ts'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
+import { auditHook, type AuditSettings } from './audit.ts'
 import { parseQuery } from './body.ts'
 import { fault } from './fault.ts'
 import { routeId, sendFault, type MountContext } from './mount.ts'
 import { limitPieces } from './pieces.ts'
+import { withoutSecret } from './request-path.ts'
 import type { Principal } from './route.ts'
 
 export interface ServerSettings {
@@ -30,6 +32,8 @@ export interface ServerSettings {
   tls?: { key: string; certificate: string }
   /** How long a TLS handshake may take, in milliseconds; 10 seconds unless a test says so. */
   handshakeMs?: number
+  /** Where authenticated requests are written down. */
+  audit?: Omit<AuditSettings, 'secretsBelow'>
   /** Called after every finished request. */
   onDone?: (done: { id: string; method: string; status: number; ms: number }) => void
 }
@@ -121,6 +125,8 @@ export function makeServer(settings: ServerSettings): MountContext {
     // A router would cut the path there. A request's target has no fragment (RFC 9112, 3.2).
     if (path(request).includes('#')) throw fault.field('path', 'must not hold "#"; write it as %23')
   })
+  app.decorateRequest('caller')
+  if (settings.audit) app.addHook('onSend', auditHook({ ...settings.audit, secretsBelow: settings.secretsBelow ?? [] }))
   app.addHook('onResponse', async (request, reply) => {
     const done = { id: routeId(request), method: request.method, status: reply.statusCode, ms: reply.elapsedTime }
     settings.onDone?.(done)
@@ -188,15 +194,3 @@ function originOf(request: FastifyRequest): string {
 
 // Never log the query: it may hold a session's token.
 const path = (request: FastifyRequest): string => request.url.split('?', 1)[0]!
-
-/** Turns `/browser/live/abc/state` into `/browser/live/…`, also when slashes or letters are percent-encoded. */
-function withoutSecret(written: string, secretsBelow: readonly string[]): string {
-  if (secretsBelow.length === 0) return written
-  let plain = written
-  try {
-    plain = decodeURIComponent(written)
-  } catch {}
-  plain = plain.replace(/^https?:\/\/[^/]*/i, '').replaceAll(/\/+/g, '/')
-  const found = secretsBelow.find((prefix) => plain.startsWith(`${prefix}/`))
-  return found === undefined ? written : `${found}/…`
-}

@@ -75,6 +75,7 @@ function declaredType({ reply }: Route, status: number): string | undefined {
       return undefined
     case 'json':
     case 'page':
+    case 'tokenPage':
       return JSON_TYPE
     case 'events':
       return 'text/event-stream'

@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
 import { STATUS_CODES } from '../base/node-http.ts'
+import { entryOf, type AuditSettings, type Caller } from './audit.ts'
 import { badText, parseQuery, splitUrl } from './body.ts'
 import type { Upgraded } from './endpoint.ts'
 import { asFault, fault } from './fault.ts'
@@ -15,8 +16,10 @@ export interface UpgradeCall {
   request: IncomingMessage
   socket: Duplex
   head: Buffer
-  /** Call it when the client has shown its token (base/anonymous.ts). */
-  known: () => void
+  /** Call it when the client has shown its token. The audit log gets `caller` as it is when the handshake ends. */
+  known: (caller: Caller) => void
+  /** Call it when nothing but the answer is left of the handshake: it is written into the audit log. */
+  accepted: () => Promise<void>
   /** Aborts when the client leaves. */
   signal: AbortSignal
 }
@@ -28,16 +31,23 @@ interface UpgradeSettings {
   known?: (socket: object) => void
   /** Called before every handler. @throws when the client may not connect at all */
   admit?: (request: IncomingMessage) => void
+  audit?: AuditSettings
 }
+
+const SWITCHING = 101
 
 /** Adds WebSocket endpoints to a server. Paths have placeholders in braces, as routes have. Returns how many are open. */
 export function mountUpgrades(
   server: Server,
   log: Log,
   handlers: Record<string, UpgradeHandler>,
-  { known = () => {}, admit = () => {} }: UpgradeSettings = {},
+  { known = () => {}, admit = () => {}, audit }: UpgradeSettings = {},
 ): { open: () => number } {
-  const table = Object.entries(handlers).map(([path, handler]) => ({ pattern: new RegExp(`^${path.replaceAll(/\{(\w+)\}/g, '(?<$1>[^/]+)')}$`), handler }))
+  const table = Object.entries(handlers).map(([path, handler]) => ({
+    path,
+    pattern: new RegExp(`^${path.replaceAll(/\{(\w+)\}/g, '(?<$1>[^/]+)')}$`),
+    handler,
+  }))
   let open = 0
   server.on('upgrade', (request, socket, head) => {
     const controller = new AbortController()
@@ -48,15 +58,41 @@ export function mountUpgrades(
       open--
       controller.abort(fault.clientClosed())
     })
+    const began = performance.now()
+    let caller: Caller | undefined
+    let route = ''
+    /** Undefined without an audit log, and for clients that have shown no token. */
+    const note = (status: number): Promise<void> | undefined =>
+      caller && audit?.note(entryOf(request, caller, { route, status, durationMs: performance.now() - began }, audit), status === SWITCHING)
     const answer = async () => {
       admit(request)
       if (request.headers.upgrade?.toLowerCase() !== 'websocket') throw fault.field('upgrade', 'must be websocket')
-      const found = table.map(({ pattern, handler }) => ({ match: pattern.exec(path.replaceAll(/\/+/g, '/')), handler })).find(({ match }) => match)
+      const found = table.map((entry) => ({ match: entry.pattern.exec(path.replaceAll(/\/+/g, '/')), ...entry })).find(({ match }) => match)
       if (!found) throw fault.noRoute('WebSocket', path)
+      route = found.path
       const params = Object.fromEntries(Object.entries(found.match!.groups ?? {}).map(([name, value]) => [name, decode(name, value)]))
-      await found.handler({ params, query: parseQuery(query), request, socket, head, known: () => known(socket), signal: controller.signal })
+      await found.handler({
+        params,
+        query: parseQuery(query),
+        request,
+        socket,
+        head,
+        known: (who) => {
+          caller = who
+          known(socket)
+        },
+        accepted: async () => {
+          const noted = note(SWITCHING)
+          caller = undefined
+          await noted
+        },
+        signal: controller.signal,
+      })
     }
-    answer().catch((error: unknown) => refuse(log, socket, error))
+    answer().catch((error: unknown) => {
+      void note(asFault(error).status)
+      refuse(log, socket, error)
+    })
   })
   return { open: () => open }
 }

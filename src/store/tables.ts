@@ -45,6 +45,21 @@ export interface Tables {
     setting: string | null
     deleted_at: Time | null
   }
+  audit_log: {
+    at: Time
+    event_id: string
+    project_id: string | null
+    method: string
+    path: string
+    route: string
+    status: number
+    duration_ms: number
+    domain: string
+    client_ip: string
+    user_agent: string
+    auth_strategy: string
+    user_id: string
+  }
   browsers: {
     id: string
     state: string

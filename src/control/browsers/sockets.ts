@@ -1,6 +1,7 @@
 // WebSockets of a session: CDP and BiDi, spliced to the agent. They end with the session and report the reason.
 import { PUBLIC_SOCKETS, SOCKETS } from '../../agent/session/contract.ts'
 import type { Log } from '../../base/log.ts'
+import type { Caller } from '../../http/audit.ts'
 import { upgradeTo } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
 import { pathTo } from '../../http/route.ts'
@@ -66,8 +67,10 @@ export const closeSockets = (open: OpenSockets, tellOthers?: (id: string, reason
 
 /** `open` is empty at first. */
 export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: OpenSockets, log: Log): SessionSockets {
-  async function join(sessionId: string, path: string, { request, socket, head, signal, known }: UpgradeCall, by: By = 'token'): Promise<void> {
-    known()
+  async function join(sessionId: string, path: string, { request, socket, head, signal, known, accepted }: UpgradeCall, by: By = 'token'): Promise<void> {
+    const caller: Caller = { by: { kind: by === 'token' ? 'session' : 'link', id: sessionId } }
+    known(caller)
+    caller.project = await browsers.projectOf(sessionId)
     const target = await browsers.reach(undefined, sessionId)
     const { id } = target
     const sockets = open.get(id) ?? new Map<(reason: EndReason) => void, By>()
@@ -88,6 +91,7 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: 
       const upstream = await upgradeTo(target.endpoint, path, handshakeHeaders(request), AbortSignal.any([signal, ending.signal])).catch((error: unknown) => {
         throw fault.unavailable('the browser did not take the connection', error)
       })
+      await accepted()
       completeHandshake(socket, upstream)
       if (head.length > 0) upstream.socket.write(head)
       await splice(socket, upstream.socket, upstream.head, () => why, ending.signal)

@@ -12,7 +12,10 @@ const ASSETS_PATH = '/browser/live-view'
 const YEAR_SECONDS = 31_536_000
 
 /** The session and the rights that a token opens. */
-type Found = { state: 'running'; id: string; access: Access; name: string } | { state: 'ended'; reason: string } | { state: 'unknown' }
+type Found =
+  | { state: 'running'; id: string; access: Access; name: string; project: string | undefined }
+  | { state: 'ended'; reason: string }
+  | { state: 'unknown' }
 
 export interface LiveViews {
   /** Adds the page. It is for people, so it is not part of the API. */
@@ -21,7 +24,7 @@ export interface LiveViews {
 }
 
 /** What a session's row says, also after its end. */
-type FindSession = (id: string) => Promise<{ state: string; name: string | null; end_reason: string | null } | undefined>
+type FindSession = (id: string) => Promise<{ state: string; name: string | null; end_reason: string | null; project_id: string | null } | undefined>
 
 export function makeLiveViews(findSession: FindSession, links: LiveLinks, sockets: Pick<SessionSockets, 'join'>): LiveViews {
   let bundled: Promise<Bundle> | undefined
@@ -32,7 +35,7 @@ export function makeLiveViews(findSession: FindSession, links: LiveLinks, socket
     if (!told) return { state: 'unknown' }
     const row = await findSession(told.id)
     if (!row) return { state: 'ended', reason: 'deleted' }
-    if (row.state === 'running') return { state: 'running', ...told, name: row.name ?? 'Live view' }
+    if (row.state === 'running') return { state: 'running', ...told, name: row.name ?? 'Live view', project: row.project_id ?? undefined }
     return { state: 'ended', reason: row.end_reason ?? 'deleted' }
   }
 
@@ -57,6 +60,7 @@ export function makeLiveViews(findSession: FindSession, links: LiveLinks, socket
     guarded(request, reply).type('text/html; charset=utf-8')
     if (found.state === 'unknown') return reply.code(404).send(messagePage(tag, 'No such live view', 'This link is not valid. Part of it may be missing.'))
     if (found.state === 'ended') return reply.code(410).send(messagePage(tag, 'This session has ended', endingOf(found.reason)))
+    request.caller = { by: { kind: 'link', id: found.id }, project: found.project }
     const watchPath = links.path(found.id, 'watch')
     // The address that stays in the address bar, where it may be copied, gives no right to control the session.
     if (found.access === 'control' && asksToWatch(request.query)) return reply.redirect(watchPath, 303)
@@ -88,7 +92,7 @@ export function makeLiveViews(findSession: FindSession, links: LiveLinks, socket
   return {
     mount(app) {
       const config = { id: 'liveView' }
-      app.get(`${LIVE_PATH}/:token`, { config }, page)
+      app.get(`${LIVE_PATH}/:token`, { config: { ...config, route: `${LIVE_PATH}/{token}` } }, page)
       app.get(`${LIVE_PATH}/:token/state`, { config }, state)
       app.get(`${ASSETS_PATH}/:tag/:name`, { config }, asset)
     },

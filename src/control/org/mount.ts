@@ -5,12 +5,17 @@ import { account } from './account/contract.ts'
 import { accountHandlers, type Limits } from './account/handlers.ts'
 import { apiKeys } from './api-keys/contract.ts'
 import { apiKeyHandlers } from './api-keys/handlers.ts'
+import { auditLogs } from './audit-logs/contract.ts'
+import { auditLogHandlers } from './audit-logs/handlers.ts'
+import type { Trail } from './audit-logs/trail.ts'
 import { projects } from './projects/contract.ts'
 import { projectHandlers } from './projects/handlers.ts'
 import { makeLimits, type Caps } from './projects/limits.ts'
 import { makeProjects, type Holding } from './projects/projects.ts'
 import type { ResolveProject } from './projects/resolve.ts'
 
+export { oldEntries } from './audit-logs/purge.ts'
+export { auditTrail } from './audit-logs/trail.ts'
 export { watchKeys } from './revocations.ts'
 
 /** What these groups need. */
@@ -22,6 +27,7 @@ export interface OrganizationSettings {
   resolve: ResolveProject
   caps: Caps
   holdings: readonly Holding[]
+  trail: Pick<Trail, 'flush'>
   /** How many sessions this service has. */
   sessions: () => Promise<number>
 }
@@ -34,6 +40,7 @@ export function mountOrganization(context: MountContext, settings: OrganizationS
     caps.forget()
   }
   mount(context, apiKeys, apiKeyHandlers(db))
+  mount(context, auditLogs, auditLogHandlers(db, settings.trail))
   mount(context, account, accountHandlers(config))
   const limits = makeLimits({ ...settings, maxSessions: config.maxBrowsers, onChange })
   mount(context, projects, projectHandlers(makeProjects({ ...settings, onChange }), limits))

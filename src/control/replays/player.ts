@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Bytes } from '../../http/route.ts'
 import type { Replays } from './replays.ts'
-import type { ReplayRow } from './rows.ts'
+import type { FoundReplay, ReplayRow } from './rows.ts'
 
 /** Only content of this origin, in any page's frame. The address holds the token, so no referrer is sent. */
 const HEADERS = {
@@ -32,15 +32,21 @@ export function servePlayer(app: FastifyInstance, replays: Pick<Replays, 'viewed
         .type(`${type}; charset=utf-8`)
         .send(content),
     )
-  app.get('/replays/:id/view', { config }, async (request: ViewRequest, reply) => {
+  /** The replay that a link names. */
+  const viewed = async (request: ViewRequest): Promise<FoundReplay> => {
+    const row = await replays.viewed(request.params.id, request.query.jwt)
+    request.caller = { by: { kind: 'link', id: row.id }, project: row.project }
+    return row
+  }
+  app.get('/replays/:id/view', { config: { ...config, route: '/replays/{id}/view' } }, async (request: ViewRequest, reply) => {
     void reply.headers({ ...HEADERS, 'cache-control': 'no-store' }).type('text/html; charset=utf-8')
-    const row = await replays.viewed(request.params.id, request.query.jwt).catch(() => undefined)
+    const row = await viewed(request).catch(() => undefined)
     if (!row)
       return reply.code(404).send(page('No such replay', note('This replay does not exist.', 'It may have been deleted, or the address is incomplete.')))
     return reply.send(row.state === 'ready' ? player(row) : unfinished(row))
   })
-  app.get('/replays/:id/video', { config }, async (request: ViewRequest, reply) => {
-    const row = await replays.viewed(request.params.id, request.query.jwt)
+  app.get('/replays/:id/video', { config: { ...config, route: '/replays/{id}/video' } }, async (request: ViewRequest, reply) => {
+    const row = await viewed(request)
     return send(reply, await replays.video(row, request.headers.range))
   })
 }

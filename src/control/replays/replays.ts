@@ -22,6 +22,7 @@ import { Pace } from './pace.ts'
 import {
   expiredReplays,
   findReplay,
+  type FoundReplay,
   headKey,
   insertReplay,
   listReplays,
@@ -87,7 +88,7 @@ export interface Replays extends AsyncDisposable {
   stop(project: string, idOrName: string, replayId: string): Promise<void>
   download(project: string, idOrName: string, replayId: string, range: string | undefined): Promise<Bytes>
   /** A replay for the holder of its token. @throws 404 */
-  viewed(replayId: string, token: unknown): Promise<ReplayRow>
+  viewed(replayId: string, token: unknown): Promise<FoundReplay>
   video(row: ReplayRow, range: string | undefined): Promise<Bytes>
   /** After a start: continues what an earlier service had begun. */
   adopt(): Promise<void>

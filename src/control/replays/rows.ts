@@ -59,14 +59,18 @@ const ofScope = (db: Db, scope: string) =>
 
 const one = (row: Selectable<Tables['replays']>): ReplayRow => row as ReplayRow
 
+/** A replay and its project. */
+export type FoundReplay = ReplayRow & { project: string }
+
 /** A replay that a caller can see. Nobody sees what a deleted project has left. */
-export async function findReplay(db: Db, scope: string, id: string): Promise<ReplayRow | undefined> {
+export async function findReplay(db: Db, scope: string, id: string): Promise<FoundReplay | undefined> {
   const row = await ofScope(db, scope)
     .where('replays.id', '=', id)
     .where('replays.state', '<>', 'starting')
     .where('browsers.project_id', 'is not', null)
+    .select('browsers.project_id as project')
     .executeTakeFirst()
-  return row && one(row)
+  return row as FoundReplay | undefined
 }
 
 export async function listReplays(db: Db, browserId: string): Promise<ReplayRow[]> {

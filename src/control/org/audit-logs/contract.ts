@@ -1,0 +1,132 @@
+// The contract of the Audit logs group.
+import { z } from 'zod'
+import { bytes, route, tokenPage } from '../../../http/route.ts'
+
+const group = 'Audit logs'
+
+/** Most days between the start and the end of a search. */
+const MAX_WINDOW_DAYS = 30
+const DAY_MS = 86_400_000
+
+/** Most rows of one chunk. Download helpers refuse more. */
+export const MAX_CHUNK_ROWS = 50_000
+/** Rows of a chunk whose caller names no limit. */
+const CHUNK_ROWS = 10_000
+
+const Instant = z.iso.datetime({ offset: true }).transform((text) => new Date(text))
+const Word = z.string().max(255)
+/** Sent as one text with commas, as several parameters of the same name, or both. */
+const Words = z
+  .union([z.string().max(10_000), z.array(z.string().max(10_000)).max(100)])
+  .transform((given) => [given].flat().flatMap((text) => text.split(',')))
+  .pipe(z.array(Word).max(100))
+
+const Filter = z.strictObject({
+  /** The first moment that counts. */
+  start: Instant,
+  /** The first moment that does not count any more, 30 days after `start` at most. */
+  end: Instant,
+  auth_strategy: Word.optional(),
+  /** The first part of the route's path: `browsers`, `org`. */
+  service: Word.optional(),
+  method: Word.optional(),
+  exclude_method: Words.optional(),
+  /** Part of the path, the user's id or email, the client's address or the status. */
+  search: z.string().max(1024).optional(),
+  /** Users whose entries are found as well as what `search` finds. */
+  search_user_id: Words.optional(),
+})
+
+/** A window that is in order and not too long. */
+function inOrder({ start, end }: Partial<Record<'start' | 'end', unknown>>, context: z.RefinementCtx): void {
+  // One of them may be wrong by itself, which is an error already.
+  if (!(start instanceof Date && end instanceof Date)) return
+  if (end <= start) context.addIssue({ code: 'custom', path: ['end'], message: 'must be after start' })
+  else if (end.getTime() - start.getTime() > MAX_WINDOW_DAYS * DAY_MS)
+    context.addIssue({ code: 'custom', path: ['end'], message: `must be at most ${MAX_WINDOW_DAYS} days after start` })
+}
+
+const position = (name: string) =>
+  z
+    .string()
+    .regex(/^\d{1,15}\.[a-z0-9]{24}$/, `expected the ${name} of an earlier answer`)
+    .transform((text) => {
+      const [at, eventId] = text.split('.') as [string, string]
+      return { at: new Date(Number(at)), eventId }
+    })
+    .optional()
+
+/** Where a page or chunk ends: what is older comes after it. */
+export type Position = NonNullable<z.output<ReturnType<typeof position>>>
+
+export const positionOf = ({ timestamp, event_id: eventId }: Pick<AuditLogEntry, 'timestamp' | 'event_id'>): string => `${Date.parse(timestamp)}.${eventId}`
+
+export const AuditLogEntry = z.object({
+  event_id: z.string(),
+  /** When the request came. */
+  timestamp: z.iso.datetime(),
+  method: z.string(),
+  /** Without its query; tokens and keys in it are left out. */
+  path: z.string(),
+  route: z.string(),
+  /** 101 for a WebSocket. */
+  status: z.number().int(),
+  /** Until the answer began. */
+  duration_ms: z.number().int(),
+  /** The host by which the service was called. */
+  domain: z.string(),
+  client_ip: z.string(),
+  user_agent: z.string(),
+  /** `api_key`; `app`: the code of a deployment; `session`: the token of a session; `link`: the address of a live view or a replay. */
+  auth_strategy: z.string(),
+  /** The id of the key, the deployment, the session, or of what the link shows. */
+  user_id: z.string(),
+  /** A placeholder for keys, as in `created_by` of a key; else empty. */
+  email: z.string(),
+  /** The project in effect; null: refused before there was one. */
+  project_id: z.string().nullable(),
+})
+export type AuditLogEntry = z.output<typeof AuditLogEntry>
+
+const List = Filter.extend({
+  page_token: position('X-Next-Page-Token'),
+  /** More than 100 counts as 100. */
+  limit: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(1_000_000_000)
+    .default(100)
+    .transform((limit) => Math.min(limit, 100)),
+}).superRefine(inOrder)
+
+const Chunk = Filter.extend({
+  cursor: position('X-Next-Cursor'),
+  format: z.enum(['jsonl', 'jsonl.gz']).default('jsonl.gz'),
+  limit: z.coerce.number().int().min(1).max(MAX_CHUNK_ROWS).default(CHUNK_ROWS),
+}).superRefine(inOrder)
+
+export type Filter = z.output<typeof Filter>
+
+export const auditLogs = {
+  listAuditLogs: route({
+    method: 'GET',
+    path: '/audit-logs',
+    id: 'listAuditLogs',
+    group,
+    summary: 'Search the audit log, newest entries first',
+    query: List,
+    reply: tokenPage(AuditLogEntry),
+    faults: ['forbidden'],
+  }),
+  exportAuditLogs: route({
+    method: 'GET',
+    path: '/audit-logs/export/chunk',
+    id: 'exportAuditLogs',
+    group,
+    summary: 'Download a part of the audit log as JSON lines, newest entries first',
+    query: Chunk,
+    reply: bytes('application/octet-stream'),
+    faults: ['forbidden', 'too_many_requests'],
+  }),
+}

@@ -1,0 +1,85 @@
+// The table of the audit log: written in batches, read newest first.
+import { sql, type RawBuilder, type SqlBool } from 'kysely'
+import { newId } from '../../../base/ids.ts'
+import type { AuditEntry } from '../../../http/audit.ts'
+import type { Db } from '../../../store/db.ts'
+import type { AuditLogEntry, Filter, Position } from './contract.ts'
+
+/** What a credential is called in the log, and whose it is. */
+function userOf({ by }: AuditEntry): { strategy: string; id: string } {
+  if (by.kind !== 'key') return { strategy: by.kind, id: by.id }
+  return by.deployment === undefined ? { strategy: 'api_key', id: by.id } : { strategy: 'app', id: by.deployment }
+}
+
+/** The row of an entry. It gets its id here, so that a row which is written twice is still one event. */
+export const rowOf = (entry: AuditEntry) => {
+  const { strategy, id } = userOf(entry)
+  return {
+    at: entry.at.toISOString(),
+    event_id: newId(),
+    project_id: entry.project ?? null,
+    method: entry.method,
+    path: entry.path,
+    route: entry.route,
+    status: entry.status,
+    duration_ms: entry.durationMs,
+    domain: entry.domain,
+    client_ip: entry.clientIp,
+    user_agent: entry.userAgent,
+    auth_strategy: strategy,
+    user_id: id,
+  }
+}
+
+export type AuditRow = ReturnType<typeof rowOf>
+
+/**
+ * Stores rows; those which an earlier try has stored are left out. The commit does not wait for the disk: an answer that waits for it would take some milliseconds longer. What
+ * is committed outlives the service, and can be lost only when the database's server or machine dies within a second.
+ */
+export async function insertRows(db: Db, rows: readonly AuditRow[]): Promise<void> {
+  await sql`
+    insert into audit_log (at, event_id, project_id, method, path, route, status, duration_ms, domain, client_ip, user_agent, auth_strategy, user_id)
+    select r.* from (select set_config('synchronous_commit', 'off', true)) as this_transaction, jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as r
+      (at timestamptz, event_id text, project_id text, method text, path text, route text, status smallint, duration_ms integer,
+       domain text, client_ip text, user_agent text, auth_strategy text, user_id text)
+    on conflict do nothing`.execute(db)
+}
+
+/** As for `created_by` of API keys. Others have none. */
+const EMAIL = sql<string>`case auth_strategy when 'api_key' then user_id || '@key.cob.internal' else '' end`
+
+const holds = (text: RawBuilder<string>, part: string): RawBuilder<SqlBool> => sql`strpos(lower(${text}), lower(${part}::text)) > 0`
+
+/** Entries of a project (undefined: of all), newest first, after `position`. */
+export async function findEntries(
+  db: Db,
+  project: string | undefined,
+  { start, end, method, service, ...filter }: Filter,
+  position: Position | undefined,
+  limit: number,
+): Promise<AuditLogEntry[]> {
+  let select = db
+    .selectFrom('audit_log')
+    .select(['event_id', 'at', 'method', 'path', 'route', 'status', 'duration_ms', 'domain', 'client_ip', 'user_agent'])
+    .select(['auth_strategy', 'user_id', EMAIL.as('email'), 'project_id'])
+    .where('at', '>=', start)
+    .where('at', '<', end)
+  if (project !== undefined) select = select.where('project_id', '=', project)
+  if (position) select = select.where(sql<SqlBool>`(at, event_id) < (${position.at.toISOString()}::timestamptz, ${position.eventId})`)
+  if (filter.auth_strategy) select = select.where('auth_strategy', '=', filter.auth_strategy)
+  if (service) select = select.where(sql<SqlBool>`split_part(route, '/', 2) = ${service.toLowerCase()}`)
+  if (method) select = select.where('method', '=', method.toUpperCase())
+  const excluded = (filter.exclude_method ?? []).filter((one) => one !== '')
+  if (excluded.length > 0) select = select.where(sql<SqlBool>`method <> all(${excluded.map((one) => one.toUpperCase())})`)
+  const { search, search_user_id: users = [] } = filter
+  const anyOf = [
+    ...(search
+      ? [sql.ref<string>('path'), sql.ref<string>('user_id'), EMAIL, sql.ref<string>('client_ip'), sql<string>`status::text`].map((text) => holds(text, search))
+      : []),
+    ...(users.some((user) => user !== '') ? [sql<SqlBool>`user_id = any(${users})`] : []),
+  ]
+  if (anyOf.length > 0) select = select.where((eb) => eb.or(anyOf))
+  const rows = await select.orderBy('at', 'desc').orderBy('event_id', 'desc').limit(limit).execute()
+  return rows.map(({ event_id, at, ...rest }) => ({ event_id, timestamp: at.toISOString(), ...rest }))
+}

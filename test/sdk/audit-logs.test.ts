@@ -1,0 +1,84 @@
+// The published SDK with the running service: the audit log of a session's life, and its download.
+import { createHash } from 'node:crypto'
+import { gunzipSync } from 'node:zlib'
+import type { AuditLogEntry } from '@onkernel/sdk/resources/audit-logs'
+import { once } from 'node:events'
+import { chromium } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import WebSocket from 'ws'
+import type { Cloud } from '../support/cloud.ts'
+import { conforms } from '../support/contract.ts'
+import { shareCloud } from '../support/shelf.ts'
+
+let cloud: Cloud
+beforeAll(async () => {
+  cloud = await shareCloud({ COB_WARM_BROWSERS: '1' })
+})
+afterAll(() => cloud[Symbol.asyncDispose]())
+
+/** The last hour and the next. */
+const around = () => ({ start: new Date(Date.now() - 3600_000).toISOString(), end: new Date(Date.now() + 3600_000).toISOString() })
+
+async function found(query: Parameters<typeof cloud.client.auditLogs.list>[0]): Promise<AuditLogEntry[]> {
+  const entries: AuditLogEntry[] = []
+  for await (const entry of cloud.client.auditLogs.list(query)) {
+    conforms('AuditLogEntry', entry)
+    entries.push(entry)
+  }
+  return entries
+}
+
+const short = ({ method, path, status, auth_strategy }: AuditLogEntry): string => `${auth_strategy} ${method} ${path} ${status}`
+
+test("a session's life can be read in the log, with its sockets, by whom each call was made", async () => {
+  const { client } = cloud
+  const { session_id: id, cdp_ws_url, browser_live_view_url } = await client.browsers.create({ timeout_seconds: 300 })
+  await client.browsers.computer.clickMouse(id, { x: 10, y: 10 })
+  const playwright = await chromium.connectOverCDP(cdp_ws_url)
+  await playwright.close()
+  const viewer = new WebSocket(`${browser_live_view_url!.replace(/^http/, 'ws')}/socket`, 'binary')
+  await once(viewer, 'open')
+  viewer.close()
+  // The caller leaves while the command runs.
+  await expect(client.browsers.process.exec(id, { command: 'sleep', args: ['30'] }, { signal: AbortSignal.timeout(300) })).rejects.toThrow()
+  await client.browsers.deleteByID(id)
+  const all = { ...around(), search: id }
+  await expect.poll(async () => (await found(all)).some(({ status }) => status === 499)).toBe(true)
+  const about = (await found(all)).toReversed()
+  expect(about.map(short)).toEqual([
+    expect.stringMatching(`^(api_key POST /browsers/${id}|session POST /browser/session/${id})/computer/click_mouse 200$`),
+    // Playwright asks for the address of the browser first when it has an http address; with wss it does not.
+    `session GET /browsers/${id}/cdp 101`,
+    'link GET /browser/live/… 101',
+    expect.stringMatching(`/process/exec 499$`),
+    `api_key DELETE /browsers/${id} 204`,
+  ])
+  expect((await found({ ...around(), search: id, method: 'DELETE' })).map(short)).toEqual([`api_key DELETE /browsers/${id} 204`])
+  expect((await found({ ...around(), search: id, exclude_method: ['GET', 'DELETE'] })).every(({ method }) => method === 'POST')).toBe(true)
+})
+
+test('pages follow each other, and the download helper gets the same entries in verified chunks', async () => {
+  const { client } = cloud
+  for (let i = 0; i < 25; i++) await client.browsers.retrieve(`none-${i}`).catch(() => {})
+  const end = new Date(Date.now() + 1).toISOString()
+  const window = { ...around(), end, search: '/browsers/none-' }
+  const listed = await found({ ...window, limit: 10 })
+  expect(new Set(listed.map(({ path }) => path))).toEqual(new Set(Array.from({ length: 25 }, (_, i) => `/browsers/none-${i}`)))
+  const chunks: Uint8Array[] = []
+  const progress: number[] = []
+  const result = await client.auditLogs.download(
+    { ...window, limit: 10 },
+    { write: (chunk) => void chunks.push(chunk) },
+    { maxTransferRetries: 0, onProgress: ({ chunkRows }) => void progress.push(chunkRows) },
+  )
+  const file = Buffer.concat(chunks)
+  expect(result).toEqual({ bytesWritten: file.length, chunks: 3, rows: 25 })
+  expect(progress).toEqual([10, 10, 5])
+  // Chunks that follow each other are one gzip file.
+  const lines = gunzipSync(file).toString().trimEnd().split('\n')
+  expect(lines.map((line) => JSON.parse(line) as AuditLogEntry)).toEqual(listed)
+  const chunk = await client.auditLogs.exportChunk({ ...window, format: 'jsonl' })
+  const body = Buffer.from(await chunk.arrayBuffer())
+  expect(chunk.headers.get('x-content-sha256')).toBe(createHash('sha256').update(body).digest('hex'))
+  expect(body.toString().trimEnd().split('\n')).toEqual(lines)
+})
