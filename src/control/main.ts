@@ -238,7 +238,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   opened.use(hearReplicas(bells, { scope, leases, openSockets, fleet, runs, deployments, replays, log }))
   const resolve = projectResolver(db)
   const trail = opened.use(auditTrail(db, log))
-  const audit: AuditSettings = { note: trail.note, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH] }
+  const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH] }
   const context = makeServer({
     log,
     authenticate: admission(keyChecker(db), resolve, tokens, browsers),

@@ -24,6 +24,7 @@ export interface AuditEntry {
   path: string
   /** The pattern of the path. */
   route: string
+  /** {@link PENDING} until it is known. */
   status: number
   /** Until the answer began, in milliseconds. */
   durationMs: number
@@ -32,12 +33,27 @@ export interface AuditEntry {
   userAgent: string
 }
 
-/** Stores an entry. For a request that `changes` something, the result resolves when that is done, and the answer waits for it. */
-export type Audit = (entry: AuditEntry, changes: boolean) => Promise<void> | undefined
+/** The status of a request that is not answered yet, or whose service died before its result was stored. */
+export const PENDING = 0
 
-/** What {@link entryOf} has to know about the server. */
+/** The entry of a request that changes something. */
+export interface Begun {
+  /** Resolves when the entry is stored, which the answer waits for. Undefined when it cannot be stored for now. */
+  stored: Promise<void> | undefined
+  /** Adds the result, which is stored a little later. */
+  end(status: number, durationMs: number): void
+}
+
+export interface Audit {
+  /** Takes the entry of a request that is answered, and stores it a little later. */
+  note(entry: AuditEntry): void
+  /** Begins to store the entry of a request that changes something, while the request is handled. */
+  begin(entry: AuditEntry): Begun
+}
+
+/** The log, and what {@link entryOf} has to know about the server. */
 export interface AuditSettings {
-  note: Audit
+  log: Audit
   /** Reverse proxies that are believed when they say who their client is. */
   trustedProxies: BlockList
   /** Paths below these have a secret as their next segment. */
@@ -49,13 +65,12 @@ const MAX_AGENT = 512
 /** Our own keys and tokens, wherever a caller has written them. */
 const SECRETS = /cob_[0-9a-f]{40}|eyJ[\w-]+\.[\w-]+\.[\w-]+/g
 
-export interface Outcome {
-  route: string
-  status: number
-  durationMs: number
-}
-
-export function entryOf(raw: IncomingMessage, caller: Caller, outcome: Outcome, { trustedProxies, secretsBelow }: Omit<AuditSettings, 'note'>): AuditEntry {
+export function entryOf(
+  raw: IncomingMessage,
+  caller: Caller,
+  outcome: Pick<AuditEntry, 'route' | 'status' | 'durationMs'>,
+  { trustedProxies, secretsBelow }: AuditSettings,
+): AuditEntry {
   const shown = bearer(raw)
   const clean = (text: string, longest: number) => {
     const own = shown === undefined ? text : text.replaceAll(shown, '…')
@@ -77,28 +92,35 @@ export function entryOf(raw: IncomingMessage, caller: Caller, outcome: Outcome, 
   }
 }
 
-/** The hook that stores each answered request. Its answer begins after it. */
+/** Begins the entry of a request that is about to be handled. */
+export function beginEntry(settings: AuditSettings, request: FastifyRequest, reply: FastifyReply, route: string): void {
+  const { caller } = request
+  if (caller) request.entry = settings.log.begin(entryOf(request.raw, caller, { route, status: PENDING, durationMs: reply.elapsedTime }, settings))
+}
+
+/** The hook before each answer: waits until what changed something is stored, and notes what only read or was refused. */
 export const auditHook =
   (settings: AuditSettings) =>
   async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
-    const { caller } = request
-    if (!caller) return
-    const { route = '', changes = false } = request.routeOptions.config
-    const entry = entryOf(request.raw, caller, { route, status: reply.statusCode, durationMs: reply.elapsedTime }, settings)
-    await settings.note(entry, changes)
+    const { caller, entry } = request
+    const { statusCode: status, elapsedTime: durationMs } = reply
+    if (entry) {
+      entry.end(status, durationMs)
+      await entry.stored
+    } else if (caller) settings.log.note(entryOf(request.raw, caller, { route: request.routeOptions.config.route ?? '', status, durationMs }, settings))
   }
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** Set when the credential of the request has been checked. */
     caller?: Caller
+    /** Its entry in the audit log, if it changes something. */
+    entry?: Begun
   }
   interface FastifyContextConfig {
     /** Name of the route, for logs and metrics. */
     id?: string
     /** Its path's pattern, for the audit log. */
     route?: string
-    /** Its requests are written into the audit log before they are answered. */
-    changes?: boolean
   }
 }

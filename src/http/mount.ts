@@ -5,6 +5,7 @@ import { Readable } from 'node:stream'
 import type { z } from 'zod'
 import type { Log } from '../base/log.ts'
 import { Unavailable } from '../base/unavailable.ts'
+import { beginEntry, type AuditSettings } from './audit.ts'
 import { checkText, parseJson, readBody } from './body.ts'
 import { Fault, asFault, checked, fault, type FieldProblem } from './fault.ts'
 import { readForm } from './form.ts'
@@ -31,6 +32,8 @@ export interface MountContext {
   assertRoom: () => void
   /** Called for every request with a credential: calls `end` if the credential becomes invalid before the request is over (the result is disposed). */
   guard?: Guard | undefined
+  /** Where authenticated requests are written down. */
+  audit?: AuditSettings | undefined
 }
 
 export type Guard = (principal: Principal, end: (reason: Fault) => void) => Disposable | undefined
@@ -50,7 +53,7 @@ export function register(
   context.app.route({
     method: route.method,
     url,
-    config: { id: route.id, route: route.path, changes: !route.reads },
+    config: { id: route.id, route: route.path },
     handler: async (request, reply) => {
       const controller = new AbortController()
       const onClose = () => {
@@ -62,6 +65,7 @@ export function register(
         const principal = route.access === 'public' ? undefined : await context.authenticate(request, route.access, controller.signal)
         if (route.access !== 'public') context.known(request.raw.socket)
         if (principal) guarded(context, principal, reply, controller)
+        if (context.audit && !route.reads) beginEntry(context.audit, request, reply, route.path)
         if (route.needsRoom) context.assertRoom()
         checkText({ ...(request.params as object), ...(request.query as object) })
         return await answer(request, reply, controller.signal, principal)

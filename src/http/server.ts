@@ -33,7 +33,7 @@ export interface ServerSettings {
   /** How long a TLS handshake may take, in milliseconds; 10 seconds unless a test says so. */
   handshakeMs?: number
   /** Where authenticated requests are written down. */
-  audit?: Omit<AuditSettings, 'secretsBelow'>
+  audit?: AuditSettings
   /** Called after every finished request. */
   onDone?: (done: { id: string; method: string; status: number; ms: number }) => void
 }
@@ -126,7 +126,8 @@ export function makeServer(settings: ServerSettings): MountContext {
     if (path(request).includes('#')) throw fault.field('path', 'must not hold "#"; write it as %23')
   })
   app.decorateRequest('caller')
-  if (settings.audit) app.addHook('onSend', auditHook({ ...settings.audit, secretsBelow: settings.secretsBelow ?? [] }))
+  app.decorateRequest('entry')
+  if (settings.audit) app.addHook('onSend', auditHook(settings.audit))
   app.addHook('onResponse', async (request, reply) => {
     const done = { id: routeId(request), method: request.method, status: reply.statusCode, ms: reply.elapsedTime }
     settings.onDone?.(done)
@@ -142,6 +143,7 @@ export function makeServer(settings: ServerSettings): MountContext {
     paths,
     assertRoom: settings.assertRoom ?? (() => {}),
     guard: settings.guard,
+    audit: settings.audit,
   }
   return context
 }

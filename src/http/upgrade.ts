@@ -62,8 +62,7 @@ export function mountUpgrades(
     let caller: Caller | undefined
     let route = ''
     /** Undefined without an audit log, and for clients that have shown no token. */
-    const note = (status: number): Promise<void> | undefined =>
-      caller && audit?.note(entryOf(request, caller, { route, status, durationMs: performance.now() - began }, audit), status === SWITCHING)
+    const entry = (status: number) => caller && audit && entryOf(request, caller, { route, status, durationMs: performance.now() - began }, audit)
     const answer = async () => {
       admit(request)
       if (request.headers.upgrade?.toLowerCase() !== 'websocket') throw fault.field('upgrade', 'must be websocket')
@@ -82,15 +81,16 @@ export function mountUpgrades(
           known(socket)
         },
         accepted: async () => {
-          const noted = note(SWITCHING)
+          const done = entry(SWITCHING)
           caller = undefined
-          await noted
+          if (done) await audit!.log.begin(done).stored
         },
         signal: controller.signal,
       })
     }
     answer().catch((error: unknown) => {
-      void note(asFault(error).status)
+      const refused = entry(asFault(error).status)
+      if (refused) audit!.log.note(refused)
       refuse(log, socket, error)
     })
   })

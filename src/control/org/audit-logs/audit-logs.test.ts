@@ -76,7 +76,8 @@ test('a change is stored when its answer arrives, also one that is refused', asy
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'user-agent': name }
     const { status } = await fetch(`${cloud.url}/org/projects`, { method: 'POST', headers, body })
     expect(status).toBe(i % 2 ? 201 : 400)
-    expect(await cloud.query('select status, method from audit_log where user_id = $1 and user_agent = $2', [id, name])).toEqual([{ status, method: 'POST' }])
+    expect(await cloud.query('select method from audit_log where user_id = $1 and user_agent = $2', [id, name])).toEqual([{ method: 'POST' }])
+    expect(await search({ search_user_id: id, limit: '1' })).toMatchObject([{ status, method: 'POST', user_agent: name }])
   }
 })
 

@@ -46,6 +46,15 @@ export async function insertRows(db: Db, rows: readonly AuditRow[]): Promise<voi
     on conflict do nothing`.execute(db)
 }
 
+/** Adds the results of stored rows. */
+export async function completeRows(db: Db, rows: readonly AuditRow[]): Promise<void> {
+  await sql`
+    update audit_log set status = r.status, duration_ms = r.duration_ms
+    from (select set_config('synchronous_commit', 'off', true)) as this_transaction, jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as r
+      (at timestamptz, event_id text, status smallint, duration_ms integer)
+    where audit_log.at = r.at and audit_log.event_id = r.event_id`.execute(db)
+}
+
 /** As for `created_by` of API keys. Others have none. */
 const EMAIL = sql<string>`case auth_strategy when 'api_key' then user_id || '@key.cob.internal' else '' end`
 

@@ -1,7 +1,7 @@
 // Writing the audit log, with a database that takes rows late, never, or at times.
 import { expect, test } from 'vitest'
 import type { Log } from '../../../base/log.ts'
-import type { AuditEntry } from '../../../http/audit.ts'
+import { PENDING, type AuditEntry } from '../../../http/audit.ts'
 import type { Db } from '../../../store/db.ts'
 import type { AuditRow } from './rows.ts'
 import { auditTrail } from './trail.ts'
@@ -13,7 +13,7 @@ const entry = (path: string): AuditEntry => ({
   method: 'POST',
   path,
   route: '/',
-  status: 200,
+  status: PENDING,
   durationMs: 1,
   domain: '',
   clientIp: '',
@@ -27,40 +27,51 @@ function logged(): { log: Log; lines: string[] } {
   return { log, lines }
 }
 
-/** A trail whose rows go where `insert` puts them. */
+/** A trail whose rows go where `insert` puts them; `results` has what came after. */
 function trailTo(insert: (rows: readonly AuditRow[]) => Promise<void>) {
   const { log, lines } = logged()
-  return { trail: auditTrail({} as Db, log, insert), lines }
+  const results: string[] = []
+  const complete = async (rows: readonly AuditRow[]) => void results.push(...rows.map(({ path, status }) => `${path} ${status}`))
+  return { trail: auditTrail({} as Db, log, { insert, complete }), lines, results }
 }
+
+const read = (path: string): AuditEntry => ({ ...entry(path), status: 200 })
 
 test('a change waits for its row; what comes meanwhile goes into one statement', async () => {
   const statements: string[][] = []
   const gates: (() => void)[] = []
-  const { trail } = trailTo(async (rows) => {
-    statements.push(rows.map(({ path }) => path))
+  const { trail, results } = trailTo(async (rows) => {
+    statements.push(rows.map(({ path, status }) => `${path} ${status}`))
     await new Promise<void>((resolve) => gates.push(resolve))
   })
   const answered: string[] = []
-  const change = (path: string) => trail.note(entry(path), true)!.then(() => answered.push(path))
-  const all = [change('1'), change('2'), change('3')]
-  expect(trail.note(entry('read'), false)).toBeUndefined()
-  await Promise.resolve()
-  expect(statements).toEqual([['1']])
+  const begin = (path: string) => {
+    const { stored, end } = trail.begin(entry(path))
+    return { end, done: stored!.then(() => answered.push(path)) }
+  }
+  const all = [begin('1'), begin('2'), begin('3')]
+  trail.note(read('read'))
+  expect(statements).toEqual([['1 0']])
   expect(answered).toEqual([])
+  all[0]!.end(201, 5)
+  // Its row is not under way yet.
+  all[1]!.end(202, 5)
   gates.shift()!()
-  await all[0]
+  await all[0]!.done
   expect(answered).toEqual(['1'])
-  expect(statements).toEqual([['1'], ['2', '3', 'read']])
+  expect(statements).toEqual([['1 0'], ['2 202', '3 0', 'read 200']])
   gates.shift()!()
-  await Promise.all(all)
+  await Promise.all(all.map(({ done }) => done))
   expect(answered).toEqual(['1', '2', '3'])
+  all[2]!.end(500, 5)
+  await expect.poll(() => results, { timeout: 1_000 }).toEqual(['1 201', '3 500'])
   await trail[Symbol.asyncDispose]()
 })
 
 test('reads are written within a second, without a change', async () => {
   const written: string[] = []
   const { trail } = trailTo(async (rows) => void written.push(...rows.map(({ path }) => path)))
-  for (const path of ['1', '2', '3']) void trail.note(entry(path), false)
+  for (const path of ['1', '2', '3']) trail.note(read(path))
   expect(written).toEqual([])
   await expect.poll(() => written, { timeout: 1_000 }).toEqual(['1', '2', '3'])
   await trail[Symbol.asyncDispose]()
@@ -68,39 +79,51 @@ test('reads are written within a second, without a change', async () => {
 
 test('a stop writes what is left', async () => {
   const written: string[] = []
-  const { trail } = trailTo(async (rows) => void written.push(...rows.map(({ path }) => path)))
-  void trail.note(entry('read'), false)
+  const { trail, results } = trailTo(async (rows) => void written.push(...rows.map(({ path }) => path)))
+  const { stored, end } = trail.begin(entry('change'))
+  await stored
+  end(200, 1)
+  trail.note(read('read'))
   await trail[Symbol.asyncDispose]()
-  expect(written).toEqual(['read'])
+  expect([written, results]).toEqual([['change', 'read'], ['change 200']])
 })
 
 test('while the database is away, answers do not wait, and nothing is lost or doubled', async () => {
   const written: string[] = []
   let isAway = true
-  const { trail, lines } = trailTo(async (rows) => {
+  const { trail, lines, results } = trailTo(async (rows) => {
     if (isAway) throw new Error('away')
-    written.push(...rows.map(({ path }) => path))
+    written.push(...rows.map(({ path, status }) => `${path} ${status}`))
   })
-  await trail.note(entry('first'), true)
+  const first = trail.begin(entry('first'))
+  await first.stored
   expect(lines).toEqual(['the audit log cannot be written; requests go on, and their entries are written later'])
-  expect(trail.note(entry('second'), true)).toBeUndefined()
+  const second = trail.begin(entry('second'))
+  expect(second.stored).toBeUndefined()
+  first.end(200, 1)
+  second.end(200, 1)
   isAway = false
-  await expect.poll(() => written, { timeout: 3_000 }).toEqual(['first', 'second'])
+  await expect.poll(() => written.map((text) => text.split(' ')[0]), { timeout: 3_000 }).toEqual(['first', 'second'])
   // Answers wait again.
-  await trail.note(entry('third'), true)
-  expect(written).toEqual(['first', 'second', 'third'])
-  expect(lines).toHaveLength(2)
+  const third = trail.begin(entry('third'))
+  await third.stored
+  third.end(200, 1)
   await trail[Symbol.asyncDispose]()
+  // Each has its result, with its row or after it.
+  const known = new Set([...written.filter((text) => text.endsWith(' 200')), ...results])
+  expect(known).toEqual(new Set(['first 200', 'second 200', 'third 200']))
+  expect(written).toHaveLength(3)
+  expect(lines).toHaveLength(2)
 })
 
 test('a database that does not answer holds an answer for 2 s, and later ones not at all', { timeout: 10_000 }, async () => {
   const { promise: never, resolve } = Promise.withResolvers<void>()
   const { trail, lines } = trailTo(() => never)
   const began = performance.now()
-  await trail.note(entry('first'), true)
+  await trail.begin(entry('first')).stored
   expect(performance.now() - began).toBeGreaterThan(1_900)
   expect(lines).toHaveLength(1)
-  expect(trail.note(entry('second'), true)).toBeUndefined()
+  expect(trail.begin(entry('second')).stored).toBeUndefined()
   resolve()
   await trail[Symbol.asyncDispose]()
 })
@@ -112,8 +135,8 @@ test('of a database that is away for long, the newest 20,000 entries are kept', 
     if (isAway) throw new Error('away')
     written.push(...rows.map(({ path }) => path))
   })
-  await trail.note(entry('0'), true)
-  for (let i = 1; i <= 20_010; i++) void trail.note(entry(String(i)), false)
+  await trail.begin(entry('0')).stored
+  for (let i = 1; i <= 20_010; i++) trail.note(read(String(i)))
   isAway = false
   await trail[Symbol.asyncDispose]()
   expect([written.length, written[0], written.at(-1)]).toEqual([20_000, '11', '20010'])

@@ -1,11 +1,11 @@
-// Writes the audit log: requests that change something before their answers leave, others in batches.
+// Writes the audit log: requests that change something while they are handled, others and all results in batches.
 import type { Log } from '../../../base/log.ts'
 import { within } from '../../../base/wait.ts'
 import type { Audit } from '../../../http/audit.ts'
 import type { Db } from '../../../store/db.ts'
-import { insertRows, rowOf, type AuditRow } from './rows.ts'
+import { completeRows, insertRows, rowOf, type AuditRow } from './rows.ts'
 
-/** Requests that only read are written at least this often: a service that is killed loses so much of them. */
+/** Requests that only read, and the results of others, are written at least this often: a service that is killed loses so much of them. */
 const READS_MS = 500
 /** Most rows of one statement. */
 const AT_ONCE = 500
@@ -16,8 +16,14 @@ const ANSWER_MS = 2_000
 /** Time between two tries while the database does not take rows. */
 const RETRY_MS = 1_000
 
-export interface Trail extends AsyncDisposable {
-  note: Audit
+/** The table. */
+export interface AuditStore {
+  insert(rows: readonly AuditRow[]): Promise<void>
+  /** Adds the results of rows that are there already. */
+  complete(rows: readonly AuditRow[]): Promise<void>
+}
+
+export interface Trail extends Audit, AsyncDisposable {
   /** Resolves when all that has been noted is stored, or cannot be stored now. */
   flush(): Promise<void>
 }
@@ -31,13 +37,19 @@ interface Batch {
 const newBatch = (): Batch => ({ rows: [], done: Promise.withResolvers<void>() })
 
 /**
- * The audit log of this replica. One statement is under way at a time; what is noted meanwhile goes into the next. While the database does not take rows,
- * no answer waits: they are kept and written later, up to a limit; how many are lost beyond that is logged. `insert` stores rows: in the table
- * unless a test says so.
+ * The audit log of this replica. One statement is under way at a time; what comes meanwhile goes into the next. The row of a change is written at once,
+ * beside the change itself, and its result with the reads. While the database does not take rows, no answer waits: they are kept and written later, up
+ * to a limit; how many are lost beyond that is logged. `store` is the table unless a test says so.
  */
-export function auditTrail(db: Db, log: Log, insert = (rows: readonly AuditRow[]) => insertRows(db, rows)): Trail {
+export function auditTrail(
+  db: Db,
+  log: Log,
+  store: AuditStore = { insert: (rows) => insertRows(db, rows), complete: (rows) => completeRows(db, rows) },
+): Trail {
   let next = newBatch()
   let current: Batch | undefined
+  /** Stored rows that have got their result since. */
+  let completed: AuditRow[] = []
   let timer: NodeJS.Timeout | undefined
   /** Whether the last try failed, or took so long that an answer left without it. */
   let isAway = false
@@ -46,28 +58,32 @@ export function auditTrail(db: Db, log: Log, insert = (rows: readonly AuditRow[]
   function later(ms: number): void {
     timer ??= setTimeout(() => {
       timer = undefined
-      void write()
+      void write(true)
     }, ms)
   }
 
-  /** Writes what has been noted, unless that is under way already. */
-  async function write(): Promise<void> {
-    while (!current && next.rows.length > 0) {
-      current = next
+  /** Writes what has come, unless that is under way already; also results if `whole`. */
+  async function write(whole: boolean): Promise<void> {
+    while (!current && (next.rows.length > 0 || (whole && completed.length > 0))) {
+      const batch = (current = next)
+      const results = whole ? completed : []
       next = newBatch()
-      const left = await stored(current.rows)
+      completed = whole ? [] : completed
+      const left = await stored(batch.rows, (rows) => store.insert(rows))
+      const unsaid = left.length > 0 ? results : await stored(results, (rows) => store.complete(rows))
       next.rows.unshift(...left)
-      current.done.resolve()
+      completed.unshift(...unsaid)
+      batch.done.resolve()
       current = undefined
-      if (left.length > 0) return later(RETRY_MS)
+      if (left.length > 0 || unsaid.length > 0) return later(RETRY_MS)
     }
   }
 
   /** Stores rows, and returns those which could not be stored. */
-  async function stored(rows: AuditRow[]): Promise<AuditRow[]> {
+  async function stored(rows: AuditRow[], put: (rows: AuditRow[]) => Promise<void>): Promise<AuditRow[]> {
     for (let from = 0; from < rows.length; from += AT_ONCE) {
       try {
-        await insert(rows.slice(from, from + AT_ONCE))
+        await put(rows.slice(from, from + AT_ONCE))
       } catch (err) {
         away(err)
         return rows.slice(from)
@@ -84,30 +100,46 @@ export function auditTrail(db: Db, log: Log, insert = (rows: readonly AuditRow[]
     isAway = true
   }
 
-  function flush(): Promise<void> {
-    const last = next.rows.length > 0 ? next : current
-    void write()
+  /** Resolves when what has come until now is stored; results too if `whole`. */
+  function flush(whole: boolean): Promise<void> {
+    const last = next.rows.length > 0 || (whole && completed.length > 0) ? next : current
+    void write(whole)
     return last ? within('the audit log', ANSWER_MS, last.done.promise).catch(away) : Promise.resolve()
   }
 
+  function add(row: AuditRow): void {
+    if (next.rows.length >= MAX_WAITING) {
+      next.rows.shift()
+      if (++lost === 1) log.error({}, 'the audit log loses entries: the database has not taken any for too long')
+    }
+    next.rows.push(row)
+    if (isAway) later(RETRY_MS)
+  }
+
   return {
-    note(entry, changes) {
-      if (next.rows.length >= MAX_WAITING) {
-        next.rows.shift()
-        if (++lost === 1) log.error({}, 'the audit log loses entries: the database has not taken any for too long')
-      }
-      next.rows.push(rowOf(entry))
-      if (changes && !isAway) return flush()
-      later(isAway ? RETRY_MS : READS_MS)
-      return undefined
+    note(entry) {
+      add(rowOf(entry))
+      later(READS_MS)
     },
-    flush,
-    async [Symbol.asyncDispose]() {
-      const all = async () => {
-        await flush()
-        await flush()
+    begin(entry) {
+      const row = rowOf(entry)
+      add(row)
+      const batch = next
+      return {
+        stored: isAway ? undefined : flush(false),
+        end(status, durationMs) {
+          row.status = status
+          row.duration_ms = Math.round(durationMs)
+          // Otherwise the row is stored with its result.
+          if (batch !== next && completed.push(row) > MAX_WAITING) completed.shift()
+          later(READS_MS)
+        },
       }
-      await all()
+    },
+    flush: () => flush(true),
+    async [Symbol.asyncDispose]() {
+      await flush(true)
+      await flush(true)
       clearTimeout(timer)
       const { length } = next.rows
       if (length > 0) log.error({ entries: length }, 'entries of the audit log are lost: the database did not take them')
