@@ -100,11 +100,13 @@ export function auditTrail(
     isAway = true
   }
 
-  /** Resolves when what has come until now is stored; results too if `whole`. */
-  function flush(whole: boolean): Promise<void> {
-    const last = next.rows.length > 0 || (whole && completed.length > 0) ? next : current
-    void write(whole)
-    return last ? within('the audit log', ANSWER_MS, last.done.promise).catch(away) : Promise.resolve()
+  const storedIn = (batch: Batch): Promise<void> => within('the audit log', ANSWER_MS, batch.done.promise).catch(away)
+
+  /** Resolves when what has come until now is stored. */
+  function flush(): Promise<void> {
+    const last = next.rows.length > 0 || completed.length > 0 ? next : current
+    void write(true)
+    return last ? storedIn(last) : Promise.resolve()
   }
 
   function add(row: AuditRow): void {
@@ -125,8 +127,10 @@ export function auditTrail(
       const row = rowOf(entry)
       add(row)
       const batch = next
+      // The work itself goes first.
+      if (!isAway) setImmediate(() => void write(false))
       return {
-        stored: isAway ? undefined : flush(false),
+        stored: isAway ? undefined : storedIn(batch),
         end(status, durationMs) {
           row.status = status
           row.duration_ms = Math.round(durationMs)
@@ -136,10 +140,10 @@ export function auditTrail(
         },
       }
     },
-    flush: () => flush(true),
+    flush,
     async [Symbol.asyncDispose]() {
-      await flush(true)
-      await flush(true)
+      await flush()
+      await flush()
       clearTimeout(timer)
       const { length } = next.rows
       if (length > 0) log.error({ entries: length }, 'entries of the audit log are lost: the database did not take them')
