@@ -288,6 +288,11 @@ describe('who sees what', () => {
     expect(await seen({ 'x-kernel-project-id': other })).toEqual(new Set([`${other} ${others.id}`]))
     const all = await seen({})
     expect([...all]).toEqual(expect.arrayContaining([`${mine} ${key.id}`, `${other} ${others.id}`]))
+    // What others do to the organization belongs to no project: it may name any.
+    const inDefault = await keyFor('defaultproject0000000000')
+    const texts = (await search({}, { authorization: `Bearer ${inDefault.key}` })).map(({ path }) => path)
+    expect(texts.length).toBeGreaterThan(1)
+    expect(texts.filter((path) => path.startsWith('/org'))).toEqual([])
     // The export shows no more.
     const response = await cloud.fetch(asked({ ...around(), format: 'jsonl' }, '/export/chunk'), { headers: own })
     const projects = (await response.text())

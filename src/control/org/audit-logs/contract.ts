@@ -83,7 +83,7 @@ export const AuditLogEntry = z.object({
   user_id: z.string(),
   /** A placeholder for keys, as in `created_by` of a key; else empty. */
   email: z.string(),
-  /** The project in effect; null: refused before there was one. */
+  /** The project in effect; null: refused before there was one, or about the organization. */
   project_id: z.string().nullable(),
 })
 export type AuditLogEntry = z.output<typeof AuditLogEntry>

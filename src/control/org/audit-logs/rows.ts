@@ -11,13 +11,19 @@ function userOf({ by }: AuditEntry): { strategy: string; id: string } {
   return by.deployment === undefined ? { strategy: 'api_key', id: by.id } : { strategy: 'app', id: by.deployment }
 }
 
+/** Calls about the organization. Their paths may name other projects. */
+const ORGANIZATION = /^\/(org|audit-logs|auth)\b/
+
+/** The project whose keys see an entry: the one in effect; for calls about the organization, only that of the caller's own key. */
+const projectOf = ({ route, by, project }: AuditEntry): string | undefined => (!ORGANIZATION.test(route) ? project : by.kind === 'key' ? by.project : undefined)
+
 /** The row of an entry. It gets its id here, so that a row which is written twice is still one event. */
 export const rowOf = (entry: AuditEntry) => {
   const { strategy, id } = userOf(entry)
   return {
     at: entry.at.toISOString(),
     event_id: newId(),
-    project_id: entry.project ?? null,
+    project_id: projectOf(entry) ?? null,
     method: entry.method,
     path: entry.path,
     route: entry.route,
