@@ -13,6 +13,7 @@ import { secretFile } from '../base/secret-file.ts'
 import { connectionsFor, descriptorLimit, limitConnections } from '../http/connections.ts'
 import { mountForward } from '../http/forward.ts'
 import { mount } from '../http/mount.ts'
+import { RateLimit } from '../http/rate-limit.ts'
 import { makeServer } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
 import type { Driver } from '../instances/driver.ts'
@@ -240,6 +241,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     log,
     authenticate: admission(keyChecker(db), resolve, tokens, browsers),
     guard: opened.use(watchKeys(db, log)).guard,
+    ...(config.rateLimitPerMinute > 0 && { rateLimit: new RateLimit(config.rateLimitPerMinute) }),
     origin: config.publicUrl,
     secretsBelow: [LIVE_PATH],
     anonymous: anonymousLimits(config),

@@ -1,7 +1,7 @@
 // Who calls, and what it sees: the one place that makes the principal of a request.
 import type { FastifyRequest } from 'fastify'
 import { fault } from '../http/fault.ts'
-import { bearer } from '../http/mount.ts'
+import { bearer, type Authenticate } from '../http/mount.ts'
 import type { Principal } from '../http/route.ts'
 import type { Browsers } from './browsers/browsers.ts'
 import type { SessionTokens } from './browsers/tokens.ts'
@@ -17,7 +17,7 @@ export function admission(
   resolve: ResolveProject,
   tokens: SessionTokens,
   browsers: Pick<Browsers, 'nameOf' | 'projectOf'>,
-): (request: FastifyRequest, access: 'key' | 'session') => Promise<Principal> {
+): (...call: Parameters<Authenticate>) => Promise<Principal> {
   const bySession = async (token: unknown, idOrName: string, headers: FastifyRequest['headers']): Promise<Principal> => {
     const id = await tokens.check(token, idOrName, browsers.nameOf)
     const project = await browsers.projectOf(id)
@@ -27,10 +27,11 @@ export function admission(
     if (namedProjects(headers).length > 0) await resolve({ project }, headers)
     return { by, project }
   }
-  return async (request, access) => {
+  return async (request, access, _signal, seen) => {
     const { jwt } = request.query as { jwt?: unknown }
     if (access === 'session' && jwt !== undefined) return bySession(jwt, (request.params as { id: string }).id, request.headers)
     const by = await checkKey(bearer(request))
+    seen(by)
     return { by, project: await resolve(by, request.headers) }
   }
 }
