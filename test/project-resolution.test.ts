@@ -181,7 +181,7 @@ function utf8(text: string): string {
   return Buffer.from(text).toString('latin1')
 }
 
-// Of all that changes projects, a key of one may rename its own. Everything else needs a key of all projects.
+// Of all that changes projects, a key of one may rename its own. Everything else needs a key of all projects, and so does what tells about all of them.
 test.each<[caller: Caller, method: string, path: string, body: object | undefined, expected: readonly [number, string?]]>([
   ['key of team', 'PATCH', `/org/projects/${TEAM}`, { name: 'Team Élan' }, [200]],
   ['key of team', 'POST', '/org/projects', { name: 'one more' }, FORBIDDEN],
@@ -191,12 +191,16 @@ test.each<[caller: Caller, method: string, path: string, body: object | undefine
   ['key of team', 'PATCH', `/org/projects/${TEAM}/limits`, { max_concurrent_sessions: 1 }, FORBIDDEN],
   ['key of team', 'PATCH', '/org/limits', { default_project_max_concurrent_sessions: 1 }, FORBIDDEN],
   ['key of team', 'GET', '/org/limits', undefined, FORBIDDEN],
+  ['key of team', 'GET', '/metrics', undefined, FORBIDDEN],
+  ['key of default', 'GET', '/metrics', undefined, FORBIDDEN],
   ["key of an app's deployment", 'GET', `/org/projects/${TEAM}`, undefined, [200]],
   ["key of an app's deployment", 'PATCH', `/org/projects/${TEAM}`, { name: 'mine' }, FORBIDDEN],
   ["key of an app's deployment", 'POST', '/org/projects', { name: 'one more' }, FORBIDDEN],
   ["key of an app's deployment", 'DELETE', `/org/projects/${TEAM}`, undefined, FORBIDDEN],
   ["key of an app's deployment", 'PATCH', `/org/projects/${TEAM}/limits`, { max_concurrent_sessions: 1 }, FORBIDDEN],
   ["key of an app's deployment", 'PATCH', '/org/limits', { default_project_max_concurrent_sessions: 1 }, FORBIDDEN],
+  ["key of an app's deployment", 'GET', '/metrics', undefined, FORBIDDEN],
+  ['key of all', 'GET', '/metrics', undefined, [200]],
   ['key of all', 'PATCH', `/org/projects/${TEAM}`, { name: 'Team Élan', status: 'active' }, [200]],
   ['key of all', 'PATCH', `/org/projects/${TEAM}/limits`, { max_concurrent_sessions: 50 }, [200]],
 ])('%s: %s %s %j: %j', async (caller, method, path, body, expected) => {

@@ -54,7 +54,7 @@ import { Runs } from './invocations/runs.ts'
 import { LIVE_PATH, liveLinks } from './live/links.ts'
 import { makeLiveViews } from './live/routes.ts'
 import { keyChecker, ownKey, type OwnKey } from './org/keys.ts'
-import { mountOrganization, watchKeys } from './org/mount.ts'
+import { assertOrganization, mountOrganization, watchKeys } from './org/mount.ts'
 import { projectResolver } from './org/projects/resolve.ts'
 import { projectCaps, projectHoldings } from './in-projects.ts'
 import { admission } from './principal.ts'
@@ -268,6 +268,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
       db,
       countBrowsers: () => countByState(db),
       metrics,
+      assertOrganization,
       shelf: () => fleet.shelf,
       disk,
       openSockets: upgrades.open,

@@ -11,6 +11,7 @@ import { makeLimits, type Caps } from './projects/limits.ts'
 import { makeProjects, type Holding } from './projects/projects.ts'
 import type { ResolveProject } from './projects/resolve.ts'
 
+export { assertOrganization } from './projects/projects.ts'
 export { watchKeys } from './revocations.ts'
 
 /** What these groups need. */
