@@ -122,6 +122,7 @@ test.each<Row>([
   ...either('key of all', 'Team Élan', 'team'),
   ...either('key of all', 'tEAM Élan', 'team'),
   ...either('key of all', utf8('Team Élan'), 'team'),
+  ...either('key of all', utf8('TEAM éLAN'), 'team'),
   ...either('key of all', 'nonesuch', NOT_FOUND),
   ...either('key of all', UNKNOWN, NOT_FOUND),
   ...either('key of all', ARCHIVED, NOT_FOUND),

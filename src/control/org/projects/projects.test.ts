@@ -56,7 +56,7 @@ async function keyOf(project: string): Promise<Record<string, string>> {
 
 test('a project is found by its id and, without case, by its name; it can be used at once', async () => {
   const made = await make('Élan of two')
-  for (const called of [made.id, 'Élan of two', 'ÉLAN OF TWO']) {
+  for (const called of [made.id, 'Élan of two', 'ÉLAN OF TWO', 'élan OF two']) {
     const response = await ask('GET', `/org/projects/${encodeURIComponent(called)}`)
     expect([called, await response.json()]).toEqual([called, made])
     // Some clients send Latin-1 in headers, others UTF-8.
@@ -70,6 +70,14 @@ test('a project is found by its id and, without case, by its name; it can be use
 test('names are unique without case, have 1 to 255 characters, and do not look like ids', async () => {
   const made = await make('Unique')
   expect(await refusal(await ask('POST', '/org/projects', { name: 'uniQUE' }))).toEqual([409, 'conflict', 'false'])
+  for (const [name, equal] of [
+    ['Équipe', 'éQUIPE'],
+    ['Привет', 'ПРИВЕТ'],
+    ['Ώρα', 'ώρα'],
+  ] as const) {
+    await make(name)
+    expect([equal, ...(await refusal(await ask('POST', '/org/projects', { name: equal })))]).toEqual([equal, 409, 'conflict', 'false'])
+  }
   const other = await make()
   expect(await refusal(await ask('PATCH', `/org/projects/${other.id}`, { name: 'UNIQUE' }))).toEqual([409, 'conflict', 'false'])
   expect((await ask('PATCH', `/org/projects/${made.id}`, { name: 'UNIQUE' })).status).toBe(200)

@@ -2,14 +2,14 @@
 import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import { isId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
-import { holds, isNamed } from '../../../store/names.ts'
+import { holds, isCalled, isNamed } from '../../../store/names.ts'
 import type { Tables } from '../../../store/tables.ts'
 import type { UpdateOrgLimits, UpdateProject, UpdateProjectLimits } from './contract.ts'
 
 export type ProjectRow = Selectable<Tables['projects']>
 
 /** No name has the form of an id. */
-const called = (idOrName: string): RawBuilder<SqlBool> => (isId(idOrName) ? sql`id = ${idOrName}` : sql`lower(name) = lower(${idOrName})`)
+const called = (idOrName: string): RawBuilder<SqlBool> => (isId(idOrName) ? sql`id = ${idOrName}` : isCalled('name', idOrName))
 
 export const findProject = (db: Db, idOrName: string): Promise<ProjectRow | undefined> =>
   db.selectFrom('projects').selectAll().where(called(idOrName)).executeTakeFirst()
