@@ -1,5 +1,6 @@
 // Projects: made, found, renamed, archived and deleted, and who may do that.
 import { createHash } from 'node:crypto'
+import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../../test/support/contract.ts'
 import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
@@ -175,6 +176,82 @@ describe('deleting a project', () => {
     expect(await refusal(await ask('DELETE', `/org/projects/${made.id}`))).toEqual([409, 'project_not_empty', 'false'])
     await cloud.query(`update invocations set finished_at = now(), state = 'failed' where deployment_id = $1`, [deployment])
     expect((await ask('DELETE', `/org/projects/${made.id}`)).status).toBe(204)
+  })
+
+  /** Ended sessions and runs in a project, made directly. */
+  async function ended(project: string, most: number): Promise<void> {
+    await cloud.query(
+      `insert into browsers (id, scope, state, project_id, created_at, deleted_at) select $1 || n, 'elsewhere', 'deleted', $1, now(), now() from generate_series(1, $2::int) n`,
+      [project, most],
+    )
+    const deployment = newId()
+    await cloud.query(
+      `insert into deployments (id, scope, state, region, env_keys, project_id, deletion) values ($1, 'elsewhere', 'stopped', 'r', '[]', $2, 'deleted')`,
+      [deployment, project],
+    )
+    await cloud.query(
+      `insert into invocations (id, project_id, state, deployment_id, app_name, version, action_name, is_async, timeout_seconds, caller, request_hash, finished_at)
+       select $1 || n, $1, 'failed', $3, 'a', '1', 'b', true, 60, 'c', '', now() from generate_series(1, $2::int) n`,
+      [project, most, deployment],
+    )
+  }
+  const left = async (project: string) =>
+    (
+      await cloud.query<{ browsers: number; runs: number }>(
+        `select (select count(*)::int from browsers where project_id = $1) as browsers, (select count(*)::int from invocations where project_id = $1) as runs`,
+        [project],
+      )
+    )[0]!
+
+  test('with thousands of ended sessions and runs first takes these out of it, in batches, and only then locks it', async () => {
+    const made = await make()
+    await ended(made.id, 4_500)
+    const holder = new pg.Client({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' })
+    await holder.connect()
+    try {
+      // As one who makes an object in the project: the deletion waits for this transaction when it locks the project.
+      await holder.query('begin')
+      await holder.query('select from projects where id = $1 for key share', [made.id])
+      const deletion = ask('DELETE', `/org/projects/${made.id}`)
+      await expect.poll(() => left(made.id), { timeout: 10_000 }).toEqual({ browsers: 1_000, runs: 1_000 })
+      await holder.query('commit')
+      expect((await deletion).status).toBe(204)
+    } finally {
+      await holder.end()
+    }
+    expect(await left(made.id)).toEqual({ browsers: 0, runs: 0 })
+    expect(await cloud.query('select from browsers where id like $1 and project_id is null', [`${made.id}%`])).toHaveLength(4_500)
+  })
+
+  test('that is refused changes nothing', async () => {
+    const made = await make()
+    await ended(made.id, 3_000)
+    const { session_id: id } = (await (await within(made, 'POST', '/browsers', {})).json()) as Session
+    expect((await ask('DELETE', `/org/projects/${made.id}`)).status).toBe(409)
+    expect(await left(made.id)).toEqual({ browsers: 3_001, runs: 3_000 })
+    await within(made, 'DELETE', `/browsers/${id}`)
+    expect((await ask('DELETE', `/org/projects/${made.id}`)).status).toBe(204)
+  })
+
+  test('twice at once deletes it once', async () => {
+    const made = await make()
+    await ended(made.id, 3_000)
+    const answers = await Promise.all([1, 2, 3].map(() => ask('DELETE', `/org/projects/${made.id}`)))
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([204, 404, 404])
+    expect(await left(made.id)).toEqual({ browsers: 0, runs: 0 })
+  })
+
+  test.each(['browsers', 'deployments', 'app_versions', 'invocations', 'api_keys'])('finds what it has in %s by an index', async (table) => {
+    const client = new pg.Client({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' })
+    await client.connect()
+    try {
+      await client.query('set enable_seqscan = off')
+      // As a reference's own statement looks for them.
+      const { rows } = await client.query<Record<string, string>>(`explain (costs off) select from ${table} where project_id = 'x'`)
+      expect(rows.map((row) => Object.values(row)[0]).join('\n')).toMatch(/Index (Only )?Scan/)
+    } finally {
+      await client.end()
+    }
   })
 
   test('while sessions are made in it: it is refused, or no session is left in it', async () => {
