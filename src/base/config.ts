@@ -32,6 +32,8 @@ export interface Config {
   maxBrowsers: number
   /** Most connections of one address that have not yet shown a key or a token; four times that for all addresses together. */
   maxAnonymousConnections: number
+  /** Most requests that one key may make within a minute, of this replica; 0: no limit. */
+  rateLimitPerMinute: number
   /** Memory one instance may use, in MiB, where cgroups allow a limit. */
   instanceMemoryMb: number
   /** Processes and threads one instance may have. */
@@ -121,6 +123,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     warmBrowsersMax: warmBrowsersMax(env),
     maxBrowsers: integer(env, 'COB_MAX_BROWSERS', 50, 1, 10_000),
     maxAnonymousConnections: integer(env, 'COB_MAX_ANONYMOUS_CONNECTIONS', 1024, 1, 100_000),
+    rateLimitPerMinute: integer(env, 'COB_RATE_LIMIT_PER_MINUTE', 0, 0, 1_000_000),
     instanceMemoryMb: integer(env, 'COB_INSTANCE_MEMORY_MB', 4096, 256, 1_048_576),
     instancePids: integer(env, 'COB_INSTANCE_PIDS', 4096, 64, 1_000_000),
     instanceDiskMb: integer(env, 'COB_INSTANCE_DISK_MB', 10_240, 64, 16_777_216),

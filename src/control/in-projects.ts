@@ -1,16 +1,16 @@
 // What projects hold, of all groups: what keeps one from being deleted, and what its limits count.
 import type { Db } from '../store/db.ts'
-import { countLive, countSeats } from './browsers/rows.ts'
-import { countKept } from './deployments/rows.ts'
-import { countUnfinished } from './invocations/rows.ts'
+import { countLive, countSeats, IS_OVER as IS_BROWSER_OVER } from './browsers/rows.ts'
+import { countKept, IS_OVER as IS_DEPLOYMENT_OVER } from './deployments/rows.ts'
+import { countUnfinished, IS_OVER as IS_RUN_OVER } from './invocations/rows.ts'
 import { makeCaps, type Caps } from './org/projects/limits.ts'
 import type { Holding } from './org/projects/projects.ts'
 
 /** A new group whose objects live in a project adds a line here. */
 export const projectHoldings: readonly Holding[] = [
-  { called: 'live browsers', isAtWork: true, count: countLive },
-  { called: 'deployments', isAtWork: false, count: countKept },
-  { called: 'unfinished invocations', isAtWork: true, count: (tx, project) => countUnfinished(tx, { project }) },
+  { called: 'live browsers', isAtWork: true, count: countLive, table: 'browsers', isOver: IS_BROWSER_OVER },
+  { called: 'deployments', isAtWork: false, count: countKept, table: 'deployments', isOver: IS_DEPLOYMENT_OVER },
+  { called: 'unfinished invocations', isAtWork: true, count: (tx, project) => countUnfinished(tx, { project }), table: 'invocations', isOver: IS_RUN_OVER },
 ]
 
 export const projectCaps = (db: Db): Caps =>

@@ -14,6 +14,7 @@ import type { AuditSettings } from '../http/audit.ts'
 import { connectionsFor, descriptorLimit, limitConnections } from '../http/connections.ts'
 import { mountForward } from '../http/forward.ts'
 import { mount } from '../http/mount.ts'
+import { RateLimit } from '../http/rate-limit.ts'
 import { makeServer } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
 import type { Driver } from '../instances/driver.ts'
@@ -54,7 +55,7 @@ import { Runs } from './invocations/runs.ts'
 import { LIVE_PATH, liveLinks } from './live/links.ts'
 import { makeLiveViews } from './live/routes.ts'
 import { keyChecker, ownKey, type OwnKey } from './org/keys.ts'
-import { auditTrail, mountOrganization, oldEntries, watchKeys } from './org/mount.ts'
+import { assertOrganization, auditTrail, mountOrganization, oldEntries, watchKeys } from './org/mount.ts'
 import { projectResolver } from './org/projects/resolve.ts'
 import { projectCaps, projectHoldings } from './in-projects.ts'
 import { admission } from './principal.ts'
@@ -243,6 +244,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     log,
     authenticate: admission(keyChecker(db), resolve, tokens, browsers),
     guard: opened.use(watchKeys(db, log)).guard,
+    ...(config.rateLimitPerMinute > 0 && { rateLimit: new RateLimit(config.rateLimitPerMinute) }),
     origin: config.publicUrl,
     secretsBelow: [LIVE_PATH],
     audit,
@@ -270,6 +272,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
       db,
       countBrowsers: () => countByState(db),
       metrics,
+      assertOrganization,
       shelf: () => fleet.shelf,
       disk,
       openSockets: upgrades.open,

@@ -1,7 +1,7 @@
 // Who calls, and what it sees: the one place that makes the principal of a request.
 import type { FastifyRequest } from 'fastify'
 import { fault } from '../http/fault.ts'
-import { bearer } from '../http/mount.ts'
+import { bearer, type Authenticate } from '../http/mount.ts'
 import type { Principal } from '../http/route.ts'
 import type { Browsers } from './browsers/browsers.ts'
 import type { SessionTokens } from './browsers/tokens.ts'
@@ -17,7 +17,7 @@ export function admission(
   resolve: ResolveProject,
   tokens: SessionTokens,
   browsers: Pick<Browsers, 'nameOf' | 'projectOf'>,
-): (request: FastifyRequest, access: 'key' | 'session') => Promise<Principal> {
+): (...call: Parameters<Authenticate>) => Promise<Principal> {
   const bySession = async (request: FastifyRequest, token: unknown, idOrName: string): Promise<Principal> => {
     const id = await tokens.check(token, idOrName, browsers.nameOf)
     const by = { kind: 'session', id } as const
@@ -29,12 +29,13 @@ export function admission(
     if (namedProjects(request.headers).length > 0) await resolve({ project }, request.headers)
     return { by, project }
   }
-  return async (request, access) => {
+  return async (request, access, _signal, seen) => {
     const { jwt } = request.query as { jwt?: unknown }
     if (access === 'session' && jwt !== undefined) return bySession(request, jwt, (request.params as { id: string }).id)
     const by = await checkKey(bearer(request))
-    // The audit log also has requests whose project is refused.
+    // The audit log also has requests that are refused from here on.
     request.caller = { by, project: by.project }
+    seen(by)
     const project = await resolve(by, request.headers)
     request.caller.project = project
     return { by, project }

@@ -10,11 +10,20 @@ import { checkText, parseJson, readBody } from './body.ts'
 import { Fault, asFault, checked, fault, type FieldProblem } from './fault.ts'
 import { readForm } from './form.ts'
 import { withoutNulls } from './not-given.ts'
-import type { Bytes, Call, Contract, Handlers, Principal, Route } from './route.ts'
+import { countRequest, type RateLimit } from './rate-limit.ts'
+import type { ByKey, Bytes, Call, Contract, Handlers, Principal, Route } from './route.ts'
 import { eventStream, SSE_TYPE } from './sse.ts'
 
-/** Who calls, and for which project: by a key, or by a session's own token where `access` is `session`. Undefined from servers that only the service calls. @throws 401, 403, 404 */
-export type Authenticate = (request: FastifyRequest, access: 'key' | 'session', signal: AbortSignal) => Promise<Principal | undefined>
+/**
+ * Who calls, and for which project: by a key, or by a session's own token where `access` is `session`. Undefined from servers that only the service calls.
+ * `seen` is called as soon as a key is known, before its project is looked up. @throws 401, 403, 404, and what `seen` throws
+ */
+export type Authenticate = (
+  request: FastifyRequest,
+  access: 'key' | 'session',
+  signal: AbortSignal,
+  seen: (key: ByKey) => void,
+) => Promise<Principal | undefined>
 
 /** What a mounted route needs from its server. */
 export interface MountContext {
@@ -34,6 +43,8 @@ export interface MountContext {
   guard?: Guard | undefined
   /** Where authenticated requests are written down. */
   audit?: AuditSettings | undefined
+  /** How many requests each key may make; any number without it. */
+  rateLimit?: RateLimit | undefined
 }
 
 export type Guard = (principal: Principal, end: (reason: Fault) => void) => Disposable | undefined
@@ -61,8 +72,12 @@ export function register(
       }
       reply.raw.on('close', onClose)
       const timer = Number.isFinite(route.deadlineMs) ? setTimeout(() => controller.abort(fault.deadline(route.deadlineMs)), route.deadlineMs) : undefined
+      const seen = (key: ByKey) => {
+        context.known(request.raw.socket)
+        countRequest(context.rateLimit, key, reply)
+      }
       try {
-        const principal = route.access === 'public' ? undefined : await context.authenticate(request, route.access, controller.signal)
+        const principal = route.access === 'public' ? undefined : await context.authenticate(request, route.access, controller.signal, seen)
         if (route.access !== 'public') context.known(request.raw.socket)
         if (principal) guarded(context, principal, reply, controller)
         if (context.audit && !route.reads) beginEntry(context.audit, request, reply, route.path)

@@ -16,7 +16,7 @@ const GENERAL: Record<string, string> = {
   '404': 'There is no such thing, or no such project.',
   '409': 'It conflicts with what is there.',
   '413': 'The body is too large.',
-  '429': 'Too many at once; Retry-After says when to ask again.',
+  '429': 'Too many at once, or too many requests of this key; Retry-After says when to ask again.',
   '500': 'Something went wrong on our side.',
   '502': 'The target of the request did not answer, or not in a way that can be passed on.',
   '503': 'The browser or the database does not answer, or has no space left; Retry-After, if it is there, says when to ask again.',
@@ -43,7 +43,7 @@ function operation(route: Route): object {
   const hasBody = route.body.def.type !== 'undefined'
   const statuses = [
     '400',
-    ...(route.access === 'public' ? [] : ['401', '404']),
+    ...(route.access === 'public' ? [] : ['401', '404', '429']),
     ...(hasBody ? ['413'] : []),
     ...route.faults.map((name) => FAULT_STATUS[name]),
     '500',

@@ -26,6 +26,8 @@ export interface ServerSettings {
   assertRoom?: MountContext['assertRoom']
   /** Ends requests whose credential becomes invalid. Without it a request that has begun goes on. */
   guard?: MountContext['guard']
+  /** How many requests each key may make. Without it there is no limit. */
+  rateLimit?: MountContext['rateLimit']
   /** After how long without progress an answer is given up, in milliseconds; 2 minutes unless a test says so. */
   stalledMs?: number
   /** For a server that is reached over TLS: its private key and certificate, in PEM. */
@@ -144,6 +146,7 @@ export function makeServer(settings: ServerSettings): MountContext {
     assertRoom: settings.assertRoom ?? (() => {}),
     guard: settings.guard,
     audit: settings.audit,
+    rateLimit: settings.rateLimit,
   }
   return context
 }

@@ -1,4 +1,4 @@
-// Checks once, at the start of the service, that the Postgres in DATABASE_URL accepts a connection.
+// Checks once, at the start of the service, that the Postgres in DATABASE_URL accepts a connection, and can compare names.
 import pg from 'pg'
 import { ConfigError } from '../base/config.ts'
 import { within } from '../base/wait.ts'
@@ -14,13 +14,27 @@ export async function checkDatabaseUrl(connectionString: string, signal: AbortSi
   client.on('error', () => {}) // the connect below rejects as well
   try {
     await within('the database', CONNECT_MS + 1_000, client.connect(), signal)
+    const lacks = await within('the database', CONNECT_MS, lacking(client), signal)
+    if (lacks) throw new ConfigError('DATABASE_URL', `the database "${client.database}" at ${place(client)} ${lacks}`)
   } catch (error) {
     signal.throwIfAborted()
+    if (error instanceof ConfigError) throw error
     throw new ConfigError('DATABASE_URL', `Postgres at ${place(client)} ${problem(error, client)}`)
   } finally {
     // Not awaited: closing a connection to a server that does not answer may take for ever.
     void client.end().catch(() => {})
   }
+}
+
+/** What a database lacks for comparing names in all alphabets; undefined: nothing. */
+async function lacking(client: pg.Client): Promise<string | undefined> {
+  const { rows } = await client.query<{ encoding: string; hasIcu: boolean }>(
+    `select current_setting('server_encoding') as encoding, exists (select from pg_collation where collname = 'und-x-icu') as "hasIcu"`,
+  )
+  const [{ encoding, hasIcu }] = rows as [(typeof rows)[number]]
+  if (encoding !== 'UTF8') return `has the encoding ${encoding}: make one with UTF8, for example by "create database cob encoding 'UTF8' template template0"`
+  if (!hasIcu) return 'has no ICU collations (und-x-icu): use a Postgres that was built with ICU, as the usual packages are'
+  return undefined
 }
 
 function clientFor(connectionString: string): pg.Client {

@@ -127,6 +127,26 @@ test('deleted deployments get the state of their deletion, and its log', async (
   ])
 })
 
+test('names of projects that differ by case alone are kept apart, and no other is changed', async () => {
+  const long = (letter: string) => letter + 'x'.repeat(254)
+  const names = { p1: 'ÉÇ', p2: 'éÇ', p3: 'éç', p4: 'Other', p5: long('Ж'), p6: long('ж'), p7: 'EC' }
+  const db = await opened('project_names', '0016-limits', async (old) => {
+    for (const [id, name] of Object.entries(names)) await sql`insert into projects (id, name) values (${id}, ${name})`.execute(old)
+  })
+  const rows = await db.selectFrom('projects').select(['id', 'name']).where('id', '<>', DEFAULT_PROJECT).orderBy('id').execute()
+  expect(Object.fromEntries(rows.map(({ id, name }) => [id, name]))).toEqual({
+    p1: 'ÉÇ (p1)',
+    p2: 'éÇ (p2)',
+    p3: 'éç (p3)',
+    p4: 'Other',
+    p5: `${long('Ж').slice(0, 228)} (p5)`,
+    p6: `${long('ж').slice(0, 228)} (p6)`,
+    p7: 'EC',
+  })
+  await sql`insert into projects (id, name) values ('n1', 'ÇA')`.execute(db)
+  await expect(sql`insert into projects (id, name) values ('n2', 'ça')`.execute(db)).rejects.toMatchObject({ constraint: 'projects_name' })
+})
+
 test('what callers have moves into the default project; keys of settings stay for all projects, and ready instances belong to none', async () => {
   const db = await opened('projects', '0013-ends', async (old) => {
     await sql`

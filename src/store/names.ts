@@ -1,9 +1,13 @@
-// How lists compare names. The rules name ICU explicitly, because the collation of the embedded database handles case for ASCII only.
+// How names are compared: in lists, and those of projects everywhere. The rules name ICU explicitly, because the collation of the embedded database handles case for ASCII only.
 import { sql, type RawBuilder, type SqlBool } from 'kysely'
 
 const lower = (text: RawBuilder<string>): RawBuilder<string> => sql`lower(${text} collate "und-x-icu")`
 /** Without accents: letters and marks are separated (NFD), and the marks (U+0300 to U+036F) are removed. */
 const plain = (text: RawBuilder<string>): RawBuilder<string> => lower(sql`regexp_replace(normalize(${text}, NFKD), '[\u0300-\u036f]+', '', 'g')`)
+
+/** Whether `column` is that name, ignoring case. Ordered by bytes, as the index projects_name is. */
+export const isCalled = (column: string, name: string): RawBuilder<SqlBool> =>
+  sql`${lower(sql.ref(column))} collate "C" = ${lower(sql`${name}::text`)} collate "C"`
 
 /** Whether `column` equals that name, ignoring case and accents. */
 export const isNamed = (column: string, name: string): RawBuilder<SqlBool> => sql`${plain(sql.ref(column))} = ${plain(sql`${name}::text`)}`

@@ -216,6 +216,9 @@ export async function countLive(db: Db, project: string): Promise<number> {
   return Number(live)
 }
 
+/** Nothing is left of it but its row. */
+export const IS_OVER = sql<SqlBool>`state = 'deleted'`
+
 /** Whether a session is being ended. */
 export async function isEndUnderWay(db: Db, whose: Whose): Promise<boolean> {
   const row = await db

@@ -72,6 +72,9 @@ export async function listDeployments(db: Db, project: string, { app_name, app_v
     .execute()) as unknown as DeploymentRow[]
 }
 
+/** It was deleted, and nothing is left to clean up. */
+export const IS_OVER = sql<SqlBool>`deletion = 'deleted'`
+
 /** Deployments of a project that are not being deleted. */
 export async function countKept(db: Db, project: string): Promise<number> {
   const { kept } = await db

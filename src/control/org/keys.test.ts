@@ -1,12 +1,18 @@
 // API keys: which ones are valid, and that none is stored in clear text.
-import { readFileSync, statSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
+import { scratchDir } from '../../../test/support/scratch.ts'
+import { ConfigError } from '../../base/config.ts'
+import { newId } from '../../base/ids.ts'
 import { silentLog } from '../../base/log.ts'
 import { until } from '../../base/wait.ts'
 import { openDb } from '../../store/db.ts'
-import { allowKey, forbidKeys, newKey } from './keys.ts'
+import { allowKey, forbidKeys, newKey, ownKey } from './keys.ts'
+import { DEFAULT_PROJECT } from './projects/resolve.ts'
 
 /** A checked key is remembered for 2 s; a deleted one must be refused soon after. */
 const FORGET_MS = 10_000
@@ -86,6 +92,61 @@ test('COB_API_KEY is the key if it is set', async () => {
   await using own = await startFastCloud({ COB_API_KEY: key, COB_WARM_BROWSERS: '0' })
   expect(own.key).toBe(key)
   expect((await own.fetch('/browsers')).status).toBe(200)
+})
+
+describe('a key of settings that belongs to a project or an app', () => {
+  const DATABASE_URL = () => `postgres://cob@/postgres?host=${cloud.paths.postgresSocket}`
+  const states = () => cloud.query('select id, setting, project_id, deleted_at from api_keys order by id')
+  /** A key of the default project, as a row says it. */
+  async function taken(key: string, columns: { deployment?: string; deleted?: boolean }): Promise<void> {
+    await cloud.query(
+      'insert into api_keys (id, name, hash, masked, project_id, deployment_id, deleted_at) values ($1, $2, $3, $2, $4, $5, case when $6 then now() end)',
+      [newId(), 'of the team', createHash('sha256').update(key).digest(), DEFAULT_PROJECT, columns.deployment ?? null, columns.deleted === true],
+    )
+  }
+  const deployed = async () => {
+    const id = newId()
+    await cloud.query(`insert into deployments (id, scope, state, region, env_keys, project_id) values ($1, 'elsewhere', 'stopped', 'r', '[]', $2)`, [
+      id,
+      DEFAULT_PROJECT,
+    ])
+    return id
+  }
+
+  test.each(['project', 'deleted', 'app'])('ends the start, and no key is changed: %s', async (kind) => {
+    const key = `key-of-others_${kind}_${newId()}`
+    await taken(key, { deleted: kind === 'deleted', ...(kind === 'app' && { deployment: await deployed() }) })
+    const before = await states()
+    const whose = kind === 'app' ? /is the key of an app \(deployment \w{24}\)/ : /is the API key "of the team" of the project "Default"/
+    const refused = startFastCloud({ DATABASE_URL: DATABASE_URL(), COB_API_KEY: key, COB_WARM_BROWSERS: '0' })
+    const problem = await refused.then(
+      (started) => started[Symbol.asyncDispose](),
+      (error: Error) => error,
+    )
+    expect(problem).toBeInstanceOf(ConfigError)
+    expect((problem as Error).message).toMatch(whose)
+    expect((problem as Error).message).toMatch(/^COB_API_KEY: .*, and would become a key for all projects: set it to another value$/)
+    expect((problem as Error).message).not.toContain(key)
+    expect(await states()).toEqual(before)
+  })
+
+  test('is refused in the file of the first key, too, by the name of the file', async () => {
+    const key = newKey()
+    await taken(key, {})
+    const file = join(scratchDir('cob-own-key-'), 'api-key')
+    writeFileSync(file, key, { mode: 0o600 })
+    const db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
+    await using scope = new AsyncDisposableStack()
+    scope.defer(() => rmSync(dirname(file), { recursive: true }))
+    scope.defer(() => db.destroy())
+    await expect(ownKey(db, 'elsewhere', undefined, file)).rejects.toThrow(`${file}: is the API key "of the team"`)
+  })
+
+  test('may be a key for all projects that a caller has made', async () => {
+    const { key } = (await (await cloud.send('POST', '/org/api_keys', { name: 'for all' })).json()) as { key: string }
+    await using service = await startFastCloud({ DATABASE_URL: DATABASE_URL(), COB_API_KEY: key, COB_WARM_BROWSERS: '0' })
+    expect((await service.fetch('/browsers')).status).toBe(200)
+  })
 })
 
 describe('two services on one database', () => {

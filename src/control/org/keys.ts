@@ -1,6 +1,7 @@
 // API keys: made, hashed, checked. Their table holds only the SHA-256.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { sql, type SqlBool } from 'kysely'
+import { ConfigError } from '../../base/config.ts'
 import { newId } from '../../base/ids.ts'
 import { secretFile } from '../../base/secret-file.ts'
 import { fault } from '../../http/fault.ts'
@@ -35,16 +36,42 @@ export interface OwnKey {
   file: string | undefined
 }
 
-/** Makes the service's own key valid: `setting` (COB_API_KEY), else the one in `file`, which is made when there is none. */
+/**
+ * Makes the service's own key valid: `setting` (COB_API_KEY), else the one in `file`, which is made when there is none.
+ * @throws ConfigError when a project or an app has this key
+ */
 export async function ownKey(db: Db, scope: string, setting: string | undefined, file: string): Promise<OwnKey> {
   if (setting) {
+    await assertFree(db, setting, 'COB_API_KEY', 'set it to another value')
     await allowKey(db, scope, 'COB_API_KEY', setting)
     return { value: setting, isNew: false, file: undefined }
   }
-  await forbidKeys(db, scope, 'COB_API_KEY')
   const { value, made } = secretFile(file, newKey)
+  await assertFree(db, value, file, 'remove this file, and the next start makes a new key')
+  await forbidKeys(db, scope, 'COB_API_KEY')
   await allowKey(db, scope, 'first key', value)
   return { value, isNew: made, file }
+}
+
+/**
+ * Everybody in a project, or an app's code, would have a key for all projects. That also holds for a key that was deleted: it is still known to those who had it.
+ * @throws ConfigError naming `from`, where the key comes from
+ */
+async function assertFree(db: Db, key: string, from: string, remedy: string): Promise<void> {
+  const taken = await db
+    .selectFrom('api_keys as k')
+    .leftJoin('projects as p', 'p.id', 'k.project_id')
+    .select(['k.name', 'k.deployment_id', 'p.name as project'])
+    .where('k.hash', '=', hashOf(key))
+    .where((eb) => eb.or([eb('k.project_id', 'is not', null), eb('k.deployment_id', 'is not', null)]))
+    .limit(1)
+    .executeTakeFirst()
+  if (!taken) return
+  const whose =
+    taken.deployment_id === null
+      ? `is the API key "${taken.name}" of the project "${taken.project}"`
+      : `is the key of an app (deployment ${taken.deployment_id})`
+  throw new ConfigError(from, `${whose}, and would become a key for all projects: ${remedy}`)
 }
 
 /**

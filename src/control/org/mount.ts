@@ -16,6 +16,7 @@ import type { ResolveProject } from './projects/resolve.ts'
 
 export { oldEntries } from './audit-logs/purge.ts'
 export { auditTrail } from './audit-logs/trail.ts'
+export { assertOrganization } from './projects/projects.ts'
 export { watchKeys } from './revocations.ts'
 
 /** What these groups need. */

@@ -37,6 +37,7 @@ export const system = {
     group,
     summary: 'Get metrics in the Prometheus format',
     reply: text('text/plain; version=0.0.4; charset=utf-8'),
+    faults: ['forbidden'],
   }),
   getOpenapi: route({
     method: 'GET',

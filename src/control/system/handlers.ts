@@ -1,6 +1,6 @@
 // Handlers of the System contract.
 import { Unavailable } from '../../base/unavailable.ts'
-import type { Handlers } from '../../http/route.ts'
+import { known, type Handlers, type Principal } from '../../http/route.ts'
 import { stateOf, type Db } from '../../store/db.ts'
 import type { ShelfState } from '../browsers/fleet/shelf.ts'
 import type { system } from './contract.ts'
@@ -17,6 +17,8 @@ interface SystemParts {
   /** How many browsers are in each state. */
   countBrowsers: () => Promise<Record<string, number>>
   metrics: Metrics
+  /** Refuses keys of a project or an app, because the metrics tell about all projects. @throws 403 */
+  assertOrganization: (by: Principal) => void
   shelf: () => ShelfState
   disk: Pick<Disk, 'room'>
   openSockets: () => number
@@ -25,7 +27,17 @@ interface SystemParts {
   openapiText: string
 }
 
-export const systemHandlers = ({ db, countBrowsers, metrics, shelf, disk, openSockets, browsersWork, openapiText }: SystemParts): Handlers<typeof system> => ({
+export const systemHandlers = ({
+  db,
+  countBrowsers,
+  metrics,
+  assertOrganization,
+  shelf,
+  disk,
+  openSockets,
+  browsersWork,
+  openapiText,
+}: SystemParts): Handlers<typeof system> => ({
   async getHealth() {
     const state = await stateOf(db)
     if (state !== 'ok') throw new Unavailable(state === 'full' ? 'the database has no space left on its disk' : 'the database does not answer', RETRY_SECONDS)
@@ -42,6 +54,9 @@ export const systemHandlers = ({ db, countBrowsers, metrics, shelf, disk, openSo
     const status = components.find((component) => component.status !== 'operational')?.status ?? 'operational'
     return { status, groups: [{ name: 'cob', status, components }] }
   },
-  getMetrics: async () => metrics.render(await countBrowsers(), shelf(), openSockets(), disk.room),
+  async getMetrics({ principal }) {
+    assertOrganization(known(principal))
+    return metrics.render(await countBrowsers(), shelf(), openSockets(), disk.room)
+  },
   getOpenapi: () => openapiText,
 })

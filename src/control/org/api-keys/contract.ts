@@ -39,7 +39,7 @@ const DaysToExpire = z.number().int().min(1).max(MAX_DAYS).optional()
 const Create = z
   .strictObject({
     name: Name,
-    /** Absent or null: it never expires. */
+    /** Absent or null: it never expires. A key of a project makes none that would expire after itself. */
     days_to_expire: DaysToExpire,
     /** Instead of days_to_expire: the time itself. */
     expires_at: z.iso.datetime({ offset: true }).optional(),
@@ -53,7 +53,7 @@ const Create = z
 export type Create = z.output<typeof Create>
 
 const Rotate = z.strictObject({
-  /** Absent: as long as the rotated key was made for. */
+  /** Absent: as long as the rotated key was made for. The new key must not outlive a key of a project that makes it. */
   days_to_expire: DaysToExpire,
   /** Days until the rotated key expires; 0: now. */
   expire_in_days: z.number().int().min(0).max(MAX_DAYS).default(GRACE_DAYS),

@@ -4,7 +4,7 @@ import { fault } from '../../../http/fault.ts'
 import { known, type Handlers, type Principal } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
 import { MAX_DAYS, type apiKeys as contract, type Create } from './contract.ts'
-import { afterSeconds, holdProject, changeKey, findKey, insertKey, listKeys, record, shortenKey, type KeyRow, type NewKey } from './rows.ts'
+import { afterSeconds, holdProject, changeKey, findKey, insertKey, listKeys, outlived, record, shortenKey, type KeyRow, type NewKey } from './rows.ts'
 
 const DAY_SECONDS = 86_400
 const KIND = 'API key'
@@ -14,6 +14,17 @@ function manager(principal: Principal | undefined): { id: string; project: strin
   const { by } = known(principal)
   if (by.kind !== 'key' || by.deployment !== undefined) throw fault.forbidden("an app's key cannot be used to manage API keys")
   return { id: by.id, project: by.project }
+}
+
+/**
+ * Refuses a key that would live longer than the key of a project by which it is made: otherwise that one's own end would mean nothing. Keys for all projects may
+ * give any lifetime. @throws 400
+ */
+async function assertNotLonger(db: Db, by: ReturnType<typeof manager>, field: 'days_to_expire' | 'expires_at', expiresAt: NewKey['expiresAt']): Promise<void> {
+  const end = by.project === undefined ? undefined : await outlived(db, by.id, expiresAt)
+  if (!end) return
+  const what = expiresAt ? 'the new key would outlive' : 'must be given: a key without an end would outlive'
+  throw fault.field(field, `${what} the key that makes it, which expires at ${end.toISOString()}; a key for all projects may make one that lives longer`)
 }
 
 /** When a key that is asked for expires. @throws 400 */
@@ -35,7 +46,8 @@ export function apiKeyHandlers(db: Db): Handlers<typeof contract> {
 
   return {
     async createApiKey({ principal, body }) {
-      const { id: createdBy, project: own } = manager(principal)
+      const by = manager(principal)
+      const { id: createdBy, project: own } = by
       const { name, project_id: project } = body
       // Also without a project: that would be a key for all of them.
       if (own !== undefined && project !== own) throw fault.forbidden(`a key of a project can only create keys of this project: set project_id to "${own}"`)
@@ -45,6 +57,7 @@ export function apiKeyHandlers(db: Db): Handlers<typeof contract> {
           const active = trx.selectFrom('projects').select('id').where('id', '=', project).where('status', '=', 'active')
           if (!(await active.forKeyShare().executeTakeFirst())) throw fault.projectIdNotFound(project)
         }
+        await assertNotLonger(trx, by, body.expires_at === undefined ? 'days_to_expire' : 'expires_at', expiresAt)
         const { id, key } = await insertKey(trx, { name, project: project ?? null, createdBy, expiresAt })
         return { ...record(await found(own, id, {}, trx)), key }
       })
@@ -74,18 +87,20 @@ export function apiKeyHandlers(db: Db): Handlers<typeof contract> {
     },
 
     async rotateApiKey({ principal, params, body: { days_to_expire: days, expire_in_days: graceDays } }) {
-      const { id: createdBy, project } = manager(principal)
+      const by = manager(principal)
+      const { id: createdBy, project } = by
       return db.transaction().execute(async (trx) => {
         // The project before the key, as who deletes a project does: otherwise each could wait for the other.
         await holdProject(trx, (await found(project, params.id, {}, trx)).project_id)
         const old = await found(project, params.id, { lock: true }, trx)
         const seconds = days === undefined ? old.lifetime_seconds : days * DAY_SECONDS
+        const expiresAt = seconds === null ? null : afterSeconds(seconds)
+        await assertNotLonger(trx, by, 'days_to_expire', expiresAt)
         if (seconds !== null && seconds < graceDays * DAY_SECONDS)
           throw fault.field(
             'expire_in_days',
             `${graceDays} is more than the lifetime of the new key in days, ${days ?? Number((seconds / DAY_SECONDS).toFixed(2))}; set a smaller one, or a larger days_to_expire`,
           )
-        const expiresAt = seconds === null ? null : afterSeconds(seconds)
         const { id, key } = await insertKey(trx, { name: old.name, project: old.project_id, createdBy, expiresAt })
         await shortenKey(trx, old.id, graceDays * DAY_SECONDS)
         return { ...record(await found(project, id, {}, trx)), key }

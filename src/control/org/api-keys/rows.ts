@@ -93,6 +93,17 @@ export interface NewKey {
 
 export const afterSeconds = (seconds: number): RawBuilder<Date> => sql<Date>`now() + make_interval(secs => ${seconds})`
 
+/** When a key expires, if that is before `expiresAt`; undefined when a key that expires then does not outlive it. */
+export async function outlived(db: Db, id: string, expiresAt: NewKey['expiresAt']): Promise<Date | undefined> {
+  const row = await db
+    .selectFrom('api_keys')
+    .select('expires_at')
+    .where('id', '=', id)
+    .where('expires_at', '<', expiresAt ?? sql<Date>`'infinity'::timestamptz`)
+    .executeTakeFirst()
+  return row?.expires_at ?? undefined
+}
+
 /** Makes a key. Its text is in no row, so nobody learns it later. */
 export async function insertKey(db: Db, { name, project, createdBy, expiresAt }: NewKey): Promise<{ id: string; key: string }> {
   const [id, key] = [newId(), newKey()]

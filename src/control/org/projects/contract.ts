@@ -160,6 +160,7 @@ export const projects = {
     group: limitsGroup,
     summary: 'Get the limits of all projects together, and the default for each',
     reply: json(OrgLimits),
+    faults: ['forbidden'],
   }),
   updateOrgLimits: route({
     method: 'PATCH',

@@ -1,7 +1,9 @@
 // The rules of projects: create, find, rename, archive, delete.
+import type { RawBuilder, SqlBool } from 'kysely'
 import { newId } from '../../../base/ids.ts'
 import { fault } from '../../../http/fault.ts'
 import type { ByKey, Page, Principal } from '../../../http/route.ts'
+import { inBatches } from '../../../store/batches.ts'
 import { isDuplicate, type Db } from '../../../store/db.ts'
 import type { Project, UpdateProject } from './contract.ts'
 import { DEFAULT_PROJECT } from './resolve.ts'
@@ -9,12 +11,15 @@ import {
   findProject,
   hasOtherActive,
   insertProject,
+  leaveProject,
   listProjects,
   lockProject,
   removeProject,
+  someOver,
   updateProject,
   type ProjectFilter,
   type ProjectRow,
+  type TableOfProjects,
 } from './rows.ts'
 
 /** What keeps a project from being deleted: objects of one kind. */
@@ -24,7 +29,17 @@ export interface Holding {
   /** Whether they use it: meanwhile it cannot be archived, because nobody could end them. */
   isAtWork: boolean
   count: (tx: Db, project: string) => Promise<number>
+  /** Where they are, and which of them keep it no longer from being deleted. */
+  table: TableOfProjects
+  isOver: RawBuilder<SqlBool>
 }
+
+/**
+ * Ended objects may be very many: they leave their project in batches. The last ones of each kind go in the statement that deletes it, so a refused deletion of a
+ * small project changes nothing.
+ */
+const LEAVE_AT_ONCE = 1_000
+const LEAVE_AT_LAST = 1_000
 
 interface ProjectsSettings {
   db: Db
@@ -41,8 +56,8 @@ export interface Projects {
   get(by: Principal, idOrName: string): Promise<Project>
   /** @throws 404; 409 when the name is taken, and for archiving the default project, or one in which something runs; 403 */
   update(by: Principal, idOrName: string, changes: UpdateProject): Promise<Project>
-  /** @throws 404; 409 when something lives in it, and for the default project; 403 */
-  delete(by: Principal, idOrName: string): Promise<void>
+  /** @throws 404; 409 when something lives in it, and for the default project; 403; the signal's reason, and the next call goes on where this one stopped */
+  delete(by: Principal, idOrName: string, signal: AbortSignal): Promise<void>
 }
 
 /** The key of a caller: no token of a session comes here. */
@@ -114,10 +129,18 @@ export function makeProjects({ db, holdings, onChange }: ProjectsSettings): Proj
       if (!row) throw fault.notFound('project', idOrName)
       return present(row)
     },
-    async delete(by, idOrName) {
+    async delete(by, idOrName, signal) {
       const found = await visible(db, by, idOrName)
       assertOrganization(by)
       await assertNotDefault(found, 'deleted')
+      for (const { table, isOver } of holdings)
+        await inBatches(LEAVE_AT_ONCE, signal, async (limit) => {
+          const ids = await someOver(db, found.id, table, isOver, LEAVE_AT_LAST, limit)
+          if (ids.length === 0) return 0
+          await assertNothing(db, found, 'deleted')
+          return leaveProject(db, found.id, table, ids)
+        })
+      signal.throwIfAborted()
       await db.transaction().execute(async (tx) => {
         // From here on no object can be made in it: its row would name the project, and waits for this lock.
         if (!(await lockProject(tx, found.id))) throw fault.notFound('project', idOrName)

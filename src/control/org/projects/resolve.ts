@@ -1,10 +1,10 @@
 // Projects: which one is in effect for a request. Every object of callers belongs to one.
 import { isUtf8 } from 'node:buffer'
 import type { IncomingHttpHeaders } from 'node:http'
-import { sql, type SqlBool } from 'kysely'
 import { fault } from '../../../http/fault.ts'
 import type { ByKey } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
+import { isCalled } from '../../../store/names.ts'
 
 /** The project of callers who name none. Made by the migration that made projects, with this id everywhere. */
 export const DEFAULT_PROJECT = 'defaultproject0000000000'
@@ -46,7 +46,7 @@ export function projectResolver(db: Db): ResolveProject {
       .selectFrom('projects')
       .select('id')
       .where('status', '=', 'active')
-      .where((eb) => eb.or([eb('id', '=', named), sql<SqlBool>`lower(name) = lower(${named})`]))
+      .where((eb) => eb.or([eb('id', '=', named), isCalled('name', named)]))
       .execute()
     const id = rows.find((row) => row.id === named)?.id ?? rows[0]?.id
     if (id === undefined) throw fault.projectNotFound(named)

@@ -2,14 +2,14 @@
 import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import { isId } from '../../../base/ids.ts'
 import type { Db } from '../../../store/db.ts'
-import { holds, isNamed } from '../../../store/names.ts'
+import { holds, isCalled, isNamed } from '../../../store/names.ts'
 import type { Tables } from '../../../store/tables.ts'
 import type { UpdateOrgLimits, UpdateProject, UpdateProjectLimits } from './contract.ts'
 
 export type ProjectRow = Selectable<Tables['projects']>
 
 /** No name has the form of an id. */
-const called = (idOrName: string): RawBuilder<SqlBool> => (isId(idOrName) ? sql`id = ${idOrName}` : sql`lower(name) = lower(${idOrName})`)
+const called = (idOrName: string): RawBuilder<SqlBool> => (isId(idOrName) ? sql`id = ${idOrName}` : isCalled('name', idOrName))
 
 export const findProject = (db: Db, idOrName: string): Promise<ProjectRow | undefined> =>
   db.selectFrom('projects').selectAll().where(called(idOrName)).executeTakeFirst()
@@ -54,6 +54,24 @@ export const updateProject = (db: Db, id: string, { name, status }: UpdateProjec
 /** Whether any project but this one is active. */
 export const hasOtherActive = async (db: Db, id: string): Promise<boolean> =>
   (await db.selectFrom('projects').select('id').where('status', '=', 'active').where('id', '<>', id).limit(1).executeTakeFirst()) !== undefined
+
+/** Tables with objects of projects. */
+export type TableOfProjects = 'browsers' | 'deployments' | 'invocations'
+
+/** The ids of some rows of a project, at most `limit`, and `except` others are left out. */
+export async function someOver(db: Db, id: string, table: TableOfProjects, isOver: RawBuilder<SqlBool>, except: number, limit: number): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    select id from ${sql.table(table)} where project_id = ${id} and ${isOver} offset ${except} limit ${limit}`.execute(db)
+  return rows.map((row) => row.id)
+}
+
+/** Takes objects out of their project, as its deletion does. Returns how many. Leaves out rows that somebody else changes just now: two deletions must not wait for each other. */
+export async function leaveProject(db: Db, id: string, table: TableOfProjects, ids: string[]): Promise<number> {
+  const { numAffectedRows } = await sql`
+    update ${sql.table(table)} set project_id = null where id in (
+      select id from ${sql.table(table)} where id = any(${ids}) and project_id = ${id} for no key update skip locked)`.execute(db)
+  return Number(numAffectedRows ?? 0)
+}
 
 /** Deletes a project, and with it its keys (by their reference to it). Ended objects of it belong to no project then: nobody sees them, until they are purged. */
 export const removeProject = async (tx: Db, id: string): Promise<void> => void (await tx.deleteFrom('projects').where('id', '=', id).execute())
