@@ -1,7 +1,8 @@
 // Who calls, and what it sees: the one place that makes the principal of a request.
 import type { FastifyRequest } from 'fastify'
 import { fault } from '../http/fault.ts'
-import { bearer, type Authenticate } from '../http/mount.ts'
+import { bearer } from '../http/bearer.ts'
+import type { Authenticate } from '../http/mount.ts'
 import type { Principal } from '../http/route.ts'
 import type { Browsers } from './browsers/browsers.ts'
 import type { SessionTokens } from './browsers/tokens.ts'

@@ -2,8 +2,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import type { BlockList } from 'node:net'
+import { bearer } from './bearer.ts'
 import { clientAddress } from './client-address.ts'
-import { bearer } from './mount.ts'
 import { pathOf, withoutSecret } from './request-path.ts'
 import type { ByKey } from './route.ts'
 

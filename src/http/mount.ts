@@ -1,6 +1,5 @@
 // From the wire to a handler and back: authentication, parsing, deadline, signal, and the only catch.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import type { z } from 'zod'
 import type { Log } from '../base/log.ts'
@@ -204,9 +203,6 @@ export const setStatus = (reply: FastifyReply, status: number): void => void (re
 
 // Sent as bytes: Fastify would hold a long text twice until it is sent.
 const sendJson = (reply: FastifyReply, value: unknown): FastifyReply => reply.type('application/json; charset=utf-8').send(Buffer.from(JSON.stringify(value)))
-
-/** The token in `Authorization: Bearer …`. */
-export const bearer = (request: Pick<IncomingMessage, 'headers'>): string | undefined => /^Bearer ([^\s]+)$/i.exec(request.headers.authorization ?? '')?.[1]
 
 /** Methods that are safe to repeat (idempotent, RFC 9110). */
 const REPEATABLE = new Set(['GET', 'HEAD', 'PUT', 'DELETE'])

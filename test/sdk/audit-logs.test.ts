@@ -1,5 +1,6 @@
 // The published SDK with the running service: the audit log of a session's life, and its download.
-import { createHash } from 'node:crypto'
+import Kernel from '@onkernel/sdk'
+import { createHash, randomBytes } from 'node:crypto'
 import { gunzipSync } from 'node:zlib'
 import type { AuditLogEntry } from '@onkernel/sdk/resources/audit-logs'
 import { once } from 'node:events'
@@ -55,6 +56,28 @@ test("a session's life can be read in the log, with its sockets, by whom each ca
   ])
   expect((await found({ ...around(), search: id, method: 'DELETE' })).map(short)).toEqual([`api_key DELETE /browsers/${id} 204`])
   expect((await found({ ...around(), search: id, exclude_method: ['GET', 'DELETE'] })).every(({ method }) => method === 'POST')).toBe(true)
+})
+
+test('secrets of a session, and of what is done in it, are neither in the log of the service nor in the audit log', async () => {
+  const { client } = cloud
+  const canary = () => `canary${randomBytes(12).toString('hex')}`
+  const [typed, written, argument, variable, header] = [canary(), canary(), canary(), canary(), canary()]
+  const created = await client.apiKeys.create({ name: 'canaries' })
+  const mine = new Kernel({ apiKey: created.key, baseURL: cloud.url, defaultHeaders: { 'X-Canary': header } })
+  const { session_id: id, cdp_ws_url, browser_live_view_url } = await mine.browsers.create({ timeout_seconds: 300 })
+  await mine.browsers.computer.typeText(id, { text: typed })
+  await mine.browsers.fs.writeFile(id, Buffer.from('x'), { path: `/tmp/${written}` })
+  await mine.browsers.process.exec(id, { command: 'true', args: [argument], env: { SECRET: variable } })
+  await expect(mine.browsers.process.exec(id, { command: 'true', nonsense: argument } as never)).rejects.toThrow()
+  await fetch(browser_live_view_url!)
+  await mine.browsers.deleteByID(id)
+  await client.apiKeys.delete(created.id)
+  const tokens = [new URL(cdp_ws_url).searchParams.get('jwt')!, new URL(browser_live_view_url!).pathname.split('/').at(-1)!]
+  const chunk = await (await client.auditLogs.exportChunk({ ...around(), format: 'jsonl' })).text()
+  const rows = await cloud.query<{ text: string }>('select audit_log::text as text from audit_log')
+  const everything = [chunk, cloud.log(), ...rows.map(({ text }) => text)].join('\n')
+  expect(everything).toContain(created.id)
+  for (const secret of [created.key, cloud.key, typed, written, argument, variable, header, ...tokens]) expect(everything).not.toContain(secret)
 })
 
 test('pages follow each other, and the download helper gets the same entries in verified chunks', async () => {
