@@ -1,25 +1,15 @@
 // Which databases a service is refused with, and what it says then.
-import { rmSync } from 'node:fs'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { scratchDir } from '../../test/support/scratch.ts'
-import { copyTemplate } from '../../test/support/template.ts'
-import { silentLog } from '../base/log.ts'
-import { dataPaths } from '../base/paths.ts'
+import { ownPostgres } from '../../test/support/postgres.ts'
 import { checkDatabaseUrl } from './database-url.ts'
-import { startPostgres } from './embedded.ts'
 
 const START_MS = 60_000
 
 const scope = new AsyncDisposableStack()
 let host: string
 beforeAll(async () => {
-  const paths = dataPaths(scratchDir('cob-database-url-'))
-  scope.defer(() => rmSync(paths.root, { recursive: true, force: true }))
-  copyTemplate(paths.root)
-  const postgres = await startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))
-  scope.defer(() => postgres.stop())
-  host = paths.postgresSocket
+  ;({ host } = await ownPostgres('database-url', scope))
 })
 afterAll(() => scope.disposeAsync())
 

@@ -1,17 +1,13 @@
 // Duties of replicas: one holder at a time, given back at a stop, taken over after a death, and not after a time without a database.
 import { DEFAULT_PROJECT } from '../control/org/projects/resolve.ts'
-import { rmSync } from 'node:fs'
 import type { RootOperationNode } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { scratchDir } from '../../test/support/scratch.ts'
-import { copyTemplate } from '../../test/support/template.ts'
+import { ownPostgres } from '../../test/support/postgres.ts'
 import { silentLog } from '../base/log.ts'
 import { newId } from '../base/ids.ts'
-import { dataPaths } from '../base/paths.ts'
 import { sleep, until } from '../base/wait.ts'
 import { insertStarting, takeOverBrowsers } from '../control/browsers/rows.ts'
 import { openDb, type Db } from './db.ts'
-import { startPostgres } from './embedded.ts'
 import { LEASE_MS, RENEW_MS, shareLeases, type Leases } from './leases.ts'
 
 const START_MS = 60_000
@@ -23,11 +19,7 @@ const SLACK_MS = 10_000
 let db: Db
 const scope = new AsyncDisposableStack()
 beforeAll(async () => {
-  const paths = dataPaths(scratchDir('cob-leases-'))
-  scope.defer(() => rmSync(paths.root, { recursive: true, force: true }))
-  copyTemplate(paths.root)
-  const postgres = await startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))
-  scope.defer(() => postgres.stop())
+  const postgres = await ownPostgres('leases', scope)
   db = await openDb(postgres.address, silentLog)
   scope.defer(() => db.destroy())
 }, START_MS)

@@ -1,30 +1,19 @@
 // Migrations of a database that an earlier version has filled: nothing is lost, and everything has its new shape.
 import { alone } from './leases.ts'
-import { rmSync } from 'node:fs'
 import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { scratchDir } from '../../test/support/scratch.ts'
-import { copyTemplate } from '../../test/support/template.ts'
+import { ownPostgres } from '../../test/support/postgres.ts'
 import { silentLog } from '../base/log.ts'
-import { dataPaths } from '../base/paths.ts'
 import { DEFAULT_PROJECT } from '../control/org/projects/resolve.ts'
 import { unfinishedReplays } from '../control/replays/rows.ts'
 import { migratorOf, openDb, type Db } from './db.ts'
-import { startPostgres } from './embedded.ts'
 import type { Tables } from './tables.ts'
-
-const START_MS = 60_000
 
 const scope = new AsyncDisposableStack()
 let host: string
 beforeAll(async () => {
-  const paths = dataPaths(scratchDir('cob-migrations-'))
-  scope.defer(() => rmSync(paths.root, { recursive: true, force: true }))
-  copyTemplate(paths.root)
-  const postgres = await startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))
-  scope.defer(() => postgres.stop())
-  host = paths.postgresSocket
+  ;({ host } = await ownPostgres('migrations', scope))
 })
 afterAll(() => scope.disposeAsync())
 

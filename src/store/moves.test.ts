@@ -1,16 +1,12 @@
 // Moves along a lifecycle: of many callers that want the same move, one gets it, and the log always agrees with the row.
-import { rmSync } from 'node:fs'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '../base/ids.ts'
 import { lifecycle } from '../base/lifecycle.ts'
 import { silentLog } from '../base/log.ts'
-import { dataPaths } from '../base/paths.ts'
 import { openDb, type Db } from './db.ts'
-import { startPostgres } from './embedded.ts'
 import { deploymentMoves, firstMover, mover } from './moves.ts'
-import { scratchDir } from '../../test/support/scratch.ts'
-import { copyTemplate } from '../../test/support/template.ts'
+import { ownPostgres } from '../../test/support/postgres.ts'
 
 const START_MS = 60_000
 const table = lifecycle({ queued: ['in_progress', 'failed'], in_progress: ['running', 'failed'], running: ['stopped'], stopped: [], failed: [] })
@@ -20,11 +16,7 @@ const move = mover({ table: 'deployments', lifecycle: table, log: deploymentMove
 const scope = new AsyncDisposableStack()
 let db: Db
 beforeAll(async () => {
-  const paths = dataPaths(scratchDir('cob-moves-'))
-  scope.defer(() => rmSync(paths.root, { recursive: true, force: true }))
-  copyTemplate(paths.root)
-  const postgres = await startPostgres(paths, silentLog, AbortSignal.timeout(START_MS))
-  scope.defer(() => postgres.stop())
+  const postgres = await ownPostgres('moves', scope)
   db = await openDb(postgres.address, silentLog)
   scope.defer(() => db.destroy())
 })
