@@ -21,12 +21,12 @@ export function admission(
 ): (...call: Parameters<Authenticate>) => Promise<Principal> {
   const bySession = async (request: FastifyRequest, token: unknown, idOrName: string): Promise<Principal> => {
     const id = await tokens.check(token, idOrName, browsers.nameOf)
-    const by = { kind: 'session', id } as const
-    request.caller = { by }
     const project = await browsers.projectOf(id)
+    // Tokens of ended sessions are no credentials any more, and their requests are not in the audit log.
     if (project === undefined) throw fault.notFound('browser', idOrName)
+    const by = { kind: 'session', id } as const
+    request.caller = { by, project }
     // Its own project is not looked up: the session goes on when that is archived.
-    request.caller.project = project
     if (namedProjects(request.headers).length > 0) await resolve({ project }, request.headers)
     return { by, project }
   }

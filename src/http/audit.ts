@@ -2,9 +2,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import type { BlockList } from 'node:net'
-import { bearer } from './bearer.ts'
 import { clientAddress } from './client-address.ts'
-import { pathOf, withoutSecret } from './request-path.ts'
+import { clean, loggedPath } from './request-path.ts'
 import type { ByKey } from './route.ts'
 
 /** Who has made a request: known as soon as its credential has been checked, also when it is refused after that. */
@@ -36,7 +35,7 @@ export interface AuditEntry {
 /** The status of a request that is not answered yet, or whose service died before its result was stored. */
 export const PENDING = 0
 
-/** The entry of a request that changes something. */
+/** An entry that may get another result. */
 export interface Begun {
   /** Resolves when the entry is stored, which the answer waits for. Undefined when it cannot be stored for now. */
   stored: Promise<void> | undefined
@@ -45,8 +44,8 @@ export interface Begun {
 }
 
 export interface Audit {
-  /** Takes the entry of a request that is answered, and stores it a little later. */
-  note(entry: AuditEntry): void
+  /** Takes the entry of a request that is answered, and stores it a little later. The answer may still change: one that fails as it begins is sent again as an error. */
+  note(entry: AuditEntry): Begun
   /** Begins to store the entry of a request that changes something, while the request is handled. */
   begin(entry: AuditEntry): Begun
 }
@@ -62,8 +61,7 @@ export interface AuditSettings {
 
 const MAX_PATH = 1024
 const MAX_AGENT = 512
-/** Our own keys and tokens, wherever a caller has written them. */
-const SECRETS = /cob_[0-9a-f]{40}|eyJ[\w-]+\.[\w-]+\.[\w-]+/g
+const MAX_HOST = 255
 
 export function entryOf(
   raw: IncomingMessage,
@@ -71,24 +69,19 @@ export function entryOf(
   outcome: Pick<AuditEntry, 'route' | 'status' | 'durationMs'>,
   { trustedProxies, secretsBelow }: AuditSettings,
 ): AuditEntry {
-  const shown = bearer(raw)
-  const clean = (text: string, longest: number) => {
-    const own = shown === undefined ? text : text.replaceAll(shown, '…')
-    return own.replaceAll(SECRETS, '…').slice(0, longest)
-  }
   const host = raw.headers.host ?? ''
   return {
     at: new Date(Date.now() - outcome.durationMs),
     by: caller.by,
     project: caller.project,
     method: raw.method!,
-    path: clean(withoutSecret(pathOf(raw), secretsBelow), MAX_PATH),
+    path: clean(raw, loggedPath(raw, secretsBelow), MAX_PATH),
     route: outcome.route,
     status: outcome.status,
     durationMs: Math.round(outcome.durationMs),
-    domain: /^[\w.:[\]-]{1,255}$/.test(host) ? host : '',
+    domain: /^[\w.:[\]-]{1,255}$/.test(host) ? clean(raw, host, MAX_HOST) : '',
     clientIp: clientAddress(raw, trustedProxies),
-    userAgent: clean(raw.headers['user-agent'] ?? '', MAX_AGENT),
+    userAgent: clean(raw, raw.headers['user-agent'] ?? '', MAX_AGENT),
   }
 }
 
@@ -107,14 +100,15 @@ export const auditHook =
     if (entry) {
       entry.end(status, durationMs)
       await entry.stored
-    } else if (caller) settings.log.note(entryOf(request.raw, caller, { route: request.routeOptions.config.route ?? '', status, durationMs }, settings))
+    } else if (caller)
+      request.entry = settings.log.note(entryOf(request.raw, caller, { route: request.routeOptions.config.route ?? '', status, durationMs }, settings))
   }
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** Set when the credential of the request has been checked. */
     caller?: Caller
-    /** Its entry in the audit log, if it changes something. */
+    /** Its entry in the audit log. */
     entry?: Begun
   }
   interface FastifyContextConfig {

@@ -13,6 +13,8 @@ const DRAIN_MS = 5_000
 /** Reads the whole body. @throws 413 at once when `content-length` exceeds `limitBytes`, or at the body's end when more bytes have arrived. */
 export async function readBody(request: IncomingMessage, limitBytes: number): Promise<Buffer> {
   if (announced(request) > limitBytes) throw await tooLarge(request, limitBytes)
+  // It would never end: its sender has gone.
+  if (request.destroyed && !request.readableEnded) throw fault.clientClosed()
   const body = new Gathered()
   let length = 0
   const { promise, resolve, reject } = Promise.withResolvers<void>()

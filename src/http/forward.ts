@@ -76,8 +76,10 @@ export function mountForward(
       }
       const { status, headers, maxBytes } = headOf(route, request, response)
       setStatus(reply, status)
-      // An answer flows as soon as it has a listener, and the sending begins later, after the audit log. It resumes what is paused.
+      // An answer flows as soon as it has a listener, and the sending begins in a later turn. It resumes what is paused.
       response.pause()
+      await request.entry?.stored
+      if (response.destroyed && !response.complete) throw fault.unavailable('the browser does not answer')
       void reply.headers(headers as Record<string, string>).send(response)
       bound(response, maxBytes)
       if (offered && status === 200) keepCopy(response, headers, (answer) => kept.keep(address, answer))

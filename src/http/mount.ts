@@ -70,6 +70,7 @@ export function register(
         if (!reply.raw.writableFinished) controller.abort(fault.clientClosed())
       }
       reply.raw.on('close', onClose)
+      if (reply.raw.destroyed) onClose()
       const timer = Number.isFinite(route.deadlineMs) ? setTimeout(() => controller.abort(fault.deadline(route.deadlineMs)), route.deadlineMs) : undefined
       const seen = (key: ByKey) => {
         context.known(request.raw.socket)
@@ -79,6 +80,7 @@ export function register(
         const principal = route.access === 'public' ? undefined : await context.authenticate(request, route.access, controller.signal, seen)
         if (route.access !== 'public') context.known(request.raw.socket)
         if (principal) guarded(context, principal, reply, controller)
+        controller.signal.throwIfAborted()
         if (context.audit && !route.reads) beginEntry(context.audit, request, reply, route.path)
         if (route.needsRoom) context.assertRoom()
         checkText({ ...(request.params as object), ...(request.query as object) })

@@ -1,17 +1,37 @@
-// The path of a request, as logs may hold it.
+// What logs may hold of a request's target and headers: no query, and no key or token wherever a caller has written it.
 import type { IncomingMessage } from 'node:http'
+import { bearer } from './bearer.ts'
 
-/** The path of a request's target. A query, which may hold a token, and an origin, which may hold a password, are left out. */
-export const pathOf = ({ url = '' }: Pick<IncomingMessage, 'url'>): string => url.split('?', 1)[0]!.replace(/^https?:\/\/[^/]*/i, '')
+/** Our own keys (org/keys.ts), JWTs, and tokens of live views (live/links.ts: an id, a letter, 192 bits). */
+const SECRETS = /cob_[0-9a-f]{40}|eyJ[\w-]+\.[\w-]+\.[\w-]+|[a-z][a-z0-9]{23}[cw][\w-]{32}/g
 
-/** Turns `/browser/live/abc/state` into `/browser/live/…`, also when slashes or letters are percent-encoded. */
-export function withoutSecret(written: string, secretsBelow: readonly string[]): string {
-  if (secretsBelow.length === 0) return written
-  let plain = written
-  try {
-    plain = decodeURIComponent(written)
-  } catch {}
-  plain = plain.replaceAll(/\/+/g, '/')
+/** Whether a text is one of our keys or tokens, or holds one. */
+export const isSecret = (text: string): boolean => hidden(text, undefined) !== text
+
+const hidden = (text: string, shown: string | undefined): string => (shown === undefined ? text : text.replaceAll(shown, '…')).replaceAll(SECRETS, '…')
+
+/** `text` without the caller's own key and without others in our form, copied: a part of a longer text would keep all of it in memory. */
+export const clean = (request: Pick<IncomingMessage, 'headers'>, text: string, longest: number): string =>
+  Buffer.from(hidden(text, bearer(request)).slice(0, longest)).toString()
+
+/**
+ * The path of a request's target, without its query, which may hold a token, and its origin, which may hold a password. In what lies below `secretsBelow` the next
+ * segment is a secret: `/browser/live/abc/state` becomes `/browser/live/…`. Secrets are found also when slashes or letters are percent-encoded.
+ */
+export function loggedPath(request: Pick<IncomingMessage, 'url' | 'headers'>, secretsBelow: readonly string[]): string {
+  const written = (request.url ?? '').split('?', 1)[0]!.replace(/^https?:\/\/[^/]*/i, '')
+  const plain = decoded(written).replaceAll(/\/+/g, '/')
   const found = secretsBelow.find((prefix) => plain.startsWith(`${prefix}/`))
-  return found === undefined ? written : `${found}/…`
+  if (found !== undefined) return `${found}/…`
+  const safe = hidden(plain, bearer(request))
+  return safe === plain ? written : safe
+}
+
+function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path)
+  } catch {
+    // Letter by letter: one wrong escape must not hide the others.
+    return path.replaceAll(/%([0-7][0-9a-f])/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
+  }
 }

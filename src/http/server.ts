@@ -10,7 +10,7 @@ import { parseQuery } from './body.ts'
 import { fault } from './fault.ts'
 import { routeId, sendFault, type MountContext } from './mount.ts'
 import { limitPieces } from './pieces.ts'
-import { withoutSecret } from './request-path.ts'
+import { isSecret, loggedPath } from './request-path.ts'
 import type { Principal } from './route.ts'
 
 export interface ServerSettings {
@@ -127,13 +127,15 @@ export function makeServer(settings: ServerSettings): MountContext {
     // A router would cut the path there. A request's target has no fragment (RFC 9112, 3.2).
     if (path(request).includes('#')) throw fault.field('path', 'must not hold "#"; write it as %23')
   })
+  // It was reset before it was accepted, so nobody would know from where its requests came.
+  if (settings.audit) app.server.prependListener('connection', (socket: Socket) => socket.remoteAddress === undefined && socket.destroy())
   app.decorateRequest('caller')
   app.decorateRequest('entry')
   if (settings.audit) app.addHook('onSend', auditHook(settings.audit))
   app.addHook('onResponse', async (request, reply) => {
     const done = { id: routeId(request), method: request.method, status: reply.statusCode, ms: reply.elapsedTime }
     settings.onDone?.(done)
-    log.debug({ request: request.id, ...done, path: withoutSecret(path(request), settings.secretsBelow ?? []) }, 'answered')
+    log.debug({ request: request.id, ...done, path: loggedPath(request.raw, settings.secretsBelow ?? []) }, 'answered')
   })
   const context: MountContext = {
     app,
@@ -187,7 +189,8 @@ function patternOf(path: string): RegExp {
 }
 
 // A caller's own request id is kept when it is harmless, so that logs of both sides can be joined.
-const requestId = (sent: string | string[] | undefined): string => (typeof sent === 'string' && /^[\w.-]{1,100}$/.test(sent) ? sent : newId())
+const requestId = (sent: string | string[] | undefined): string =>
+  typeof sent === 'string' && /^[\w.-]{1,100}$/.test(sent) && !isSecret(sent) ? sent : newId()
 
 // The host by which the caller addressed us. Without a valid Host (HTTP/1.0) it is the address that the connection came in on.
 function originOf(request: FastifyRequest): string {

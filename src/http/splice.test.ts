@@ -221,6 +221,25 @@ describe('a relayed WebSocket', () => {
     upstream.destroy()
   })
 
+  test.each(['client', 'upstream'] as const)('whose %s left before it was joined ends at once', async (who) => {
+    const [client, near] = await pair()
+    const [far, upstream] = await pair()
+    const [leaver, left] = who === 'client' ? [client, near] : [far, upstream]
+    for (const socket of [near, upstream]) socket.on('error', () => {})
+    const { promise: seen, resolve } = Promise.withResolvers<void>()
+    left.resume().once('close', resolve)
+    leaver.resetAndDestroy()
+    await within('the end to be seen', END_MS, seen)
+    const kept = who === 'client' ? far : client
+    kept.on('end', () => kept.end()).resume()
+    await within(
+      'the splice to end',
+      END_MS,
+      splice(near, upstream, Buffer.alloc(0), () => why),
+    )
+    kept.destroy()
+  })
+
   test('whose client breaks off closes the upstream', async () => {
     const { client, upstream, done } = await joined()
     upstream.resume()

@@ -116,6 +116,9 @@ export async function splice(
   client.on('close', onClientGone)
   upstream.on('end', onUpstreamGone)
   upstream.on('close', onUpstreamGone)
+  // They may have ended before anybody listened.
+  if (client.destroyed || client.readableEnded) onClientGone()
+  if (upstream.destroyed || upstream.readableEnded) onUpstreamGone()
   using _aborted = signal && addAbortListener(signal, () => onUpstreamGone())
 
   await Promise.race([clientGone, upstreamGone])

@@ -16,8 +16,8 @@ export interface UpgradeCall {
   request: IncomingMessage
   socket: Duplex
   head: Buffer
-  /** Call it when the client has shown its token. The audit log gets `caller` as it is when the handshake ends. */
-  known: (caller: Caller) => void
+  /** Call it when the client has shown its token. `caller` is for the audit log; undefined for a session that has ended. */
+  known: (caller: Caller | undefined) => void
   /** Call it when nothing but the answer is left of the handshake: it is written into the audit log. */
   accepted: () => Promise<void>
   /** Aborts when the client leaves. */

@@ -8,7 +8,6 @@ import { openDb, type Db } from './db.ts'
 import { deploymentMoves, firstMover, mover } from './moves.ts'
 import { ownPostgres } from '../../test/support/postgres.ts'
 
-const START_MS = 60_000
 const table = lifecycle({ queued: ['in_progress', 'failed'], in_progress: ['running', 'failed'], running: ['stopped'], stopped: [], failed: [] })
 const moveFirst = firstMover<{ id: string; state: string }, (typeof table.states)[number]>({ table: 'deployments', lifecycle: table, log: deploymentMoves })
 const move = mover({ table: 'deployments', lifecycle: table, log: deploymentMoves })

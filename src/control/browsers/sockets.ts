@@ -1,7 +1,6 @@
 // WebSockets of a session: CDP and BiDi, spliced to the agent. They end with the session and report the reason.
 import { PUBLIC_SOCKETS, SOCKETS } from '../../agent/session/contract.ts'
 import type { Log } from '../../base/log.ts'
-import type { Caller } from '../../http/audit.ts'
 import { upgradeTo } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
 import { pathTo } from '../../http/route.ts'
@@ -68,9 +67,8 @@ export const closeSockets = (open: OpenSockets, tellOthers?: (id: string, reason
 /** `open` is empty at first. */
 export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: OpenSockets, log: Log): SessionSockets {
   async function join(sessionId: string, path: string, { request, socket, head, signal, known, accepted }: UpgradeCall, by: By = 'token'): Promise<void> {
-    const caller: Caller = { by: { kind: by === 'token' ? 'session' : 'link', id: sessionId } }
-    known(caller)
-    caller.project = await browsers.projectOf(sessionId)
+    const project = await browsers.projectOf(sessionId)
+    known(project === undefined ? undefined : { by: { kind: by === 'token' ? 'session' : 'link', id: sessionId }, project })
     const target = await browsers.reach(undefined, sessionId)
     const { id } = target
     const sockets = open.get(id) ?? new Map<(reason: EndReason) => void, By>()

@@ -94,8 +94,11 @@ export function apiKeyHandlers(db: Db): Handlers<typeof contract> {
         await holdProject(trx, (await found(project, params.id, {}, trx)).project_id)
         const old = await found(project, params.id, { lock: true }, trx)
         const seconds = days === undefined ? old.lifetime_seconds : days * DAY_SECONDS
-        const expiresAt = seconds === null ? null : afterSeconds(seconds)
-        await assertNotLonger(trx, by, 'days_to_expire', expiresAt)
+        const wanted = seconds === null ? null : afterSeconds(seconds)
+        // A lifetime that nobody has asked for is shortened to that of the caller's key.
+        const end = days === undefined && project !== undefined ? await outlived(trx, createdBy, wanted) : undefined
+        const expiresAt = end ? sql<Date>`${end.toISOString()}::timestamptz` : wanted
+        if (!end) await assertNotLonger(trx, by, 'days_to_expire', expiresAt)
         if (seconds !== null && seconds < graceDays * DAY_SECONDS)
           throw fault.field(
             'expire_in_days',

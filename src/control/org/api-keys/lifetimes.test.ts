@@ -72,10 +72,10 @@ describe('creating', () => {
 })
 
 describe('rotating', () => {
-  test('itself, a key takes over no lifetime that is longer than what it has left, nor asks for one', async () => {
+  test('itself, a key cannot ask for a lifetime that is longer than what it has left', async () => {
     const own = await aged()
     const before = await keys()
-    for (const body of [{}, { days_to_expire: 30 }, { days_to_expire: OWN_DAYS + 1, expire_in_days: 0 }]) {
+    for (const body of [{ days_to_expire: 30 }, { days_to_expire: OWN_DAYS + 1, expire_in_days: 0 }]) {
       const answer = await post(`/org/api_keys/${own.id}/rotate`, body, own.key)
       expect([answer.status, answer.body.message]).toEqual([400, expect.stringMatching(/^days_to_expire: the new key would outlive the key that makes it/)])
     }
@@ -85,12 +85,18 @@ describe('rotating', () => {
     expect(Date.parse(made.body.expires_at!)).toBeLessThan(Date.parse(own.expires_at!))
   })
 
-  test('another key of the project, it takes over a lifetime that ends before its own, and no other', async () => {
+  test('itself without a lifetime, a key gets a successor up to its own end', async () => {
+    const own = await aged()
+    const { status, body } = await post(`/org/api_keys/${own.id}/rotate`, {}, own.key)
+    expect([status, body.expires_at]).toEqual([201, own.expires_at])
+  })
+
+  test('another key of the project, it takes over a lifetime up to its own end', async () => {
     const own = await aged()
     const [endless, long, short] = [await create(), await create({ days_to_expire: 20 }), await create({ days_to_expire: 8 })]
-    expect((await post(`/org/api_keys/${endless.id}/rotate`, {}, own.key)).body.message).toMatch(/^days_to_expire: must be given: a key without an end/)
-    expect((await post(`/org/api_keys/${long.id}/rotate`, {}, own.key)).body.message).toMatch(/^days_to_expire: the new key would outlive/)
-    expect((await post(`/org/api_keys/${short.id}/rotate`, {}, own.key)).status).toBe(201)
+    for (const { id } of [endless, long]) expect((await post(`/org/api_keys/${id}/rotate`, {}, own.key)).body.expires_at).toBe(own.expires_at)
+    const { body } = await post(`/org/api_keys/${short.id}/rotate`, {}, own.key)
+    expect(Date.parse(body.expires_at!)).toBeLessThan(Date.parse(own.expires_at!))
   })
 
   test('by a key for all projects, a key gets a successor with its whole lifetime', async () => {
@@ -104,6 +110,8 @@ describe('rotating', () => {
     const old = await create()
     expect((await post(`/org/api_keys/${old.id}/rotate`, { expire_in_days: 3 })).status).toBe(201)
     expect((await post('/org/api_keys', { name: 'x', project_id: DEFAULT_PROJECT }, old.key)).status).toBe(400)
-    expect((await post(`/org/api_keys/${old.id}/rotate`, { expire_in_days: 3 }, old.key)).status).toBe(400)
+    expect((await post(`/org/api_keys/${old.id}/rotate`, { expire_in_days: 3, days_to_expire: 4 }, old.key)).status).toBe(400)
+    const { body } = await post(`/org/api_keys/${old.id}/rotate`, { expire_in_days: 3 }, old.key)
+    expect(Date.parse(body.expires_at!)).toBeLessThan(Date.now() + 3 * DAY_MS)
   })
 })

@@ -2,6 +2,10 @@
 import { createHash } from 'node:crypto'
 import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import pg from 'pg'
+import WebSocket from 'ws'
+import { sleep } from '../../../base/wait.ts'
+import { say } from '../../../../test/support/raw-http.ts'
 import { newId } from '../../../base/ids.ts'
 import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
 import { silentLog } from '../../../base/log.ts'
@@ -103,6 +107,46 @@ test("who only shows what is no credential is not in the log; a key's request fo
   expect(await search({ search_user_id: id })).toMatchObject([{ status: 403, path: '/browsers' }])
 })
 
+test('the token and the link of an ended session make no entry', async () => {
+  const { session_id, base_url, browser_live_view_url, cdp_ws_url } = (await cloud.create()) as unknown as Record<string, string>
+  const jwt = new URL(cdp_ws_url!).searchParams.get('jwt')!
+  await cloud.fetch(`/browsers/${session_id}`, { method: 'DELETE' })
+  expect((await fetch(`${base_url}/computer/get_mouse_position?jwt=${jwt}`, { method: 'POST' })).status).toBe(404)
+  await fetch(browser_live_view_url!)
+  for (const url of [cdp_ws_url!, `${browser_live_view_url!.replace('http', 'ws')}/socket`]) {
+    const refused = await new Promise<number>((resolve) =>
+      new WebSocket(url).once('unexpected-response', (_, { statusCode }) => resolve(statusCode!)).on('error', () => {}),
+    )
+    expect(refused).toBe(404)
+  }
+  expect((await search({ search: session_id! })).map(({ auth_strategy }) => auth_strategy)).toEqual(['api_key'])
+})
+
+test('two searches of a key are under way at a time, and four of all keys; more are told to come later', async () => {
+  const [first, second, third] = await Promise.all([keyFor(null), keyFor(null), keyFor(null)])
+  const ask = async ({ key }: { key: string }) => {
+    const { status, headers } = await fetch(cloud.url + asked(around()), { headers: { authorization: `Bearer ${key}` } })
+    return [status, headers.get('retry-after')]
+  }
+  const holder = new pg.Client({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' })
+  await holder.connect()
+  const begun: Promise<unknown>[] = []
+  try {
+    await holder.query('begin; lock table audit_log in access exclusive mode')
+    for (const key of [first, second]) {
+      begun.push(ask(key), ask(key))
+      await sleep(200)
+      expect(await ask(key)).toEqual([429, '2'])
+    }
+    expect(await ask(third)).toEqual([429, '2'])
+  } finally {
+    await holder.query('rollback')
+    await holder.end()
+  }
+  expect(await Promise.all(begun)).toEqual(begun.map(() => [200, null]))
+  for (const key of [first, second, third]) expect(await ask(key)).toEqual([200, null])
+})
+
 test('a session is in the log by its own token', async () => {
   const { session_id, base_url } = await cloud.create()
   const url = new URL(base_url as string)
@@ -177,6 +221,7 @@ describe('searching', () => {
     [{ end: '2026-01-01T00:00:00Z' }, 'end'],
     [{ end: '2026-04-01T00:00:01Z' }, 'end'],
     [{ page_token: 'x' }, 'page_token'],
+    [{ page_token: `253402300800000.${'a'.repeat(24)}` }, 'page_token'],
     [{ limit: '0' }, 'limit'],
     [{ nonsense: 'x' }, 'nonsense'],
   ])('%j is refused by name', async (wrong, field) => {
@@ -321,6 +366,11 @@ test('no secret that a caller shows is stored, wherever it is written', async ()
   await as(`/org/api_keys`, { method: 'POST', body: JSON.stringify({ name: 'n', wrong: inBody }), headers: { 'content-type': 'application/json' } })
   await fetch(`${base_url}/computer/get_mouse_position?jwt=${jwt}`, { method: 'POST' })
   await fetch(live)
+  await as(`/browsers/${key.replace('c', '%63')}`)
+  await as(`/browsers/${jwt.replaceAll('.', '%2e')}`)
+  await as(`/browsers/${live.pathname.split('/').at(-1)}`, { headers: { 'user-agent': live.pathname } })
+  const raw = `GET /browsers HTTP/1.1\r\nhost: ${key}\r\nauthorization: Bearer ${key}\r\nx-request-id: ${key}\r\nconnection: close\r\n\r\n`
+  expect((await say(cloud.url, Buffer.from(raw), 5_000)).toString()).toMatch(/^HTTP\/1.1 200/)
   await fetch(`${live.origin}//browser/%6Cive/${live.pathname.split('/').at(-1)}`)
   await search({})
   const rows = await cloud.query<{ text: string }>('select audit_log::text as text from audit_log')

@@ -46,6 +46,9 @@ function inOrder({ start, end }: Partial<Record<'start' | 'end', unknown>>, cont
     context.addIssue({ code: 'custom', path: ['end'], message: `must be at most ${MAX_WINDOW_DAYS} days after start` })
 }
 
+/** The end of the year 9999: later times are written in another form. */
+const LAST_MS = 253_402_300_799_999
+
 const position = (name: string) =>
   z
     .string()
@@ -54,6 +57,7 @@ const position = (name: string) =>
       const [at, eventId] = text.split('.') as [string, string]
       return { at: new Date(Number(at)), eventId }
     })
+    .refine(({ at }) => at.getTime() <= LAST_MS, `expected the ${name} of an earlier answer`)
     .optional()
 
 /** Where a page or chunk ends: what is older comes after it. */
@@ -117,7 +121,7 @@ export const auditLogs = {
     summary: 'Search the audit log, newest entries first',
     query: List,
     reply: tokenPage(AuditLogEntry),
-    faults: ['forbidden'],
+    faults: ['forbidden', 'too_many_requests'],
   }),
   exportAuditLogs: route({
     method: 'GET',

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
-import { PassThrough } from 'node:stream'
+import { PassThrough, Readable } from 'node:stream'
 import type { IncomingHttpHeaders } from 'node:http'
 import { fault } from '../../../http/fault.ts'
 import { known, type Handlers, type Principal } from '../../../http/route.ts'
@@ -15,9 +15,9 @@ import type { Trail } from './trail.ts'
 
 /** A chunk ends early when its lines have so many bytes: it is held in memory, because its hash is sent before it. */
 const CHUNK_BYTES = 16 * 1024 * 1024
-/** Chunks that are being made at the same time. Each takes some of the database and of the memory. */
-const MAX_EXPORTS = 2
-const EXPORT_RETRY_SECONDS = 2
+/** Searches, and chunks that are made or sent, at the same time: of all callers, and of one. Each takes a connection of the database, and a chunk its memory. */
+const MOST = { searches: { ofAll: 4, ofOne: 2 }, exports: { ofAll: 6, ofOne: 2 } }
+const RETRY_SECONDS = 2
 /** Rows that are read, and turned into lines, at a time: the service answers others in between. */
 const SLICE_ROWS = 500
 
@@ -28,8 +28,28 @@ function seenBy(principal: Principal | undefined, headers: IncomingHttpHeaders):
   return by.project !== undefined || namedProjects(headers).length > 0 ? project : undefined
 }
 
+/** Counts what is under way. The result lets one in, and tells it how to leave. @throws 429 */
+function places({ ofAll, ofOne }: { ofAll: number; ofOne: number }, what: string): (caller: string) => () => void {
+  const taken = new Map<string, number>()
+  return (caller) => {
+    const own = taken.get(caller) ?? 0
+    const all = [...taken.values()].reduce((sum, one) => sum + one, 0)
+    if (own >= ofOne || all >= ofAll)
+      throw fault.tooMany(`${own >= ofOne ? `this key has ${own}` : `there are ${all}`} ${what} under way already`, RETRY_SECONDS)
+    taken.set(caller, own + 1)
+    let isIn = true
+    return () => {
+      if (!isIn) return
+      isIn = false
+      const left = taken.get(caller)! - 1
+      if (left === 0) taken.delete(caller)
+      else taken.set(caller, left)
+    }
+  }
+}
+
 export function auditLogHandlers(db: Db, trail: Pick<Trail, 'flush'>): Handlers<typeof contract> {
-  let exports = 0
+  const [searching, exporting] = [places(MOST.searches, 'searches'), places(MOST.exports, 'exports')]
 
   /** Lines of entries, slice by slice, until `limit` or {@link CHUNK_BYTES}. Tells `ended` how many there were, and where older ones begin. */
   async function* lines(
@@ -59,16 +79,20 @@ export function auditLogHandlers(db: Db, trail: Pick<Trail, 'flush'>): Handlers<
   return {
     async listAuditLogs({ principal, headers, query: { page_token: position, limit, ...filter } }) {
       const project = seenBy(principal, headers)
-      await trail.flush()
-      const found = await findEntries(db, project, filter, position, limit + 1)
-      const items = found.slice(0, limit)
-      return { items, nextToken: found.length > limit ? positionOf(items.at(-1)!) : undefined }
+      const leave = searching(known(principal).by.id)
+      try {
+        await trail.flush()
+        const found = await findEntries(db, project, filter, position, limit + 1)
+        const items = found.slice(0, limit)
+        return { items, nextToken: found.length > limit ? positionOf(items.at(-1)!) : undefined }
+      } finally {
+        leave()
+      }
     },
 
     async exportAuditLogs({ principal, headers, query: { cursor, format, limit, ...filter }, signal }) {
       const project = seenBy(principal, headers)
-      if (exports >= MAX_EXPORTS) throw fault.tooMany(`${MAX_EXPORTS} exports are being made already`, EXPORT_RETRY_SECONDS)
-      exports++
+      const leave = exporting(known(principal).by.id)
       try {
         await trail.flush()
         let [rows, next] = [0, undefined as string | undefined]
@@ -81,18 +105,22 @@ export function auditLogHandlers(db: Db, trail: Pick<Trail, 'flush'>): Handlers<
           { signal },
         )
         const body = await whole
+        // Its place is taken until it is sent: it is held in memory until then.
+        const file = Readable.from([body], { objectMode: false }).once('close', leave)
         return {
-          body,
+          body: file,
           // No Content-Encoding: clients would unpack the body before they compare its hash.
           headers: {
+            'content-length': String(body.length),
             'x-content-sha256': createHash('sha256').update(body).digest('hex'),
             'x-row-count': String(rows),
             'x-has-more': String(next !== undefined),
             ...(next !== undefined && { 'x-next-cursor': next }),
           },
         }
-      } finally {
-        exports--
+      } catch (error) {
+        leave()
+        throw error
       }
     },
   }

@@ -1,6 +1,7 @@
 // Writing the audit log, with a database that takes rows late, never, or at times.
 import { expect, test } from 'vitest'
 import type { Log } from '../../../base/log.ts'
+import { sleep } from '../../../base/wait.ts'
 import { PENDING, type AuditEntry } from '../../../http/audit.ts'
 import type { Db } from '../../../store/db.ts'
 import type { AuditRow } from './rows.ts'
@@ -129,6 +130,19 @@ test('a database that does not answer holds an answer for 2 s, and later ones no
   expect(trail.begin(entry('second')).stored).toBeUndefined()
   resolve()
   await trail[Symbol.asyncDispose]()
+})
+
+test('after a stop with a database that hangs, nothing is tried again', { timeout: 20_000 }, async () => {
+  const { promise: hung, reject } = Promise.withResolvers<void>()
+  let tries = 0
+  const { trail, lines } = trailTo(() => (tries++, hung))
+  trail.begin(entry('1'))
+  await new Promise(setImmediate)
+  await trail[Symbol.asyncDispose]()
+  expect(lines.at(-1)).toBe('entries of the audit log are lost: the database did not take them')
+  reject(new Error('the pool has ended'))
+  await sleep(1_500)
+  expect(tries).toBe(1)
 })
 
 test('of a database that is away for long, the newest 20,000 entries are kept', async () => {

@@ -1,7 +1,7 @@
 // Writes the audit log: requests that change something while they are handled, others and all results in batches.
 import type { Log } from '../../../base/log.ts'
 import { within } from '../../../base/wait.ts'
-import type { Audit } from '../../../http/audit.ts'
+import type { Audit, AuditEntry, Begun } from '../../../http/audit.ts'
 import type { Db } from '../../../store/db.ts'
 import { completeRows, insertRows, rowOf, type AuditRow } from './rows.ts'
 
@@ -9,7 +9,7 @@ import { completeRows, insertRows, rowOf, type AuditRow } from './rows.ts'
 const READS_MS = 500
 /** Most rows of one statement. */
 const AT_ONCE = 500
-/** Most rows that are kept while the database does not take them: about 10 MB. */
+/** Most rows that are kept while the database does not take them: each of 2 KB at most. */
 const MAX_WAITING = 20_000
 /** Longest time that an answer waits for its entry. A healthy database needs less than a millisecond. */
 const ANSWER_MS = 2_000
@@ -54,17 +54,19 @@ export function auditTrail(
   /** Whether the last try failed, or took so long that an answer left without it. */
   let isAway = false
   let lost = 0
+  let isClosed = false
 
   function later(ms: number): void {
-    timer ??= setTimeout(() => {
-      timer = undefined
-      void write(true)
-    }, ms)
+    if (!isClosed)
+      timer ??= setTimeout(() => {
+        timer = undefined
+        void write(true)
+      }, ms)
   }
 
   /** Writes what has come, unless that is under way already; also results if `whole`. */
   async function write(whole: boolean): Promise<void> {
-    while (!current && (next.rows.length > 0 || (whole && completed.length > 0))) {
+    while (!isClosed && !current && (next.rows.length > 0 || (whole && completed.length > 0))) {
       const batch = (current = next)
       const results = whole ? completed : []
       next = newBatch()
@@ -72,6 +74,7 @@ export function auditTrail(
       const left = await stored(batch.rows, (rows) => store.insert(rows))
       const unsaid = left.length > 0 ? results : await stored(results, (rows) => store.complete(rows))
       next.rows.unshift(...left)
+      lost += next.rows.splice(0, Math.max(0, next.rows.length - MAX_WAITING)).length
       completed.unshift(...unsaid)
       batch.done.resolve()
       current = undefined
@@ -82,12 +85,15 @@ export function auditTrail(
   /** Stores rows, and returns those which could not be stored. */
   async function stored(rows: AuditRow[], put: (rows: AuditRow[]) => Promise<void>): Promise<AuditRow[]> {
     for (let from = 0; from < rows.length; from += AT_ONCE) {
+      const began = performance.now()
       try {
         await put(rows.slice(from, from + AT_ONCE))
       } catch (err) {
         away(err)
         return rows.slice(from)
       }
+      // A database that is so slow would hold the next answer again.
+      if (performance.now() - began > ANSWER_MS / 2) continue
       if (isAway) log.info({ lost }, 'the audit log is written again')
       isAway = false
       lost = 0
@@ -118,34 +124,40 @@ export function auditTrail(
     if (isAway) later(RETRY_MS)
   }
 
+  /** Takes an entry, and returns how it gets a result. */
+  function taken(entry: AuditEntry): Begun['end'] {
+    const row = rowOf(entry)
+    add(row)
+    const batch = next
+    return (status, durationMs) => {
+      if (row.status === status) return
+      row.status = status
+      row.duration_ms = Math.round(durationMs)
+      // Otherwise the row is stored with its result.
+      if (batch !== next && completed.push(row) > MAX_WAITING) completed.shift()
+      later(READS_MS)
+    }
+  }
+
   return {
     note(entry) {
-      add(rowOf(entry))
+      const end = taken(entry)
       later(READS_MS)
+      return { stored: undefined, end }
     },
     begin(entry) {
-      const row = rowOf(entry)
-      add(row)
-      const batch = next
+      const end = taken(entry)
       // The work itself goes first.
       if (!isAway) setImmediate(() => void write(false))
-      return {
-        stored: isAway ? undefined : storedIn(batch),
-        end(status, durationMs) {
-          row.status = status
-          row.duration_ms = Math.round(durationMs)
-          // Otherwise the row is stored with its result.
-          if (batch !== next && completed.push(row) > MAX_WAITING) completed.shift()
-          later(READS_MS)
-        },
-      }
+      return { stored: isAway ? undefined : storedIn(next), end }
     },
     flush,
     async [Symbol.asyncDispose]() {
       await flush()
       await flush()
+      isClosed = true
       clearTimeout(timer)
-      const { length } = next.rows
+      const length = next.rows.length + (current?.rows.length ?? 0)
       if (length > 0) log.error({ entries: length }, 'entries of the audit log are lost: the database did not take them')
     },
   }
