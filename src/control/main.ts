@@ -159,6 +159,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     tokens,
     livePath: (id) => links.path(id, 'control'),
     activity,
+    lookUp: (project, wanted) => extensions.choose(project, wanted.extensions),
     scope,
     place: placeOf(config.region, config.instanceMemoryMb),
     maxBrowsers: config.maxBrowsers,

@@ -6,9 +6,20 @@ import type { Bytes, FormPart, Page } from '../../http/route.ts'
 import { isDuplicate, isProjectGone, type Db } from '../../store/db.ts'
 import type { Objects } from '../../store/objects.ts'
 import { checkArchive } from './archive.ts'
-import type { Extension } from './contract.ts'
+import { choose, type Chosen } from './chosen.ts'
+import type { Extension, ExtensionChoice } from './contract.ts'
 import { readExtensionForm } from './form.ts'
-import { extensionKey, findExtension, insertExtension, listExtensions, record, removeExtension, type ExtensionFilter, type ExtensionRow } from './rows.ts'
+import {
+  byIdOrName,
+  extensionKey,
+  findExtension,
+  insertExtension,
+  listExtensions,
+  record,
+  removeExtension,
+  type ExtensionFilter,
+  type ExtensionRow,
+} from './rows.ts'
 
 interface ExtensionsSettings {
   db: Db
@@ -25,13 +36,15 @@ export interface Extensions {
   get(project: string, idOrName: string): Promise<Extension>
   /** The bytes that were uploaded. @throws 404 */
   download(project: string, idOrName: string, signal: AbortSignal): Promise<Bytes>
+  /** For a new session. Undefined when it wants none. @throws 400 that names the wrong one */
+  choose(project: string, wanted: readonly ExtensionChoice[] | undefined): Promise<Chosen | undefined>
   /** @throws 404 */
   delete(project: string, idOrName: string): Promise<void>
 }
 
 export function makeExtensions({ db, objects, scope, log }: ExtensionsSettings): Extensions {
   const find = async (project: string, idOrName: string): Promise<ExtensionRow> => {
-    const row = await findExtension(db, project, idOrName)
+    const row = await findExtension(db, project, byIdOrName(idOrName))
     if (!row) throw fault.notFound('extension', idOrName)
     return row
   }
@@ -85,6 +98,8 @@ export function makeExtensions({ db, objects, scope, log }: ExtensionsSettings):
         headers: { 'content-length': String(found.bytes), 'content-disposition': `attachment; filename="${name ?? id}.zip"` },
       }
     },
+
+    choose: (project, wanted = []) => choose(db, objects, project, wanted),
 
     async delete(project, idOrName) {
       const key = await removeExtension(db, (await find(project, idOrName)).id)

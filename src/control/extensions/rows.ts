@@ -1,11 +1,11 @@
 // The extensions' rows: what callers see of them, and the queries.
-import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
+import { sql, type Selectable, type SqlBool } from 'kysely'
 import { isId } from '../../base/ids.ts'
 import type { Db } from '../../store/db.ts'
 import { holds, isCalled, isNamed } from '../../store/names.ts'
 import type { ObjectOwner } from '../../store/sweep.ts'
 import type { Tables } from '../../store/tables.ts'
-import type { Extension } from './contract.ts'
+import type { Extension, ExtensionChoice } from './contract.ts'
 
 export type ExtensionRow = Selectable<Tables['extensions']>
 
@@ -19,11 +19,18 @@ export const record = ({ id, created_at, name, size_bytes, checksum, last_used_a
   last_used_at: last_used_at?.toISOString() ?? null,
 })
 
-/** No name has the form of an id. */
-const called = (idOrName: string): RawBuilder<SqlBool> => (isId(idOrName) ? sql`id = ${idOrName}` : isCalled('name', idOrName))
+/** Finds an extension by its id or its name. */
+export const findExtension = (db: Db, project: string, { id, name }: ExtensionChoice): Promise<ExtensionRow | undefined> =>
+  db
+    .selectFrom('extensions')
+    .selectAll()
+    .where('project_id', '=', project)
+    .$if(id !== undefined, (select) => select.where('id', '=', id!))
+    .$if(name !== undefined, (select) => select.where(isCalled('name', name!)))
+    .executeTakeFirst()
 
-export const findExtension = (db: Db, project: string, idOrName: string): Promise<ExtensionRow | undefined> =>
-  db.selectFrom('extensions').selectAll().where('project_id', '=', project).where(called(idOrName)).executeTakeFirst()
+/** No name has the form of an id. */
+export const byIdOrName = (idOrName: string): ExtensionChoice => (isId(idOrName) ? { id: idOrName } : { name: idOrName })
 
 export interface ExtensionFilter {
   name?: string | undefined
