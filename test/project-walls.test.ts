@@ -21,7 +21,7 @@ beforeAll(async () => {
   cloud = await startFastCloud()
   const { session_id: browser } = await cloud.create({ name: 'theirs', timeout_seconds: 3600 })
   const { replay_id } = (await (await cloud.send('POST', `/browsers/${browser}/replays`, {})).json()) as { replay_id: string }
-  const [deployment, invocation, theirs] = [newId(), newId(), newId()]
+  const [deployment, invocation, theirs, extension] = [newId(), newId(), newId(), newId()]
   await cloud.query('insert into projects (id, name) values ($1, $2)', [OTHER, 'Other'])
   for (const [id, project] of [
     [deployment, DEFAULT_PROJECT],
@@ -35,6 +35,10 @@ beforeAll(async () => {
     `insert into invocations (id, project_id, state, deployment_id, app_name, version, action_name, is_async, timeout_seconds, caller, request_hash)
      values ($1, $2, 'running', $3, 'app', 'latest', 'go', true, 3600, '', '')`,
     [invocation, DEFAULT_PROJECT, deployment],
+  )
+  await cloud.query(
+    `insert into extensions (id, project_id, scope, name, object, size_bytes, checksum, by_policy) values ($1, $2, 'elsewhere', 'theirs', 'extensions/x', 1, '', false)`,
+    [extension, DEFAULT_PROJECT],
   )
   const insertKey = (key: string, of: string | null) =>
     cloud.query('insert into api_keys (id, name, hash, masked, project_id, deployment_id) values ($1, $2, $3, $4, $5, $6)', [
@@ -51,6 +55,7 @@ beforeAll(async () => {
     '/browsers/': { id: browser, id_or_name: browser, replay_id },
     '/deployments/': { id: deployment! },
     '/invocations/': { id: invocation! },
+    '/extensions/': { id: extension!, id_or_name: extension! },
     '/org/api_keys/': {
       id: ((await (await cloud.send('POST', '/org/api_keys', { name: 'theirs', project_id: DEFAULT_PROJECT })).json()) as { id: string }).id,
     },
@@ -78,6 +83,7 @@ const state = async () =>
     await cloud.query('select id, state, deletion from deployments order by id'),
     await cloud.query('select id, state, finished_at from invocations order by id'),
     await cloud.query('select id from replays order by id'),
+    await cloud.query('select * from extensions order by id'),
     await cloud.query('select id, name, expires_at, deleted_at from api_keys where project_id = $1 order by id', [DEFAULT_PROJECT]),
     await cloud.query('select * from projects order by id'),
   ])
@@ -105,7 +111,7 @@ describe.each([
     expect(await state()).toBe(before)
   })
 
-  test.each(['/browsers?status=all', '/deployments', '/invocations', '/apps', '/org/api_keys?status=all', '/org/projects'])(
+  test.each(['/browsers?status=all', '/deployments', '/invocations', '/extensions', '/apps', '/org/api_keys?status=all', '/org/projects'])(
     'finds nothing in %s',
     async (path) => {
       const { status, text } = await answerTo('GET', path, key(), undefined)
@@ -119,5 +125,9 @@ describe.each([
 })
 
 test('the owner reaches each object, so that the answers above say something', async () => {
-  for (const [path, { id }] of Object.entries(objects)) expect([path, (await cloud.fetch(path + id)).status]).toEqual([path, 200])
+  for (const [path, { id }] of Object.entries(objects)) {
+    // The archive of the extension was never stored.
+    const rest = path === '/extensions/' ? '/metadata' : ''
+    expect([path, (await cloud.fetch(path + id + rest)).status]).toEqual([path, 200])
+  }
 })

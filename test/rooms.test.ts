@@ -77,7 +77,17 @@ const RULES: Rule[] = [
   },
   {
     files: 'control/**',
-    may: ['control/*/**', 'control/api.ts', 'control/object-owners.ts', 'base/**', 'http/**', 'store/**', 'instances/driver.ts', '**/contract.ts'],
+    may: [
+      'control/*/**',
+      'control/api.ts',
+      'control/object-owners.ts',
+      'control/uploads.ts',
+      'base/**',
+      'http/**',
+      'store/**',
+      'instances/driver.ts',
+      '**/contract.ts',
+    ],
     why: 'the rules see instances through the seam, and the agent through its contracts, which they offer to the public',
   },
   {

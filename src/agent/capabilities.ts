@@ -2,6 +2,7 @@
 import type { Contract } from '../http/route.ts'
 import { computer } from './computer/contract.ts'
 import { curl } from './curl/contract.ts'
+import { extensions, extensionStaging } from './extensions/contract.ts'
 import { filesystem } from './fs/contract.ts'
 import { logs } from './logs/contract.ts'
 import { playwright } from './playwright/contract.ts'
@@ -9,7 +10,7 @@ import { processes } from './process/contract.ts'
 import { recording } from './recording/contract.ts'
 import { Fit, fitting, session } from './session/contract.ts'
 
-const CONTRACTS: readonly Contract[] = [session, computer, curl, playwright, filesystem, processes, logs, recording]
+const CONTRACTS: readonly Contract[] = [session, computer, curl, playwright, filesystem, processes, logs, recording, extensions, extensionStaging]
 
 /** Everything that an agent of this version can do: the ids of its routes, and the settings that it can fit a browser to. */
 export const CAPABILITIES: readonly string[] = [

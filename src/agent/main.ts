@@ -5,6 +5,7 @@ import { flushCompileCache } from 'node:module'
 import { takeKeys } from '../base/access.ts'
 import { openLease } from '../base/lease.ts'
 import { makeLog } from '../base/log.ts'
+import { EXTENSIONS_DIR } from './extensions/contract.ts'
 import { displayReady, displaySaid } from './display/xvfb.ts'
 import { guard } from './guard.ts'
 import { LogRing } from './logs/ring.ts'
@@ -46,6 +47,8 @@ const [
   { openClipboard },
   { makeCurl },
   { makeDownloads, openFiles },
+  { openExtensionFolder },
+  { extensionLoader },
   { makePlaywright },
   { openProcesses },
   { openLive },
@@ -64,6 +67,8 @@ const [
   import('./display/clipboard.ts'),
   import('./curl/curl.ts'),
   import('./fs/files.ts'),
+  import('./extensions/folder.ts'),
+  import('./extensions/loader.ts'),
   import('./playwright/playwright.ts'),
   import('./process/processes.ts'),
   import('./live/view.ts'),
@@ -104,6 +109,8 @@ const server = await serveAgent(
     curl: makeCurl(keeper),
     playwright: makePlaywright(keeper, log),
     files,
+    extensions: openExtensionFolder(EXTENSIONS_DIR),
+    loader: extensionLoader(keeper, EXTENSIONS_DIR, log),
     processes,
     logs,
     live: (hands) => openLive(desk, hands, log),

@@ -16,6 +16,10 @@ import { makeHands, type Hands } from './computer/hands.ts'
 import { curl as curlContract } from './curl/contract.ts'
 import type { Curl } from './curl/curl.ts'
 import { curlHandlers } from './curl/handlers.ts'
+import { extensions as extensionsContract, extensionStaging } from './extensions/contract.ts'
+import type { ExtensionFolder } from './extensions/folder.ts'
+import { extensionHandlers, stagingHandlers } from './extensions/handlers.ts'
+import type { ExtensionLoader } from './extensions/loader.ts'
 import { filesystem } from './fs/contract.ts'
 import { filesystemHandlers, type Files } from './fs/handlers.ts'
 import type { Live } from './live/view.ts'
@@ -46,6 +50,8 @@ export interface Workplace {
   curl: Curl
   playwright: Playwright
   files: Files
+  extensions: ExtensionFolder
+  loader: ExtensionLoader
   processes: ProcessTable
   logs: Logs
   /** The live view; viewers that control share `hands` with callers' actions. */
@@ -59,7 +65,7 @@ export interface Workplace {
 
 /** Makes the agent's server, not yet listening. With `keys` it speaks TLS, and answers nobody without their credential. A new tool is one line here and one in the control plane's list of what is public. */
 export async function serveAgent(
-  { keeper, window, writePolicy, desk, curl, playwright, files, processes, logs, live, recordings, lease, ready }: Workplace,
+  { keeper, window, writePolicy, desk, curl, playwright, files, extensions, loader, processes, logs, live, recordings, lease, ready }: Workplace,
   keys: ServerKeys | undefined,
   log: Log,
 ): Promise<Server> {
@@ -77,7 +83,7 @@ export async function serveAgent(
       throw error
     }
   })
-  const fitting = makeFitting(fitSteps({ browser: keeper, screen: desk.screen, window, writePolicy, lease, log }), log)
+  const fitting = makeFitting(fitSteps({ browser: keeper, screen: desk.screen, window, writePolicy, loader, lease, log }), log)
   keeper.onRestart(() => fitting.afterRestart())
   mount(context, session, sessionHandlers(keeper, desk.screen, fitting, ready, lease))
   const hands = makeHands(desk.input, desk.keyboard, (signal) => keeper.painted(signal))
@@ -85,6 +91,8 @@ export async function serveAgent(
   mount(context, curlContract, curlHandlers(curl))
   mount(context, playwrightContract, playwrightHandlers(playwright))
   mount(context, filesystem, filesystemHandlers(files))
+  mount(context, extensionsContract, extensionHandlers(extensions, fitting))
+  mount(context, extensionStaging, stagingHandlers(extensions))
   mount(context, processContract, processHandlers(processes))
   mount(context, logsContract, logHandlers(logs))
   mount(context, recording, recordingHandlers(recordings))

@@ -1,9 +1,10 @@
 // Reads a zip that is never trusted: names, kinds, sizes and checksums are checked on the way. Where the entries go, and what they replace, is the
-// business of the two modules that unpack: agent/fs/unzip.ts and runner/unzip.ts.
+// business of the modules that unpack: agent/fs/unzip.ts and runner/unzip.ts. (control/extensions/archive.ts only looks at the list.)
 import { read } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { Readable, pipeline } from 'node:stream'
+import { callbackify } from 'node:util'
 import { crc32, createInflateRaw, inflateRawSync } from 'node:zlib'
 import { fromRandomAccessReaderPromise, RandomAccessReader, type Entry, type ZipFile } from 'yauzl'
 
@@ -37,6 +38,8 @@ const USUAL_RATIO = 8
 
 const S_IFMT = 0o170000
 const S_IFLNK = 0o120000
+/** Pipes, devices for characters and for blocks, sockets (inode(7)). */
+const SPECIAL = [0o010000, 0o020000, 0o060000, 0o140000]
 const MADE_ON_UNIX = 3
 const STORED = 0
 
@@ -52,25 +55,54 @@ interface Named {
   path: string
 }
 export type ZipEntry = Named &
-  ({ kind: 'directory' } | { kind: 'file'; /** 0 when the zip has none. */ mode: number; content: Content } | { kind: 'link'; target: () => Promise<string> })
+  (
+    | { kind: 'directory' }
+    | {
+        kind: 'file'
+        /** 0 when the zip has none. */
+        mode: number
+        /** It was a device, a pipe or a socket where it was packed. */
+        isSpecial: boolean
+        /** The size that the zip gives. The content is checked against it. */
+        bytes: number
+        content: Content
+      }
+    | { kind: 'link'; target: () => Promise<string> }
+  )
 type Content = () => AsyncGenerator<Buffer>
+
+/** Where the bytes of a zip are. */
+export interface ZipSource {
+  size: number
+  /** Fills a part of the buffer. Returns how many bytes it has read; 0 at the end. */
+  read(buffer: Buffer, offset: number, length: number, position: number): Promise<number>
+}
 
 /** Opens the zip in `file`, which stays its caller's and has to be open while entries are read. @throws BadZip */
 export async function openZip(file: FileHandle, rules: ZipRules, signal: AbortSignal): Promise<Unzip> {
   const { size } = await file.stat()
-  const zip = await fromRandomAccessReaderPromise(new ZipReader(file), size, { autoClose: false, strictFileNames: rules.strictNames }).catch(asBadZip)
-  return new Unzip(zip, file, rules, signal)
+  const source: ZipSource = { size, read: async (...piece) => (await file.read(...piece)).bytesRead }
+  return openWith(new FileZip(file), source, rules, signal)
+}
+
+/** Opens a zip whose bytes are elsewhere. @throws BadZip, and what the source throws */
+export const openZipSource = (source: ZipSource, rules: ZipRules, signal: AbortSignal): Promise<Unzip> => openWith(new SourceZip(source), source, rules, signal)
+
+async function openWith(reader: RandomAccessReader, source: ZipSource, rules: ZipRules, signal: AbortSignal): Promise<Unzip> {
+  const zip = await fromRandomAccessReaderPromise(reader, source.size, { autoClose: false, strictFileNames: rules.strictNames }).catch(asBadZip)
+  return new Unzip(zip, source, rules, signal)
 }
 
 /** Errors of the zip reader and of zlib become {@link BadZip}; errors of the file system have a `code` and stay. */
 function asBadZip(error: unknown): never {
+  if (error instanceof SourceFailed) throw error.cause
   const { code, message } = error as NodeJS.ErrnoException
   if (error instanceof BadZip) throw error
   throw code === undefined || code.startsWith('Z_') || code === 'ERR_BUFFER_TOO_LARGE' ? new BadZip(`is not a zip that can be read (${message})`) : error
 }
 
 /** Reads an archive's list of entries. Contents are read without yauzl's streams: those end the process when several are aborted. */
-class ZipReader extends RandomAccessReader {
+class FileZip extends RandomAccessReader {
   readonly #file: FileHandle
 
   constructor(file: FileHandle) {
@@ -83,17 +115,36 @@ class ZipReader extends RandomAccessReader {
   }
 }
 
+/** The same for a zip elsewhere. */
+class SourceZip extends RandomAccessReader {
+  readonly #source: ZipSource
+
+  constructor(source: ZipSource) {
+    super()
+    this.#source = source
+  }
+
+  override read(buffer: Buffer, offset: number, length: number, position: number, done: (error: Error | null, bytesRead?: number) => void): void {
+    callbackify(() => this.#source.read(buffer, offset, length, position))((cause, bytesRead) =>
+      cause ? done(new SourceFailed('the zip cannot be read', { cause })) : done(null, bytesRead),
+    )
+  }
+}
+
+/** Tells an error of a {@link ZipSource} from one of the zip reader. */
+class SourceFailed extends Error {}
+
 export class Unzip {
   readonly #zip: ZipFile
-  readonly #file: FileHandle
+  readonly #source: ZipSource
   readonly #rules: ZipRules
   readonly #signal: AbortSignal
   readonly #found = new Map<string, ZipEntry['kind']>()
   #bytes = 0
 
-  constructor(zip: ZipFile, file: FileHandle, rules: ZipRules, signal: AbortSignal) {
+  constructor(zip: ZipFile, source: ZipSource, rules: ZipRules, signal: AbortSignal) {
     this.#zip = zip
-    this.#file = file
+    this.#source = source
     this.#rules = rules
     this.#signal = signal
   }
@@ -129,8 +180,10 @@ export class Unzip {
     const path = parts.join('/')
     if (this.#found.has(path)) throw new BadZip(`has "${name}" twice`)
     const mode = this.#rules.anyModes || entry.versionMadeBy >> 8 === MADE_ON_UNIX ? entry.externalFileAttributes >>> 16 : 0
-    if ((mode & S_IFMT) === S_IFLNK) yield this.#note({ kind: 'link', name, path, target: () => this.#target(entry, path) })
-    else yield this.#note({ kind: 'file', name, path, mode: mode & 0o777, content: () => this.#content(entry) })
+    const type = mode & S_IFMT
+    if (type === S_IFLNK) return yield this.#note({ kind: 'link', name, path, target: () => this.#target(entry, path) })
+    const isSpecial = SPECIAL.includes(type)
+    yield this.#note({ kind: 'file', name, path, mode: mode & 0o777, isSpecial, bytes: entry.uncompressedSize, content: () => this.#content(entry) })
   }
 
   *#directories(parts: readonly string[], name: string): Generator<ZipEntry> {
@@ -201,7 +254,7 @@ export class Unzip {
   async *#packed(start: number, length: number): AsyncGenerator<Buffer> {
     for (let at = 0; at < length;) {
       const buffer = Buffer.allocUnsafe(Math.min(PIECE, length - at))
-      const { bytesRead } = await this.#file.read(buffer, 0, buffer.length, start + at)
+      const bytesRead = await this.#source.read(buffer, 0, buffer.length, start + at)
       if (bytesRead === 0) throw new BadZip('is cut off')
       at += bytesRead
       yield buffer.subarray(0, bytesRead)

@@ -6,6 +6,7 @@ import { apps } from './apps/contract.ts'
 import { browsers, cdpHttp } from './browsers/contract.ts'
 import { instanceApis } from './browsers/instance-apis.ts'
 import { deployments } from './deployments/contract.ts'
+import { extensions } from './extensions/contract.ts'
 import { invocations } from './invocations/contract.ts'
 import { account } from './org/account/contract.ts'
 import { apiKeys } from './org/api-keys/contract.ts'
@@ -14,7 +15,21 @@ import { projects } from './org/projects/contract.ts'
 import { replays } from './replays/contract.ts'
 import { system } from './system/contract.ts'
 
-export const contracts: Contract[] = [browsers, cdpHttp, replays, instanceApis, deployments, apps, invocations, apiKeys, projects, auditLogs, account, system]
+export const contracts: Contract[] = [
+  browsers,
+  cdpHttp,
+  replays,
+  instanceApis,
+  deployments,
+  apps,
+  invocations,
+  extensions,
+  apiKeys,
+  projects,
+  auditLogs,
+  account,
+  system,
+]
 
 /** The OpenAPI document as text; the committed openapi.json is exactly this. */
 export function openapiText(): string {

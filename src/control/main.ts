@@ -47,6 +47,9 @@ import { makeDeployments } from './deployments/deployments.ts'
 import { deploymentHandlers } from './deployments/handlers.ts'
 import { endedDeployments, oldLines } from './deployments/purge.ts'
 import { buildsInProgress } from './deployments/rows.ts'
+import { extensions as extensionsContract } from './extensions/contract.ts'
+import { makeExtensions } from './extensions/extensions.ts'
+import { extensionHandlers } from './extensions/handlers.ts'
 import { invocations as invocationsContract } from './invocations/contract.ts'
 import { invocationHandlers } from './invocations/handlers.ts'
 import { makeInvocations } from './invocations/invocations.ts'
@@ -156,6 +159,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     tokens,
     livePath: (id) => links.path(id, 'control'),
     activity,
+    lookUp: (project, wanted) => extensions.choose(project, wanted.extensions),
     scope,
     place: placeOf(config.region, config.instanceMemoryMb),
     maxBrowsers: config.maxBrowsers,
@@ -164,6 +168,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const sockets = sessionSockets(browsers, tokens, openSockets, log)
   const findSession = (project: string | undefined, idOrName: string) => findBrowser(db, { scope, project }, idOrName, true)
   const objects = opened.use(await makeObjects(paths.objects, config.s3))
+  const extensions = makeExtensions({ db, objects, scope, log })
   const tell = teller(db, log)
   const replays = makeReplays({
     db,
@@ -263,6 +268,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
+  mount(context, extensionsContract, extensionHandlers(extensions))
   mountOrganization(context, { db, config, resolve, caps, holdings: projectHoldings, trail, sessions: () => countSeats(db, { scope }) })
   const upgrades = mountUpgrades(app.server, log, { ...sockets.handlers, ...live.handlers }, { known: context.known, audit })
   mount(

@@ -158,6 +158,18 @@ export interface Tables {
     line: string | null
     data: ColumnType<object | null, string | null, never>
   }
+  extensions: {
+    id: string
+    project_id: string
+    scope: string
+    name: string | null
+    object: string
+    size_bytes: number
+    checksum: string
+    by_policy: boolean
+    created_at: DefaultTime
+    last_used_at: ColumnType<Date | null, never, Date | string>
+  }
   replays: {
     id: string
     state: string

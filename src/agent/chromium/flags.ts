@@ -31,7 +31,6 @@ export function chromiumFlags(size: { width: number; height: number }, extra: re
     // Two ways to control it: a pipe for the agent, and a port inside the sandbox for clients. The port is random, because pages scan well-known ports.
     '--remote-debugging-pipe',
     '--remote-debugging-port=0',
-    '--enable-unsafe-extension-debugging', // Extensions.loadUnpacked over the pipe: no restart for an extension
     `--user-data-dir=${USER_DATA_DIR}`,
     '--no-first-run',
     '--no-default-browser-check',

@@ -104,13 +104,13 @@ const orMissing =
 
 const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? ''
 
-/** A temporary file in `dir` with the contents of `body`; `undo` deletes it. */
-export async function stage(dir: string, body: Readable, undo: Undo, signal: AbortSignal): Promise<string> {
+/** A temporary file in `dir` with the contents of `body`; `undo` deletes it. @throws 413 for more than `maxBytes` */
+export async function stage(dir: string, body: Readable, undo: Undo, signal: AbortSignal, maxBytes = Infinity): Promise<string> {
   const path = join(dir, temporaryName())
   const handle = await open(path, 'wx', 0o600)
   undo.defer(async (kept) => (kept ? undefined : rm(path, { force: true })))
   try {
-    await fill(handle, body, signal)
+    await fill(handle, body, signal, maxBytes)
   } finally {
     await handle.close()
   }
@@ -118,11 +118,15 @@ export async function stage(dir: string, body: Readable, undo: Undo, signal: Abo
 }
 
 /** Writes a stream to the end. When writing fails, the stream is not destroyed, so the sender can still get an answer. */
-async function fill(handle: FileHandle, body: Readable, signal: AbortSignal): Promise<void> {
+async function fill(handle: FileHandle, body: Readable, signal: AbortSignal, maxBytes: number): Promise<void> {
   signal.throwIfAborted()
   // When the sender has gone, only destroying the stream ends the wait.
   using _aborted = addAbortListener(signal, () => body.destroy(signal.reason as Error))
-  for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) await writeAll(handle, chunk)
+  let bytes = 0
+  for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+    if ((bytes += chunk.length) > maxBytes) throw fault.tooLarge(maxBytes)
+    await writeAll(handle, chunk)
+  }
   signal.throwIfAborted()
 }
 

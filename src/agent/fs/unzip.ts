@@ -26,7 +26,7 @@ export async function unzip(archive: string, destination: string, signal: AbortS
   undo.defer(async (kept) => (kept ? undefined : rm(staging, { recursive: true, force: true })))
   const handle = await open(archive)
   try {
-    await unpack(handle, staging, limits, signal)
+    await unpack(handle, staging, limits, 'zip_file', signal)
   } finally {
     await handle.close()
   }
@@ -42,8 +42,8 @@ export async function unzip(archive: string, destination: string, signal: AbortS
   undo.keep()
 }
 
-/** Unpacks every entry below `root`. @throws 400 that names `zip_file` */
-async function unpack(file: FileHandle, root: string, limits: ZipLimits, signal: AbortSignal): Promise<void> {
+/** Unpacks every entry below the directory `root`. @throws 400 that names `field` */
+export async function unpack(file: FileHandle, root: string, limits: ZipLimits, field: string, signal: AbortSignal): Promise<void> {
   /** Writes in progress. These promises never reject; errors go to `failures`. */
   const writing = new Set<Promise<void>>()
   const failures: unknown[] = []
@@ -57,7 +57,7 @@ async function unpack(file: FileHandle, root: string, limits: ZipLimits, signal:
     try {
       for await (const entry of (await openZip(file, { ...RULES, limits }, signal)).entries()) {
         if (isTemporary(basename(entry.path))) throw new BadZip(`has the name "${entry.name}", which is reserved for unfinished files`)
-        const made = onPath('zip_file', entry.name, () => make(entry, join(root, entry.path)))
+        const made = onPath(field, entry.name, () => make(entry, join(root, entry.path)))
         await (entry.kind === 'directory' ? made : beside(made))
       }
     } finally {
@@ -65,7 +65,7 @@ async function unpack(file: FileHandle, root: string, limits: ZipLimits, signal:
     }
     if (failures.length > 0) throw failures[0]
   } catch (error) {
-    throw error instanceof BadZip ? fault.field('zip_file', error.message) : error
+    throw error instanceof BadZip ? fault.field(field, error.message) : error
   }
 }
 

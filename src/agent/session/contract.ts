@@ -1,6 +1,7 @@
 // The agent's own calls, for the control plane only: fit the browser to a session, watch it, connect to it.
 import { z } from 'zod'
 import { json, lines, none, route } from '../../http/route.ts'
+import { ExtensionName, MAX_EXTENSIONS } from '../extensions/contract.ts'
 
 /** The size of a display in pixels and its refresh rate in Hz. */
 export const Viewport = z.object({ width: z.number(), height: z.number(), refresh_rate: z.number() })
@@ -16,6 +17,8 @@ export const Fit = z.strictObject({
   timeout_seconds: z.number().min(0).max(1_000_000).optional(),
   /** Managed policies; a change restarts Chromium, because many of them are read only at its start. */
   chrome_policy: z.record(z.string(), z.unknown()).optional(),
+  /** Extensions that are unpacked in the session already, to be loaded besides those that are. */
+  extensions: z.array(ExtensionName).max(MAX_EXTENSIONS).optional(),
 })
 export type Fit = z.infer<typeof Fit>
 

@@ -130,7 +130,6 @@ describe('a create is refused, and the error names the field, for', () => {
     ['gpu', true],
     ['profile', { name: 'mine' }],
     ['proxy_id', 'abc'],
-    ['extensions', [{ name: 'ublock' }]],
     ['telemetry', { enabled: true }],
     ['telemetry', { browser: { console: { enabled: true } } }],
     ['proxy', { id: 'abc' }],

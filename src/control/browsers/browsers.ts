@@ -3,7 +3,8 @@ import { fitting, PUBLIC_SOCKETS, session, type Fit, type Viewport } from '../..
 import { isId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { Mutexes } from '../../base/mutex.ts'
-import { call } from '../../http/client.ts'
+import { Unavailable } from '../../base/unavailable.ts'
+import { call, CallFailed } from '../../http/client.ts'
 import { assertOffered, type Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import { pathTo, type Page, type Principal } from '../../http/route.ts'
@@ -11,6 +12,7 @@ import { USUAL_MAX_SCREEN } from '../../instances/driver.ts'
 import { isDuplicate, isProjectGone, type Db } from '../../store/db.ts'
 import { NoSeat } from '../../store/seats.ts'
 import type { Activity } from './activity.ts'
+import type { Brought, LookUp } from './brought.ts'
 import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
 import type { Fleet } from './fleet.ts'
 import type { ReadyState } from './fleet/kinds.ts'
@@ -38,6 +40,8 @@ import type { SessionTokens } from './tokens.ts'
 const FIT_MS = 30_000
 /** The same for a warm browser, which another one can replace: if it hangs, its caller should not wait for half a minute. */
 const WARM_FIT_MS = 10_000
+/** Limit on sending a browser what its options name: 20 extensions of the largest size, on a busy machine. */
+const BRING_MS = 60_000
 /** Retry-After when the machine is full: a session may end at any moment. */
 const FULL_RETRY_SECONDS = 5
 
@@ -55,6 +59,8 @@ interface BrowsersSettings {
   /** The path of a session's live view. */
   livePath: (sessionId: string) => string
   activity: Activity
+  /** Looks up what the options of a create name. */
+  lookUp: LookUp
   scope: string
   place: Place
   maxBrowsers: number
@@ -87,7 +93,7 @@ export interface Browsers {
   reach(project: string | undefined, idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
 }
 
-export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity, scope, place, maxBrowsers, log }: BrowsersSettings): Browsers {
+export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity, lookUp, scope, place, maxBrowsers, log }: BrowsersSettings): Browsers {
   async function present(row: BrowserRow, origin: string): Promise<Browser> {
     const ws = origin.replace(/^http/, 'ws')
     const token = await tokens.sign(row.id, new URL(origin).hostname)
@@ -186,12 +192,20 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
   }
 
   /** Makes a session. Undefined when it had a warm browser that did not answer within `warmFitMs`; that one is ended then. */
-  async function begin(ownership: Ownership, wanted: CreateBrowser, warmFitMs: number, signal: AbortSignal): Promise<BrowserRow | undefined> {
+  async function begin(
+    ownership: Ownership,
+    wanted: CreateBrowser,
+    brought: Brought | undefined,
+    warmFitMs: number,
+    signal: AbortSignal,
+  ): Promise<BrowserRow | undefined> {
     const { row, state, warm } = await seated(ownership, (leaveSeat) => named(ownership.name, obtain(ownership, leaveSeat, signal)), signal)
     fleet.belongs(row)
     const release = activity.hold(row.id)
     try {
-      await fitNew(row, options.fit(wanted, state), warm ? warmFitMs : FIT_MS, signal)
+      const inTime = AbortSignal.any([signal, AbortSignal.timeout(BRING_MS)])
+      const also = await brought?.bring(fleet.endpointOf(row.id) ?? endpoints.open(row.endpoint!, row.id), inTime)
+      await fitNew(row, { ...options.fit(wanted, state), ...also }, warm && !brought ? warmFitMs : FIT_MS, signal)
       // Nobody would ever end a session whose caller left before it got the answer.
       signal.throwIfAborted()
       // The run may have ended before this browser belonged to it. Then its end has not ended this browser.
@@ -199,9 +213,11 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
       return row
     } catch (error) {
       await fleet.takeOut(row.id, 'abandoned')
-      if (signal.aborted || error instanceof Fault) throw error
+      if (signal.aborted || error instanceof Fault || error instanceof Unavailable) throw error
       // The end of its run may end a browser during this call.
       await checkUnfinished(ownership.project, ownership.invocationId)
+      // Something that the caller gave, and that only the browser can judge.
+      if (error instanceof CallFailed && error.status === 400) throw fault.field('', error.reason)
       log.warn({ err: error, browser: row.id, warm }, 'a browser did not accept its settings')
       // Only one that hangs: settings that a browser refuses would be refused by the next one as well.
       if (warm && (error as Error).name === 'TimeoutError') return undefined
@@ -254,7 +270,8 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
         invocationId: wanted.invocation_id,
       }
       // A warm browser may have started to hang while it was idle. Then replace it with another one, once.
-      const row = (await begin(ownership, wanted, WARM_FIT_MS, signal)) ?? (await begin(ownership, wanted, FIT_MS, signal))
+      const brought = await lookUp(project, wanted)
+      const row = (await begin(ownership, wanted, brought, WARM_FIT_MS, signal)) ?? (await begin(ownership, wanted, brought, FIT_MS, signal))
       if (!row) throw fault.unavailable('the browser did not accept its settings')
       return present(row, origin)
     },

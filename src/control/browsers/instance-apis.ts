@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { computer } from '../../agent/computer/contract.ts'
 import { curl } from '../../agent/curl/contract.ts'
+import { extensions } from '../../agent/extensions/contract.ts'
 import { filesystem } from '../../agent/fs/contract.ts'
 import { logs } from '../../agent/logs/contract.ts'
 import { playwright } from '../../agent/playwright/contract.ts'
@@ -25,7 +26,7 @@ export const SESSION_PATH = '/browser/session'
 /** Every agent tool that callers may use, below its browser, by id or name. A new tool is added by one word here. */
 export const instanceApis: Contract = Object.assign(
   {},
-  ...[computer, curl, playwright, filesystem, processes, logs].map((tool) =>
+  ...[computer, curl, playwright, filesystem, processes, logs, extensions].map((tool) =>
     under('/browsers/{id}', tool, (call) => ({
       params: z.strictObject({ id: z.string(), ...(call.params as z.ZodObject).shape }),
       faults: [...new Set(['not_found', 'bad_gateway', 'unavailable', ...call.faults] as const)],

@@ -1,11 +1,10 @@
 // The form of a deployment, read as it arrives: the archive goes to the object store, everything else is checked.
-import { setTimeout as sleep } from 'node:timers/promises'
-import type { Readable } from 'node:stream'
 import { badText } from '../../http/body.ts'
 import { checked, fault, type FieldProblem } from '../../http/fault.ts'
 import { withoutNulls } from '../../http/not-given.ts'
 import type { FormPart } from '../../http/route.ts'
-import { TooLarge, type Objects, type Stored } from '../../store/objects.ts'
+import type { Objects, Stored } from '../../store/objects.ts'
+import { storeUpload } from '../uploads.ts'
 import { entrypointProblem, gitSource, type GitSource } from './source.ts'
 import { parse, Variables } from './variables.ts'
 
@@ -13,9 +12,6 @@ import { parse, Variables } from './variables.ts'
 export const MAX_ARCHIVE_BYTES = 512 * 1024 * 1024
 const MAX_VERSION = 255
 const REGION = 'aws.us-east-1a'
-/** Up to this many bytes of an archive over the limit are read and dropped, so that its sender reads the error. */
-const DRAIN_BYTES = 32 * 1024 * 1024
-const DRAIN_MS = 5_000
 
 export interface DeploymentForm {
   /** For an archive: the object that holds it. */
@@ -57,7 +53,8 @@ export async function readDeploymentForm(parts: AsyncIterable<FormPart>, setting
       hasFile = true
       // Once the form is refused, nothing more of it is stored.
       if ('content' in part && problems.length > 0) part.content.resume()
-      else if ('content' in part) archive = { key: settings.key, ...(await store(part.content, settings, signal)) }
+      else if ('content' in part)
+        archive = { key: settings.key, ...(await storeUpload(settings.objects, settings.key, part.content, settings.maxArchiveBytes, signal)) }
     } else if (variable === undefined && sourceField === undefined && !SCALARS.includes(name)) {
       complain(shorten(name), 'there is no such part')
       if ('content' in part) part.content.resume()
@@ -136,27 +133,6 @@ function readSource(value: unknown, gitBase: string, problems: FieldProblem[]): 
   const { data, problems: found } = checked(schema, withoutNulls(schema, value), 'source')
   problems.push(...found)
   return data
-}
-
-async function store(content: Readable, { objects, key, maxArchiveBytes }: FormSettings, signal: AbortSignal): Promise<Stored> {
-  // The store must not destroy its source stream: the rest of the form follows on it, and the sender must get an answer.
-  const chunks = content.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>
-  try {
-    return await objects.put(key, chunks, { maxBytes: maxArchiveBytes }, signal)
-  } catch (error) {
-    if (!(error instanceof TooLarge)) throw error
-    await Promise.race([drain(content), sleep(DRAIN_MS, undefined, { signal, ref: false }).catch(() => {})])
-    throw fault.tooLarge(maxArchiveBytes)
-  }
-}
-
-async function drain(content: Readable): Promise<void> {
-  let dropped = 0
-  try {
-    for await (const chunk of content as AsyncIterable<Buffer>) if ((dropped += chunk.length) > DRAIN_BYTES) return
-  } catch {
-    // The sender has left.
-  }
 }
 
 const shorten = (text: string): string => (text.length > 100 ? `${text.slice(0, 100)}…` : text)

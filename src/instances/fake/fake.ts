@@ -13,6 +13,8 @@ import type { Point } from '../../agent/computer/path.ts'
 import type { Cursor } from '../../agent/display/cursor.ts'
 import type { Screen } from '../../agent/display/screen.ts'
 import type { Curl } from '../../agent/curl/curl.ts'
+import { openExtensionFolder } from '../../agent/extensions/folder.ts'
+import type { ExtensionLoader } from '../../agent/extensions/loader.ts'
 import type { Files } from '../../agent/fs/handlers.ts'
 import type { Live } from '../../agent/live/view.ts'
 import type { Logs } from '../../agent/logs/handlers.ts'
@@ -81,6 +83,8 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, overTls: boolean,
       curl: noCurl,
       playwright: noPlaywright,
       files: noFiles,
+      extensions: openExtensionFolder(join(dir, 'extensions')),
+      loader: pretendLoader,
       processes: noProcesses,
       logs: noLogs,
       live: pretendLive,
@@ -128,6 +132,8 @@ const noFiles: Files = {
   write: (path) => absent('directory', path),
   zip: (path) => absent('directory', path),
 }
+/** Nothing is loaded; the folder is real, below the instance's own. */
+const pretendLoader: ExtensionLoader = { load: async () => async () => {}, again: async () => async () => {} }
 const noProcesses: ProcessTable = {
   exec: ({ command }) => absent('program', command),
   spawn: ({ command }) => absent('program', command),

@@ -2,6 +2,7 @@
 import { describe, expect, test, vi } from 'vitest'
 import { silentLog } from '../../../base/log.ts'
 import type { Lease } from '../../../base/lease.ts'
+import { fault } from '../../../http/fault.ts'
 import type { CdpSession } from '../../chromium/cdp.ts'
 import type { ChromiumRun } from '../../chromium/process.ts'
 import { Fit } from '../contract.ts'
@@ -40,6 +41,10 @@ function parts() {
       holdFullscreen: async () => {},
     },
     writePolicy: () => note('policy'),
+    loader: {
+      load: async (names: readonly string[]) => (note(`load ${names.join()}`), async () => note('extensions run')),
+      again: async () => atOnce,
+    },
     log: silentLog,
   } satisfies FitParts
   return { made, page, did, fitting: makeFitting(fitSteps(made), silentLog) }
@@ -70,12 +75,14 @@ test('a browser that is fitted to full screen ahead has kept it before it counts
   expect(did.slice(0, 5)).toEqual(['resize', 'window fills the screen', 'full screen: true', 'window follows', 'page fills the screen'])
 })
 
-test('a new session: the policy, then the screen, its window, the page in it, and what that shows', async () => {
+test('a new session: the policy, then extensions, the screen, its window, the page in it, and what that shows', async () => {
   const { fitting, did, made } = parts()
-  await fitting.fit({ timeout_seconds: 60, viewport, fullscreen: true, chrome_policy: { A: 1 }, start_url: 'about:blank' })
+  await fitting.fit({ timeout_seconds: 60, viewport, fullscreen: true, chrome_policy: { A: 1 }, extensions: ['a', 'b'], start_url: 'about:blank' })
   expect(did).toEqual([
     'policy',
     'restart',
+    'load a,b',
+    'extensions run',
     'resize',
     'window fills the screen',
     'full screen: true',
@@ -99,6 +106,8 @@ describe('a setting that has not taken effect is named', () => {
   test.each<[string, Fit, (given: ReturnType<typeof parts>) => unknown]>([
     ['timeout_seconds', { timeout_seconds: 60 }, ({ made }) => vi.spyOn(made.lease, 'allow').mockReturnValue()],
     ['chrome_policy', { chrome_policy: { A: 1 } }, ({ made }) => vi.spyOn(made.browser, 'restart').mockResolvedValue()],
+    ['extensions', { extensions: ['a'] }, ({ made }) => vi.spyOn(made.loader, 'load').mockResolvedValue(fails)],
+    ['extensions', { extensions: ['a'] }, ({ made }) => vi.spyOn(made.loader, 'load').mockImplementation(fails)],
     ['viewport', { viewport }, ({ made }) => vi.spyOn(made.screen, 'resize').mockImplementation(fails)],
     ['viewport', { viewport }, ({ made }) => vi.spyOn(made.window, 'fillsScreen').mockImplementation(fails)],
     ['viewport', { viewport, timeout_seconds: 60 }, ({ made }) => vi.spyOn(made.window, 'pageFills').mockImplementation(fails)],
@@ -123,6 +132,13 @@ describe('a setting that has not taken effect is named', () => {
       vi.useRealTimers()
     }
   })
+})
+
+test('what the caller has given wrong is told as such, and not tried again', async () => {
+  const { fitting, made } = parts()
+  const load = vi.spyOn(made.loader, 'load').mockRejectedValue(fault.field('extensions', 'Chromium does not load "a"'))
+  expect(await failure(fitting.fit({ extensions: ['a'] }))).toBe('400: extensions: Chromium does not load "a"')
+  expect(load).toHaveBeenCalledTimes(1)
 })
 
 test('a page that cannot be opened is no error of its setting', async () => {
@@ -156,6 +172,15 @@ describe('after a restart of Chromium', () => {
     did.length = 0
     await fitting.afterRestart()
     expect(did).toEqual([])
+  })
+
+  test('extensions are loaded again, and that they run is checked', async () => {
+    const { fitting, made } = parts()
+    const again = vi.spyOn(made.loader, 'again')
+    await fitting.afterRestart()
+    expect(again).toHaveBeenCalledTimes(1)
+    again.mockResolvedValue(fails)
+    expect(await failure(fitting.afterRestart())).toBe('503: the browser did not take its extensions')
   })
 
   test('a setting that cannot be applied again is named', async () => {

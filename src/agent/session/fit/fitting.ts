@@ -1,14 +1,14 @@
 // Runs the steps of fitting.
 import type { Log } from '../../../base/log.ts'
 import { Mutex } from '../../../base/mutex.ts'
-import { fault } from '../../../http/fault.ts'
+import { Fault, fault } from '../../../http/fault.ts'
 import type { Fit } from '../contract.ts'
 import type { Check, Setting, Step } from './step.ts'
 
 export interface Fitting {
   /**
    * Applies the settings in the order of the steps. Resolves when all have taken effect. It goes on when its caller leaves: the session's row has the
-   * settings already. @throws 503 that names the setting that has not taken effect; the steps after it are left out
+   * settings already. @throws 503 that names the setting that has not taken effect, or 400 when it cannot; the steps after it are left out
    */
   fit(wanted: Fit): Promise<void>
   /** Applies again what Chromium has lost by a restart. @throws as {@link fit} */
@@ -25,6 +25,8 @@ export function makeFitting(steps: readonly Step[], log: Log): Fitting {
           await apply()
         )()
       } catch (error) {
+        // The caller's own mistake; another try would not change it.
+        if (error instanceof Fault && error.code === 'bad_request') throw error
         if (--left === 0) throw fault.unavailable(`the browser did not take its ${settings.join(', ')}`, error)
         log.warn({ err: error, settings }, 'a setting did not take effect; trying again')
       }

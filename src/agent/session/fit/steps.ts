@@ -2,8 +2,10 @@
 import type { Log } from '../../../base/log.ts'
 import type { Lease } from '../../../base/lease.ts'
 import type { Browser } from '../../chromium/keeper.ts'
+import type { ExtensionLoader } from '../../extensions/loader.ts'
 import type { PageWindow } from '../../chromium/window.ts'
 import type { Screen } from '../../display/screen.ts'
+import { extensions } from './extensions.ts'
 import { fullScreen } from './full-screen.ts'
 import { policy } from './policy.ts'
 import { startPage } from './start-page.ts'
@@ -18,9 +20,18 @@ export interface FitParts {
   window: PageWindow
   /** Writes the session's own managed policies (chromium/policies.ts). */
   writePolicy: (policy: Record<string, unknown>) => void
+  /** Loads unpacked extensions. */
+  loader: ExtensionLoader
   lease: Lease
   log: Log
 }
 
-/** Makes the steps. What restarts Chromium comes first; then the screen, the window in it, and the page in that. */
-export const fitSteps = (parts: FitParts): readonly Step[] => [timeout(parts), policy(parts), viewport(parts), fullScreen(parts), startPage(parts)]
+/** Makes the steps. What restarts Chromium comes first, then what the first page has to find; then the screen, the window in it, and the page in that. */
+export const fitSteps = (parts: FitParts): readonly Step[] => [
+  timeout(parts),
+  policy(parts),
+  extensions(parts),
+  viewport(parts),
+  fullScreen(parts),
+  startPage(parts),
+]

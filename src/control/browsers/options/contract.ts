@@ -2,6 +2,7 @@
 // app) is not among them: those are columns, which queries use.
 import { z } from 'zod'
 import type { Viewport } from '../../../agent/session/contract.ts'
+import { ExtensionChoices } from '../../extensions/contract.ts'
 import { isOff, Memory, notBuilt, option, Region, type Refusal } from './option/contract.ts'
 
 /** The largest screen that an X server is started with. */
@@ -126,7 +127,8 @@ export const OPTIONS = {
   disable_default_proxy: option({ update: z.boolean().optional() }),
   location: noneYetAnywhere('a location is'),
   network: noneYetAnywhere('rules for the network are'),
-  extensions: noneYet('extensions are'),
+  /** Looked up and sent to the browser before it is fitted (extensions/chosen.ts). */
+  extensions: option({ create: ExtensionChoices }),
   telemetry: noneYetAnywhere('telemetry is'),
   vaults: noneYet('vaults are'),
   // The last one: an update opens it after all other changes. Empty opens nothing. A page that does not open fails neither a create nor an update.

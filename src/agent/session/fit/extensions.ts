@@ -1,0 +1,11 @@
+// Extensions that are unpacked in the session. Chromium loads them while it runs, and has lost them after a restart.
+import type { FitParts } from './steps.ts'
+import type { Step } from './step.ts'
+
+export const extensions = ({ loader }: Pick<FitParts, 'loader'>): Step => ({
+  settings: ['extensions'],
+  // A Chromium that crashes meanwhile is started again.
+  tries: 2,
+  apply: ({ extensions: names }) => loader.load(names!),
+  afterRestart: () => loader.again(),
+})

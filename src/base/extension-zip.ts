@@ -1,0 +1,110 @@
+// What the archive of an extension has to be: looked at before it is stored, and again before it is unpacked in a session. Nothing is unpacked here but
+// the manifest.
+import { openZipSource, BadZip, type ZipEntry, type ZipLimits, type ZipSource } from './unzip.ts'
+
+/** The largest extensions of the store have some 10,000 files. The sizes are those that the zip gives; what is unpacked is counted again. */
+export const EXTENSION_LIMITS: ZipLimits = { entries: 20_000, bytes: 512 * 1024 ** 2, ratio: 200, ratioFromBytes: 50 * 1024 ** 2 }
+export const EXTENSION_RULES = { strictNames: true, anyModes: false, oneStep: 64 * 1024, limits: EXTENSION_LIMITS }
+const MAX_MANIFEST_BYTES = 1024 * 1024
+
+/** A folder that macOS adds beside the one that a user packs. */
+const BESIDE = '__MACOSX'
+
+export interface ExtensionZip {
+  /** The folder in the zip that holds the manifest; '' for its root. */
+  root: string
+  /** It has what Chromium needs to install it by a policy: `update.xml` and a `.crx`. */
+  byPolicy: boolean
+}
+
+/** Checks the archive of an extension. @throws BadZip, and what the source throws */
+export async function checkExtension(source: ZipSource, signal: AbortSignal): Promise<ExtensionZip> {
+  const zip = await openZipSource(source, EXTENSION_RULES, signal)
+  /** The files at the root and in its folders, by their paths. */
+  const shallow = new Map<string, FileEntry>()
+  const tops = new Set<string>()
+  let bytes = 0
+  for await (const entry of zip.entries()) {
+    if (entry.kind === 'link') throw new BadZip(`has a link "${entry.name}"`)
+    const [top, ...rest] = entry.path.split('/')
+    tops.add(top!)
+    if (entry.kind === 'directory') continue
+    if (entry.isSpecial) throw new BadZip(`has "${entry.name}", which is neither a file nor a directory`)
+    bytes += entry.bytes
+    if (bytes > EXTENSION_LIMITS.bytes) throw new BadZip(`unpacks to more than ${EXTENSION_LIMITS.bytes} bytes`)
+    if (bytes > EXTENSION_LIMITS.ratioFromBytes && bytes > EXTENSION_LIMITS.ratio * source.size)
+      throw new BadZip(`unpacks to more than ${EXTENSION_LIMITS.ratio} times its size`)
+    if (rest.length < 2) shallow.set(entry.path, entry)
+  }
+  const [folder, ...others] = [...tops].filter((top) => top !== BESIDE)
+  const root = shallow.has(MANIFEST) || folder === undefined || others.length > 0 ? '' : folder
+  const at = (name: string) => (root === '' ? name : `${root}/${name}`)
+  const manifest = shallow.get(at(MANIFEST))
+  if (!manifest) throw new BadZip(`has no ${MANIFEST}, neither at its root nor in a folder that holds everything`)
+  const permissions = checkManifest(await textOf(manifest))
+  const isAtRoot = (path: string) => path.startsWith(at('')) && !path.slice(at('').length).includes('/')
+  const hasUpdate = shallow.has(at('update.xml'))
+  const hasCrx = [...shallow.keys()].some((path) => isAtRoot(path) && path.endsWith('.crx'))
+  if (hasUpdate !== hasCrx)
+    throw new BadZip(
+      `has ${hasUpdate ? 'an update.xml and no .crx file' : 'a .crx file and no update.xml'} beside its ${MANIFEST}; an installation by policy needs both`,
+    )
+  if (permissions.includes(BLOCKING) && !hasUpdate)
+    throw new BadZip(`asks for the permission ${BLOCKING}, which Chromium gives only to extensions that a policy installs: add update.xml and the .crx file`)
+  return { root, byPolicy: hasUpdate }
+}
+
+const MANIFEST = 'manifest.json'
+const BLOCKING = 'webRequestBlocking'
+
+type FileEntry = Extract<ZipEntry, { kind: 'file' }>
+
+async function textOf({ bytes, content }: FileEntry): Promise<string> {
+  if (bytes > MAX_MANIFEST_BYTES) throw new BadZip(`has a ${MANIFEST} of more than ${MAX_MANIFEST_BYTES} bytes`)
+  const chunks: Buffer[] = []
+  for await (const chunk of content()) chunks.push(chunk)
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks))
+  } catch {
+    throw new BadZip(`has a ${MANIFEST} that is not UTF-8`)
+  }
+}
+
+/** Checks what Chromium needs of every manifest. Returns its permissions. @throws BadZip */
+function checkManifest(text: string): unknown[] {
+  const wrong = (what: string) => new BadZip(`has a ${MANIFEST} ${what}`)
+  let manifest: Record<string, unknown> | null
+  try {
+    manifest = JSON.parse(withoutComments(text)) as Record<string, unknown> | null
+  } catch (error) {
+    throw wrong(`that is not JSON (${(error as Error).message.slice(0, 200)})`)
+  }
+  if (typeof manifest !== 'object' || manifest === null || Array.isArray(manifest)) throw wrong('that is not a JSON object')
+  const { manifest_version: version, name, version: own, permissions } = manifest
+  if (version === 2) throw wrong('with manifest_version 2, which Chromium no longer supports; it has to be 3')
+  if (version !== 3) throw wrong('whose manifest_version is not 3')
+  if (typeof name !== 'string' || name === '') throw wrong('without a name')
+  if (typeof own !== 'string' || !/^\d+(\.\d+){0,3}$/.test(own)) throw wrong('without a version of 1 to 4 numbers, such as 1.0')
+  return Array.isArray(permissions) ? permissions : []
+}
+
+/** Chromium takes manifests with comments. What is in strings stays. No regular expression: some texts would take it minutes. */
+export function withoutComments(json: string): string {
+  const kept: string[] = []
+  let from = 0
+  for (let at = 0; at < json.length; at++) {
+    if (json[at] === '"') {
+      for (at++; at < json.length && json[at] !== '"'; at++) if (json[at] === '\\') at++
+      continue
+    }
+    const opening = json.slice(at, at + 2)
+    if (opening !== '//' && opening !== '/*') continue
+    kept.push(json.slice(from, at), ' ')
+    const end = opening === '//' ? json.indexOf('\n', at) : json.indexOf('*/', at + 2) + 1
+    // A comment that is not closed goes to the end.
+    at = end <= 0 ? json.length : end
+    from = opening === '//' ? at : at + 1
+  }
+  kept.push(json.slice(from))
+  return kept.join('')
+}

@@ -1,0 +1,132 @@
+// Extensions in a real Chromium: active on the next page without a restart, and again after a crash.
+import { chromium, type Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { until } from '../../src/base/wait.ts'
+import type { Cloud } from '../support/cloud.ts'
+import { extensionZip, MANIFEST, markingExtension } from '../support/extensions.ts'
+import { chromiumOf } from '../support/inside.ts'
+import { servePages, type Pages } from '../support/pages.ts'
+import { shareCloud } from '../support/shelf.ts'
+
+/** A start of Chromium on a busy machine, and its window after that. */
+const RESTART_MS = 60_000
+/** For a content script, and a service worker that has to start. */
+const MARK_MS = 15_000
+
+let cloud: Cloud
+let pages: Pages
+beforeAll(async () => {
+  pages = await servePages()
+  cloud = await shareCloud()
+})
+afterAll(async () => {
+  for await (const { id } of cloud.client.extensions.list()) await cloud.client.extensions.delete(id)
+  await cloud[Symbol.asyncDispose]()
+  await pages[Symbol.asyncDispose]()
+})
+
+const file = (zip: Buffer) => new File([new Uint8Array(zip)], 'extension.zip')
+const connect = async (url: string) => {
+  const browser = await chromium.connectOverCDP(url)
+  return { browser, page: browser.contexts()[0]!.pages()[0]! }
+}
+const marks = (page: Page) => page.evaluate('({ ...document.documentElement.dataset })') as Promise<Record<string, string>>
+const refused = (work: Promise<unknown>) =>
+  work.then(
+    () => [200, ''] as const,
+    (error: { status: number; message: string }) => [error.status, error.message] as const,
+  )
+
+test('of a new session are active on its first page and the next ones, and again after a crash of Chromium, with what they have stored', async () => {
+  const { client } = cloud
+  for (const name of ['one', 'two']) await client.extensions.upload({ file: file(markingExtension(name)), name })
+  const made = await client.browsers.create({ extensions: [{ name: 'one' }, { name: 'two' }], start_url: pages.url('colours.html?a'), timeout_seconds: 300 })
+  const before = chromiumOf(cloud, made.session_id)
+  const { browser, page } = await connect(made.cdp_ws_url)
+  await page.waitForURL(pages.url('colours.html?a'))
+  await expect.poll(() => marks(page), { timeout: MARK_MS }).toEqual({ one: 'marked', oneWorker: 'page 1', two: 'marked', twoWorker: 'page 1' })
+  await page.goto(pages.url('colours.html?b'))
+  await expect.poll(() => marks(page), { timeout: MARK_MS }).toEqual({ one: 'marked', oneWorker: 'page 2', two: 'marked', twoWorker: 'page 2' })
+  expect(chromiumOf(cloud, made.session_id)).toBe(before)
+  await browser.close()
+
+  process.kill(before, 'SIGKILL')
+  const isBack = () => {
+    try {
+      return chromiumOf(cloud, made.session_id) !== before
+    } catch {
+      return false // between two runs
+    }
+  }
+  await until('the next Chromium', RESTART_MS, isBack, { everyMs: 20 })
+  const again = await connect(made.cdp_ws_url)
+  const seen = async () => {
+    await again.page.goto(pages.url('colours.html?c'))
+    return Object.keys(await marks(again.page))
+  }
+  await expect.poll(seen, { timeout: RESTART_MS }).toEqual(expect.arrayContaining(['one', 'two']))
+  await again.page.goto(pages.url('colours.html?d'))
+  // What was stored in the last seconds before a crash may be lost; that it counts at all shows that its worker runs.
+  await expect.poll(async () => (await marks(again.page)).oneWorker, { timeout: MARK_MS }).toMatch(/^page \d$/)
+  await again.browser.close()
+  await client.browsers.deleteByID(made.session_id)
+})
+
+test('are loaded into a running session without a restart, and clients that are connected see them on the next page', async () => {
+  const { client } = cloud
+  const made = await client.browsers.create({ timeout_seconds: 300 })
+  const before = chromiumOf(cloud, made.session_id)
+  const { browser, page } = await connect(made.cdp_ws_url)
+  await page.goto(pages.url('colours.html?a'))
+  await client.browsers.loadExtensions(made.session_id, {
+    extensions: ['first', 'second'].map((name) => ({ name, zip_file: file(markingExtension(name)) })),
+  })
+  expect(await marks(page)).toEqual({})
+  await page.goto(pages.url('colours.html?b'))
+  await expect.poll(() => marks(page), { timeout: MARK_MS }).toEqual({ first: 'marked', firstWorker: 'page 1', second: 'marked', secondWorker: 'page 1' })
+  expect(chromiumOf(cloud, made.session_id)).toBe(before)
+  const names = (await client.browsers.fs.listFiles(made.session_id, { path: '/home/kernel/extensions' })).map(({ name }) => name)
+  expect(names.toSorted()).toEqual(['first', 'second'])
+  await browser.close()
+  await client.browsers.deleteByID(made.session_id)
+})
+
+test('that Chromium does not take are refused with its reason; the others of that call are out again', async () => {
+  const { client } = cloud
+  const broken = extensionZip({}, { ...MANIFEST, content_scripts: [{ matches: ['no pattern'], js: ['a.js'] }] })
+  const made = await client.browsers.create({ timeout_seconds: 300 })
+  const load = client.browsers.loadExtensions(made.session_id, {
+    extensions: [
+      { name: 'good', zip_file: file(markingExtension('good')) },
+      { name: 'broken', zip_file: file(broken) },
+    ],
+  })
+  const [status, message] = await refused(load)
+  expect(status).toBe(400)
+  expect(message).toContain('extensions: Chromium does not load "broken": ')
+  const { browser, page } = await connect(made.cdp_ws_url)
+  await page.goto(pages.url('colours.html?a'))
+  expect(await marks(page)).toEqual({})
+  expect(await client.browsers.fs.listFiles(made.session_id, { path: '/home/kernel/extensions' })).toEqual([])
+  await browser.close()
+  await client.browsers.deleteByID(made.session_id)
+
+  await client.extensions.upload({ file: file(broken), name: 'broken' })
+  const [created, why] = await refused(client.browsers.create({ extensions: [{ name: 'broken' }] }))
+  expect([created, why.includes('Chromium does not load "broken"')]).toEqual([400, true])
+})
+
+test('hold beside a policy, which restarts Chromium', async () => {
+  const { client } = cloud
+  await client.extensions.upload({ file: file(markingExtension('third')), name: 'third' })
+  const made = await client.browsers.create({
+    extensions: [{ name: 'third' }],
+    chrome_policy: { URLBlocklist: ['host.cob.internal/closed'] },
+    timeout_seconds: 300,
+  })
+  const { browser, page } = await connect(made.cdp_ws_url)
+  await page.goto(pages.url('colours.html?a'))
+  await expect.poll(() => marks(page), { timeout: MARK_MS }).toMatchObject({ third: 'marked' })
+  await browser.close()
+  await client.browsers.deleteByID(made.session_id)
+})

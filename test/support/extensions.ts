@@ -1,0 +1,45 @@
+// Small extensions as zips, made byte by byte.
+import { makeZip, type ZipEntry } from './zips.ts'
+
+export const MANIFEST = { manifest_version: 3, name: 'Marker', version: '1.0' }
+
+/** A zip with these files beside `manifest.json`; without one when `manifest` is null. */
+export const extensionZip = (files: Record<string, string> = {}, manifest: object | string | null = MANIFEST): Buffer =>
+  makeZip([
+    ...(manifest === null ? [] : [{ name: 'manifest.json', content: typeof manifest === 'string' ? manifest : JSON.stringify(manifest) }]),
+    ...Object.entries(files).map(([name, content]): ZipEntry => ({ name, content })),
+  ])
+
+/** The form of an upload. */
+export function extensionForm(zip: Uint8Array, name?: string): FormData {
+  const form = new FormData()
+  form.set('file', new Blob([new Uint8Array(zip)]), 'extension.zip')
+  if (name !== undefined) form.set('name', name)
+  return form
+}
+
+/** An extension that marks each page with its name and with the answer of its service worker, which counts. */
+export const markingExtension = (name: string): Buffer =>
+  extensionZip(
+    {
+      'mark.js': `const root = document.documentElement
+root.dataset[${JSON.stringify(name)}] = 'marked'
+chrome.runtime.sendMessage('ping').then((answer) => (root.dataset[${JSON.stringify(`${name}Worker`)}] = answer))`,
+      'worker.js': `chrome.runtime.onMessage.addListener((message, sender, answer) => {
+  chrome.storage.local.get({ pages: 0 }).then(async ({ pages }) => {
+    await chrome.storage.local.set({ pages: pages + 1 })
+    answer('page ' + (pages + 1))
+  })
+  return true
+})`,
+    },
+    {
+      manifest_version: 3,
+      name,
+      version: '1.0',
+      permissions: ['storage'],
+      host_permissions: ['<all_urls>'],
+      background: { service_worker: 'worker.js' },
+      content_scripts: [{ matches: ['<all_urls>'], js: ['mark.js'], run_at: 'document_start' }],
+    },
+  )
