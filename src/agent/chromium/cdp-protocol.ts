@@ -35,6 +35,8 @@ export type Method =
   | 'Target.closeTarget'
   | 'Target.createTarget'
   | 'Target.detachFromTarget'
+  | 'Target.disposeBrowserContext'
+  | 'Target.getBrowserContexts'
   | 'Target.getTargets'
   | 'Target.setDiscoverTargets'
 

@@ -28,6 +28,7 @@ import { fault } from '../../http/fault.ts'
 import { makeAgentKeys } from '../agent-keys.ts'
 import type { Driver, Exit, Instance, InstanceSpec } from '../driver.ts'
 import { fakeApps } from './apps.ts'
+import { pretendProfile } from './profile.ts'
 import { pretendRecordings } from './recordings.ts'
 import { watched } from './watchers.ts'
 
@@ -89,6 +90,7 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, overTls: boolean,
       logs: noLogs,
       live: pretendLive,
       recordings,
+      profile: pretendProfile(),
       lease: pretendLease(),
       ready: Promise.resolve(),
     },
@@ -262,5 +264,6 @@ async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
     painted: async () => {},
     withFirstPage: async (work: (page: unknown) => Promise<unknown>) => void (await work(pipe)),
     restarts: 0,
+    isFinished: false,
   }) as unknown as Browser
 }
