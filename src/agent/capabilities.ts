@@ -5,11 +5,12 @@ import { curl } from './curl/contract.ts'
 import { filesystem } from './fs/contract.ts'
 import { logs } from './logs/contract.ts'
 import { playwright } from './playwright/contract.ts'
+import { profile } from './profile/contract.ts'
 import { processes } from './process/contract.ts'
 import { recording } from './recording/contract.ts'
 import { Fit, fitting, session } from './session/contract.ts'
 
-const CONTRACTS: readonly Contract[] = [session, computer, curl, playwright, filesystem, processes, logs, recording]
+const CONTRACTS: readonly Contract[] = [session, computer, curl, playwright, filesystem, processes, logs, recording, profile]
 
 /** Everything that an agent of this version can do: the ids of its routes, and the settings that it can fit a browser to. */
 export const CAPABILITIES: readonly string[] = [

@@ -25,6 +25,8 @@ import { logHandlers, type Logs } from './logs/handlers.ts'
 import { playwright as playwrightContract } from './playwright/contract.ts'
 import { playwrightHandlers } from './playwright/handlers.ts'
 import type { Playwright } from './playwright/playwright.ts'
+import { profile as profileContract } from './profile/contract.ts'
+import { profileHandlers, type Profile } from './profile/handlers.ts'
 import { processes as processContract } from './process/contract.ts'
 import { processHandlers, type ProcessTable } from './process/handlers.ts'
 import { recording } from './recording/contract.ts'
@@ -51,6 +53,7 @@ export interface Workplace {
   /** The live view; viewers that control share `hands` with callers' actions. */
   live: (hands: Hands) => Live
   recordings: Recordings
+  profile: Profile
   /** Ends the instance when no service has watched it for too long. */
   lease: Lease
   /** Settles when the browser has started for the first time. */
@@ -59,7 +62,7 @@ export interface Workplace {
 
 /** Makes the agent's server, not yet listening. With `keys` it speaks TLS, and answers nobody without their credential. A new tool is one line here and one in the control plane's list of what is public. */
 export async function serveAgent(
-  { keeper, window, writePolicy, desk, curl, playwright, files, processes, logs, live, recordings, lease, ready }: Workplace,
+  { keeper, window, writePolicy, desk, curl, playwright, files, processes, logs, live, recordings, profile, lease, ready }: Workplace,
   keys: ServerKeys | undefined,
   log: Log,
 ): Promise<Server> {
@@ -88,6 +91,7 @@ export async function serveAgent(
   mount(context, processContract, processHandlers(processes))
   mount(context, logsContract, logHandlers(logs))
   mount(context, recording, recordingHandlers(recordings))
+  mount(context, profileContract, profileHandlers(profile, fitting))
   mountUpgrades(context.app.server, log, { ...sockets(keeper, log), ...liveSockets(live(hands), log) }, { admit })
   await context.app.ready()
   return context.app.server

@@ -63,6 +63,11 @@ import { objectOwners } from './object-owners.ts'
 import { openStore } from './open-store.ts'
 import { checkPort, listenProblem } from './port.ts'
 import { buildsOf, END_BUILD, hearReplicas, takeLeases, teller } from './replicas.ts'
+import { profiles as profilesContract } from './profiles/contract.ts'
+import { profileHandlers } from './profiles/handlers.ts'
+import { makeProfiles } from './profiles/profiles.ts'
+import { deletedProfiles } from './profiles/purge.ts'
+import { Saves } from './profiles/saves.ts'
 import { replays as replaysContract } from './replays/contract.ts'
 import { replayHandlers } from './replays/handlers.ts'
 import { servePlayer } from './replays/player.ts'
@@ -117,6 +122,17 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const bound = boundAddress(() => app.server)
   const mostReady = mostWarm(config)
   const caps = projectCaps(db)
+  const objects = opened.use(await makeObjects(paths.objects, config.s3))
+  const saves = new Saves({
+    db,
+    objects,
+    scope,
+    isAlone: leases.isAlone,
+    agentOf: (id) => (registry.runs(id) ? registry.get(id)?.agent : undefined),
+    maxBytes: config.profileMaxMb * 1024 * 1024,
+    fullDisk: () => disk.room.problem,
+    log,
+  })
   const fleet = new Fleet({
     db,
     driver,
@@ -133,6 +149,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     endSteps: [
       closeSockets(openSockets, tellClosing),
       endRecordings(transfers, (id) => registry.get(id) !== undefined, leases.isAlone ? undefined : async () => replays.look()),
+      saves.step,
       killInstance(registry),
       removeInstance(registry),
     ],
@@ -149,6 +166,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     await activity.ended
   })
 
+  const profiles = makeProfiles({ db, objects, saves, maxBytes: config.profileMaxMb * 1024 * 1024, log })
   const browsers = makeBrowsers({
     db,
     fleet,
@@ -156,6 +174,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     tokens,
     livePath: (id) => links.path(id, 'control'),
     activity,
+    profiles,
     scope,
     place: placeOf(config.region, config.instanceMemoryMb),
     maxBrowsers: config.maxBrowsers,
@@ -163,7 +182,6 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   })
   const sockets = sessionSockets(browsers, tokens, openSockets, log)
   const findSession = (project: string | undefined, idOrName: string) => findBrowser(db, { scope, project }, idOrName, true)
-  const objects = opened.use(await makeObjects(paths.objects, config.s3))
   const tell = teller(db, log)
   const replays = makeReplays({
     db,
@@ -186,6 +204,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     endpointOf: (id) => fleet.endpointOf(id),
   })
   await replays.adopt()
+  await saves.adopt()
   await fleet.endLost()
   const live = makeLiveViews((id) => findSession(undefined, id), links, sockets)
   const deployments = makeDeployments({
@@ -260,6 +279,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   mountForward(context, atSession(instanceApis), reacher(browsers), innerPath)
   for (const replaysBelow of [replaysContract, atSession(replaysContract)]) mount(context, replaysBelow, replayHandlers(replays))
   for (const unbuilt of [notBuilt, atSession(notBuilt)]) mount(context, unbuilt, notBuiltHandlers)
+  mount(context, profilesContract, profileHandlers(profiles))
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
@@ -289,6 +309,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     keepPurging(
       [
         endedSessions(db, scope, days),
+        deletedProfiles(db, days),
         oldLines(db, scope),
         endedRuns(db, scope, days),
         endedDeployments(db, scope, days),

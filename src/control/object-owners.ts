@@ -2,6 +2,12 @@
 import type { Db } from '../store/db.ts'
 import type { ObjectOwner } from '../store/sweep.ts'
 import { archiveObjects, codeObjects } from './deployments/rows.ts'
+import { profileObjects } from './profiles/rows.ts'
 import { replayObjects } from './replays/rows.ts'
 
-export const objectOwners = (db: Db, scope: string): ObjectOwner[] => [replayObjects(db, scope), archiveObjects(db, scope), codeObjects(db, scope)]
+export const objectOwners = (db: Db, scope: string): ObjectOwner[] => [
+  replayObjects(db, scope),
+  archiveObjects(db, scope),
+  codeObjects(db, scope),
+  profileObjects(db, scope),
+]

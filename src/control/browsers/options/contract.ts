@@ -2,6 +2,7 @@
 // app) is not among them: those are columns, which queries use.
 import { z } from 'zod'
 import type { Viewport } from '../../../agent/session/contract.ts'
+import { profileOption, saveOption } from '../../profiles/contract.ts'
 import { isOff, Memory, notBuilt, option, Region, type Refusal } from './option/contract.ts'
 
 /** The largest screen that an X server is started with. */
@@ -118,8 +119,9 @@ export const OPTIONS = {
   }),
   gpu: noneYet('GPU browsers are'),
   video_memory: noneYet('GPU browsers are'),
-  profile: noneYetAnywhere('profiles are'),
-  profile_save_changes: noneYetAnywhere('profiles are'),
+  // Their values are columns of the row, which queries use.
+  profile: profileOption,
+  profile_save_changes: saveOption,
   proxy: noneYetAnywhere('proxies are', isDirect),
   proxy_id: noneYetAnywhere('proxies are'),
   /** There is no default proxy, so both values describe every session. */
