@@ -21,7 +21,8 @@ beforeAll(async () => {
   cloud = await startFastCloud()
   const { session_id: browser } = await cloud.create({ name: 'theirs', timeout_seconds: 3600 })
   const { replay_id } = (await (await cloud.send('POST', `/browsers/${browser}/replays`, {})).json()) as { replay_id: string }
-  const [deployment, invocation, theirs, extension] = [newId(), newId(), newId(), newId()]
+  const profile = ((await (await cloud.send('POST', '/profiles', { name: 'theirs' })).json()) as { id: string }).id
+  const [deployment, invocation, theirs, extension, version] = [newId(), newId(), newId(), newId(), newId()]
   await cloud.query('insert into projects (id, name) values ($1, $2)', [OTHER, 'Other'])
   for (const [id, project] of [
     [deployment, DEFAULT_PROJECT],
@@ -40,6 +41,10 @@ beforeAll(async () => {
     `insert into extensions (id, project_id, scope, name, object, size_bytes, checksum, by_policy) values ($1, $2, 'elsewhere', 'theirs', 'extensions/x', 1, '', false)`,
     [extension, DEFAULT_PROJECT],
   )
+  await cloud.query(
+    `insert into profile_versions (id, profile_id, scope, object, bytes, sha256, session_id, is_whole) values ($1, $2, 'elsewhere', $3, 1, '', 's', true)`,
+    [version, profile, `profiles/${version}`],
+  )
   const insertKey = (key: string, of: string | null) =>
     cloud.query('insert into api_keys (id, name, hash, masked, project_id, deployment_id) values ($1, $2, $3, $4, $5, $6)', [
       newId(),
@@ -54,6 +59,7 @@ beforeAll(async () => {
   objects = {
     '/browsers/': { id: browser, id_or_name: browser, replay_id },
     '/deployments/': { id: deployment! },
+    '/profiles/': { id: profile, id_or_name: profile, version_id: version! },
     '/invocations/': { id: invocation! },
     '/extensions/': { id: extension!, id_or_name: extension! },
     '/org/api_keys/': {
@@ -85,6 +91,8 @@ const state = async () =>
     await cloud.query('select id from replays order by id'),
     await cloud.query('select * from extensions order by id'),
     await cloud.query('select id, name, expires_at, deleted_at from api_keys where project_id = $1 order by id', [DEFAULT_PROJECT]),
+    await cloud.query('select * from profiles order by id'),
+    await cloud.query('select id from profile_versions order by id'),
     await cloud.query('select * from projects order by id'),
   ])
 
@@ -111,7 +119,7 @@ describe.each([
     expect(await state()).toBe(before)
   })
 
-  test.each(['/browsers?status=all', '/deployments', '/invocations', '/extensions', '/apps', '/org/api_keys?status=all', '/org/projects'])(
+  test.each(['/browsers?status=all', '/deployments', '/invocations', '/extensions', '/apps', '/profiles', '/org/api_keys?status=all', '/org/projects'])(
     'finds nothing in %s',
     async (path) => {
       const { status, text } = await answerTo('GET', path, key(), undefined)

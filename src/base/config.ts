@@ -70,6 +70,8 @@ export interface Config {
   auditLogRetentionDays: number
   /** Days that replays are kept. */
   replayRetentionDays: number
+  /** The most that one saved profile may have, compressed, in MiB. */
+  profileMaxMb: number
   /** Days that sessions, runs and deployments are found after their end. */
   keepEndedDays: number
   /** Lets pages reach this machine's loopback as host.cob.internal. */
@@ -142,6 +144,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     trustedProxies: addresses(env, 'COB_TRUSTED_PROXIES'),
     auditLogRetentionDays: integer(env, 'COB_AUDIT_LOG_RETENTION_DAYS', 365, 1, 36_500),
     replayRetentionDays: integer(env, 'COB_REPLAY_RETENTION_DAYS', 30, 1, 36_500),
+    profileMaxMb: integer(env, 'COB_PROFILE_MAX_MB', 1024, 1, 5120),
     keepEndedDays: integer(env, 'COB_KEEP_ENDED_DAYS', 30, 1, 36_500),
     allowHostLoopback: flag(env, 'COB_ALLOW_HOST_LOOPBACK'),
     chromium: env.COB_CHROMIUM || '/usr/lib/chromium/chromium',

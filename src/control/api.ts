@@ -12,6 +12,7 @@ import { account } from './org/account/contract.ts'
 import { apiKeys } from './org/api-keys/contract.ts'
 import { auditLogs } from './org/audit-logs/contract.ts'
 import { projects } from './org/projects/contract.ts'
+import { profiles } from './profiles/contract.ts'
 import { replays } from './replays/contract.ts'
 import { system } from './system/contract.ts'
 
@@ -20,6 +21,7 @@ export const contracts: Contract[] = [
   cdpHttp,
   replays,
   instanceApis,
+  profiles,
   deployments,
   apps,
   invocations,

@@ -66,6 +66,11 @@ import { objectOwners } from './object-owners.ts'
 import { openStore } from './open-store.ts'
 import { checkPort, listenProblem } from './port.ts'
 import { buildsOf, END_BUILD, hearReplicas, takeLeases, teller } from './replicas.ts'
+import { profiles as profilesContract } from './profiles/contract.ts'
+import { profileHandlers } from './profiles/handlers.ts'
+import { makeProfiles } from './profiles/profiles.ts'
+import { deletedProfiles } from './profiles/purge.ts'
+import { Saves } from './profiles/saves.ts'
 import { replays as replaysContract } from './replays/contract.ts'
 import { replayHandlers } from './replays/handlers.ts'
 import { servePlayer } from './replays/player.ts'
@@ -120,6 +125,17 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const bound = boundAddress(() => app.server)
   const mostReady = mostWarm(config)
   const caps = projectCaps(db)
+  const objects = opened.use(await makeObjects(paths.objects, config.s3))
+  const saves = new Saves({
+    db,
+    objects,
+    scope,
+    isAlone: leases.isAlone,
+    agentOf: (id) => (registry.runs(id) ? registry.get(id)?.agent : undefined),
+    maxBytes: config.profileMaxMb * 1024 * 1024,
+    fullDisk: () => disk.room.problem,
+    log,
+  })
   const fleet = new Fleet({
     db,
     driver,
@@ -136,6 +152,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     endSteps: [
       closeSockets(openSockets, tellClosing),
       endRecordings(transfers, (id) => registry.get(id) !== undefined, leases.isAlone ? undefined : async () => replays.look()),
+      saves.step,
       killInstance(registry),
       removeInstance(registry),
     ],
@@ -152,6 +169,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     await activity.ended
   })
 
+  const profiles = makeProfiles({ db, objects, saves, maxBytes: config.profileMaxMb * 1024 * 1024, log })
   const browsers = makeBrowsers({
     db,
     fleet,
@@ -160,6 +178,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     livePath: (id) => links.path(id, 'control'),
     activity,
     lookUp: (project, wanted) => extensions.choose(project, wanted.extensions),
+    profiles,
     scope,
     place: placeOf(config.region, config.instanceMemoryMb),
     maxBrowsers: config.maxBrowsers,
@@ -167,7 +186,6 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   })
   const sockets = sessionSockets(browsers, tokens, openSockets, log)
   const findSession = (project: string | undefined, idOrName: string) => findBrowser(db, { scope, project }, idOrName, true)
-  const objects = opened.use(await makeObjects(paths.objects, config.s3))
   const extensions = makeExtensions({ db, objects, scope, log })
   const tell = teller(db, log)
   const replays = makeReplays({
@@ -191,6 +209,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     endpointOf: (id) => fleet.endpointOf(id),
   })
   await replays.adopt()
+  await saves.adopt()
   await fleet.endLost()
   const live = makeLiveViews((id) => findSession(undefined, id), links, sockets)
   const deployments = makeDeployments({
@@ -265,6 +284,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   mountForward(context, atSession(instanceApis), reacher(browsers), innerPath)
   for (const replaysBelow of [replaysContract, atSession(replaysContract)]) mount(context, replaysBelow, replayHandlers(replays))
   for (const unbuilt of [notBuilt, atSession(notBuilt)]) mount(context, unbuilt, notBuiltHandlers)
+  mount(context, profilesContract, profileHandlers(profiles))
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
@@ -295,6 +315,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     keepPurging(
       [
         endedSessions(db, scope, days),
+        deletedProfiles(db, days),
         oldLines(db, scope),
         endedRuns(db, scope, days),
         endedDeployments(db, scope, days),

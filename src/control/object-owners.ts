@@ -3,6 +3,7 @@ import type { Db } from '../store/db.ts'
 import type { ObjectOwner } from '../store/sweep.ts'
 import { archiveObjects, codeObjects } from './deployments/rows.ts'
 import { extensionObjects } from './extensions/rows.ts'
+import { profileObjects } from './profiles/rows.ts'
 import { replayObjects } from './replays/rows.ts'
 
 export const objectOwners = (db: Db, scope: string): ObjectOwner[] => [
@@ -10,4 +11,5 @@ export const objectOwners = (db: Db, scope: string): ObjectOwner[] => [
   archiveObjects(db, scope),
   codeObjects(db, scope),
   extensionObjects(db, scope),
+  profileObjects(db, scope),
 ]

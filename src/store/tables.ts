@@ -5,6 +5,15 @@ type Json<T extends object | null> = JSONColumnType<T, string, string>
 type Time = ColumnType<Date, Date | string, Date | string>
 type DefaultTime = ColumnType<Date, Date | string | undefined, Date | string>
 
+/** How the save of a session's profile has ended. */
+export interface ProfileEnd {
+  /** `in_part`: without what Chromium had not written yet; `not`: there is no version of this session. */
+  saved: 'whole' | 'in_part' | 'not'
+  version_id?: string
+  /** For people: why, and which other session has saved the same profile meanwhile. */
+  message: string
+}
+
 export interface Tables {
   leases: {
     scope: string
@@ -79,6 +88,10 @@ export interface Tables {
     invocation_id: string | null
     ended_steps: Generated<string[]>
     replica: string | null
+    profile_id: string | null
+    profile_save: Generated<boolean>
+    profile_base: string | null
+    profile_end: ColumnType<ProfileEnd | null, string | null | undefined, string | null>
   }
   browser_events: {
     id: Generated<number>
@@ -186,6 +199,29 @@ export interface Tables {
     bytes: Generated<number>
     head_bytes: Generated<number>
     activity: ColumnType<number[], string | undefined, string>
+  }
+  profiles: {
+    id: string
+    project_id: string | null
+    name: string | null
+    version_id: string | null
+    created_at: DefaultTime
+    updated_at: Time | null
+    last_used_at: Time | null
+    deleted_at: Time | null
+  }
+  profile_versions: {
+    id: string
+    profile_id: string
+    number: Generated<number>
+    scope: string
+    object: string
+    bytes: number
+    sha256: string
+    chromium: string | null
+    session_id: string
+    is_whole: boolean
+    created_at: DefaultTime
   }
   replay_events: {
     id: Generated<number>

@@ -94,7 +94,7 @@ describe('sessions', () => {
   })
 
   test.each([
-    ['profile', { profile: { name: 'me' } }],
+    ['profile.name', { profile: { name: 'no-such' } }],
     ['proxy_id', { proxy_id: 'p' }],
     ['extensions', { extensions: [{ name: 'e' }] }],
     ['invocation_id', { invocation_id: 'i' }],

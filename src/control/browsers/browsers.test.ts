@@ -128,7 +128,6 @@ describe('a create is refused, and the error names the field, for', () => {
 
   test.each([
     ['gpu', true],
-    ['profile', { name: 'mine' }],
     ['proxy_id', 'abc'],
     ['telemetry', { enabled: true }],
     ['telemetry', { browser: { console: { enabled: true } } }],
@@ -138,7 +137,6 @@ describe('a create is refused, and the error names the field, for', () => {
     ['network', { allowed_hosts: ['example.com'] }],
     ['vaults', [{ name: 'mine' }]],
     ['video_memory', '4GiB'],
-    ['profile_save_changes', true],
   ])('%s, which is not built yet: it is never silently ignored', async (field, value) => {
     const { status, named, message } = await refused(create({ [field]: value }))
     expect([status, named]).toEqual([400, [field]])
@@ -293,7 +291,6 @@ describe('an update of a session', () => {
   })
 
   test.each([
-    ['profile', { name: 'mine' }],
     ['proxy_id', 'abc'],
     ['telemetry', { enabled: true }],
     ['timeout_seconds', 100],

@@ -33,6 +33,8 @@ import { SESSION_PATH } from './instance-apis.ts'
 import { OPTIONS } from './options/contract.ts'
 import type { Booted, Place, Refusal, Region } from './options/option/contract.ts'
 import { optionRules } from './options/rules.ts'
+import type { Selected } from '../profiles/contract.ts'
+import type { Chosen, SessionProfiles } from './session-profiles.ts'
 import type { Endpoints } from './stored-endpoint.ts'
 import type { SessionTokens } from './tokens.ts'
 
@@ -61,6 +63,7 @@ interface BrowsersSettings {
   activity: Activity
   /** Looks up what the options of a create name. */
   lookUp: LookUp
+  profiles: SessionProfiles
   scope: string
   place: Place
   maxBrowsers: number
@@ -93,8 +96,23 @@ export interface Browsers {
   reach(project: string | undefined, idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
 }
 
-export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity, lookUp, scope, place, maxBrowsers, log }: BrowsersSettings): Browsers {
-  async function present(row: BrowserRow, origin: string): Promise<Browser> {
+export function makeBrowsers({
+  db,
+  fleet,
+  endpoints,
+  tokens,
+  livePath,
+  activity,
+  lookUp,
+  profiles,
+  scope,
+  place,
+  maxBrowsers,
+  log,
+}: BrowsersSettings): Browsers {
+  /** `known`: what these sessions show of their profiles, if that has been asked for already. */
+  async function present(row: BrowserRow, origin: string, known?: Awaited<ReturnType<SessionProfiles['shown']>>): Promise<Browser> {
+    const profile = row.profile_id === null ? undefined : (known ?? (await profiles.shown([row]))).get(row.profile_id)
     const ws = origin.replace(/^http/, 'ws')
     const token = await tokens.sign(row.id, new URL(origin).hostname)
     return {
@@ -105,12 +123,18 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
       base_url: `${origin}${SESSION_PATH}/${row.id}`,
       browser_live_view_url: origin + livePath(row.id),
       ...options.shown(row.options, place),
+      ...(profile && { profile: { ...profile, ...(row.profile_end && { save: row.profile_end }) }, profile_save_changes: row.profile_save }),
       timeout_seconds: row.timeout_seconds,
       tags: row.tags,
       usage: { uptime_ms: Math.max(0, (row.deleted_at ?? new Date()).getTime() - row.created_at!.getTime()) },
       ...(row.name !== null && { name: row.name }),
       ...(row.deleted_at && { deleted_at: row.deleted_at.toISOString() }),
     }
+  }
+
+  const presentAll = async (rows: readonly BrowserRow[], origin: string): Promise<Browser[]> => {
+    const known = await profiles.shown(rows)
+    return Promise.all(rows.map((row) => present(row, origin, known)))
   }
 
   async function find(project: string | undefined, idOrName: string, includeDeleted = false): Promise<BrowserRow> {
@@ -148,6 +172,8 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
     assertFits(row, wanted)
     await call(endpoints.open(row.endpoint!, row.id), session.fitSession, { body: wanted }, { signal: AbortSignal.any([signal, AbortSignal.timeout(ms)]) })
   }
+
+  const at = (row: BrowserRow) => ({ id: row.id, endpoint: endpoints.open(row.endpoint!, row.id) })
 
   /** Fits a browser that has just become a session. Tells its agent the timeout, which applies when there is no service. */
   const fitNew = async (row: BrowserRow, wanted: Fit, ms: number, signal: AbortSignal): Promise<void> => {
@@ -196,6 +222,7 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
     ownership: Ownership,
     wanted: CreateBrowser,
     brought: Brought | undefined,
+    profile: Chosen | undefined,
     warmFitMs: number,
     signal: AbortSignal,
   ): Promise<BrowserRow | undefined> {
@@ -203,14 +230,16 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
     fleet.belongs(row)
     const release = activity.hold(row.id)
     try {
+      // A profile comes with a window of its own, which the rest is about; extensions are loaded into it.
+      const loaded = profile && (await profiles.load(at(row), profile, { keepTabs: wanted.start_url === undefined, isUpdate: false }, signal))
       const inTime = AbortSignal.any([signal, AbortSignal.timeout(BRING_MS)])
-      const also = await brought?.bring(fleet.endpointOf(row.id) ?? endpoints.open(row.endpoint!, row.id), inTime)
+      const also = await brought?.bring(at(row).endpoint, inTime)
       await fitNew(row, { ...options.fit(wanted, state), ...also }, warm && !brought ? warmFitMs : FIT_MS, signal)
       // Nobody would ever end a session whose caller left before it got the answer.
       signal.throwIfAborted()
       // The run may have ended before this browser belonged to it. Then its end has not ended this browser.
       await checkUnfinished(ownership.project, ownership.invocationId)
-      return row
+      return { ...row, ...loaded }
     } catch (error) {
       await fleet.takeOut(row.id, 'abandoned')
       if (signal.aborted || error instanceof Fault || error instanceof Unavailable) throw error
@@ -229,6 +258,16 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
 
   const turns = new Mutexes()
 
+  /** What an update says of the profile: another session may be saving that one just now. */
+  async function attach(row: BrowserRow, { profile: given, profile_save_changes: save, start_url: url }: UpdateBrowser, called: string, signal: AbortSignal) {
+    if (!given && save === undefined) return {}
+    if (row.state !== 'running') throw fault.notFound('browser', called)
+    if (!given) return profiles.changeSave(row.id, save!)
+    if (row.profile_id !== null) throw fault.conflict('this session has a profile already; create another session for another profile')
+    const chosen = (await profiles.choose(row.project_id!, withSave(given, save), signal))!
+    return profiles.load(at(row), chosen, { keepTabs: !url, isUpdate: true }, signal)
+  }
+
   /** `called` is how the caller names the session. */
   async function change(project: string, id: string, called: string, changes: UpdateBrowser, origin: string, signal: AbortSignal): Promise<Browser> {
     const before = await find(project, id)
@@ -237,6 +276,7 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
     if (before.state === 'running') for (const part of parts) assertFits(before, part.fit)
     /** What the row has when these parts have taken effect. */
     const after = (some: typeof parts) => Object.assign({}, before.options, ...some.map(({ stored }) => stored)) as BrowserOptions
+    const profile = await attach(before, changes, called, signal)
     const row = await named(
       changes.name,
       updateRunning(db, before.id, {
@@ -253,13 +293,14 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
         const running = await updateRunning(db, before.id, isAhead ? { options: after(parts.slice(0, at)) } : {})
         throw signal.aborted ? error : running ? fault.unavailable(`the browser did not accept the ${name}`, error) : fault.notFound('browser', called)
       })
-    return present(row, origin)
+    return present({ ...row, ...profile }, origin)
   }
 
   return {
     async create({ project }, wanted, origin, signal) {
       check(options.refuseCreate(wanted, place))
       await checkUnfinished(project, wanted.invocation_id)
+      const profile = await profiles.choose(project, withSave(wanted.profile, wanted.profile_save_changes), signal)
       const stored = options.stored(wanted)
       const ownership = {
         project,
@@ -271,7 +312,8 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
       }
       // A warm browser may have started to hang while it was idle. Then replace it with another one, once.
       const brought = await lookUp(project, wanted)
-      const row = (await begin(ownership, wanted, brought, WARM_FIT_MS, signal)) ?? (await begin(ownership, wanted, brought, FIT_MS, signal))
+      const begun = (fitMs: number) => begin(ownership, wanted, brought, profile, fitMs, signal)
+      const row = (await begun(WARM_FIT_MS)) ?? (await begun(FIT_MS))
       if (!row) throw fault.unavailable('the browser did not accept its settings')
       return present(row, origin)
     },
@@ -279,7 +321,7 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
       if (filter.region !== undefined && filter.region !== place.region) return { items: [], nextOffset: undefined }
       const rows = await listBrowsers(db, { scope, project }, filter)
       return {
-        items: await Promise.all(rows.slice(0, filter.limit).map((row) => present(row, origin))),
+        items: await presentAll(rows.slice(0, filter.limit), origin),
         nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined,
       }
     },
@@ -288,7 +330,7 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
       const { id } = await find(project, idOrName)
       const work = () => change(project, id, idOrName, changes, origin, signal)
       // Two viewports at once could end as one in the table and the other on the screen.
-      return options.changes(changes).some(({ stored }) => stored) ? turns.run(id, work, signal) : work()
+      return changes.profile || options.changes(changes).some(({ stored }) => stored) ? turns.run(id, work, signal) : work()
     },
     async delete({ project }, idOrName, isRemoved) {
       const row = await find(project, idOrName, isRemoved)
@@ -297,7 +339,7 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
       // Its end may have finished in the meantime.
       if (!isEnding && row.deleted_at === null) throw fault.notFound('browser', idOrName)
     },
-    ofInvocation: async (invocationId, origin) => Promise.all((await liveOfInvocation(db, scope, invocationId)).map((row) => present(row, origin))),
+    ofInvocation: async (invocationId, origin) => presentAll(await liveOfInvocation(db, scope, invocationId), origin),
     endOfInvocation: async (invocationId) => endAll(await liveIdsOfInvocation(db, scope, invocationId)),
     endLeftByInvocations: async () => endAll(await leftByInvocations(db, scope)),
     // No database query for running sessions: every call with a token comes here.
@@ -326,3 +368,14 @@ const maxScreenFor = ({ width, height }: Viewport): Booted['maxScreen'] => ({
   width: Math.max(width, USUAL_MAX_SCREEN.width),
   height: Math.max(height, USUAL_MAX_SCREEN.height),
 })
+
+/** A profile as `profile` names it, with `profile_save_changes` of newer clients. @throws 400 when they contradict each other */
+function withSave(given: Selected | undefined, save: boolean | undefined): Selected | undefined {
+  if (save === undefined) return given
+  if (!given) {
+    if (save) throw fault.field('profile_save_changes', 'needs a profile')
+    return undefined
+  }
+  if (given.save !== undefined && given.save !== save) throw fault.field('profile_save_changes', 'contradicts profile.save_changes')
+  return { ...given, save }
+}

@@ -81,7 +81,7 @@ export const browsers = {
       ...pagingQuery,
       status: z.enum(['active', 'deleted', 'all']).optional(),
       include_deleted: queryBoolean.optional(),
-      /** Part of a name, or a whole id. */
+      /** Part of a name, or a whole id: the session's or its profile's. */
       query: z.string().max(255).optional(),
       /** `tags[k]=v`: all must match. */
       tags: z.record(z.string(), z.string()).optional(),
@@ -111,6 +111,7 @@ export const browsers = {
     bodyOptional: true,
     reply: json(Browser),
     faults: ['not_found', 'conflict', 'unavailable'],
+    deadlineMs: 120_000,
   }),
   deleteBrowser: route({
     method: 'DELETE',

@@ -26,7 +26,8 @@ export interface EndStep {
   isBehind?: boolean
   /**
    * Does the step. A step that returns no promise had nothing to wait for; it is not recorded by a statement of its own, and the next process may run it
-   * again.
+   * again. A step whose work callers need not wait for says so by `outOfUse`, once nobody reaches the session any more and the next service would find that
+   * work: callers then get their answer.
    */
-  run(session: EndingSession, signal: AbortSignal): Promise<void> | undefined
+  run(session: EndingSession, signal: AbortSignal, outOfUse: () => void): Promise<void> | undefined
 }

@@ -28,7 +28,7 @@ import { fault } from '../../http/fault.ts'
 import { makeAgentKeys } from '../agent-keys.ts'
 import type { Driver, Exit, Instance, InstanceSpec } from '../driver.ts'
 import { fakeApps } from './apps.ts'
-import { pretendProfile } from './profile.ts'
+import { pretendProfile, type Memory } from './profile.ts'
 import { pretendRecordings } from './recordings.ts'
 import { watched } from './watchers.ts'
 
@@ -74,13 +74,14 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, overTls: boolean,
   scope.defer(() => rm(dir, { recursive: true, force: true }))
   const cdp = await pretendChromium(scope)
   const recordings = scope.use(pretendRecordings(dir))
+  const memory: Memory = { text: '' }
   const keys = overTls ? await makeAgentKeys() : undefined
   const server = await serveAgent(
     {
       keeper: cdp,
       window: pretendWindow,
       writePolicy() {},
-      desk: pretendDesk(spec),
+      desk: pretendDesk(spec, memory),
       curl: noCurl,
       playwright: noPlaywright,
       files: noFiles,
@@ -90,7 +91,7 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, overTls: boolean,
       logs: noLogs,
       live: pretendLive,
       recordings,
-      profile: pretendProfile(),
+      profile: pretendProfile(memory),
       lease: pretendLease(),
       ready: Promise.resolve(),
     },
@@ -158,9 +159,8 @@ const pretendLive = (): Live => ({
 const noLogs: Logs = { file: (path) => absent('file', path), program: (name) => absent('log', name) }
 
 /** Fake input devices: a pointer that stays where it is put, a keyboard that has every key, a clipboard that keeps its text. */
-function pretendDesk(spec: InstanceSpec): Computer {
+function pretendDesk(spec: InstanceSpec, memory: Memory): Computer {
   let pointer: Point = [0, 0]
-  let copied = ''
   return {
     screen: pretendScreen(spec),
     input: { move: (x, y) => void (pointer = [x, y]), key() {}, button() {}, pointer: async () => pointer },
@@ -171,7 +171,7 @@ function pretendDesk(spec: InstanceSpec): Computer {
       capsLock: async () => false,
       setCapsLock() {},
     },
-    clipboard: { read: async () => copied, write: async (text) => void (copied = text), changed: async () => true },
+    clipboard: { read: async () => memory.text, write: async (text) => void (memory.text = text), changed: async () => true },
     caughtUp: async () => {},
     settled: async () => {},
   }
@@ -245,7 +245,7 @@ async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
     on() {},
   }
   const run = {
-    pid: 0,
+    pid: process.pid,
     startedAt: performance.now(),
     version: 'Pretended/1',
     pipe,

@@ -15,10 +15,10 @@ function withSteps(at: string | undefined, then: () => Promise<void>, limitMs = 
       limitMs,
       mayFail,
       ...(name === ended.name && ended.isBehind && { isBehind: true }),
-      run(session, limit) {
+      run(session, limit, outOfUse) {
         const work = async () => {
           if (name === at) await then()
-          if (name === ended.name) await ended.run(session, limit)
+          if (name === ended.name) await ended.run(session, limit, outOfUse)
           done.push(name)
         }
         return work()

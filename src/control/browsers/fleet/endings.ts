@@ -182,10 +182,11 @@ export class Endings {
     this.#settings.onOutOfUse?.(id)
   }
 
-  async #take(step: EndStep, id: string, { reason, underWay }: Ending, done: Set<string>): Promise<void> {
+  async #take(step: EndStep, id: string, ending: Ending, done: Set<string>): Promise<void> {
     const { db, log } = this.#settings
+    const { reason, underWay } = ending
     try {
-      const work = underWay.get(step.name) ?? step.run({ id, reason }, AbortSignal.timeout(step.limitMs))
+      const work = underWay.get(step.name) ?? step.run({ id, reason }, AbortSignal.timeout(step.limitMs), () => this.#outOfUse(id, ending))
       if (work === undefined) return void done.add(step.name)
       underWay.set(step.name, work)
       work.catch(() => underWay.delete(step.name))

@@ -3,6 +3,7 @@
 import { z } from 'zod'
 import type { Viewport } from '../../../agent/session/contract.ts'
 import { ExtensionChoices } from '../../extensions/contract.ts'
+import { profileOption, saveOption } from '../../profiles/contract.ts'
 import { isOff, Memory, notBuilt, option, Region, type Refusal } from './option/contract.ts'
 
 /** The largest screen that an X server is started with. */
@@ -119,8 +120,9 @@ export const OPTIONS = {
   }),
   gpu: noneYet('GPU browsers are'),
   video_memory: noneYet('GPU browsers are'),
-  profile: noneYetAnywhere('profiles are'),
-  profile_save_changes: noneYetAnywhere('profiles are'),
+  // Their values are columns of the row, which queries use.
+  profile: profileOption,
+  profile_save_changes: saveOption,
   proxy: noneYetAnywhere('proxies are', isDirect),
   proxy_id: noneYetAnywhere('proxies are'),
   /** There is no default proxy, so both values describe every session. */
