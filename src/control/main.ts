@@ -12,75 +12,51 @@ import { makeSealer } from '../base/sealed.ts'
 import { secretFile } from '../base/secret-file.ts'
 import type { AuditSettings } from '../http/audit.ts'
 import { connectionsFor, descriptorLimit, limitConnections } from '../http/connections.ts'
-import { mountForward } from '../http/forward.ts'
-import { mount } from '../http/mount.ts'
 import { RateLimit } from '../http/rate-limit.ts'
 import { makeServer } from '../http/server.ts'
-import { mountUpgrades } from '../http/upgrade.ts'
 import type { Driver } from '../instances/driver.ts'
 import { postgresRuns } from '../store/embedded.ts'
 import { listenForEvents, notify } from '../store/events.ts'
 import { makeObjects } from '../store/make-objects.ts'
 import { makeSpool } from '../store/spool.ts'
-import { openapiText } from './api.ts'
-import { apps } from './apps/contract.ts'
-import { appHandlers } from './apps/handlers.ts'
 import { watchActivity } from './browsers/activity.ts'
 import { makeBrowsers } from './browsers/browsers.ts'
-import { cdpHttpHandlers, cdpHttpSlashed } from './browsers/cdp-http.ts'
-import { browsers as browsersContract, cdpHttp } from './browsers/contract.ts'
 import { fitsMemory } from './browsers/fleet/demand.ts'
 import { headlessKind, usualKind } from './browsers/fleet/kinds.ts'
 import { Registry } from './browsers/fleet/registry.ts'
 import { Fleet } from './browsers/fleet.ts'
 import { killInstance, removeInstance } from './browsers/fleet/instance-steps.ts'
-import { browserHandlers } from './browsers/handlers.ts'
-import { atSession, innerPath, instanceApis, notBuilt, notBuiltHandlers, reacher } from './browsers/instance-apis.ts'
 import { placeOf } from './browsers/place.ts'
 import { endedSessions } from './browsers/purge.ts'
-import { countByState, countSeats, findBrowser, watcherOf } from './browsers/rows.ts'
+import { findBrowser, watcherOf } from './browsers/rows.ts'
 import { closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
 import { storedEndpoints } from './browsers/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
-import { deployments as deploymentsContract } from './deployments/contract.ts'
 import { makeDeployments } from './deployments/deployments.ts'
-import { deploymentHandlers } from './deployments/handlers.ts'
 import { endedDeployments, oldLines } from './deployments/purge.ts'
 import { buildsInProgress } from './deployments/rows.ts'
-import { extensions as extensionsContract } from './extensions/contract.ts'
 import { makeExtensions } from './extensions/extensions.ts'
-import { extensionHandlers } from './extensions/handlers.ts'
-import { invocations as invocationsContract } from './invocations/contract.ts'
-import { invocationHandlers } from './invocations/handlers.ts'
 import { makeInvocations } from './invocations/invocations.ts'
 import { endedRuns } from './invocations/purge.ts'
 import { Runs } from './invocations/runs.ts'
 import { LIVE_PATH, liveLinks } from './live/links.ts'
 import { makeLiveViews } from './live/routes.ts'
 import { keyChecker, ownKey, type OwnKey } from './org/keys.ts'
-import { assertOrganization, auditTrail, mountOrganization, oldEntries, watchKeys } from './org/mount.ts'
+import { auditTrail, oldEntries, watchKeys } from './org/mount.ts'
 import { projectResolver } from './org/projects/resolve.ts'
-import { projectCaps, projectHoldings } from './in-projects.ts'
+import { projectCaps } from './in-projects.ts'
 import { admission } from './principal.ts'
 import { objectOwners } from './object-owners.ts'
 import { openStore } from './open-store.ts'
+import { mountRoutes } from './routes.ts'
 import { checkPort, listenProblem } from './port.ts'
 import { buildsOf, END_BUILD, hearReplicas, takeLeases, teller } from './replicas.ts'
-import { profiles as profilesContract } from './profiles/contract.ts'
-import { profileHandlers } from './profiles/handlers.ts'
 import { makeProfiles } from './profiles/profiles.ts'
 import { deletedProfiles } from './profiles/purge.ts'
 import { Saves } from './profiles/saves.ts'
-import { replays as replaysContract } from './replays/contract.ts'
-import { replayHandlers } from './replays/handlers.ts'
-import { servePlayer } from './replays/player.ts'
 import { makeReplays, replaySigner } from './replays/replays.ts'
 import { endRecordings, Transfers } from './replays/transfers.ts'
-import { system } from './system/contract.ts'
 import { makeDisk } from './system/disk.ts'
-import { serveDocs } from './system/docs.ts'
-import { systemHandlers } from './system/handlers.ts'
-import { serveHome } from './system/home.ts'
 import { makeMetrics } from './system/metrics.ts'
 import { careForObjects } from './system/objects.ts'
 import { keepPurging } from './system/purge.ts'
@@ -278,38 +254,24 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   })
   const { app } = context
   limitConnections(app.server, config.maxBrowsers + config.maxInvocations, log)
-  mount(context, browsersContract, browserHandlers(browsers))
-  for (const contract of [cdpHttp, cdpHttpSlashed]) mount(context, contract, cdpHttpHandlers(browsers))
-  mountForward(context, instanceApis, reacher(browsers), innerPath)
-  mountForward(context, atSession(instanceApis), reacher(browsers), innerPath)
-  for (const replaysBelow of [replaysContract, atSession(replaysContract)]) mount(context, replaysBelow, replayHandlers(replays))
-  for (const unbuilt of [notBuilt, atSession(notBuilt)]) mount(context, unbuilt, notBuiltHandlers)
-  mount(context, profilesContract, profileHandlers(profiles))
-  mount(context, deploymentsContract, deploymentHandlers(deployments))
-  mount(context, apps, appHandlers(db))
-  mount(context, invocationsContract, invocationHandlers(invocations, browsers))
-  mount(context, extensionsContract, extensionHandlers(extensions))
-  mountOrganization(context, { db, config, resolve, caps, holdings: projectHoldings, trail, sessions: () => countSeats(db, { scope }) })
-  const upgrades = mountUpgrades(app.server, log, { ...sockets.handlers, ...live.handlers }, { known: context.known, audit })
-  mount(
-    context,
-    system,
-    systemHandlers({
-      db,
-      countBrowsers: () => countByState(db),
-      metrics,
-      assertOrganization,
-      shelf: () => fleet.shelf,
-      disk,
-      openSockets: upgrades.open,
-      browsersWork: () => fleet.isWell,
-      openapiText: openapiText(),
-    }),
-  )
-  serveHome(context)
-  serveDocs(app)
-  servePlayer(app, replays)
-  live.mount(app)
+  mountRoutes(context, {
+    db,
+    scope,
+    config,
+    browsers,
+    replays,
+    profiles,
+    deployments,
+    invocations,
+    extensions,
+    live,
+    sockets,
+    fleet,
+    disk,
+    metrics,
+    audit,
+    organization: { resolve, caps, trail },
+  })
   const { keepEndedDays: days } = config
   opened.use(
     keepPurging(

@@ -1,0 +1,100 @@
+// Every route of the control plane: one `mount` line for each group.
+import type { Config } from '../base/config.ts'
+import type { AuditSettings } from '../http/audit.ts'
+import { mountForward } from '../http/forward.ts'
+import { mount, type MountContext } from '../http/mount.ts'
+import { mountUpgrades } from '../http/upgrade.ts'
+import type { Db } from '../store/db.ts'
+import { openapiText } from './api.ts'
+import { apps } from './apps/contract.ts'
+import { appHandlers } from './apps/handlers.ts'
+import type { Browsers } from './browsers/browsers.ts'
+import { cdpHttpHandlers, cdpHttpSlashed } from './browsers/cdp-http.ts'
+import { browsers as browsersContract, cdpHttp } from './browsers/contract.ts'
+import type { Fleet } from './browsers/fleet.ts'
+import { browserHandlers } from './browsers/handlers.ts'
+import { atSession, innerPath, instanceApis, notBuilt, notBuiltHandlers, reacher } from './browsers/instance-apis.ts'
+import { countByState, countSeats } from './browsers/rows.ts'
+import type { SessionSockets } from './browsers/sockets.ts'
+import { deployments as deploymentsContract } from './deployments/contract.ts'
+import type { Deployments } from './deployments/deployments.ts'
+import { deploymentHandlers } from './deployments/handlers.ts'
+import { extensions as extensionsContract } from './extensions/contract.ts'
+import type { Extensions } from './extensions/extensions.ts'
+import { extensionHandlers } from './extensions/handlers.ts'
+import { projectHoldings } from './in-projects.ts'
+import { invocations as invocationsContract } from './invocations/contract.ts'
+import { invocationHandlers } from './invocations/handlers.ts'
+import type { Invocations } from './invocations/invocations.ts'
+import type { LiveViews } from './live/routes.ts'
+import { assertOrganization, mountOrganization, type OrganizationSettings } from './org/mount.ts'
+import { profiles as profilesContract } from './profiles/contract.ts'
+import { profileHandlers } from './profiles/handlers.ts'
+import type { Profiles } from './profiles/profiles.ts'
+import { replays as replaysContract } from './replays/contract.ts'
+import { replayHandlers } from './replays/handlers.ts'
+import { servePlayer } from './replays/player.ts'
+import type { Replays } from './replays/replays.ts'
+import { system } from './system/contract.ts'
+import type { Disk } from './system/disk.ts'
+import { serveDocs } from './system/docs.ts'
+import { systemHandlers } from './system/handlers.ts'
+import { serveHome } from './system/home.ts'
+import type { Metrics } from './system/metrics.ts'
+
+/** What the routes work on. */
+interface Parts {
+  db: Db
+  scope: string
+  config: Config
+  browsers: Browsers
+  replays: Replays
+  profiles: Profiles
+  deployments: Deployments
+  invocations: Invocations
+  extensions: Extensions
+  live: LiveViews
+  sockets: SessionSockets
+  fleet: Fleet
+  disk: Disk
+  metrics: Metrics
+  audit: AuditSettings
+  organization: Pick<OrganizationSettings, 'resolve' | 'caps' | 'trail'>
+}
+
+export function mountRoutes(context: MountContext, parts: Parts): void {
+  const { db, scope, config, browsers, replays, profiles, deployments, invocations, extensions, live, sockets, fleet, disk, metrics, audit } = parts
+  const { app } = context
+  mount(context, browsersContract, browserHandlers(browsers))
+  for (const contract of [cdpHttp, cdpHttpSlashed]) mount(context, contract, cdpHttpHandlers(browsers))
+  mountForward(context, instanceApis, reacher(browsers), innerPath)
+  mountForward(context, atSession(instanceApis), reacher(browsers), innerPath)
+  for (const replaysBelow of [replaysContract, atSession(replaysContract)]) mount(context, replaysBelow, replayHandlers(replays))
+  for (const unbuilt of [notBuilt, atSession(notBuilt)]) mount(context, unbuilt, notBuiltHandlers)
+  mount(context, profilesContract, profileHandlers(profiles))
+  mount(context, deploymentsContract, deploymentHandlers(deployments))
+  mount(context, apps, appHandlers(db))
+  mount(context, invocationsContract, invocationHandlers(invocations, browsers))
+  mount(context, extensionsContract, extensionHandlers(extensions))
+  mountOrganization(context, { ...parts.organization, db, config, holdings: projectHoldings, sessions: () => countSeats(db, { scope }) })
+  const upgrades = mountUpgrades(app.server, context.log, { ...sockets.handlers, ...live.handlers }, { known: context.known, audit })
+  mount(
+    context,
+    system,
+    systemHandlers({
+      db,
+      countBrowsers: () => countByState(db),
+      metrics,
+      assertOrganization,
+      shelf: () => fleet.shelf,
+      disk,
+      openSockets: upgrades.open,
+      browsersWork: () => fleet.isWell,
+      openapiText: openapiText(),
+    }),
+  )
+  serveHome(context)
+  serveDocs(app)
+  servePlayer(app, replays)
+  live.mount(app)
+}
