@@ -44,7 +44,7 @@ import { makeLiveViews } from './live/routes.ts'
 import { keyChecker, ownKey, type OwnKey } from './org/keys.ts'
 import { auditTrail, oldEntries, watchKeys } from './org/mount.ts'
 import { projectResolver } from './org/projects/resolve.ts'
-import { projectCaps } from './in-projects.ts'
+import { projectCaps, projectHoldings } from './in-projects.ts'
 import { admission } from './principal.ts'
 import { objectOwners } from './object-owners.ts'
 import { openStore } from './open-store.ts'
@@ -270,7 +270,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     disk,
     metrics,
     audit,
-    organization: { resolve, caps, trail },
+    organization: { resolve, caps, holdings: projectHoldings, trail },
   })
   const { keepEndedDays: days } = config
   opened.use(

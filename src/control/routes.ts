@@ -22,7 +22,6 @@ import { deploymentHandlers } from './deployments/handlers.ts'
 import { extensions as extensionsContract } from './extensions/contract.ts'
 import type { Extensions } from './extensions/extensions.ts'
 import { extensionHandlers } from './extensions/handlers.ts'
-import { projectHoldings } from './in-projects.ts'
 import { invocations as invocationsContract } from './invocations/contract.ts'
 import { invocationHandlers } from './invocations/handlers.ts'
 import type { Invocations } from './invocations/invocations.ts'
@@ -59,7 +58,7 @@ interface Parts {
   disk: Disk
   metrics: Metrics
   audit: AuditSettings
-  organization: Pick<OrganizationSettings, 'resolve' | 'caps' | 'trail'>
+  organization: Pick<OrganizationSettings, 'resolve' | 'caps' | 'holdings' | 'trail'>
 }
 
 export function mountRoutes(context: MountContext, parts: Parts): void {
@@ -76,7 +75,7 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
   mount(context, extensionsContract, extensionHandlers(extensions))
-  mountOrganization(context, { ...parts.organization, db, config, holdings: projectHoldings, sessions: () => countSeats(db, { scope }) })
+  mountOrganization(context, { ...parts.organization, db, config, sessions: () => countSeats(db, { scope }) })
   const upgrades = mountUpgrades(app.server, context.log, { ...sockets.handlers, ...live.handlers }, { known: context.known, audit })
   mount(
     context,
