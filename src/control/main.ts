@@ -48,6 +48,7 @@ import { deploymentHandlers } from './deployments/handlers.ts'
 import { endedDeployments, oldLines } from './deployments/purge.ts'
 import { buildsInProgress } from './deployments/rows.ts'
 import { extensions as extensionsContract } from './extensions/contract.ts'
+import { chromeStore } from './extensions/chrome-store.ts'
 import { makeExtensions } from './extensions/extensions.ts'
 import { extensionHandlers } from './extensions/handlers.ts'
 import { invocations as invocationsContract } from './invocations/contract.ts'
@@ -268,7 +269,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
-  mount(context, extensionsContract, extensionHandlers(extensions))
+  mount(context, extensionsContract, extensionHandlers(extensions, chromeStore(config.chromeStoreUrl)))
   mountOrganization(context, { db, config, resolve, caps, holdings: projectHoldings, trail, sessions: () => countSeats(db, { scope }) })
   const upgrades = mountUpgrades(app.server, log, { ...sockets.handlers, ...live.handlers }, { known: context.known, audit })
   mount(
