@@ -64,6 +64,8 @@ export interface Config {
   abandonedGraceSeconds: number
   /** Base URL of repositories for a `source` of type github. */
   gitBase: string
+  /** The update service of the Chrome Web Store, or of a server that answers like it. */
+  chromeStoreUrl: string
   /** Reverse proxies that are believed when they say who their client is. */
   trustedProxies: BlockList
   /** Days that entries of the audit log are kept. */
@@ -141,6 +143,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     maxInvocations: integer(env, 'COB_MAX_INVOCATIONS', 20, 1, 10_000),
     abandonedGraceSeconds: integer(env, 'COB_ABANDONED_GRACE_SECONDS', 900, 1, 1_000_000),
     gitBase: origin(env, 'COB_GIT_BASE') ?? 'https://github.com',
+    chromeStoreUrl: address(env, 'COB_CHROME_STORE_URL') ?? 'https://clients2.google.com/service/update2/crx',
     trustedProxies: addresses(env, 'COB_TRUSTED_PROXIES'),
     auditLogRetentionDays: integer(env, 'COB_AUDIT_LOG_RETENTION_DAYS', 365, 1, 36_500),
     replayRetentionDays: integer(env, 'COB_REPLAY_RETENTION_DAYS', 30, 1, 36_500),
@@ -193,6 +196,15 @@ function origin(env: NodeJS.ProcessEnv, name: string): string | undefined {
   if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.pathname !== '/' || url.search || url.hash)
     throw new ConfigError(name, 'must be an http or https origin (scheme, host and port), without a path, user or password')
   return url.origin
+}
+
+function address(env: NodeJS.ProcessEnv, name: string): string | undefined {
+  const text = env[name]
+  if (!text) return undefined
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.hash)
+    throw new ConfigError(name, 'must be an http or https address, without a user, password or fragment')
+  return url.href
 }
 
 // A key with two dots looks like a JWT to clients that tell keys from tokens that way.

@@ -19,6 +19,7 @@ import type { SessionSockets } from './browsers/sockets.ts'
 import { deployments as deploymentsContract } from './deployments/contract.ts'
 import type { Deployments } from './deployments/deployments.ts'
 import { deploymentHandlers } from './deployments/handlers.ts'
+import { chromeStore } from './extensions/chrome-store.ts'
 import { extensions as extensionsContract } from './extensions/contract.ts'
 import type { Extensions } from './extensions/extensions.ts'
 import { extensionHandlers } from './extensions/handlers.ts'
@@ -74,7 +75,7 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
-  mount(context, extensionsContract, extensionHandlers(extensions))
+  mount(context, extensionsContract, extensionHandlers(extensions, chromeStore(config.chromeStoreUrl)))
   mountOrganization(context, { ...parts.organization, db, config, sessions: () => countSeats(db, { scope }) })
   const upgrades = mountUpgrades(app.server, context.log, { ...sockets.handlers, ...live.handlers }, { known: context.known, audit })
   mount(

@@ -78,6 +78,22 @@ export const extensions = {
     }),
     reply: page(Extension),
   }),
+  downloadFromChromeStore: route({
+    method: 'GET',
+    // A name of an extension may be the same word; that one is downloaded by its id.
+    path: '/extensions/from_chrome_store',
+    id: 'downloadFromChromeStore',
+    group,
+    summary: 'Download an extension from the Chrome Web Store as a zip; its signature is checked',
+    query: z.strictObject({
+      /** The page of the extension in the store. */
+      url: z.string().min(1).max(2048),
+      os: z.enum(['win', 'mac', 'linux']).default('linux'),
+    }),
+    reply: bytes('application/octet-stream'),
+    deadlineMs: TRANSFER_MS,
+    faults: ['not_found', 'bad_gateway'],
+  }),
   downloadExtension: route({
     method: 'GET',
     path: '/extensions/{id_or_name}',

@@ -268,13 +268,17 @@ describe('extensions for a running session', () => {
   test('go to the session of a token, and to no other', async () => {
     const [mine, other] = [await cloud.create(), await cloud.create()]
     const token = new URL(mine.cdp_ws_url).searchParams.get('jwt')!
-    const body = form([
-      ['extensions[0][name]', 'mine'],
-      ['extensions[0][zip_file]', zip],
-    ])
-    const response = await fetch(`${cloud.url}/browsers/${other.session_id}/extensions?jwt=${token}`, { method: 'POST', body })
-    expect([response.status, list(mine.session_id)]).toEqual([201, ['mine']])
-    expect(list(other.session_id)).toEqual([])
+    const load = async (id: string) => {
+      const body = form([
+        ['extensions[0][name]', 'mine'],
+        ['extensions[0][zip_file]', zip],
+      ])
+      return (await fetch(`${cloud.url}/browsers/${id}/extensions?jwt=${token}`, { method: 'POST', body })).status
+    }
+    expect(await load(other.session_id)).toBe(401)
+    expect([list(mine.session_id), list(other.session_id)]).toEqual([[], []])
+    expect(await load(mine.session_id)).toBe(201)
+    expect([list(mine.session_id), list(other.session_id)]).toEqual([['mine'], []])
   })
 })
 
