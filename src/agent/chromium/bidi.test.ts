@@ -35,7 +35,7 @@ async function connect(port: number) {
   const log = { ...silentLog, warn: ({ fault }: { fault?: unknown }) => void faults.push(String(fault)) }
   const exited = Promise.withResolvers<{ code: number | null; signal: string | null }>()
   const front = await listen()
-  front.server.on('connection', (socket) => connectBidi(socket, { port, browserPath: '/b', exited: exited.promise }, log))
+  front.server.on('connection', (socket) => connectBidi(socket, { port, browserPath: '/b', exited: exited.promise }, () => false, log))
   const client = new WebSocket(`ws://127.0.0.1:${front.port}`)
   const closed = new Promise<{ code: number; reason: string }>((resolve) => client.on('close', (code, reason) => resolve({ code, reason: String(reason) })))
   const answers: { id: number; type: string }[] = []

@@ -3,22 +3,28 @@ import { Worker } from 'node:worker_threads'
 import { WebSocket } from 'ws'
 import type { Log } from '../../base/log.ts'
 import type { FromMapper, MapperTask } from './bidi-mapper.ts'
-import { CRASHED } from './crashed.ts'
+import { CLOSED, CRASHED } from './crashed.ts'
 import type { ChromiumRun } from './process.ts'
 
 /** The mapper holds the contexts, realms and requests of all tabs; one tab took 10 MB. Above this limit the thread ends and closes its client. */
 const MAX_HEAP_MB = 512
 /** The close code for a client whose mapper failed. The session and its other clients continue. */
 const FAILED = { code: 1011, reason: { reason: 'bidi_failed', message: 'the BiDi mapper ended; connect to the same URL' } }
-const ENDED = { code: 1000, reason: { reason: 'ended' } }
-const CLOSES = { ended: ENDED, crashed: CRASHED, failed: FAILED }
+const CLOSES = { ended: CLOSED, crashed: CRASHED, failed: FAILED }
 /** Bytes that may wait for a client. A page whose messages a client has subscribed to may write any number. */
 const MAX_WAITING_BYTES = 64 * 1024 * 1024
 /** At most this many faults of one mapper are logged: a page could cause any number. */
 const MAX_FAULTS_LOGGED = 10
 
-/** Serves one BiDi client until it leaves, the browser ends, or its mapper fails. Leaving never ends the browser. */
-export function connectBidi(client: WebSocket, { port, browserPath, exited }: Pick<ChromiumRun, 'port' | 'browserPath' | 'exited'>, log: Log): void {
+/**
+ * Serves one BiDi client until it leaves, the browser ends, or its mapper fails. Leaving never ends the browser. `isFinished`: no other browser follows.
+ */
+export function connectBidi(
+  client: WebSocket,
+  { port, browserPath, exited }: Pick<ChromiumRun, 'port' | 'browserPath' | 'exited'>,
+  isFinished: () => boolean,
+  log: Log,
+): void {
   const task: MapperTask = { browserUrl: `ws://127.0.0.1:${port}${browserPath}` }
   const mapper = new Worker(new URL('./bidi-mapper.ts', import.meta.url), { workerData: task, resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB } })
   let faults = 0
@@ -40,7 +46,7 @@ export function connectBidi(client: WebSocket, { port, browserPath, exited }: Pi
   client.on('message', (data) => mapper.postMessage((data as Buffer).toString()))
   client.on('error', (err) => log.debug({ err }, 'a BiDi client broke'))
   client.on('close', () => void mapper.terminate())
-  void exited.then(() => close(client, 'crashed'))
+  void exited.then(() => close(client, isFinished() ? 'ended' : 'crashed'))
 }
 
 /** Closes the client's WebSocket; the first reason is the one that is sent. */

@@ -32,6 +32,8 @@ export type Method =
   | 'Target.closeTarget'
   | 'Target.createTarget'
   | 'Target.detachFromTarget'
+  | 'Target.disposeBrowserContext'
+  | 'Target.getBrowserContexts'
   | 'Target.getTargets'
   | 'Target.setDiscoverTargets'
 

@@ -5,9 +5,11 @@ import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Log } from '../../base/log.ts'
 import { Mutex } from '../../base/mutex.ts'
+import { fault } from '../../http/fault.ts'
 import type { Screen } from '../display/screen.ts'
 import type { CdpSession } from './cdp.ts'
-import { mirrorDownloads } from './downloads.ts'
+import { mirrorDownloads, reportDownloads } from './downloads.ts'
+import { moveToProfile } from './hand-over.ts'
 import { chromiumFlags, DOWNLOADS_DIR, USER_DATA_DIR } from './flags.ts'
 import { drawn, watchPaints } from './painted.ts'
 import { writeBasePolicy } from './policies.ts'
@@ -23,6 +25,19 @@ const DRAWN_MS = 10_000
 /** After a crash, restore the tabs. */
 const RESTORE = ['--restore-last-session']
 
+/** The folder of the profile that a new Chromium has, below the user data directory. */
+const FIRST_PROFILE = 'Default'
+
+/** For its last close, which is to leave a whole profile: a gigabyte on a busy machine. */
+const FINISH_MS = 30_000
+
+/** How Chromium has ended for good. */
+export interface Finished {
+  /** It has closed its profile itself. Otherwise it had crashed, or did not close: then what it wrote last may be missing. */
+  whole: boolean
+  version: string
+}
+
 export interface KeeperEvents {
   chromium_crashed: [detail: string]
   chromium_restarted: [detail: string]
@@ -30,7 +45,23 @@ export interface KeeperEvents {
 }
 
 /** The part of the keeper that tools may use; the fake driver has its own implementation. */
-export type Browser = Pick<Keeper, 'run' | 'restart' | 'onRestart' | 'isCurrent' | 'firstDrawn' | 'painted' | 'withFirstPage' | 'restarts' | 'on' | 'off'>
+export type Browser = Pick<
+  Keeper,
+  | 'run'
+  | 'restart'
+  | 'onRestart'
+  | 'profile'
+  | 'changeProfile'
+  | 'finish'
+  | 'isFinished'
+  | 'isCurrent'
+  | 'firstDrawn'
+  | 'painted'
+  | 'withFirstPage'
+  | 'restarts'
+  | 'on'
+  | 'off'
+>
 
 /** Owns Chromium. {@link Keeper.run} gives the current run. */
 export class Keeper extends EventEmitter<KeeperEvents> {
@@ -44,6 +75,9 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   readonly #onRestart: (() => Promise<void>)[] = []
   #run: ChromiumRun | undefined
   #closing = false
+  #finished: Promise<Finished> | undefined
+  #profile = FIRST_PROFILE
+  #version = ''
   #crashes: number[] = []
   #painted: Promise<((signal: AbortSignal) => Promise<void>) | undefined> = Promise.resolve(undefined)
   /** Settles when the first page has been drawn, or cannot be. */
@@ -86,9 +120,49 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     await this.#restarted()
   }
 
+  /** The folder of the profile in use, below the user data directory. */
+  get profile(): string {
+    return this.#profile
+  }
+
   /**
-   * Adds work that each restart of Chromium needs, after a crash as well. The restart is reported when the work has resolved. When it rejects, a
-   * {@link restart} fails; after a crash the work is tried again, as often as Chromium is.
+   * Opens another profile in the running Chromium, and closes what was open. A Chromium that does not open it, or is just down, is started with it.
+   * `keepTabs`: it opens the tabs that the profile has. Resolves after the work of {@link onRestart}. @throws 503; then the profile is the one before
+   */
+  async changeProfile(folder: string, keepTabs: boolean): Promise<void> {
+    await this.#turns.run(async () => {
+      this.#assertOpen()
+      const before = this.#profile
+      try {
+        const moved = this.#run && (await this.#moved(this.#run, folder, keepTabs ? [] : ['about:blank']))
+        this.#profile = folder
+        if (moved) return
+        await this.#stop()
+        await this.#start([])
+      } catch (error) {
+        this.#profile = before
+        throw fault.unavailable('the browser did not open the profile', error)
+      }
+    })
+    await this.#restarted()
+  }
+
+  /** Whether Chromium has opened the profile. */
+  async #moved(run: ChromiumRun, folder: string, urls: readonly string[]): Promise<boolean> {
+    try {
+      run.firstPage = await moveToProfile(run.pipe, join(USER_DATA_DIR, 'SingletonSocket'), folder, urls, this.#log)
+    } catch (err) {
+      this.#log.warn({ err }, 'the running Chromium did not open a profile; starting it with that')
+      return false
+    }
+    reportDownloads(run.pipe).catch((err: unknown) => this.#log.warn({ err }, 'Chromium does not report downloads'))
+    this.#watchFirstFrame(run)
+    return true
+  }
+
+  /**
+   * Adds work that each restart of Chromium needs, after a crash as well, and each change of the profile. The restart is reported when the work has
+   * resolved. When it rejects, a {@link restart} fails; after a crash the work is tried again, as often as Chromium is.
    */
   onRestart(work: () => Promise<void>): void {
     this.#onRestart.push(work)
@@ -117,6 +191,27 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     await work(page)
   }
 
+  /** Closes Chromium for good, so that its profile can be saved. Every call has the same result. */
+  finish(): Promise<Finished> {
+    this.#closing = true
+    this.#finished ??= this.#turns.run(async () => {
+      const run = this.#run
+      this.#run = undefined
+      const whole = (await run?.close(FINISH_MS)) ?? false
+      return { whole, version: this.#version }
+    })
+    return this.#finished
+  }
+
+  /** Whether Chromium has been, or is being, closed for good. */
+  get isFinished(): boolean {
+    return this.#finished !== undefined
+  }
+
+  #assertOpen(): void {
+    if (this.#closing) throw fault.unavailable('the session ends, and its browser has been closed')
+  }
+
   /** Ends Chromium for good. */
   async close(): Promise<void> {
     this.#closing = true
@@ -130,20 +225,27 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   }
 
   async #start(extra: readonly string[]): Promise<ChromiumRun> {
+    this.#assertOpen()
     mkdirSync(USER_DATA_DIR, { recursive: true })
     writeBasePolicy()
     // Remove the lock of a killed Chromium. Nobody else can hold the profile, because it is inside this instance.
     for (const lock of ['SingletonLock', 'SingletonSocket', 'SingletonCookie']) rmSync(join(USER_DATA_DIR, lock), { force: true })
-    const run = await startChromium(this.#program, chromiumFlags(this.#screen.viewport, extra), this.#env, this.#log, this.#signal, this.#said)
+    const more = this.#profile === FIRST_PROFILE ? extra : [`--profile-directory=${this.#profile}`, ...extra]
+    const run = await startChromium(this.#program, chromiumFlags(this.#screen.viewport, more), this.#env, this.#log, this.#signal, this.#said)
     this.#run = run
+    this.#version = run.version
     mirrorDownloads(run.pipe, DOWNLOADS_DIR, this.#log).catch((err: unknown) => this.#log.warn({ err }, 'Chromium does not report downloads'))
     this.#painted = watchPaints(run.pipe, this.#log).catch((err: unknown) => {
       this.#log.warn({ err }, 'Chromium does not report navigations; input does not wait for first frames')
       return undefined
     })
-    this.#drawn = drawn(run.pipe, run.firstPage, DRAWN_MS, this.#log).catch((err: unknown) => this.#log.info({ err }, 'the first page was not drawn'))
+    this.#watchFirstFrame(run)
     void run.exited.then((exit) => this.#onExit(run, exit))
     return run
+  }
+
+  #watchFirstFrame(run: ChromiumRun): void {
+    this.#drawn = drawn(run.pipe, run.firstPage, DRAWN_MS, this.#log).catch((err: unknown) => this.#log.info({ err }, 'the first page was not drawn'))
   }
 
   async #onExit(run: ChromiumRun, exit: { code: number | null; signal: string | null }): Promise<void> {

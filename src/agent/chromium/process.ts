@@ -11,7 +11,7 @@ import { cdpOverPipe } from './cdp-pipe.ts'
 
 /** A start takes 0.3-1.0 s alone; ten at once on two cores took 12 s. */
 const START_MS = 60_000
-/** Browser.close writes the profile, which took up to 100 ms. */
+/** Browser.close writes the profile, which took up to 200 ms for 50 MB. */
 const CLOSE_MS = 5_000
 
 export interface ChromiumRun {
@@ -24,11 +24,11 @@ export interface ChromiumRun {
   /** The debugging port inside the sandbox, and the path of the browser's own target there. */
   port: number
   browserPath: string
-  /** The target of the first page. */
+  /** The target of the first page; after a change of the profile, of one in that. */
   firstPage: string
   exited: Promise<{ code: number | null; signal: string | null }>
-  /** Closes it as a user would, and then with increasing force. */
-  close(): Promise<void>
+  /** Closes it as a user would, and after `limitMs` with increasing force. Resolves with whether it has ended as after a user's close. */
+  close(limitMs?: number): Promise<boolean>
 }
 
 /** Starts Chromium and resolves when it answers on the pipe and the port and has its first page. */
@@ -59,9 +59,15 @@ export async function startChromium(
     throw new Error(`Chromium ended while starting (${by ?? code})`)
   })
   gone.catch(() => {})
-  const close = async () => {
+  const close = async (limitMs = CLOSE_MS) => {
     const closed = pipe.send('Browser.close', {}).catch(() => {})
-    await within('Chromium to close', CLOSE_MS, Promise.all([closed, exited])).catch(() => terminate(name, CLOSE_MS))
+    try {
+      await within('Chromium to close', limitMs, Promise.all([closed, exited]))
+      return (await exited).code === 0
+    } catch {
+      await terminate(name, CLOSE_MS)
+      return false
+    }
   }
   try {
     const ready = async () => {

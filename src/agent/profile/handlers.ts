@@ -1,6 +1,5 @@
 // The profile contract, answered by the profile of the session.
 import type { Readable } from 'node:stream'
-import { fault } from '../../http/fault.ts'
 import type { Bytes, Handlers } from '../../http/route.ts'
 import type { Fitting } from '../session/fit/fitting.ts'
 import type { profile as contract } from './contract.ts'
@@ -26,13 +25,3 @@ export const profileHandlers = (profile: Profile, fitting: Pick<Fitting, 'fit'>)
   },
   saveProfile: () => profile.save(),
 })
-
-/** The browser of this version cannot load and save profiles yet. */
-export const noProfile: Profile = {
-  load: async () => {
-    throw fault.notBuilt('profiles are')
-  },
-  save: async () => {
-    throw fault.notBuilt('profiles are')
-  },
-}

@@ -6,7 +6,7 @@ import { upgradeTo, type Upgraded } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
 import { splice } from '../../http/splice.ts'
 import { completeHandshake, handshakeHeaders, type UpgradeCall, type UpgradeHandler } from '../../http/upgrade.ts'
-import { CRASHED } from '../chromium/crashed.ts'
+import { CLOSED, CRASHED } from '../chromium/crashed.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import { reachBrowser } from '../chromium/reach.ts'
 import { SOCKETS } from './contract.ts'
@@ -33,7 +33,7 @@ export function sockets(keeper: Browser, log: Log): SocketHandlers {
     const upstream = await toBrowser(keeper, handshakeHeaders(request), signal, path)
     completeHandshake(socket, upstream)
     if (head.length > 0) upstream.socket.write(head)
-    await splice(socket, upstream.socket, upstream.head, () => CRASHED)
+    await splice(socket, upstream.socket, upstream.head, () => (keeper.isFinished ? CLOSED : CRASHED))
   }
   return {
     [SOCKETS.cdp]: (call) => spliced(call),
@@ -43,7 +43,7 @@ export function sockets(keeper: Browser, log: Log): SocketHandlers {
       const run = await keeper.run()
       // Load it on demand: most sessions never use BiDi.
       const { connectBidi } = await import('../chromium/bidi.ts')
-      bidi.handleUpgrade(request, socket, head, (client) => connectBidi(client, run, log))
+      bidi.handleUpgrade(request, socket, head, (client) => connectBidi(client, run, () => keeper.isFinished, log))
     },
   }
 }

@@ -1,0 +1,201 @@
+// A profile as one file and back: tar, compressed with zstd. What of a profile's folder is kept, and what an archive may have.
+import { closeSync, constants, openSync, writeSync, mkdirSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { constants as zlib, createZstdCompress, createZstdDecompress } from 'node:zlib'
+import { z } from 'zod'
+import { Fault, fault } from '../../http/fault.ts'
+import { fileFault } from '../fs/faults.ts'
+import { openRegular } from '../fs/read.ts'
+import { MANIFEST, MAX_ENTRIES } from './contract.ts'
+import { BadTar, fillAfter, MAX_FILE, MAX_PATH, TAR_END, tarHeader, TarReader, TooLarge, type TarSink } from './tar.ts'
+
+/** Bytes of a manifest that are read; ours has some sixty. */
+const MAX_MANIFEST = 4 * 1024
+/** Bytes that the decompressor gives at once. The agent serves other calls between two pieces. */
+const PIECE = 64 * 1024
+/** zstd's fastest usual level. Level 3 makes the archive a few percent smaller and takes twice as long. */
+const LEVEL = 1
+
+/** What an archive says of itself. `chromium`: the version that wrote the profile, as `156.0.7100.60`. */
+const Manifest = z.object({ version: z.literal(1), chromium: z.string().regex(/^\d{1,6}(\.\d{1,6}){0,3}$/) })
+export type Manifest = z.infer<typeof Manifest>
+
+/**
+ * Not kept, at the top of a profile: caches, and what Chromium makes again or only its own services use. Tried: with these left out, everything that a
+ * site can store comes back. `Service Worker/ScriptCache` is needed by service workers and stays.
+ */
+const LEFT_OUT =
+  /^(Cache|Code Cache|GPUCache|Dawn.*|Shared Dictionary|shared_proto_db|Sync Data|Segmentation Platform|Site Characteristics Database|Network Action Predictor.*|DIPS.*|Reporting and NEL.*|Affiliation Database.*|Account Web Data.*|Login Data For Account.*|Top Sites.*|Shortcuts.*|Favicons.*|Trust Tokens.*|ServerCertificate.*)$/
+/** Not kept anywhere: logs and locks of databases. */
+const LEFT_OUT_BELOW = /^(LOG|LOG\.old|LOCK)$/
+
+interface Found {
+  /** Relative; that of a directory ends with a slash. */
+  path: string
+  mtime: Date
+  size: number
+}
+
+/**
+ * Packs the profile in `folder`. Nothing may write there meanwhile. Resolves with the archive and the bytes of its files when these are listed; an error
+ * after that breaks the archive off. @throws 409 when the profile has too many files, or one that is too large
+ */
+export async function packProfile(folder: string, manifest: Manifest): Promise<{ bytes: number; archive: Readable }> {
+  const found: Found[] = []
+  for await (const entry of below(folder, '')) {
+    if (found.push(entry) > MAX_ENTRIES) throw fault.conflict(`the profile cannot be saved: it has more than ${MAX_ENTRIES} files and directories`)
+    if (entry.size > MAX_FILE) throw fault.conflict(`the profile cannot be saved: ${entry.path} has 8 GiB or more`)
+    if (Buffer.byteLength(entry.path) > MAX_PATH) throw fault.conflict(`the profile cannot be saved: a path has more than ${MAX_PATH} bytes: ${entry.path}`)
+  }
+  const archive = createZstdCompress({ params: { [zlib.ZSTD_c_compressionLevel]: LEVEL, [zlib.ZSTD_c_checksumFlag]: 1 } })
+  // What fails is told by the archive, which is destroyed.
+  pipeline(Readable.from(tarOf(folder, found, manifest)), archive).catch(() => {})
+  return { bytes: found.reduce((sum, { size }) => sum + size, 0), archive }
+}
+
+async function* tarOf(folder: string, found: readonly Found[], manifest: Manifest): AsyncGenerator<Buffer> {
+  const first = Buffer.from(JSON.stringify(manifest))
+  yield Buffer.concat([tarHeader(MANIFEST, first.length, new Date()), first, fillAfter(first.length)])
+  for (const { path, size, mtime } of found) {
+    yield tarHeader(path, size, mtime)
+    if (size === 0) continue
+    const { handle } = await openRegular(join(folder, path), false)
+    try {
+      for (let left = size; left > 0;) {
+        const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafeSlow(Math.min(4 * PIECE, left)), 0, undefined, size - left)
+        // Nothing but a program of the session can have cut it, and half a profile must not look whole.
+        if (bytesRead === 0) throw new Error(`${path} became shorter while it was packed`)
+        yield buffer.subarray(0, bytesRead)
+        left -= bytesRead
+      }
+    } finally {
+      await handle.close()
+    }
+    yield fillAfter(size)
+  }
+  yield TAR_END
+}
+
+/** The files and directories to keep, each directory before what is in it. */
+async function* below(root: string, inside: string): AsyncGenerator<Found> {
+  const entries = await readdir(join(root, inside), { withFileTypes: true })
+  for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+    const path = inside + entry.name
+    if ((inside === '' && (LEFT_OUT.test(entry.name) || entry.name === MANIFEST)) || LEFT_OUT_BELOW.test(entry.name)) continue
+    if (entry.isDirectory()) {
+      yield { path: `${path}/`, size: 0, mtime: new Date() }
+      yield* below(root, `${path}/`)
+    } else if (entry.isFile()) {
+      const { handle, stats } = await openRegular(join(root, path), false)
+      await handle.close()
+      // An empty journal says that its database is whole.
+      if (stats.size > 0 || !path.endsWith('-journal')) yield { path, size: stats.size, mtime: stats.mtime }
+    }
+  }
+}
+
+export interface Unpacked {
+  /** Undefined: the archive does not say who wrote it. */
+  manifest: Manifest | undefined
+}
+
+/**
+ * Reads an archive from `body` and gives its files to `sink`, all but the manifest. Tabs (`Sessions`) are left out unless `keepTabs`.
+ * @throws 400 or 413 that name `body`, and what the sink throws
+ */
+export async function readArchive(
+  body: Readable,
+  sink: TarSink,
+  { keepTabs, maxBytes }: { keepTabs: boolean; maxBytes: number },
+  signal: AbortSignal,
+): Promise<Unpacked> {
+  const manifest: Buffer[] = []
+  let manifestBytes = 0
+  const nothing = { write() {}, end() {} }
+  const reader = new TarReader(
+    { entries: MAX_ENTRIES, bytes: maxBytes },
+    {
+      directory(path) {
+        if (keepTabs || !isTabs(path)) sink.directory(path)
+      },
+      file(path) {
+        if (path === MANIFEST)
+          return {
+            write(piece) {
+              if ((manifestBytes += piece.length) > MAX_MANIFEST) throw new BadTar(`has a ${MANIFEST} of more than ${MAX_MANIFEST} bytes`)
+              manifest.push(Buffer.from(piece))
+            },
+            end() {},
+          }
+        return keepTabs || !isTabs(path) ? sink.file(path) : nothing
+      },
+    },
+  )
+  try {
+    await pipeline(
+      body,
+      createZstdDecompress({ chunkSize: PIECE }),
+      async (tar: AsyncIterable<Buffer>) => {
+        for await (const piece of tar) reader.push(piece)
+      },
+      { signal },
+    )
+    reader.end()
+    return { manifest: manifest.length === 0 ? undefined : manifestOf(Buffer.concat(manifest)) }
+  } catch (error) {
+    signal.throwIfAborted()
+    throw archiveFault(error)
+  }
+}
+
+const isTabs = (path: string): boolean => path === 'Sessions' || path.startsWith('Sessions/')
+
+function manifestOf(bytes: Buffer): Manifest {
+  try {
+    return Manifest.parse(JSON.parse(bytes.toString()))
+  } catch {
+    throw new BadTar(`has a ${MANIFEST} that is not {"version":1,"chromium":"…"}`)
+  }
+}
+
+function archiveFault(error: unknown): unknown {
+  if (error instanceof TooLarge) return new Fault('payload_too_large', `body: the profile ${error.message}`, { cause: error })
+  if (error instanceof BadTar) return fault.field('body', `the profile ${error.message}`)
+  const code = (error as NodeJS.ErrnoException).code ?? ''
+  if (code.startsWith('ZSTD_') || code.startsWith('Z_')) return fault.field('body', `the profile is not zstd, or is damaged: ${(error as Error).message}`)
+  return fileFault(error, 'body', '')
+}
+
+/** Writes the files of an archive below `root`, which exists. Nothing is replaced, and no link is followed. */
+export function intoFolder(root: string): TarSink & Disposable {
+  let file: number | undefined
+  const close = () => {
+    if (file !== undefined) closeSync(file)
+    file = undefined
+  }
+  // Made and written without a wait: a profile is a hundred small files, and each wait would cost as much as the write.
+  return {
+    directory: (path) => mkdirSync(join(root, path), { mode: 0o700 }),
+    file(path) {
+      const opened = openSync(join(root, path), constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW, 0o600)
+      file = opened
+      return {
+        write(piece) {
+          for (let at = 0; at < piece.length;) at += writeSync(opened, piece, at)
+        },
+        end: close,
+      }
+    },
+    [Symbol.dispose]: close,
+  }
+}
+
+/** Whether the Chromium of `version` is newer than that of `other`: 156.0.7100.60 and the like. */
+export function isNewer(version: string, other: string): boolean {
+  const [a, b] = [version, other].map((text) => text.split('.').map(Number))
+  for (let at = 0; at < 4; at++) if ((a![at] ?? 0) !== (b![at] ?? 0)) return (a![at] ?? 0) > (b![at] ?? 0)
+  return false
+}

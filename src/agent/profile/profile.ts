@@ -1,0 +1,84 @@
+// The profile of the session's browser: loading one into the running Chromium, and saving it. docs/decisions/0074-profiles.md
+import { mkdirSync } from 'node:fs'
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fault } from '../../http/fault.ts'
+import { USER_DATA_DIR } from '../chromium/flags.ts'
+import type { Browser } from '../chromium/keeper.ts'
+import { fileFault } from '../fs/faults.ts'
+import { intoFolder, isNewer, packProfile, readArchive } from './archive.ts'
+import { BYTES_HEADER, WHOLE_HEADER } from './contract.ts'
+import type { Profile } from './handlers.ts'
+
+/** The folder of a loaded profile, below the user data directory. Chromium names its second profile so. */
+const LOADED = 'Profile 1'
+const PREFERENCES = 'Preferences'
+/** Chromium's value for "continue where you left off". */
+const LAST_SESSION = 1
+
+/** Makes the profile of `browser`. */
+export function openProfile(browser: Pick<Browser, 'run' | 'profile' | 'changeProfile' | 'finish'>, userDataDir = USER_DATA_DIR): Profile {
+  let isTaken = false
+  return {
+    async load(archive, options, signal) {
+      if (isTaken) throw fault.conflict('this session has a profile already, or is just getting one')
+      isTaken = true
+      const folder = join(userDataDir, LOADED)
+      try {
+        const { version } = await browser.run()
+        const running = version.slice(version.indexOf('/') + 1)
+        await rm(folder, { recursive: true, force: true })
+        mkdirSync(folder, { mode: 0o700 })
+        using files = intoFolder(folder)
+        const { manifest } = await readArchive(archive, files, options, signal)
+        if (manifest && isNewer(manifest.chromium, running))
+          throw fault.conflict(
+            `the profile was saved by Chromium ${manifest.chromium}, and this session has Chromium ${running}: an older one would empty it; update Chromium here`,
+          )
+        await prepare(join(folder, PREFERENCES))
+        signal.throwIfAborted()
+        // From here on it is carried out, even if the caller leaves.
+        await browser.changeProfile(LOADED, options.keepTabs)
+        return { chromium: running }
+      } catch (error) {
+        // It may be in use, and something after that has failed.
+        isTaken = browser.profile === LOADED
+        if (!isTaken) await rm(folder, { recursive: true, force: true })
+        throw error
+      }
+    },
+    async save() {
+      const { whole, version } = await browser.finish()
+      const { bytes, archive } = await packProfile(join(userDataDir, browser.profile), {
+        version: 1,
+        chromium: version.slice(version.indexOf('/') + 1),
+      })
+      return { body: archive, headers: { [WHOLE_HEADER]: String(whole), [BYTES_HEADER]: String(bytes) } }
+    },
+  }
+}
+
+/**
+ * Has Chromium restore the session's cookies, and the tabs if there are any. A profile that was saved after a crash is marked as ended properly, because
+ * Chromium does not restore the tabs of others.
+ */
+async function prepare(path: string): Promise<void> {
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return '{}'
+    throw fileFault(error, 'body', PREFERENCES)
+  })
+  let preferences: unknown
+  try {
+    preferences = JSON.parse(text)
+  } catch {}
+  if (!isObject(preferences)) throw fault.field('body', `the profile has a file "${PREFERENCES}" that is not a JSON object`)
+  const { session, profile } = preferences
+  const prepared = {
+    ...preferences,
+    session: { ...(isObject(session) && session), restore_on_startup: LAST_SESSION },
+    profile: { ...(isObject(profile) && profile), exit_type: 'Normal' },
+  }
+  await writeFile(path, JSON.stringify(prepared), { mode: 0o600 })
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)

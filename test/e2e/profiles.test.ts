@@ -1,0 +1,300 @@
+// Profiles at the level of the agent's own calls: what a site has stored in one session is there in another, whose Chromium runs on.
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { join } from 'node:path'
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
+import { chromium, type Browser as Connection, type Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { BYTES_HEADER, profile, WHOLE_HEADER } from '../../src/agent/profile/contract.ts'
+import { until } from '../../src/base/wait.ts'
+import { call, CallFailed, openStream } from '../../src/http/client.ts'
+import type { Cloud } from '../support/cloud.ts'
+import { chromiumOf, runInside } from '../support/inside.ts'
+import { shareCloud } from '../support/shelf.ts'
+
+/** A start of Chromium on a busy machine, and its window after that. */
+const RESTART_MS = 60_000
+const LIMIT = 1024 ** 3
+/** Inside each session: browsers trust this origin as they trust HTTPS. */
+const ORIGIN = 'http://localhost:8123'
+
+const SITE = `
+const pages = {
+  '/sw.js': ['text/javascript', "addEventListener('fetch', (e) => { if (e.request.url.endsWith('/kept')) e.respondWith(caches.match('/kept')) })"],
+}
+require('node:http').createServer((request, response) => {
+  const [type, text] = pages[request.url.split('?')[0]] ?? ['text/html', '<title>' + request.url + '</title>']
+  response.writeHead(200, { 'content-type': type }).end(text)
+}).listen(8123, '127.0.0.1')
+`
+
+const STORE = `(async () => {
+  document.cookie = 'lasting=1; max-age=99999'
+  document.cookie = 'of-the-session=1'
+  localStorage.mark = 'local'
+  const db = await new Promise((resolve, reject) => {
+    const opening = indexedDB.open('db', 1)
+    opening.onupgradeneeded = () => opening.result.createObjectStore('store')
+    opening.onsuccess = () => resolve(opening.result)
+    opening.onerror = reject
+  })
+  await new Promise((resolve) => {
+    const transaction = db.transaction('store', 'readwrite')
+    transaction.objectStore('store').put('indexed', 'mark')
+    transaction.oncomplete = resolve
+  })
+  await (await caches.open('v1')).put('/kept', new Response('from the cache'))
+  await navigator.serviceWorker.register('/sw.js')
+  await navigator.serviceWorker.ready
+})()`
+
+const RECALL = `(async () => {
+  const db = await new Promise((resolve, reject) => {
+    const opening = indexedDB.open('db', 1)
+    opening.onupgradeneeded = () => opening.result.createObjectStore('store')
+    opening.onsuccess = () => resolve(opening.result)
+    opening.onerror = reject
+  })
+  const indexed = await new Promise((resolve) => {
+    const getting = db.transaction('store').objectStore('store').get('mark')
+    getting.onsuccess = () => resolve(getting.result)
+  })
+  db.close()
+  return {
+    cookies: document.cookie.split('; ').sort(),
+    local: localStorage.mark,
+    indexed,
+    fetched: await (await fetch('/kept')).text(),
+    geolocation: (await navigator.permissions.query({ name: 'geolocation' })).state,
+  }
+})()`
+
+const STORED = {
+  cookies: ['lasting=1', 'of-the-session=1'],
+  local: 'local',
+  indexed: 'indexed',
+  fetched: 'from the cache',
+  geolocation: 'granted',
+}
+
+interface Session {
+  session_id: string
+  cdp_ws_url: string
+}
+
+let cloud: Cloud
+let saved: Buffer
+beforeAll(async () => {
+  cloud = await shareCloud()
+  await using session = await open()
+  const connection = await connect(session)
+  const page = await pageAt(connection, '/stored')
+  await page.evaluate(STORE)
+  // As a person does it. A permission that CDP sets is not kept by Chromium.
+  await page.goto('chrome://settings/content/location')
+  await page.evaluate(`chrome.send('setCategoryPermissionForPattern', ['${ORIGIN}', '', 'location', 'allow', false])`)
+  await page.goto(`${ORIGIN}/tab`)
+  const { whole, archive, bytes } = await save(session)
+  expect(whole).toBe('true')
+  expect(bytes).toBeGreaterThan(archive.length)
+  saved = archive
+})
+afterAll(() => cloud[Symbol.asyncDispose]())
+
+/** A session with the site inside. */
+async function open(options: object = {}): Promise<Session & AsyncDisposable> {
+  const made = await cloud.client.browsers.create({ timeout_seconds: 300, ...options })
+  await cloud.client.browsers.process.spawn(made.session_id, { command: '/opt/node/node', args: ['-e', SITE] })
+  await until('the site', 10_000, async () => (await runInside(cloud, made.session_id, 'exec 3<>/dev/tcp/127.0.0.1/8123')).code === 0, { everyMs: 20 })
+  return { ...made, [Symbol.asyncDispose]: () => cloud.client.browsers.deleteByID(made.session_id) }
+}
+
+const agentOf = ({ session_id }: Session) => ({ socketPath: join(cloud.dataDir, 'instances', session_id, 'agent.sock') })
+const signal = new AbortController().signal
+
+async function save(session: Session): Promise<{ archive: Buffer; whole: unknown; bytes: number }> {
+  const answer = await openStream(agentOf(session), profile.saveProfile, {}, signal)
+  return { archive: await buffer(answer), whole: answer.headers[WHOLE_HEADER], bytes: Number(answer.headers[BYTES_HEADER]) }
+}
+
+const load = (session: Session, archive: Buffer, { tabs = false, startUrl }: { tabs?: boolean; startUrl?: string } = {}, limit = LIMIT) =>
+  call(
+    agentOf(session),
+    profile.loadProfile,
+    { query: { keep_tabs: tabs ? 'true' : 'false', max_bytes: limit, ...(startUrl && { start_url: startUrl }) }, body: Readable.from([archive]) },
+    { signal },
+  )
+
+const failure = (work: Promise<unknown>): Promise<CallFailed> =>
+  work.then(
+    () => expect.fail('it succeeded'),
+    (error: CallFailed) => error,
+  )
+
+const connect = ({ cdp_ws_url }: Session): Promise<Connection> => chromium.connectOverCDP(cdp_ws_url)
+
+async function pageAt(connection: Connection, path: string): Promise<Page> {
+  const page = connection.contexts()[0]!.pages()[0]!
+  await page.goto(ORIGIN + path)
+  return page
+}
+
+const urlsOf = (connection: Connection): string[] =>
+  connection
+    .contexts()[0]!
+    .pages()
+    .map((page) => page.url())
+
+/** Reads back what the site has stored, in a page of the default context. */
+async function recall(connection: Connection): Promise<unknown> {
+  const page = await connection.contexts()[0]!.newPage()
+  await page.goto(`${ORIGIN}/recalled`)
+  return page.evaluate(RECALL)
+}
+
+async function killChromium({ session_id }: Session): Promise<void> {
+  const before = chromiumOf(cloud, session_id)
+  process.kill(before, 'SIGKILL')
+  const isBack = () => {
+    try {
+      return chromiumOf(cloud, session_id) !== before
+    } catch {
+      return false // between two runs
+    }
+  }
+  await until('the next Chromium', RESTART_MS, isBack, { everyMs: 20 })
+}
+
+test('a profile is loaded into a running browser: for clients that were connected before, and for new ones', async () => {
+  await using session = await open()
+  const before = await connect(session)
+  await pageAt(before, '/old')
+  const pid = chromiumOf(cloud, session.session_id)
+  expect(await load(session, saved)).toEqual({ chromium: expect.stringMatching(/^\d+\.\d+\.\d+\.\d+$/) as string })
+  expect(chromiumOf(cloud, session.session_id)).toBe(pid)
+  const after = await connect(session)
+  expect(urlsOf(after)).toEqual(['about:blank'])
+  expect(await recall(after)).toEqual(STORED)
+  expect(await recall(before)).toEqual(STORED)
+})
+
+test('its tabs are opened if they are wanted, and not beside a start page', async () => {
+  await using withTabs = await open()
+  await load(withTabs, saved, { tabs: true })
+  const urls = async (session: Session) => urlsOf(await connect(session))
+  await expect.poll(() => urls(withTabs), { timeout: RESTART_MS }).toEqual([`${ORIGIN}/tab`])
+  expect(await recall(await connect(withTabs))).toEqual(STORED)
+  await using withStart = await open()
+  await load(withStart, saved, { tabs: true, startUrl: `${ORIGIN}/start` })
+  await expect.poll(() => urls(withStart), { timeout: RESTART_MS }).toEqual([`${ORIGIN}/start`])
+})
+
+test('after a crash of Chromium the session has the loaded profile, with the tabs of then', async () => {
+  await using session = await open()
+  await load(session, saved)
+  await pageAt(await connect(session), '/crashed')
+  // Chromium writes which tabs are open some seconds later.
+  await until(
+    'the tab to be written',
+    30_000,
+    async () => (await runInside(cloud, session.session_id, "grep -qr localhost:8123/crashed '/home/kernel/user-data/Profile 1/Sessions'")).code === 0,
+    {
+      everyMs: 200,
+    },
+  )
+  await killChromium(session)
+  const again = await connect(session)
+  await expect.poll(() => urlsOf(again), { timeout: RESTART_MS }).toContain(`${ORIGIN}/crashed`)
+  expect(await recall(again)).toEqual(STORED)
+})
+
+test('a session can load one profile', async () => {
+  await using session = await open()
+  await load(session, saved)
+  expect(await failure(load(session, saved))).toMatchObject({ status: 409, reason: 'this session has a profile already, or is just getting one' })
+  expect(await recall(await connect(session))).toEqual(STORED)
+})
+
+test('an archive that is damaged, too large or too new leaves the session as it was, and the next one can be loaded', async () => {
+  await using session = await open()
+  const connection = await connect(session)
+  const page = await pageAt(connection, '/mine')
+  await page.evaluate("document.cookie = 'mine=1'")
+  const tar = zstdDecompressSync(saved)
+  const newer = Buffer.from(tar)
+  newer[newer.indexOf('"chromium":"') + '"chromium":"'.length] = 0x39 // 156 becomes 956
+  for (const [archive, limit, status, reason] of [
+    [Buffer.from('not an archive'), LIMIT, 400, /^body: the profile is not zstd, or is damaged/],
+    [saved.subarray(0, saved.length >> 1), LIMIT, 400, /^body: the profile is not zstd, or is damaged/],
+    [zstdCompressSync(tar.subarray(0, tar.length >> 1)), LIMIT, 400, /^body: the profile ends too early/],
+    [saved, 1000, 413, /^body: the profile has more than 1000 bytes/],
+    [zstdCompressSync(newer), LIMIT, 409, /^the profile was saved by Chromium 9\d\d\./],
+  ] as const) {
+    const error = await failure(load(session, archive, {}, limit))
+    expect(error).toMatchObject({ status, reason: expect.stringMatching(reason) as string })
+  }
+  expect(page.url()).toBe(`${ORIGIN}/mine`)
+  expect(await page.evaluate('document.cookie')).toBe('mine=1')
+  expect((await runInside(cloud, session.session_id, "ls '/home/kernel/user-data/Profile 1'")).code).not.toBe(0)
+  await load(session, saved)
+  expect(await recall(await connect(session))).toEqual(STORED)
+})
+
+test('a Chromium that does not take the profile is started with it', async () => {
+  await using session = await open()
+  await runInside(cloud, session.session_id, 'rm /home/kernel/user-data/SingletonSocket')
+  await load(session, saved)
+  expect(await recall(await connect(session))).toEqual(STORED)
+})
+
+test('full screen and later downloads are as before the profile', async () => {
+  await using session = await open({ kiosk_mode: true })
+  const { width, height } = (await cloud.client.browsers.retrieve(session.session_id)).viewport!
+  await load(session, saved)
+  const page = (await connect(session)).contexts()[0]!.pages()[0]!
+  await expect.poll(() => page.evaluate('[innerWidth, innerHeight]'), { timeout: RESTART_MS }).toEqual([width, height])
+  await page.goto(`${ORIGIN}/downloads`)
+  // Playwright redirects downloads to a folder of its own. The session copies them.
+  const download = page.waitForEvent('download')
+  await page.evaluate("Object.assign(document.createElement('a'), { href: 'data:text/plain,hello', download: 'hello.txt' }).click()")
+  await download
+  const read = () =>
+    cloud.client.browsers.fs.readFile(session.session_id, { path: '/home/kernel/Downloads/hello.txt' }).then(
+      (file) => file.text(),
+      () => '',
+    )
+  await expect.poll(read, { timeout: 10_000 }).toBe('hello')
+})
+
+test('a profile is saved when Chromium was killed just before, and after a crash in between', async () => {
+  await using session = await open()
+  await load(session, saved, { tabs: true })
+  await killChromium(session)
+  const again = await connect(session)
+  await expect.poll(() => urlsOf(again), { timeout: RESTART_MS }).toContain(`${ORIGIN}/tab`)
+  process.kill(chromiumOf(cloud, session.session_id), 'SIGKILL')
+  const { archive, whole } = await save(session)
+  expect(whole).toBe('false')
+  await using next = await open()
+  await load(next, archive, { tabs: true })
+  const last = await connect(next)
+  await expect.poll(() => urlsOf(last), { timeout: RESTART_MS }).toContain(`${ORIGIN}/tab`)
+  expect(await recall(last)).toEqual(STORED)
+})
+
+test('after a save there is no browser, its clients are told so, and a second save gives the same profile', async () => {
+  await using session = await open()
+  await load(session, saved)
+  const socket = new WebSocket(session.cdp_ws_url)
+  const closed = new Promise<number>((resolve) => socket.addEventListener('close', ({ code }) => resolve(code)))
+  await new Promise((resolve) => socket.addEventListener('open', resolve))
+  await save(session)
+  expect(await closed).toBe(1000)
+  const again = await save(session)
+  expect(again.whole).toBe('true')
+  expect(() => chromiumOf(cloud, session.session_id)).toThrow()
+  expect(await failure(load(session, saved))).toMatchObject({ status: expect.toBeOneOf([409, 503]) as number })
+  await using next = await open()
+  await load(next, again.archive)
+  expect(await recall(await connect(next))).toEqual(STORED)
+})
