@@ -1,10 +1,9 @@
 // Saving at the end of a session, when the service is killed in the middle, the object store or the database is away, or another service does it, too.
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { buffer } from 'node:stream/consumers'
-import { zstdDecompressSync } from 'node:zlib'
 import { afterEach, describe, expect, test } from 'vitest'
 import { computer } from '../../agent/computer/contract.ts'
+import { readArchive } from '../../agent/profile/archive.ts'
 import { newId } from '../../base/ids.ts'
 import { silentLog } from '../../base/log.ts'
 import { Unavailable } from '../../base/unavailable.ts'
@@ -74,7 +73,11 @@ async function session({ fleet, saves }: Awaited<ReturnType<typeof service>>, te
 
 const textOf = async (profile: string) => {
   const version = await currentVersion(db, profile)
-  return version && zstdDecompressSync(await buffer((await store().get(version.object))!.content)).toString()
+  if (!version) return undefined
+  const parts: Buffer[] = []
+  const file = (path: string) => ({ write: (piece: Buffer) => void (path === 'Text' && parts.push(piece)), end() {} })
+  await readArchive((await store().get(version.object))!.content, { directory() {}, file }, { keepTabs: true, maxBytes: MAX_BYTES }, signal)
+  return Buffer.concat(parts).toString()
 }
 const endOf = async (id: string) => (await row(id)).profile_end
 

@@ -151,7 +151,8 @@ export class Saves {
 async function versionOf(endpoint: Endpoint, signal: AbortSignal): Promise<string | null> {
   try {
     const { chromium } = await call(endpoint, agentSession.agentStatus, {}, { signal: AbortSignal.any([signal, AbortSignal.timeout(STATUS_MS)]) })
-    return chromium.version
+    // It begins with the name of the product.
+    return chromium.version.slice(chromium.version.indexOf('/') + 1)
   } catch {
     signal.throwIfAborted()
     return null

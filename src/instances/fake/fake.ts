@@ -28,7 +28,7 @@ import { fault } from '../../http/fault.ts'
 import { makeAgentKeys } from '../agent-keys.ts'
 import type { Driver, Exit, Instance, InstanceSpec } from '../driver.ts'
 import { fakeApps } from './apps.ts'
-import { pretendProfile, type Memory } from './profile.ts'
+import { CHROMIUM, pretendProfile, type Memory } from './profile.ts'
 import { pretendRecordings } from './recordings.ts'
 import { watched } from './watchers.ts'
 
@@ -247,7 +247,7 @@ async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
   const run = {
     pid: process.pid,
     startedAt: performance.now(),
-    version: 'Pretended/1',
+    version: `Pretended/${CHROMIUM}`,
     pipe,
     port: (http.address() as AddressInfo).port,
     browserPath: '/',

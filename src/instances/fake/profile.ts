@@ -1,15 +1,21 @@
-// Profiles of a fake browser: its clipboard's text is all that it keeps. The first word of the text says how a save goes, or how the next browser takes it:
-// `slow` (each save takes 500 ms), `hang` (a save never ends), `break` (a save breaks off in the middle), `refuse` (a save is refused), `dead` (Chromium has ended, so the
-// save is not whole), `junk` (what is saved is no archive), `large` (3 MiB that cannot be compressed), `newer` (no browser loads it).
+// The profile of a fake browser: all that it keeps is the text of its clipboard, in a file of archives like real ones. The first word of the text says how a
+// save goes: `slow` (it takes 500 ms), `hang` (it never ends), `break` (it breaks off in the middle), `refuse` (it is refused), `dead` (Chromium has ended, so it
+// is not whole), `junk` (it is no archive), `large` (it has 3 MiB that cannot be compressed), `newer` (a newer Chromium writes it, so none loads it).
 import { randomBytes } from 'node:crypto'
 import { Readable } from 'node:stream'
-import { buffer } from 'node:stream/consumers'
-import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
-import { BYTES_HEADER, WHOLE_HEADER } from '../../agent/profile/contract.ts'
+import { zstdCompressSync } from 'node:zlib'
+import { isNewer, readArchive } from '../../agent/profile/archive.ts'
+import { BYTES_HEADER, MANIFEST, WHOLE_HEADER } from '../../agent/profile/contract.ts'
 import type { Profile } from '../../agent/profile/handlers.ts'
+import { fillAfter, TAR_END, tarHeader } from '../../agent/profile/tar.ts'
 import { sleep } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 
+/** The version of the pretended Chromium. */
+export const CHROMIUM = '156.0.0.1'
+const NEWER = '157.0.0.0'
+/** The file with the text. */
+const TEXT = 'Text'
 const SLOW_MS = 500
 const LARGE_BYTES = 3 * 1024 * 1024
 
@@ -18,34 +24,47 @@ export interface Memory {
   text: string
 }
 
-export const pretendProfile = (memory: Memory): Profile => ({
-  async load(archive, { maxBytes }) {
-    const packed = await buffer(archive)
-    let text: string
-    try {
-      text = zstdDecompressSync(packed, { maxOutputLength: maxBytes }).toString()
-    } catch {
-      throw fault.field('', 'the archive is broken or too large')
-    }
-    if (text.startsWith('newer')) throw fault.conflict('it was saved by a newer Chromium')
-    memory.text = text
-    return { chromium: 'Pretended/1' }
-  },
-  async save() {
-    const { text } = memory
-    const how = text.split(' ', 1)[0]!
-    if (how === 'slow') await sleep(SLOW_MS)
-    if (how === 'hang') await new Promise(() => {})
-    if (how === 'refuse') throw fault.unavailable('its disk is broken')
-    const whole = how === 'large' ? Buffer.concat([Buffer.from(text), randomBytes(LARGE_BYTES)]) : Buffer.from(text)
-    const packed = zstdCompressSync(whole)
-    const archive = how === 'junk' ? Readable.from([Buffer.from('no archive')]) : how === 'break' ? Readable.from(broken(packed)) : Readable.from([packed])
-    return { body: archive, headers: { [WHOLE_HEADER]: String(how !== 'dead'), [BYTES_HEADER]: String(whole.length) } }
-  },
-})
+export function pretendProfile(memory: Memory): Profile {
+  let isTaken = false
+  return {
+    async load(body, options, signal) {
+      if (isTaken) throw fault.conflict('this session has a profile already, or is just getting one')
+      isTaken = true
+      try {
+        const text: Buffer[] = []
+        const sink = { directory() {}, file: (path: string) => ({ write: (piece: Buffer) => void (path === TEXT && text.push(piece)), end() {} }) }
+        const { manifest } = await readArchive(body, sink, options, signal)
+        if (manifest && isNewer(manifest.chromium, CHROMIUM))
+          throw fault.conflict(`the profile was saved by Chromium ${manifest.chromium}, and this session has Chromium ${CHROMIUM}`)
+        memory.text = Buffer.concat(text).toString()
+        return { chromium: CHROMIUM }
+      } catch (error) {
+        isTaken = false
+        throw error
+      }
+    },
+    async save() {
+      const how = memory.text.split(' ', 1)[0]!
+      if (how === 'slow') await sleep(SLOW_MS)
+      if (how === 'hang') await new Promise(() => {})
+      if (how === 'refuse') throw fault.unavailable('its disk is broken')
+      const files: [string, Buffer][] = [
+        [MANIFEST, Buffer.from(JSON.stringify({ version: 1, chromium: how === 'newer' ? NEWER : CHROMIUM }))],
+        [TEXT, Buffer.from(memory.text)],
+        ['Noise', how === 'large' ? randomBytes(LARGE_BYTES) : Buffer.alloc(0)],
+      ]
+      const entries = files.flatMap(([name, content]) => [tarHeader(name, content.length, new Date(0)), content, fillAfter(content.length)])
+      const archive = zstdCompressSync(Buffer.concat([...entries, TAR_END]))
+      return {
+        body: how === 'junk' ? Buffer.from('no archive') : how === 'break' ? Readable.from(broken(archive)) : archive,
+        headers: { [WHOLE_HEADER]: String(how !== 'dead'), [BYTES_HEADER]: String(files.reduce((sum, [, { length }]) => sum + length, 0)) },
+      }
+    },
+  }
+}
 
-async function* broken(packed: Buffer): AsyncGenerator<Buffer> {
-  yield packed.subarray(0, packed.length / 2)
+async function* broken(archive: Buffer): AsyncGenerator<Buffer> {
+  yield archive.subarray(0, archive.length / 2)
   await sleep(20)
   throw new Error('the disk does not answer')
 }
