@@ -21,6 +21,7 @@ export type Method =
   | 'IO.read'
   | 'Input.synthesizeScrollGesture'
   | 'Network.enable'
+  | 'Network.loadNetworkResource'
   | 'Network.setBypassServiceWorker'
   | 'Network.streamResourceContent'
   | 'Page.bringToFront'

@@ -4,8 +4,10 @@ import type { Lease } from '../../../base/lease.ts'
 import type { Browser } from '../../chromium/keeper.ts'
 import type { PageWindow } from '../../chromium/window.ts'
 import type { Screen } from '../../display/screen.ts'
+import type { BrowserProxy } from '../../egress/proxy.ts'
 import { fullScreen } from './full-screen.ts'
 import { policy } from './policy.ts'
+import { proxy } from './proxy.ts'
 import { startPage } from './start-page.ts'
 import type { Step } from './step.ts'
 import { timeout } from './timeout.ts'
@@ -18,9 +20,20 @@ export interface FitParts {
   window: PageWindow
   /** Writes the session's own managed policies (chromium/policies.ts). */
   writePolicy: (policy: Record<string, unknown>) => void
+  proxy: Pick<BrowserProxy, 'isOn' | 'use' | 'confirmed'>
   lease: Lease
   log: Log
 }
 
-/** Makes the steps. What restarts Chromium comes first; then the screen, the window in it, and the page in that. */
-export const fitSteps = (parts: FitParts): readonly Step[] => [timeout(parts), policy(parts), viewport(parts), fullScreen(parts), startPage(parts)]
+/**
+ * Makes the steps. The proxy comes before what restarts Chromium: one that has just started does not take it at once, but has it from its start when it is set by then. Then
+ * the screen, the window in it, and the page in that.
+ */
+export const fitSteps = (parts: FitParts): readonly Step[] => [
+  timeout(parts),
+  proxy(parts),
+  policy(parts),
+  viewport(parts),
+  fullScreen(parts),
+  startPage(parts),
+]
