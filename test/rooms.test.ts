@@ -31,6 +31,11 @@ const RULES: Rule[] = [
   },
   { files: 'base/**', may: ['base/**'], why: 'words that every room may use; a word that needs a room belongs into that room' },
   { files: 'http/**', may: ['http/**', 'base/**'], why: 'the wire knows no browsers, so that control plane and agent can share it' },
+  {
+    files: 'egress/**',
+    may: ['egress/**', 'base/**', 'http/endpoint.ts'],
+    why: 'the way of a session to the internet: it knows proxies, connections and where an agent answers, not who owns them',
+  },
   { files: 'store/**', may: ['store/**', 'base/**'], why: 'the store keeps rows; it knows neither who asks nor what they mean' },
   {
     files: 'agent/**',
@@ -72,7 +77,7 @@ const RULES: Rule[] = [
   { files: 'control/*/*/*.js', may: [], packages: [], why: 'people load it into their browsers as it is' },
   {
     files: 'control/main.ts',
-    may: ['control/**', 'base/**', 'http/**', 'store/**', 'instances/**'],
+    may: ['control/**', 'base/**', 'http/**', 'store/**', 'egress/**', 'instances/**'],
     why: 'the wiring chooses the driver; it is the only file of the control plane that knows there are several',
   },
   {
@@ -85,6 +90,7 @@ const RULES: Rule[] = [
       'base/**',
       'http/**',
       'store/**',
+      'egress/*.ts',
       'instances/driver.ts',
       '**/contract.ts',
     ],

@@ -40,12 +40,13 @@ const up = keeper.run()
 
 const [
   { pagesHandled },
-  { writeSessionPolicy },
+  { writeProxyPolicy, writeSessionPolicy },
   { openPageWindow },
   { openKeyboard },
   { openInput },
   { openClipboard },
   { makeCurl },
+  { makeBrowserProxy },
   { makeDownloads, openFiles },
   { openExtensionFolder },
   { extensionLoader },
@@ -67,6 +68,7 @@ const [
   import('./computer/grip.ts'),
   import('./display/clipboard.ts'),
   import('./curl/curl.ts'),
+  import('./egress/proxy.ts'),
   import('./fs/files.ts'),
   import('./extensions/folder.ts'),
   import('./extensions/loader.ts'),
@@ -102,11 +104,13 @@ const files = openFiles('/home/kernel', log)
 const processes = openProcesses(PIPE_DIR, log)
 const logs = openLogs(said)
 const recordings = openRecordings(screen, speakers, '/home/kernel', log)
+const proxy = makeBrowserProxy({ browser: keeper, writePolicy: writeProxyPolicy, apiPorts: spec.apiPorts, log })
 const server = await serveAgent(
   {
     keeper,
     window: openPageWindow(keeper, screen, windows, log, stop.signal),
     writePolicy: writeSessionPolicy,
+    proxy,
     desk,
     curl: makeCurl(keeper),
     playwright: makePlaywright(keeper, log),
@@ -125,7 +129,7 @@ const server = await serveAgent(
   log,
 )
 if (!spec.isTrial) server.listen({ fd: 0 })
-listenInside(spec.id, spec.apiPorts, sockets(keeper, log), log)
+listenInside(spec.id, spec.apiPorts, sockets(keeper, proxy, log), log)
 
 async function end(why: string, code: number): Promise<never> {
   log.info({ why }, 'the agent ends')

@@ -16,6 +16,7 @@ import { makeHands, type Hands } from './computer/hands.ts'
 import { curl as curlContract } from './curl/contract.ts'
 import type { Curl } from './curl/curl.ts'
 import { curlHandlers } from './curl/handlers.ts'
+import type { BrowserProxy } from './egress/proxy.ts'
 import { extensions as extensionsContract, extensionStaging } from './extensions/contract.ts'
 import type { ExtensionFolder } from './extensions/folder.ts'
 import { extensionHandlers, stagingHandlers } from './extensions/handlers.ts'
@@ -48,6 +49,8 @@ export interface Workplace {
   window: PageWindow
   /** Writes the session's own managed policies. */
   writePolicy: (policy: Record<string, unknown>) => void
+  /** The proxy of the browser. */
+  proxy: BrowserProxy
   desk: Computer
   curl: Curl
   playwright: Playwright
@@ -68,7 +71,25 @@ export interface Workplace {
 
 /** Makes the agent's server, not yet listening. With `keys` it speaks TLS, and answers nobody without their credential. A new tool is one line here and one in the control plane's list of what is public. */
 export async function serveAgent(
-  { keeper, window, writePolicy, desk, curl, playwright, files, extensions, loader, processes, logs, live, recordings, profile, lease, ready }: Workplace,
+  {
+    keeper,
+    window,
+    writePolicy,
+    proxy,
+    desk,
+    curl,
+    playwright,
+    files,
+    extensions,
+    loader,
+    processes,
+    logs,
+    live,
+    recordings,
+    profile,
+    lease,
+    ready,
+  }: Workplace,
   keys: ServerKeys | undefined,
   log: Log,
 ): Promise<Server> {
@@ -86,7 +107,7 @@ export async function serveAgent(
       throw error
     }
   })
-  const fitting = makeFitting(fitSteps({ browser: keeper, screen: desk.screen, window, writePolicy, loader, lease, log }), log)
+  const fitting = makeFitting(fitSteps({ browser: keeper, screen: desk.screen, window, writePolicy, proxy, loader, lease, log }), log)
   keeper.onRestart(() => fitting.afterRestart())
   mount(context, session, sessionHandlers(keeper, desk.screen, fitting, ready, lease))
   const hands = makeHands(desk.input, desk.keyboard, (signal) => keeper.painted(signal))
@@ -100,7 +121,7 @@ export async function serveAgent(
   mount(context, logsContract, logHandlers(logs))
   mount(context, recording, recordingHandlers(recordings))
   mount(context, profileContract, profileHandlers(profile, fitting))
-  mountUpgrades(context.app.server, log, { ...sockets(keeper, log), ...liveSockets(live(hands), log) }, { admit })
+  mountUpgrades(context.app.server, log, { ...sockets(keeper, proxy, log), ...liveSockets(live(hands), log) }, { admit })
   await context.app.ready()
   return context.app.server
 }

@@ -10,6 +10,7 @@ import { memoryNow } from '../base/memory.ts'
 import { dataPaths, type DataPaths } from '../base/paths.ts'
 import { makeSealer } from '../base/sealed.ts'
 import { secretFile } from '../base/secret-file.ts'
+import { makeForwarder } from '../egress/forwarder.ts'
 import type { AuditSettings } from '../http/audit.ts'
 import { connectionsFor, descriptorLimit, limitConnections } from '../http/connections.ts'
 import { RateLimit } from '../http/rate-limit.ts'
@@ -29,6 +30,7 @@ import { killInstance, removeInstance } from './browsers/fleet/instance-steps.ts
 import { placeOf } from './browsers/place.ts'
 import { endedSessions } from './browsers/purge.ts'
 import { findBrowser, watcherOf } from './browsers/rows.ts'
+import { makeSessionProxies } from './browsers/session-proxies.ts'
 import { closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
 import { storedEndpoints } from './browsers/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
@@ -112,6 +114,15 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     fullDisk: () => disk.room.problem,
     log,
   })
+  const forwarder = opened.use(makeForwarder({ allowHostLoopback: config.allowHostLoopback, logLevel: config.logLevel, log }))
+  const proxies = makeSessionProxies({
+    forwarder,
+    // No option names a proxy yet.
+    upstreamOf: async () => undefined,
+    find: (id) => findBrowser(db, { scope, project: undefined }, id, false),
+    apiHosts: () => apiHosts(config.publicUrl),
+    log,
+  })
   const fleet = new Fleet({
     db,
     driver,
@@ -129,9 +140,11 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
       closeSockets(openSockets, tellClosing),
       endRecordings(transfers, (id) => registry.get(id) !== undefined, leases.isAlone ? undefined : async () => replays.look()),
       saves.step,
+      proxies.forget,
       killInstance(registry),
       removeInstance(registry),
     ],
+    onTaken: ({ id, agent }) => proxies.restore(id, agent),
     hasRoom: () => disk.room.problem === undefined,
     log,
     apiPorts: () => portsOf(bound(), config.publicUrl),
@@ -157,6 +170,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     profiles,
     scope,
     place: placeOf(config.region, config.instanceMemoryMb),
+    proxies,
     maxBrowsers: config.maxBrowsers,
     log,
   })
@@ -336,6 +350,13 @@ function boundAddress(server: () => Server): () => AddressInfo {
 function portsOf({ port }: AddressInfo, publicUrl: string | undefined): number[] {
   const url = publicUrl === undefined ? undefined : new URL(publicUrl)
   return [...new Set([port, ...(url?.protocol === 'http:' ? [Number(url.port || 80)] : [])])]
+}
+
+/** Where clients reach the API by a name. Agents know this machine's addresses. */
+function apiHosts(publicUrl: string | undefined): string[] {
+  if (publicUrl === undefined) return []
+  const { hostname, port, protocol } = new URL(publicUrl)
+  return [`${hostname}:${port || (protocol === 'https:' ? 443 : 80)}`]
 }
 
 /**

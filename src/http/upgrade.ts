@@ -122,7 +122,7 @@ function refuse(log: Log, socket: Duplex, error: unknown): void {
 }
 
 /** Completes a client's handshake with what the upstream server answered to it. */
-export function completeHandshake(socket: Duplex, { headers }: Upgraded): void {
+export function completeHandshake(socket: Duplex, { headers }: Pick<Upgraded, 'headers'>): void {
   const named = ['sec-websocket-accept', 'sec-websocket-protocol', 'sec-websocket-extensions']
   const known = Object.fromEntries(named.filter((name) => headers[name] !== undefined).map((name) => [name, headers[name]!]))
   socket.write(head(101, { upgrade: 'websocket', connection: 'Upgrade', ...known } as OutgoingHttpHeaders))

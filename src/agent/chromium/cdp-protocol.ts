@@ -24,6 +24,7 @@ export type Method =
   | 'IO.read'
   | 'Input.synthesizeScrollGesture'
   | 'Network.enable'
+  | 'Network.loadNetworkResource'
   | 'Network.setBypassServiceWorker'
   | 'Network.streamResourceContent'
   | 'Page.bringToFront'

@@ -1,5 +1,5 @@
-// Managed policies: those of every session, and the session's own. Chromium reads them when it starts.
-import { mkdirSync, writeFileSync } from 'node:fs'
+// Managed policies: those of every session, the session's own, and its proxy. Chromium reads them when it starts; it takes the proxy at any time.
+import { mkdirSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DOWNLOADS_DIR } from './flags.ts'
 
@@ -23,13 +23,37 @@ const BASE_POLICY = {
   DefaultPopupsSetting: 1,
 }
 
+/**
+ * Chromium takes a change of its policies at once only when none of their files was changed lately: else it waits five seconds, because somebody may still be writing.
+ * So all of them have this time, and are put in place whole.
+ */
+const MODIFIED_AT = 0
+
 /** Writes the policies of every session. */
 export const writeBasePolicy = (): void => write('00-cob.json', BASE_POLICY)
 
 /** Writes the session's own policies, in place of those before. They apply from the next start of Chromium on. */
 export const writeSessionPolicy = (policy: Record<string, unknown>): void => write('50-session.json', policy)
 
+/**
+ * Has Chromium use the HTTP proxy on a port of this instance for everything, except for `direct` (hosts with ports); without a port, none any more. It takes effect within
+ * milliseconds, over whatever the session's own policies say. Peer connections then use no UDP of their own.
+ */
+export function writeProxyPolicy(port: number | undefined, direct: readonly string[]): void {
+  if (port === undefined) return rmSync(join(POLICY_DIR, PROXY_POLICY), { force: true })
+  write(PROXY_POLICY, {
+    ProxySettings: { ProxyMode: 'fixed_servers', ProxyServer: `http://127.0.0.1:${port}`, ProxyBypassList: direct.join(';') },
+    WebRtcIPHandling: 'disable_non_proxied_udp',
+  })
+}
+
+const PROXY_POLICY = '60-proxy.json'
+
 function write(name: string, policy: object): void {
   mkdirSync(POLICY_DIR, { recursive: true })
-  writeFileSync(join(POLICY_DIR, name), JSON.stringify(policy))
+  // Beside the folder: Chromium reads every file in it.
+  const draft = join(POLICY_DIR, '..', `.${name}`)
+  writeFileSync(draft, JSON.stringify(policy))
+  utimesSync(draft, MODIFIED_AT, MODIFIED_AT)
+  renameSync(draft, join(POLICY_DIR, name))
 }

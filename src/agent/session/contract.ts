@@ -7,6 +7,18 @@ import { ExtensionName, MAX_EXTENSIONS } from '../extensions/contract.ts'
 export const Viewport = z.object({ width: z.number(), height: z.number(), refresh_rate: z.number() })
 export type Viewport = z.infer<typeof Viewport>
 
+const ProxyFit = z.strictObject({
+  on: z.boolean(),
+  /** The key of the links that connections get from now on; those that have a link of another key end. The service adds it. */
+  links: z
+    .string()
+    .regex(/^[\w-]{16,64}$/)
+    .optional(),
+  /** Hosts with ports that the browser connects to without a proxy: the API. The service adds them. */
+  direct: z.array(z.string().max(300)).max(16).optional(),
+})
+export type ProxyFit = z.infer<typeof ProxyFit>
+
 /** The settings that a session wants of a running browser. Absent fields stay as they are. */
 export const Fit = z.strictObject({
   viewport: Viewport.optional(),
@@ -17,6 +29,8 @@ export const Fit = z.strictObject({
   timeout_seconds: z.number().min(0).max(1_000_000).optional(),
   /** Managed policies; a change restarts Chromium, because many of them are read only at its start. */
   chrome_policy: z.record(z.string(), z.unknown()).optional(),
+  /** Whether the browser uses the proxy that the service offers by its links. */
+  proxy: ProxyFit.optional(),
   /** Extensions that are unpacked in the session already, to be loaded besides those that are. */
   extensions: z.array(ExtensionName).max(MAX_EXTENSIONS).optional(),
 })
@@ -60,8 +74,8 @@ export const DevTools = z.object({
 })
 export type DevTools = z.infer<typeof DevTools>
 
-/** The paths of the agent's WebSockets for the browser: CDP of the whole browser, CDP of one page, BiDi. */
-export const SOCKETS = { cdp: '/session/cdp', cdpPage: '/session/cdp/{target}', bidi: '/session/bidi' } as const
+/** The paths of the agent's WebSockets for the browser: CDP of the whole browser, CDP of one page, BiDi; and of links of its proxy, which carry plain bytes. */
+export const SOCKETS = { links: '/session/links/{key}', cdp: '/session/cdp', cdpPage: '/session/cdp/{target}', bidi: '/session/bidi' } as const
 
 /** The paths of the same WebSockets in the public API, by session. The agent serves them too, to programs inside the session. */
 export const PUBLIC_SOCKETS = { cdp: '/browsers/{id}/cdp', cdpPage: '/browsers/{id}/cdp/devtools/page/{target}', bidi: '/browsers/{id}/bidi' } as const

@@ -9,6 +9,7 @@ import { completeHandshake, handshakeHeaders, type UpgradeCall, type UpgradeHand
 import { CLOSED, CRASHED } from '../chromium/crashed.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import { reachBrowser } from '../chromium/reach.ts'
+import type { BrowserProxy } from '../egress/proxy.ts'
 import { SOCKETS } from './contract.ts'
 
 /** Connects to the browser; when it is just ending, to the one that starts after it. */
@@ -27,7 +28,7 @@ async function toBrowser(keeper: Browser, headers: OutgoingHttpHeaders, signal: 
 export type SocketHandlers = Record<(typeof SOCKETS)[keyof typeof SOCKETS], UpgradeHandler>
 
 /** The paths of the agent's WebSockets and their handlers. */
-export function sockets(keeper: Browser, log: Log): SocketHandlers {
+export function sockets(keeper: Browser, links: Pick<BrowserProxy, 'link'>, log: Log): SocketHandlers {
   const bidi = new WebSocketServer({ noServer: true, maxPayload: 64 * 1024 * 1024 })
   const spliced = async ({ request, socket, head, signal }: UpgradeCall, path?: string): Promise<void> => {
     const upstream = await toBrowser(keeper, handshakeHeaders(request), signal, path)
@@ -39,6 +40,10 @@ export function sockets(keeper: Browser, log: Log): SocketHandlers {
     [SOCKETS.cdp]: (call) => spliced(call),
     // A connection to one page, as DevTools' list of pages offers it.
     [SOCKETS.cdpPage]: (call) => spliced(call, `/devtools/page/${encodeURIComponent(call.params.target!)}`),
+    [SOCKETS.links]: async ({ params, socket, head }) => {
+      if (head.length > 0) throw fault.field('links', 'must say nothing before they are used')
+      links.link(params.key!, socket, () => completeHandshake(socket, { headers: {} }))
+    },
     [SOCKETS.bidi]: async ({ request, socket, head }) => {
       const run = await keeper.run()
       // Load it on demand: most sessions never use BiDi.

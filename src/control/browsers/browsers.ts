@@ -35,6 +35,7 @@ import type { Booted, Place, Refusal, Region } from './options/option/contract.t
 import { optionRules } from './options/rules.ts'
 import type { Selected } from '../profiles/contract.ts'
 import type { Chosen, SessionProfiles } from './session-profiles.ts'
+import type { SessionProxies } from './session-proxies.ts'
 import type { Endpoints } from './stored-endpoint.ts'
 import type { SessionTokens } from './tokens.ts'
 
@@ -66,6 +67,7 @@ interface BrowsersSettings {
   profiles: SessionProfiles
   scope: string
   place: Place
+  proxies: SessionProxies
   maxBrowsers: number
   log: Log
 }
@@ -107,6 +109,7 @@ export function makeBrowsers({
   profiles,
   scope,
   place,
+  proxies,
   maxBrowsers,
   log,
 }: BrowsersSettings): Browsers {
@@ -170,7 +173,11 @@ export function makeBrowsers({
   const fit = async (row: BrowserRow, wanted: Fit, signal: AbortSignal, ms = FIT_MS): Promise<void> => {
     if (Object.keys(wanted).length === 0) return
     assertFits(row, wanted)
-    await call(endpoints.open(row.endpoint!, row.id), session.fitSession, { body: wanted }, { signal: AbortSignal.any([signal, AbortSignal.timeout(ms)]) })
+    const agent = endpoints.open(row.endpoint!, row.id)
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(ms)])
+    const tell = (body: Fit) => call(agent, session.fitSession, { body }, { signal: limit })
+    if (!wanted.proxy) return await tell(wanted)
+    await proxies.fitted(row, agent, wanted.proxy, (proxy) => tell({ ...wanted, proxy }), limit)
   }
 
   const at = (row: BrowserRow) => ({ id: row.id, endpoint: endpoints.open(row.endpoint!, row.id) })
@@ -291,6 +298,7 @@ export function makeBrowsers({
         // The row must not say what has not taken effect.
         const isAhead = parts.slice(at).some(({ stored }) => stored)
         const running = await updateRunning(db, before.id, isAhead ? { options: after(parts.slice(0, at)) } : {})
+        if (running && wanted.proxy) proxies.restore(row.id, endpoints.open(row.endpoint!, row.id))
         throw signal.aborted ? error : running ? fault.unavailable(`the browser did not accept the ${name}`, error) : fault.notFound('browser', called)
       })
     return present({ ...row, ...profile }, origin)

@@ -55,6 +55,8 @@ export interface FleetSettings {
   /** Boots at the same time; one per processor unless given. */
   bootsAtOnce?: number
   meter?: ShelfMeter
+  /** Called for each session that this service has just begun to watch, and has not made itself. */
+  onTaken?: (session: Instance) => void
   log: Log
   /** Where clients on this machine reach the API. Known once it listens. */
   apiPorts: () => number[]
@@ -211,7 +213,7 @@ export class Fleet {
   }
 
   #takeOver(): Promise<LiveRow[]> {
-    const keep = (instance: Instance, isReady: boolean) => this.#keep(instance, isReady)
+    const keep = (instance: Instance, isReady: boolean) => this.#keepTaken(instance, isReady)
     return takeOver({ ...this.#settings, leases: this.#leases, endings: this.#endings, keep })
   }
 
@@ -230,7 +232,7 @@ export class Fleet {
     const instance = await driver.adopt(id)
     if (instance) {
       log.info({ browser: id }, 'found the instance of a browser again')
-      this.#keep(instance, isReady)
+      this.#keepTaken(instance, isReady)
     }
     return instance !== undefined
   }
@@ -325,6 +327,11 @@ export class Fleet {
       log.error({ err }, 'the end of the sessions could not be recorded')
     }
     await Promise.all(registry.instances.map((instance) => letGo(instance, log)))
+  }
+
+  #keepTaken(instance: Instance, isReady: boolean): void {
+    this.#keep(instance, isReady)
+    if (!isReady) this.#settings.onTaken?.(instance)
   }
 
   /** Registers an instance and watches for its end. */

@@ -13,6 +13,8 @@ import type { Point } from '../../agent/computer/path.ts'
 import type { Cursor } from '../../agent/display/cursor.ts'
 import type { Screen } from '../../agent/display/screen.ts'
 import type { Curl } from '../../agent/curl/curl.ts'
+import { ProxyListener } from '../../agent/egress/listener.ts'
+import type { BrowserProxy } from '../../agent/egress/proxy.ts'
 import { openExtensionFolder } from '../../agent/extensions/folder.ts'
 import type { ExtensionLoader } from '../../agent/extensions/loader.ts'
 import type { Files } from '../../agent/fs/handlers.ts'
@@ -81,6 +83,7 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, overTls: boolean,
       keeper: cdp,
       window: pretendWindow,
       writePolicy() {},
+      proxy: pretendProxy(),
       desk: pretendDesk(spec, memory),
       curl: noCurl,
       playwright: noPlaywright,
@@ -156,6 +159,23 @@ const pretendLive = (): Live => ({
     await once(client, 'close')
   },
 })
+/** Takes links as a real one does. Its browser uses no proxy. */
+function pretendProxy(): BrowserProxy {
+  const listener = new ProxyListener()
+  let isOn = false
+  return {
+    get isOn() {
+      return isOn
+    },
+    async use({ on, links }) {
+      isOn = on
+      if (on) await listener.open(links!)
+      else listener.close()
+    },
+    async confirmed() {},
+    link: (key, socket, accept) => listener.link(key, socket, accept),
+  }
+}
 const noLogs: Logs = { file: (path) => absent('file', path), program: (name) => absent('log', name) }
 
 /** Fake input devices: a pointer that stays where it is put, a keyboard that has every key, a clipboard that keeps its text. */

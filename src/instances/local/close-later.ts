@@ -6,7 +6,8 @@ import type { Log } from '../../base/log.ts'
 import { isAlive, type ProcessName } from '../../base/processes.ts'
 import { until, WaitTimeout, within } from '../../base/wait.ts'
 import { isRoot } from '../../base/user.ts'
-import { hostRanges, watchHostRanges } from './host-addresses.ts'
+import { hostRanges } from '../../base/own-addresses.ts'
+import { watchHostRanges } from './host-addresses.ts'
 import { closing, DEVICE } from './network.ts'
 
 /** Entering a network and setting routes takes 5-10 ms. */

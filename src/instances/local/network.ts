@@ -1,25 +1,13 @@
 // The network of an instance: it reaches the internet, and nothing of this machine. pasta provides it.
 import { readFileSync } from 'node:fs'
 import { BlockList } from 'node:net'
-import { hostRanges, isRange4 } from './host-addresses.ts'
-
-/**
- * Link-local, and the cloud metadata services elsewhere, which hand out a machine's credentials: of Alibaba, of Oracle's first cloud, of Amazon,
- * Google and Scaleway. Azure's 168.63.129.16 is not among them, because it is also the resolver of machines there.
- */
-const NEVER = ['169.254.0.0/16', '100.100.100.200/32', '192.0.0.192/32', 'fd00:ec2::254/128', 'fd20:ce::254/128', 'fd00:42::42/128']
-
-/** Multicast, and broadcast to every network. pasta would forward them, and services of the machine that listen on all addresses would answer. */
-const TO_MANY = ['224.0.0.0/4', '255.255.255.255/32', 'ff00::/8']
+import { HOST_ALIAS, hostRanges, isRange4, NEVER, TO_MANY } from '../../base/own-addresses.ts'
 
 /** A documentation address (RFC 5737) at which pasta answers DNS for hosts whose own resolver is on loopback. */
 const DNS_FORWARD = '198.51.100.53'
 
 /** The instance's network device. */
 export const DEVICE = 'eth0'
-
-/** The name under which instances reach the host's loopback when the operator allows it. */
-export const HOST_ALIAS = 'host.cob.internal'
 
 /**
  * Shell lines that end duplicate address detection. The kernel checks each new IPv6 address for a second or two. Without these lines the check

@@ -45,6 +45,14 @@ function parts() {
       load: async (names: readonly string[]) => (note(`load ${names.join()}`), async () => note('extensions run')),
       again: async () => atOnce,
     },
+    proxy: {
+      isOn: false as boolean,
+      use: async ({ on }: { on: boolean }) => {
+        note(`proxy: ${on}`)
+        made.proxy.isOn = on
+      },
+      confirmed: async () => note('proxy confirmed'),
+    },
     log: silentLog,
   } satisfies FitParts
   return { made, page, did, fitting: makeFitting(fitSteps(made), silentLog) }
@@ -75,10 +83,21 @@ test('a browser that is fitted to full screen ahead has kept it before it counts
   expect(did.slice(0, 5)).toEqual(['resize', 'window fills the screen', 'full screen: true', 'window follows', 'page fills the screen'])
 })
 
-test('a new session: the policy, then extensions, the screen, its window, the page in it, and what that shows', async () => {
+test('a new session: the proxy, the policy, then extensions, the screen, its window, the page in it, and what that shows', async () => {
   const { fitting, did, made } = parts()
-  await fitting.fit({ timeout_seconds: 60, viewport, fullscreen: true, chrome_policy: { A: 1 }, extensions: ['a', 'b'], start_url: 'about:blank' })
+  const wanted = {
+    timeout_seconds: 60,
+    viewport,
+    fullscreen: true,
+    chrome_policy: { A: 1 },
+    extensions: ['a', 'b'],
+    start_url: 'about:blank',
+    proxy: { on: true },
+  }
+  await fitting.fit(wanted)
   expect(did).toEqual([
+    'proxy: true',
+    'proxy confirmed',
     'policy',
     'restart',
     'load a,b',
@@ -113,6 +132,7 @@ describe('a setting that has not taken effect is named', () => {
     ['viewport', { viewport, timeout_seconds: 60 }, ({ made }) => vi.spyOn(made.window, 'pageFills').mockImplementation(fails)],
     ['fullscreen', { fullscreen: true }, ({ made }) => vi.spyOn(made.window, 'setFullscreen').mockResolvedValue(fails)],
     ['fullscreen', { fullscreen: true, viewport, timeout_seconds: 60 }, ({ made }) => vi.spyOn(made.window, 'pageFills').mockImplementation(fails)],
+    ['proxy', { proxy: { on: true } }, ({ made }) => vi.spyOn(made.proxy, 'confirmed').mockImplementation(fails)],
     ['start_url', { start_url: 'about:blank' }, ({ page }) => vi.spyOn(page, 'send').mockImplementation(fails)],
   ])('%s, of %j', async (name, wanted, spoil) => {
     const given = parts()
@@ -181,6 +201,18 @@ describe('after a restart of Chromium', () => {
     expect(again).toHaveBeenCalledTimes(1)
     again.mockResolvedValue(fails)
     expect(await failure(fitting.afterRestart())).toBe('503: the browser did not take its extensions')
+  })
+
+  test('the proxy is in use again, if there is one', async () => {
+    const { fitting, did } = parts()
+    await fitting.fit({ proxy: { on: true } })
+    did.length = 0
+    await fitting.afterRestart()
+    expect(did).toEqual(['proxy confirmed'])
+    await fitting.fit({ proxy: { on: false } })
+    did.length = 0
+    await fitting.afterRestart()
+    expect(did).toEqual([])
   })
 
   test('a setting that cannot be applied again is named', async () => {

@@ -6,8 +6,10 @@ import type { ExtensionLoader } from '../../extensions/loader.ts'
 import type { PageWindow } from '../../chromium/window.ts'
 import type { Screen } from '../../display/screen.ts'
 import { extensions } from './extensions.ts'
+import type { BrowserProxy } from '../../egress/proxy.ts'
 import { fullScreen } from './full-screen.ts'
 import { policy } from './policy.ts'
+import { proxy } from './proxy.ts'
 import { startPage } from './start-page.ts'
 import type { Step } from './step.ts'
 import { timeout } from './timeout.ts'
@@ -22,13 +24,18 @@ export interface FitParts {
   writePolicy: (policy: Record<string, unknown>) => void
   /** Loads unpacked extensions. */
   loader: ExtensionLoader
+  proxy: Pick<BrowserProxy, 'isOn' | 'use' | 'confirmed'>
   lease: Lease
   log: Log
 }
 
-/** Makes the steps. What restarts Chromium comes first, then what the first page has to find; then the screen, the window in it, and the page in that. */
+/**
+ * Makes the steps. The proxy comes before what restarts Chromium: one that has just started does not take it at once, but has it from its start when it is set by then. After
+ * that what the first page has to find; then the screen, the window in it, and the page in that.
+ */
 export const fitSteps = (parts: FitParts): readonly Step[] => [
   timeout(parts),
+  proxy(parts),
   policy(parts),
   extensions(parts),
   viewport(parts),

@@ -1,0 +1,148 @@
+// Where the browser finds its proxy: a port on the loopback of the instance. Each connection is joined with a link, which the service has dialled into the agent; what is
+// sent over it is the service's matter. The agent reads nothing of it and holds no password.
+import { once } from 'node:events'
+import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { join } from '../../base/join.ts'
+import { PROXY_ERROR_HEADER } from '../../base/proxy-probe.ts'
+import { fault } from '../../http/fault.ts'
+
+/** A connection waits so long for a link: the service may just be starting again. */
+const LINK_MS = 5_000
+
+/** Links of a key that is not in use yet are kept for this long. */
+const EARLY_MS = 10_000
+
+/** Most links without a connection, and most connections. */
+const MAX_LINKS = 64
+const MAX_CONNECTIONS = 256
+
+/** The keys of replaced links that are remembered. */
+const MAX_REPLACED = 1_000
+
+const TEXT = 'the service does not offer its proxy at the moment\n'
+const NO_LINK = [
+  'HTTP/1.1 502 Bad Gateway',
+  `${PROXY_ERROR_HEADER}: unreachable`,
+  'Content-Type: text/plain; charset=utf-8',
+  `Content-Length: ${TEXT.length}`,
+  'Connection: close',
+  '',
+  TEXT,
+].join('\r\n')
+
+interface Link {
+  key: string
+  socket: Duplex
+  /** Makes it an idle link no more. */
+  take(): void
+}
+
+export class ProxyListener {
+  #server: Server | undefined
+  #key: string | undefined
+  readonly #replaced = new Set<string>()
+  readonly #links = new Set<Link>()
+  readonly #waiting = new Set<Socket>()
+  readonly #connections = new Set<Socket>()
+
+  /** The port; undefined while there is no proxy. */
+  get port(): number | undefined {
+    return (this.#server?.address() as AddressInfo | null | undefined)?.port
+  }
+
+  /** Gives connections links of this key from now on. Connections with links of another key end. */
+  async open(key: string): Promise<void> {
+    if (!this.#server) {
+      const server = createServer({ pauseOnConnect: true, noDelay: true }, (client) => this.#accept(client))
+      server.maxConnections = MAX_CONNECTIONS
+      server.listen(0, '127.0.0.1')
+      await once(server, 'listening')
+      this.#server = server
+    }
+    if (key === this.#key) return
+    this.#replace()
+    this.#key = key
+    this.#replaced.delete(key)
+    this.#pair()
+  }
+
+  /** Stops listening, and ends all connections. */
+  close(): void {
+    this.#server?.close()
+    this.#server = undefined
+    this.#replace()
+    for (const client of this.#waiting) client.destroy()
+  }
+
+  /** Ends what belongs to the present key. */
+  #replace(): void {
+    if (this.#key !== undefined) this.#replaced.add(this.#key)
+    for (const key of this.#replaced) if (this.#replaced.size > MAX_REPLACED) this.#replaced.delete(key)
+    this.#key = undefined
+    for (const { key, socket } of this.#links) if (this.#replaced.has(key)) socket.destroy()
+    for (const client of this.#connections) client.destroy()
+  }
+
+  /** Takes a link; `accept` completes its handshake. @throws 409 for a key that another one has replaced; 429 when there are too many */
+  link(key: string, socket: Duplex, accept: () => void): void {
+    if (this.#replaced.has(key)) throw fault.conflict('links of another key are in use')
+    if (this.#links.size >= MAX_LINKS) throw fault.tooMany(`there are ${MAX_LINKS} links already`, 1)
+    accept()
+    // A link says nothing before it is used; reading shows its end.
+    const onData = () => socket.destroy()
+    const early = setTimeout(() => key !== this.#key && socket.destroy(), EARLY_MS).unref()
+    const link: Link = {
+      key,
+      socket,
+      take: () => {
+        clearTimeout(early)
+        this.#links.delete(link)
+        socket.off('data', onData).off('end', onData).off('close', link.take)
+      },
+    }
+    this.#links.add(link)
+    socket.on('data', onData).on('end', onData).on('close', link.take)
+    this.#pair()
+  }
+
+  #accept(client: Socket): void {
+    client.on('error', () => client.destroy())
+    this.#waiting.add(client)
+    const timer = setTimeout(() => refuse(client), LINK_MS).unref()
+    const leave = () => {
+      clearTimeout(timer)
+      this.#waiting.delete(client)
+    }
+    client.once('close', leave)
+    client.once(PAIRED, leave)
+    this.#pair()
+  }
+
+  /** Gives waiting connections links, in their order. */
+  #pair(): void {
+    if (this.#key === undefined || !this.#server) return
+    for (const client of this.#waiting) {
+      const link = [...this.#links].find(({ key, socket }) => key === this.#key && !socket.destroyed)
+      if (!link) return
+      link.take()
+      client.emit(PAIRED)
+      this.#connections.add(client)
+      client.once('close', () => this.#connections.delete(client))
+      join(client, link.socket)
+    }
+  }
+}
+
+/** An event of a connection: it has its link. */
+const PAIRED = 'paired'
+
+/** Tells a browser that its proxy does not work. A page that looks for open ports gets no answer: it cannot send requests as to a proxy. */
+function refuse(client: Socket): void {
+  client.once('data', (chunk: Buffer) => {
+    if (/^(CONNECT |[A-Z]+ http:\/\/)/.test(chunk.toString('latin1', 0, 64))) client.end(NO_LINK)
+    else client.destroy()
+  })
+  client.setTimeout(LINK_MS, () => client.destroy())
+  client.resume()
+}

@@ -1,0 +1,117 @@
+// The proxy of the browser: its port, the policy that names it, and whether Chromium follows that.
+import { networkInterfaces } from 'node:os'
+import type { Duplex } from 'node:stream'
+import type { Log } from '../../base/log.ts'
+import { newId } from '../../base/ids.ts'
+import { PROBE_HOST, PROXY_ERROR_HEADER } from '../../base/proxy-probe.ts'
+import { sleep } from '../../base/wait.ts'
+import { fault } from '../../http/fault.ts'
+import type { Browser } from '../chromium/keeper.ts'
+import type { ProxyFit } from '../session/contract.ts'
+import { ProxyListener } from './listener.ts'
+
+/** A browser that has run for some seconds follows within 10 ms. One that has just started, or loads pages, was seen to take 5 s. */
+const FOLLOW_MS = 20_000
+/** A change of the file before Chromium watches it is lost, so it is made again. */
+const AGAIN_MS = 500
+/** The agent answers after five seconds when the service does not. */
+const PROBE_MS = 10_000
+
+/** The proxy of a session's browser. */
+export interface BrowserProxy {
+  /** Whether the browser is to use it. */
+  readonly isOn: boolean
+  /** Turns it on, with links of the given key, or off. {@link confirmed} resolves when the browser follows. */
+  use(wanted: ProxyFit): Promise<void>
+  /** Resolves when the browser does what {@link use} has said last. @throws when it does not */
+  confirmed(): Promise<void>
+  /** Takes a link of the service. @throws a Fault */
+  link(key: string, socket: Duplex, accept: () => void): void
+}
+
+interface ProxySettings {
+  browser: Pick<Browser, 'run'>
+  /** Tells Chromium (chromium/policies.ts). */
+  writePolicy: (port: number | undefined, direct: readonly string[]) => void
+  apiPorts: readonly number[]
+  log: Log
+}
+
+export function makeBrowserProxy({ browser, writePolicy, apiPorts, log }: ProxySettings): BrowserProxy {
+  const listener = new ProxyListener()
+  let isOn = false
+  let direct: readonly string[] = []
+  let written = ''
+
+  /** @param again also when Chromium has been told already */
+  const write = (again: boolean): void => {
+    const port = isOn ? listener.port : undefined
+    const said = JSON.stringify([port, direct])
+    if (said === written && !again) return
+    writePolicy(port, direct)
+    written = said
+  }
+
+  /** Whether Chromium asks its proxy. By its main process: a page that hangs does not matter, and no page sees it. */
+  async function isProxied(): Promise<boolean> {
+    const { pipe } = await browser.run()
+    const { targetInfos } = await pipe.send('Target.getTargets', {})
+    let page = targetInfos.find(({ type }) => type === 'page')?.targetId
+    await using opened = new AsyncDisposableStack()
+    if (page === undefined) {
+      // A client has closed all pages.
+      const made = (await pipe.send('Target.createTarget', { url: 'about:blank', hidden: true })).targetId
+      opened.defer(async () => void (await pipe.send('Target.closeTarget', { targetId: made })))
+      page = made
+    }
+    const session = opened.use(await pipe.session(page))
+    const url = `http://${PROBE_HOST}/${newId()}`
+    const options = { disableCache: true, includeCredentials: false }
+    const { resource } = await session.send('Network.loadNetworkResource', { frameId: page, url, options }, { limitMs: PROBE_MS })
+    return Object.keys(resource.headers ?? {}).some((name) => name.toLowerCase() === PROXY_ERROR_HEADER.toLowerCase())
+  }
+
+  return {
+    get isOn() {
+      return isOn
+    },
+    async use(wanted) {
+      if (wanted.on && wanted.links === undefined) throw fault.field('proxy.links', 'must be given when the proxy is turned on')
+      if (wanted.on) {
+        await listener.open(wanted.links!)
+        // The session's own URLs, with their tokens, are not for a proxy.
+        direct = [...new Set([...ownAddresses().flatMap((host) => apiPorts.map((port) => `${host}:${port}`)), ...(wanted.direct ?? [])])]
+      }
+      isOn = wanted.on
+      write(false)
+    },
+    async confirmed() {
+      // Nearly every session: it has never had one.
+      if (!isOn && listener.port === undefined) return
+      const end = performance.now() + FOLLOW_MS
+      for (let writtenAt = performance.now(); ;) {
+        const proxied = await isProxied().catch((err: unknown) => {
+          // The page was closed, or the browser is just ending.
+          if (performance.now() > end) throw err
+          log.debug({ err }, 'the browser was not asked whether it uses its proxy')
+          return undefined
+        })
+        if (proxied === isOn) break
+        if (performance.now() > end) throw new Error(`the browser ${isOn ? 'does not use its proxy' : 'still uses its proxy'}`)
+        if (performance.now() - writtenAt > AGAIN_MS) {
+          write(true)
+          writtenAt = performance.now()
+        }
+        await sleep(5)
+      }
+      // Not before: until Chromium connects directly, its requests would fail.
+      if (!isOn) listener.close()
+    },
+    link: (key, socket, accept) => listener.link(key, socket, accept),
+  }
+}
+
+const ownAddresses = (): string[] =>
+  Object.values(networkInterfaces())
+    .flatMap((addresses) => addresses ?? [])
+    .map(({ address, family }) => (family === 'IPv6' ? `[${address.split('%')[0]}]` : address))

@@ -1,0 +1,12 @@
+// The proxy of the browser. Chromium is told by a file, which it also reads at each start.
+import type { FitParts } from './steps.ts'
+import { atOnce, type Step } from './step.ts'
+
+export const proxy = ({ proxy: browserProxy }: Pick<FitParts, 'proxy'>): Step => ({
+  settings: ['proxy'],
+  async apply({ proxy: wanted }) {
+    await browserProxy.use(wanted!)
+    return () => browserProxy.confirmed()
+  },
+  afterRestart: async () => (browserProxy.isOn ? () => browserProxy.confirmed() : atOnce),
+})

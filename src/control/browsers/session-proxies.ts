@@ -1,0 +1,89 @@
+// The proxies of sessions: tells the forwarder through which server the traffic of a session goes, and again when this service has taken the session over.
+import { fitting, session, SOCKETS, type ProxyFit } from '../../agent/session/contract.ts'
+import { newId } from '../../base/ids.ts'
+import type { Log } from '../../base/log.ts'
+import { Mutexes } from '../../base/mutex.ts'
+import type { Forwarder } from '../../egress/forwarder.ts'
+import type { Upstream } from '../../egress/upstream.ts'
+import { call } from '../../http/client.ts'
+import type { Endpoint } from '../../http/endpoint.ts'
+import { fault } from '../../http/fault.ts'
+import { pathTo } from '../../http/route.ts'
+import type { EndStep } from './end-step.ts'
+import type { BrowserRow } from './rows.ts'
+
+/** As many as an agent takes. */
+const MAX_API_HOSTS = 16
+
+/** Dialling a link and turning the browser to it takes milliseconds; a browser that has just started needs seconds. */
+const RESTORE_MS = 30_000
+
+interface SessionProxiesSettings {
+  forwarder: Forwarder
+  /** The server that a session's options name; undefined when they name none. @throws when it cannot be used */
+  upstreamOf: (row: BrowserRow) => Promise<Upstream | undefined>
+  /** A live session. */
+  find: (id: string) => Promise<BrowserRow | undefined>
+  /** Hosts with ports at which clients reach the API. */
+  apiHosts: () => readonly string[]
+  log: Log
+}
+
+export interface SessionProxies {
+  /** Runs `fit` with what the agent has to be told for the proxy of the session's row; its links are there by then. One call at a time for each session. @throws 503; what `fit` throws */
+  fitted(row: BrowserRow, agent: Endpoint, wanted: ProxyFit, fit: (proxy: ProxyFit) => Promise<void>, signal: AbortSignal): Promise<void>
+  /** Gives a session the proxy of its row again: this service has just taken it over, or a change of the proxy has failed. Does not wait; what fails is logged. */
+  restore(id: string, agent: Endpoint): void
+  /** The step of an end. */
+  forget: EndStep
+}
+
+export function makeSessionProxies({ forwarder, upstreamOf, find, apiHosts, log }: SessionProxiesSettings): SessionProxies {
+  const turns = new Mutexes()
+
+  /** Sends the session's traffic through the server of its row. */
+  async function prepare(row: BrowserRow, agent: Endpoint, wanted: ProxyFit, signal: AbortSignal): Promise<ProxyFit> {
+    const upstream = wanted.on ? await upstreamOf(row) : undefined
+    if (!upstream) {
+      // Until the browser has turned away from its proxy, its requests fail. They do not go directly.
+      forwarder.forget(row.id)
+      return { on: false }
+    }
+    const links = newId()
+    try {
+      await forwarder.use({ id: row.id, agent, path: pathTo(SOCKETS.links, { key: links }), upstream }, signal)
+    } catch (error) {
+      throw signal.aborted ? error : fault.unavailable('the browser could not be connected with its proxy', error)
+    }
+    return { on: true, links, direct: apiHosts().slice(0, MAX_API_HOSTS) }
+  }
+
+  async function restore(id: string, agent: Endpoint): Promise<void> {
+    if (agent.older?.lacks.includes(fitting('proxy'))) return
+    const signal = AbortSignal.timeout(RESTORE_MS)
+    const work = async () => {
+      const row = await find(id)
+      if (!row) return
+      const proxy = await prepare(row, agent, { on: true }, signal)
+      await call(agent, session.fitSession, { body: { proxy } }, { signal })
+    }
+    await turns.run(id, work, signal)
+  }
+
+  return {
+    async fitted(row, agent, wanted, fit, signal) {
+      const work = async () => fit(await prepare(row, agent, wanted, signal))
+      await turns.run(row.id, work, signal)
+    },
+    restore: (id, agent) => void restore(id, agent).catch((err: unknown) => log.error({ err, browser: id }, 'the proxy of a session could not be set again')),
+    forget: {
+      name: 'proxy',
+      limitMs: 1_000,
+      mayFail: true,
+      run({ id }) {
+        forwarder.forget(id)
+        return undefined
+      },
+    },
+  }
+}

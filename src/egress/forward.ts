@@ -1,0 +1,130 @@
+// One connection of a browser to its proxy: what it asks for is asked from the upstream proxy, or from the site itself when its host is on the list of exceptions. Never both.
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { join } from '../base/join.ts'
+import { request, STATUS_CODES } from '../base/node-http.ts'
+import { PROBE_HOST, PROXY_ERROR_HEADER } from '../base/proxy-probe.ts'
+import { listed } from '../http/endpoint.ts'
+import { isBypassed } from './bypass.ts'
+import { authority, basicAuth, connectTo, dial, dialDirect, type DialOptions, type Target, type Upstream } from './upstream.ts'
+import { UpstreamError } from './upstream-error.ts'
+
+/** Limit on the head of a request and of a site's answer. Chromium accepts answers of up to 256 KiB. */
+export const MAX_HEAD_BYTES = 256 * 1024
+
+/** Answers a CONNECT request: a tunnel to a target, or 502. */
+export async function forwardTunnel({ url = '' }: IncomingMessage, client: Duplex, head: Buffer, upstream: Upstream, options: DialOptions): Promise<void> {
+  const target = targetOf(url)
+  // What is no address of a target comes from no browser.
+  if (!target) return void client.destroy()
+  try {
+    const tunnel = await open(upstream, target, options)
+    if (client.destroyed) return void tunnel.destroy()
+    client.write('HTTP/1.1 200 OK\r\n\r\n')
+    if (head.length > 0) tunnel.write(head)
+    join(client, tunnel)
+  } catch (error) {
+    if (client.destroyed || options.signal.aborted) return void client.destroy()
+    const { status, headers, text } = failure(error)
+    client.end(
+      [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...Object.entries(headers).map(([name, value]) => `${name}: ${String(value)}`), '', text].join('\r\n'),
+    )
+  }
+}
+
+/** Answers a request in absolute form, as browsers send it for `http` URLs. */
+export async function forwardRequest(incoming: IncomingMessage, reply: ServerResponse, upstream: Upstream, options: DialOptions): Promise<void> {
+  const url = URL.parse(incoming.url ?? '')
+  // A page looks for open ports by requests in origin form. The port must look closed to it.
+  if (url?.protocol !== 'http:') return void incoming.socket.destroy()
+  try {
+    await exchange(incoming, reply, url, upstream, options)
+  } catch (error) {
+    if (reply.headersSent || options.signal.aborted) return void incoming.socket.destroy()
+    const { status, headers, text } = failure(error)
+    reply.writeHead(status, headers).end(text)
+  }
+}
+
+async function exchange(incoming: IncomingMessage, reply: ServerResponse, url: URL, upstream: Upstream, options: DialOptions): Promise<void> {
+  const target = { host: url.hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || 80) }
+  const isForProxy = upstream.protocol !== 'socks5' && !isBypassed(target.host, upstream.bypassHosts) && target.host !== PROBE_HOST
+  const gone = new AbortController()
+  reply.once('close', () => gone.abort(new Error('the browser has left')))
+  const signal = AbortSignal.any([options.signal, gone.signal])
+  const socket = isForProxy ? await connectTo(upstream, { ...options, signal }) : await open(upstream, target, { ...options, signal })
+  const authorization = isForProxy ? basicAuth(upstream) : undefined
+  const headers = [
+    'Host',
+    url.host,
+    ...endToEnd(incoming),
+    ...(authorization === undefined ? [] : ['Proxy-Authorization', authorization]),
+    'Connection',
+    'close',
+  ]
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+  const outgoing = request({
+    method: incoming.method ?? 'GET',
+    path: isForProxy ? url.href.slice(0, url.href.length - url.hash.length) : url.pathname + url.search,
+    // As a list, so that names keep their case and their order.
+    headers: headers as unknown as OutgoingHttpHeaders,
+    createConnection: () => socket,
+    maxHeaderSize: MAX_HEAD_BYTES,
+  })
+  reply.once('close', () => outgoing.destroy())
+  outgoing.on('response', resolve)
+  // An answer that switches protocols was not asked for: the header Upgrade is not passed on.
+  outgoing.on('upgrade', (_answer, upgraded) => {
+    upgraded.destroy()
+    reject(new UpstreamError('refused', 'the answer switches protocols'))
+  })
+  outgoing.on('error', (error: NodeJS.ErrnoException) =>
+    reject(new UpstreamError('refused', 'the connection ended without an answer', { cause: new Error(error.code) })),
+  )
+  incoming.pipe(outgoing)
+  const answer = await promise
+  // The browser would ask its user for a password.
+  if (answer.statusCode === 407) throw new UpstreamError('credentials', 'the proxy does not accept the user name and the password')
+  reply.writeHead(answer.statusCode!, answer.statusMessage, endToEnd(answer) as unknown as OutgoingHttpHeaders)
+  answer.on('error', () => reply.destroy())
+  answer.on('close', () => answer.complete || reply.destroy())
+  answer.pipe(reply)
+}
+
+/** A connection to a target. @throws UpstreamError */
+async function open(upstream: Upstream, target: Target, options: DialOptions): Promise<Duplex> {
+  if (target.host === PROBE_HOST) throw new UpstreamError('refused', 'this address is closed to sessions')
+  if (!isBypassed(target.host, upstream.bypassHosts)) return dial(upstream, target, options)
+  return dialDirect(target, options).catch((cause: unknown) => {
+    throw new UpstreamError('unreachable', 'the host cannot be reached without the proxy', { cause })
+  })
+}
+
+const HOP_BY_HOP = ['connection', 'host', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer', 'upgrade']
+
+/** The headers of a message that are not about its connection, as a list of names and values. */
+function endToEnd({ rawHeaders, headers }: IncomingMessage): string[] {
+  const named = listed(String(headers.connection ?? ''))
+  const kept: string[] = []
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at]!.toLowerCase()
+    if (!HOP_BY_HOP.includes(name) && !named.includes(name)) kept.push(rawHeaders[at]!, rawHeaders[at + 1]!)
+  }
+  return kept
+}
+
+function targetOf(text: string): Target | undefined {
+  const [, bracketed, plain, port] = /^(?:\[([\da-f:.]+)\]|([^\s:[\]/@]+)):(\d{1,5})$/i.exec(text) ?? []
+  const target = { host: (bracketed ?? plain)!, port: Number(port) }
+  return port !== undefined && target.port > 0 && target.port < 65_536 && authority(target).toLowerCase() === text.toLowerCase() ? target : undefined
+}
+
+function failure(error: unknown): { status: number; headers: OutgoingHttpHeaders; text: string } {
+  const { kind, message } = error instanceof UpstreamError ? error : new UpstreamError('refused', 'the proxy does not work')
+  const text = `${message}\n`
+  return {
+    status: 502,
+    headers: { [PROXY_ERROR_HEADER]: kind, 'Content-Type': 'text/plain; charset=utf-8', 'Content-Length': Buffer.byteLength(text), Connection: 'close' },
+    text,
+  }
+}

@@ -1,0 +1,100 @@
+// The service's side of the forwarder: starts the program when the first session needs it, and again when it has ended; tells it what each session uses.
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import type { Log } from '../base/log.ts'
+import { PACKAGE_DIR } from '../base/paths.ts'
+import { within } from '../base/wait.ts'
+import type { Exit, FromForwarder, ToForwarder } from './messages.ts'
+
+/** Starting it and dialling the first link takes 0.1-0.3 s. */
+const USE_MS = 10_000
+
+/** It has nothing to finish: it ends at once when the pipe to it closes. */
+const END_MS = 2_000
+
+/** When it has ended by itself, it is started again after this time. */
+const AGAIN_MS = 100
+
+export interface Forwarder extends AsyncDisposable {
+  /** Sends a session's traffic through a proxy from now on; its connections through another one end. Resolves when its agent has a link. */
+  use(exit: Exit, signal: AbortSignal): Promise<void>
+  /** Ends the session's connections and links; with `path`: only if they are those. */
+  forget(id: string, path?: string): void
+  /** The program's process, if it runs. */
+  pid(): number | undefined
+}
+
+export function makeForwarder({ allowHostLoopback, logLevel, log }: { allowHostLoopback: boolean; logLevel: string; log: Log }): Forwarder {
+  /** The program may end at any time: this is what it is told again. */
+  const exits = new Map<string, Exit>()
+  /** Who waits for a link, by its path. */
+  const waiting = new Map<string, () => void>()
+  let child: ChildProcess | undefined
+  let again: NodeJS.Timeout | undefined
+  let isOver = false
+
+  const tell = (message: ToForwarder): void => {
+    // A program that has just ended hears nothing. The next one is told everything.
+    if (child?.connected) child.send(message, () => {})
+  }
+  function start(): void {
+    if (child || isOver) return
+    clearTimeout(again)
+    const { PATH, TZ, NODE_EXTRA_CA_CERTS } = process.env
+    // Names are resolved by threads. A name that takes long must not keep others waiting.
+    const env = { PATH, TZ, NODE_EXTRA_CA_CERTS, UV_THREADPOOL_SIZE: '16' }
+    const started = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', join(PACKAGE_DIR, 'src/egress/main.ts')], {
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      env: Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined)),
+    })
+    child = started
+    started.on('message', (message: FromForwarder) => {
+      if (message.type === 'used') return waiting.get(message.path)?.()
+      if (message.type === 'replaced' && exits.get(message.id)?.path === message.path) exits.delete(message.id)
+    })
+    const ended = (why: object) => {
+      if (child !== started) return
+      child = undefined
+      if (isOver) return
+      log.error(why, 'the forwarder of proxies ended by itself; starting it again')
+      again = setTimeout(() => {
+        if (exits.size > 0) start()
+      }, AGAIN_MS)
+    }
+    started.once('error', (err) => ended({ err }))
+    started.once('exit', (code, signal) => ended({ code, signal }))
+    tell({ type: 'begin', allowHostLoopback, logLevel })
+    for (const exit of exits.values()) tell({ type: 'use', exit })
+  }
+
+  return {
+    async use(exit, signal) {
+      exits.set(exit.id, exit)
+      const { promise, resolve } = Promise.withResolvers<void>()
+      waiting.set(exit.path, resolve)
+      try {
+        if (child) tell({ type: 'use', exit })
+        else start()
+        await within('a link to the forwarder of proxies', USE_MS, promise, signal)
+      } finally {
+        waiting.delete(exit.path)
+      }
+    },
+    forget(id, path) {
+      if (path !== undefined && exits.get(id)?.path !== path) return
+      exits.delete(id)
+      tell({ type: 'forget', id, ...(path !== undefined && { path }) })
+    },
+    pid: () => child?.pid,
+    async [Symbol.asyncDispose]() {
+      isOver = true
+      clearTimeout(again)
+      const running = child
+      if (!running || running.exitCode !== null || running.signalCode !== null) return
+      const exited = once(running, 'exit')
+      if (running.connected) running.disconnect()
+      await within('the forwarder of proxies to end', END_MS, exited).catch(() => running.kill('SIGKILL'))
+    },
+  }
+}

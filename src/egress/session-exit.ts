@@ -1,0 +1,118 @@
+// The links of one session: connections that the forwarder has dialled into its agent. The agent gives each connection of the browser a link of its own.
+import type { Server } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { createServer } from '../base/node-http.ts'
+import { sleep } from '../base/wait.ts'
+import { UpgradeRefused, upgradeTo } from '../http/endpoint.ts'
+import { forwardRequest, forwardTunnel, MAX_HEAD_BYTES } from './forward.ts'
+import type { Exit } from './messages.ts'
+import type { DialOptions } from './upstream.ts'
+
+/** Links without a connection. A page opens six connections to a site at once. */
+const SPARE = 8
+
+/** Most links with a connection. Chromium opens at most 32 to a proxy; programs of the session may use it as well. */
+const MAX_CONNECTIONS = 256
+
+/** After a link could not be dialled: first wait, doubled up to the last. */
+const RETRY_FIRST_MS = 20
+const RETRY_LAST_MS = 1_000
+
+/** A head of a request must be there after this time. */
+const HEAD_MS = 30_000
+/** A connection on which nothing is sent or received. WebSockets without a heartbeat live that long. */
+const IDLE_MS = 60 * 60_000
+
+/** The agent's answer to a link of an older key (agent/session/sockets.ts). */
+const REPLACED = 409
+
+/** Keeps links into a session's agent until it is disposed. */
+export class SessionExit implements Disposable {
+  readonly exit: Exit
+  readonly #server: Server
+  readonly #stop = new AbortController()
+  readonly #links = new Set<Duplex>()
+  readonly #ready = Promise.withResolvers<void>()
+  readonly #onReplaced: () => void
+  #spare = 0
+  #retryMs = RETRY_FIRST_MS
+
+  constructor(exit: Exit, reach: DialOptions['reach'], onReplaced: () => void) {
+    this.exit = exit
+    this.#onReplaced = onReplaced
+    const options = { reach, signal: this.#stop.signal }
+    const server = createServer({ maxHeaderSize: MAX_HEAD_BYTES, headersTimeout: HEAD_MS, requestTimeout: 0, keepAliveTimeout: IDLE_MS })
+    server.on('request', (incoming, reply) => void forwardRequest(incoming, reply, exit.upstream, options))
+    server.on('connect', (incoming, socket, head) => void forwardTunnel(incoming, socket, head, exit.upstream, options))
+    server.on('clientError', (_error, socket) => socket.destroy())
+    this.#server = server
+    this.#fill()
+  }
+
+  /** Resolves when the first link is there. */
+  get ready(): Promise<void> {
+    return this.#ready.promise
+  }
+
+  #fill(): void {
+    while (this.#spare < SPARE && this.#links.size < SPARE + MAX_CONNECTIONS && !this.#stop.signal.aborted) {
+      this.#spare++
+      void this.#dial()
+    }
+  }
+
+  async #dial(): Promise<void> {
+    const { signal } = this.#stop
+    const { agent, path } = this.exit
+    try {
+      const { socket, head } = await upgradeTo(agent, path, {}, signal)
+      this.#retryMs = RETRY_FIRST_MS
+      if (head.length > 0) socket.unshift(head)
+      this.#keep(socket)
+      this.#ready.resolve()
+    } catch (error) {
+      this.#spare--
+      if (signal.aborted) return
+      if (error instanceof UpgradeRefused && error.status === REPLACED) return this.#onReplaced()
+      const wait = this.#retryMs
+      this.#retryMs = Math.min(RETRY_LAST_MS, wait * 2)
+      await sleep(wait, signal).catch(() => {})
+      this.#fill()
+    }
+  }
+
+  /** A link is spare until its first byte. Then it is a connection of the browser. */
+  #keep(socket: Duplex): void {
+    this.#links.add(socket)
+    let isSpare = true
+    const used = () => {
+      if (!isSpare) return
+      isSpare = false
+      this.#spare--
+      this.#fill()
+    }
+    socket.once('close', () => {
+      this.#links.delete(socket)
+      used()
+    })
+    ;(socket as Duplex & Partial<{ setTimeout(ms: number, then: () => void): void; setNoDelay(): void }>).setNoDelay?.()
+    const onReadable = () => {
+      // The end of a link that was never used.
+      if (socket.readableLength === 0) return void (socket.readableEnded && socket.destroy())
+      socket.off('readable', onReadable)
+      ;(socket as Duplex & Partial<{ setTimeout(ms: number, then: () => void): void }>).setTimeout?.(IDLE_MS, () => socket.destroy())
+      this.#server.emit('connection', socket)
+      used()
+    }
+    socket.on('readable', onReadable)
+    socket.once('end', () => isSpare && socket.destroy())
+    if (this.#stop.signal.aborted) socket.destroy()
+  }
+
+  /** Ends all connections of the session, those through the proxy too. */
+  [Symbol.dispose](): void {
+    this.#stop.abort(new Error('the session uses this proxy no more'))
+    this.#ready.resolve()
+    for (const link of this.#links) link.destroy()
+  }
+}

@@ -1,0 +1,269 @@
+// The way of a session's browser through a proxy, and what happens to it when the proxy changes, dies or is hidden from the inside.
+import { randomUUID } from 'node:crypto'
+import { closeSync, openSync, readFileSync, readSync } from 'node:fs'
+import { createServer as createHttp, type IncomingMessage } from 'node:http'
+import { createServer as createHttps } from 'node:https'
+import { chromium, type Browser, type Page } from 'playwright-core'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { WebSocketServer } from 'ws'
+import { session } from '../../src/agent/session/contract.ts'
+import { silentLog } from '../../src/base/log.ts'
+import { makeSessionProxies } from '../../src/control/browsers/session-proxies.ts'
+import type { BrowserRow } from '../../src/control/browsers/rows.ts'
+import { makeForwarder } from '../../src/egress/forwarder.ts'
+import type { Upstream } from '../../src/egress/upstream.ts'
+import { call } from '../../src/http/client.ts'
+import type { Endpoint } from '../../src/http/endpoint.ts'
+import type { Cloud } from '../support/cloud.ts'
+import { chromiumOf, processesOf, runInside } from '../support/inside.ts'
+import { shareCloud } from '../support/shelf.ts'
+import { httpProxy, makeCertificates, serveSockets, socksProxy, type TestProxy } from '../support/upstreams.ts'
+
+/** A name that only the proxies of this test know. */
+const SITE = 'site.test'
+const NAMES = { [SITE]: '127.0.0.1', 'host.cob.internal': '127.0.0.1' }
+const LOGIN = { username: 'ann', password: `CANARY-${randomUUID()}` }
+
+const forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', log: silentLog })
+/** What each session's options name. */
+const chosen = new Map<string, Upstream>()
+const proxies = makeSessionProxies({
+  forwarder,
+  upstreamOf: async ({ id }) => chosen.get(id),
+  find: async (id) => ({ id }) as BrowserRow,
+  apiHosts: () => [],
+  log: silentLog,
+})
+
+let cloud: Cloud
+let plain: Awaited<ReturnType<typeof serveSockets>>
+let secure: Awaited<ReturnType<typeof serveSockets>>
+let certificates: Awaited<ReturnType<typeof makeCertificates>>
+/** The paths that the site was asked for. */
+const asked: string[] = []
+const ended = new AsyncDisposableStack()
+beforeAll(async () => {
+  certificates = await makeCertificates()
+  const answer = ({ url, headers }: IncomingMessage, reply: import('node:http').ServerResponse) => {
+    asked.push(url!)
+    reply
+      .writeHead(200, { 'content-type': 'text/html', 'access-control-allow-origin': '*', 'access-control-expose-headers': '*' })
+      .end(`you asked ${headers.host}`)
+  }
+  const http = createHttp(answer)
+  new WebSocketServer({ server: http }).on('connection', (client) => client.on('message', (data) => client.send(`echo ${(data as Buffer).toString()}`)))
+  plain = ended.use(await serveSockets(http))
+  secure = ended.use(await serveSockets(createHttps(certificates, answer)))
+  cloud = await shareCloud()
+})
+afterAll(async () => {
+  await forwarder[Symbol.asyncDispose]()
+  await cloud[Symbol.asyncDispose]()
+  await ended.disposeAsync()
+})
+
+interface Opened {
+  id: string
+  agent: Endpoint
+  browser: Browser
+  page: Page
+}
+
+const sessions: Opened[] = []
+async function open(): Promise<Opened> {
+  const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ timeout_seconds: 300 })
+  const [row] = await cloud.query<{ endpoint: Endpoint }>('select endpoint from browsers where id = $1', [id])
+  const browser = await chromium.connectOverCDP(cdp_ws_url)
+  const page = browser.contexts()[0]!.pages()[0]!
+  const opened = { id, agent: row!.endpoint, browser, page }
+  sessions.push(opened)
+  return opened
+}
+afterEach(async () => {
+  for (const { id, browser } of sessions.splice(0)) {
+    await browser.close()
+    forwarder.forget(id)
+    await cloud.remove(id)
+  }
+})
+
+/** Switches a session to a proxy, or to none. Resolves with the milliseconds that it took. */
+async function through({ id, agent }: Opened, upstream: Partial<Upstream> | undefined): Promise<number> {
+  if (upstream) chosen.set(id, { protocol: 'http', host: '127.0.0.1', port: 1, bypassHosts: [], ...upstream })
+  else chosen.delete(id)
+  const signal = AbortSignal.timeout(30_000)
+  const began = performance.now()
+  const fit = (proxy: object) => call(agent, session.fitSession, { body: { proxy: proxy as { on: boolean } } }, { signal })
+  await proxies.fitted({ id } as BrowserRow, agent, { on: upstream !== undefined }, fit, signal)
+  return performance.now() - began
+}
+
+/** Through which proxy a page of the site comes; null for none. */
+const way = (page: Page, host: string) =>
+  page.evaluate((url) => fetch(url, { cache: 'no-store' }).then((answer) => answer.headers.get('x-through')), `http://${host}:${plain.port}/${randomUUID()}`)
+
+const of = ({ port }: TestProxy): Partial<Upstream> => ({ port })
+
+test.each(['http', 'https', 'socks5'] as const)(
+  'pages by HTTP, HTTPS and WebSocket go through an %s proxy with a password, which resolves their names',
+  async (protocol) => {
+    const settings = { login: LOGIN, names: NAMES }
+    await using proxy = await (protocol === 'socks5' ? socksProxy(settings) : httpProxy({ ...settings, ...(protocol === 'https' && { tls: certificates }) }))
+    const opened = await open()
+    const { page } = opened
+    const ms = await through(opened, { protocol, host: 'localhost', port: proxy.port, ca: certificates.ca, ...LOGIN })
+    console.info(`a switch from no proxy to ${protocol}: ${ms.toFixed(0)} ms`)
+    await page.goto(`http://${SITE}:${plain.port}/a`)
+    expect(await page.textContent('body')).toBe(`you asked ${SITE}:${plain.port}`)
+    const said = await page.evaluate((url) => {
+      const socket = new WebSocket(url)
+      socket.onopen = () => socket.send('hello')
+      return new Promise((resolve) => (socket.onmessage = ({ data }) => resolve(data)))
+    }, `ws://${SITE}:${plain.port}/`)
+    expect(said).toBe('echo hello')
+    const cdp = await page.context().newCDPSession(page)
+    await cdp.send('Security.setIgnoreCertificateErrors', { ignore: true })
+    await page.goto(`https://${SITE}:${secure.port}/b`)
+    expect(await page.textContent('body')).toBe(`you asked ${SITE}:${secure.port}`)
+    const kinds = proxy.asked.filter((what) => what.includes(SITE))
+    expect(kinds).toEqual(
+      expect.arrayContaining(
+        protocol === 'socks5'
+          ? [`SOCKS ${SITE}:${plain.port}`, `SOCKS ${SITE}:${secure.port}`]
+          : [`GET http://${SITE}:${plain.port}/a`, `CONNECT ${SITE}:${plain.port}`, `CONNECT ${SITE}:${secure.port}`],
+      ),
+    )
+  },
+)
+
+test('a live session changes between proxies and none, and each request takes the way of that moment', async () => {
+  await using first = await httpProxy({ names: NAMES })
+  await using second = await httpProxy({ names: NAMES })
+  const opened = await open()
+  const { page } = opened
+  await page.goto(`http://host.cob.internal:${plain.port}/`)
+  const took: number[] = []
+  for (const proxy of [first, second, first, second, undefined, first, undefined]) {
+    took.push(await through(opened, proxy && of(proxy)))
+    expect(await way(page, 'host.cob.internal')).toBe(proxy ? String(proxy.port) : null)
+  }
+  console.info('switches (A, B, A, B, none, A, none) in ms:', took.map((ms) => ms.toFixed(1)).join(', '))
+  // Nothing is left of the proxy inside.
+  expect((await runInside(cloud, opened.id, 'ls /etc/chromium/policies/managed')).output).not.toContain('proxy')
+})
+
+test('a proxy that is dead, or refuses, gives an error of the proxy, and nothing is connected directly', async () => {
+  const dead = await httpProxy()
+  await dead[Symbol.asyncDispose]()
+  await using strict = await httpProxy({ names: NAMES, login: LOGIN })
+  const opened = await open()
+  const { page } = opened
+  for (const upstream of [of(dead), { ...of(strict), ...LOGIN, password: 'wrong' }]) {
+    await through(opened, upstream)
+    asked.length = 0
+    const answer = await page.goto(`http://host.cob.internal:${plain.port}/direct`)
+    expect(answer!.status()).toBe(502)
+    expect(answer!.headers()['x-kernel-proxy-error']).toMatch(/^(unreachable|credentials)$/)
+    await expect(page.goto(`https://host.cob.internal:${secure.port}/direct`)).rejects.toThrow('ERR_TUNNEL_CONNECTION_FAILED')
+    expect(asked).toEqual([])
+  }
+})
+
+test('hosts on the list of exceptions are connected without the proxy', async () => {
+  await using proxy = await httpProxy({ names: NAMES })
+  const opened = await open()
+  await opened.page.goto(`http://host.cob.internal:${plain.port}/`)
+  await through(opened, { ...of(proxy), bypassHosts: ['*.cob.internal'] })
+  proxy.asked.length = 0
+  expect(await way(opened.page, 'host.cob.internal')).toBeNull()
+  expect(proxy.asked).toEqual([])
+  expect(await way(opened.page, SITE)).toBe(String(proxy.port))
+})
+
+test('a browser that is killed, and a forwarder that is killed, use the proxy again and never none', async () => {
+  await using proxy = await httpProxy({ names: NAMES })
+  const opened = await open()
+  await through(opened, of(proxy))
+  const before = forwarder.pid()!
+  process.kill(before, 'SIGKILL')
+  await opened.page.goto(`http://${SITE}:${plain.port}/`)
+  expect(await way(opened.page, SITE)).toBe(String(proxy.port))
+  expect(forwarder.pid()).not.toBe(before)
+
+  const chromiumBefore = chromiumOf(cloud, opened.id)
+  process.kill(chromiumBefore, 'SIGKILL')
+  const { cdp_ws_url } = await cloud.client.browsers.retrieve(opened.id)
+  await expect
+    .poll(
+      () =>
+        processesOf(cloud, opened.id).some(
+          ({ command, pid }) => command.includes('--remote-debugging-pipe') && !command.includes('--type=') && pid !== chromiumBefore,
+        ),
+      { timeout: 60_000 },
+    )
+    .toBe(true)
+  const again = await chromium.connectOverCDP(cdp_ws_url)
+  const page = await again.contexts()[0]!.newPage()
+  await page.goto(`http://${SITE}:${plain.port}/`)
+  expect(await way(page, SITE)).toBe(String(proxy.port))
+  await again.close()
+})
+
+test('a page does not find the port, and the password is nowhere inside', async () => {
+  await using proxy = await httpProxy({ names: NAMES, login: LOGIN })
+  const opened = await open()
+  const { page, id } = opened
+  await through(opened, { ...of(proxy), ...LOGIN })
+  await page.goto(`http://${SITE}:${plain.port}/`)
+  const policy = await runInside(cloud, id, 'cat /etc/chromium/policies/managed/60-proxy.json')
+  const port = /127\.0\.0\.1:(\d+)/.exec(policy.output)![1]!
+  expect(
+    await page.evaluate(
+      (at) =>
+        fetch(`http://127.0.0.1:${at}/`, { mode: 'no-cors' }).then(
+          () => 'found',
+          () => 'closed',
+        ),
+      port,
+    ),
+  ).toBe('closed')
+  // The pattern does not match itself.
+  const pattern = LOGIN.password.replace('CANARY', 'CANAR[Y]')
+  const basic = Buffer.from(`${LOGIN.username}:${LOGIN.password}`).toString('base64').slice(4, -4)
+  const files = await runInside(cloud, id, `grep -rlsE '${pattern}' /home /tmp /etc /run /var /proc/[0-9]*/environ /proc/[0-9]*/cmdline; true`)
+  expect(files.output).toBe('')
+  const inside = processesOf(cloud, id).filter(({ command }) => !/^(\S*\/)?(pasta|bwrap)/.test(command))
+  expect(inside.length).toBeGreaterThan(3)
+  for (const { pid, command } of inside) expect([command.slice(0, 80), holds(pid, LOGIN.password) || holds(pid, basic)]).toEqual([command.slice(0, 80), false])
+  // That the search finds what is there.
+  expect(holds(chromiumOf(cloud, id), `${SITE}:${plain.port}`)).toBe(true)
+})
+
+/** Whether a process has a text in its memory. */
+function holds(pid: number, text: string): boolean {
+  let maps: string
+  let fd: number
+  try {
+    maps = readFileSync(`/proc/${pid}/maps`, 'utf8')
+    fd = openSync(`/proc/${pid}/mem`, 'r')
+  } catch {
+    return false // it has ended
+  }
+  const chunk = Buffer.alloc(4 << 20)
+  try {
+    for (const [, from, to] of maps.matchAll(/^([\da-f]+)-([\da-f]+) rw.. .*$/gm)) {
+      const end = Number.parseInt(to!, 16)
+      for (let at = Number.parseInt(from!, 16); at < end; at += chunk.length - 256) {
+        try {
+          const read = readSync(fd, chunk, 0, Math.min(chunk.length, end - at), at)
+          if (chunk.subarray(0, read).includes(text)) return true
+        } catch {
+          break // a part that cannot be read
+        }
+      }
+    }
+    return false
+  } finally {
+    closeSync(fd)
+  }
+}
