@@ -54,10 +54,17 @@ beforeAll(async () => {
     '/org/api_keys/': {
       id: ((await (await cloud.send('POST', '/org/api_keys', { name: 'theirs', project_id: DEFAULT_PROJECT })).json()) as { id: string }).id,
     },
+    '/proxies/': await theirProxy(),
     '/org/projects/': { id: DEFAULT_PROJECT, id_or_name: DEFAULT_PROJECT },
   }
 })
 afterAll(() => cloud[Symbol.asyncDispose]())
+
+async function theirProxy(): Promise<Record<string, string>> {
+  const proxy = { type: 'custom', name: 'theirs', config: { host: 'proxy.test', port: 8080 } }
+  const { id } = (await (await cloud.send('POST', '/proxies', proxy)).json()) as { id: string }
+  return { id, id_or_name: id }
+}
 
 const naming = routes.filter(({ path }) => path.includes('{'))
 
@@ -78,6 +85,7 @@ const state = async () =>
     await cloud.query('select id, state, deletion from deployments order by id'),
     await cloud.query('select id, state, finished_at from invocations order by id'),
     await cloud.query('select id from replays order by id'),
+    await cloud.query('select * from proxies order by id'),
     await cloud.query('select id, name, expires_at, deleted_at from api_keys where project_id = $1 order by id', [DEFAULT_PROJECT]),
     await cloud.query('select * from projects order by id'),
   ])
@@ -105,7 +113,7 @@ describe.each([
     expect(await state()).toBe(before)
   })
 
-  test.each(['/browsers?status=all', '/deployments', '/invocations', '/apps', '/org/api_keys?status=all', '/org/projects'])(
+  test.each(['/browsers?status=all', '/deployments', '/invocations', '/apps', '/org/api_keys?status=all', '/org/projects', '/proxies'])(
     'finds nothing in %s',
     async (path) => {
       const { status, text } = await answerTo('GET', path, key(), undefined)

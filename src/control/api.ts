@@ -11,10 +11,25 @@ import { account } from './org/account/contract.ts'
 import { apiKeys } from './org/api-keys/contract.ts'
 import { auditLogs } from './org/audit-logs/contract.ts'
 import { projects } from './org/projects/contract.ts'
+import { proxies } from './proxies/contract.ts'
 import { replays } from './replays/contract.ts'
 import { system } from './system/contract.ts'
 
-export const contracts: Contract[] = [browsers, cdpHttp, replays, instanceApis, deployments, apps, invocations, apiKeys, projects, auditLogs, account, system]
+export const contracts: Contract[] = [
+  browsers,
+  cdpHttp,
+  replays,
+  instanceApis,
+  proxies,
+  deployments,
+  apps,
+  invocations,
+  apiKeys,
+  projects,
+  auditLogs,
+  account,
+  system,
+]
 
 /** The OpenAPI document as text; the committed openapi.json is exactly this. */
 export function openapiText(): string {

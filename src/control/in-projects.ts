@@ -3,6 +3,7 @@ import type { Db } from '../store/db.ts'
 import { countLive, countSeats, IS_OVER as IS_BROWSER_OVER } from './browsers/rows.ts'
 import { countKept, IS_OVER as IS_DEPLOYMENT_OVER } from './deployments/rows.ts'
 import { countUnfinished, IS_OVER as IS_RUN_OVER } from './invocations/rows.ts'
+import { countKept as countProxies, IS_OVER as IS_PROXY_OVER } from './proxies/rows.ts'
 import { makeCaps, type Caps } from './org/projects/limits.ts'
 import type { Holding } from './org/projects/projects.ts'
 
@@ -10,6 +11,7 @@ import type { Holding } from './org/projects/projects.ts'
 export const projectHoldings: readonly Holding[] = [
   { called: 'live browsers', isAtWork: true, count: countLive, table: 'browsers', isOver: IS_BROWSER_OVER },
   { called: 'deployments', isAtWork: false, count: countKept, table: 'deployments', isOver: IS_DEPLOYMENT_OVER },
+  { called: 'proxies', isAtWork: false, count: countProxies, table: 'proxies', isOver: IS_PROXY_OVER },
   { called: 'unfinished invocations', isAtWork: true, count: (tx, project) => countUnfinished(tx, { project }), table: 'invocations', isOver: IS_RUN_OVER },
 ]
 

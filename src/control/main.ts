@@ -63,6 +63,11 @@ import { objectOwners } from './object-owners.ts'
 import { openStore } from './open-store.ts'
 import { checkPort, listenProblem } from './port.ts'
 import { buildsOf, END_BUILD, hearReplicas, takeLeases, teller } from './replicas.ts'
+import { proxies as proxiesContract } from './proxies/contract.ts'
+import { proxyHandlers } from './proxies/handlers.ts'
+import { makeProxies } from './proxies/proxies.ts'
+import { deletedProxies } from './proxies/purge.ts'
+import { refuseProxies, resolveProxy } from './proxies/references.ts'
 import { replays as replaysContract } from './replays/contract.ts'
 import { replayHandlers } from './replays/handlers.ts'
 import { servePlayer } from './replays/player.ts'
@@ -149,6 +154,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     await activity.ended
   })
 
+  const proxies = makeProxies({ db, sealer: makeSealer(secretKey, 'proxies'), provided: config.proxies, reach: config, checkUrl: config.proxyCheckUrl, log })
   const browsers = makeBrowsers({
     db,
     fleet,
@@ -158,6 +164,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     activity,
     scope,
     place: placeOf(config.region, config.instanceMemoryMb),
+    resolve: refuseProxies(resolveProxy(proxies)),
     maxBrowsers: config.maxBrowsers,
     log,
   })
@@ -260,6 +267,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   mountForward(context, atSession(instanceApis), reacher(browsers), innerPath)
   for (const replaysBelow of [replaysContract, atSession(replaysContract)]) mount(context, replaysBelow, replayHandlers(replays))
   for (const unbuilt of [notBuilt, atSession(notBuilt)]) mount(context, unbuilt, notBuiltHandlers)
+  mount(context, proxiesContract, proxyHandlers(proxies))
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
@@ -292,6 +300,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
         oldLines(db, scope),
         endedRuns(db, scope, days),
         endedDeployments(db, scope, days),
+        deletedProxies(db, days),
         oldEntries(db, config.auditLogRetentionDays),
       ],
       log,

@@ -129,12 +129,9 @@ describe('a create is refused, and the error names the field, for', () => {
   test.each([
     ['gpu', true],
     ['profile', { name: 'mine' }],
-    ['proxy_id', 'abc'],
     ['extensions', [{ name: 'ublock' }]],
     ['telemetry', { enabled: true }],
     ['telemetry', { browser: { console: { enabled: true } } }],
-    ['proxy', { id: 'abc' }],
-    ['proxy', { mode: 'direct', name: 'mine' }],
     ['location', { timezone: 'Europe/Berlin' }],
     ['network', { allowed_hosts: ['example.com'] }],
     ['vaults', [{ name: 'mine' }]],
@@ -259,7 +256,7 @@ describe('an update of a session', () => {
 
   test.each([
     ['location', { timezone: 'UTC' }],
-    ['proxy', { id: 'x' }],
+    ['proxy', { mode: 'direct', name: 'mine' }],
     ['network', { allowed_hosts: ['a.com'] }],
     ['start_url', 'javascript:alert(1)'],
   ])('of %s is refused, and the error names it', async (field, value) => {
@@ -295,7 +292,6 @@ describe('an update of a session', () => {
 
   test.each([
     ['profile', { name: 'mine' }],
-    ['proxy_id', 'abc'],
     ['telemetry', { enabled: true }],
     ['timeout_seconds', 100],
     ['headless', true],

@@ -30,6 +30,7 @@ import {
 import { SESSION_PATH } from './instance-apis.ts'
 import { OPTIONS } from './options/contract.ts'
 import type { Booted, Place, Refusal, Region } from './options/option/contract.ts'
+import type { Resolve } from './options/references.ts'
 import { optionRules } from './options/rules.ts'
 import type { Endpoints } from './stored-endpoint.ts'
 import type { SessionTokens } from './tokens.ts'
@@ -57,6 +58,8 @@ interface BrowsersSettings {
   activity: Activity
   scope: string
   place: Place
+  /** Looks up what options name. */
+  resolve: Resolve
   maxBrowsers: number
   log: Log
 }
@@ -87,7 +90,7 @@ export interface Browsers {
   reach(project: string | undefined, idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
 }
 
-export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity, scope, place, maxBrowsers, log }: BrowsersSettings): Browsers {
+export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity, scope, place, resolve, maxBrowsers, log }: BrowsersSettings): Browsers {
   async function present(row: BrowserRow, origin: string): Promise<Browser> {
     const ws = origin.replace(/^http/, 'ws')
     const token = await tokens.sign(row.id, new URL(origin).hostname)
@@ -241,9 +244,10 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
   }
 
   return {
-    async create({ project }, wanted, origin, signal) {
-      check(options.refuseCreate(wanted, place))
-      await checkUnfinished(project, wanted.invocation_id)
+    async create({ project }, given, origin, signal) {
+      check(options.refuseCreate(given, place))
+      await checkUnfinished(project, given.invocation_id)
+      const wanted = await resolve(project, given)
       const stored = options.stored(wanted)
       const ownership = {
         project,
@@ -267,8 +271,9 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
       }
     },
     get: async ({ project }, idOrName, includeDeleted, origin) => present(await find(project, idOrName, includeDeleted), origin),
-    async update({ project }, idOrName, changes, origin, signal) {
+    async update({ project }, idOrName, given, origin, signal) {
       const { id } = await find(project, idOrName)
+      const changes = await resolve(project, given)
       const work = () => change(project, id, idOrName, changes, origin, signal)
       // Two viewports at once could end as one in the table and the other on the screen.
       return options.changes(changes).some(({ stored }) => stored) ? turns.run(id, work, signal) : work()
