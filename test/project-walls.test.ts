@@ -65,10 +65,17 @@ beforeAll(async () => {
     '/org/api_keys/': {
       id: ((await (await cloud.send('POST', '/org/api_keys', { name: 'theirs', project_id: DEFAULT_PROJECT })).json()) as { id: string }).id,
     },
+    '/proxies/': await theirProxy(),
     '/org/projects/': { id: DEFAULT_PROJECT, id_or_name: DEFAULT_PROJECT },
   }
 })
 afterAll(() => cloud[Symbol.asyncDispose]())
+
+async function theirProxy(): Promise<Record<string, string>> {
+  const proxy = { type: 'custom', name: 'theirs', config: { host: 'proxy.test', port: 8080 } }
+  const { id } = (await (await cloud.send('POST', '/proxies', proxy)).json()) as { id: string }
+  return { id, id_or_name: id }
+}
 
 const naming = routes.filter(({ path }) => path.includes('{'))
 
@@ -90,6 +97,7 @@ const state = async () =>
     await cloud.query('select id, state, finished_at from invocations order by id'),
     await cloud.query('select id from replays order by id'),
     await cloud.query('select * from extensions order by id'),
+    await cloud.query('select * from proxies order by id'),
     await cloud.query('select id, name, expires_at, deleted_at from api_keys where project_id = $1 order by id', [DEFAULT_PROJECT]),
     await cloud.query('select * from profiles order by id'),
     await cloud.query('select id from profile_versions order by id'),
@@ -119,17 +127,24 @@ describe.each([
     expect(await state()).toBe(before)
   })
 
-  test.each(['/browsers?status=all', '/deployments', '/invocations', '/extensions', '/apps', '/profiles', '/org/api_keys?status=all', '/org/projects'])(
-    'finds nothing in %s',
-    async (path) => {
-      const { status, text } = await answerTo('GET', path, key(), undefined)
-      if (status === 403 && key() === APP_KEY && path.startsWith('/org/api_keys')) return
-      expect([
-        status,
-        (JSON.parse(text) as { id?: string }[]).filter(({ id }) => Object.values(objects).some((known) => Object.values(known).includes(id ?? ''))),
-      ]).toEqual([200, []])
-    },
-  )
+  test.each([
+    '/browsers?status=all',
+    '/deployments',
+    '/invocations',
+    '/extensions',
+    '/apps',
+    '/profiles',
+    '/proxies',
+    '/org/api_keys?status=all',
+    '/org/projects',
+  ])('finds nothing in %s', async (path) => {
+    const { status, text } = await answerTo('GET', path, key(), undefined)
+    if (status === 403 && key() === APP_KEY && path.startsWith('/org/api_keys')) return
+    expect([
+      status,
+      (JSON.parse(text) as { id?: string }[]).filter(({ id }) => Object.values(objects).some((known) => Object.values(known).includes(id ?? ''))),
+    ]).toEqual([200, []])
+  })
 })
 
 test('the owner reaches each object, so that the answers above say something', async () => {

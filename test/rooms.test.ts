@@ -112,6 +112,11 @@ const ARROWS: { files: string; may: string; why: string }[] = [
   },
   { files: 'control/deployments/deployments.ts', may: 'control/org/keys.ts', why: "a deployment's key is made in the transaction that makes the deployment" },
   { files: 'control/deployments/endings.ts', may: 'control/org/keys.ts', why: "a deployment's key is released in the transaction that ends it" },
+  {
+    files: 'control/proxies/references.ts',
+    may: 'control/browsers/options/references.ts',
+    why: 'a group looks up what an option of browsers names (types only)',
+  },
   { files: 'control/*/**', may: 'control/browsers/end-step.ts', why: 'a group adds its step to the end of a session (types only)' },
   { files: 'control/{*,org/*}/purge.ts', may: 'control/system/purge.ts', why: 'each group says what of its own is removed after how long (types only)' },
   { files: 'control/system/*.ts', may: 'control/browsers/fleet/shelf.ts', why: 'what the shelf counts is a figure of the service (types only)' },

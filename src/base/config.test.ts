@@ -63,3 +63,24 @@ test.each([
 test('a bucket of Amazon needs its region', () => {
   expect(() => readConfig({ ...S3, COB_S3_ENDPOINT: '' })).toThrow(/^COB_S3_REGION: must be set too/)
 })
+
+test.each(['COB_PROXY_DATACENTER', 'COB_PROXY_ISP', 'COB_PROXY_RESIDENTIAL', 'COB_PROXY_MOBILE'])(
+  '%s is refused by its name, and its value is not repeated',
+  (name) => {
+    const read = () => readConfig({ [name]: 'ftp://me:CANARY@proxy.example.org:1' })
+    expect(read).toThrow(new RegExp(`^${name}: must be a URL`))
+    expect(read).not.toThrow(/CANARY|proxy\.example\.org/)
+    const { proxies } = readConfig({ [name]: 'http://me-{country}:secret@proxy.example.org:8080' })
+    expect(Object.values(proxies).filter(Boolean)).toEqual([
+      { protocol: 'http', host: 'proxy.example.org', port: 8080, username: 'me-{country}', password: 'secret' },
+    ])
+  },
+)
+
+test('COB_PROXY_CHECK_URL is a page, without a password', () => {
+  expect(readConfig({ COB_PROXY_CHECK_URL: 'https://ip.example.org/?format=json' }).proxyCheckUrl).toBe('https://ip.example.org/?format=json')
+  for (const text of ['ip.example.org', 'ftp://ip.example.org/', 'https://me:CANARY@ip.example.org/']) {
+    expect(() => readConfig({ COB_PROXY_CHECK_URL: text })).toThrow(/^COB_PROXY_CHECK_URL: must be/)
+    expect(() => readConfig({ COB_PROXY_CHECK_URL: text })).not.toThrow(/CANARY/)
+  }
+})

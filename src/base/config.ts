@@ -3,6 +3,7 @@ import type { BlockList } from 'node:net'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { addressList } from './address-list.ts'
+import { parseProxyUrl, type NamedProxy } from './proxy-url.ts'
 import { isRoot } from './user.ts'
 
 export interface Config {
@@ -78,6 +79,10 @@ export interface Config {
   keepEndedDays: number
   /** Lets pages reach this machine's loopback as host.cob.internal. */
   allowHostLoopback: boolean
+  /** The operator's own proxies for the types that callers may ask for without naming a server. */
+  proxies: Record<ProvidedProxyType, NamedProxy | undefined>
+  /** A page that answers with the address of its caller, for checks of proxies. */
+  proxyCheckUrl: string | undefined
   /** The browser's program inside the instance. */
   chromium: string
   /** The region that sessions report: only a name, for clients that ask. */
@@ -86,6 +91,13 @@ export interface Config {
   /** Prints the address, the key and three lines to copy on standard error after the start. */
   greeting: boolean
 }
+
+/** The types of proxies for which the operator names a server. */
+export const PROVIDED_PROXY_TYPES = ['datacenter', 'isp', 'residential', 'mobile'] as const
+export type ProvidedProxyType = (typeof PROVIDED_PROXY_TYPES)[number]
+
+/** The variable that names the server of a type. */
+export const proxySetting = (type: ProvidedProxyType): string => `COB_PROXY_${type.toUpperCase()}`
 
 /** Where objects are kept when not as files. */
 export interface S3Settings {
@@ -150,6 +162,13 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     profileMaxMb: integer(env, 'COB_PROFILE_MAX_MB', 1024, 1, 5120),
     keepEndedDays: integer(env, 'COB_KEEP_ENDED_DAYS', 30, 1, 36_500),
     allowHostLoopback: flag(env, 'COB_ALLOW_HOST_LOOPBACK'),
+    proxies: {
+      datacenter: proxy(env, 'datacenter'),
+      isp: proxy(env, 'isp'),
+      residential: proxy(env, 'residential'),
+      mobile: proxy(env, 'mobile'),
+    },
+    proxyCheckUrl: address(env, 'COB_PROXY_CHECK_URL'),
     chromium: env.COB_CHROMIUM || '/usr/lib/chromium/chromium',
     region: oneOf(env, 'COB_REGION', 'us-east', REGIONS),
     logLevel: oneOf(env, 'COB_LOG_LEVEL', 'info', ['trace', 'debug', 'info', 'warn', 'error', 'silent']),
@@ -196,6 +215,17 @@ function origin(env: NodeJS.ProcessEnv, name: string): string | undefined {
   if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.pathname !== '/' || url.search || url.hash)
     throw new ConfigError(name, 'must be an http or https origin (scheme, host and port), without a path, user or password')
   return url.origin
+}
+
+// The value holds a password, so no error shows it.
+function proxy(env: NodeJS.ProcessEnv, type: ProvidedProxyType): NamedProxy | undefined {
+  const name = proxySetting(type)
+  const text = env[name]
+  try {
+    return text ? parseProxyUrl(text) : undefined
+  } catch (error) {
+    throw new ConfigError(name, (error as Error).message)
+  }
 }
 
 function address(env: NodeJS.ProcessEnv, name: string): string | undefined {

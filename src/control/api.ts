@@ -13,6 +13,7 @@ import { apiKeys } from './org/api-keys/contract.ts'
 import { auditLogs } from './org/audit-logs/contract.ts'
 import { projects } from './org/projects/contract.ts'
 import { profiles } from './profiles/contract.ts'
+import { proxies } from './proxies/contract.ts'
 import { replays } from './replays/contract.ts'
 import { system } from './system/contract.ts'
 
@@ -22,6 +23,7 @@ export const contracts: Contract[] = [
   replays,
   instanceApis,
   profiles,
+  proxies,
   deployments,
   apps,
   invocations,

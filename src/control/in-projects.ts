@@ -5,6 +5,7 @@ import { countKept, IS_OVER as IS_DEPLOYMENT_OVER } from './deployments/rows.ts'
 import { countStored, IS_OVER as IS_EXTENSION_OVER } from './extensions/rows.ts'
 import { countUnfinished, IS_OVER as IS_RUN_OVER } from './invocations/rows.ts'
 import { countProfiles, IS_OVER as IS_PROFILE_OVER } from './profiles/rows.ts'
+import { countKept as countProxies, IS_OVER as IS_PROXY_OVER } from './proxies/rows.ts'
 import { makeCaps, type Caps } from './org/projects/limits.ts'
 import type { Holding } from './org/projects/projects.ts'
 
@@ -13,6 +14,7 @@ export const projectHoldings: readonly Holding[] = [
   { called: 'live browsers', isAtWork: true, count: countLive, table: 'browsers', isOver: IS_BROWSER_OVER },
   { called: 'deployments', isAtWork: false, count: countKept, table: 'deployments', isOver: IS_DEPLOYMENT_OVER },
   { called: 'extensions', isAtWork: false, count: countStored, table: 'extensions', isOver: IS_EXTENSION_OVER },
+  { called: 'proxies', isAtWork: false, count: countProxies, table: 'proxies', isOver: IS_PROXY_OVER },
   { called: 'unfinished invocations', isAtWork: true, count: (tx, project) => countUnfinished(tx, { project }), table: 'invocations', isOver: IS_RUN_OVER },
   { called: 'profiles', isAtWork: false, count: countProfiles, table: 'profiles', isOver: IS_PROFILE_OVER },
 ]

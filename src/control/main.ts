@@ -56,6 +56,9 @@ import { buildsOf, END_BUILD, hearReplicas, takeLeases, teller } from './replica
 import { makeProfiles } from './profiles/profiles.ts'
 import { deletedProfiles } from './profiles/purge.ts'
 import { Saves } from './profiles/saves.ts'
+import { makeProxies } from './proxies/proxies.ts'
+import { deletedProxies } from './proxies/purge.ts'
+import { resolveProxy, upstreamOfSession } from './proxies/references.ts'
 import { makeReplays, replaySigner } from './replays/replays.ts'
 import { endRecordings, Transfers } from './replays/transfers.ts'
 import { makeDisk } from './system/disk.ts'
@@ -115,10 +118,10 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     log,
   })
   const forwarder = opened.use(makeForwarder({ allowHostLoopback: config.allowHostLoopback, logLevel: config.logLevel, log }))
-  const proxies = makeSessionProxies({
+  const proxies = makeProxies({ db, sealer: makeSealer(secretKey, 'proxies'), provided: config.proxies, reach: config, checkUrl: config.proxyCheckUrl, log })
+  const sessionProxies = makeSessionProxies({
     forwarder,
-    // No option names a proxy yet.
-    upstreamOf: async () => undefined,
+    upstreamOf: upstreamOfSession(proxies),
     find: (id) => findBrowser(db, { scope, project: undefined }, id, false),
     apiHosts: () => apiHosts(config.publicUrl),
     log,
@@ -140,11 +143,11 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
       closeSockets(openSockets, tellClosing),
       endRecordings(transfers, (id) => registry.get(id) !== undefined, leases.isAlone ? undefined : async () => replays.look()),
       saves.step,
-      proxies.forget,
+      sessionProxies.forget,
       killInstance(registry),
       removeInstance(registry),
     ],
-    onTaken: ({ id, agent }) => proxies.restore(id, agent),
+    onTaken: ({ id, agent }) => sessionProxies.restore(id, agent),
     hasRoom: () => disk.room.problem === undefined,
     log,
     apiPorts: () => portsOf(bound(), config.publicUrl),
@@ -170,7 +173,8 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     profiles,
     scope,
     place: placeOf(config.region, config.instanceMemoryMb),
-    proxies,
+    proxies: sessionProxies,
+    resolve: resolveProxy(proxies),
     maxBrowsers: config.maxBrowsers,
     log,
   })
@@ -275,6 +279,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     browsers,
     replays,
     profiles,
+    proxies,
     deployments,
     invocations,
     extensions,
@@ -295,6 +300,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
         oldLines(db, scope),
         endedRuns(db, scope, days),
         endedDeployments(db, scope, days),
+        deletedProxies(db, days),
         oldEntries(db, config.auditLogRetentionDays),
       ],
       log,

@@ -31,6 +31,9 @@ import { assertOrganization, mountOrganization, type OrganizationSettings } from
 import { profiles as profilesContract } from './profiles/contract.ts'
 import { profileHandlers } from './profiles/handlers.ts'
 import type { Profiles } from './profiles/profiles.ts'
+import { proxies as proxiesContract } from './proxies/contract.ts'
+import { proxyHandlers } from './proxies/handlers.ts'
+import type { Proxies } from './proxies/proxies.ts'
 import { replays as replaysContract } from './replays/contract.ts'
 import { replayHandlers } from './replays/handlers.ts'
 import { servePlayer } from './replays/player.ts'
@@ -50,6 +53,7 @@ interface Parts {
   browsers: Browsers
   replays: Replays
   profiles: Profiles
+  proxies: Proxies
   deployments: Deployments
   invocations: Invocations
   extensions: Extensions
@@ -63,7 +67,7 @@ interface Parts {
 }
 
 export function mountRoutes(context: MountContext, parts: Parts): void {
-  const { db, scope, config, browsers, replays, profiles, deployments, invocations, extensions, live, sockets, fleet, disk, metrics, audit } = parts
+  const { db, scope, config, browsers, replays, profiles, proxies, deployments, invocations, extensions, live, sockets, fleet, disk, metrics, audit } = parts
   const { app } = context
   mount(context, browsersContract, browserHandlers(browsers))
   for (const contract of [cdpHttp, cdpHttpSlashed]) mount(context, contract, cdpHttpHandlers(browsers))
@@ -72,6 +76,7 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
   for (const replaysBelow of [replaysContract, atSession(replaysContract)]) mount(context, replaysBelow, replayHandlers(replays))
   for (const unbuilt of [notBuilt, atSession(notBuilt)]) mount(context, unbuilt, notBuiltHandlers)
   mount(context, profilesContract, profileHandlers(profiles))
+  mount(context, proxiesContract, proxyHandlers(proxies))
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))

@@ -13,6 +13,7 @@ export type ErrorBody = z.infer<typeof ErrorModel>
 
 const STATUS = {
   bad_request: 400,
+  ambiguous_proxy_name: 400,
   cannot_delete_current_key: 400,
   unauthorized: 401,
   forbidden: 403,
@@ -89,6 +90,8 @@ export const fault = {
   /** The caller is known and may not do this. */
   forbidden: (message: string): Fault => new Fault('forbidden', message),
   notFound: (kind: string, id: string): Fault => new Fault('not_found', `there is no ${kind} "${shorten(id)}"`),
+  /** Names of proxies are not unique. */
+  ambiguousProxyName: (name: string): Fault => new Fault('ambiguous_proxy_name', `several proxies are named "${shorten(name)}"; use an id`),
   projectNotFound: (named: string): Fault => new Fault('project_not_found', `there is no active project "${shorten(named)}"`),
   /** For fields that take no name: one with that name may well exist. */
   projectIdNotFound: (id: string): Fault => new Fault('project_not_found', `there is no active project with the id "${shorten(id)}"`),

@@ -183,6 +183,21 @@ export interface Tables {
     created_at: DefaultTime
     last_used_at: ColumnType<Date | null, never, Date | string>
   }
+  proxies: {
+    id: string
+    project_id: string | null
+    name: string | null
+    type: string
+    protocol: string
+    config: Json<object>
+    secrets: Buffer | null
+    bypass_hosts: string[]
+    status: string | null
+    ip_address: string | null
+    last_checked: Time | null
+    created_at: DefaultTime
+    deleted_at: Time | null
+  }
   replays: {
     id: string
     state: string

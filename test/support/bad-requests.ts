@@ -40,7 +40,9 @@ const document = JSON.parse(openapiText()) as { paths: Record<string, Record<str
 export const routes: Route[] = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([lower, operation]) => {
     const method = lower.toUpperCase()
-    const published = operations.find((other) => other.http_method === method && other.path === path)
+    // Newer releases take names, too, where the published list has ids.
+    const paths = [path, path.replace('{id_or_name}', '{id}')]
+    const published = operations.find((other) => other.http_method === method && paths.includes(other.path))
     return {
       name: `${method} ${path}`,
       method,

@@ -128,11 +128,8 @@ describe('a create is refused, and the error names the field, for', () => {
 
   test.each([
     ['gpu', true],
-    ['proxy_id', 'abc'],
     ['telemetry', { enabled: true }],
     ['telemetry', { browser: { console: { enabled: true } } }],
-    ['proxy', { id: 'abc' }],
-    ['proxy', { mode: 'direct', name: 'mine' }],
     ['location', { timezone: 'Europe/Berlin' }],
     ['network', { allowed_hosts: ['example.com'] }],
     ['vaults', [{ name: 'mine' }]],
@@ -256,7 +253,7 @@ describe('an update of a session', () => {
 
   test.each([
     ['location', { timezone: 'UTC' }],
-    ['proxy', { id: 'x' }],
+    ['proxy', { mode: 'direct', name: 'mine' }],
     ['network', { allowed_hosts: ['a.com'] }],
     ['start_url', 'javascript:alert(1)'],
   ])('of %s is refused, and the error names it', async (field, value) => {
@@ -291,7 +288,6 @@ describe('an update of a session', () => {
   })
 
   test.each([
-    ['proxy_id', 'abc'],
     ['telemetry', { enabled: true }],
     ['timeout_seconds', 100],
     ['headless', true],

@@ -32,6 +32,7 @@ import {
 import { SESSION_PATH } from './instance-apis.ts'
 import { OPTIONS } from './options/contract.ts'
 import type { Booted, Place, Refusal, Region } from './options/option/contract.ts'
+import type { Resolve } from './options/references.ts'
 import { optionRules } from './options/rules.ts'
 import type { Selected } from '../profiles/contract.ts'
 import type { Chosen, SessionProfiles } from './session-profiles.ts'
@@ -68,6 +69,8 @@ interface BrowsersSettings {
   scope: string
   place: Place
   proxies: SessionProxies
+  /** Looks up what options name. */
+  resolve: Resolve
   maxBrowsers: number
   log: Log
 }
@@ -110,6 +113,7 @@ export function makeBrowsers({
   scope,
   place,
   proxies,
+  resolve,
   maxBrowsers,
   log,
 }: BrowsersSettings): Browsers {
@@ -237,11 +241,14 @@ export function makeBrowsers({
     fleet.belongs(row)
     const release = activity.hold(row.id)
     try {
+      const { proxy, ...rest } = options.fit(wanted, state)
+      // Before a page of the profile is opened.
+      if (proxy) await fit(row, { proxy }, signal, warm ? warmFitMs : FIT_MS)
       // A profile comes with a window of its own, which the rest is about; extensions are loaded into it.
       const loaded = profile && (await profiles.load(at(row), profile, { keepTabs: wanted.start_url === undefined, isUpdate: false }, signal))
       const inTime = AbortSignal.any([signal, AbortSignal.timeout(BRING_MS)])
       const also = await brought?.bring(at(row).endpoint, inTime)
-      await fitNew(row, { ...options.fit(wanted, state), ...also }, warm && !brought ? warmFitMs : FIT_MS, signal)
+      await fitNew(row, { ...rest, ...also }, warm && !brought ? warmFitMs : FIT_MS, signal)
       // Nobody would ever end a session whose caller left before it got the answer.
       signal.throwIfAborted()
       // The run may have ended before this browser belonged to it. Then its end has not ended this browser.
@@ -265,14 +272,19 @@ export function makeBrowsers({
 
   const turns = new Mutexes()
 
-  /** What an update says of the profile: another session may be saving that one just now. */
-  async function attach(row: BrowserRow, { profile: given, profile_save_changes: save, start_url: url }: UpdateBrowser, called: string, signal: AbortSignal) {
-    if (!given && save === undefined) return {}
+  /** What an update says of the profile, which another session may be saving just now: checked, and ready to be done. */
+  async function attaching(
+    row: BrowserRow,
+    { profile: given, profile_save_changes: save, start_url: url }: UpdateBrowser,
+    called: string,
+    signal: AbortSignal,
+  ) {
+    if (!given && save === undefined) return async () => ({})
     if (row.state !== 'running') throw fault.notFound('browser', called)
-    if (!given) return profiles.changeSave(row.id, save!)
+    if (!given) return () => profiles.changeSave(row.id, save!)
     if (row.profile_id !== null) throw fault.conflict('this session has a profile already; create another session for another profile')
     const chosen = (await profiles.choose(row.project_id!, withSave(given, save), signal))!
-    return profiles.load(at(row), chosen, { keepTabs: !url, isUpdate: true }, signal)
+    return () => profiles.load(at(row), chosen, { keepTabs: !url, isUpdate: true }, signal)
   }
 
   /** `called` is how the caller names the session. */
@@ -283,7 +295,7 @@ export function makeBrowsers({
     if (before.state === 'running') for (const part of parts) assertFits(before, part.fit)
     /** What the row has when these parts have taken effect. */
     const after = (some: typeof parts) => Object.assign({}, before.options, ...some.map(({ stored }) => stored)) as BrowserOptions
-    const profile = await attach(before, changes, called, signal)
+    const attach = await attaching(before, changes, called, signal)
     const row = await named(
       changes.name,
       updateRunning(db, before.id, {
@@ -293,21 +305,31 @@ export function makeBrowsers({
       }),
     )
     if (!row) throw fault.notFound('browser', called)
-    for (const [at, { name, fit: wanted }] of parts.entries())
-      await fit(row, wanted, signal).catch(async (error: unknown) => {
+    let profile: Awaited<ReturnType<typeof attach>> | undefined
+    for (const [at, { name, fit: wanted }] of parts.entries()) {
+      // A profile opens its pages through the proxy, and a start page is opened in its window.
+      const work = async () => {
+        if (name === 'start_url') profile ??= await attach()
+        await fit(row, wanted, signal)
+      }
+      await work().catch(async (error: unknown) => {
         // The row must not say what has not taken effect.
         const isAhead = parts.slice(at).some(({ stored }) => stored)
         const running = await updateRunning(db, before.id, isAhead ? { options: after(parts.slice(0, at)) } : {})
         if (running && wanted.proxy) proxies.restore(row.id, endpoints.open(row.endpoint!, row.id))
+        if (error instanceof Fault && error.code === 'bad_request') throw error
         throw signal.aborted ? error : running ? fault.unavailable(`the browser did not accept the ${name}`, error) : fault.notFound('browser', called)
       })
+    }
+    profile ??= await attach()
     return present({ ...row, ...profile }, origin)
   }
 
   return {
-    async create({ project }, wanted, origin, signal) {
-      check(options.refuseCreate(wanted, place))
-      await checkUnfinished(project, wanted.invocation_id)
+    async create({ project }, given, origin, signal) {
+      check(options.refuseCreate(given, place))
+      await checkUnfinished(project, given.invocation_id)
+      const wanted = await resolve(project, given)
       const profile = await profiles.choose(project, withSave(wanted.profile, wanted.profile_save_changes), signal)
       const stored = options.stored(wanted)
       const ownership = {
@@ -334,8 +356,9 @@ export function makeBrowsers({
       }
     },
     get: async ({ project }, idOrName, includeDeleted, origin) => present(await find(project, idOrName, includeDeleted), origin),
-    async update({ project }, idOrName, changes, origin, signal) {
+    async update({ project }, idOrName, given, origin, signal) {
       const { id } = await find(project, idOrName)
+      const changes = await resolve(project, given)
       const work = () => change(project, id, idOrName, changes, origin, signal)
       // Two viewports at once could end as one in the table and the other on the screen.
       return changes.profile || options.changes(changes).some(({ stored }) => stored) ? turns.run(id, work, signal) : work()

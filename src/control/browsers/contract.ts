@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { PUBLIC_SOCKETS } from '../../agent/session/contract.ts'
 import { isId } from '../../base/ids.ts'
 import { json, none, page, pagingQuery, queryBoolean, route } from '../../http/route.ts'
+import { oneWayOut } from '../proxies/contract.ts'
 import { MAX_POLICY_BYTES, OPTIONS } from './options/contract.ts'
 import { createShape, Region, replyShape, updateShape } from './options/option/contract.ts'
 
@@ -16,23 +17,27 @@ const Name = z
 
 const Tags = z.record(z.string().min(1).max(255), z.string().max(1024)).refine((tags) => Object.keys(tags).length <= 50, 'at most 50 tags')
 
-export const CreateBrowser = z.strictObject({
-  timeout_seconds: z.int().min(10).max(259_200).default(60),
-  name: Name.optional(),
-  tags: Tags.optional(),
-  /** A run of an app that has not ended. The session ends with it. */
-  invocation_id: z.string().min(1).max(255).optional(),
-  ...createShape(OPTIONS),
-})
+export const CreateBrowser = z
+  .strictObject({
+    timeout_seconds: z.int().min(10).max(259_200).default(60),
+    name: Name.optional(),
+    tags: Tags.optional(),
+    /** A run of an app that has not ended. The session ends with it. */
+    invocation_id: z.string().min(1).max(255).optional(),
+    ...createShape(OPTIONS),
+  })
+  .superRefine(oneWayOut)
 export type CreateBrowser = z.output<typeof CreateBrowser>
 
-export const UpdateBrowser = z.strictObject({
-  /** Empty or null removes the name. */
-  name: z.union([Name, z.literal(''), z.null()]).optional(),
-  /** Replaces all tags; `{}` or null removes them. */
-  tags: Tags.nullable().optional(),
-  ...updateShape(OPTIONS),
-})
+export const UpdateBrowser = z
+  .strictObject({
+    /** Empty or null removes the name. */
+    name: z.union([Name, z.literal(''), z.null()]).optional(),
+    /** Replaces all tags; `{}` or null removes them. */
+    tags: Tags.nullable().optional(),
+    ...updateShape(OPTIONS),
+  })
+  .superRefine(oneWayOut)
 export type UpdateBrowser = z.output<typeof UpdateBrowser>
 
 const Time = z.iso.datetime()
@@ -81,7 +86,7 @@ export const browsers = {
       ...pagingQuery,
       status: z.enum(['active', 'deleted', 'all']).optional(),
       include_deleted: queryBoolean.optional(),
-      /** Part of a name, or a whole id: the session's or its profile's. */
+      /** Part of a name, or a whole id: of a session, its profile or its proxy. */
       query: z.string().max(255).optional(),
       /** `tags[k]=v`: all must match. */
       tags: z.record(z.string(), z.string()).optional(),

@@ -100,6 +100,9 @@ export async function findBrowser(db: Db, within: Within, idOrName: string, incl
   return dead as unknown as BrowserRow | undefined
 }
 
+/** By the index browsers_proxy. */
+const usesProxy = (id: string) => sql<SqlBool>`(options ? 'proxy_id' and options->>'proxy_id' = ${id})`
+
 export interface ListFilter {
   status: 'active' | 'deleted' | 'all'
   query: string | undefined
@@ -112,7 +115,7 @@ export interface ListFilter {
 export async function listBrowsers(db: Db, within: Within, { status, query, tags, offset, limit }: ListFilter): Promise<BrowserRow[]> {
   let select = sessionsWithin(db, within).where('created_at', 'is not', null)
   if (status !== 'all') select = select.where('deleted_at', status === 'active' ? 'is' : 'is not', null)
-  if (query) select = select.where((eb) => eb.or([eb('id', '=', query), eb('profile_id', '=', query), holds('name', query)]))
+  if (query) select = select.where((eb) => eb.or([eb('id', '=', query), eb('profile_id', '=', query), holds('name', query), usesProxy(query)]))
   if (Object.keys(tags).length > 0) select = select.where(sql<SqlBool>`tags @> ${JSON.stringify(tags)}::jsonb`)
   return (await select
     .orderBy('created_at', 'desc')

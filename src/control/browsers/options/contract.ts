@@ -4,7 +4,8 @@ import { z } from 'zod'
 import type { Viewport } from '../../../agent/session/contract.ts'
 import { ExtensionChoices } from '../../extensions/contract.ts'
 import { profileOption, saveOption } from '../../profiles/contract.ts'
-import { isOff, Memory, notBuilt, option, Region, type Refusal } from './option/contract.ts'
+import { proxyOptions } from '../../proxies/contract.ts'
+import { Memory, notBuilt, option, Region, type Refusal } from './option/contract.ts'
 
 /** The largest screen that an X server is started with. */
 const MAX_SIDE = 7680
@@ -52,16 +53,10 @@ const ChromePolicy = z
       context.addIssue({ code: 'custom', path: [name], message: 'policies for extensions, proxy and automation are not accepted' })
   })
 
-/** `{mode: default | direct}`: sessions reach the network directly, stealth or not, because Cob has no proxy. */
-const isDirect = (value: unknown): boolean => {
-  const { mode, ...rest } = value as { mode?: unknown }
-  return (mode === 'direct' || mode === 'default') && isOff(rest)
-}
-
 /** Not built, in a create. */
 const noneYet = (what: string) => option({ create: notBuilt(what) })
 /** Not built, in a create and in an update. */
-const noneYetAnywhere = (what: string, isGiven?: (value: unknown) => boolean) => option({ create: notBuilt(what, isGiven), update: notBuilt(what, isGiven) })
+const noneYetAnywhere = (what: string) => option({ create: notBuilt(what), update: notBuilt(what) })
 
 /** Whether an instance with `mb` MiB has this memory. */
 export const holds = (size: Memory, mb: number): boolean => parseInt(size, 10) * 1024 <= mb
@@ -123,10 +118,7 @@ export const OPTIONS = {
   // Their values are columns of the row, which queries use.
   profile: profileOption,
   profile_save_changes: saveOption,
-  proxy: noneYetAnywhere('proxies are', isDirect),
-  proxy_id: noneYetAnywhere('proxies are'),
-  /** There is no default proxy, so both values describe every session. */
-  disable_default_proxy: option({ update: z.boolean().optional() }),
+  ...proxyOptions,
   location: noneYetAnywhere('a location is'),
   network: noneYetAnywhere('rules for the network are'),
   /** Looked up and sent to the browser before it is fitted (extensions/chosen.ts). */

@@ -63,6 +63,11 @@ test('the row has it in its stored form, and the answer shows what the row has',
   expectTypeOf(shown).toEqualTypeOf<{ paper: { colour: 'white' | 'grey'; region: string } }>()
 })
 
+test('an option can show what another one has stored', () => {
+  const twice = optionRules({ ...MADE_UP, colour: option({ reply: { schema: Paper, of: 'paper', show: (paper: z.output<typeof Paper>) => paper } }) })
+  expect(twice.shown({ paper: 'grey' } as ReturnType<typeof twice.stored>, place)).toEqual({ paper: { colour: 'grey', region: 'us-east' }, colour: 'grey' })
+})
+
 test('a row that an earlier version wrote, without it, shows its default', () => {
   expect(rules.shown({} as ReturnType<typeof rules.stored>, place)).toEqual({ paper: { colour: 'white', region: 'us-east' } })
 })

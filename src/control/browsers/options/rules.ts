@@ -71,6 +71,9 @@ export function optionRules<T extends Options>(options: T): OptionRules<T> {
           return { name, stored: restore && ({ [name]: restore(value) } as Partial<StoredOptions<T>>), fit: refit?.(value) ?? {} }
         }),
     shown: (row, place) =>
-      collect(({ reply }, name) => reply?.show((Object.hasOwn(row, name) ? of(row, name) : of(defaults, name)) as never, place)) as Shown<T>,
+      collect(({ reply }, own) => {
+        const name = reply?.of ?? own
+        return reply?.show((Object.hasOwn(row, name) ? of(row, name) : of(defaults, name)) as never, place)
+      }) as Shown<T>,
   }
 }

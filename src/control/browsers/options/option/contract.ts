@@ -53,8 +53,8 @@ export interface Option<Create extends Schema, Update extends Schema, Stored, Re
   store?: ((given: Output<Create>) => Stored) | undefined
   /** The form in the row of what an update gave. Absent: an update does not change the row. */
   restore?: ((given: Output<Update>) => Stored) | undefined
-  /** Its place in the answer. `show` makes the value of what is stored; undefined leaves it out. */
-  reply?: { schema: Reply; show: (stored: Stored, place: Place) => Output<Reply> } | undefined
+  /** Its place in the answer. `show` makes the value of what is stored, by this option or by `of`; undefined leaves it out. */
+  reply?: { schema: Reply; of?: string; show: (stored: Stored, place: Place) => Output<Reply> } | undefined
   /** What a new session's browser is fitted to. Absent: nothing. */
   fit?: ((given: Output<Create>, booted: Pick<Booted, 'viewport' | 'fullscreen'>) => Fit) | undefined
   /** What a running browser is fitted to by an update. Absent: nothing. */
@@ -73,10 +73,10 @@ export const isOff = (value: unknown): boolean => {
 }
 
 /** The schema of an option that is not implemented. It is refused by name unless it {@link isOff asks for nothing}, and never ignored. */
-export const notBuilt = (what: string, isGiven: (value: unknown) => boolean = () => false) =>
+export const notBuilt = (what: string) =>
   z
     .unknown()
-    .refine((value) => isOff(value) || isGiven(value), `${what} not built yet in this version of Cob`)
+    .refine(isOff, `${what} not built yet in this version of Cob`)
     .transform(() => undefined)
     .optional()
 
