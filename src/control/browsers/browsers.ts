@@ -34,8 +34,7 @@ import { OPTIONS } from './options/contract.ts'
 import type { Booted, Place, Refusal, Region } from './options/option/contract.ts'
 import type { Resolve } from './options/references.ts'
 import { optionRules } from './options/rules.ts'
-import type { Selected } from '../profiles/contract.ts'
-import type { Chosen, SessionProfiles } from './session-profiles.ts'
+import { withSave, type Chosen, type SessionProfiles } from './session-profiles.ts'
 import type { SessionProxies } from './session-proxies.ts'
 import type { Endpoints } from './stored-endpoint.ts'
 import type { SessionTokens } from './tokens.ts'
@@ -399,14 +398,3 @@ const maxScreenFor = ({ width, height }: Viewport): Booted['maxScreen'] => ({
   width: Math.max(width, USUAL_MAX_SCREEN.width),
   height: Math.max(height, USUAL_MAX_SCREEN.height),
 })
-
-/** A profile as `profile` names it, with `profile_save_changes` of newer clients. @throws 400 when they contradict each other */
-function withSave(given: Selected | undefined, save: boolean | undefined): Selected | undefined {
-  if (save === undefined) return given
-  if (!given) {
-    if (save) throw fault.field('profile_save_changes', 'needs a profile')
-    return undefined
-  }
-  if (given.save !== undefined && given.save !== save) throw fault.field('profile_save_changes', 'contradicts profile.save_changes')
-  return { ...given, save }
-}

@@ -1,4 +1,5 @@
 // What sessions need of profiles: the shapes that profiles/ fills (types only).
+import { fault } from '../../http/fault.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import type { Selected, SessionProfile } from '../profiles/contract.ts'
 import type { BrowserRow } from './rows.ts'
@@ -38,4 +39,15 @@ export interface SessionProfiles {
   changeSave(sessionId: string, save: boolean): Promise<Pick<ProfileColumns, 'profile_save'>>
   /** What these sessions show of their profiles, by the profiles' ids. */
   shown(rows: readonly BrowserRow[]): Promise<Map<string, SessionProfile>>
+}
+
+/** A profile as `profile` names it, with `profile_save_changes` of newer clients. @throws 400 when they contradict each other */
+export function withSave(given: Selected | undefined, save: boolean | undefined): Selected | undefined {
+  if (save === undefined) return given
+  if (!given) {
+    if (save) throw fault.field('profile_save_changes', 'needs a profile')
+    return undefined
+  }
+  if (given.save !== undefined && given.save !== save) throw fault.field('profile_save_changes', 'contradicts profile.save_changes')
+  return { ...given, save }
 }
