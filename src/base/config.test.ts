@@ -63,3 +63,10 @@ test.each([
 test('a bucket of Amazon needs its region', () => {
   expect(() => readConfig({ ...S3, COB_S3_ENDPOINT: '' })).toThrow(/^COB_S3_REGION: must be set too/)
 })
+
+test('the address of the Chrome Web Store may have a path and a query, and nothing else', () => {
+  expect(readConfig({}).chromeStoreUrl).toBe('https://clients2.google.com/service/update2/crx')
+  expect(readConfig({ COB_CHROME_STORE_URL: 'http://mirror.example.org/update?a=1' }).chromeStoreUrl).toBe('http://mirror.example.org/update?a=1')
+  for (const wrong of ['mirror.example.org', 'file:///etc/passwd', 'https://user:word@mirror.example.org/', 'https://mirror.example.org/#a'])
+    expect(() => readConfig({ COB_CHROME_STORE_URL: wrong })).toThrow(/^COB_CHROME_STORE_URL: must be an http or https address/)
+})
