@@ -84,3 +84,10 @@ test('COB_PROXY_CHECK_URL is a page, without a password', () => {
     expect(() => readConfig({ COB_PROXY_CHECK_URL: text })).not.toThrow(/CANARY/)
   }
 })
+
+test('the address of the Chrome Web Store may have a path and a query, and nothing else', () => {
+  expect(readConfig({}).chromeStoreUrl).toBe('https://clients2.google.com/service/update2/crx')
+  expect(readConfig({ COB_CHROME_STORE_URL: 'http://mirror.example.org/update?a=1' }).chromeStoreUrl).toBe('http://mirror.example.org/update?a=1')
+  for (const wrong of ['mirror.example.org', 'file:///etc/passwd', 'https://user:word@mirror.example.org/', 'https://mirror.example.org/#a'])
+    expect(() => readConfig({ COB_CHROME_STORE_URL: wrong })).toThrow(/^COB_CHROME_STORE_URL: must be an http or https address/)
+})

@@ -2,7 +2,6 @@
 import { buffer } from 'node:stream/consumers'
 import { checkExtension, type ExtensionZip } from '../../base/extension-zip.ts'
 import { BadZip, type ZipSource } from '../../base/unzip.ts'
-import { within } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import type { Objects } from '../../store/objects.ts'
 
@@ -16,9 +15,10 @@ const LOOK_MS = 60_000
 export async function checkArchive(objects: Objects, key: string, size: number, signal: AbortSignal): Promise<ExtensionZip> {
   const late = AbortSignal.any([signal, AbortSignal.timeout(LOOK_MS)])
   try {
-    return await within('the check of an extension', LOOK_MS, checkExtension(inPieces(objects, key, size, late), late), signal)
+    return await checkExtension(inPieces(objects, key, size, late), late)
   } catch (error) {
-    throw error instanceof BadZip ? fault.field('file', error.message) : error
+    if (error instanceof BadZip) throw fault.field('file', error.message)
+    throw late.aborted && !signal.aborted ? fault.unavailable(`the object store has not given the archive back within ${LOOK_MS} ms`, error) : error
   }
 }
 

@@ -3,12 +3,18 @@ import { createHash, randomBytes } from 'node:crypto'
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { request } from 'node:http'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
 import { extensionForm, extensionZip, MANIFEST } from '../../../test/support/extensions.ts'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
 import { newId } from '../../base/ids.ts'
+import { silentLog } from '../../base/log.ts'
 import { until } from '../../base/wait.ts'
+import { openDb } from '../../store/db.ts'
+import { fileObjects } from '../../store/objects-files.ts'
+import { findMissing, removeUnnamed } from '../../store/sweep.ts'
+import { objectOwners } from '../object-owners.ts'
 import type { Extension } from './contract.ts'
 
 let cloud: FastCloud
@@ -107,6 +113,28 @@ describe('an extension', () => {
     expect(await drop()).toEqual([409, 'the project cannot be deleted: it has 1 extensions'])
     expect((await cloud.fetch(`/extensions/${made.id}`, { method: 'DELETE', headers: within })).status).toBe(204)
     expect(await drop()).toEqual([204, ''])
+  })
+})
+
+describe('the objects of extensions', () => {
+  test('that no row names are removed when they are old, and the others stay; one that is gone is named', async () => {
+    await using scope = new AsyncDisposableStack()
+    const db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
+    scope.defer(() => db.destroy())
+    const { id } = await upload()
+    const [row] = await cloud.query<{ scope: string }>('select scope from extensions where id = $1', [id])
+    const store = fileObjects(cloud.paths.objects)
+    const unnamed = newId()
+    await store.put(`extensions/${unnamed}`, Readable.from([Buffer.from('x')]), { maxBytes: 1 }, AbortSignal.timeout(5_000))
+    const owners = objectOwners(db, row!.scope)
+    const found = await removeUnnamed(store, owners, { after: new Date(0), before: new Date(Date.now() + 1000) }, AbortSignal.timeout(5_000))
+    expect([found.removed, found.failures]).toEqual([[`extensions/${unnamed}`], []])
+    expect(objects()).toContain(id)
+    const missing = () => findMissing(store, owners, AbortSignal.timeout(5_000))
+    expect(await missing()).toEqual([])
+    rmSync(join(cloud.paths.objects, 'extensions', id))
+    expect(await missing()).toEqual([`extensions/${id}`])
+    expect(await remove(id)).toBe(204)
   })
 })
 
