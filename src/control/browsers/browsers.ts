@@ -238,7 +238,7 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
   async function attach(row: BrowserRow, { profile: given, profile_save_changes: save, start_url: url }: UpdateBrowser, called: string, signal: AbortSignal) {
     if (!given && save === undefined) return {}
     if (row.state !== 'running') throw fault.notFound('browser', called)
-    if (!given) return profiles.changeSave(row.id, save!)
+    if (!given) return profiles.changeSave(at(row), save!)
     if (row.profile_id !== null) throw fault.conflict('this session has a profile already; create another session for another profile')
     const chosen = (await profiles.choose(row.project_id!, withSave(given, save), signal))!
     return profiles.load(at(row), chosen, { keepTabs: !url, isUpdate: true }, signal)
