@@ -174,6 +174,7 @@ test('a profile is loaded into a running browser: for clients that were connecte
   expect(chromiumOf(cloud, session.session_id)).toBe(pid)
   const after = await connect(session)
   expect(urlsOf(after)).toEqual(['about:blank'])
+  expect(await after.contexts()[0]!.pages()[0]!.evaluate('[outerWidth, outerHeight]')).toEqual([1920, 1080])
   expect(await recall(after)).toEqual(STORED)
   expect(await recall(before)).toEqual(STORED)
 })

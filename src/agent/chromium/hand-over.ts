@@ -11,8 +11,6 @@ const TAKEN_MS = 5_000
 const MAX_ANSWER = 100
 /** A profile of 50 MB opened in 0.2 s alone; Chromium on a busy machine takes as long for it as for a start. */
 const OPENED_MS = 60_000
-/** A page that was restored may hang; then the others are there all the same. */
-const ANSWERS_MS = 5_000
 /** A page closes within milliseconds. One that hangs is ended by Chromium after about a second. */
 const CLOSED_MS = 5_000
 
@@ -38,8 +36,8 @@ export async function handOver(socket: string, args: readonly string[]): Promise
 }
 
 /**
- * Has the running Chromium open the profile in `folder`, a folder of its user data directory, and resolves with a page of it when that answers. Then the
- * default context is the profile's. What was open before is closed. `urls` are opened; without any, what the profile restores. @throws when Chromium ends,
+ * Has the running Chromium open the profile in `folder`, a folder of its user data directory, and resolves with a page of it. Then the default
+ * context is the profile's: Chromium answers commands for it when it has read the cookies. What was open before is closed. `urls` are opened; without any, what the profile restores. @throws when Chromium ends,
  * or does not open it
  */
 export async function moveToProfile(cdp: Cdp, socket: string, folder: string, urls: readonly string[], log: Log): Promise<string> {
@@ -52,11 +50,6 @@ export async function moveToProfile(cdp: Cdp, socket: string, folder: string, ur
   }
   await handOver(socket, [`--profile-directory=${folder}`, '--start-maximized', ...urls])
   const page = await until('the window of the profile', OPENED_MS, openedPage, { everyMs: 5 })
-  const answers = async () => {
-    await using session = await cdp.session(page)
-    await session.send('Runtime.evaluate', { expression: '1' }, { limitMs: ANSWERS_MS })
-  }
-  await answers().catch((err: unknown) => log.info({ err }, 'a page of the profile does not answer'))
   await closeOld(
     cdp,
     old.map(({ targetId }) => targetId),
