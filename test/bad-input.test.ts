@@ -112,7 +112,12 @@ async function survives(request: BadRequest): Promise<void> {
 }
 
 /** Operations whose contract has no body. */
-const BODILESS = ['/browsers/{id}/replays/{replay_id}/stop', '/browsers/{id}/computer/clipboard/read', '/browsers/{id}/computer/get_mouse_position']
+const BODILESS = [
+  '/browsers/{id}/replays/{replay_id}/stop',
+  '/browsers/{id}/computer/clipboard/read',
+  '/browsers/{id}/computer/get_mouse_position',
+  '/profiles/{id_or_name}/versions/{version_id}/restore',
+]
 
 // ---- the properties ----
 

@@ -90,7 +90,7 @@ export interface Tables {
     replica: string | null
     profile_id: string | null
     profile_save: Generated<boolean>
-    profile_base: string | null
+    profile_base: number | null
     profile_end: ColumnType<ProfileEnd | null, string | null | undefined, string | null>
   }
   browser_events: {

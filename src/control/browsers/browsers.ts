@@ -280,7 +280,7 @@ export function makeBrowsers({
   ) {
     if (!given && save === undefined) return async () => ({})
     if (row.state !== 'running') throw fault.notFound('browser', called)
-    if (!given) return () => profiles.changeSave(row.id, save!)
+    if (!given) return () => profiles.changeSave(at(row), save!)
     if (row.profile_id !== null) throw fault.conflict('this session has a profile already; create another session for another profile')
     const chosen = (await profiles.choose(row.project_id!, withSave(given, save), signal))!
     return () => profiles.load(at(row), chosen, { keepTabs: !url, isUpdate: true }, signal)

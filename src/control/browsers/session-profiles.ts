@@ -36,7 +36,7 @@ export interface SessionProfiles {
    */
   load(session: { id: string; endpoint: Endpoint }, chosen: Chosen, how: Loading, signal: AbortSignal): Promise<ProfileColumns>
   /** Changes whether a running session is saved when it ends. @throws 400 when it has no profile */
-  changeSave(sessionId: string, save: boolean): Promise<Pick<ProfileColumns, 'profile_save'>>
+  changeSave(session: { id: string; endpoint: Endpoint }, save: boolean): Promise<Pick<ProfileColumns, 'profile_save'>>
   /** What these sessions show of their profiles, by the profiles' ids. */
   shown(rows: readonly BrowserRow[]): Promise<Map<string, SessionProfile>>
 }

@@ -353,9 +353,16 @@ describe('versions', () => {
     const [first, second] = [(await profileOf(one)).save!, (await profileOf(two)).save!]
     expect(first.message).toContain(`session ${two.session_id} has saved the profile after it, and this state is kept as version ${first.version_id}`)
     expect(second.message).toContain(`session ${one.session_id} had saved the profile meanwhile, and that state is kept as version ${first.version_id}`)
-    // One after the other is no conflict.
+    // One after the other is no conflict, nor is a version that was restored meanwhile.
     const third = await save(name, 'by three')
     expect((await profileOf(third)).save!.message).toBe('saved')
+    const fourth = await writer(name)
+    await cloud.fetch(`/profiles/${name}/versions/${first.version_id}/restore`, { method: 'POST' })
+    const fifth = await writer(name)
+    await end(fourth, true)
+    expect((await profileOf(fourth)).save!.message).toBe('saved')
+    await end(fifth, true)
+    expect((await profileOf(fifth)).save!.message).toContain(fourth.session_id)
   })
 
   test('go with their profile, also their objects; a session that used it saves nothing', async () => {

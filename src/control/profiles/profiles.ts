@@ -83,8 +83,8 @@ export interface Profiles {
     chosen: Chosen,
     how: { keepTabs: boolean; isUpdate: boolean },
     signal: AbortSignal,
-  ): Promise<{ profile_id: string; profile_save: boolean; profile_base: string | null }>
-  changeSave(sessionId: string, save: boolean): Promise<{ profile_save: boolean }>
+  ): Promise<{ profile_id: string; profile_save: boolean; profile_base: number }>
+  changeSave(session: Session, save: boolean): Promise<{ profile_save: boolean }>
   shown(rows: readonly { profile_id: string | null }[]): Promise<Map<string, SessionProfile>>
 }
 
@@ -192,9 +192,9 @@ export function makeProfiles({ db, objects, saves, maxBytes, savedMs = SAVED_MS,
       if (isUpdate && !(await reserveProfile(db, session.id, chosen.id))) throw fault.conflict('this session has a profile already, or has ended')
       try {
         const version = await currentVersion(db, chosen.id)
+        const base = version?.newest ?? 0
         if (version) await send(session, chosen, version, keepTabs, signal)
         if (chosen.save) saves.add(session.id)
-        const base = version?.id ?? null
         if (!(await attachProfile(db, session.id, { profile: chosen.id, save: chosen.save, base }))) throw fault.notFound('browser', session.id)
         return { profile_id: chosen.id, profile_save: chosen.save, profile_base: base }
       } catch (error) {
@@ -202,9 +202,10 @@ export function makeProfiles({ db, objects, saves, maxBytes, savedMs = SAVED_MS,
         throw error
       }
     },
-    async changeSave(sessionId, save) {
-      if (save) saves.add(sessionId)
-      if (!(await changeSave(db, sessionId, save))) throw fault.field('profile_save_changes', 'this session has no profile')
+    async changeSave({ id, endpoint }, save) {
+      if (save) assertOffered(endpoint, agentProfile.saveProfile.id)
+      if (save) saves.add(id)
+      if (!(await changeSave(db, id, save))) throw fault.field('profile_save_changes', 'this session has no profile')
       return { profile_save: save }
     },
     async shown(rows) {

@@ -15,14 +15,12 @@ export type VersionRow = Selectable<Tables['profile_versions']>
 /** The step of a session's end that saves its profile, as `ended_steps` names it. */
 export const STEP = 'profile'
 
-/** A session that has ended is tried to be saved for so long after its end, by whichever service has it. */
-export const GIVE_UP_MS = 10 * 60_000
-/** After so much more it counts as not saved, also if no service is there to say so: creates must not wait for ever for a machine that is gone. */
-const FORGET_MS = 2 * 60_000
+/** Creates do not wait for a session that ended longer ago: the machine that could save it may be gone for ever. */
+const FORGET_MS = 15 * 60_000
 
 /** Whether a session's row (`b`) says that its profile is still to be saved. One that its caller never got is not saved. */
 const IS_SAVING = sql<SqlBool>`b.profile_save and b.state in ('stopping', 'failed') and b.profile_end is null and b.end_reason <> 'abandoned'
-  and not ${STEP} = any(b.ended_steps) and b.deleted_at > now() - ${GIVE_UP_MS + FORGET_MS} * interval '1 millisecond'`
+  and not ${STEP} = any(b.ended_steps) and b.deleted_at > now() - ${FORGET_MS} * interval '1 millisecond'`
 
 const isSaving = (profile: RawBuilder<string>) => sql<boolean>`exists (select from browsers b where b.profile_id = ${profile} and ${IS_SAVING})`
 
@@ -94,9 +92,15 @@ export const removeProfile = (db: Db, id: string): Promise<string[] | undefined>
     return (await tx.deleteFrom('profile_versions').where('profile_id', '=', id).returning('object').execute()).map(({ object }) => object)
   })
 
-/** The version that sessions load; undefined when nothing has been saved yet. */
-export const currentVersion = (db: Db, profile: string): Promise<VersionRow | undefined> =>
-  db.selectFrom('profile_versions as v').innerJoin('profiles as p', 'p.version_id', 'v.id').selectAll('v').where('p.id', '=', profile).executeTakeFirst()
+/** The version that sessions load, and the number of the newest one; undefined when nothing has been saved yet. */
+export const currentVersion = (db: Db, profile: string): Promise<(VersionRow & { newest: number }) | undefined> =>
+  db
+    .selectFrom('profile_versions as v')
+    .innerJoin('profiles as p', 'p.version_id', 'v.id')
+    .selectAll('v')
+    .select(sql<number>`(select max(number) from profile_versions where profile_id = p.id)`.as('newest'))
+    .where('p.id', '=', profile)
+    .executeTakeFirst()
 
 /** All versions that are kept, newest first. */
 export const versionsOf = (db: Db, profile: string): Promise<VersionRow[]> =>
@@ -118,19 +122,12 @@ export interface SessionRow {
   id: string
   profile_id: string | null
   profile_save: boolean
-  profile_base: string | null
+  profile_base: number | null
   profile_end: ProfileEnd | null
-  /** Milliseconds since it ended. */
-  age: number
 }
 
 export const sessionRow = (db: Db, id: string): Promise<SessionRow | undefined> =>
-  db
-    .selectFrom('browsers')
-    .select(['id', 'profile_id', 'profile_save', 'profile_base', 'profile_end'])
-    .select(sql<number>`coalesce(extract(epoch from now() - deleted_at) * 1000, 0)::float8`.as('age'))
-    .where('id', '=', id)
-    .executeTakeFirst()
+  db.selectFrom('browsers').select(['id', 'profile_id', 'profile_save', 'profile_base', 'profile_end']).where('id', '=', id).executeTakeFirst()
 
 /** The ended sessions whose state is still to be saved into a profile. */
 export const savingSessions = async (db: Db, profile: string): Promise<string[]> =>
@@ -152,8 +149,8 @@ export const sessionsToSave = async (db: Db, scope: string): Promise<string[]> =
 export interface Attached {
   profile: string
   save: boolean
-  /** The version that was loaded. */
-  base: string | null
+  /** The number of the newest version at that time; 0 if there was none. */
+  base: number
 }
 
 /** Records what a session has loaded; false when it has ended. */
@@ -217,9 +214,14 @@ export type Committed =
  */
 export const commitVersion = (db: Db, { id: session, profile_id: profile, profile_base: base }: SessionRow, version: NewVersion): Promise<Committed> =>
   db.transaction().execute(async (tx) => {
-    const held = await tx.selectFrom('profiles').select('version_id').where('id', '=', profile).where('deleted_at', 'is', null).forUpdate().executeTakeFirst()
+    const held = await tx.selectFrom('profiles').select('id').where('id', '=', profile).where('deleted_at', 'is', null).forUpdate().executeTakeFirst()
     if (!held) return { is: 'gone' }
-    const before = held.version_id === null || held.version_id === base ? undefined : await findVersion(tx, held.version_id)
+    const others = tx
+      .selectFrom('profile_versions')
+      .select(['id', 'session_id'])
+      .where('profile_id', '=', profile)
+      .where('number', '>', base ?? 0)
+    const before = await others.orderBy('number', 'desc').limit(1).executeTakeFirst()
     const how = version.is_whole
       ? { saved: 'whole' as const, message: 'saved' }
       : { saved: 'in_part' as const, message: 'saved without the last seconds: Chromium had not been closed properly' }
@@ -245,9 +247,6 @@ export const commitVersion = (db: Db, { id: session, profile_id: profile, profil
         select number from profile_versions where profile_id = ${profile} order by number desc offset ${KEPT} limit 1) returning object`.execute(tx)
     return { is: 'saved', removed: rows.map(({ object }) => object) }
   })
-
-const findVersion = (db: Db, id: string): Promise<VersionRow | undefined> =>
-  db.selectFrom('profile_versions').selectAll().where('id', '=', id).executeTakeFirst()
 
 const PREFIX = 'profiles'
 

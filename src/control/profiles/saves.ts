@@ -12,7 +12,7 @@ import type { Db } from '../../store/db.ts'
 import { TooLarge, type Objects } from '../../store/objects.ts'
 import type { EndingSession, EndStep } from '../browsers/end-step.ts'
 import { removeObjects, UNPACKED } from './profiles.ts'
-import { commitVersion, GIVE_UP_MS, markUnsaved, sessionRow, sessionsToSave, STEP, versionKey, type SessionRow } from './rows.ts'
+import { commitVersion, markUnsaved, sessionRow, sessionsToSave, STEP, versionKey, type SessionRow } from './rows.ts'
 
 /** Limit on one attempt to save. A gigabyte at 4 MB/s takes as long. */
 const SAVE_MS = 5 * 60_000
@@ -20,10 +20,14 @@ const SAVE_MS = 5 * 60_000
 const SILENCE_MS = 30_000
 /** Limit on asking an agent for the version of its Chromium. A version without it is no less a version. */
 const STATUS_MS = 2_000
+/** A service goes on trying for so long, and then ends the session without its profile: a browser that is not used any more takes a seat. */
+const GIVE_UP_MS = 10 * 60_000
+/** The least that an agent sends, in bytes per millisecond, after {@link SILENCE_MS}. One that sends a byte now and then would keep others from being saved. */
+const SLOWEST = 1_000
 /** An agent that lives and refuses, or breaks off, is asked so often. Its disk does not become better by more. */
 const MAX_ATTEMPTS = 3
-/** Saves at the same time. More would only wait for each other at the disk and the object store. */
-const AT_ONCE = 4
+/** Saves at the same time: enough that some agents that hang do not stop the others. */
+const AT_ONCE = 16
 /** How each archive begins (zstd). */
 const MAGIC = Buffer.from([0x28, 0xb5, 0x2f, 0xfd])
 
@@ -54,8 +58,8 @@ export class Saves {
   readonly #slots = new Slots(AT_ONCE)
   /** Sessions that are saved when they end. May have more than those. */
   readonly #known = new Set<string>()
-  /** How often an agent has failed. */
-  readonly #failures = new Map<string, number>()
+  /** Sessions that are being saved: since when this process has tried, and how often the agent has failed. */
+  readonly #tried = new Map<string, { since: number; failures: number }>()
   /** Whether all such sessions are known. */
   #isSure = false
 
@@ -95,7 +99,7 @@ export class Saves {
       await this.#save(row, reason, signal)
     }
     this.#known.delete(id)
-    this.#failures.delete(id)
+    this.#tried.delete(id)
   }
 
   /** @throws what keeps the session from being saved now, and may be over later */
@@ -108,7 +112,9 @@ export class Saves {
     }
     const endpoint = agentOf(id)
     if (!endpoint) return unsaved(`not saved: the browser had ended before (${reason})`)
-    if (row.age > giveUpMs) return unsaved('not saved: it did not work for too long')
+    const tried = this.#tried.get(id) ?? { since: performance.now(), failures: 0 }
+    this.#tried.set(id, tried)
+    if (performance.now() - tried.since > giveUpMs) return unsaved('not saved: it did not work for too long')
     try {
       await this.#slots.run(() => this.#store(row, endpoint, signal), signal)
     } catch (err) {
@@ -117,9 +123,7 @@ export class Saves {
       // An agent of an older version.
       if (err instanceof Fault) return unsaved(`not saved: ${err.message}`, err)
       if (!(err instanceof Unreadable)) throw err
-      const failures = (this.#failures.get(id) ?? 0) + 1
-      this.#failures.set(id, failures)
-      if (failures < MAX_ATTEMPTS) throw err
+      if (++tried.failures < MAX_ATTEMPTS) throw err
       await unsaved(`not saved: ${err.message}`, err)
     }
   }
@@ -170,7 +174,8 @@ interface Archive extends Disposable {
 /** The archive as its agent sends it, until it is disposed. @throws Unreadable, as its content does; Fault for an agent of an older version */
 async function archiveOf(endpoint: Endpoint, signal: AbortSignal): Promise<Archive> {
   const silence = new AbortController()
-  const timer = setTimeout(() => silence.abort(new Error(`the browser sent nothing for ${SILENCE_MS / 1000} s`)), SILENCE_MS)
+  const listen = () => setTimeout(() => silence.abort(new Error(`the browser sent nothing for ${SILENCE_MS / 1000} s`)), SILENCE_MS)
+  let timer = listen()
   const unreadable = (cause: unknown) => {
     signal.throwIfAborted()
     const why = cause instanceof CallFailed && cause.said !== '' ? cause.reason : (cause as Error).message
@@ -182,15 +187,23 @@ async function archiveOf(endpoint: Endpoint, signal: AbortSignal): Promise<Archi
   })
   async function* chunks(): AsyncGenerator<Uint8Array, void> {
     let head = Buffer.alloc(0)
+    let [received, waitedMs, askedAt] = [0, 0, performance.now()]
     try {
       for await (const chunk of response as AsyncIterable<Buffer>) {
-        timer.refresh()
+        clearTimeout(timer)
+        received += chunk.length
+        waitedMs += performance.now() - askedAt
+        if (waitedMs > SILENCE_MS + received / SLOWEST) throw new Error(`it comes too slowly, ${received} bytes in ${Math.round(waitedMs)} ms`)
         if (head.length < MAGIC.length) {
           head = Buffer.concat([head, chunk.subarray(0, MAGIC.length - head.length)])
           if (!head.equals(MAGIC.subarray(0, head.length))) throw new Error('it is not an archive')
         }
+        // The time that the store takes does not count.
         yield chunk
+        askedAt = performance.now()
+        timer = listen()
       }
+      clearTimeout(timer)
       if (head.length < MAGIC.length) throw new Error('it is empty')
     } catch (error) {
       throw unreadable(error)

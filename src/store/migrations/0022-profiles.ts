@@ -35,7 +35,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     alter table browsers
       add column profile_id text,
       add column profile_save boolean not null default false,  -- its profile is saved when it ends
-      add column profile_base text,                   -- the version that it has loaded
+      add column profile_base bigint,                 -- the number of the newest version when it loaded the profile: later ones are other sessions'
       add column profile_end jsonb                    -- how the save ended: {saved, version_id?, message}`.execute(db)
   await sql`create index browsers_profile on browsers (profile_id) where profile_id is not null`.execute(db)
 }
