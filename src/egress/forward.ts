@@ -12,19 +12,31 @@ import { UpstreamError } from './upstream-error.ts'
 /** Limit on the head of a request and of a site's answer. Chromium accepts answers of up to 256 KiB. */
 export const MAX_HEAD_BYTES = 256 * 1024
 
+/** What a browser sends before its tunnel is open is kept, up to so many pieces. */
+const MAX_EARLY_PIECES = 16
+
 /** Answers a CONNECT request: a tunnel to a target, or 502. */
 export async function forwardTunnel({ url = '' }: IncomingMessage, client: Duplex, head: Buffer, upstream: Upstream, options: DialOptions): Promise<void> {
   const target = targetOf(url)
   // What is no address of a target comes from no browser.
   if (!target) return void client.destroy()
+  // Reading shows when the browser leaves. It may send its first bytes before the answer.
+  const gone = new AbortController()
+  const leave = () => gone.abort(new Error('the browser has left'))
+  const early = [head]
+  const onData = (chunk: Buffer) => {
+    if (early.push(chunk) > MAX_EARLY_PIECES) client.pause()
+  }
+  client.on('data', onData).once('end', leave).once('close', leave)
   try {
-    const tunnel = await open(upstream, target, options)
-    if (client.destroyed) return void tunnel.destroy()
+    const tunnel = await open(upstream, target, { ...options, signal: AbortSignal.any([options.signal, gone.signal]) })
+    client.off('data', onData)
+    if (gone.signal.aborted) return void tunnel.destroy()
     client.write('HTTP/1.1 200 OK\r\n\r\n')
-    if (head.length > 0) tunnel.write(head)
+    for (const chunk of early) if (chunk.length > 0) tunnel.write(chunk)
     join(client, tunnel)
   } catch (error) {
-    if (client.destroyed || options.signal.aborted) return void client.destroy()
+    if (gone.signal.aborted || options.signal.aborted) return void client.destroy()
     const { status, headers, text } = failure(error)
     client.end(
       [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, ...Object.entries(headers).map(([name, value]) => `${name}: ${String(value)}`), '', text].join('\r\n'),

@@ -51,7 +51,7 @@ beforeAll(async () => {
       .end(`you asked ${headers.host}`)
   }
   const http = createHttp(answer)
-  new WebSocketServer({ server: http }).on('connection', (client) => client.on('message', (data) => client.send(`echo ${(data as Buffer).toString()}`)))
+  new WebSocketServer({ server: http }).on('connection', (client) => client.on('message', (data: Buffer) => client.send(`echo ${data.toString()}`)))
   plain = ended.use(await serveSockets(http))
   secure = ended.use(await serveSockets(createHttps(certificates, answer)))
   cloud = await shareCloud()

@@ -66,17 +66,19 @@ export async function httpProxy({ login, names = {}, tls }: ProxySettings & { tl
     asked.push(`${incoming.method} ${incoming.url}`)
     if (!isKnown(incoming)) return void reply.writeHead(407, { 'proxy-authenticate': 'Basic' }).end()
     const url = new URL(incoming.url!)
-    const { 'proxy-authorization': _, ...headers } = incoming.headers
+    const { 'proxy-authorization': _, connection: _own, ...headers } = incoming.headers
     const onward = request({
       host: names[url.hostname] ?? url.hostname,
       port: url.port || 80,
       path: url.pathname + url.search,
       method: incoming.method!,
+      agent: false,
       headers,
     })
     onward.on('error', () => reply.writeHead(502).end())
     onward.on('response', (answer) => {
       reply.writeHead(answer.statusCode!, { ...answer.headers, 'x-through': String(served.port) })
+      answer.on('close', () => answer.complete || reply.destroy())
       answer.pipe(reply)
     })
     incoming.pipe(onward)

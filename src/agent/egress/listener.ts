@@ -39,12 +39,18 @@ interface Link {
 }
 
 export class ProxyListener {
+  readonly #linkMs: number
   #server: Server | undefined
   #key: string | undefined
   readonly #replaced = new Set<string>()
   readonly #links = new Set<Link>()
   readonly #waiting = new Set<Socket>()
   readonly #connections = new Set<Socket>()
+
+  /** `linkMs`: how long a connection waits for a link. */
+  constructor(linkMs = LINK_MS) {
+    this.#linkMs = linkMs
+  }
 
   /** The port; undefined while there is no proxy. */
   get port(): number | undefined {
@@ -109,7 +115,7 @@ export class ProxyListener {
   #accept(client: Socket): void {
     client.on('error', () => client.destroy())
     this.#waiting.add(client)
-    const timer = setTimeout(() => refuse(client), LINK_MS).unref()
+    const timer = setTimeout(() => refuse(client), this.#linkMs).unref()
     const leave = () => {
       clearTimeout(timer)
       this.#waiting.delete(client)

@@ -5,6 +5,7 @@ import type { Log } from '../../base/log.ts'
 import { Mutexes } from '../../base/mutex.ts'
 import type { Forwarder } from '../../egress/forwarder.ts'
 import type { Upstream } from '../../egress/upstream.ts'
+import { sleep } from '../../base/wait.ts'
 import { call } from '../../http/client.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
@@ -17,6 +18,9 @@ const MAX_API_HOSTS = 16
 
 /** Dialling a link and turning the browser to it takes milliseconds; a browser that has just started needs seconds. */
 const RESTORE_MS = 30_000
+/** How often that is tried, and the time between. */
+const RESTORE_TRIES = 10
+const RESTORE_AGAIN_MS = 5_000
 
 interface SessionProxiesSettings {
   forwarder: Forwarder
@@ -58,8 +62,7 @@ export function makeSessionProxies({ forwarder, upstreamOf, find, apiHosts, log 
     return { on: true, links, direct: apiHosts().slice(0, MAX_API_HOSTS) }
   }
 
-  async function restore(id: string, agent: Endpoint): Promise<void> {
-    if (agent.older?.lacks.includes(fitting('proxy'))) return
+  async function tryToRestore(id: string, agent: Endpoint): Promise<void> {
     const signal = AbortSignal.timeout(RESTORE_MS)
     const work = async () => {
       const row = await find(id)
@@ -70,12 +73,28 @@ export function makeSessionProxies({ forwarder, upstreamOf, find, apiHosts, log 
     await turns.run(id, work, signal)
   }
 
+  async function restore(id: string, agent: Endpoint): Promise<void> {
+    if (agent.older?.lacks.includes(fitting('proxy'))) return
+    for (let left = RESTORE_TRIES; ;) {
+      try {
+        return await tryToRestore(id, agent)
+      } catch (err) {
+        // It may have ended meanwhile.
+        if (!(await find(id))) return
+        // Until it works, the session's requests fail. They do not go directly.
+        log.error({ err, browser: id, left: --left }, 'the proxy of a session could not be set again')
+        if (left === 0) return
+        await sleep(RESTORE_AGAIN_MS)
+      }
+    }
+  }
+
   return {
     async fitted(row, agent, wanted, fit, signal) {
       const work = async () => fit(await prepare(row, agent, wanted, signal))
       await turns.run(row.id, work, signal)
     },
-    restore: (id, agent) => void restore(id, agent).catch((err: unknown) => log.error({ err, browser: id }, 'the proxy of a session could not be set again')),
+    restore: (id, agent) => void restore(id, agent).catch((err: unknown) => log.warn({ err, browser: id }, 'the proxy of a session was not looked up')),
     forget: {
       name: 'proxy',
       limitMs: 1_000,

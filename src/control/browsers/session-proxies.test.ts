@@ -1,0 +1,131 @@
+// The proxies of sessions, over an agent that is only its links and its fit call: changes, a service that takes a session over, its end.
+import { createServer } from 'node:http'
+import { json } from 'node:stream/consumers'
+import { expect, test } from 'vitest'
+import { ProxyListener } from '../../agent/egress/listener.ts'
+import { session, SOCKETS, type ProxyFit } from '../../agent/session/contract.ts'
+import { newId } from '../../base/ids.ts'
+import { silentLog } from '../../base/log.ts'
+import { makeForwarder } from '../../egress/forwarder.ts'
+import type { Upstream } from '../../egress/upstream.ts'
+import { call } from '../../http/client.ts'
+import { completeHandshake, mountUpgrades } from '../../http/upgrade.ts'
+import { httpProxy, serveSockets } from '../../../test/support/upstreams.ts'
+import type { BrowserRow } from './rows.ts'
+import { makeSessionProxies } from './session-proxies.ts'
+
+const signal = new AbortController().signal
+
+/** An agent, and what it was told last. */
+async function agentAlone() {
+  const listener = new ProxyListener(200)
+  const told: ProxyFit[] = []
+  const server = createServer((incoming, reply) => {
+    const work = async () => {
+      const { proxy } = (await json(incoming)) as { proxy: ProxyFit }
+      told.push(proxy)
+      if (proxy.on) await listener.open(proxy.links!)
+      else listener.close()
+      reply.writeHead(204).end()
+    }
+    void work()
+  })
+  mountUpgrades(server, silentLog, {
+    [SOCKETS.links]: async ({ params, socket }) => listener.link(params.key!, socket, () => completeHandshake(socket, { headers: {} })),
+  })
+  const served = await serveSockets(server)
+  return {
+    endpoint: { host: '127.0.0.1', port: served.port },
+    told,
+    /** The status of a request through the port, made as a browser makes it. */
+    status: async (): Promise<number> => {
+      const { request } = await import('node:http')
+      const asked = request({ host: '127.0.0.1', port: listener.port!, path: 'http://site.test/', agent: false }).end()
+      return new Promise((resolve) => asked.on('response', (answer) => resolve(answer.resume().statusCode!)).on('error', () => resolve(0)))
+    },
+    async [Symbol.asyncDispose]() {
+      listener.close()
+      await served[Symbol.asyncDispose]()
+    },
+  }
+}
+
+/** A service that knows the rows of all. */
+function service(rows: Map<string, Upstream | undefined>) {
+  const forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', log: silentLog })
+  const proxies = makeSessionProxies({
+    forwarder,
+    upstreamOf: async ({ id }) => rows.get(id),
+    find: async (id) => (rows.has(id) ? ({ id } as BrowserRow) : undefined),
+    apiHosts: () => ['api.test:80'],
+    log: silentLog,
+  })
+  return { forwarder, proxies, [Symbol.asyncDispose]: () => forwarder[Symbol.asyncDispose]() }
+}
+
+const through = ({ port }: { port: number }): Upstream => ({ protocol: 'http', host: '127.0.0.1', port, bypassHosts: [] })
+
+test('a session uses the proxy of its row; a service that takes it over gives it the same; after its end there is none', async () => {
+  await using proxy = await httpProxy({ names: { 'site.test': '127.0.0.1' } })
+  await using agent = await agentAlone()
+  const id = newId()
+  const rows = new Map<string, Upstream | undefined>([[id, through(proxy)]])
+  const fit = (to: ProxyFit) => call(agent.endpoint, session.fitSession, { body: { proxy: to } }, { signal })
+  {
+    await using first = service(rows)
+    await first.proxies.fitted({ id } as BrowserRow, agent.endpoint, { on: true }, fit, signal)
+    expect(agent.told).toEqual([{ on: true, links: expect.any(String), direct: ['api.test:80'] }])
+    await agent.status()
+    expect(proxy.asked).toHaveLength(1)
+  }
+  // No service: an error, and no other way.
+  expect(await agent.status()).toBe(502)
+  await using second = service(rows)
+  second.proxies.restore(id, agent.endpoint)
+  await expect.poll(() => agent.told.length).toBe(2)
+  await agent.status()
+  expect(proxy.asked).toHaveLength(2)
+  expect(second.proxies.forget.run({ id, reason: 'deleted' }, signal)).toBeUndefined()
+  await expect.poll(agent.status).toBe(502)
+  expect(proxy.asked).toHaveLength(2)
+})
+
+test('a session without a proxy starts no program, and one that is taken over is told so', async () => {
+  await using agent = await agentAlone()
+  const id = newId()
+  await using only = service(new Map([[id, undefined]]))
+  only.proxies.restore(id, agent.endpoint)
+  await expect.poll(() => agent.told).toEqual([{ on: false }])
+  expect(only.forwarder.pid()).toBeUndefined()
+})
+
+test('an agent of an older version is asked for nothing', async () => {
+  await using agent = await agentAlone()
+  const id = newId()
+  await using only = service(new Map([[id, undefined]]))
+  only.proxies.restore(id, { ...agent.endpoint, older: { version: '1', lacks: ['fitSession.proxy'] } })
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  expect(agent.told).toEqual([])
+})
+
+test('changes of one session take effect one after the other', async () => {
+  await using first = await httpProxy({ names: { 'site.test': '127.0.0.1' } })
+  await using second = await httpProxy({ names: { 'site.test': '127.0.0.1' } })
+  await using agent = await agentAlone()
+  const id = newId()
+  const rows = new Map<string, Upstream | undefined>([[id, through(first)]])
+  await using only = service(rows)
+  const order: string[] = []
+  const fit = (name: string) => async (to: ProxyFit) => {
+    order.push(`${name} begins`)
+    await call(agent.endpoint, session.fitSession, { body: { proxy: to } }, { signal })
+    order.push(`${name} ends`)
+  }
+  const row = { id } as BrowserRow
+  const one = only.proxies.fitted(row, agent.endpoint, { on: true }, fit('first'), signal)
+  rows.set(id, through(second))
+  await Promise.all([one, only.proxies.fitted(row, agent.endpoint, { on: true }, fit('second'), signal)])
+  expect(order).toEqual(['first begins', 'first ends', 'second begins', 'second ends'])
+  await agent.status()
+  expect([first.asked.length, second.asked.length]).toEqual([0, 1])
+})
