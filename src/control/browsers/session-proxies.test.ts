@@ -85,7 +85,7 @@ test('a session uses the proxy of its row; a service that takes it over gives it
   await expect.poll(() => agent.told.length).toBe(2)
   await agent.status()
   expect(proxy.asked).toHaveLength(2)
-  expect(second.proxies.forget.run({ id, reason: 'deleted' }, signal)).toBeUndefined()
+  expect(second.proxies.forget.run({ id, reason: 'deleted' }, signal, () => {})).toBeUndefined()
   await expect.poll(agent.status).toBe(502)
   expect(proxy.asked).toHaveLength(2)
 })
