@@ -7,7 +7,7 @@ import type { Log } from '../../base/log.ts'
 import { Unavailable } from '../../base/unavailable.ts'
 import { call, CallFailed } from '../../http/client.ts'
 import { assertOffered, type Endpoint } from '../../http/endpoint.ts'
-import { fault } from '../../http/fault.ts'
+import { asFault, Fault, fault } from '../../http/fault.ts'
 import type { Bytes, Page } from '../../http/route.ts'
 import { isDuplicate, isProjectGone, type Db } from '../../store/db.ts'
 import { measured, type Objects } from '../../store/objects.ts'
@@ -124,18 +124,21 @@ export function makeProfiles({ db, objects, saves, maxBytes, savedMs = SAVED_MS,
   async function send({ id, endpoint }: Session, chosen: Chosen, version: VersionRow, keepTabs: boolean, signal: AbortSignal): Promise<void> {
     assertOffered(endpoint, agentProfile.loadProfile.id)
     const limited = AbortSignal.any([signal, AbortSignal.timeout(LOAD_MS)])
-    const { content } = await archive(version, limited)
+    let content: Readable | undefined
     const query = { keep_tabs: keepTabs ? ('true' as const) : ('false' as const), max_bytes: UNPACKED * maxBytes }
     try {
+      content = (await archive(version, limited)).content
       await call(endpoint, agentProfile.loadProfile, { query, body: content }, { signal: limited })
     } catch (error) {
       signal.throwIfAborted()
+      // The object store says itself what is wrong with it.
+      if (error instanceof Fault || error instanceof Unavailable) throw asFault(error)
       log.warn({ err: error, browser: id, profile: chosen.id, version: version.id }, 'a profile could not be loaded')
       const what = `the profile "${chosen.called}" (version ${version.id}) could not be loaded`
       if (error instanceof CallFailed && error.status !== undefined && error.status < 500) throw fault.conflict(`${what}: ${error.reason.slice(0, 500)}`)
       throw fault.unavailable(what, error)
     } finally {
-      content.destroy()
+      content?.destroy()
     }
   }
 

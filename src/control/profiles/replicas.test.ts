@@ -49,6 +49,17 @@ describe('with several replicas', { timeout: 60_000 }, () => {
     }
   })
 
+  test('of two profiles that are given to a session at different replicas at once, it gets one', async () => {
+    const names = [newId().slice(1), newId().slice(1)]
+    for (const name of names) await one.send('POST', '/profiles', { name })
+    for (let round = 0; round < 5; round++) {
+      const { session_id: id } = await one.create()
+      const answers = await Promise.all([one, two].map((at, index) => at.send('PATCH', `/browsers/${id}`, { profile: { name: names[index] } })))
+      expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409])
+      await one.fetch(`/browsers/${id}`, { method: 'DELETE' })
+    }
+  })
+
   test('a session of a replica that has stopped is saved by the one that takes it over, also if a profile was attached elsewhere', async () => {
     const three = await startFastReplica(shared, overTls)
     const name = newId().slice(1)

@@ -234,6 +234,24 @@ test('a create waits for a save for some seconds, and is refused then; a save th
   made.abandon()
 })
 
+test('an object store that is away when a session is to load its profile is what the caller is told of', async () => {
+  const made = await service()
+  const { id, profile } = await session(made, 'far away')
+  await made.fleet.end(id, 'deleted')
+  const objects: Objects = { ...store(), get: () => Promise.reject(new Unavailable('the bucket is away', 7)) }
+  const profiles = makeProfiles({ db, objects, saves: made.saves, maxBytes: MAX_BYTES, log: silentLog })
+  const reader = await made.fleet.start(owner(), signal)
+  const load = profiles.load(
+    { id: reader, endpoint: made.fleet.endpointOf(reader)! },
+    { id: profile, called: 'it', save: false },
+    { keepTabs: true, isUpdate: true },
+    signal,
+  )
+  await expect(load).rejects.toMatchObject({ name: 'Fault', status: 503, message: 'the bucket is away', headers: { 'retry-after': '7' } })
+  // It may get one later.
+  expect((await row(reader)).profile_id).toBeNull()
+})
+
 test('a version whose object is gone is refused by name', async () => {
   const made = await service()
   const { id, profile } = await session(made, 'gone')
