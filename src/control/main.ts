@@ -120,7 +120,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const mostReady = mostWarm(config)
   const caps = projectCaps(db)
   const forwarder = opened.use(makeForwarder({ allowHostLoopback: config.allowHostLoopback, logLevel: config.logLevel, log }))
-  const proxies = makeSessionProxies({
+  const sessionProxies = makeSessionProxies({
     forwarder,
     // No option names a proxy yet.
     upstreamOf: async () => undefined,
@@ -144,11 +144,11 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     endSteps: [
       closeSockets(openSockets, tellClosing),
       endRecordings(transfers, (id) => registry.get(id) !== undefined, leases.isAlone ? undefined : async () => replays.look()),
-      proxies.forget,
+      sessionProxies.forget,
       killInstance(registry),
       removeInstance(registry),
     ],
-    onTaken: ({ id, agent }) => proxies.restore(id, agent),
+    onTaken: ({ id, agent }) => sessionProxies.restore(id, agent),
     hasRoom: () => disk.room.problem === undefined,
     log,
     apiPorts: () => portsOf(bound(), config.publicUrl),
@@ -171,7 +171,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     activity,
     scope,
     place: placeOf(config.region, config.instanceMemoryMb),
-    proxies,
+    sessionProxies,
     maxBrowsers: config.maxBrowsers,
     log,
   })

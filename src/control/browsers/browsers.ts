@@ -58,7 +58,7 @@ interface BrowsersSettings {
   activity: Activity
   scope: string
   place: Place
-  proxies: SessionProxies
+  sessionProxies: SessionProxies
   maxBrowsers: number
   log: Log
 }
@@ -89,7 +89,7 @@ export interface Browsers {
   reach(project: string | undefined, idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
 }
 
-export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity, scope, place, proxies, maxBrowsers, log }: BrowsersSettings): Browsers {
+export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity, scope, place, sessionProxies, maxBrowsers, log }: BrowsersSettings): Browsers {
   async function present(row: BrowserRow, origin: string): Promise<Browser> {
     const ws = origin.replace(/^http/, 'ws')
     const token = await tokens.sign(row.id, new URL(origin).hostname)
@@ -146,7 +146,7 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
     const limit = AbortSignal.any([signal, AbortSignal.timeout(ms)])
     const tell = (body: Fit) => call(agent, session.fitSession, { body }, { signal: limit })
     if (!wanted.proxy) return await tell(wanted)
-    await proxies.fitted(row, agent, wanted.proxy, (proxy) => tell({ ...wanted, proxy }), limit)
+    await sessionProxies.fitted(row, agent, wanted.proxy, (proxy) => tell({ ...wanted, proxy }), limit)
   }
 
   /** Fits a browser that has just become a session. Tells its agent the timeout, which applies when there is no service. */
@@ -241,7 +241,7 @@ export function makeBrowsers({ db, fleet, endpoints, tokens, livePath, activity,
         // The row must not say what has not taken effect.
         const isAhead = parts.slice(at).some(({ stored }) => stored)
         const running = await updateRunning(db, before.id, isAhead ? { options: after(parts.slice(0, at)) } : {})
-        if (running && wanted.proxy) proxies.restore(row.id, endpoints.open(row.endpoint!, row.id))
+        if (running && wanted.proxy) sessionProxies.restore(row.id, endpoints.open(row.endpoint!, row.id))
         throw signal.aborted ? error : running ? fault.unavailable(`the browser did not accept the ${name}`, error) : fault.notFound('browser', called)
       })
     return present(row, origin)
