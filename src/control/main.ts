@@ -173,7 +173,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     profiles,
     scope,
     place: placeOf(config.region, config.instanceMemoryMb),
-    proxies: sessionProxies,
+    sessionProxies,
     resolve: resolveProxy(proxies),
     maxBrowsers: config.maxBrowsers,
     log,

@@ -148,6 +148,8 @@ test('a live session changes between proxies and none, and each request takes th
     expect(await way(page, 'host.cob.internal')).toBe(proxy ? String(proxy.port) : null)
   }
   console.info('switches (A, B, A, B, none, A, none) in ms:', took.map((ms) => ms.toFixed(1)).join(', '))
+  // Chromium waits five seconds when a file of its policies was changed lately (chromium/policies.ts). The first switch may meet a browser that has just started.
+  expect(took.slice(1).filter((ms) => ms > 3_000)).toEqual([])
   // Nothing is left of the proxy inside.
   expect((await runInside(cloud, opened.id, 'ls /etc/chromium/policies/managed')).output).not.toContain('proxy')
 })
@@ -157,9 +159,9 @@ test('a proxy that is dead, or refuses, gives an error of the proxy, and nothing
   await dead[Symbol.asyncDispose]()
   await using strict = await httpProxy({ names: NAMES, login: LOGIN })
   const opened = await open()
-  const { page } = opened
   for (const upstream of [of(dead), { ...of(strict), ...LOGIN, password: 'wrong' }]) {
     await through(opened, upstream)
+    const page = await opened.browser.contexts()[0]!.newPage()
     asked.length = 0
     const answer = await page.goto(`http://host.cob.internal:${plain.port}/direct`)
     expect(answer!.status()).toBe(502)

@@ -67,7 +67,7 @@ interface BrowsersSettings {
   profiles: SessionProfiles
   scope: string
   place: Place
-  proxies: SessionProxies
+  sessionProxies: SessionProxies
   /** Looks up what options name. */
   resolve: Resolve
   maxBrowsers: number
@@ -111,7 +111,7 @@ export function makeBrowsers({
   profiles,
   scope,
   place,
-  proxies,
+  sessionProxies,
   resolve,
   maxBrowsers,
   log,
@@ -180,7 +180,7 @@ export function makeBrowsers({
     const limit = AbortSignal.any([signal, AbortSignal.timeout(ms)])
     const tell = (body: Fit) => call(agent, session.fitSession, { body }, { signal: limit })
     if (!wanted.proxy) return await tell(wanted)
-    await proxies.fitted(row, agent, wanted.proxy, (proxy) => tell({ ...wanted, proxy }), limit)
+    await sessionProxies.fitted(row, agent, wanted.proxy, (proxy) => tell({ ...wanted, proxy }), limit)
   }
 
   const at = (row: BrowserRow) => ({ id: row.id, endpoint: endpoints.open(row.endpoint!, row.id) })
@@ -315,7 +315,7 @@ export function makeBrowsers({
         // The row must not say what has not taken effect.
         const isAhead = parts.slice(at).some(({ stored }) => stored)
         const running = await updateRunning(db, before.id, isAhead ? { options: after(parts.slice(0, at)) } : {})
-        if (running && wanted.proxy) proxies.restore(row.id, endpoints.open(row.endpoint!, row.id))
+        if (running && wanted.proxy) sessionProxies.restore(row.id, endpoints.open(row.endpoint!, row.id))
         if (error instanceof Fault && error.code === 'bad_request') throw error
         throw signal.aborted ? error : running ? fault.unavailable(`the browser did not accept the ${name}`, error) : fault.notFound('browser', called)
       })
