@@ -31,11 +31,7 @@ export async function mirrorDownloads(cdp: Cdp, folder: string, log: Log): Promi
     if (basename(filePath) !== guid || dirname(filePath) === folder) return
     copyInto(filePath, folder, name).catch((err: unknown) => log.warn({ err, filePath }, 'a download could not be copied to the downloads folder'))
   })
-  await reportDownloads(cdp)
-}
-
-/** Subscribes to the download events of the default context. Where downloads go is decided by policy and by clients. */
-export async function reportDownloads(cdp: Cdp): Promise<void> {
+  // Only subscribes to download events, of every profile. Where downloads go is decided by policy and by clients.
   await cdp.send('Browser.setDownloadBehavior', { behavior: 'default', eventsEnabled: true })
 }
 

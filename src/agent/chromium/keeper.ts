@@ -8,7 +8,7 @@ import { Mutex } from '../../base/mutex.ts'
 import { fault } from '../../http/fault.ts'
 import type { Screen } from '../display/screen.ts'
 import type { CdpSession } from './cdp.ts'
-import { mirrorDownloads, reportDownloads } from './downloads.ts'
+import { mirrorDownloads } from './downloads.ts'
 import { moveToProfile } from './hand-over.ts'
 import { chromiumFlags, DOWNLOADS_DIR, USER_DATA_DIR } from './flags.ts'
 import { drawn, watchPaints } from './painted.ts'
@@ -155,7 +155,6 @@ export class Keeper extends EventEmitter<KeeperEvents> {
       this.#log.warn({ err }, 'the running Chromium did not open a profile; starting it with that')
       return false
     }
-    reportDownloads(run.pipe).catch((err: unknown) => this.#log.warn({ err }, 'Chromium does not report downloads'))
     this.#watchFirstFrame(run)
     return true
   }

@@ -59,8 +59,7 @@ export function openProfile(browser: Pick<Browser, 'run' | 'profile' | 'changePr
 }
 
 /**
- * Has Chromium restore the session's cookies, and the tabs if there are any. A profile that was saved after a crash is marked as ended properly, because
- * Chromium does not restore the tabs of others.
+ * Has Chromium restore the session's cookies, and the tabs if there are any.
  */
 async function prepare(path: string): Promise<void> {
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
@@ -72,11 +71,10 @@ async function prepare(path: string): Promise<void> {
     preferences = JSON.parse(text)
   } catch {}
   if (!isObject(preferences)) throw fault.field('body', `the profile has a file "${PREFERENCES}" that is not a JSON object`)
-  const { session, profile } = preferences
+  const { session } = preferences
   const prepared = {
     ...preferences,
     session: { ...(isObject(session) && session), restore_on_startup: LAST_SESSION },
-    profile: { ...(isObject(profile) && profile), exit_type: 'Normal' },
   }
   await writeFile(path, JSON.stringify(prepared), { mode: 0o600 })
 }
