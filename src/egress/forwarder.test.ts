@@ -245,12 +245,14 @@ describe('the program', () => {
     await agent.use({ port: 1 })
     await agent.use({ port: proxy.port }, other)
     expect(await answerTo(agent, get('/', 'Connection: close'))).toMatch(/site$/)
-    // Killed, it would dial again for what it still has. It has nothing.
-    const before = forwarder.pid()!
-    process.kill(before, 'SIGKILL')
-    await expect.poll(forwarder.pid).toBeUndefined()
-    await new Promise((resolve) => setTimeout(resolve, 300))
-    expect(forwarder.pid()).toBeUndefined()
+    // Killed, it would dial again for what it still has. Its next dial has told it that it has nothing.
+    const killed = async () => {
+      const pid = forwarder.pid()
+      if (pid !== undefined) process.kill(pid, 'SIGKILL')
+      await new Promise((resolve) => setTimeout(resolve, 500))
+      return forwarder.pid()
+    }
+    await expect.poll(killed, { timeout: 15_000 }).toBeUndefined()
   })
 })
 

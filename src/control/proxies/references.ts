@@ -2,7 +2,6 @@
 import type { Naming, Resolve } from '../browsers/options/references.ts'
 import type { Upstream } from '../../egress/upstream.ts'
 import { fault } from '../../http/fault.ts'
-import type { BrowserRow } from '../browsers/rows.ts'
 import type { Proxies } from './proxies.ts'
 import { Unusable } from './upstream.ts'
 
@@ -19,7 +18,7 @@ export const resolveProxy = ({ idOf }: Pick<Proxies, 'idOf'>): Resolve =>
 /** The server that a session's row names; undefined when it names none. @throws 400 that says why it cannot be used */
 export const upstreamOfSession =
   ({ upstream }: Pick<Proxies, 'upstream'>) =>
-  async ({ project_id, options: { proxy_id } }: Pick<BrowserRow, 'project_id' | 'options'>): Promise<Upstream | undefined> => {
+  async ({ project_id, options: { proxy_id } }: { project_id: string | null; options: { proxy_id?: string | undefined } }): Promise<Upstream | undefined> => {
     if (!proxy_id) return undefined
     try {
       return await upstream(project_id!, proxy_id)

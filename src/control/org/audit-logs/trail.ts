@@ -106,7 +106,11 @@ export function auditTrail(
     isAway = true
   }
 
-  const storedIn = (batch: Batch): Promise<void> => within('the audit log', ANSWER_MS, batch.done.promise).catch(away)
+  const storedIn = (batch: Batch): Promise<void> =>
+    within('the audit log', ANSWER_MS, batch.done.promise).catch((err: unknown) => {
+      if (!isAway) log.warn({ err }, 'the audit log is written slowly; answers leave before their entries are')
+      isAway = true
+    })
 
   /** Resolves when what has come until now is stored. */
   function flush(): Promise<void> {
