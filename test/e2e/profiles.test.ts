@@ -182,11 +182,16 @@ test('a profile is loaded into a running browser: for clients that were connecte
   expect(await recall(before)).toEqual(STORED)
 })
 
-test('its tabs are opened if they are wanted, and not beside a start page', async () => {
+test('its tabs are opened if they are wanted, and loaded, and not beside a start page', async () => {
   await using withTabs = await open()
   await load(withTabs, saved, { tabs: true })
   const tabs = await connect(withTabs)
   await expect.poll(() => urlsOf(tabs), { timeout: RESTART_MS }).toEqual([`${ORIGIN}/other`, `${ORIGIN}/tab`])
+  const titles = tabs
+    .contexts()[0]!
+    .pages()
+    .map((page) => page.title())
+  expect((await Promise.all(titles)).toSorted()).toEqual(['/other', '/tab'])
   expect(await recall(tabs)).toEqual(STORED)
   await using withStart = await open()
   await load(withStart, saved, { tabs: true, startUrl: `${ORIGIN}/start` })

@@ -32,6 +32,7 @@ export type Method =
   | 'Page.navigate'
   | 'Page.stopLoading'
   | 'Runtime.evaluate'
+  | 'Target.activateTarget'
   | 'Target.attachToTarget'
   | 'Target.closeTarget'
   | 'Target.createTarget'

@@ -2,7 +2,7 @@
 // runs (chrome/browser/process_singleton_posix.cc).
 import { connect } from 'node:net'
 import { until, within } from '../../base/wait.ts'
-import type { Cdp } from './cdp.ts'
+import { CdpGone, type Cdp } from './cdp.ts'
 import type { Log } from '../../base/log.ts'
 
 /** Chromium takes a command line within milliseconds. */
@@ -11,6 +11,10 @@ const TAKEN_MS = 5_000
 const MAX_ANSWER = 100
 /** A profile of 50 MB opened in 0.2 s alone; Chromium on a busy machine takes as long for it as for a start. */
 const OPENED_MS = 60_000
+/** A page that is loaded answers within milliseconds, unless it hangs. */
+const FRONT_MS = 5_000
+/** Each takes some ten milliseconds. Chromium loads the others later. */
+const MAX_TABS = 20
 /** A page closes within milliseconds. One that hangs is ended by Chromium after about a second. */
 const CLOSED_MS = 5_000
 
@@ -56,7 +60,36 @@ export async function moveToProfile(cdp: Cdp, socket: string, folder: string, ur
     before.browserContextIds,
     log,
   )
+  if (urls.length === 0) await loadTabs(cdp, log).catch((err: unknown) => log.warn({ err }, 'restored tabs load later'))
   return page
+}
+
+/**
+ * Has Chromium load the tabs that it has restored in the background. It would begin three seconds later, and until then a client's commands to such a tab get
+ * no answer: Playwright waits for it when it connects. A tab loads when it comes to the front; then the one that was there comes back.
+ */
+async function loadTabs(cdp: Cdp, log: Log): Promise<void> {
+  const tabs = (await pagesOf(cdp)).map(({ targetId }) => targetId)
+  if (tabs.length < 2) return
+  const asked = tabs.map(async (tab) => {
+    await using session = await cdp.session(tab)
+    const { result } = await session.send('Runtime.evaluate', { expression: 'document.visibilityState' }, { limitMs: FRONT_MS })
+    if (result.value !== 'visible') throw new Error('it is in the background')
+    return tab
+  })
+  // A tab that is not loaded does not answer.
+  const front = await within('the tab in front to answer', FRONT_MS, Promise.any(asked))
+  for (const targetId of [...tabs.filter((tab) => tab !== front).slice(0, MAX_TABS), front])
+    await cdp.send('Target.activateTarget', { targetId }).catch((err: unknown) => log.debug({ err }, 'a tab was closed'))
+  const answers = async (tab: string) => {
+    await using session = await cdp.session(tab)
+    // It may be replaced just now, by the one that loads.
+    return session.send('Runtime.evaluate', { expression: '1' }, { limitMs: FRONT_MS }).then(
+      () => true,
+      (error: unknown) => !(error instanceof CdpGone),
+    )
+  }
+  await Promise.all(tabs.map((tab) => until('a restored tab to answer', FRONT_MS, () => answers(tab), { everyMs: 10 })))
 }
 
 const pagesOf = async (cdp: Cdp) => (await cdp.send('Target.getTargets', {})).targetInfos.filter(({ type }) => type === 'page')
