@@ -191,7 +191,7 @@ describe('a recording survives', () => {
     expect(Date.parse(replay.started_at!) + seconds * 1000).toBeGreaterThan(startedAt - 1_200)
     expect(await wrongMoments(file, replay.started_at!, BUSY_MS)).toEqual([])
     const [row] = await cloud.query<{ state: string; ended_steps: string[] }>('select state, ended_steps from browsers where id = $1', [session.id])
-    expect(row).toEqual({ state: 'deleted', ended_steps: ['clients', 'recordings', 'kill', 'instance'] })
+    expect(row).toEqual({ state: 'deleted', ended_steps: ['clients', 'recordings', 'profile', 'proxy', 'kill', 'instance'] })
     await session.browser.close().catch(() => {})
   })
 

@@ -100,6 +100,12 @@ test('a profile opens its tabs through the proxy of its new session, and extensi
   const page = await browser.contexts()[0]!.newPage()
   await page.goto(address('/new'))
   expect(await page.evaluate('[localStorage.mark, document.documentElement.dataset.marker]')).toEqual(['kept', 'marked'])
+  // Downloads, and requests of the extension's own worker.
+  await page.evaluate(`Object.assign(document.createElement('a'), { href: '/file', download: 'file' }).click()`)
+  await expect.poll(() => second.asked.some((what) => what.endsWith('/file')), { timeout: 10_000 }).toBe(true)
+  const [worker] = browser.contexts()[0]!.serviceWorkers()
+  expect(await worker!.evaluate((url) => fetch(url).then(({ status }) => status), address('/by-extension'))).toBe(200)
+  expect(second.asked.some((what) => what.endsWith('/by-extension'))).toBe(true)
   await browser.close()
   await cloud.remove(id)
   await cloud.client.profiles.delete('dressed')
