@@ -5,6 +5,8 @@ import { startCloud, type OwnCloud } from '../support/cloud.ts'
 
 /** What is promised for reads when the service is killed, and for all when its Postgres is killed with it. */
 const LOST_AT_MOST_MS = 1_000
+/** Fewer calls would show nothing. A busy machine answers some thirty in a second. */
+const SOME = 10
 
 let cloud: OwnCloud
 beforeAll(async () => {
@@ -41,10 +43,10 @@ test('kill -9 of the service loses no change that was answered, and of reads les
   const { changes, reads, killedAt } = await callUntilKilled('service', false)
   await cloud.start()
   const stored = await paths()
-  expect(changes.length).toBeGreaterThan(100)
+  expect(changes.length).toBeGreaterThan(SOME)
   expect(changes.filter((path) => !stored.has(path))).toEqual([])
   const old = reads.filter(({ at }) => at < killedAt - LOST_AT_MOST_MS)
-  expect(old.length).toBeGreaterThan(100)
+  expect(old.length).toBeGreaterThan(SOME)
   expect(old.filter(({ path }) => !stored.has(path))).toEqual([])
 })
 
@@ -52,7 +54,7 @@ test('kill -9 of the service and its Postgres loses less than a second', async (
   const { changes, reads, killedAt } = await callUntilKilled('both', true)
   await cloud.start()
   const stored = await paths()
-  expect(changes.length).toBeGreaterThan(100)
+  expect(changes.length).toBeGreaterThan(SOME)
   const old = reads.filter(({ at }) => at < killedAt - LOST_AT_MOST_MS)
   expect(old.filter(({ path }) => !stored.has(path))).toEqual([])
 })
