@@ -2,7 +2,8 @@
 import { sql, type Kysely } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {
-  // Of names that are equal now, none is kept: whoever used one of them would otherwise reach the project of another. All get their id at the end.
+  // Some names may be equal by the new rule. Each of these projects gets its id at the end of its name. If one of them kept the plain name, callers of the
+  // others would work in that project without noticing.
   await sql`
     update projects set name = left(name, 228) || ' (' || id || ')', updated_at = now()
     where exists (
