@@ -1,10 +1,9 @@
 // Extensions in a real Chromium: active on the next page without a restart, and again after a crash.
 import { chromium, type Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { extensionZip, MANIFEST, markingExtension } from '../support/extensions.ts'
-import { chromiumOf } from '../support/inside.ts'
+import { chromiumOf, killChromium } from '../support/inside.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { shareCloud } from '../support/shelf.ts'
 
@@ -50,15 +49,7 @@ test('of a new session are active on its first page and the next ones, and again
   expect(chromiumOf(cloud, made.session_id)).toBe(before)
   await browser.close()
 
-  process.kill(before, 'SIGKILL')
-  const isBack = () => {
-    try {
-      return chromiumOf(cloud, made.session_id) !== before
-    } catch {
-      return false // between two runs
-    }
-  }
-  await until('the next Chromium', RESTART_MS, isBack, { everyMs: 20 })
+  await killChromium(cloud, made.session_id)
   const again = await connect(made.cdp_ws_url)
   const seen = async () => {
     await again.page.goto(pages.url('colours.html?c'))

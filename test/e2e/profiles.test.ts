@@ -10,7 +10,7 @@ import { session as agent } from '../../src/agent/session/contract.ts'
 import { until } from '../../src/base/wait.ts'
 import { call, CallFailed, openStream } from '../../src/http/client.ts'
 import type { Cloud } from '../support/cloud.ts'
-import { chromiumOf, runInside } from '../support/inside.ts'
+import { chromiumOf, killChromium, runInside } from '../support/inside.ts'
 import { shareCloud } from '../support/shelf.ts'
 
 /** A start of Chromium on a busy machine, and its window after that. */
@@ -155,19 +155,6 @@ async function recall(connection: Connection): Promise<unknown> {
   return page.evaluate(RECALL)
 }
 
-async function killChromium({ session_id }: Session): Promise<void> {
-  const before = chromiumOf(cloud, session_id)
-  process.kill(before, 'SIGKILL')
-  const isBack = () => {
-    try {
-      return chromiumOf(cloud, session_id) !== before
-    } catch {
-      return false // between two runs
-    }
-  }
-  await until('the next Chromium', RESTART_MS, isBack, { everyMs: 20 })
-}
-
 test('a profile is loaded into a running browser: for clients that were connected before, and for new ones', async () => {
   await using session = await open()
   const before = await connect(session)
@@ -212,7 +199,7 @@ test('after a crash of Chromium the session has the loaded profile, with the tab
       everyMs: 200,
     },
   )
-  await killChromium(session)
+  await killChromium(cloud, session.session_id)
   const again = await connect(session)
   await expect.poll(() => urlsOf(again), { timeout: RESTART_MS }).toContain(`${ORIGIN}/crashed`)
   expect(await recall(again)).toEqual(STORED)
@@ -279,7 +266,7 @@ test('full screen and later downloads are as before the profile', async () => {
 test('a profile is saved when Chromium was killed just before, and after a crash in between', async () => {
   await using session = await open()
   await load(session, saved, { tabs: true })
-  await killChromium(session)
+  await killChromium(cloud, session.session_id)
   // Not by Playwright: a connection that begins while Chromium restores several tabs may wait for one of them for ever.
   const urls = async () => (await call(agentOf(session), agent.devTools, {}, { signal })).targets.map(({ url }) => url)
   await expect.poll(urls, { timeout: RESTART_MS }).toContain(`${ORIGIN}/tab`)

@@ -2,9 +2,8 @@
 import { chromium } from 'playwright-core'
 import sharp from 'sharp'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
-import { chromiumOf } from '../support/inside.ts'
+import { killChromium } from '../support/inside.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { shareCloud } from '../support/shelf.ts'
 
@@ -24,16 +23,7 @@ afterAll(async () => {
 
 /** Kills the session's Chromium, and connects to the next one. */
 async function killed({ session_id, cdp_ws_url }: { session_id: string; cdp_ws_url: string }) {
-  const before = chromiumOf(cloud, session_id)
-  process.kill(before, 'SIGKILL')
-  const isBack = () => {
-    try {
-      return chromiumOf(cloud, session_id) !== before
-    } catch {
-      return false // between two runs
-    }
-  }
-  await until('the next Chromium', RESTART_MS, isBack, { everyMs: 20 })
+  await killChromium(cloud, session_id)
   return chromium.connectOverCDP(cdp_ws_url)
 }
 

@@ -4,6 +4,7 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { descendantsOf, startTicks } from '../../src/base/processes.ts'
 import { isRoot } from '../../src/base/user.ts'
+import { until } from '../../src/base/wait.ts'
 import type { Cloud } from './cloud.ts'
 
 export interface Found {
@@ -52,6 +53,23 @@ export function openFilesOf(cloud: Cloud, id: string): string[] | undefined {
 /** Chromium's main process. */
 export const chromiumOf = (cloud: Cloud, id: string): number =>
   processesOf(cloud, id).find(({ command }) => command.includes('--remote-debugging-pipe') && !command.includes('--type='))!.pid
+
+/** A start of Chromium on a busy machine. */
+const RESTART_MS = 60_000
+
+/** Kills the session's Chromium, and waits for the next one. */
+export async function killChromium(cloud: Cloud, id: string): Promise<void> {
+  const before = chromiumOf(cloud, id)
+  process.kill(before, 'SIGKILL')
+  const isBack = () => {
+    try {
+      return chromiumOf(cloud, id) !== before
+    } catch {
+      return false // between two runs
+    }
+  }
+  await until('the next Chromium', RESTART_MS, isBack, { everyMs: 20 })
+}
 
 /** Its processes of one kind: `renderer` for its pages, `gpu-process` for its frames. */
 export const childrenOf = (cloud: Cloud, id: string, type: 'renderer' | 'gpu-process'): number[] =>
