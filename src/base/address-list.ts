@@ -1,4 +1,4 @@
-// Addresses and subnets that a setting lists.
+// Lists of addresses and subnets.
 import { BlockList, isIP } from 'node:net'
 
 /** Addresses and subnets, as in `10.0.0.0/8`. @throws Error naming one that is neither */
@@ -14,3 +14,6 @@ export function addressList(texts: readonly string[]): BlockList {
   }
   return list
 }
+
+/** Whether an address, and nothing else, is in a list. */
+export const isIn = (list: BlockList, address: string): boolean => isIP(address) !== 0 && list.check(address, isIP(address) === 4 ? 'ipv4' : 'ipv6')

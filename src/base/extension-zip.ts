@@ -4,7 +4,7 @@ import { openZipSource, BadZip, type ZipEntry, type ZipLimits, type ZipSource } 
 
 /** The largest extensions of the store have some 10,000 files. The sizes are those that the zip gives; what is unpacked is counted again. */
 export const EXTENSION_LIMITS: ZipLimits = { entries: 20_000, bytes: 512 * 1024 ** 2, ratio: 200, ratioFromBytes: 50 * 1024 ** 2 }
-export const EXTENSION_RULES = { strictNames: true, anyModes: false, oneStep: 64 * 1024, limits: EXTENSION_LIMITS }
+const EXTENSION_RULES = { strictNames: true, anyModes: false, oneStep: 64 * 1024, limits: EXTENSION_LIMITS }
 const MAX_MANIFEST_BYTES = 1024 * 1024
 
 /** A folder that macOS adds beside the one that a user packs. */

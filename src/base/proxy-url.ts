@@ -1,10 +1,10 @@
 // A proxy as a setting names it: scheme://user:password@host:port, with places in the user name for what callers choose.
 
-export const PROXY_PROTOCOLS = ['http', 'https', 'socks5'] as const
-export type ProxyProtocol = (typeof PROXY_PROTOCOLS)[number]
+const PROXY_PROTOCOLS = ['http', 'https', 'socks5'] as const
+type ProxyProtocol = (typeof PROXY_PROTOCOLS)[number]
 
 /** What a caller may choose of a proxy that the operator provides. */
-export const PROXY_CHOICES = ['country', 'state', 'city', 'zip', 'asn', 'os'] as const
+const PROXY_CHOICES = ['country', 'state', 'city', 'zip', 'asn', 'os'] as const
 export type ProxyChoice = (typeof PROXY_CHOICES)[number]
 
 export interface NamedProxy {

@@ -1,6 +1,7 @@
 // What callers may have connected to from this machine: the same as from inside an instance.
 import { lookup } from 'node:dns/promises'
-import { BlockList, isIP } from 'node:net'
+import { isIP } from 'node:net'
+import { addressList, isIn } from '../base/address-list.ts'
 import { HOST_ALIAS, hostRanges, NEVER, TO_MANY } from '../base/own-addresses.ts'
 import { within } from '../base/wait.ts'
 
@@ -20,16 +21,10 @@ const LOOPBACK = ['127.0.0.0/8', '::1/128']
 /** Not routed, or this machine itself: "any address" connects to loopback. */
 const NOWHERE = ['0.0.0.0/8', '::/128', 'fe80::/10']
 
-const family = (address: string): 'ipv4' | 'ipv6' => (address.includes(':') ? 'ipv6' : 'ipv4')
-
 /** An IPv4 address that is written as an IPv6 one is compared as what it is. */
 function listOf(ranges: readonly string[]): (address: string) => boolean {
-  const list = new BlockList()
-  for (const range of ranges) {
-    const [address, bits] = range.split('/') as [string, string]
-    list.addSubnet(address, Number(bits), family(address))
-  }
-  return (address) => list.check(address, family(address))
+  const list = addressList(ranges)
+  return (address) => isIn(list, address)
 }
 
 const isLoopback = listOf(LOOPBACK)

@@ -5,7 +5,7 @@
  * - `credentials`: it does not accept the user name and the password
  * - `refused`: it answers, but does not connect to the target
  */
-export type UpstreamErrorKind = 'unreachable' | 'credentials' | 'refused'
+type UpstreamErrorKind = 'unreachable' | 'credentials' | 'refused'
 
 /** A failed connection through a proxy. The message names no address, user or password: pages and programs of the session read it. */
 export class UpstreamError extends Error {

@@ -1,6 +1,7 @@
 // From where a request came, also through reverse proxies.
 import type { IncomingMessage } from 'node:http'
 import { isIP, type BlockList } from 'node:net'
+import { isIn } from '../base/address-list.ts'
 
 /** Most proxies of a chain: no service has more before it. */
 const MAX_HOPS = 16
@@ -12,15 +13,13 @@ const MAX_HOPS = 16
 export function clientAddress({ socket, headers }: Pick<IncomingMessage, 'socket' | 'headers'>, trusted: BlockList): string {
   let address = plain(socket.remoteAddress ?? '')
   const forwarded = String(headers['x-forwarded-for'] ?? '').split(',')
-  for (let hop = 0; hop < MAX_HOPS && isTrusted(address, trusted); hop++) {
+  for (let hop = 0; hop < MAX_HOPS && isIn(trusted, address); hop++) {
     const before = plain(forwarded.pop()?.trim() ?? '')
     if (isIP(before) === 0) break
     address = before
   }
   return address
 }
-
-const isTrusted = (address: string, trusted: BlockList): boolean => isIP(address) !== 0 && trusted.check(address, isIP(address) === 4 ? 'ipv4' : 'ipv6')
 
 /** An IPv4 address that a socket for both families reports as IPv6. */
 const plain = (address: string): string => address.replace(/^::ffff:(?=\d+\.)/i, '')

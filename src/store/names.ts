@@ -14,3 +14,10 @@ export const isNamed = (column: string, name: string): RawBuilder<SqlBool> => sq
 
 /** Whether `column` contains `part`, ignoring case. */
 export const holds = (column: string, part: string): RawBuilder<SqlBool> => sql`strpos(${lower(sql.ref(column))}, ${lower(sql`${part}::text`)}) > 0`
+
+/** What a list is asked for, of things whose table is called `table`: a whole name; a part of one, or a whole id. What is not given finds all. */
+export const isAskedFor = (table: string, { name, query }: { name?: string | undefined; query?: string | undefined }): RawBuilder<SqlBool> => {
+  const [id, column] = [`${table}.id`, `${table}.name`]
+  const wanted = [...(name ? [isNamed(column, name)] : []), ...(query ? [sql<SqlBool>`(${sql.ref(id)} = ${query} or ${holds(column, query)})`] : [])]
+  return wanted.length > 0 ? sql.join(wanted, sql` and `) : sql`true`
+}

@@ -12,7 +12,7 @@ const PART = /^extensions(?:\[(\d{0,4})\]|\.(\d{1,4}))?(?:\[(name|zip_file)\]|\.
 
 type Field = 'name' | 'zip_file'
 
-export interface GivenExtension {
+interface GivenExtension {
   name: string
   /** The path of its archive. */
   archive: string

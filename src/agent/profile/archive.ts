@@ -97,7 +97,7 @@ async function* below(root: string, inside: string): AsyncGenerator<Found> {
   }
 }
 
-export interface Unpacked {
+interface Unpacked {
   /** Undefined: the archive does not say who wrote it. */
   manifest: Manifest | undefined
 }

@@ -5,7 +5,7 @@ import { byteStream, bytes, json, queryBoolean, route } from '../../http/route.t
 const group = 'Agent'
 
 /** The media type of an archive: tar, compressed with zstd. */
-export const ARCHIVE_TYPE = 'application/zstd'
+const ARCHIVE_TYPE = 'application/zstd'
 /**
  * The first file of an archive that we write: `{"version":1,"chromium":"156.0.…"}`. An archive without it is loaded too: then nobody knows which Chromium
  * wrote it.

@@ -4,7 +4,7 @@ import type { Bytes, Handlers } from '../../http/route.ts'
 import type { Fitting } from '../session/fit/fitting.ts'
 import type { profile as contract } from './contract.ts'
 
-export interface LoadOptions {
+interface LoadOptions {
   keepTabs: boolean
   maxBytes: number
 }

@@ -4,7 +4,7 @@
 /** Archives that cannot be read, or that have what a profile cannot have. The message says what. */
 export class BadTar extends Error {}
 
-export interface TarLimits {
+interface TarLimits {
   /** Limit on files and directories, the directories that only paths name included. */
   entries: number
   /** Limit on the bytes of all files and long names. */

@@ -22,7 +22,7 @@ export interface Loading {
 }
 
 /** The columns of a session's row that say which profile it has. */
-export type ProfileColumns = Pick<BrowserRow, 'profile_id' | 'profile_save' | 'profile_base'>
+type ProfileColumns = Pick<BrowserRow, 'profile_id' | 'profile_save' | 'profile_base'>
 
 export interface SessionProfiles {
   /**

@@ -14,7 +14,7 @@ const MAX_CRX_BYTES = MAX_EXTENSION_BYTES + 256 * 1024 + 12
 /** Each is in memory twice while its signatures are checked. */
 const AT_ONCE = 2
 
-export type Os = 'win' | 'mac' | 'linux'
+type Os = 'win' | 'mac' | 'linux'
 
 /** The pages of extensions: `/detail/<title>/<id>`, and below `/webstore` on the old address. The title may be absent. */
 const PAGES: Record<string, RegExp> = {
@@ -23,7 +23,7 @@ const PAGES: Record<string, RegExp> = {
 }
 
 /** The id of the extension that an address in the Chrome Web Store shows. @throws 400 that names `url` */
-export function idInStore(url: string): string {
+function idInStore(url: string): string {
   const { protocol, hostname, pathname } = URL.canParse(url) ? new URL(url) : { protocol: '', hostname: '', pathname: '' }
   const id = /^https?:$/.test(protocol) && Object.hasOwn(PAGES, hostname) ? PAGES[hostname]!.exec(pathname)?.[1] : undefined
   if (id === undefined) throw fault.field('url', 'must be the page of an extension, such as https://chromewebstore.google.com/detail/name/id')

@@ -2,7 +2,7 @@
 import { sql, type Selectable, type SqlBool } from 'kysely'
 import { isId } from '../../base/ids.ts'
 import type { Db } from '../../store/db.ts'
-import { holds, isCalled, isNamed } from '../../store/names.ts'
+import { isAskedFor, isCalled } from '../../store/names.ts'
 import type { ObjectOwner } from '../../store/sweep.ts'
 import type { Tables } from '../../store/tables.ts'
 import type { Extension, ExtensionChoice } from './contract.ts'
@@ -40,13 +40,12 @@ export interface ExtensionFilter {
 }
 
 /** One page of extensions, newest first, with one row more than `limit` when there are more. */
-export const listExtensions = (db: Db, project: string, { name, query, offset, limit }: ExtensionFilter): Promise<ExtensionRow[]> =>
+export const listExtensions = (db: Db, project: string, { offset, limit, ...filter }: ExtensionFilter): Promise<ExtensionRow[]> =>
   db
     .selectFrom('extensions')
     .selectAll()
     .where('project_id', '=', project)
-    .$if(Boolean(name), (select) => select.where(isNamed('name', name!)))
-    .$if(Boolean(query), (select) => select.where((eb) => eb.or([eb('id', '=', query!), holds('name', query!)])))
+    .where(isAskedFor('extensions', filter))
     .orderBy('created_at', 'desc')
     .orderBy('id')
     .offset(offset)

@@ -26,7 +26,7 @@ export const Profile = z.object({
 export type Profile = z.output<typeof Profile>
 
 /** How the save of an ended session went. */
-export const Saved = z.object({
+const Saved = z.object({
   /** `in_part`: without what Chromium had not written yet; `not`: nothing of this session was saved. */
   saved: z.enum(['whole', 'in_part', 'not']),
   version_id: z.string().optional(),

@@ -2,12 +2,12 @@
 import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import { isId, newId } from '../../base/ids.ts'
 import type { Db } from '../../store/db.ts'
-import { holds, isNamed } from '../../store/names.ts'
+import { isAskedFor } from '../../store/names.ts'
 import type { ObjectOwner } from '../../store/sweep.ts'
 import type { ProfileEnd, Tables } from '../../store/tables.ts'
 
 /** So many versions are kept, besides the one that sessions load. */
-export const KEPT = 10
+const KEPT = 10
 
 export type ProfileRow = Selectable<Tables['profiles']> & { is_saving: boolean }
 export type VersionRow = Selectable<Tables['profile_versions']>
@@ -60,12 +60,11 @@ export interface ProfileFilter {
 }
 
 /** One page of profiles, newest first, with one row more than `limit` when there are more. */
-export const listProfiles = (db: Db, project: string, { name, query, offset, limit }: ProfileFilter): Promise<ProfileRow[]> =>
+export const listProfiles = (db: Db, project: string, { offset, limit, ...filter }: ProfileFilter): Promise<ProfileRow[]> =>
   select(db)
     .where('p.project_id', '=', project)
     .where('p.deleted_at', 'is', null)
-    .$if(Boolean(name), (rows) => rows.where(isNamed('p.name', name!)))
-    .$if(Boolean(query), (rows) => rows.where((eb) => eb.or([eb('p.id', '=', query!), holds('p.name', query!)])))
+    .where(isAskedFor('p', filter))
     .orderBy('p.created_at', 'desc')
     .orderBy('p.id')
     .offset(offset)
@@ -146,7 +145,7 @@ export const sessionsToSave = async (db: Db, scope: string): Promise<string[]> =
       .execute()
   ).map(({ id }) => id)
 
-export interface Attached {
+interface Attached {
   profile: string
   save: boolean
   /** The number of the newest version at that time; 0 if there was none. */
@@ -197,10 +196,10 @@ async function writeEnd(db: Db, session: string, end: ProfileEnd): Promise<boole
 /** Nothing of a session was saved. */
 export const markUnsaved = async (db: Db, session: string, why: string): Promise<void> => void (await writeEnd(db, session, { saved: 'not', message: why }))
 
-export type NewVersion = Pick<VersionRow, 'object' | 'bytes' | 'sha256' | 'chromium' | 'is_whole' | 'scope'> & { id: string }
+type NewVersion = Pick<VersionRow, 'object' | 'bytes' | 'sha256' | 'chromium' | 'is_whole' | 'scope'> & { id: string }
 
 /** What {@link commitVersion} has done. */
-export type Committed =
+type Committed =
   /** `removed`: the objects of versions that are not kept any more. */
   | { is: 'saved'; removed: string[] }
   /** The profile has been deleted. */

@@ -15,7 +15,7 @@ const CHECK_MS = 10_000
 const MAX_BYTES = 64 * 1024
 
 /** What a check without a page asks for a connection to. IANA keeps the name for documentation, and its host answers on this port. */
-export const DEFAULT_TARGET = { host: 'example.com', port: 443 }
+const DEFAULT_TARGET = { host: 'example.com', port: 443 }
 
 export interface Checked {
   status: 'available' | 'unavailable'

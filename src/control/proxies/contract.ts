@@ -56,7 +56,7 @@ const Login = z
   .max(MAX_LOGIN)
   .refine((text) => !/\p{Cc}/u.test(text), 'must have no control characters')
 
-export const MAX_CA_BUNDLE_BYTES = 64 * 1024
+const MAX_CA_BUNDLE_BYTES = 64 * 1024
 
 const Custom = z.strictObject({
   host: Host,
@@ -69,7 +69,6 @@ const Custom = z.strictObject({
     .refine((pem) => new TextEncoder().encode(pem).length <= MAX_CA_BUNDLE_BYTES, `must have at most ${MAX_CA_BUNDLE_BYTES} bytes`)
     .optional(),
 })
-export type CustomConfig = z.output<typeof Custom>
 
 const Country = z.string().regex(/^[A-Za-z]{2}$/, 'must be a country code of two letters (ISO 3166)')
 /** It becomes part of a user name that has a form of its own. */

@@ -2,7 +2,7 @@
 import { sql, type Insertable, type Selectable, type SqlBool } from 'kysely'
 import { isId } from '../../base/ids.ts'
 import type { Db } from '../../store/db.ts'
-import { holds, isNamed } from '../../store/names.ts'
+import { isAskedFor } from '../../store/names.ts'
 import type { Tables } from '../../store/tables.ts'
 import type { CreateProxy, Proxy } from './contract.ts'
 
@@ -37,10 +37,9 @@ export const proxyOfSession = async (db: Db, project: string, id: string): Promi
   (await db.selectFrom('proxies').selectAll().where('id', '=', id).where('project_id', '=', project).executeTakeFirst()) as unknown as ProxyRow | undefined
 
 /** One page of proxies, newest first, with one row more than `limit` when there are more. */
-export const listProxies = async (db: Db, project: string, { name, query, offset, limit }: ProxyFilter): Promise<ProxyRow[]> =>
+export const listProxies = async (db: Db, project: string, { offset, limit, ...filter }: ProxyFilter): Promise<ProxyRow[]> =>
   (await kept(db, project)
-    .$if(Boolean(name), (select) => select.where(isNamed('name', name!)))
-    .$if(Boolean(query), (select) => select.where((eb) => eb.or([eb('id', '=', query!), holds('name', query!)])))
+    .where(isAskedFor('proxies', filter))
     .orderBy('created_at', 'desc')
     .orderBy('id')
     .offset(offset)

@@ -9,7 +9,7 @@ const MAX_WINDOW_DAYS = 30
 const DAY_MS = 86_400_000
 
 /** Most rows of one chunk. Download helpers refuse more. */
-export const MAX_CHUNK_ROWS = 50_000
+const MAX_CHUNK_ROWS = 50_000
 /** Rows of a chunk whose caller names no limit. */
 const CHUNK_ROWS = 10_000
 
