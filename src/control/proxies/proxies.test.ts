@@ -78,6 +78,8 @@ describe('what is made', () => {
   test('is of another type where the operator provides one, with what may be chosen there', async () => {
     expect(await create({ type: 'isp' })).toMatchObject({ type: 'isp', protocol: 'http', config: { country: 'US' } })
     expect(await create({ type: 'isp', protocol: 'http', config: { country: 'DE' } })).toMatchObject({ config: { country: 'DE' } })
+    // What the published command line sends unless told otherwise.
+    expect(await create({ type: 'isp', protocol: 'https' })).toMatchObject({ type: 'isp', protocol: 'http' })
     expect(await create({ type: 'residential', config: { country: 'US', city: 'sanfrancisco' } })).toMatchObject({
       protocol: 'socks5',
       config: { country: 'US', city: 'sanfrancisco' },
@@ -112,7 +114,7 @@ describe('refused, each by its field', () => {
     [['config.ca_bundle'], custom({ ca_bundle: '' })],
     [['config.ca_bundle'], custom({ ca_bundle: '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----' })],
     [['type'], { type: 'datacenter' }],
-    [['protocol'], { type: 'isp', protocol: 'https' }],
+    [['protocol'], { type: 'isp', protocol: 'socks5' }],
     [['config.country'], { type: 'isp', config: { country: 'Germany' } }],
     [['config.city'], { type: 'isp', config: { city: 'x' } }],
     [['config.country'], { type: 'residential' }],

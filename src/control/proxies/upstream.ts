@@ -83,7 +83,8 @@ export function choose(
 ): { protocol: NamedProxy['protocol']; config: Proxy['config'] } {
   const setting = proxySetting(type)
   if (!server) throw fault.field('type', `this service has no server for proxies of the type ${type}: its operator names one in ${setting}`)
-  if (protocol !== undefined && protocol !== server.protocol) throw fault.field('protocol', `is ${server.protocol} for the type ${type} (${setting})`)
+  // The published command line sends https unless told otherwise, so both published values mean "the operator's". The answer names the real one.
+  if (protocol === 'socks5' && server.protocol !== 'socks5') throw fault.field('protocol', `is ${server.protocol} for the type ${type} (${setting})`)
   const chosen: Chosen = { ...config }
   const { all, required } = placesOf(server.username)
   // The documented defaults. A server that lets nobody choose a country has none of ours.
