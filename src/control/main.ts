@@ -58,7 +58,7 @@ import { deletedProfiles } from './profiles/purge.ts'
 import { Saves } from './profiles/saves.ts'
 import { makeProxies } from './proxies/proxies.ts'
 import { deletedProxies } from './proxies/purge.ts'
-import { resolveProxy, upstreamOfSession } from './proxies/references.ts'
+import { resolveProxy, waysOfSession } from './proxies/references.ts'
 import { makeReplays, replaySigner } from './replays/replays.ts'
 import { endRecordings, Transfers } from './replays/transfers.ts'
 import { makeDisk } from './system/disk.ts'
@@ -121,7 +121,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const proxies = makeProxies({ db, sealer: makeSealer(secretKey, 'proxies'), provided: config.proxies, reach: config, checkUrl: config.proxyCheckUrl, log })
   const sessionProxies = makeSessionProxies({
     forwarder,
-    upstreamOf: upstreamOfSession(proxies),
+    waysOf: waysOfSession(proxies),
     find: (id) => findBrowser(db, { scope, project: undefined }, id, false),
     apiHosts: () => apiHosts(config.publicUrl),
     log,

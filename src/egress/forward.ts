@@ -1,13 +1,13 @@
-// One connection of a browser to its proxy: what it asks for is asked from the upstream proxy, or from the site itself when its host is on the list of exceptions. Never both.
+// One connection of a browser to its proxy: what it asks for is asked from the proxy that is the way to its host, or from the site itself when that is reached directly. Never both.
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { join } from '../base/join.ts'
 import { request, STATUS_CODES } from '../base/node-http.ts'
 import { PROBE_HOST, PROXY_ERROR_HEADER } from '../base/proxy-probe.ts'
 import { listed } from '../http/endpoint.ts'
-import { isBypassed } from './bypass.ts'
-import { authority, basicAuth, connectTo, dial, dialDirect, type DialOptions, type Target, type Upstream } from './upstream.ts'
+import { authority, basicAuth, connectTo, dial, dialDirect, type DialOptions, type Target } from './upstream.ts'
 import { UpstreamError } from './upstream-error.ts'
+import { wayTo, type Way, type Ways } from './ways.ts'
 
 /** Limit on the head of a request and of a site's answer. Chromium accepts answers of up to 256 KiB. */
 export const MAX_HEAD_BYTES = 256 * 1024
@@ -15,8 +15,8 @@ export const MAX_HEAD_BYTES = 256 * 1024
 /** What a browser sends before its tunnel is open is kept, up to so many pieces. */
 const MAX_EARLY_PIECES = 16
 
-/** Answers a CONNECT request: a tunnel to a target, or 502. */
-export async function forwardTunnel({ url = '' }: IncomingMessage, client: Duplex, head: Buffer, upstream: Upstream, options: DialOptions): Promise<void> {
+/** Answers a CONNECT request: a tunnel to a target, or 502; 403 when the session may not reach it. */
+export async function forwardTunnel({ url = '' }: IncomingMessage, client: Duplex, head: Buffer, ways: Ways, options: DialOptions): Promise<void> {
   const target = targetOf(url)
   // What is no address of a target comes from no browser.
   if (!target) return void client.destroy()
@@ -29,7 +29,7 @@ export async function forwardTunnel({ url = '' }: IncomingMessage, client: Duple
   }
   client.on('data', onData).once('end', leave).once('close', leave)
   try {
-    const tunnel = await open(upstream, target, { ...options, signal: AbortSignal.any([options.signal, gone.signal]) })
+    const tunnel = await open(wayTo(target.host, ways), target, { ...options, signal: AbortSignal.any([options.signal, gone.signal]) })
     client.off('data', onData)
     if (gone.signal.aborted) return void tunnel.destroy()
     client.write('HTTP/1.1 200 OK\r\n\r\n')
@@ -45,12 +45,12 @@ export async function forwardTunnel({ url = '' }: IncomingMessage, client: Duple
 }
 
 /** Answers a request in absolute form, as browsers send it for `http` URLs. */
-export async function forwardRequest(incoming: IncomingMessage, reply: ServerResponse, upstream: Upstream, options: DialOptions): Promise<void> {
+export async function forwardRequest(incoming: IncomingMessage, reply: ServerResponse, ways: Ways, options: DialOptions): Promise<void> {
   const url = URL.parse(incoming.url ?? '')
   // A page looks for open ports by requests in origin form. The port must look closed to it.
   if (url?.protocol !== 'http:') return void incoming.socket.destroy()
   try {
-    await exchange(incoming, reply, url, upstream, options)
+    await exchange(incoming, reply, url, ways, options)
   } catch (error) {
     if (reply.headersSent || options.signal.aborted) return void incoming.socket.destroy()
     const { status, headers, text } = failure(error)
@@ -58,14 +58,16 @@ export async function forwardRequest(incoming: IncomingMessage, reply: ServerRes
   }
 }
 
-async function exchange(incoming: IncomingMessage, reply: ServerResponse, url: URL, upstream: Upstream, options: DialOptions): Promise<void> {
-  const target = { host: url.hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || 80) }
-  const isForProxy = upstream.protocol !== 'socks5' && !isBypassed(target.host, upstream.bypassHosts) && target.host !== PROBE_HOST
+async function exchange(incoming: IncomingMessage, reply: ServerResponse, url: URL, ways: Ways, options: DialOptions): Promise<void> {
+  const target = targetOfUrl(url)
+  const way = wayTo(target.host, ways)
+  // A proxy that takes requests, and does not only connect.
+  const proxy = typeof way === 'object' && way.protocol !== 'socks5' && target.host !== PROBE_HOST ? way : undefined
   const gone = new AbortController()
   reply.once('close', () => gone.abort(new Error('the browser has left')))
   const signal = AbortSignal.any([options.signal, gone.signal])
-  const socket = isForProxy ? await connectTo(upstream, { ...options, signal }) : await open(upstream, target, { ...options, signal })
-  const authorization = isForProxy ? basicAuth(upstream) : undefined
+  const socket = await (proxy ? connectTo(proxy, { ...options, signal }) : open(way, target, { ...options, signal }))
+  const authorization = proxy && basicAuth(proxy)
   const headers = [
     'Host',
     url.host,
@@ -77,7 +79,7 @@ async function exchange(incoming: IncomingMessage, reply: ServerResponse, url: U
   const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
   const outgoing = request({
     method: incoming.method ?? 'GET',
-    path: isForProxy ? url.href.slice(0, url.href.length - url.hash.length) : url.pathname + url.search,
+    path: proxy ? url.href.slice(0, url.href.length - url.hash.length) : url.pathname + url.search,
     // As a list, so that names keep their case and their order.
     headers: headers as unknown as OutgoingHttpHeaders,
     createConnection: () => socket,
@@ -104,13 +106,23 @@ async function exchange(incoming: IncomingMessage, reply: ServerResponse, url: U
 }
 
 /** A connection to a target. @throws UpstreamError */
-async function open(upstream: Upstream, target: Target, options: DialOptions): Promise<Duplex> {
+async function open(way: Way, target: Target, options: DialOptions): Promise<Duplex> {
   if (target.host === PROBE_HOST) throw new UpstreamError('refused', 'this address is closed to sessions')
-  if (!isBypassed(target.host, upstream.bypassHosts)) return dial(upstream, target, options)
+  if (way === 'denied') throw new UpstreamError('network_policy_denied', 'this session may not reach this host: it is not one of its allowed_hosts')
+  if (way !== 'direct') return dial(way, target, options)
   return dialDirect(target, options).catch((cause: unknown) => {
-    throw new UpstreamError('unreachable', 'the host cannot be reached without the proxy', { cause })
+    throw new UpstreamError('unreachable', 'the host cannot be reached', { cause })
   })
 }
+
+/** The host that a request of a browser is for; undefined when it is not one that a browser makes. */
+export function hostOf({ method, url = '' }: IncomingMessage): string | undefined {
+  if (method === 'CONNECT') return targetOf(url)?.host
+  const absolute = URL.parse(url)
+  return absolute ? targetOfUrl(absolute).host : undefined
+}
+
+const targetOfUrl = (url: URL): Target => ({ host: url.hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || 80) })
 
 const HOP_BY_HOP = ['connection', 'host', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer', 'upgrade']
 
@@ -135,7 +147,7 @@ function failure(error: unknown): { status: number; headers: OutgoingHttpHeaders
   const { kind, message } = error instanceof UpstreamError ? error : new UpstreamError('refused', 'the proxy does not work')
   const text = `${message}\n`
   return {
-    status: 502,
+    status: kind === 'network_policy_denied' ? 403 : 502,
     headers: { [PROXY_ERROR_HEADER]: kind, 'Content-Type': 'text/plain; charset=utf-8', 'Content-Length': Buffer.byteLength(text), Connection: 'close' },
     text,
   }

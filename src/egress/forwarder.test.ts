@@ -13,6 +13,7 @@ import { pathTo } from '../http/route.ts'
 import { completeHandshake, mountUpgrades } from '../http/upgrade.ts'
 import { makeForwarder, type Forwarder } from './forwarder.ts'
 import type { Upstream } from './upstream.ts'
+import type { Ways } from './ways.ts'
 
 const LOGIN = { username: 'ann', password: 'canary' }
 const NAMES = { 'site.test': '127.0.0.1' }
@@ -49,16 +50,19 @@ async function agentOf(id = newId(), linkMs?: number) {
     [SOCKETS.links]: async ({ params, socket }) => listener.link(params.key!, socket, () => completeHandshake(socket, { headers: {} })),
   })
   const served = await serveSockets(server)
+  const endpoint = { host: '127.0.0.1', port: served.port }
   return {
     id,
     listener,
-    async use(upstream: Partial<Upstream>, by = forwarder) {
+    endpoint,
+    async use(upstream: Partial<Upstream>, by = forwarder, more: Partial<Ways> = {}) {
       const key = newId()
       const exit = {
         id,
-        agent: { host: '127.0.0.1', port: served.port },
+        agent: endpoint,
+        key,
         path: pathTo(SOCKETS.links, { key }),
-        upstream: { protocol: 'http' as const, host: '127.0.0.1', port: 1, bypassHosts: [], ...upstream },
+        ways: { upstream: { protocol: 'http' as const, host: '127.0.0.1', port: 1, bypassHosts: [], ...upstream }, routes: [], ...more },
       }
       await by.use(exit, signal)
       await listener.open(key)
@@ -262,4 +266,52 @@ test('without a link, a request through the proxy gets 502 after a while, and a 
   expect(await answerTo(agent, get('/'))).toMatch(/^HTTP\/1.1 502 [^]*X-Kernel-Proxy-Error: unreachable/)
   expect(await answerTo(agent, 'CONNECT site.test:443 HTTP/1.1\r\nHost: x\r\n\r\n')).toMatch(/^HTTP\/1.1 502 /)
   expect(await answerTo(agent, 'GET / HTTP/1.1\r\nHost: x\r\n\r\n')).toBe('')
+})
+
+describe('a list of allowed hosts', () => {
+  const tunnel = (host: string) => `CONNECT ${host}:${site.port} HTTP/1.1\r\nHost: ${host}:${site.port}\r\n\r\n`
+  const REFUSED = /^HTTP\/1\.1 403 Forbidden\r\nX-Kernel-Proxy-Error: network_policy_denied\r\n/i
+
+  test('refuses all others, before a proxy hears of them', async () => {
+    await using proxy = await httpProxy({ names: { ...NAMES, 'other.test': '127.0.0.1' } })
+    await using agent = await agentOf()
+    await agent.use({ port: proxy.port }, forwarder, { allowedHosts: ['site.test'] })
+    expect(await answerTo(agent, get('/allowed', 'Connection: close'))).toMatch(/^HTTP\/1.1 200 /)
+    expect(await answerTo(agent, get('/x', 'Connection: close').replaceAll('site.test', 'other.test'))).toMatch(REFUSED)
+    expect(await answerTo(agent, tunnel('other.test'))).toMatch(REFUSED)
+    expect(await answerTo(agent, tunnel('127.0.0.1'))).toMatch(REFUSED)
+    expect(proxy.asked).toEqual([`GET http://site.test:${site.port}/allowed`])
+  })
+
+  test('holds without a proxy as well, and for routes', async () => {
+    await using proxy = await httpProxy({ names: NAMES })
+    await using agent = await agentOf()
+    const key = newId()
+    const upstream = { protocol: 'http' as const, host: '127.0.0.1', port: proxy.port, bypassHosts: [] }
+    const ways = { routes: [{ hosts: ['site.test'], upstream }], allowedHosts: ['site.test', 'host.cob.internal'] }
+    await forwarder.use({ id: agent.id, agent: agent.endpoint, key, path: pathTo(SOCKETS.links, { key }), ways }, signal)
+    await agent.listener.open(key)
+    expect(await answerTo(agent, get('/by-route', 'Connection: close'))).toMatch(/^HTTP\/1.1 200 /)
+    expect(await answerTo(agent, get('/direct', 'Connection: close').replaceAll('site.test', 'host.cob.internal'))).toMatch(/^HTTP\/1.1 200 /)
+    expect(await answerTo(agent, tunnel('other.test'))).toMatch(REFUSED)
+    expect(proxy.asked).toEqual([`GET http://site.test:${site.port}/by-route`])
+  })
+
+  test('that changes ends tunnels to what it no longer has, and no others', async () => {
+    await using proxy = await httpProxy({ names: { ...NAMES, 'other.test': '127.0.0.1' } })
+    await using agent = await agentOf()
+    await agent.use({ port: proxy.port }, forwarder, { allowedHosts: ['site.test', 'other.test'] })
+    const [kept, ended] = [dialTo(agent), dialTo(agent)]
+    kept.write(tunnel('site.test'))
+    ended.write(tunnel('other.test'))
+    for (const socket of [kept, ended]) await expect.poll(() => socket.said()).toMatch(/200 OK/)
+    const { ways } = forwarder.used(agent.id)!
+    const closed = once(ended, 'close')
+    forwarder.change(agent.id, { ...ways, allowedHosts: ['site.test'] })
+    await closed
+    kept.write(`GET /kept HTTP/1.1\r\nHost: site.test\r\nConnection: close\r\n\r\n`)
+    await expect.poll(() => kept.said()).toMatch(/site$/)
+    expect(await answerTo(agent, tunnel('other.test'))).toMatch(REFUSED)
+    kept.destroy()
+  })
 })

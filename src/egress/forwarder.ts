@@ -6,6 +6,7 @@ import type { Log } from '../base/log.ts'
 import { PACKAGE_DIR } from '../base/paths.ts'
 import { within } from '../base/wait.ts'
 import type { Exit, FromForwarder, ToForwarder } from './messages.ts'
+import type { Ways } from './ways.ts'
 
 /** Starting it and dialling the first link takes 0.1-0.3 s. */
 const USE_MS = 10_000
@@ -17,8 +18,12 @@ const END_MS = 2_000
 const AGAIN_MS = 100
 
 export interface Forwarder extends AsyncDisposable {
-  /** Sends a session's traffic through a proxy from now on; its connections through another one end. Resolves when its agent has a link. */
+  /** Sends a session's traffic by these ways from now on; its earlier connections end. Resolves when its agent has a link. */
   use(exit: Exit, signal: AbortSignal): Promise<void>
+  /** What a session uses, if its agent has had a link for it. */
+  used(id: string): Exit | undefined
+  /** Changes the ways of a session that uses some; connections to what may still be reached stay. */
+  change(id: string, ways: Ways): void
   /** Ends the session's connections and links; with `path`: only if they are those. */
   forget(id: string, path?: string): void
   /** The program's process, if it runs. */
@@ -27,7 +32,7 @@ export interface Forwarder extends AsyncDisposable {
 
 export function makeForwarder({ allowHostLoopback, logLevel, log }: { allowHostLoopback: boolean; logLevel: string; log: Log }): Forwarder {
   /** The program may end at any time: this is what it is told again. */
-  const exits = new Map<string, Exit>()
+  const exits = new Map<string, { exit: Exit; isLinked: boolean }>()
   /** Who waits for a link, by its path. */
   const waiting = new Map<string, () => void>()
   let child: ChildProcess | undefined
@@ -50,8 +55,11 @@ export function makeForwarder({ allowHostLoopback, logLevel, log }: { allowHostL
     })
     child = started
     started.on('message', (message: FromForwarder) => {
-      if (message.type === 'used') return waiting.get(message.path)?.()
-      if (message.type === 'replaced' && exits.get(message.id)?.path === message.path) exits.delete(message.id)
+      const known = exits.get(message.id)
+      const isCurrent = known?.exit.path === message.path
+      if (message.type === 'replaced') return void (isCurrent && exits.delete(message.id))
+      if (isCurrent) known.isLinked = true
+      waiting.get(message.path)?.()
     })
     const ended = (why: object) => {
       if (child !== started) return
@@ -65,12 +73,22 @@ export function makeForwarder({ allowHostLoopback, logLevel, log }: { allowHostL
     started.once('error', (err) => ended({ err }))
     started.once('exit', (code, signal) => ended({ code, signal }))
     tell({ type: 'begin', allowHostLoopback, logLevel })
-    for (const exit of exits.values()) tell({ type: 'use', exit })
+    for (const { exit } of exits.values()) tell({ type: 'use', exit })
   }
 
   return {
+    used(id) {
+      const known = exits.get(id)
+      return known?.isLinked ? known.exit : undefined
+    },
+    change(id, ways) {
+      const known = exits.get(id)
+      if (!known) return
+      known.exit = { ...known.exit, ways }
+      tell({ type: 'change', id, path: known.exit.path, ways })
+    },
     async use(exit, signal) {
-      exits.set(exit.id, exit)
+      exits.set(exit.id, { exit, isLinked: false })
       const { promise, resolve } = Promise.withResolvers<void>()
       waiting.set(exit.path, resolve)
       try {
@@ -82,7 +100,7 @@ export function makeForwarder({ allowHostLoopback, logLevel, log }: { allowHostL
       }
     },
     forget(id, path) {
-      if (path !== undefined && exits.get(id)?.path !== path) return
+      if (path !== undefined && exits.get(id)?.exit.path !== path) return
       exits.delete(id)
       tell({ type: 'forget', id, ...(path !== undefined && { path }) })
     },

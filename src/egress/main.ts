@@ -31,7 +31,12 @@ process.on('message', (message: ToForwarder) => {
         tell({ type: 'replaced', id: exit.id, path: exit.path })
       })
       exits.set(exit.id, made)
-      void made.ready.then(() => tell({ type: 'used', path: exit.path }))
+      void made.ready.then(() => tell({ type: 'used', id: exit.id, path: exit.path }))
+      return
+    }
+    case 'change': {
+      const made = exits.get(message.id)
+      if (made?.exit.path === message.path) made.change(message.ways)
       return
     }
     case 'forget':

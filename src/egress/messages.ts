@@ -1,6 +1,6 @@
 // What the service and its forwarder tell each other over their pipe.
 import type { Endpoint } from '../http/endpoint.ts'
-import type { Upstream } from './upstream.ts'
+import type { Ways } from './ways.ts'
 
 /** The way of one session to the internet. */
 export interface Exit {
@@ -8,16 +8,19 @@ export interface Exit {
   id: string
   /** Where the session's agent answers. */
   agent: Endpoint
-  /** The path of its links there. It holds a key: an agent takes links of its newest key only. */
+  /** The key of its links: an agent takes links of its newest key only. */
+  key: string
+  /** The path of its links there, with the key. */
   path: string
-  upstream: Upstream
+  ways: Ways
 }
 
-/** To the forwarder. `use` replaces what the session had. */
+/** To the forwarder. `use` replaces what the session had; `change` leaves connections to what may still be reached. */
 export type ToForwarder =
   | { type: 'begin'; allowHostLoopback: boolean; logLevel: string }
   | { type: 'use'; exit: Exit }
+  | { type: 'change'; id: string; path: string; ways: Ways }
   | { type: 'forget'; id: string; path?: string }
 
 /** From the forwarder: an agent has a link of an exit; an agent takes links of another key now. */
-export type FromForwarder = { type: 'used'; path: string } | { type: 'replaced'; id: string; path: string }
+export type FromForwarder = { type: 'used'; id: string; path: string } | { type: 'replaced'; id: string; path: string }

@@ -1,12 +1,13 @@
 // The links of one session: connections that the forwarder has dialled into its agent. The agent gives each connection of the browser a link of its own.
-import type { Server } from 'node:http'
+import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { createServer } from '../base/node-http.ts'
 import { sleep } from '../base/wait.ts'
 import { UpgradeRefused, upgradeTo } from '../http/endpoint.ts'
-import { forwardRequest, forwardTunnel, MAX_HEAD_BYTES } from './forward.ts'
+import { forwardRequest, forwardTunnel, hostOf, MAX_HEAD_BYTES } from './forward.ts'
 import type { Exit } from './messages.ts'
 import type { DialOptions } from './upstream.ts'
+import { wayTo, type Ways } from './ways.ts'
 
 /** Links without a connection. A page opens six connections to a site at once. */
 const SPARE = 8
@@ -32,6 +33,9 @@ export class SessionExit implements Disposable {
   readonly #server: Server
   readonly #stop = new AbortController()
   readonly #links = new Set<Duplex>()
+  /** What the browser's connections were last used for. */
+  readonly #hosts = new Map<Duplex, string>()
+  #ways: Ways
   readonly #ready = Promise.withResolvers<void>()
   readonly #onReplaced: () => void
   #spare = 0
@@ -39,14 +43,34 @@ export class SessionExit implements Disposable {
 
   constructor(exit: Exit, reach: DialOptions['reach'], onReplaced: () => void) {
     this.exit = exit
+    this.#ways = exit.ways
     this.#onReplaced = onReplaced
     const options = { reach, signal: this.#stop.signal }
     const server = createServer({ maxHeaderSize: MAX_HEAD_BYTES, headersTimeout: HEAD_MS, requestTimeout: 0, keepAliveTimeout: IDLE_MS })
-    server.on('request', (incoming, reply) => void forwardRequest(incoming, reply, exit.upstream, options))
-    server.on('connect', (incoming, socket, head) => void forwardTunnel(incoming, socket, head, exit.upstream, options))
+    server.on('request', (incoming, reply) => {
+      this.#note(incoming.socket, incoming)
+      void forwardRequest(incoming, reply, this.#ways, options)
+    })
+    server.on('connect', (incoming, socket, head) => {
+      this.#note(socket, incoming)
+      void forwardTunnel(incoming, socket, head, this.#ways, options)
+    })
     server.on('clientError', (_error, socket) => socket.destroy())
     this.#server = server
     this.#fill()
+  }
+
+  /** From now on these ways hold. Connections to what may not be reached any more end; the others stay. */
+  change(ways: Ways): void {
+    this.#ways = ways
+    for (const [socket, host] of this.#hosts) if (wayTo(host, ways) === 'denied') socket.destroy()
+  }
+
+  #note(socket: Duplex, request: IncomingMessage): void {
+    const host = hostOf(request)
+    if (host === undefined) return
+    if (!this.#hosts.has(socket)) socket.once('close', () => this.#hosts.delete(socket))
+    this.#hosts.set(socket, host)
   }
 
   /** Resolves when the first link is there. */

@@ -1,13 +1,14 @@
-// What goes wrong with a proxy that a caller has named.
+// Why a session does not reach a host.
 
 /**
  * - `unreachable`: no connection to the proxy itself, or it does not answer
  * - `credentials`: it does not accept the user name and the password
  * - `refused`: it answers, but does not connect to the target
+ * - `network_policy_denied`: the session may not reach the target
  */
-type UpstreamErrorKind = 'unreachable' | 'credentials' | 'refused'
+type UpstreamErrorKind = 'unreachable' | 'credentials' | 'refused' | 'network_policy_denied'
 
-/** A failed connection through a proxy. The message names no address, user or password: pages and programs of the session read it. */
+/** A failed connection to a host. The message names no address, user or password: pages and programs of the session read it. */
 export class UpstreamError extends Error {
   override name = 'UpstreamError'
   readonly kind: UpstreamErrorKind

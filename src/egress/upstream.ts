@@ -16,7 +16,7 @@ export interface Upstream {
   password?: string
   /** The only certificates, in PEM, that may have signed the certificate of an `https` proxy. Absent: those that Node knows. */
   ca?: string
-  /** Names and patterns, see bypass.ts. */
+  /** Names and patterns, see ways.ts. */
   bypassHosts: string[]
 }
 

@@ -22,6 +22,7 @@ const STATUS = {
   method_not_allowed: 405,
   request_timeout: 408,
   conflict: 409,
+  stale_network: 409,
   project_not_empty: 409,
   last_active_project: 409,
   payload_too_large: 413,
@@ -102,6 +103,8 @@ export const fault = {
   methodNotAllowed: (method: string, allowed: readonly string[]): Fault =>
     new Fault('method_not_allowed', `${method} is not possible here, only ${allowed.join(', ')}`, { headers: { allow: allowed.join(', ') } }),
   conflict: (message: string): Fault => new Fault('conflict', message, { headers: NO_RETRY }),
+  /** Another change of a session's allowed hosts came first. */
+  staleNetwork: (message: string): Fault => new Fault('stale_network', message, { headers: NO_RETRY }),
   /** `has` says what is left in it. */
   projectNotEmpty: (what: 'archived' | 'deleted', has: string): Fault =>
     new Fault('project_not_empty', `the project cannot be ${what}: it has ${has}`, { headers: NO_RETRY }),

@@ -29,7 +29,10 @@ const forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', l
 const chosen = new Map<string, Upstream>()
 const proxies = makeSessionProxies({
   forwarder,
-  upstreamOf: async ({ id }) => chosen.get(id),
+  waysOf: async ({ id }) => {
+    const upstream = chosen.get(id)
+    return upstream && { upstream, routes: [] }
+  },
   find: async (id) => ({ id }) as BrowserRow,
   apiHosts: () => [],
   log: silentLog,
@@ -94,7 +97,7 @@ async function through({ id, agent }: Opened, upstream: Partial<Upstream> | unde
   const signal = AbortSignal.timeout(30_000)
   const began = performance.now()
   const fit = (proxy: object) => call(agent, session.fitSession, { body: { proxy: proxy as { on: boolean } } }, { signal })
-  await proxies.fitted({ id } as BrowserRow, agent, { on: upstream !== undefined }, fit, signal)
+  await proxies.fitted({ id } as BrowserRow, agent, fit, signal)
   return performance.now() - began
 }
 

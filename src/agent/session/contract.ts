@@ -14,8 +14,8 @@ const ProxyFit = z.strictObject({
     .string()
     .regex(/^[\w-]{16,64}$/)
     .optional(),
-  /** Hosts with ports that the browser connects to without a proxy: the API. The service adds them. */
-  direct: z.array(z.string().max(300)).max(16).optional(),
+  /** Hosts, in Chromium's form for exceptions, that the browser connects to without a proxy: the API, and the session's private hosts. The service adds them. */
+  direct: z.array(z.string().max(300)).max(48).optional(),
 })
 export type ProxyFit = z.infer<typeof ProxyFit>
 

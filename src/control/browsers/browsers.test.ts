@@ -131,7 +131,6 @@ describe('a create is refused, and the error names the field, for', () => {
     ['telemetry', { enabled: true }],
     ['telemetry', { browser: { console: { enabled: true } } }],
     ['location', { timezone: 'Europe/Berlin' }],
-    ['network', { allowed_hosts: ['example.com'] }],
     ['vaults', [{ name: 'mine' }]],
     ['video_memory', '4GiB'],
   ])('%s, which is not built yet: it is never silently ignored', async (field, value) => {
@@ -254,7 +253,6 @@ describe('an update of a session', () => {
   test.each([
     ['location', { timezone: 'UTC' }],
     ['proxy', { mode: 'direct', name: 'mine' }],
-    ['network', { allowed_hosts: ['a.com'] }],
     ['start_url', 'javascript:alert(1)'],
   ])('of %s is refused, and the error names it', async (field, value) => {
     expect((await refused(patch(await cloud.create(), { [field]: value }))).named).toEqual([field])

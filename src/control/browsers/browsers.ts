@@ -23,8 +23,6 @@ import {
   listBrowsers,
   liveIdsOfInvocation,
   liveOfInvocation,
-  updateRunning,
-  type BrowserOptions,
   type BrowserRow,
   type ListFilter,
   type Ownership,
@@ -34,6 +32,7 @@ import { OPTIONS } from './options/contract.ts'
 import type { Booted, Place, Refusal, Region } from './options/option/contract.ts'
 import type { Resolve } from './options/references.ts'
 import { optionRules } from './options/rules.ts'
+import { makeChange } from './change.ts'
 import { withSave, type Chosen, type SessionProfiles } from './session-profiles.ts'
 import type { SessionProxies } from './session-proxies.ts'
 import type { Endpoints } from './stored-endpoint.ts'
@@ -53,6 +52,7 @@ const MAX_CALLS = 256
 const CALLS_RETRY_SECONDS = 1
 
 const options = optionRules(OPTIONS)
+export type BrowserRules = typeof options
 
 interface BrowsersSettings {
   db: Db
@@ -151,9 +151,9 @@ export function makeBrowsers({
 
   const liveById = async (id: string): Promise<BrowserRow | undefined> => (isId(id) ? findBrowser(db, { scope, project: undefined }, id, false) : undefined)
 
-  /** @throws 400 when an option is refused. */
+  /** @throws 400 when an option is refused; 409 when it has changed. */
   const check = (refusal: Refusal | undefined): void => {
-    if (refusal) throw fault.field(refusal.field, refusal.problem)
+    if (refusal) throw refusal.code === 'stale_network' ? fault.staleNetwork(refusal.problem) : fault.field(refusal.field, refusal.problem)
   }
 
   /** @throws 429 when too many callers hold the session already. */
@@ -180,7 +180,7 @@ export function makeBrowsers({
     const limit = AbortSignal.any([signal, AbortSignal.timeout(ms)])
     const tell = (body: Fit) => call(agent, session.fitSession, { body }, { signal: limit })
     if (!wanted.proxy) return await tell(wanted)
-    await sessionProxies.fitted(row, agent, wanted.proxy, (proxy) => tell({ ...wanted, proxy }), limit)
+    await sessionProxies.fitted(row, agent, (proxy) => tell({ ...wanted, proxy }), limit)
   }
 
   const at = (row: BrowserRow) => ({ id: row.id, endpoint: endpoints.open(row.endpoint!, row.id) })
@@ -270,59 +270,18 @@ export function makeBrowsers({
   }
 
   const turns = new Mutexes()
-
-  /** What an update says of the profile, which another session may be saving just now: checked, and ready to be done. */
-  async function attaching(
-    row: BrowserRow,
-    { profile: given, profile_save_changes: save, start_url: url }: UpdateBrowser,
-    called: string,
-    signal: AbortSignal,
-  ) {
-    if (!given && save === undefined) return async () => ({})
-    if (row.state !== 'running') throw fault.notFound('browser', called)
-    if (!given) return () => profiles.changeSave(at(row), save!)
-    if (row.profile_id !== null) throw fault.conflict('this session has a profile already; create another session for another profile')
-    const chosen = (await profiles.choose(row.project_id!, withSave(given, save), signal))!
-    return () => profiles.load(at(row), chosen, { keepTabs: !url, isUpdate: true }, signal)
-  }
-
-  /** `called` is how the caller names the session. */
-  async function change(project: string, id: string, called: string, changes: UpdateBrowser, origin: string, signal: AbortSignal): Promise<Browser> {
-    const before = await find(project, id)
-    check(options.refuseUpdate(changes, before.options))
-    const parts = options.changes(changes)
-    if (before.state === 'running') for (const part of parts) assertFits(before, part.fit)
-    /** What the row has when these parts have taken effect. */
-    const after = (some: typeof parts) => Object.assign({}, before.options, ...some.map(({ stored }) => stored)) as BrowserOptions
-    const attach = await attaching(before, changes, called, signal)
-    const row = await named(
-      changes.name,
-      updateRunning(db, before.id, {
-        ...(changes.name !== undefined && { name: changes.name || null }),
-        ...(changes.tags !== undefined && { tags: changes.tags ?? {} }),
-        ...(parts.some(({ stored }) => stored) && { options: after(parts) }),
-      }),
-    )
-    if (!row) throw fault.notFound('browser', called)
-    let profile: Awaited<ReturnType<typeof attach>> | undefined
-    for (const [at, { name, fit: wanted }] of parts.entries()) {
-      // A profile opens its pages through the proxy, and a start page is opened in its window.
-      const work = async () => {
-        if (name === 'start_url') profile ??= await attach()
-        await fit(row, wanted, signal)
-      }
-      await work().catch(async (error: unknown) => {
-        // The row must not say what has not taken effect.
-        const isAhead = parts.slice(at).some(({ stored }) => stored)
-        const running = await updateRunning(db, before.id, isAhead ? { options: after(parts.slice(0, at)) } : {})
-        if (running && wanted.proxy) sessionProxies.restore(row.id, endpoints.open(row.endpoint!, row.id))
-        if (error instanceof Fault && error.code === 'bad_request') throw error
-        throw signal.aborted ? error : running ? fault.unavailable(`the browser did not accept the ${name}`, error) : fault.notFound('browser', called)
-      })
-    }
-    profile ??= await attach()
-    return present({ ...row, ...profile }, origin)
-  }
+  const change = makeChange({
+    db,
+    options,
+    profiles,
+    find,
+    named,
+    check,
+    assertFits,
+    fit,
+    at,
+    restoreProxy: (row) => sessionProxies.restore(row.id, at(row).endpoint),
+  })
 
   return {
     async create({ project }, given, origin, signal) {
@@ -358,9 +317,9 @@ export function makeBrowsers({
     async update({ project }, idOrName, given, origin, signal) {
       const { id } = await find(project, idOrName)
       const changes = await resolve(project, given)
-      const work = () => change(project, id, idOrName, changes, origin, signal)
+      const work = async () => present(await change(project, id, idOrName, changes, signal), origin)
       // Two viewports at once could end as one in the table and the other on the screen.
-      return changes.profile || options.changes(changes).some(({ stored }) => stored) ? turns.run(id, work, signal) : work()
+      return changes.profile || options.isStored(changes) ? turns.run(id, work, signal) : work()
     },
     async delete({ project }, idOrName, isRemoved) {
       const row = await find(project, idOrName, isRemoved)

@@ -4,6 +4,7 @@ import { PUBLIC_SOCKETS } from '../../agent/session/contract.ts'
 import { isId } from '../../base/ids.ts'
 import { json, none, page, pagingQuery, queryBoolean, route } from '../../http/route.ts'
 import { oneWayOut } from '../proxies/contract.ts'
+import { refuseStart } from '../network/contract.ts'
 import { MAX_POLICY_BYTES, OPTIONS } from './options/contract.ts'
 import { createShape, Region, replyShape, updateShape } from './options/option/contract.ts'
 
@@ -27,6 +28,10 @@ export const CreateBrowser = z
     ...createShape(OPTIONS),
   })
   .superRefine(oneWayOut)
+  .superRefine(({ network, start_url }, context) => {
+    const message = refuseStart(network, start_url)
+    if (message !== undefined) context.addIssue({ code: 'custom', path: ['start_url'], message })
+  })
 export type CreateBrowser = z.output<typeof CreateBrowser>
 
 export const UpdateBrowser = z

@@ -129,7 +129,8 @@ export async function listBrowsers(db: Db, within: Within, { status, query, tags
 export async function updateRunning(
   db: Db,
   id: string,
-  changes: { name?: string | null; tags?: Record<string, string>; options?: BrowserOptions },
+  /** `was`: only if the options are still these. */
+  changes: { name?: string | null; tags?: Record<string, string>; options?: BrowserOptions; was?: BrowserOptions },
 ): Promise<BrowserRow | undefined> {
   const row = await db
     .updateTable('browsers')
@@ -141,6 +142,7 @@ export async function updateRunning(
     })
     .where('id', '=', id)
     .where('state', '=', 'running')
+    .$if(changes.was !== undefined, (query) => query.where(sql<boolean>`options = ${JSON.stringify(changes.was)}::jsonb`))
     .returningAll()
     .executeTakeFirst()
   return row as unknown as BrowserRow | undefined

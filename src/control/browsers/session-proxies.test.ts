@@ -55,7 +55,10 @@ function service(rows: Map<string, Upstream | undefined>) {
   const forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', log: silentLog })
   const proxies = makeSessionProxies({
     forwarder,
-    upstreamOf: async ({ id }) => rows.get(id),
+    waysOf: async ({ id }) => {
+      const upstream = rows.get(id)
+      return upstream && { upstream, routes: [] }
+    },
     find: async (id) => (rows.has(id) ? ({ id } as BrowserRow) : undefined),
     apiHosts: () => ['api.test:80'],
     log: silentLog,
@@ -73,7 +76,7 @@ test('a session uses the proxy of its row; a service that takes it over gives it
   const fit = (to: ProxyFit) => call(agent.endpoint, session.fitSession, { body: { proxy: to } }, { signal })
   {
     await using first = service(rows)
-    await first.proxies.fitted({ id } as BrowserRow, agent.endpoint, { on: true }, fit, signal)
+    await first.proxies.fitted({ id } as BrowserRow, agent.endpoint, fit, signal)
     expect(agent.told).toEqual([{ on: true, links: expect.any(String), direct: ['api.test:80'] }])
     await agent.status()
     expect(proxy.asked).toHaveLength(1)
@@ -122,9 +125,9 @@ test('changes of one session take effect one after the other', async () => {
     order.push(`${name} ends`)
   }
   const row = { id } as BrowserRow
-  const one = only.proxies.fitted(row, agent.endpoint, { on: true }, fit('first'), signal)
+  const one = only.proxies.fitted(row, agent.endpoint, fit('first'), signal)
   rows.set(id, through(second))
-  await Promise.all([one, only.proxies.fitted(row, agent.endpoint, { on: true }, fit('second'), signal)])
+  await Promise.all([one, only.proxies.fitted(row, agent.endpoint, fit('second'), signal)])
   expect(order).toEqual(['first begins', 'first ends', 'second begins', 'second ends'])
   await agent.status()
   expect([first.asked.length, second.asked.length]).toEqual([0, 1])

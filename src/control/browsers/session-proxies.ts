@@ -1,10 +1,11 @@
 // The proxies of sessions: tells the forwarder through which server the traffic of a session goes, and again when this service has taken the session over.
+import { isDeepStrictEqual } from 'node:util'
 import { fitting, session, SOCKETS, type ProxyFit } from '../../agent/session/contract.ts'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { Mutexes } from '../../base/mutex.ts'
 import type { Forwarder } from '../../egress/forwarder.ts'
-import type { Upstream } from '../../egress/upstream.ts'
+import type { Ways } from '../../egress/ways.ts'
 import { sleep } from '../../base/wait.ts'
 import { call } from '../../http/client.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
@@ -24,8 +25,8 @@ const RESTORE_AGAIN_MS = 5_000
 
 interface SessionProxiesSettings {
   forwarder: Forwarder
-  /** The server that a session's options name; undefined when they name none. @throws when it cannot be used */
-  upstreamOf: (row: BrowserRow) => Promise<Upstream | undefined>
+  /** The ways of a session's traffic; undefined when its browser connects directly. @throws when they cannot be used */
+  waysOf: (row: BrowserRow) => Promise<Ways | undefined>
   /** A live session. */
   find: (id: string) => Promise<BrowserRow | undefined>
   /** Hosts with ports at which clients reach the API. */
@@ -35,31 +36,38 @@ interface SessionProxiesSettings {
 
 export interface SessionProxies {
   /** Runs `fit` with what the agent has to be told for the proxy of the session's row; its links are there by then. One call at a time for each session. @throws 503; what `fit` throws */
-  fitted(row: BrowserRow, agent: Endpoint, wanted: ProxyFit, fit: (proxy: ProxyFit) => Promise<void>, signal: AbortSignal): Promise<void>
+  fitted(row: BrowserRow, agent: Endpoint, fit: (proxy: ProxyFit) => Promise<void>, signal: AbortSignal): Promise<void>
   /** Gives a session the proxy of its row again: this service has just taken it over, or a change of the proxy has failed. Does not wait; what fails is logged. */
   restore(id: string, agent: Endpoint): void
   /** The step of an end. */
   forget: EndStep
 }
 
-export function makeSessionProxies({ forwarder, upstreamOf, find, apiHosts, log }: SessionProxiesSettings): SessionProxies {
+export function makeSessionProxies({ forwarder, waysOf, find, apiHosts, log }: SessionProxiesSettings): SessionProxies {
   const turns = new Mutexes()
 
-  /** Sends the session's traffic through the server of its row. */
-  async function prepare(row: BrowserRow, agent: Endpoint, wanted: ProxyFit, signal: AbortSignal): Promise<ProxyFit> {
-    const upstream = wanted.on ? await upstreamOf(row) : undefined
-    if (!upstream) {
+  /** Sends the session's traffic by the ways of its row. */
+  async function prepare(row: BrowserRow, agent: Endpoint, signal: AbortSignal): Promise<ProxyFit> {
+    const ways = await waysOf(row)
+    if (!ways) {
       // Until the browser has turned away from its proxy, its requests fail. They do not go directly.
       forwarder.forget(row.id)
       return { on: false }
     }
-    const links = newId()
+    const direct = [...apiHosts().slice(0, MAX_API_HOSTS), ...(ways.privateHosts ?? [])]
+    const used = forwarder.used(row.id)
+    if (used && isDeepStrictEqual(used.agent, agent) && haveSameProxies(used.ways, ways)) {
+      // Only the list of allowed hosts may differ. What they still allow goes on.
+      forwarder.change(row.id, ways)
+      return { on: true, links: used.key, direct }
+    }
+    const key = newId()
     try {
-      await forwarder.use({ id: row.id, agent, path: pathTo(SOCKETS.links, { key: links }), upstream }, signal)
+      await forwarder.use({ id: row.id, agent, key, path: pathTo(SOCKETS.links, { key }), ways }, signal)
     } catch (error) {
       throw signal.aborted ? error : fault.unavailable('the browser could not be connected with its proxy', error)
     }
-    return { on: true, links, direct: apiHosts().slice(0, MAX_API_HOSTS) }
+    return { on: true, links: key, direct }
   }
 
   async function tryToRestore(id: string, agent: Endpoint): Promise<void> {
@@ -67,7 +75,7 @@ export function makeSessionProxies({ forwarder, upstreamOf, find, apiHosts, log 
     const work = async () => {
       const row = await find(id)
       if (!row) return
-      const proxy = await prepare(row, agent, { on: true }, signal)
+      const proxy = await prepare(row, agent, signal)
       await call(agent, session.fitSession, { body: { proxy } }, { signal })
     }
     await turns.run(id, work, signal)
@@ -90,8 +98,8 @@ export function makeSessionProxies({ forwarder, upstreamOf, find, apiHosts, log 
   }
 
   return {
-    async fitted(row, agent, wanted, fit, signal) {
-      const work = async () => fit(await prepare(row, agent, wanted, signal))
+    async fitted(row, agent, fit, signal) {
+      const work = async () => fit(await prepare(row, agent, signal))
       await turns.run(row.id, work, signal)
     },
     restore: (id, agent) => void restore(id, agent).catch((err: unknown) => log.warn({ err, browser: id }, 'the proxy of a session was not looked up')),
@@ -106,3 +114,5 @@ export function makeSessionProxies({ forwarder, upstreamOf, find, apiHosts, log 
     },
   }
 }
+
+const haveSameProxies = ({ upstream, routes }: Ways, other: Ways): boolean => isDeepStrictEqual([upstream, routes], [other.upstream, other.routes])

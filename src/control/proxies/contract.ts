@@ -1,5 +1,6 @@
 // The contract of the Proxies group, and the options of browsers that name a proxy.
 import { z } from 'zod'
+import { isIPv4, isIPv6, isName } from '../../base/hosts.ts'
 import { isId } from '../../base/ids.ts'
 import { json, none, page, pagingQuery, route } from '../../http/route.ts'
 import { Time } from '../apps/contract.ts'
@@ -19,19 +20,6 @@ const Name = z
 
 /** `socks5` is Cob's own. */
 export const Protocol = z.enum(['http', 'https', 'socks5'])
-
-const LABEL = /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/i
-/** Names that browsers take for IPv4 addresses end with a number: `1.2`, `0x7f.1`. */
-const NUMBER = /^(\d+|0x[\da-f]*)$/i
-const IPV6 = /^[\da-f:]*:[\da-f:.]*$/i
-
-const isName = (host: string): boolean => {
-  const labels = host.split('.')
-  return host.length <= 253 && labels.every((label) => LABEL.test(label)) && !NUMBER.test(labels.at(-1)!)
-}
-const isIPv4 = (host: string): boolean =>
-  /^(\d{1,3}\.){3}\d{1,3}$/.test(host) && host.split('.').every((part) => Number(part) <= 255 && String(Number(part)) === part)
-const isIPv6 = (host: string): boolean => IPV6.test(host) && URL.canParse(`http://[${host}]`)
 
 const MAX_BYPASS_HOSTS = 100
 /** Hosts that are reached without the proxy: a name, or `*.` and a name for all names below it. */

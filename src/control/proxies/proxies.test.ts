@@ -284,6 +284,27 @@ test('a deleted one is gone for callers; its password goes when no session uses 
   expect(await hasSecrets()).toEqual({})
 })
 
+test('one that a session has for certain hosts keeps its password as long', async () => {
+  const made = await create(custom({ username: 'kim', password: 'password' }))
+  const { session_id } = await cloud.create({ timeout_seconds: 3600 })
+  const network = {
+    proxy_routes: [
+      { hosts: ['b.test'], proxy: { id: 'another' } },
+      { hosts: ['a.test'], proxy: { id: made.id } },
+    ],
+  }
+  await cloud.query(`update browsers set options = options || jsonb_build_object('network', $1::jsonb) where id = $2`, [JSON.stringify(network), session_id])
+  expect((await cloud.fetch(`/proxies/${made.id}`, { method: 'DELETE' })).status).toBe(204)
+  const has = async () => (await cloud.query<{ has: boolean }>('select secrets is not null as has from proxies where id = $1', [made.id]))[0]!.has
+  expect(await has()).toBe(true)
+  expect((await cloud.fetch(`/browsers/${session_id}?wait=true`, { method: 'DELETE' })).status).toBe(204)
+  const db = await openDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
+  await using scope = new AsyncDisposableStack()
+  scope.defer(() => db.destroy())
+  await purgeAll([deletedProxies(db, 30)], silentLog, new AbortController().signal)
+  expect(await has()).toBe(false)
+})
+
 test('a project with a proxy is not deleted', async () => {
   const { id: project } = (await (await cloud.send('POST', '/org/projects', { name: 'with a proxy' })).json()) as { id: string }
   const inProject = { 'x-kernel-project-id': project, 'content-type': 'application/json' }

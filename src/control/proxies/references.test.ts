@@ -35,6 +35,6 @@ test.each([
   [{ proxy_id: 'a' }, [{ proxy_id: 'p/proxy_id/a' }]],
   [{ proxy: { name: 'a' } }, [{ proxy_id: 'p/proxy.name/a' }]],
 ])('an update with %j', async (given, stored) => {
-  const changes = rules.changes(await resolve('p', UpdateBrowser.parse(given)))
+  const changes = rules.changes(await resolve('p', UpdateBrowser.parse(given)), {} as never)
   expect(changes.flatMap((change) => change.stored ?? [])).toEqual(stored)
 })

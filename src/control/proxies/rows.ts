@@ -59,8 +59,11 @@ export const changeProxy = async (
     | ProxyRow
     | undefined
 
-/** Live sessions use it. */
-const isInUse = sql<SqlBool>`exists (select from browsers b where b.options->>'proxy_id' = proxies.id and b.options ? 'proxy_id' and b.deleted_at is null)`
+/** Live sessions use it: for all hosts, or for some (`network.proxy_routes`). */
+const isInUse = sql<SqlBool>`(
+  exists (select from browsers b where b.options->>'proxy_id' = proxies.id and b.options ? 'proxy_id' and b.deleted_at is null)
+  or exists (select from browsers b where b.deleted_at is null and b.options->'network' ? 'proxy_routes'
+    and b.options->'network'->'proxy_routes' @> jsonb_build_array(jsonb_build_object('proxy', jsonb_build_object('id', proxies.id)))))`
 
 /** Marks it deleted; what is secret stays only as long as sessions use it. False when it is gone already. */
 export async function deleteProxy(db: Db, id: string): Promise<boolean> {

@@ -3,6 +3,7 @@
 import { z } from 'zod'
 import type { Viewport } from '../../../agent/session/contract.ts'
 import { ExtensionChoices } from '../../extensions/contract.ts'
+import { networkOption } from '../../network/contract.ts'
 import { profileOption, saveOption } from '../../profiles/contract.ts'
 import { proxyOptions } from '../../proxies/contract.ts'
 import { Memory, notBuilt, option, Region, type Refusal } from './option/contract.ts'
@@ -120,7 +121,7 @@ export const OPTIONS = {
   profile_save_changes: saveOption,
   ...proxyOptions,
   location: noneYetAnywhere('a location is'),
-  network: noneYetAnywhere('rules for the network are'),
+  network: networkOption,
   /** Looked up and sent to the browser before it is fitted (extensions/chosen.ts). */
   extensions: option({ create: ExtensionChoices }),
   telemetry: noneYetAnywhere('telemetry is'),

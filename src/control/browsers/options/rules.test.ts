@@ -49,8 +49,11 @@ test('a service refuses it by field, in a create and in an update', () => {
     problem: 'too many for the east',
   })
   expect(rules.refuseCreate(Create.parse({ paper: { colour: 'grey', sheets: 10 } }), { ...place, region: 'us-west' })).toBeUndefined()
-  expect(rules.refuseUpdate(Update.parse({ paper: { colour: 'grey' } }), booted)).toEqual({ field: 'paper.colour', problem: 'too small' })
-  expect(rules.refuseUpdate(Update.parse({}), booted)).toBeUndefined()
+  expect(rules.refuseUpdate(Update.parse({ paper: { colour: 'grey' } }), { ...booted, paper: 'white' })).toEqual({
+    field: 'paper.colour',
+    problem: 'too small',
+  })
+  expect(rules.refuseUpdate(Update.parse({}), { ...booted, paper: 'white' })).toBeUndefined()
 })
 
 test('the row has it in its stored form, and the answer shows what the row has', () => {
@@ -75,10 +78,10 @@ test('a row that an earlier version wrote, without it, shows its default', () =>
 test('a new browser is fitted to it, and so is a running one that is updated', () => {
   expect(rules.fit(Create.parse({ paper: { colour: 'grey' } }), booted)).toEqual({ start_url: 'about:grey-800', fullscreen: true })
   expect(rules.fit(Create.parse({ ink: false }), booted)).toEqual({ fullscreen: false })
-  expect(rules.changes(Update.parse({ paper: { colour: 'grey' }, ghosts: null }))).toEqual([
+  expect(rules.changes(Update.parse({ paper: { colour: 'grey' }, ghosts: null }), {} as never)).toEqual([
     { name: 'paper', stored: { paper: 'grey' }, fit: { start_url: 'about:grey' } },
   ])
-  expect(rules.changes(Update.parse({}))).toEqual([])
+  expect(rules.changes(Update.parse({}), {} as never)).toEqual([])
 })
 
 test('OpenAPI describes it in the bodies and in the answer', () => {

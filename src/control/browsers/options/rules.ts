@@ -29,14 +29,16 @@ export interface Change<T extends Options> {
 export interface OptionRules<T extends Options> {
   /** Why a create is refused by this service; undefined when it is not. */
   refuseCreate(given: Created<T>, place: Place): Refusal | undefined
-  /** Why an update is refused for a browser that was booted like that; undefined when it is not. */
-  refuseUpdate(given: Updated<T>, booted: Pick<Booted, 'maxScreen'>): Refusal | undefined
+  /** Why an update is refused for a browser that was booted and has options like that; undefined when it is not. */
+  refuseUpdate(given: Updated<T>, row: Pick<Booted, 'maxScreen'> & StoredOptions<T>): Refusal | undefined
   /** The options of a new session, as its row has them. */
   stored(given: Created<T>): StoredOptions<T>
   /** What the browser of a new session is fitted to. */
   fit(given: Created<T>, booted: Pick<Booted, 'viewport' | 'fullscreen'>): Fit
-  /** What an update changes, in the order in which it is applied. */
-  changes(given: Updated<T>): Change<T>[]
+  /** What an update changes in a row with these options, in the order in which it is applied. */
+  changes(given: Updated<T>, before: StoredOptions<T>): Change<T>[]
+  /** Whether an update changes options of a row. */
+  isStored(given: Updated<T>): boolean
   /** The options in a session's answer. An option that the row of an earlier version does not have is shown by its default. */
   shown(stored: StoredOptions<T>, place: Place): Shown<T>
 }
@@ -60,16 +62,17 @@ export function optionRules<T extends Options>(options: T): OptionRules<T> {
   const defaults = stored(z.object(createShape(options)).parse({}) as Created<T>)
   return {
     refuseCreate: (given, place) => first(({ refuseCreate }, name) => refuseCreate?.(of(given, name) as never, place)),
-    refuseUpdate: (given, booted) => first(({ refuseUpdate }, name) => refuseUpdate?.(of(given, name) as never, booted)),
+    refuseUpdate: (given, row) => first(({ refuseUpdate }, name) => refuseUpdate?.(of(given, name) as never, row, of(row, name) as never)),
     stored,
     fit: (given, booted) => Object.assign({}, ...each.map(([name, { fit }]) => fit?.(of(given, name) as never, booted))) as Fit,
-    changes: (given) =>
+    changes: (given, before) =>
       each
         .filter(([name]) => of(given, name) !== undefined)
         .map(([name, { restore, refit }]) => {
           const value = of(given, name) as never
-          return { name, stored: restore && ({ [name]: restore(value) } as Partial<StoredOptions<T>>), fit: refit?.(value) ?? {} }
+          return { name, stored: restore && ({ [name]: restore(value, of(before, name) as never) } as Partial<StoredOptions<T>>), fit: refit?.(value) ?? {} }
         }),
+    isStored: (given) => each.some(([name, { restore }]) => restore && of(given, name) !== undefined),
     shown: (row, place) =>
       collect(({ reply }, own) => {
         const name = reply?.of ?? own

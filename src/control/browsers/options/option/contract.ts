@@ -29,10 +29,12 @@ export interface Booted {
   maxScreen: { width: number; height: number }
 }
 
-/** Why a value is refused with a 400: its field in dotted form, and what is wrong with it. */
+/** Why a value is refused: its field in dotted form, and what is wrong with it. */
 export interface Refusal {
   field: string
   problem: string
+  /** Unless it is a 400. */
+  code?: 'stale_network'
 }
 
 type Schema = z.ZodType | undefined
@@ -47,12 +49,12 @@ export interface Option<Create extends Schema, Update extends Schema, Stored, Re
   update: Update
   /** Why a create with this value is refused by this service; undefined when it is not. */
   refuseCreate?: ((given: Output<Create>, place: Place) => Refusal | undefined) | undefined
-  /** Why an update to this value is refused for a browser that was booted like that; undefined when it is not. */
-  refuseUpdate?: ((given: Output<Update>, booted: Pick<Booted, 'maxScreen'>) => Refusal | undefined) | undefined
+  /** Why an update to this value is refused for a browser that was booted like that and has `before` in its row; undefined when it is not. */
+  refuseUpdate?: ((given: Output<Update>, booted: Pick<Booted, 'maxScreen'>, before: Stored | undefined) => Refusal | undefined) | undefined
   /** The form in the row of what a create gave, or of the default. Undefined: nothing is stored. Absent: the option is not stored. */
   store?: ((given: Output<Create>) => Stored) | undefined
-  /** The form in the row of what an update gave. Absent: an update does not change the row. */
-  restore?: ((given: Output<Update>) => Stored) | undefined
+  /** The form in the row of what an update gave, from what the row had. Absent: an update does not change the row. */
+  restore?: ((given: Output<Update>, before: Stored | undefined) => Stored) | undefined
   /** Its place in the answer. `show` makes the value of what is stored, by this option or by `of`; undefined leaves it out. */
   reply?: { schema: Reply; of?: string; show: (stored: Stored, place: Place) => Output<Reply> } | undefined
   /** What a new session's browser is fitted to. Absent: nothing. */

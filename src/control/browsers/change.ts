@@ -1,0 +1,110 @@
+// Changing a session that runs: what an update says is stored, and the browser is fitted to it, one option after the other.
+import type { Fit } from '../../agent/session/contract.ts'
+import type { Endpoint } from '../../http/endpoint.ts'
+import { Fault, fault } from '../../http/fault.ts'
+import type { Db } from '../../store/db.ts'
+import { refuseStart } from '../network/contract.ts'
+import type { BrowserRules } from './browsers.ts'
+import type { UpdateBrowser } from './contract.ts'
+import type { Refusal } from './options/option/contract.ts'
+import { updateRunning, type BrowserOptions, type BrowserRow } from './rows.ts'
+import { withSave, type SessionProfiles } from './session-profiles.ts'
+
+/** Tries to store a change that builds on what another replica is just changing. */
+const STORE_TRIES = 5
+
+interface ChangeSettings {
+  db: Db
+  options: BrowserRules
+  profiles: SessionProfiles
+  find: (project: string, id: string) => Promise<BrowserRow>
+  /** Explains a name that another session has. */
+  named: <T>(name: string | null | undefined, work: Promise<T>) => Promise<T>
+  /** @throws 400; 409 */
+  check: (refusal: Refusal | undefined) => void
+  /** @throws 409 when the agent is too old */
+  assertFits: (row: BrowserRow, wanted: Fit) => void
+  fit: (row: BrowserRow, wanted: Fit, signal: AbortSignal) => Promise<void>
+  at: (row: BrowserRow) => { id: string; endpoint: Endpoint }
+  /** Gives the browser the proxy that its row names. Does not wait. */
+  restoreProxy: (row: BrowserRow) => void
+}
+
+/** `called` is how the caller names the session. One call at a time for each session. */
+export type ChangeSession = (project: string, id: string, called: string, changes: UpdateBrowser, signal: AbortSignal) => Promise<BrowserRow>
+
+export function makeChange({ db, options, profiles, find, named, check, assertFits, fit, at, restoreProxy }: ChangeSettings): ChangeSession {
+  /** What an update says of the profile, which another session may be saving just now: checked, and ready to be done. */
+  async function attaching(
+    row: BrowserRow,
+    { profile: given, profile_save_changes: save, start_url: url }: UpdateBrowser,
+    called: string,
+    signal: AbortSignal,
+  ) {
+    if (!given && save === undefined) return async () => ({})
+    if (row.state !== 'running') throw fault.notFound('browser', called)
+    if (!given) return () => profiles.changeSave(at(row), save!)
+    if (row.profile_id !== null) throw fault.conflict('this session has a profile already; create another session for another profile')
+    const chosen = (await profiles.choose(row.project_id!, withSave(given, save), signal))!
+    return () => profiles.load(at(row), chosen, { keepTabs: !url, isUpdate: true }, signal)
+  }
+
+  type Parts = ReturnType<BrowserRules['changes']>
+  /** What a row has when these parts have taken effect. */
+  const after = (before: BrowserRow, parts: Parts) => Object.assign({}, before.options, ...parts.map(({ stored }) => stored)) as BrowserOptions
+
+  /** What an update changes in a row. @throws a Fault when it may not */
+  function partsOf(before: BrowserRow, changes: UpdateBrowser): Parts {
+    check(options.refuseUpdate(changes, before.options))
+    const parts = options.changes(changes, before.options)
+    const problem = refuseStart(after(before, parts).network, changes.start_url)
+    if (problem !== undefined) throw fault.field('start_url', problem)
+    if (before.state === 'running') for (const part of parts) assertFits(before, part.fit)
+    return parts
+  }
+
+  /** Stores an update, also while another replica stores one. */
+  async function store(first: BrowserRow, changes: UpdateBrowser, called: string): Promise<{ before: BrowserRow; row: BrowserRow; parts: Parts }> {
+    let before = first
+    for (let left = STORE_TRIES; left > 0; left--) {
+      const parts = partsOf(before, changes)
+      const row = await named(
+        changes.name,
+        updateRunning(db, before.id, {
+          ...(changes.name !== undefined && { name: changes.name || null }),
+          ...(changes.tags !== undefined && { tags: changes.tags ?? {} }),
+          ...(parts.some(({ stored }) => stored) && { options: after(before, parts), was: before.options }),
+        }),
+      )
+      if (row) return { before, row, parts }
+      before = await find(before.project_id!, before.id)
+      if (before.state !== 'running') throw fault.notFound('browser', called)
+    }
+    throw fault.conflict('this session is being changed by others at the same time')
+  }
+
+  return async (project, id, called, changes, signal) => {
+    const found = await find(project, id)
+    partsOf(found, changes)
+    const attach = await attaching(found, changes, called, signal)
+    const { before, row, parts } = await store(found, changes, called)
+    let profile: Awaited<ReturnType<typeof attach>> | undefined
+    for (const [place, { name, fit: wanted }] of parts.entries()) {
+      // A profile opens its pages through the proxy, and a start page is opened in its window.
+      const work = async () => {
+        if (name === 'start_url') profile ??= await attach()
+        await fit(row, wanted, signal)
+      }
+      await work().catch(async (error: unknown) => {
+        // The row must not say what has not taken effect.
+        const isAhead = parts.slice(place).some(({ stored }) => stored)
+        const running = await updateRunning(db, row.id, isAhead ? { options: after(before, parts.slice(0, place)) } : {})
+        if (running && wanted.proxy) restoreProxy(running)
+        if (error instanceof Fault && error.code === 'bad_request') throw error
+        throw signal.aborted ? error : running ? fault.unavailable(`the browser did not accept the ${name}`, error) : fault.notFound('browser', called)
+      })
+    }
+    profile ??= await attach()
+    return { ...row, ...profile }
+  }
+}

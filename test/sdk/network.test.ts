@@ -1,0 +1,147 @@
+// The published SDK and a real Chromium: sessions that may reach certain hosts only, and reach some of them through proxies of their own.
+import { ConflictError } from '@onkernel/sdk'
+import { createServer } from 'node:http'
+import { chromium, type Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { WebSocketServer } from 'ws'
+import { startCloud, type OwnCloud } from '../support/cloud.ts'
+import { httpProxy, serveSockets, type TestProxy } from '../support/upstreams.ts'
+
+/** Names that only the proxies of this test know. */
+const NAMES = { 'one.test': '127.0.0.1', 'two.test': '127.0.0.1', 'x.two.test': '127.0.0.1' }
+/** The service's machine, for sessions. */
+const HOST = 'host.cob.internal'
+
+let cloud: OwnCloud
+let port: number
+let main: TestProxy
+let other: TestProxy
+let proxies: { main: string; other: string }
+const ended = new AsyncDisposableStack()
+beforeAll(async () => {
+  const server = createServer(({ url }, reply) => void reply.writeHead(200, { 'content-type': 'text/html' }).end(`<title>${url}</title>`))
+  const sockets = new WebSocketServer({ server })
+  sockets.on('connection', (socket) => socket.on('error', () => {}).on('message', (data) => socket.send(data as Buffer)))
+  port = ended.use(await serveSockets(server)).port
+  main = ended.use(await httpProxy({ names: NAMES }))
+  other = ended.use(await httpProxy({ names: NAMES }))
+  cloud = await startCloud({ COB_WARM_BROWSERS: '1' })
+  const made = async (name: string, { port: at }: TestProxy) =>
+    (await cloud.client.proxies.create({ type: 'custom', protocol: 'http', name, config: { host: '127.0.0.1', port: at } })).id!
+  proxies = { main: await made('main', main), other: await made('other', other) }
+  await cloud.warm()
+})
+afterAll(async () => {
+  await cloud[Symbol.asyncDispose]()
+  await ended.disposeAsync()
+})
+
+interface Network {
+  allowed_hosts?: string[]
+  private_hosts?: string[]
+  proxy_routes?: { hosts: string[]; proxy: { id: string } }[]
+  allowlist_state?: { revision: string; mutation_id?: string }
+}
+// The newest SDK has `network`; this one passes it on.
+const create = async (options: object) => (await cloud.client.browsers.create({ timeout_seconds: 300, ...options } as never)) as unknown as Session
+const update = async (id: string, network: object) => (await cloud.client.browsers.update(id, { network } as never)) as unknown as Session
+interface Session {
+  session_id: string
+  cdp_ws_url: string
+  network?: Network
+}
+
+/** Opens a page of the session, does `work` with it, and ends the session. */
+async function inPage(session: Session, work: (load: (host: string, path: string) => Promise<string>, page: Page) => Promise<void>) {
+  await using opened = new AsyncDisposableStack()
+  opened.defer(() => cloud.client.browsers.deleteByID(session.session_id))
+  const browser = opened.adopt(await chromium.connectOverCDP(session.cdp_ws_url), (one) => one.close())
+  const page = browser.contexts()[0]!.pages()[0]!
+  const load = async (host: string, path: string) => {
+    const answer = await page.goto(`http://${host}:${port}${path}`).catch(() => undefined)
+    return answer ? `${answer.status()} ${answer.headers()['x-kernel-proxy-error'] ?? (await page.title())}` : 'failed'
+  }
+  await work(load, page)
+}
+
+test('a session reaches its allowed hosts and no others; a change takes effect at once, and what is still allowed stays open', async () => {
+  const session = await create({ network: { allowed_hosts: [HOST, 'one.test'] }, start_url: `http://${HOST}:${port}/start` })
+  expect(session.network).toEqual({ allowed_hosts: [HOST, 'one.test'], allowlist_state: { revision: expect.any(String) } })
+  await inPage(session, async (load, page) => {
+    expect(await load(HOST, '/first')).toBe('200 /first')
+    expect(await load('two.test', '/x')).toBe('403 network_policy_denied')
+    expect(await load('127.0.0.2', '/x')).not.toMatch(/^200/)
+    const open = (host: string) =>
+      page.evaluate(
+        (url) =>
+          new Promise<string>((resolve) => {
+            const socket = new WebSocket(url)
+            Object.assign(globalThis, { socket })
+            socket.onopen = () => resolve('open')
+            socket.onerror = () => resolve('failed')
+          }),
+        `ws://${host}:${port}/`,
+      )
+    await load(HOST, '/sockets')
+    expect(await open('two.test')).toBe('failed')
+    expect(await open(HOST)).toBe('open')
+    const state = () => page.evaluate(() => (globalThis as unknown as { socket: WebSocket }).socket.readyState)
+    const { revision } = session.network!.allowlist_state!
+    const change = { allowed_hosts: [HOST], expected_allowlist_revision: revision, mutation_id: 'one' }
+    const changed = await update(session.session_id, change)
+    expect(changed.network).toMatchObject({ allowed_hosts: [HOST], allowlist_state: { mutation_id: 'one', base_revision: revision } })
+    expect(await update(session.session_id, change)).toMatchObject({ network: changed.network })
+    await expect(update(session.session_id, { ...change, mutation_id: 'two' })).rejects.toBeInstanceOf(ConflictError)
+    await expect(update(session.session_id, { ...change, mutation_id: 'two' })).rejects.toMatchObject({ error: { code: 'stale_network' } })
+    expect(await state()).toBe(1)
+    await update(session.session_id, { allowed_hosts: ['one.test'] })
+    await expect.poll(state).toBe(3)
+    expect(await load(HOST, '/closed')).toBe('403 network_policy_denied')
+    const free = await update(session.session_id, { allowed_hosts: null })
+    expect(free.network).toEqual({ allowlist_state: { revision: expect.any(String) } })
+    expect(await load(HOST, '/free')).toBe('200 /free')
+    await expect(update(session.session_id, { allowed_hosts: [HOST] })).rejects.toMatchObject({ status: 400 })
+  })
+})
+
+test('routes send certain hosts through proxies of their own, whatever the proxy of the rest is changed to', async () => {
+  const routes = [{ hosts: ['two.test'], proxy: { name: 'other' } }]
+  const session = await create({ proxy_id: proxies.main, network: { proxy_routes: routes } })
+  expect(session.network).toEqual({ proxy_routes: [{ hosts: ['two.test'], proxy: { id: proxies.other } }] })
+  await inPage(session, async (load) => {
+    /** Through which proxies a page comes. */
+    const way = async (host: string, path: string) => {
+      await load(host, path)
+      return [main, other].map(({ asked }) => asked.filter((what) => what.endsWith(`${host}:${port}${path}`)).length)
+    }
+    expect(await way('one.test', '/1')).toEqual([1, 0])
+    expect(await way('two.test', '/2')).toEqual([0, 1])
+    expect(await way('x.two.test', '/3')).toEqual([1, 0])
+    await cloud.client.browsers.update(session.session_id, { proxy_id: '' })
+    expect(await way('two.test', '/4')).toEqual([0, 1])
+    expect(await load(HOST, '/direct')).toBe('200 /direct')
+    expect(await load('one.test', '/unknown')).toBe('502 unreachable')
+  })
+})
+
+test('private hosts are reached by the session itself, without a proxy and without the list', async () => {
+  const session = await create({ proxy_id: proxies.main, network: { allowed_hosts: ['one.test'], private_hosts: [`${HOST}:${port}`] } })
+  await inPage(session, async (load) => {
+    expect(await load(HOST, '/private')).toBe('200 /private')
+    expect(await load('one.test', '/proxied')).toBe('200 /proxied')
+    expect(main.asked.filter((what) => what.includes('/private'))).toEqual([])
+    expect(main.asked.some((what) => what.includes('/proxied'))).toBe(true)
+  })
+})
+
+test('after a kill of the service the rules hold as before', async () => {
+  const session = await create({ network: { allowed_hosts: [HOST] } })
+  await cloud.kill()
+  await cloud.start()
+  const again = (await cloud.client.browsers.retrieve(session.session_id)) as unknown as Session
+  expect(again.network).toEqual(session.network)
+  await inPage(again, async (load) => {
+    await expect.poll(() => load(HOST, '/again'), { timeout: 10_000 }).toBe('200 /again')
+    expect(await load('one.test', '/x')).toBe('403 network_policy_denied')
+  })
+})
