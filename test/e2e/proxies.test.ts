@@ -29,6 +29,7 @@ const forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', l
 const chosen = new Map<string, Upstream>()
 const proxies = makeSessionProxies({
   forwarder,
+  directWays: undefined,
   upstreamOf: async ({ id }) => chosen.get(id),
   find: async (id) => ({ id }) as BrowserRow,
   apiHosts: () => [],
