@@ -8,6 +8,7 @@ import { roomOn } from '../base/disk.ts'
 import { isRoot, serviceUser } from '../base/user.ts'
 import { objectsProblem } from '../control/doctor.ts'
 import { descriptorLimit, descriptorProblem } from '../http/connections.ts'
+import { ENDING_CHECK } from '../instances/local/direct-ways.ts'
 import { findLimits } from '../instances/local/limits.ts'
 import { interpreterOf } from '../instances/local/loader.ts'
 import { planNetwork, REFUSAL_CHECK } from '../instances/local/network.ts'
@@ -55,6 +56,7 @@ export async function doctor(config: Config, { endOrphans }: { endOrphans: boole
     { name: 'service user', problem: attempt(() => void serviceUser()), fatal: true },
     { name: 'network', problem: planNetwork(false).pasta.length > 0 ? undefined : 'this machine has no default route; browsers get no network', fatal: false },
     { name: 'multicast', problem: refusal(), fatal: false },
+    { name: 'direct connections', problem: ending(), fatal: false },
     { name: 'open files', problem: descriptorProblem(descriptorLimit(), config.maxBrowsers + config.maxInvocations), fatal: false },
     { name: 'limits', problem: limits(config), fatal: false },
     { name: 'disk quotas', problem: await diskQuotas(), fatal: false },
@@ -100,6 +102,14 @@ function refusal(): string | undefined {
   if (status === 0) return undefined
   const why = error?.message ?? stderr.trim()
   return `the kernel cannot refuse 224.0.0.0/24 (it needs CONFIG_XFRM_USER), so a program in a session can send to services on this machine that listen there: ${why}`
+}
+
+function ending(): string | undefined {
+  const [file, ...args] = ENDING_CHECK
+  const { status, stderr, error } = spawnSync(file, args, { encoding: 'utf8', timeout: REFUSAL_MS })
+  if (status === 0) return undefined
+  const why = error?.message ?? stderr.trim()
+  return `the kernel cannot close what leads around a proxy (it needs CONFIG_INET_DIAG_DESTROY and CONFIG_IP_MULTIPLE_TABLES), so a browser that gets a proxy while it runs cannot be closed off: ${why}`
 }
 
 function userNamespaces(): string | undefined {

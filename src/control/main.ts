@@ -121,6 +121,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const proxies = makeProxies({ db, sealer: makeSealer(secretKey, 'proxies'), provided: config.proxies, reach: config, checkUrl: config.proxyCheckUrl, log })
   const sessionProxies = makeSessionProxies({
     forwarder,
+    directWays: driver.directWays,
     waysOf: waysOfSession(proxies),
     find: (id) => findBrowser(db, { scope, project: undefined }, id, false),
     apiHosts: () => apiHosts(config.publicUrl),

@@ -121,9 +121,22 @@ export async function adoptAll<T>(from: { found(): Promise<Found[]>; adopt(id: s
   return adopted.filter((one) => one !== undefined)
 }
 
+/** What leads around the proxy of an instance's browser. Calls may be repeated, also by another service. An instance that has none, or has ended, is no error. */
+export interface DirectWays {
+  /**
+   * Refuses the UDP of all of the instance, except to its resolvers. Call it while the browser turns to its proxy, and what it returns when the browser has: that ends
+   * the TCP connections that the browser still has to others.
+   */
+  close(id: string): Promise<() => Promise<void>>
+  /** Undoes {@link close}. */
+  open(id: string): Promise<void>
+}
+
 /** Both kinds of sandboxes on one engine. Disposing ends prepared sandboxes and running removals, but no instance. */
 export interface Driver extends Instances, AsyncDisposable {
   apps: AppSandboxes
+  /** Absent: the driver cannot close them. What a browser has open when it gets a proxy then goes on directly. */
+  directWays?: DirectWays
   /**
    * Called when the machine's disk is nearly full. Ends the instance or app sandbox that uses most of it and returns its id; undefined when none
    * uses much.

@@ -29,6 +29,7 @@ const forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', l
 const chosen = new Map<string, Upstream>()
 const proxies = makeSessionProxies({
   forwarder,
+  directWays: undefined,
   waysOf: async ({ id }) => {
     const upstream = chosen.get(id)
     return upstream && { upstream, routes: [] }
@@ -73,8 +74,8 @@ interface Opened {
 }
 
 const sessions: Opened[] = []
-async function open(): Promise<Opened> {
-  const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ timeout_seconds: 300 })
+async function open(options: { viewport?: { width: number; height: number } } = {}): Promise<Opened> {
+  const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ timeout_seconds: 300, ...options })
   const [row] = await cloud.query<{ endpoint: Endpoint }>('select endpoint from browsers where id = $1', [id])
   const browser = await chromium.connectOverCDP(cdp_ws_url)
   const page = browser.contexts()[0]!.pages()[0]!
@@ -151,10 +152,24 @@ test('a live session changes between proxies and none, and each request takes th
     expect(await way(page, 'host.cob.internal')).toBe(proxy ? String(proxy.port) : null)
   }
   console.info('switches (A, B, A, B, none, A, none) in ms:', took.map((ms) => ms.toFixed(1)).join(', '))
-  // Chromium waits five seconds when a file of its policies was changed lately (chromium/policies.ts). The first switch may meet a browser that has just started.
-  expect(took.slice(1).filter((ms) => ms > 3_000)).toEqual([])
+  // Chromium waits five seconds when a file of its policies was changed lately (chromium/policies.ts).
+  expect(took.filter((ms) => ms > 3_000)).toEqual([])
   // Nothing is left of the proxy inside.
   expect((await runInside(cloud, opened.id, 'ls /etc/chromium/policies/managed')).output).not.toContain('proxy')
+})
+
+test('a browser that has just started, and loads all the time, takes a proxy at once', async () => {
+  await using proxy = await httpProxy({ names: NAMES })
+  // No browser on the shelf has a screen of this size.
+  const opened = await open({ viewport: { width: 2600, height: 1700 } })
+  const { page } = opened
+  await page.goto(`http://host.cob.internal:${plain.port}/`)
+  await page.evaluate(() => void setInterval(() => void fetch('/busy').catch(() => {}), 10))
+  const ms = await through(opened, of(proxy))
+  console.info(`a switch of a browser that has just started: ${ms.toFixed(0)} ms`)
+  // Without the setting (FEATURES_ON of chromium/flags.ts) it does not take it within 20 s; one that is idle takes 2 s.
+  expect(ms).toBeLessThan(1_500)
+  expect(await way(page, 'host.cob.internal')).toBe(String(proxy.port))
 })
 
 test('a proxy that is dead, or refuses, gives an error of the proxy, and nothing is connected directly', async () => {

@@ -31,11 +31,11 @@ interface ProxySettings {
   names?: Names
 }
 
-/** A server on a free port of 127.0.0.1, which ends its connections when it ends. */
-export async function serveSockets(server: Server): Promise<{ port: number; open: () => number } & AsyncDisposable> {
+/** A server on a free port of 127.0.0.1, or of another address, which ends its connections when it ends. */
+export async function serveSockets(server: Server, host = '127.0.0.1'): Promise<{ port: number; open: () => number } & AsyncDisposable> {
   const sockets = new Set<Socket>()
   server.on('connection', (socket: Socket) => sockets.add(socket.on('error', () => {}).on('close', () => sockets.delete(socket))))
-  server.listen(0, '127.0.0.1')
+  server.listen(0, host)
   await once(server, 'listening')
   return {
     port: (server.address() as AddressInfo).port,

@@ -10,10 +10,10 @@ import type { Browser } from '../chromium/keeper.ts'
 import type { ProxyFit } from '../session/contract.ts'
 import { ProxyListener } from './listener.ts'
 
-/** A browser that has run for some seconds follows within 10 ms. One that has just started, or loads pages, was seen to take 5 s. */
+/** A browser follows within 10 ms, from half a second after its start on (`FEATURES_ON` of chromium/flags.ts). */
 const FOLLOW_MS = 20_000
 /** A change of the file before Chromium watches it is lost, so it is made again. */
-const AGAIN_MS = 500
+const AGAIN_MS = 100
 /** The agent answers after five seconds when the service does not. */
 const PROBE_MS = 10_000
 

@@ -12,6 +12,7 @@ import { call } from '../../http/client.ts'
 import { completeHandshake, mountUpgrades } from '../../http/upgrade.ts'
 import { httpProxy, serveSockets } from '../../../test/support/upstreams.ts'
 import type { BrowserRow } from './rows.ts'
+import type { DirectWays } from '../../instances/driver.ts'
 import { makeSessionProxies } from './session-proxies.ts'
 
 const signal = new AbortController().signal
@@ -51,10 +52,11 @@ async function agentAlone() {
 }
 
 /** A service that knows the rows of all. */
-function service(rows: Map<string, Upstream | undefined>) {
+function service(rows: Map<string, Upstream | undefined>, directWays?: DirectWays) {
   const forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', log: silentLog })
   const proxies = makeSessionProxies({
     forwarder,
+    directWays,
     waysOf: async ({ id }) => {
       const upstream = rows.get(id)
       return upstream && { upstream, routes: [] }
@@ -131,4 +133,35 @@ test('changes of one session take effect one after the other', async () => {
   expect(order).toEqual(['first begins', 'first ends', 'second begins', 'second ends'])
   await agent.status()
   expect([first.asked.length, second.asked.length]).toEqual([0, 1])
+})
+
+test("what leads around a session's proxy is closed while its browser turns, and ended after that; it is opened again without one, also by another service", async () => {
+  await using proxy = await httpProxy()
+  await using agent = await agentAlone()
+  const id = newId()
+  const rows = new Map<string, Upstream | undefined>([[id, through(proxy)]])
+  const order: string[] = []
+  const ways: DirectWays = {
+    async close(of) {
+      order.push(`close ${of === id}`)
+      return async () => void order.push('end')
+    },
+    open: async (of) => void order.push(`open ${of === id}`),
+  }
+  const fit = async (to: ProxyFit) => {
+    await new Promise((resolve) => setImmediate(resolve))
+    order.push(`turned ${to.on}`)
+  }
+  await using first = service(rows, ways)
+  await first.proxies.fitted({ id } as BrowserRow, agent.endpoint, fit, signal)
+  expect(order.splice(0)).toEqual(['close true', 'turned true', 'end'])
+  // A caller does not get an answer before nothing goes around the proxy.
+  const broken: DirectWays = { ...ways, close: async () => Promise.reject(new Error('the network is closed')) }
+  await using other = service(rows, broken)
+  await expect(other.proxies.fitted({ id } as BrowserRow, agent.endpoint, fit, signal)).rejects.toThrow('the network is closed')
+  order.length = 0
+  rows.set(id, undefined)
+  await using second = service(rows, ways)
+  second.proxies.restore(id, agent.endpoint)
+  await expect.poll(() => order).toEqual(['open true'])
 })

@@ -11,6 +11,7 @@ import { call } from '../../http/client.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
 import { pathTo } from '../../http/route.ts'
+import type { DirectWays } from '../../instances/driver.ts'
 import type { EndStep } from './end-step.ts'
 import type { BrowserRow } from './rows.ts'
 
@@ -25,6 +26,8 @@ const RESTORE_AGAIN_MS = 5_000
 
 interface SessionProxiesSettings {
   forwarder: Forwarder
+  /** Of the driver; undefined when it has none. */
+  directWays: DirectWays | undefined
   /** The ways of a session's traffic; undefined when its browser connects directly. @throws when they cannot be used */
   waysOf: (row: BrowserRow) => Promise<Ways | undefined>
   /** A live session. */
@@ -43,7 +46,7 @@ export interface SessionProxies {
   forget: EndStep
 }
 
-export function makeSessionProxies({ forwarder, waysOf, find, apiHosts, log }: SessionProxiesSettings): SessionProxies {
+export function makeSessionProxies({ forwarder, directWays, waysOf, find, apiHosts, log }: SessionProxiesSettings): SessionProxies {
   const turns = new Mutexes()
 
   /** Sends the session's traffic by the ways of its row. */
@@ -70,13 +73,19 @@ export function makeSessionProxies({ forwarder, waysOf, find, apiHosts, log }: S
     return { on: true, links: key, direct }
   }
 
+  /** Turns the browser, and closes or opens what leads around its proxy. */
+  async function turn(id: string, proxy: ProxyFit, fit: (proxy: ProxyFit) => Promise<void>): Promise<void> {
+    const [endDirect] = await Promise.all([proxy.on ? directWays?.close(id) : directWays?.open(id), fit(proxy)])
+    await endDirect?.()
+  }
+
   async function tryToRestore(id: string, agent: Endpoint): Promise<void> {
     const signal = AbortSignal.timeout(RESTORE_MS)
     const work = async () => {
       const row = await find(id)
       if (!row) return
       const proxy = await prepare(row, agent, signal)
-      await call(agent, session.fitSession, { body: { proxy } }, { signal })
+      await turn(id, proxy, (body) => call(agent, session.fitSession, { body: { proxy: body } }, { signal }))
     }
     await turns.run(id, work, signal)
   }
@@ -99,7 +108,7 @@ export function makeSessionProxies({ forwarder, waysOf, find, apiHosts, log }: S
 
   return {
     async fitted(row, agent, fit, signal) {
-      const work = async () => fit(await prepare(row, agent, signal))
+      const work = async () => turn(row.id, await prepare(row, agent, signal), fit)
       await turns.run(row.id, work, signal)
     },
     restore: (id, agent) => void restore(id, agent).catch((err: unknown) => log.warn({ err, browser: id }, 'the proxy of a session was not looked up')),

@@ -6,7 +6,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { KEYS_VARIABLE } from '../../base/access.ts'
 import type { Log } from '../../base/log.ts'
-import { descendantsOf, isAlive, killAll, nameProcess, processesUsing, signalProcess, type ProcessName } from '../../base/processes.ts'
+import { isAlive, killAll, nameProcess, processesUsing, signalProcess, type ProcessName } from '../../base/processes.ts'
 import type { Command } from '../../base/unprivileged.ts'
 import { resultWithin, sleep, until, within } from '../../base/wait.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
@@ -17,7 +17,7 @@ import { groupKiller } from './group-kill.ts'
 import { hostRanges } from '../../base/own-addresses.ts'
 import type { InstanceLimits, Limits } from './limits.ts'
 import { makeListener, socketIn, type Listener } from './listener.ts'
-import { RECORD, recall, remember, type Remembered } from './remembered.ts'
+import { presentProcesses, RECORD, recall, remember, type Remembered } from './remembered.ts'
 import type { Bounds } from './sandbox.ts'
 import { emptyDisk, keeperOf, makeDisk, makeMemoryFolders, storageLines, type Content, type Quota, type Storage } from './storage.ts'
 import type { Trash } from './trash.ts'
@@ -373,9 +373,7 @@ export class LocalInstance implements Instance {
 
   /** Its present processes. */
   live(): ProcessName[] {
-    const known = this.#processes.filter(isAlive)
-    const below = [...known.flatMap(({ pid }) => descendantsOf(pid)), ...this.#kind.limits.members(this.id)]
-    return [...new Map([...known, ...below.map(nameProcess).filter((name) => name !== undefined)].map((name) => [name.pid, name])).values()]
+    return presentProcesses(this.#processes, this.#kind.limits.members(this.id))
   }
 }
 

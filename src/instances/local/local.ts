@@ -13,6 +13,7 @@ import type { Driver, InstanceSpec } from '../driver.ts'
 import { agentCache } from './agent-cache.ts'
 import { localApps } from './apps.ts'
 import { LaterAddresses } from './close-later.ts'
+import { localDirectWays } from './direct-ways.ts'
 import { writeGuestEtc } from './guest-etc.ts'
 import { adoptSandbox, foundSandboxes, startSandbox, unlisted, type Place, type SandboxKind } from './instance.ts'
 import { findLimits } from './limits.ts'
@@ -68,6 +69,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
 
   return {
     apps,
+    directWays: localDirectWays({ root: paths.instances, members: (id) => limits.members(id), chromium: config.chromium, log }),
     async start(spec, signal) {
       const limited = { memoryBytes: config.instanceMemoryMb * MIB, pids: config.instancePids, cpuPercent: config.instanceCpuPercent }
       const prepare = async (place: Place) => command(config, spec, place, await within('the compiled code', COMPILE_MS, compiled(), signal))

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { ProcessName } from '../../base/processes.ts'
+import { descendantsOf, isAlive, nameProcess, type ProcessName } from '../../base/processes.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import type { Counted } from './usage.ts'
 
@@ -40,4 +40,11 @@ export function recall(dir: string): Remembered | undefined {
   } catch {
     return undefined
   }
+}
+
+/** The present processes of a sandbox: those that are known, all below them, and all in its CPU group. */
+export function presentProcesses(known: readonly ProcessName[], members: readonly number[]): ProcessName[] {
+  const alive = known.filter(isAlive)
+  const below = [...alive.flatMap(({ pid }) => descendantsOf(pid)), ...members]
+  return [...new Map([...alive, ...below.map(nameProcess).filter((name) => name !== undefined)].map((name) => [name.pid, name])).values()]
 }

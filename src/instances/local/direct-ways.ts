@@ -1,0 +1,213 @@
+// The ways around the proxy of an instance's browser, closed and opened in the instance's network: UDP of the whole instance, and TCP connections that
+// Chromium has open.
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import { isIP } from 'node:net'
+import { join } from 'node:path'
+import type { Log } from '../../base/log.ts'
+import { nameProcess, type ProcessName } from '../../base/processes.ts'
+import { sleep } from '../../base/wait.ts'
+import type { DirectWays } from '../driver.ts'
+import { enter } from './enter.ts'
+import { DEVICE } from './network.ts'
+import { presentProcesses, recall } from './remembered.ts'
+
+/** The file in the instance's directory that says that its ways are closed; empty while that changes. Without it they are open. */
+const RECORD = 'direct-ways'
+const CLOSED = 'closed'
+
+/** The routing table and the rules of closed UDP. Rules of lower numbers come first; those of the system have 0 and 32766. */
+const TABLE = 77
+const DNS_RULE = 5
+const UDP_RULE = 6
+
+/** Requests of a page that wait for one of Chromium's six connections to a host get the next one, so it is looked again until there was none for this long. */
+const QUIET_MS = 5
+/** A page that opens connections all the time, by way of a client's own context without a proxy, does not keep its caller waiting for longer. */
+const END_MS = 1_000
+
+interface LocalDirectWays {
+  /** The folder of all instances' directories. */
+  root: string
+  /** The processes of an instance's CPU group. */
+  members: (id: string) => readonly number[]
+  chromium: string
+  log: Log
+}
+
+export function localDirectWays({ root, members, chromium, log }: LocalDirectWays): DirectWays {
+  /** The CPU group lists all at once. Without one they are looked for, thread by thread. */
+  function live(id: string): ProcessName[] {
+    const grouped = members(id).map(nameProcess)
+    return grouped.length > 0 ? grouped.filter((name) => name !== undefined) : presentProcesses(recall(join(root, id))?.processes ?? [], [])
+  }
+  const run = (id: string, program: readonly string[], input?: string) => enter({ live: () => live(id) }, program, input)
+  const recordOf = (id: string) => join(root, id, RECORD)
+  const stateOf = (id: string) => readFile(recordOf(id), 'utf8').catch(() => undefined)
+
+  async function endConnections(id: string): Promise<void> {
+    const end = performance.now() + END_MS
+    for (let quiet = false; ;) {
+      const found = directConnections(live(id), chromium)
+      const isOver = performance.now() > end
+      if (found.length === 0 && (quiet || isOver)) return
+      quiet = found.length === 0
+      if (isOver) return log.warn({ instance: id, found }, 'a browser goes on opening direct connections, or the kernel does not end them (cob doctor)')
+      for (let at = 0; at < found.length; at += MAX_FILTERS)
+        await run(id, ['ss', '--kill', '--tcp', '--numeric', ...filterOf(found.slice(at, at + MAX_FILTERS))])
+      await sleep(QUIET_MS)
+    }
+  }
+
+  return {
+    async close(id) {
+      const state = await stateOf(id)
+      if (state === CLOSED) return async () => {}
+      await writeFile(recordOf(id), '', { mode: 0o600 })
+      await run(id, SHELL, (state === undefined ? '' : OPEN) + closing(await resolversOf(join(root, id))))
+      return async () => {
+        await endConnections(id)
+        await writeFile(recordOf(id), CLOSED, { mode: 0o600 })
+      }
+    },
+    async open(id) {
+      if ((await stateOf(id)) === undefined) return
+      await writeFile(recordOf(id), '', { mode: 0o600 })
+      await run(id, SHELL, OPEN)
+      await rm(recordOf(id), { force: true })
+    },
+  }
+}
+
+const SHELL = ['/bin/sh', '-e']
+
+/** Shell lines. As the blocked ranges (network.ts), everything outside is declared local, for UDP only. The instance's own addresses are in the table of the system, which comes first. */
+function closing(resolvers: readonly string[]): string {
+  const batch = (family: 4 | 6) =>
+    [
+      `ip -${family} -batch - <<.`,
+      `route replace local default dev ${DEVICE} table ${TABLE}`,
+      ...resolvers
+        .filter((address) => isIP(address) === family)
+        .map((address) => `rule add pref ${DNS_RULE} to ${address} iif lo ipproto udp dport 53 lookup main`),
+      `rule add pref ${UDP_RULE} iif lo ipproto udp lookup ${TABLE}`,
+      '.\n',
+    ].join('\n')
+  return `${batch(4)}[ ! -e /proc/net/if_inet6 ] || ${batch(6)}`
+}
+
+/** Shell lines that undo all of {@link closing} that was done. */
+const OPEN = `for family in -4 -6; do
+while ip $family rule del pref ${UDP_RULE} 2>/dev/null; do :; done
+while ip $family rule del pref ${DNS_RULE} 2>/dev/null; do :; done
+[ $family = -6 ] && [ ! -e /proc/net/if_inet6 ] || ip $family route flush table ${TABLE}
+done
+`
+
+const ENDS = `
+use IO::Socket::INET;
+my $server = IO::Socket::INET->new(Listen => 1, LocalAddr => "127.0.0.1") or die "no socket: $!\\n";
+my $client = IO::Socket::INET->new(PeerAddr => "127.0.0.1", PeerPort => $server->sockport) or die "no connection: $!\\n";
+system("ss", "--kill", "--tcp", "--numeric", "dst", "127.0.0.1:" . $server->sockport) == 0 or die "ss has failed\\n";
+defined $client->recv(my $data, 1, MSG_DONTWAIT | MSG_PEEK) or $!{ECONNABORTED} or die "a connection was not ended: $!\\n";`
+
+/** A program, with its arguments, that succeeds when the kernel can do what {@link localDirectWays} needs. */
+export const ENDING_CHECK = [
+  'unshare',
+  '--user',
+  '--map-root-user',
+  '--net',
+  '/bin/sh',
+  '-ec',
+  `ip link set lo up; ip rule add pref ${UDP_RULE} iif lo ipproto udp lookup ${TABLE}; exec perl -MErrno -MSocket=:all -e "$1"`,
+  'sh',
+  ENDS,
+] as const
+
+/** The programs of the session go on asking for names. */
+const resolversOf = async (dir: string): Promise<string[]> =>
+  [...(await readFile(join(dir, 'etc', 'resolv.conf'), 'utf8')).matchAll(/^nameserver (\S+)$/gm)].map(([, address]) => address!)
+
+/** A connection, with addresses and ports as `ss` takes them. */
+interface Connection {
+  inode: string
+  from: string
+  to: string
+}
+
+/** Of one call of `ss`: its program for the kernel must not get too long. */
+const MAX_FILTERS = 50
+
+const filterOf = (connections: readonly Connection[]): string[] =>
+  connections.flatMap(({ from, to }, at) => [...(at > 0 ? ['or'] : []), '(', 'src', from, 'and', 'dst', to, ')'])
+
+/** The TCP connections to other hosts that are Chromium's. */
+function directConnections(processes: readonly ProcessName[], chromium: string): Connection[] {
+  const browsers = processes.filter(({ pid }) => read(`/proc/${pid}/cmdline`).startsWith(chromium))
+  const [first] = browsers
+  if (!first) return []
+  const outward = connectionsIn(read(`/proc/${first.pid}/net/tcp`), read(`/proc/${first.pid}/net/tcp6`))
+  if (outward.length === 0) return []
+  const own = new Set(browsers.flatMap(({ pid }) => socketsOf(pid)))
+  return outward.filter(({ inode }) => own.has(inode))
+}
+
+/** ESTABLISHED, SYN_SENT and CLOSE_WAIT (linux/tcp_states.h): in these a program may still send. */
+const SENDING = ['01', '02', '08']
+
+/** The connections to other hosts that /proc/net/tcp and /proc/net/tcp6 list. Loopback, and the instance's own addresses, lead to programs inside. */
+export function connectionsIn(...tables: readonly string[]): Connection[] {
+  return tables.flatMap((table) =>
+    table.split('\n').flatMap((line) => {
+      const [, from, to, state, , , , , , inode] = line.trim().split(/\s+/)
+      if (!from || !to || !inode || inode === '0' || !SENDING.includes(state!)) return []
+      const [local, remote] = [endOf(from), endOf(to)]
+      return remote.host === local.host || LOOPBACK.test(remote.host) ? [] : [{ inode, from: ended(local), to: ended(remote) }]
+    }),
+  )
+}
+
+const LOOPBACK = /^(127\.|::1$|::ffff:7f)/
+
+interface End {
+  host: string
+  port: number
+}
+
+const ended = ({ host, port }: End): string => `${host.includes(':') ? `[${host}]` : host}:${port}`
+
+/** An address there is its 32-bit words in hex, each in the byte order of the machine (little-endian on every one that Chromium runs on), then the port. */
+function endOf(text: string): End {
+  const [hex = '', port = ''] = text.split(':')
+  const bytes = hex.match(/.{8}/g)!.flatMap((word) => word.match(/../g)!.toReversed())
+  const host =
+    bytes.length === 4
+      ? bytes.map((byte) => parseInt(byte, 16)).join('.')
+      : new URL(`http://[${bytes.join('').match(/.{4}/g)!.join(':')}]`).hostname.slice(1, -1)
+  return { host, port: parseInt(port, 16) }
+}
+
+/** The inodes of a process's sockets; none when it has ended. */
+function socketsOf(pid: number): string[] {
+  const dir = `/proc/${pid}/fd`
+  const inode = (fd: string) => {
+    try {
+      return /^socket:\[(\d+)\]$/.exec(readlinkSync(join(dir, fd)))?.[1] ?? []
+    } catch {
+      return [] // closed in the meantime
+    }
+  }
+  try {
+    return readdirSync(dir).flatMap(inode)
+  } catch {
+    return [] // it has ended, or is a sandboxed process of Chromium's, which has no sockets
+  }
+}
+
+function read(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return '' // the process has ended, or there is no IPv6
+  }
+}

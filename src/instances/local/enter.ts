@@ -1,0 +1,67 @@
+// Runs programs in the network of a sandbox that runs, from outside.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { closeSync, fstatSync, openSync, readFileSync, statSync } from 'node:fs'
+import { isAlive, type ProcessName } from '../../base/processes.ts'
+import { isRoot } from '../../base/user.ts'
+import { within } from '../../base/wait.ts'
+import { DEVICE } from './network.ts'
+
+/** Entering a network and changing it takes 5-10 ms. */
+const ENTER_MS = 10_000
+
+/** A sandbox, as far as it is entered. */
+export interface Entered {
+  /** Its live processes. Some of them are in its network. */
+  live(): ProcessName[]
+}
+
+/**
+ * Runs a program, with `input` as its standard input, in the sandbox's network; false when none of its processes is in one. The namespaces are opened and
+ * then checked before they are entered, so a reused pid cannot lead into another network, least of all the host's. @throws when the program fails
+ */
+export async function enter(sandbox: Entered, program: readonly string[], input = ''): Promise<boolean> {
+  const ours = statSync('/proc/self/ns/net').ino
+  for (const name of sandbox.live()) {
+    using network = openOf(name, 'net')
+    if (!network || fstatSync(network.fd).ino === ours || !hasDevice(name)) continue
+    // Root may enter any network. Other users can only enter it through the user namespace that owns it.
+    using user = isRoot() ? undefined : openOf(name, 'user')
+    if ((!isRoot() && !user) || !isAlive(name)) continue
+    const asOwner = user ? ['--user=/proc/self/fd/4', '--preserve-credentials'] : []
+    await nsenter([...asOwner, '--net=/proc/self/fd/3', '--', ...program], [network.fd, ...(user ? [user.fd] : [])], input)
+    return true
+  }
+  return false
+}
+
+function hasDevice({ pid }: ProcessName): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/net/dev`, 'utf8').includes(`${DEVICE}:`)
+  } catch {
+    return false // it has ended
+  }
+}
+
+function openOf({ pid }: ProcessName, space: 'net' | 'user'): ({ fd: number } & Disposable) | undefined {
+  try {
+    const fd = openSync(`/proc/${pid}/ns/${space}`, 'r')
+    return { fd, [Symbol.dispose]: () => closeSync(fd) }
+  } catch {
+    return undefined // it has ended, or we may not look into it, as with pasta itself
+  }
+}
+
+async function nsenter(args: string[], fds: number[], input: string): Promise<void> {
+  const child = spawn('nsenter', args, { stdio: ['pipe', 'ignore', 'pipe', ...fds], cwd: '/' })
+  let said = ''
+  child.stderr!.on('data', (chunk: Buffer) => (said += chunk.toString()))
+  child.stdin!.on('error', () => {}) // it ended before it had read everything; its exit code reports that
+  child.stdin!.end(input)
+  try {
+    const [code] = (await within('a network to be entered', ENTER_MS, once(child, 'close'))) as [number | null]
+    if (code !== 0) throw new Error(`nsenter ended with ${code}: ${said.trim().slice(-500)}`)
+  } finally {
+    child.kill('SIGKILL')
+  }
+}

@@ -1,0 +1,279 @@
+// Nothing of a session's browser leaves its network but through its proxy: packets are read where they would leave. And switches of proxies under load.
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
+import { createServer as createHttp, type RequestListener, type Server as HttpServer } from 'node:http'
+import { createServer as createHttps } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { WebSocketServer } from 'ws'
+import { HOST_ALIAS } from '../../src/base/own-addresses.ts'
+import { sleep } from '../../src/base/wait.ts'
+import type { Cloud } from '../support/cloud.ts'
+import { extensionZip } from '../support/extensions.ts'
+import { runInside } from '../support/inside.ts'
+import { watchPackets } from '../support/packets.ts'
+import { openSession, type Session } from '../support/session.ts'
+import { shareCloud } from '../support/shelf.ts'
+import { httpProxy, makeCertificates, serveSockets, type TestProxy } from '../support/upstreams.ts'
+
+/** The servers listen on all addresses. Sessions reach them directly at the first one of loopback; each proxy connects to another. */
+const DIRECT = '127.0.0.1'
+const names = (address: string) => ({ [HOST_ALIAS]: address })
+
+/** For what a page tries to arrive, on a busy machine. */
+const ARRIVED_MS = 20_000
+/** For what comes a moment later than all that should. */
+const LATE_MS = 500
+
+let cloud: Cloud
+let plain: { port: number }
+let secure: { port: number }
+let stun: number
+/** Requests and connections by the way they came: `/path`, or `udp`. */
+const came: { direct: string[]; proxied: string[] } = { direct: [], proxied: [] }
+/** What the servers answer without end to those who came directly. */
+const open = new Set<object>()
+/** Also told of each request: its path, and the address at which it came. */
+let hear = (_path: string, _address: string): void => {}
+/** The address of {@link HOST_ALIAS} inside. */
+let gateway: string
+const ended = new AsyncDisposableStack()
+
+const answer: RequestListener = (incoming, reply) => {
+  const { url = '/', socket } = incoming
+  came[socket.localAddress === DIRECT ? 'direct' : 'proxied'].push(url)
+  hear(url, socket.localAddress!)
+  const headers = { 'access-control-allow-origin': '*', 'alt-svc': `h3=":${secure.port}"; ma=60` }
+  if (url.endsWith('/download')) return void reply.writeHead(200, { ...headers, 'content-disposition': 'attachment' }).end('x'.repeat(1000))
+  if (url.endsWith('/endless')) {
+    reply.writeHead(200, headers)
+    const timer = setInterval(() => reply.write('more'), 20)
+    if (socket.localAddress === DIRECT) open.add(reply)
+    return void reply.on('close', () => clearInterval(timer)).on('close', () => open.delete(reply))
+  }
+  const head = `<link rel=icon href=${url}/icon><link rel=prefetch href=${url}/prefetch><link rel=dns-prefetch href=//${Date.now()}.test.invalid>`
+  reply
+    .writeHead(200, { ...headers, 'content-type': 'text/html' })
+    .end(`<!doctype html>${head}<link rel=preconnect href=http://${HOST_ALIAS}:${secure.port}><p>page`)
+}
+/** Opens WebSockets that say something all the time. */
+function withSockets(server: HttpServer): HttpServer {
+  new WebSocketServer({ server }).on('connection', (socket, { url = '', socket: { localAddress } }) => {
+    came[localAddress === DIRECT ? 'direct' : 'proxied'].push(url)
+    const timer = setInterval(() => socket.send('more'), 20)
+    if (localAddress === DIRECT) open.add(socket)
+    socket.on('close', () => clearInterval(timer)).on('close', () => open.delete(socket))
+    socket.on('error', () => {})
+  })
+  return server
+}
+
+beforeAll(async () => {
+  plain = ended.use(await serveSockets(withSockets(createHttp(answer)), '0.0.0.0'))
+  secure = ended.use(await serveSockets(withSockets(createHttps(await makeCertificates(), answer)), '0.0.0.0'))
+  // QUIC goes to the same port as HTTPS.
+  for (const port of [secure.port, 0]) {
+    const socket = createSocket('udp4', () => came.direct.push('udp'))
+    socket.bind(port, '0.0.0.0')
+    await once(socket, 'listening')
+    ended.defer(() => void socket.close())
+    stun = (socket.address() as AddressInfo).port
+  }
+  cloud = await shareCloud()
+})
+afterAll(async () => {
+  for await (const { id } of cloud.client.proxies.list()) await cloud.client.proxies.delete(id!)
+  await cloud[Symbol.asyncDispose]()
+  await ended.disposeAsync()
+})
+
+const proxyOf = async ({ port }: TestProxy): Promise<string> =>
+  (await cloud.client.proxies.create({ type: 'custom', protocol: 'http', config: { host: DIRECT, port } })).id!
+
+/** Has its service worker fetch what a page tells it. */
+const FETCHER = extensionZip(
+  {
+    'worker.js': `chrome.runtime.onMessage.addListener((url, sender, answer) => { fetch(url).then(() => answer('done'), () => answer('failed')); return true })`,
+    'page.js': `addEventListener('message', ({ data }) => data.fetched && chrome.runtime.sendMessage(data.fetched))`,
+  },
+  {
+    manifest_version: 3,
+    name: 'Fetcher',
+    version: '1.0',
+    host_permissions: ['<all_urls>'],
+    background: { service_worker: 'worker.js' },
+    content_scripts: [{ matches: ['<all_urls>'], js: ['page.js'], run_at: 'document_start' }],
+  },
+)
+
+/** A session with the extension, a page, and a page by TLS. Both were opened without a proxy. */
+async function openPages(): Promise<Session & { byTls: Page }> {
+  const session = await openSession(cloud, { timeout_seconds: 300 })
+  gateway = (await runInside(cloud, session.id, `getent ahostsv4 ${HOST_ALIAS}`)).output.split(' ')[0]!
+  await cloud.client.browsers.loadExtensions(session.id, { extensions: [{ name: 'fetcher', zip_file: new File([new Uint8Array(FETCHER)], 'extension.zip') }] })
+  const byTls = await session.browser.contexts()[0]!.newPage()
+  const cdp = await session.page.context().newCDPSession(byTls)
+  await cdp.send('Security.setIgnoreCertificateErrors', { ignore: true })
+  await byTls.goto(`https://${HOST_ALIAS}:${secure.port}/first`)
+  await session.page.goto(`http://${HOST_ALIAS}:${plain.port}/first`)
+  return { ...session, byTls }
+}
+
+/** What a page tries: functions as text, of what is declared in pages only. */
+const BY_HTTP = `({ http, stun }) => {
+  fetch('http://' + http + '/fetch').catch(() => {})
+  navigator.sendBeacon('http://' + http + '/beacon')
+  new WebSocket('ws://' + http + '/socket').onerror = () => {}
+  const events = new EventSource('http://' + http + '/events')
+  events.onerror = () => events.close()
+  postMessage({ fetched: 'http://' + http + '/extension' }, '*')
+  const link = Object.assign(document.createElement('a'), { href: 'http://' + http + '/download', download: 'file' })
+  document.body.append(link)
+  link.click()
+  const peer = (globalThis.peer = new RTCPeerConnection({ iceServers: [{ urls: ['stun:' + stun] }] }))
+  peer.createDataChannel('data')
+  peer.createOffer().then((offer) => peer.setLocalDescription(offer))
+}`
+const BY_TLS = `({ https }) => {
+  fetch('https://' + https + '/fetch-tls').catch(() => {})
+  new WebSocket('wss://' + https + '/socket-tls').onerror = () => {}
+  const quic = new WebTransport('https://' + https + '/quic', { serverCertificateHashes: [{ algorithm: 'sha-256', value: new Uint8Array(32) }] })
+  quic.ready.catch(() => {})
+  quic.closed.catch(() => {})
+}`
+
+/** Has the pages try all that browsers do; each path begins with `name`. Failures are no matter. Resolves a moment after `arrived`. */
+async function tryEverything({ page, byTls, browser }: Awaited<ReturnType<typeof openPages>>, name: string, arrived: () => Promise<unknown>): Promise<void> {
+  const where = { http: `${HOST_ALIAS}:${plain.port}/${name}`, https: `${HOST_ALIAS}:${secure.port}/${name}`, stun: `${gateway}:${stun}` }
+  const another = await browser.contexts()[0]!.newPage()
+  await another.goto(`http://${where.http}/page`)
+  await page.evaluate(`(${BY_HTTP})(${JSON.stringify(where)})`)
+  await byTls.evaluate(`(${BY_TLS})(${JSON.stringify(where)})`)
+  await arrived()
+  await sleep(LATE_MS)
+  await another.close()
+}
+
+/** What is tried by TCP. (A favicon is asked for once for each page.) */
+const TRIED = ['page', 'page/icon', 'page/prefetch', 'fetch', 'beacon', 'socket', 'events', 'extension', 'download', 'fetch-tls', 'socket-tls']
+const all = (name: string) => expect.arrayContaining(TRIED.map((path) => `/${name}/${path}`))
+
+test('without a proxy everything that is tried arrives directly, by TCP, UDP and DNS; with one nothing does, and no packet leaves the session; nor with a dead one', async () => {
+  await using proxy = await httpProxy({ names: names('127.0.0.2') })
+  const id = await proxyOf(proxy)
+  await using session = await openPages()
+  {
+    await using packets = await watchPackets(cloud, session.id)
+    const gone = [/^tcp .*:\d+$/m, /^udp .*:53$/m, new RegExp(`^udp .*:${stun}$`, 'm'), new RegExp(`^udp .*:${secure.port}$`, 'm')]
+    await tryEverything(session, 'none', async () => {
+      await expect.poll(() => came.direct, { timeout: ARRIVED_MS }).toEqual(all('none'))
+      for (const to of gone) await expect.poll(() => [...new Set(packets.seen)].join('\n'), { timeout: ARRIVED_MS }).toMatch(to)
+    })
+    expect(came.direct).toContain('udp')
+    expect(came.proxied).toEqual([])
+  }
+  await cloud.client.browsers.update(session.id, { proxy_id: id })
+  {
+    came.direct.length = 0
+    await using packets = await watchPackets(cloud, session.id)
+    await tryEverything(session, 'through', () => expect.poll(() => came.proxied, { timeout: ARRIVED_MS }).toEqual(all('through')))
+    expect([packets.seen, came.direct]).toEqual([[], []])
+  }
+  await proxy[Symbol.asyncDispose]()
+  {
+    came.proxied.length = 0
+    await using packets = await watchPackets(cloud, session.id)
+    await tryEverything(session, 'dead', () => sleep(LATE_MS))
+    expect([packets.seen, came.direct, came.proxied]).toEqual([[], [], []])
+  }
+})
+
+/** A program of the session that sends to the test's UDP server, and says what came of it; and one that connects by TCP. */
+const SEND = () =>
+  `python3 -c "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.connect(('${gateway}', ${stun})); s.send(b'x'); s.send(b'x'); print('sent')"`
+const FETCH = () => `python3 -c "import urllib.request; print(urllib.request.urlopen('http://${gateway}:${plain.port}/program').status)"`
+
+test('what is open when a proxy is set ends with that: connections of the browser, and its UDP. Programs go on by TCP; without the proxy all is as before', async () => {
+  await using proxy = await httpProxy({ names: names('127.0.0.2') })
+  const id = await proxyOf(proxy)
+  await using session = await openPages()
+  const inside = async (line: string) => (await runInside(cloud, session.id, line)).output.trim()
+  // Twenty at once: six have a connection, and the others wait for one.
+  await session.page.evaluate(`void (() => { for (let n = 0; n < 20; n++) fetch('/open/endless').catch(() => {}) })()`)
+  await session.page.evaluate(`void new WebSocket('ws://${HOST_ALIAS}:${plain.port}/open/socket')`)
+  await session.page.evaluate(`(async () => {
+    const [peer, other] = [new RTCPeerConnection(), new RTCPeerConnection()]
+    globalThis.peers = [peer, other]
+    peer.createDataChannel('data')
+    await peer.setLocalDescription()
+    await other.setRemoteDescription(peer.localDescription)
+    await other.setLocalDescription()
+    await peer.setRemoteDescription(other.localDescription)
+    // Each is asked all the time whether it answers.
+    await peer.addIceCandidate({ candidate: 'candidate:1 1 udp 2113937151 ${gateway} ${stun} typ host', sdpMLineIndex: 0 })
+  })()`)
+  came.direct.length = 0
+  await expect.poll(() => came.direct.filter((what) => what === 'udp').length, { timeout: ARRIVED_MS }).toBeGreaterThan(2)
+  await expect.poll(() => open.size, { timeout: ARRIVED_MS }).toBe(7)
+
+  const began = performance.now()
+  await cloud.client.browsers.update(session.id, { proxy_id: id })
+  console.info(`a switch with connections open: ${(performance.now() - began).toFixed(0)} ms`)
+  {
+    await using packets = await watchPackets(cloud, session.id)
+    await expect.poll(() => open.size, { timeout: ARRIVED_MS }).toBe(0)
+    came.direct.length = 0
+    await sleep(LATE_MS)
+    expect([packets.seen, came.direct]).toEqual([[], []])
+    expect(await inside(SEND())).toMatch(/refused|unreachable/)
+    expect(await inside(FETCH())).toBe('200')
+    expect(came.direct).toEqual(['/program'])
+  }
+  await cloud.client.browsers.update(session.id, { proxy_id: '' })
+  expect(await inside(SEND())).toBe('sent')
+  expect(await inside('ip rule; ip -6 rule')).not.toContain('udp')
+})
+
+test('fifty switches under load: no request begun after one goes another way, and none of before goes on', async () => {
+  await using first = await httpProxy({ names: names('127.0.0.2') })
+  await using second = await httpProxy({ names: names('127.0.0.3') })
+  const ways = [
+    { proxy_id: await proxyOf(first), address: '127.0.0.2' },
+    { proxy_id: await proxyOf(second), address: '127.0.0.3' },
+    { proxy_id: '', address: DIRECT },
+  ]
+  await using session = await openSession(cloud, { timeout_seconds: 300 })
+  const context = session.browser.contexts()[0]!
+  const pages = [session.page, await context.newPage(), await context.newPage()]
+  // Each of the twelve begins the next request soon after the last; all of two cores would measure only themselves.
+  const fetchAll = `for (let n = 0; n < 4; n++) (async () => { for (;;) { await fetch('/at/' + (globalThis.turn ?? 0), { cache: 'no-store' }).then((a) => a.text()).catch(() => {}); await new Promise((r) => setTimeout(r, 20)) } })()`
+  for (const page of pages) await page.goto(`http://${HOST_ALIAS}:${plain.port}/load`)
+  for (const page of pages) await page.evaluate(`void (() => { ${fetchAll} })()`)
+
+  let [turn, address, settledAt, requests] = [0, DIRECT, 0, 0]
+  const wrong: string[] = []
+  hear = (path, at) => {
+    const begun = Number(/^\/at\/(\d+)$/.exec(path)?.[1] ?? -1)
+    requests++
+    if (at === address || settledAt === 0) return
+    // What was sent before the switch may lie in a buffer of this process for a moment.
+    if (begun === turn || performance.now() - settledAt > LATE_MS / 5) wrong.push(`turn ${turn} by ${address}: request of turn ${begun} by ${at}`)
+  }
+  const took: number[] = []
+  for (const way of Array.from({ length: 50 }, (_, n) => ways[n % 5 === 4 ? 2 : n % 2]!)) {
+    settledAt = 0
+    const began = performance.now()
+    await cloud.client.browsers.update(session.id, { proxy_id: way.proxy_id })
+    took.push(performance.now() - began)
+    ;[turn, address, settledAt] = [turn + 1, way.address, performance.now()]
+    await Promise.all(pages.map((page) => page.evaluate(`globalThis.turn = ${turn}`)))
+    await sleep(LATE_MS / 10)
+  }
+  hear = () => {}
+  const sorted = took.toSorted((a, b) => a - b)
+  console.info(`50 switches under ${requests} requests: half within ${sorted[25]!.toFixed(0)} ms, all within ${sorted[49]!.toFixed(0)} ms`)
+  expect(wrong).toEqual([])
+  expect(requests).toBeGreaterThan(200)
+  expect(sorted[25]).toBeLessThan(1_000)
+})
