@@ -11,6 +11,10 @@ const MAX_ALLOWED_HOSTS = 1000
 const MAX_PRIVATE_HOSTS = 32
 const MAX_ROUTES = 32
 const MAX_ROUTE_HOSTS = 100
+/** In characters of JSON. A list of sessions shows all of it for each of them. */
+const MAX_NETWORK = 64 * 1024
+const TOO_LARGE = 'is larger than 64 KiB'
+const isSmall = (network: object): boolean => JSON.stringify(network).length <= MAX_NETWORK
 
 const MAX_ENTRY = 300
 const entry = (parse: typeof allowedHost, form: string) =>
@@ -46,6 +50,7 @@ const CreateNetwork = z
     private_hosts: z.array(PrivateHost).max(MAX_PRIVATE_HOSTS).optional(),
     proxy_routes: z.array(Route).max(MAX_ROUTES).optional(),
   })
+  .refine(isSmall, TOO_LARGE)
   .superRefine(({ allowed_hosts: allowed = [], private_hosts: direct = [], proxy_routes: routes = [] }, context) => {
     const refuse = (path: (string | number)[], message: string) => context.addIssue({ code: 'custom', path, message })
     for (const [at, host] of allowed.entries()) if (direct.some((other) => overlap(host, other))) refuse(['allowed_hosts', at], 'is in private_hosts as well')
@@ -66,6 +71,7 @@ const UpdateNetwork = z
     /** The caller's name for this change, the same when it is tried again. */
     mutation_id: z.string().min(1).max(255).optional(),
   })
+  .refine(isSmall, TOO_LARGE)
   .refine(({ expected_allowlist_revision: expected, mutation_id: id }) => (expected === undefined) === (id === undefined), {
     path: ['mutation_id'],
     error: 'must be given with expected_allowlist_revision, and only with it',

@@ -104,6 +104,7 @@ test.each([
   [{ proxy_routes: [{ hosts: ['a.test'], proxy: { id: 'p', name: 'n' } }] }, ['network.proxy_routes.0.proxy']],
   [{ proxy_routes: ['p', 'q'].map((id) => ({ hosts: ['a.test'], proxy: { id } })) }, ['network.proxy_routes.1.hosts.0']],
   [{ blocked_hosts: ['a.test'] }, ['network']],
+  [{ allowed_hosts: Array.from({ length: 500 }, (_, at) => `${'a'.repeat(60)}.${'b'.repeat(60)}.${'c'.repeat(60)}.n${at}.test`) }, ['network']],
 ])('a create with %j is refused', (network, fields) => expect(refused(network)).toEqual(fields))
 
 test('a session opens no page that it may not reach', () => {
