@@ -35,7 +35,8 @@ async function sh(id: string, line: string): Promise<{ code: number; out: string
   return { code: exit_code!, out: [stdout_b64, stderr_b64].map((text) => Buffer.from(text ?? '', 'base64').toString()).join('') }
 }
 /** Files go while they are counted. That is an error for du, which prints the sum all the same. */
-const used = async (): Promise<number> => Number((await promisify(execFile)('sh', ['-c', 'du -sx --block-size=1 "$0"; true', cloud.dataDir])).stdout.split('\t')[0])
+const used = async (): Promise<number> =>
+  Number((await promisify(execFile)('sh', ['-c', 'du -sx --block-size=1 "$0"; true', cloud.dataDir])).stdout.split('\t')[0])
 const endOf = async (id: string): Promise<string | undefined> =>
   (await cloud.query<{ end_reason: string }>(`select end_reason from browsers where id = $1 and state = 'deleted'`, [id]))[0]?.end_reason
 
