@@ -17,7 +17,7 @@ import { amount } from './support/long.ts'
 const LISTEN_MS = 250
 const LISTEN_BYTES = 4 * 1024 * 1024
 /** Timeout of another session's call meanwhile, on a loaded machine. */
-const OTHERS_MS = 5_000
+const OTHERS_MS = 10_000
 /** Limit of the service's memory growth over all attacks, in bytes. Keeping one whole answer would exceed it. */
 const GROWTH_BYTES = 400 * 1024 * 1024
 /** The copies of pictures that are being collected may have 64 MiB, in buffers that have room for twice as much. */
@@ -28,6 +28,8 @@ const FUZZ_RUNS = amount(50, 300)
 
 const seed = Number(process.env.FC_SEED ?? Date.now() % 2 ** 31)
 const hostile = hostileDriver()
+/** Handshakes so far. Each that is not answered is one line in the log, ten seconds later. */
+let handshakes = 0
 let cloud: FastCloud
 let victim: Session
 let other: Session
@@ -213,12 +215,14 @@ describe('the service is not harmed by a hostile agent that answers with', () =>
     CALLS.forEach(([, path], at) => heard[at] && expectHarmless(heard[at], path))
     // The callers have left, so all exchanges end.
     await until('the exchanges to end', OTHERS_MS, () => hostile.held() <= heldBefore, { everyMs: 5 })
+    handshakes++
     const socket = new WebSocket(victim.cdp_ws_url)
     socket.on('error', () => {})
     setTimeout(() => socket.terminate(), LISTEN_MS)
     await new Promise((resolve) => socket.once('close', resolve))
-    // At most one log line per call (and one of an earlier handshake, which times out late): the log fills the machine's disk.
-    expect(cloud.errors.length - before).toBeLessThanOrEqual(CALLS.length + 2)
+    // At most one log line per call and per handshake: the log fills the machine's disk. Only those of calls have a route.
+    expect(cloud.errors.slice(before).filter(({ fields }) => 'route' in fields).length).toBeLessThanOrEqual(CALLS.length)
+    expect(cloud.errors.filter(({ fields }) => !('route' in fields)).length).toBeLessThanOrEqual(handshakes)
     hostile.release(victim.session_id)
     await othersAreServed()
     expect((await call(victim, CALLS[1]!, OTHERS_MS))?.status).toBe(200)

@@ -179,6 +179,7 @@ describe('replicas', { timeout: 60_000 }, () => {
     const [stopped, ended] = [await start(), await start()]
     await sleep(1_200) // a fake recording has a picture each second
     expect((await two.fetch(`/browsers/${id}/replays/${stopped}/stop`, { method: 'POST' })).status).toBe(200)
+    await until('the film', NOTICE_MS, async () => (await two.fetch(`/browsers/${id}/replays/${stopped}`)).status === 200)
     for (const answer of await Promise.all(await film(stopped))) expect([answer.status, (await answer.arrayBuffer()).byteLength > 100]).toEqual([200, true])
     expect((await two.fetch(`/browsers/${id}`, { method: 'DELETE' })).status).toBe(204)
     await until('the film', NOTICE_MS, async () => (await two.fetch(`/browsers/${id}/replays/${ended}`)).status === 200)

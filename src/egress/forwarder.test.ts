@@ -220,7 +220,7 @@ test('a browser that leaves takes its connection to a silent proxy with it', asy
     socket.write(bytes)
     await expect.poll(proxy.open).toBe(1)
     socket.destroy()
-    await expect.poll(proxy.open, { timeout: 3_000 }).toBe(0)
+    await expect.poll(proxy.open, { timeout: 8_000 }).toBe(0)
   }
 })
 

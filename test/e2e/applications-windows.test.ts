@@ -62,9 +62,11 @@ describe('windows outside the page', () => {
     // Avoid the pointer, which is part of the picture.
     const below: Box = { x: x + 100, y: y + height + 2, width: Math.round(width) - 100, height: 60 }
     const [left, centre] = [x + 40, Math.round(y + height / 2)]
+    const shut = await desk.shot(id, below)
     await desk.comesUp('the list', id, below, () => computer.clickMouse(id, { x: left, y: centre }))
     await computer.pressKey(id, { keys: ['Down', 'Return'] })
     await become(page, `document.getElementById('colour').value`, 'green')
+    await until('the list to be gone', WINDOW_MS, async () => shut.equals(await desk.shot(id, below)), { everyMs: 50 })
     await desk.comesUp('the list again', id, below, () => computer.clickMouse(id, { x: left, y: centre }))
     // The first entry is right below the field.
     await computer.clickMouse(id, { x: left, y: y + height + 12 })

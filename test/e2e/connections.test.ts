@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
+import { runInside } from '../support/inside.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { openSession } from '../support/session.ts'
 import { shareCloud } from '../support/shelf.ts'
@@ -133,9 +134,11 @@ test('a browser that its client closed or crashed is started again behind the sa
   const made = await cloud.client.browsers.create({ timeout_seconds: 300 })
   for (const method of ['Browser.close', 'Browser.crash']) {
     const before = await chromium.connectOverCDP(made.cdp_ws_url)
-    await before.contexts()[0]!.pages()[0]!.goto(pages.url('lasting'))
-    // Chromium saves its list of tabs a moment after a change.
-    await new Promise((resolve) => setTimeout(resolve, 3_000))
+    const name = `lasting-${method}`
+    await before.contexts()[0]!.pages()[0]!.goto(pages.url(name))
+    // Chromium saves its list of tabs some seconds after a change.
+    const saved = async () => (await runInside(cloud, made.session_id, `grep -qr ${name} /home/kernel/user-data/Default/Sessions`)).code === 0
+    await until('the tab to be written', 30_000, saved, { everyMs: 100 })
     const socket = new WebSocket(made.cdp_ws_url)
     await opening(socket)
     const closed = closing(socket)
@@ -145,18 +148,17 @@ test('a browser that its client closed or crashed is started again behind the sa
     const after = await chromium.connectOverCDP(made.cdp_ws_url)
     const tabs = await until(
       'the tabs',
-      10_000,
+      30_000,
       () =>
         after
           .contexts()[0]!
           .pages()
-          .some((page) => page.url() === pages.url('lasting')),
+          .some((page) => page.url() === pages.url(name)),
       { everyMs: 100 },
     ).catch(() => false)
     expect([method, tabs]).toEqual([method, true])
     await after.close()
   }
-  await until('the log', 5_000, () => cloud.log().includes('Chromium crashed'))
-  expect(cloud.log()).toContain('Chromium runs again')
+  await until('the log', 10_000, () => ['Chromium crashed', 'Chromium runs again'].every((words) => cloud.log().includes(words)))
   await cloud.client.browsers.deleteByID(made.session_id)
 })

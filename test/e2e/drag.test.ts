@@ -74,7 +74,7 @@ describe('a straight drag', () => {
         [700, 500],
       ])
       // 10 movements, 40 ms after each.
-      expect(up!.at - moves[0]!.at).toBeGreaterThan(350)
+      expect(up!.inputAt - moves[0]!.inputAt).toBeGreaterThan(350)
     },
   )
 
@@ -131,9 +131,9 @@ describe('a smooth drag', () => {
     const [down, up] = [of(record, 'mousedown')[0]!, of(record, 'mouseup')[0]!]
     expect([down.x, down.y, up.x, up.y]).toEqual([200, 300, 400, 800])
     expect(moves.some(({ x, y }) => x === 900 && y === 700)).toBe(true)
-    expect(moves.length).toBeGreaterThan(30)
-    expect(up.at - down.at).toBeGreaterThan(1150)
-    expect(up.at - down.at).toBeLessThan(1800)
+    expect(moves.length).toBeGreaterThan(15)
+    expect(up.inputAt - down.inputAt).toBeGreaterThan(1150)
+    expect(up.inputAt - down.inputAt).toBeLessThan(3_000)
     const offLine = moves.map(({ x, y }) => Math.abs((700 - 300) * (x - 200) - (900 - 200) * (y - 300)) / Math.hypot(700, 400))
     expect(Math.max(...offLine.slice(0, 10))).toBeGreaterThan(1)
     expect(moves.every(({ trusted }) => trusted)).toBe(true)
@@ -142,7 +142,7 @@ describe('a smooth drag', () => {
   test('takes as long as a hand if no duration is given, and longer for a longer path', async () => {
     const length = async (path: [number, number][]) => {
       const record = await drag({ path })
-      return of(record, 'mouseup')[0]!.at - of(record, 'mousedown')[0]!.at
+      return of(record, 'mouseup')[0]!.inputAt - of(record, 'mousedown')[0]!.inputAt
     }
     const [short, long] = [
       await length([
@@ -156,7 +156,7 @@ describe('a smooth drag', () => {
     ]
     expect(short).toBeGreaterThan(150)
     expect(long).toBeGreaterThan(short * 1.3)
-    expect(long).toBeLessThan(4000)
+    expect(long).toBeLessThan(6_000)
   })
 })
 
@@ -196,10 +196,10 @@ test('a caller that leaves during a drag leaves no button and no key pressed', a
       }),
     })
     .catch(() => 'left')
-  await sleep(1_000)
+  await until('the drag', TAKE_MS, async () => of(await recorded(session.page), 'mousemove').filter(({ buttons: held }) => held === 1).length >= 3)
   leave.abort()
   expect(await call).toBe('left')
-  await sleep(500)
+  await until('the releases', TAKE_MS, async () => of(await recorded(session.page), 'keyup').length > 0)
   const record = await recorded(session.page)
   expect(of(record, 'mouseup').length).toBe(1)
   expect(of(record, 'keyup').map(({ key }) => key)).toEqual(['Shift'])

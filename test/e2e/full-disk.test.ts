@@ -1,6 +1,6 @@
 // A disk that fills up, on a small file system of the test: what is refused, which session is ended, and that the service starts on it.
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -8,6 +8,7 @@ import { roomOn } from '../../src/base/disk.ts'
 import { isRoot } from '../../src/base/user.ts'
 import { until } from '../../src/base/wait.ts'
 import { startCloud, type OwnCloud } from '../support/cloud.ts'
+import { runInside } from '../support/inside.ts'
 
 const DISK_MB = 800
 const RESERVE_MB = 200
@@ -48,6 +49,11 @@ describe.skipIf(!isRoot())('a full disk', () => {
   }
   const endOf = async (id: string): Promise<string | undefined> =>
     (await cloud.query<{ end_reason: string }>(`select end_reason from browsers where id = $1 and state = 'deleted'`, [id]))[0]?.end_reason
+  /** The reserve for the database is there, and no file of an ended session goes later and makes room. */
+  const isSettled = () => {
+    const trash = join(cloud.dataDir, 'trash')
+    return existsSync(join(cloud.dataDir, 'ballast')) && (!existsSync(trash) || readdirSync(trash).length === 0)
+  }
   const hasRoom = () => until('room on the disk', ENDED_MS, () => roomOn(root, RESERVE_MB).problem === undefined, { everyMs: 50 })
   const kill = async () => {
     await cloud.kill()
@@ -64,11 +70,11 @@ describe.skipIf(!isRoot())('a full disk', () => {
     expect(await sh(other, 'echo works > /home/kernel/file && cat /home/kernel/file')).toBe('works\n')
     expect(cloud.log()).toContain('the session or app sandbox that used most of it has been ended')
     expect(cloud.log()).not.toContain('Postgres ended by itself')
-    await cloud.client.browsers.deleteByID(other)
+    await cloud.remove(other)
   })
 
   test('does not stop the service from starting if something else fills it; creates are refused until there is room', async () => {
-    await until('the reserve for the database', ENDED_MS, () => existsSync(join(cloud.dataDir, 'ballast')), { everyMs: 50 })
+    await until('the reserve for the database', ENDED_MS, isSettled, { everyMs: 50 })
     const kept = await create()
     await kill()
     fill()
@@ -78,16 +84,17 @@ describe.skipIf(!isRoot())('a full disk', () => {
     const refused = await cloud.fetch('/browsers', { method: 'POST' })
     expect([refused.status, ((await refused.json()) as { message: string }).message]).toEqual([503, expect.stringMatching(/disk .* is full/)])
     rmSync(filler())
-    await cloud.client.browsers.deleteByID(kept)
-    await cloud.client.browsers.deleteByID(await create())
+    await cloud.remove(kept)
+    await cloud.remove(await create())
   })
 
   test('does not stop the service from starting if a session filled it while the service was down', async () => {
-    await until('the reserve for the database', ENDED_MS, () => existsSync(join(cloud.dataDir, 'ballast')), { everyMs: 50 })
+    await until('the reserve for the database', ENDED_MS, isSettled, { everyMs: 50 })
     const hog = await create()
-    const line = `sleep 1; dd if=/dev/zero of=/home/kernel/big bs=1M count=${DISK_MB}; sync`
+    const line = `until [ -e /tmp/begin ]; do sleep 0.1; done; dd if=/dev/zero of=/home/kernel/big bs=1M count=${DISK_MB}; sync`
     await cloud.client.browsers.process.spawn(hog, { command: 'bash', args: ['-c', line] })
     await kill()
+    expect(await runInside(cloud, hog, 'touch /tmp/begin')).toMatchObject({ code: 0 })
     await until('the disk to be full', ENDED_MS, () => roomOn(root, RESERVE_MB).freeBytes < 40 * 1024 * 1024, { everyMs: 50 })
     await cloud.start()
     await hasRoom()

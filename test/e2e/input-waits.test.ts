@@ -38,7 +38,13 @@ test('ten clicks on a page that was just opened wait for it at most once', async
   }
   // No other client is attached to the page, so each wait of the agent's is seen as such a change.
   let waits = 0
-  const end = cdp.on('Target.targetInfoChanged', ({ targetInfo }) => void (targetInfo.targetId === targetId && targetInfo.attached && waits++))
+  let attached = false
+  const end = cdp.on('Target.targetInfoChanged', ({ targetInfo }) => {
+    if (targetInfo.targetId !== targetId) return
+    // The page may get its title meanwhile, which changes nothing here.
+    if (targetInfo.attached && !attached) waits++
+    ;({ attached } = targetInfo)
+  })
   onTestFinished(end)
   await cdp.send('Target.setDiscoverTargets', { discover: true })
   for (let i = 0; i < 10; i++) await cloud.client.browsers.computer.clickMouse(made.session_id, { x: 200 + 20 * i, y: 300 })

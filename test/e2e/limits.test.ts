@@ -34,7 +34,9 @@ async function sh(id: string, line: string): Promise<{ code: number; out: string
   const { exit_code, stdout_b64, stderr_b64 } = await cloud.client.browsers.process.exec(id, { command: 'bash', args: ['-c', line], timeout_sec: 100 })
   return { code: exit_code!, out: [stdout_b64, stderr_b64].map((text) => Buffer.from(text ?? '', 'base64').toString()).join('') }
 }
-const used = async (): Promise<number> => Number((await promisify(execFile)('du', ['-sx', '--block-size=1', cloud.dataDir])).stdout.split('\t')[0])
+/** Files go while they are counted. That is an error for du, which prints the sum all the same. */
+const used = async (): Promise<number> =>
+  Number((await promisify(execFile)('sh', ['-c', 'du -sx --block-size=1 "$0"; true', cloud.dataDir])).stdout.split('\t')[0])
 const endOf = async (id: string): Promise<string | undefined> =>
   (await cloud.query<{ end_reason: string }>(`select end_reason from browsers where id = $1 and state = 'deleted'`, [id]))[0]?.end_reason
 
@@ -125,7 +127,9 @@ test("output that programs of a session write to the agent's own output does not
 test('a fork bomb is limited to the processes of its own session', async () => {
   await using bomb = await session()
   await using other = await session()
-  const bang = sh(bomb.id, `ulimit -u; perl -e 'for (1..${2 * PIDS}) { defined($pid = fork) or die "$_ $!\\n"; $pid or sleep(4), exit }'`)
+  // Its children stay until it has ended, however long the machine needs for all of them.
+  const forks = `pipe R, W; for (1..${2 * PIDS}) { $pid = fork; if (!defined $pid) { $why = "$_ $!\\n"; sleep 4; die $why } if (!$pid) { close W; <R>; exit } }`
+  const bang = sh(bomb.id, `ulimit -u; perl -e '${forks}'`)
   expect((await sh(other.id, 'for i in $(seq 50); do sleep 1 & done; wait; echo all')).out).toBe('all\n')
   const { out } = await bang
   expect(out).toMatch(new RegExp(`^${PIDS}\n`))
@@ -133,9 +137,9 @@ test('a fork bomb is limited to the processes of its own session', async () => {
 })
 
 describe.skipIf(!findLimits('test').sharesCpu)('CPU time', () => {
-  /** Counts in `threads` processes for `seconds`; returns the sum. */
+  /** Counts in `threads` processes for `seconds`, all on one CPU, so that it does not matter how many there are; returns the sum. */
   const count = (threads: number, seconds: number) =>
-    `for i in $(seq ${threads}); do perl -e '$SIG{ALRM} = sub { print "$n\\n"; exit }; alarm ${seconds}; $n++ while 1' & done | awk '{ n += $1 } END { printf "%d", n }'`
+    `taskset -cp 0 $$ >/dev/null; for i in $(seq ${threads}); do perl -e '$SIG{ALRM} = sub { print "$n\\n"; exit }; alarm ${seconds}; $n++ while 1' & done | awk '{ n += $1 } END { printf "%d", n }'`
 
   test('is shared by sessions, not by processes: eight busy loops do not slow another session down to a ninth', async () => {
     await using hog = await session()

@@ -15,6 +15,8 @@ import { localDriver } from '../../src/instances/local/local.ts'
 
 /** Time for a driver to notice that a sandbox was killed. */
 const EXIT_MS = 10_000
+/** Files of ended sandboxes are removed at the lowest priority. */
+const REMOVED_MS = 60_000
 
 const scopes = new Set<string>()
 const drivers: Driver[] = []
@@ -60,7 +62,7 @@ describe('an instance of the local driver', () => {
   })
   afterAll(async () => {
     await Promise.all(drivers.map((made) => made[Symbol.asyncDispose]()))
-    await until('what was removed to be gone', EXIT_MS, () => readdirSync(paths.trash).length === 0)
+    await until('what was removed to be gone', REMOVED_MS, () => readdirSync(paths.trash).length === 0)
     rmSync(paths.root, { recursive: true, force: true })
   })
 

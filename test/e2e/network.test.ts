@@ -54,6 +54,8 @@ test('the first navigation of a browser that was not warm succeeds, and its netw
     await using session = await openSession(cloud, { timeout_seconds: 60, headless: true })
     const changes = runInside(cloud, session.id, 'timeout 3 ip -oneline monitor link address route; true')
     for (const page of ['first', 'second', 'third']) await session.page.goto(pages.url(page))
-    expect((await changes).output).toBe('')
+    // Running sessions close what addresses the machine gains. Another test gives it some of these networks, which no machine has (host-addresses.test.ts).
+    const own = (await changes).output.split('\n').filter((line) => line !== '' && !/ 198\.18\.| 2001:db8:/.test(line))
+    expect(own).toEqual([])
   }
 })

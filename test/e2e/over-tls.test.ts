@@ -11,7 +11,7 @@ import { deployed } from '../support/apps.ts'
 import { startCloud, type OwnCloud } from '../support/cloud.ts'
 import { openSession, type Session } from '../support/session.ts'
 
-const HEARD_MS = 10_000
+const HEARD_MS = 30_000
 interface Agent {
   host: string
   port: number

@@ -3,7 +3,7 @@ import { chromium, type Browser, type Frame, type Page } from 'playwright-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
-import { chromiumOf } from '../support/inside.ts'
+import { killChromium } from '../support/inside.ts'
 import { amount } from '../support/long.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { boxOf, clearRecord, openSession, recorded, where, type Recorded, type Session } from '../support/session.ts'
@@ -11,6 +11,8 @@ import { shareCloud } from '../support/shelf.ts'
 
 /** Time for a page to react to input. */
 const TAKE_MS = 10_000
+/** Time for hundreds of notches, on a busy machine. */
+const FAR_MS = 60_000
 /** Time for Chromium or its page to come back after it was killed. */
 const BACK_MS = 30_000
 /** An animated scroll that does not move for this long has ended. */
@@ -201,30 +203,33 @@ describe.each([
       const moves = of(record, 'mousemove')
       expect(places(moves).at(-1)).toEqual([1200, 800])
       expect(moves.every(({ trusted, buttons }) => trusted && buttons === 0)).toBe(true)
-      expect(moves.at(-1)!.at - moves[0]!.at).toBeGreaterThan(1500 * 0.85)
-      expect(new Set(places(moves).map(String)).size).toBeGreaterThan(40)
+      expect(moves.at(-1)!.inputAt - moves[0]!.inputAt).toBeGreaterThan(1500 * 0.85)
+      // A page gets one a frame. That each frame of the screen has its own: computer/path.test.ts.
+      expect(new Set(places(moves).map(String)).size).toBeGreaterThan(20)
       const offLine = moves.map(({ x, y }) => Math.abs((800 - 400) * (x - 200) - (1200 - 200) * (y - 400)) / Math.hypot(1000, 400))
       expect(Math.max(...offLine)).toBeGreaterThan(3)
       // Slow, fast, slow: the middle half of the time covers most of the way.
-      const [first, last] = [moves[0]!.at, moves.at(-1)!.at]
-      const at = (part: number) => moves.findLast((entry) => entry.at <= first + (last - first) * part)!
+      const [first, last] = [moves[0]!.inputAt, moves.at(-1)!.inputAt]
+      const at = (part: number) => moves.findLast(({ inputAt }) => inputAt <= first + (last - first) * part)!
       expect(at(0.75).x - at(0.25).x).toBeGreaterThan(600)
       expect(await position()).toEqual([1200, 800])
     })
 
     test('that is smooth has one step per frame, not one per 40 ms as with step_delay', async () => {
+      await session.page.evaluate('window.drawn = []; (function draw(at) { drawn.push(at); window.drawing = requestAnimationFrame(draw) })(performance.now())')
       const record = await seen(() => computer.moveMouse(id, { x: 1400, y: 700, duration_ms: 2000 }))
+      const drawn = (await session.page.evaluate('cancelAnimationFrame(drawing), drawn')) as number[]
       const moves = of(record, 'mousemove')
-      const gaps = moves.slice(1).map(({ at }, index) => at - moves[index]!.at)
-      expect(gaps.toSorted((a, b) => a - b)[gaps.length >> 1]).toBeLessThan(30)
-      expect(gaps.filter((gap) => gap > 37 && gap < 43).length / gaps.length).toBeLessThan(0.2)
+      // How many frames a page has in two seconds is the machine's business.
+      const frames = drawn.filter((at) => at >= moves[0]!.at && at <= moves.at(-1)!.at)
+      expect(moves.length / frames.length).toBeGreaterThan(0.6)
     })
 
     test('without a duration takes longer for a longer distance', async () => {
       const length = async (x: number) => {
         const moves = of(await seen(() => computer.moveMouse(id, { x, y: 420 })), 'mousemove')
         expect(places(moves).at(-1)).toEqual([x, 420])
-        return moves.at(-1)!.at - moves[0]!.at
+        return moves.at(-1)!.inputAt - moves[0]!.inputAt
       }
       const short = await length(230)
       await seen(() => computer.moveMouse(id, { x: 200, y: 420, smooth: false }))
@@ -270,7 +275,7 @@ describe.each([
         const wheels = await record()
         return Math.abs(sum(wheels, 'deltaX')) + Math.abs(sum(wheels, 'deltaY')) >= notches * unit
       }
-      await until('every notch', TAKE_MS, all).catch(() => {})
+      await until('every notch', FAR_MS, all).catch(() => {})
       return record()
     }
 
@@ -338,7 +343,7 @@ describe.each([
       await computer.scroll(id, { x: 700, y: 600, ...deltas })
       // A page may begin to scroll late. Whether it scrolls too far is seen below.
       const isThere = async () => String(await scrolled()) === String([20_000 + right, 20_000 + down])
-      await until('the position', TAKE_MS, isThere).catch(() => {})
+      await until('the position', FAR_MS, isThere).catch(() => {})
       const [left, top] = await atRest()
       expect([left - 20_000, top - 20_000]).toEqual([right, down])
     })
@@ -377,7 +382,7 @@ describe('while a button is down', () => {
           () => {},
         ),
     ],
-    ['Chromium was killed and started again', async (_page: Page, of: string) => void process.kill(chromiumOf(cloud, of), 'SIGKILL')],
+    ['Chromium was killed and started again', (_page: Page, of: string) => killChromium(cloud, of)],
   ])('the pointer keeps working if %s', async (_what, end) => {
     const made = await cloud.client.browsers.create({ timeout_seconds: 300, headless: true })
     id = made.session_id

@@ -164,7 +164,8 @@ test('a profile is loaded into a running browser: for clients that were connecte
   expect(chromiumOf(cloud, session.session_id)).toBe(pid)
   const after = await connect(session)
   expect(urlsOf(after)).toEqual(['about:blank'])
-  expect(await after.contexts()[0]!.pages()[0]!.evaluate('[outerWidth, outerHeight]')).toEqual([1920, 1080])
+  // A load answers before its window has drawn.
+  await expect.poll(() => after.contexts()[0]!.pages()[0]!.evaluate('[outerWidth, outerHeight]'), { timeout: RESTART_MS }).toEqual([1920, 1080])
   expect(await recall(after)).toEqual(STORED)
   expect(await recall(before)).toEqual(STORED)
 })
@@ -174,11 +175,14 @@ test('its tabs are opened if they are wanted, and loaded, and not beside a start
   await load(withTabs, saved, { tabs: true })
   const tabs = await connect(withTabs)
   await expect.poll(() => urlsOf(tabs), { timeout: RESTART_MS }).toEqual([`${ORIGIN}/other`, `${ORIGIN}/tab`])
-  const titles = tabs
-    .contexts()[0]!
-    .pages()
-    .map((page) => page.title())
-  expect((await Promise.all(titles)).toSorted()).toEqual(['/other', '/tab'])
+  const titles = () =>
+    Promise.all(
+      tabs
+        .contexts()[0]!
+        .pages()
+        .map((page) => page.title()),
+    )
+  await expect.poll(async () => (await titles()).toSorted(), { timeout: RESTART_MS }).toEqual(['/other', '/tab'])
   expect(await recall(tabs)).toEqual(STORED)
   await using withStart = await open()
   await load(withStart, saved, { tabs: true, startUrl: `${ORIGIN}/start` })

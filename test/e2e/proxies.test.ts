@@ -15,7 +15,7 @@ import type { Upstream } from '../../src/egress/upstream.ts'
 import { call } from '../../src/http/client.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
 import type { Cloud } from '../support/cloud.ts'
-import { chromiumOf, processesOf, runInside } from '../support/inside.ts'
+import { chromiumOf, killChromium, processesOf, runInside } from '../support/inside.ts'
 import { shareCloud } from '../support/shelf.ts'
 import { httpProxy, makeCertificates, serveSockets, socksProxy, type TestProxy } from '../support/upstreams.ts'
 
@@ -153,7 +153,7 @@ test('a live session changes between proxies and none, and each request takes th
   }
   console.info('switches (A, B, A, B, none, A, none) in ms:', took.map((ms) => ms.toFixed(1)).join(', '))
   // Chromium waits five seconds when a file of its policies was changed lately (chromium/policies.ts).
-  expect(took.filter((ms) => ms > 3_000)).toEqual([])
+  expect(took.filter((ms) => ms > 4_500)).toEqual([])
   // Nothing is left of the proxy inside.
   expect((await runInside(cloud, opened.id, 'ls /etc/chromium/policies/managed')).output).not.toContain('proxy')
 })
@@ -210,18 +210,8 @@ test('a browser that is killed, and a forwarder that is killed, use the proxy ag
   expect(await way(opened.page, SITE)).toBe(String(proxy.port))
   expect(forwarder.pid()).not.toBe(before)
 
-  const chromiumBefore = chromiumOf(cloud, opened.id)
-  process.kill(chromiumBefore, 'SIGKILL')
+  await killChromium(cloud, opened.id)
   const { cdp_ws_url } = await cloud.client.browsers.retrieve(opened.id)
-  await expect
-    .poll(
-      () =>
-        processesOf(cloud, opened.id).some(
-          ({ command, pid }) => command.includes('--remote-debugging-pipe') && !command.includes('--type=') && pid !== chromiumBefore,
-        ),
-      { timeout: 60_000 },
-    )
-    .toBe(true)
   const again = await chromium.connectOverCDP(cdp_ws_url)
   const page = await again.contexts()[0]!.newPage()
   await page.goto(`http://${SITE}:${plain.port}/`)

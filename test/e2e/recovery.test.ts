@@ -7,7 +7,7 @@ import { chromium } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
-import { isAlive } from '../../src/base/processes.ts'
+import { isAlive, killAt } from '../../src/base/processes.ts'
 import { until } from '../../src/base/wait.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { agentOf, chromiumOf, processesOf } from '../support/inside.ts'
@@ -89,7 +89,7 @@ test('a Chromium that is killed again and again ends its session, and is not res
     60_000,
     async () => {
       const pid = find()
-      if (pid !== undefined) process.kill(pid, 'SIGKILL')
+      if (pid !== undefined) killAt(pid)
       return ended()
     },
     { everyMs: 200 },
@@ -113,7 +113,7 @@ test('a create whose caller leaves creates no session', async () => {
   await using cloud = await shareCloud({ COB_WARM_BROWSERS: '0' })
   const leave = new AbortController()
   const call = cloud.fetch('/browsers', { method: 'POST', signal: leave.signal }).catch(() => 'left')
-  await until('the start', 5_000, async () => (await cloud.query(`select 1 from browsers where state = 'starting'`)).length === 1, { everyMs: 5 })
+  await until('the start', 20_000, async () => (await cloud.query(`select 1 from browsers where state = 'starting'`)).length === 1, { everyMs: 5 })
   leave.abort()
   expect(await call).toBe('left')
   await until('the undo', 20_000, async () => (await cloud.query(`select 1 from browsers where state <> 'deleted'`)).length === 0, { everyMs: 50 })

@@ -23,8 +23,10 @@ afterAll(async () => {
   await cloud[Symbol.asyncDispose]()
 })
 
-/** On a busy machine (a service that starts) the page itself may be this late. */
-const BUSY_MS = 400
+/** On a busy machine (a service that starts) the page itself may be this late. The colours change every second. */
+const BUSY_MS = 800
+/** What may be lost when an agent dies is the last second. The rest is for a busy machine. */
+const LOST_MS = 2_000
 
 /** Moments of the video with the wrong colour for their second, starting `lateMs` after the page painted it. */
 async function wrongMoments(file: string, startedAt: string, lateMs: number, where = CORNER, painted: Record<number, number> = {}): Promise<string[]> {
@@ -51,13 +53,15 @@ describe('a replay recording', () => {
     await sleep(12_000)
     const asked = Date.now()
     await replays.stop(session, replay)
+    const stopped = Date.now()
     const painted = await session.page.evaluate<Record<number, number>>('painted')
     const { file, seconds, streams } = await replays.film(session, replay)
     const { finished_at } = await replays.found(session, replay)
     expect(streams).toHaveLength(1)
     expect(streams[0]).toMatchObject({ codec_name: 'h264', width: 1920, height: 1080 })
     expect(seconds).toBeGreaterThan(11.9)
-    expect(Math.abs(Date.parse(finished_at!) - asked)).toBeLessThan(400)
+    expect(Date.parse(finished_at!)).toBeGreaterThan(asked - 400)
+    expect(Date.parse(finished_at!)).toBeLessThanOrEqual(stopped)
     expect(Math.abs(Date.parse(replay.started_at!) + seconds * 1000 - Date.parse(finished_at!))).toBeLessThan(2)
     expect(Number(streams[0]!.nb_read_packets)).toBeGreaterThan(12 * 20 * 0.6)
     const wrong = (lateMs: number) => wrongMoments(file, replay.started_at!, lateMs, { x: 40, y: 1040 }, painted)
@@ -114,7 +118,7 @@ test('the sound of a page is recorded if requested, at the right time', async ()
     tone.connect(context.destination)
     tone.start()
     const at = Date.now()
-    setTimeout(() => tone.stop(), 1000)
+    tone.stop(context.currentTime + 1)
     return at
   })()`)
   await sleep(2_500)
@@ -135,11 +139,12 @@ describe('a recording survives', () => {
     const session = await replays.clockSession()
     const replay = await replays.start(session, { framerate: 20 })
     await sleep(2_500)
+    const asked = Date.now()
     await session[Symbol.asyncDispose]()
     const deletedAt = Date.now()
     const { file, seconds } = await replays.film(session, replay)
     const { finished_at } = await replays.found(session, replay)
-    expect(Date.parse(replay.started_at!) + seconds * 1000).toBeGreaterThan(deletedAt - 700)
+    expect(Date.parse(replay.started_at!) + seconds * 1000).toBeGreaterThan(asked - 700)
     expect(Date.parse(finished_at!)).toBeLessThanOrEqual(deletedAt)
     expect(await wrongMoments(file, replay.started_at!, BUSY_MS)).toEqual([])
     await expect(replays.start(session)).rejects.toMatchObject({ status: 404 })
@@ -152,7 +157,7 @@ describe('a recording survives', () => {
     const killedAt = Date.now()
     process.kill(agentOf(cloud, session.id), 'SIGKILL')
     const { file, seconds } = await replays.film(session, replay)
-    expect(Date.parse(replay.started_at!) + seconds * 1000).toBeGreaterThan(killedAt - 1_200)
+    expect(Date.parse(replay.started_at!) + seconds * 1000).toBeGreaterThan(killedAt - LOST_MS)
     expect(await wrongMoments(file, replay.started_at!, BUSY_MS)).toEqual([])
     await session.browser.close()
   })
@@ -161,7 +166,7 @@ describe('a recording survives', () => {
     await using session = await replays.clockSession()
     const lost = await replays.clockSession()
     const [replay, other] = await Promise.all([replays.start(session, { framerate: 20 }), replays.start(lost)])
-    await sleep(2_000)
+    await sleep(3_000)
     const agent = agentOf(cloud, lost.id)
     await cloud.kill()
     process.kill(agent, 'SIGKILL')
@@ -170,7 +175,7 @@ describe('a recording survives', () => {
     await sleep(2_000)
     await replays.stop(session, replay)
     const { file, seconds } = await replays.film(session, replay)
-    expect(seconds).toBeGreaterThan(5)
+    expect(seconds).toBeGreaterThan(6)
     expect(await wrongMoments(file, replay.started_at!, BUSY_MS)).toEqual([])
     const rest = await replays.film(lost, other)
     expect(rest.seconds).toBeGreaterThan(0.9)
@@ -190,8 +195,9 @@ describe('a recording survives', () => {
     const { file, seconds } = await replays.film(session, replay)
     expect(Date.parse(replay.started_at!) + seconds * 1000).toBeGreaterThan(startedAt - 1_200)
     expect(await wrongMoments(file, replay.started_at!, BUSY_MS)).toEqual([])
-    const [row] = await cloud.query<{ state: string; ended_steps: string[] }>('select state, ended_steps from browsers where id = $1', [session.id])
-    expect(row).toEqual({ state: 'deleted', ended_steps: ['clients', 'recordings', 'profile', 'proxy', 'kill', 'instance'] })
+    const rowOf = () => cloud.query<{ state: string; ended_steps: string[] }>('select state, ended_steps from browsers where id = $1', [session.id])
+    const [row] = await until('its end', 20_000, async () => (await rowOf()).every(({ state }) => state === 'deleted') && rowOf(), { everyMs: 50 })
+    expect(row!.ended_steps).toEqual(['clients', 'recordings', 'profile', 'proxy', 'kill', 'instance'])
     await session.browser.close().catch(() => {})
   })
 

@@ -143,7 +143,7 @@ describe('an app in TypeScript', () => {
     expect(listed).toEqual([made])
     // An address that works inside the sandbox.
     expect(cdp).toMatch(/^ws:\/\/127\.0\.0\.1:\d+\//)
-    await until('the browser to be gone', 10_000, () =>
+    await until('the browser to be gone', 20_000, () =>
       cloud.client.browsers.retrieve(made).then(
         () => false,
         (error: { status: number }) => error.status === 404,
@@ -257,7 +257,7 @@ describe('a run', () => {
   })
 
   test('that an impatient client requests again runs once', async () => {
-    const hurried = new Kernel({ apiKey: cloud.key, baseURL: cloud.url, timeout: 1_500, maxRetries: 2 })
+    const hurried = new Kernel({ apiKey: cloud.key, baseURL: cloud.url, timeout: 1_500, maxRetries: 8 })
     const done = await hurried.invocations.create({ app_name: 'trials', action_name: 'wait', version: 'latest', payload: '3000' })
     expect([done.status, done.output]).toEqual(['succeeded', '"waited"'])
     const { items } = await cloud.client.invocations.list({ app_name: 'trials', action_name: 'wait' })
@@ -274,7 +274,7 @@ describe('a run', () => {
     expect(states.at(-1)).toBe('succeeded')
     expect(logs).toEqual(Array.from({ length: 60 }, (_, i) => `tick ${i}`))
     await until('the old deployment to stop', 20_000, async () => (await cloud.client.deployments.retrieve(before)).status === 'stopped')
-    await until('its code to be removed', 10_000, () => !hasCode(dataPaths(cloud.dataDir), before))
+    await until('its code to be removed', 20_000, () => !hasCode(dataPaths(cloud.dataDir), before))
   })
 
   test('continues when the service is killed, and no line is lost or repeated', async () => {

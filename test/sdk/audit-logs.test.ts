@@ -7,8 +7,10 @@ import { once } from 'node:events'
 import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import WebSocket from 'ws'
+import { until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
+import { processesOf } from '../support/inside.ts'
 import { shareCloud } from '../support/shelf.ts'
 
 let cloud: Cloud
@@ -41,19 +43,24 @@ test("a session's life can be read in the log, with its sockets, by whom each ca
   await once(viewer, 'open')
   viewer.close()
   // The caller leaves while the command runs.
-  await expect(client.browsers.process.exec(id, { command: 'sleep', args: ['30'] }, { signal: AbortSignal.timeout(300) })).rejects.toThrow()
+  const leaving = new AbortController()
+  const left = expect(client.browsers.process.exec(id, { command: 'sleep', args: ['4711'] }, { signal: leaving.signal })).rejects.toThrow()
+  await until('the command', 20_000, () => processesOf(cloud, id).some(({ command }) => command.startsWith('sleep 4711')))
+  leaving.abort()
+  await left
   await client.browsers.deleteByID(id)
   const all = { ...around(), search: id }
-  await expect.poll(async () => (await found(all)).some(({ status }) => status === 499)).toBe(true)
-  const about = (await found(all)).toReversed()
-  expect(about.map(short)).toEqual([
-    expect.stringMatching(`^(api_key POST /browsers/${id}|session POST /browser/session/${id})/computer/click_mouse 200$`),
-    // Playwright asks for the address of the browser first when it has an http address; with wss it does not.
-    `session GET /browsers/${id}/cdp 101`,
-    'link GET /browser/live/… 101',
-    expect.stringMatching(`/process/exec 499$`),
-    `api_key DELETE /browsers/${id} 204`,
-  ])
+  // Results follow their requests, that of the caller who has left when its connection has ended here.
+  await expect
+    .poll(async () => (await found(all)).toReversed().map(short))
+    .toEqual([
+      expect.stringMatching(`^(api_key POST /browsers/${id}|session POST /browser/session/${id})/computer/click_mouse 200$`),
+      // Playwright asks for the address of the browser first when it has an http address; with wss it does not.
+      `session GET /browsers/${id}/cdp 101`,
+      'link GET /browser/live/… 101',
+      expect.stringMatching(`/process/exec 499$`),
+      `api_key DELETE /browsers/${id} 204`,
+    ])
   expect((await found({ ...around(), search: id, method: 'DELETE' })).map(short)).toEqual([`api_key DELETE /browsers/${id} 204`])
   expect((await found({ ...around(), search: id, exclude_method: ['GET', 'DELETE'] })).every(({ method }) => method === 'POST')).toBe(true)
 })

@@ -2,9 +2,12 @@
 import { DEFAULT_PROJECT } from '../../src/control/org/projects/resolve.ts'
 import Kernel, { ConflictError, NotFoundError } from '@onkernel/sdk'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { sleep } from '../../src/base/wait.ts'
+import { sleep, until } from '../../src/base/wait.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
+
+/** A timeout takes effect within 5 s. The rest is for a busy machine. */
+const ENDS_MS = 5_000 + 10_000
 
 let cloud: Cloud
 beforeAll(async () => {
@@ -142,7 +145,9 @@ describe('sessions', () => {
     // Longer than two looks for idle sessions, so that the calls above are recorded as uses.
     await sleep(2_200)
     await cloud.query(`update browsers set last_active_at = now() - interval '9 seconds' where id = any($1)`, [[idle.session_id, used.session_id]])
+    // The used one has as much time to end.
     await sleep(6_000)
+    await until('the end of the idle one', ENDS_MS, async () => (await cloud.fetch(`/browsers/${idle.session_id}`)).status === 404, { everyMs: 100 })
     await expect(client.browsers.retrieve(idle.session_id)).rejects.toBeInstanceOf(NotFoundError)
     expect((await client.browsers.retrieve(used.session_id)).session_id).toBe(used.session_id)
     expect((await cloud.query('select end_reason from browsers where id = $1', [idle.session_id]))[0]).toEqual({ end_reason: 'timeout' })

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { chromium } from 'playwright-core'
+import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { within } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
@@ -63,12 +64,18 @@ async function appeared(id: string, watchId: string, names: readonly string[]): 
 const contentOf = async (id: string, name: string): Promise<string> => (await browsers.fs.readFile(id, { path: `${DOWNLOADS}/${name}` })).text()
 const listed = async (id: string): Promise<string[]> => (await browsers.fs.listFiles(id, { path: DOWNLOADS })).map(({ name }) => name)
 
+/** The colour in the middle of a session's page. */
+async function colourOf(id: string): Promise<string> {
+  const png = Buffer.from(await (await browsers.computer.captureScreenshot(id, { region: { x: 600, y: 600, width: 1, height: 1 } })).arrayBuffer())
+  return (await sharp(png).removeAlpha().raw().toBuffer()).toString('hex')
+}
+
 describe('a download', () => {
   test.each(['report.pdf', 'tool.exe', 'table.csv'])('of %s after a mouse click arrives complete, and twice as two files', async (name) => {
     const { session_id: id } = await browsers.create({ start_url: address(`page/${name}`) })
     const { watch_id } = await browsers.fs.watch.start(id, { path: DOWNLOADS })
     await expect.poll(() => asked.has(name), { timeout: COME_MS }).toBe(true)
-    await new Promise((resolve) => setTimeout(resolve, 1_000)) // the page is drawn by then
+    await expect.poll(() => colourOf(id), { timeout: COME_MS }).toBe('ccffcc')
     await browsers.computer.clickMouse(id, { x: 500, y: 500 })
     await appeared(id, watch_id!, [name])
     await expect.poll(() => listed(id)).toEqual([name])

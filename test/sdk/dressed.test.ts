@@ -2,6 +2,7 @@
 import { createServer } from 'node:http'
 import { chromium } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { until } from '../../src/base/wait.ts'
 import { startCloud, type OwnCloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 import { markingExtension } from '../support/extensions.ts'
@@ -11,6 +12,8 @@ import { httpProxy, serveSockets, type TestProxy } from '../support/upstreams.ts
 const SITE = 'site.test'
 const NAMES = { [SITE]: '127.0.0.1' }
 const LOGIN = { username: 'ann', password: 'secret-of-ann' }
+/** Time for what a page, an extension or a download does to be seen. */
+const SEEN_MS = 30_000
 
 let cloud: OwnCloud
 let site: Awaited<ReturnType<typeof serveSockets>>
@@ -93,18 +96,23 @@ test('a profile opens its tabs through the proxy of its new session, and extensi
   const seen = second.asked.length
   const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ ...dress, proxy_id: two })
   const browser = await chromium.connectOverCDP(cdp_ws_url)
-  const pages = browser.contexts()[0]!.pages()
-  expect(pages.map((page) => page.url()).toSorted()).toEqual([address('/set'), address('/tab')])
-  for (const page of pages) expect(await page.textContent('body')).toContain('you asked')
+  const pages = () => browser.contexts()[0]!.pages()
+  const urls = () =>
+    pages()
+      .map((page) => page.url())
+      .toSorted()
+  await expect.poll(urls, { timeout: SEEN_MS }).toEqual([address('/set'), address('/tab')])
+  for (const page of pages()) expect(await page.textContent('body')).toContain('you asked')
   expect(second.asked.slice(seen).filter((what) => /\/(set|tab)$/.test(what))).toHaveLength(2)
   const page = await browser.contexts()[0]!.newPage()
   await page.goto(address('/new'))
-  expect(await page.evaluate('[localStorage.mark, document.documentElement.dataset.marker]')).toEqual(['kept', 'marked'])
+  // The extension's script comes to the page a moment after it has loaded.
+  await expect.poll(() => page.evaluate('[localStorage.mark, document.documentElement.dataset.marker]'), { timeout: SEEN_MS }).toEqual(['kept', 'marked'])
   // Downloads, and requests of the extension's own worker.
   await page.evaluate(`Object.assign(document.createElement('a'), { href: '/file', download: 'file' }).click()`)
-  await expect.poll(() => second.asked.some((what) => what.endsWith('/file')), { timeout: 10_000 }).toBe(true)
-  const [worker] = browser.contexts()[0]!.serviceWorkers()
-  expect(await worker!.evaluate((url) => fetch(url).then(({ status }) => status), address('/by-extension'))).toBe(200)
+  await expect.poll(() => second.asked.some((what) => what.endsWith('/file')), { timeout: SEEN_MS }).toBe(true)
+  const worker = await until('its worker', SEEN_MS, () => browser.contexts()[0]!.serviceWorkers()[0])
+  expect(await worker.evaluate((url) => fetch(url).then(({ status }) => status), address('/by-extension'))).toBe(200)
   expect(second.asked.some((what) => what.endsWith('/by-extension'))).toBe(true)
   await browser.close()
   await cloud.remove(id)

@@ -160,10 +160,14 @@ test('300 MB are uploaded and downloaded with equal checksums, and neither agent
 
 describe('watches', () => {
   /** The events of a watch, until `last` has come. */
-  async function follow(watchId: string, last: (path: string, type: string) => boolean, session = id): Promise<string[]> {
+  const follow = async (watchId: string, last: (path: string, type: string) => boolean, session = id): Promise<string[]> =>
+    toldBy(await fs.watch.events(watchId, { id: session }), last)
+
+  /** The same of a stream that is open. */
+  async function toldBy(events: Awaited<ReturnType<typeof fs.watch.events>>, last: (path: string, type: string) => boolean): Promise<string[]> {
     const told: string[] = []
     const read = async (): Promise<string[]> => {
-      for await (const event of await fs.watch.events(watchId, { id: session })) {
+      for await (const event of events) {
         conforms('WatchEventsResponse', event)
         told.push(`${event.type} ${event.path}${event.is_dir ? '/' : ''}`)
         if (last(event.path, event.type)) return told
@@ -193,8 +197,8 @@ describe('watches', () => {
   test('can have several readers, end when they are stopped, and are then gone', async () => {
     await fs.createDirectory(id, { path: '/tmp/watched' })
     const { watch_id } = await fs.watch.start(id, { path: '/tmp/watched' })
-    const readers = [1, 2].map(() => follow(watch_id!, () => false))
-    await new Promise((resolve) => setTimeout(resolve, 500)) // by then both readers follow
+    const streams = await Promise.all([1, 2].map(() => fs.watch.events(watch_id!, { id })))
+    const readers = streams.map((events) => toldBy(events, () => false))
     await fs.writeFile(id, 'x', { path: '/tmp/watched/last' })
     await fs.watch.stop(watch_id!, { id })
     for (const told of await Promise.all(readers)) expect(told).toEqual(['CREATE /tmp/watched/last', 'WRITE /tmp/watched/last', 'end'])

@@ -112,14 +112,12 @@ describe('Playwright code', () => {
 
 describe('a Playwright run that goes wrong', () => {
   test('because it never ends is stopped, returns its output, and the next run works', async () => {
-    const began = performance.now()
     expect(await execute(`console.log('begun'); for (;;) {}`, { timeout_sec: 1 })).toMatchObject({
       success: false,
       error: expect.stringContaining('1 s'),
       stdout: 'begun\n',
     })
     expect(await result('return 2')).toBe(2)
-    expect(performance.now() - began).toBeLessThan(10_000)
   })
 
   test.each([
@@ -148,7 +146,7 @@ describe('a Playwright run that goes wrong', () => {
     const sleepers = () => processesOf(cloud, id).filter(({ command }) => command.startsWith('sleep 4321'))
     for (const end of ['return 1', 'process.exit(0)', 'for (;;) {}']) {
       await execute(`${start}; ${end}`, { timeout_sec: 1 })
-      await until('what it has started to end', 5_000, () => sleepers().length === 0, { everyMs: 20 })
+      await until('what it has started to end', 20_000, () => sleepers().length === 0, { everyMs: 20 })
     }
   })
 

@@ -11,6 +11,9 @@ import { shareCloud } from '../support/shelf.ts'
 
 /** Limit of the memory growth of an agent or the service, for any output and input. */
 const GROWTH_BYTES = 256 * 1024 * 1024
+/** Time for programs to start or to end, on a busy machine, and for one to print a gigabyte. */
+const GONE_MS = 20_000
+const PRINTED_MS = 60_000
 
 let cloud: Cloud
 let id: string
@@ -60,7 +63,7 @@ describe('all processes of a program end', () => {
   test('with SIGTERM and then SIGKILL, also those that ignore signals and hide', async () => {
     const one = await spawn(stubborn(7001))
     await read(cloud.client, id, one, ({ out }) => out.includes('up'))
-    await until('all four', 5_000, async () => (await alive('sleep 7001[.].$')).length === 4)
+    await until('all four', GONE_MS, async () => (await alive('sleep 7001[.].$')).length === 4)
     await processes().kill(one, { id, signal: 'TERM' })
     expect(await alive('sleep 7001[.].$')).toHaveLength(4)
     expect((await processes().status(one, { id })).state).toBe('running')
@@ -72,7 +75,8 @@ describe('all processes of a program end', () => {
   test('at a timeout, and the SDK does not run the program again', async () => {
     const patient = new Kernel({ apiKey: cloud.key, baseURL: cloud.url, maxRetries: 2 })
     const line = `echo run >> /tmp/runs; ${stubborn(7002)}`
-    await expect(patient.browsers.process.exec(id, { command: 'bash', args: ['-c', line], timeout_sec: 1 })).rejects.toMatchObject({
+    // Enough that it has printed its line by then.
+    await expect(patient.browsers.process.exec(id, { command: 'bash', args: ['-c', line], timeout_sec: 3 })).rejects.toMatchObject({
       status: 504,
       error: { code: 'deadline_exceeded', message: expect.stringContaining('3 bytes to stdout'), details: [{ code: 'stdout', message: 'up\n' }] },
     })
@@ -87,10 +91,10 @@ describe('all processes of a program end', () => {
     const leaving = new AbortController()
     const running = processes().exec(id, { command: 'bash', args: ['-c', stubborn(7004)] }, { signal: leaving.signal })
     running.catch(() => {})
-    await until('all four', 5_000, async () => (await alive('sleep 7004[.].$')).length === 4)
+    await until('all four', GONE_MS, async () => (await alive('sleep 7004[.].$')).length === 4)
     leaving.abort()
     await expect(running).rejects.toThrow()
-    await until('their end', 5_000, async () => (await alive('sleep 7004')).length === 0)
+    await until('their end', GONE_MS, async () => (await alive('sleep 7004')).length === 0)
   })
 
   test('even if they fork faster than they can be found', async () => {
@@ -119,7 +123,7 @@ describe('the memory of outputs is limited', () => {
       expect(tail).toContain('data: {"event":"exit","exit_code":0}')
 
       const { process_id: unread } = await processes().spawn(id, { command: 'head', args: ['-c', '1000000000', '/dev/zero'] })
-      await until('the end', 30_000, async () => (await processes().status(unread!, { id })).state === 'exited', { everyMs: 100 })
+      await until('the end', PRINTED_MS, async () => (await processes().status(unread!, { id })).state === 'exited', { everyMs: 100 })
       const late = await read(cloud.client, id, unread!)
       expect(late.missed + late.out.length).toBe(1_000_000_000)
       expect(late.out.length).toBeGreaterThan(3 * 1024 * 1024)
@@ -133,7 +137,7 @@ describe('the memory of outputs is limited', () => {
     const grown = await growth(async () => {
       stalled = await open(`/process/${one}/stdout/stream`)
       stalled.pause()
-      await until('the end', 30_000, async () => (await processes().status(one, { id })).state === 'exited', { everyMs: 100 })
+      await until('the end', PRINTED_MS, async () => (await processes().status(one, { id })).state === 'exited', { everyMs: 100 })
       expect((await run('echo fine')).out).toBe('fine\n')
     })
     expect(grown).toBeLessThan(GROWTH_BYTES)
@@ -194,7 +198,7 @@ describe('many programs at once', () => {
     for (const { reason } of failed)
       expect(reason).toMatchObject({ status: 429, error: { code: 'too_many_requests', message: expect.stringContaining('128 programs') } })
     for (const result of started) if (result.status === 'fulfilled') await processes().kill(result.value, { id, signal: 'KILL' })
-    await until('their end', 5_000, async () => (await run('echo fine').catch(() => undefined))?.out === 'fine\n')
+    await until('their end', GONE_MS, async () => (await run('echo fine').catch(() => undefined))?.out === 'fine\n')
     expect(await alive('sleep 8001')).toEqual([])
   })
 })

@@ -127,7 +127,7 @@ describe('spawn', () => {
     await new Promise((resolve) => setTimeout(resolve, 1_000))
     const { cpu_pct: cpu } = await processes().status(one!, { id })
     // The shell sleeps, so all of it is what the shell has started. How much that gets is the machine's business.
-    expect(cpu).toBeGreaterThan(2)
+    expect(cpu).toBeGreaterThan(0)
     expect(cpu).toBeLessThan(250)
     await processes().kill(one!, { id, signal: 'KILL' })
     expect((await read(cloud.client, id, one!)).exitCode).toBe(137)
@@ -164,7 +164,7 @@ describe('spawn', () => {
     await type('stty size\r')
     await shows('50 132\r\n')
     await type('sleep 600; echo "not ""reached"\r')
-    await until('sleep', 5_000, async () => (await run('pgrep -x sleep || true')).out !== '')
+    await until('sleep', 20_000, async () => (await run('pgrep -x sleep || true')).out !== '')
     await type('\x03')
     await type('echo "after ""^C"; exit 5\r')
     const end = await read(cloud.client, id, one!)
@@ -205,18 +205,14 @@ describe('real programs work', () => {
   test('tail -f of a growing file, followed as it grows', async () => {
     await run('echo begun > /tmp/growing')
     const { process_id: one } = await processes().spawn(id, { command: 'tail', args: ['-n', '+1', '-f', '/tmp/growing'] })
-    const seen: number[] = []
-    const reading = read(cloud.client, id, one!, ({ out }) => {
-      while (out.split('\n').length - 2 > seen.length) seen.push(performance.now())
-      return out.includes('line 20\n')
-    })
+    let seen = ''
+    const reading = read(cloud.client, id, one!, ({ out }) => (seen = out).includes('line 20\n'))
+    // Each arrives before the next is printed.
     for (let i = 1; i <= 20; i++) {
       await run(`echo line ${i} >> /tmp/growing`)
-      await new Promise((resolve) => setTimeout(resolve, 100))
+      await until(`line ${i}`, 20_000, () => seen.includes(`line ${i}\n`))
     }
     expect((await reading).out).toBe(`begun\n${Array.from({ length: 20 }, (_, i) => `line ${i + 1}\n`).join('')}`)
-    // They arrive as they are printed, not all at the end.
-    expect(seen.at(-1)! - seen[0]!).toBeGreaterThan(1_500)
     await processes().kill(one!, { id, signal: 'INT' })
     expect((await read(cloud.client, id, one!)).exitCode).toBe(130)
   })

@@ -95,7 +95,8 @@ test('a session finds what the one before has left; its tabs, too, unless it has
     viewport: { width: 1024, height: 768 },
   })
   expect(await recall(third.session_id)).toEqual({ ...stored, tabs: ['about:blank'] })
-  expect(await inside(third.session_id, 'return await page.evaluate(() => [innerWidth, innerHeight])')).toEqual([1024, 768])
+  // The window with the profile is drawn after the create has been answered.
+  await expect.poll(() => inside(third.session_id, 'return await page.evaluate(() => [innerWidth, innerHeight])'), { timeout: 30_000 }).toEqual([1024, 768])
   await client.browsers.deleteByID(third.session_id)
 
   const [version, ...others] = await versionsOf('returning')

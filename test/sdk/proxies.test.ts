@@ -11,7 +11,7 @@ import { conforms } from '../support/contract.ts'
 import { httpProxy, serveSockets, socksProxy, type TestProxy } from '../support/upstreams.ts'
 
 const LOGIN = { username: 'kim', password: 'password' }
-const PROGRAM_MS = 30_000
+const PROGRAM_MS = 100_000
 
 const scope = new AsyncDisposableStack()
 let cloud: OwnCloud

@@ -13,7 +13,8 @@ import { leftovers, processesNow } from './leaks.ts'
 import { copyTemplate } from './template.ts'
 
 const START_MS = 60_000
-const STOP_MS = 20_000
+/** A clean stop saves profiles and ends sessions. This is for a busy machine. */
+const STOP_MS = 60_000
 
 /** Where a running service is. */
 export interface Place {

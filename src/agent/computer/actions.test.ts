@@ -146,7 +146,7 @@ describe('type_text', () => {
     expect(await done('type_text', { text: 'abcdefghijk', delay: 20 })).toHaveLength(22)
     const took = performance.now() - start
     expect(took).toBeGreaterThanOrEqual(199)
-    expect(took).toBeLessThan(1_000)
+    expect(took).toBeLessThan(5_000)
   })
 
   test('with mistakes corrects them', async () => {

@@ -33,8 +33,8 @@ describe('a batch', () => {
 
   test("runs no other caller's action between its own", async () => {
     const seen: unknown[] = []
-    const long = batch(...Array.from({ length: 20 }, () => [moveTo(5, 5), sleeping(25)]).flat(), moveTo(9, 9))
-    await new Promise((resolve) => setTimeout(resolve, 200))
+    const long = batch(...Array.from({ length: 20 }, () => [moveTo(5, 5), sleeping(40)]).flat(), moveTo(9, 9))
+    await new Promise((resolve) => setTimeout(resolve, 400))
     const others = Array.from({ length: 5 }, async () => seen.push(await controls.pointer()))
     expect(await outcome(long)).toEqual(DONE)
     await Promise.all(others)

@@ -49,7 +49,7 @@ describe('the side effects of a run', () => {
     const left = traces(usual)
     client.destroy()
     await new Promise((resolve) => server.close(resolve))
-    await until('the sockets to close', 1_000, () => traces(usual) === 'none')
+    await until('the sockets to close', 10_000, () => traces(usual) === 'none')
     expect(left).toBe('passing')
   })
 })

@@ -22,6 +22,15 @@ const setBack = (session: Session) => cloud.query(`update browsers set last_acti
 const isThere = async (session: Session) => (await cloud.fetch(`/browsers/${session.session_id}`)).status === 200
 const usedAt = async (session: Session) =>
   (await cloud.query<{ last_active_at: Date }>('select last_active_at from browsers where id = $1', [session.session_id]))[0]!.last_active_at.getTime()
+/**
+ * Sets a session back that is in use, between two sweeps. A sweep first notes the use and then looks for idle sessions. Set back between the two, this one would be idle, although
+ * nobody can be.
+ */
+async function setBackInUse(session: Session, from: number): Promise<void> {
+  await until('its use to be noted', EFFECT_MS, async () => (await usedAt(session)) > from)
+  await sleep(BETWEEN_SWEEPS_MS)
+  await setBack(session)
+}
 const reasonOf = async (session: Session) =>
   (await cloud.query<{ end_reason: string }>('select end_reason from browsers where id = $1', [session.session_id]))[0]!.end_reason
 
@@ -37,7 +46,7 @@ test.concurrent('a session with a CDP client does not time out; the timeout star
   const session = await cloud.create({ timeout_seconds: 3600 })
   const socket = new WebSocket(session.cdp_ws_url)
   await once(socket, 'open')
-  await setBack(session)
+  await setBackInUse(session, await usedAt(session))
   await sleep(SWEEPS_MS)
   expect(await isThere(session)).toBe(true)
   socket.terminate()
@@ -61,10 +70,7 @@ test.concurrent('a computer call counts as use while it runs, and at its end', a
     duration_ms: 50,
   })
   // The call has come to the service: it counts as use.
-  await until('its use to be noted', EFFECT_MS, async () => (await usedAt(session)) > made)
-  // The same sweep looks for idle sessions next. Set back before that, this one would be idle, although nobody can be between the two.
-  await sleep(BETWEEN_SWEEPS_MS)
-  await setBack(session)
+  await setBackInUse(session, made)
   expect((await drag).status).toBe(200)
   expect(await isThere(session)).toBe(true)
   await sleep(SWEEPS_MS)

@@ -57,7 +57,8 @@ describe('a browser', () => {
       [[id, 'crashed']],
       false,
     ])
-    expect(fleet.sessions).toBe(0)
+    // The row says so a moment before.
+    await expect.poll(() => fleet.sessions).toBe(0)
   })
 
   test('that is unused for its timeout is ended by the sweep, and no other is', async () => {

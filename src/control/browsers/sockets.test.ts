@@ -116,11 +116,11 @@ describe('the clients of a session', () => {
 
   test('that have disconnected no longer count', async () => {
     const session = await cloud.create()
-    const before = await openSockets()
+    await until('those of earlier tests to be counted out', CLOSE_MS, async () => (await openSockets()) === 0)
     const clients = await Promise.all(Array.from({ length: 3 }, () => connect(session.cdp_ws_url)))
-    expect(await openSockets()).toBe(before + 3)
+    expect(await openSockets()).toBe(3)
     for (const client of clients) client.terminate()
-    await until('the sockets to be counted out', CLOSE_MS, async () => (await openSockets()) === before)
+    await until('the sockets to be counted out', CLOSE_MS, async () => (await openSockets()) === 0)
   })
 })
 

@@ -92,7 +92,7 @@ describe('a build', () => {
     const deployments = restarted({ buildMs: 300 })
     const id = await create(deployments, { env: { FAKE_HANG: '1' } })
     expect((await reaches(id, 'failed')).status_reason).toMatch(/^the build took longer than \d+ minutes$/)
-    expect(readdirSync(host.paths.appSandboxes)).toEqual([])
+    await until('its sandbox to go', NOTICE_MS, () => readdirSync(host.paths.appSandboxes).length === 0)
   })
 
   test('whose sandbox ends fails with the reason', async () => {

@@ -86,7 +86,7 @@ describe('a synchronous run', () => {
     const call = cloud.fetch('/invocations', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ app_name: 'app', version: 'latest', action_name: 'slow', payload: '700' }),
+      body: JSON.stringify({ app_name: 'app', version: 'latest', action_name: 'slow', payload: '3000' }),
       signal: left.signal,
     })
     call.catch(() => {})

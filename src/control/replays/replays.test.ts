@@ -90,7 +90,7 @@ test('deleting a session finishes its recordings, and keeps them', async () => {
   const all = await list(id)
   expect(all.map(({ replay_id }) => replay_id)).toEqual(replays.map(({ replay_id }) => replay_id))
   for (const replay of all) {
-    await until('the video', 5_000, async () => (await download(id, replay)).status === 200, { everyMs: 20 })
+    await until('the video', 20_000, async () => (await download(id, replay)).status === 200, { everyMs: 20 })
     expect((await list(id)).find(({ replay_id }) => replay_id === replay.replay_id)!.finished_at).not.toBe(null)
   }
   expect((await list('filmed')).length).toBe(3)
@@ -221,7 +221,7 @@ test('a recording does not keep a session alive; the timeout ends both', async (
   await sleep(2_200)
   await cloud.query(`update browsers set last_active_at = now() - interval '1 hour' where id = $1`, [id])
   await until('the timeout', 20_000, async () => (await cloud.fetch(`/browsers/${id}`)).status === 404, { everyMs: 50 })
-  const video = await until('the video', 5_000, async () => download(id, replay).then((answer) => answer.status === 200 && answer), { everyMs: 50 })
+  const video = await until('the video', 20_000, async () => download(id, replay).then((answer) => answer.status === 200 && answer), { everyMs: 50 })
   expect(Date.parse(video.headers.get('x-recording-finished-at')!) - Date.parse(replay.started_at)).toBeGreaterThan(2_000)
 })
 

@@ -1,5 +1,5 @@
 // The profile of a fake browser: all that it keeps is the text of its clipboard, in a file of archives like real ones. The first word of the text says how a
-// save goes: `slow` (it takes 500 ms), `hang` (it never ends), `break` (it breaks off in the middle), `refuse` (it is refused), `dead` (Chromium has ended, so it
+// save goes: `slow` (it takes 2 s), `hang` (it never ends), `break` (it breaks off in the middle), `refuse` (it is refused), `dead` (Chromium has ended, so it
 // is not whole), `junk` (it is no archive), `large` (it has 3 MiB that cannot be compressed), `newer` (a newer Chromium writes it, so none loads it).
 import { randomBytes } from 'node:crypto'
 import { Readable } from 'node:stream'
@@ -16,7 +16,7 @@ export const CHROMIUM = '156.0.0.1'
 const NEWER = '157.0.0.0'
 /** The file with the text. */
 const TEXT = 'Text'
-const SLOW_MS = 500
+const SLOW_MS = 2_000
 const LARGE_BYTES = 3 * 1024 * 1024
 
 /** What a fake browser keeps. */

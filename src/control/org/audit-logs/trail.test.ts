@@ -81,6 +81,29 @@ test('reads are written within a second, without a change', async () => {
   await trail[Symbol.asyncDispose]()
 })
 
+test('who searches while a statement is under way waits for the results of what was answered before, too', async () => {
+  const gates: (() => void)[] = []
+  const { trail, results } = trailTo(() => new Promise<void>((resolve) => gates.push(resolve)))
+  const begin = async (path: string) => {
+    const begun = trail.begin(entry(path))
+    await expect.poll(() => gates).toHaveLength(1)
+    return begun
+  }
+  const first = await begin('first')
+  gates.shift()!()
+  await first.stored
+  first.end(200, 1)
+  await begin('second')
+  trail.note(read('read'))
+  const flushed = trail.flush()
+  gates.shift()!()
+  await expect.poll(() => gates).toHaveLength(1)
+  gates.shift()!()
+  await flushed
+  expect(results).toContain('first 200')
+  await trail[Symbol.asyncDispose]()
+})
+
 test('a stop writes what is left', async () => {
   const written: string[] = []
   const { trail, results } = trailTo(async (rows) => void written.push(...rows.map(({ path }) => path)))

@@ -50,6 +50,8 @@ export function auditTrail(
   let current: Batch | undefined
   /** Stored rows that have got their result since. */
   let completed: AuditRow[] = []
+  /** Whether the next statement takes them, too. */
+  let isWhole = false
   let timer: NodeJS.Timeout | undefined
   /** Whether the last try failed, or took so long that an answer left without it. */
   let isAway = false
@@ -64,13 +66,15 @@ export function auditTrail(
       }, ms)
   }
 
-  /** Writes what has come, unless that is under way already; also results if `whole`. */
+  /** Writes what has come; also results if `whole`. What is under way already goes on with it. */
   async function write(whole: boolean): Promise<void> {
-    while (!isClosed && !current && (next.rows.length > 0 || (whole && completed.length > 0))) {
+    isWhole ||= whole
+    while (!isClosed && !current && (next.rows.length > 0 || (isWhole && completed.length > 0))) {
       const batch = (current = next)
-      const results = whole ? completed : []
+      const results = isWhole ? completed : []
       next = newBatch()
-      completed = whole ? [] : completed
+      completed = isWhole ? [] : completed
+      isWhole = false
       const left = await stored(batch.rows, (rows) => store.insert(rows))
       const unsaid = left.length > 0 ? results : await stored(results, (rows) => store.complete(rows))
       next.rows.unshift(...left)
