@@ -106,7 +106,8 @@ async function connectMethod(socket: Duplex, upstream: Upstream, target: Target)
   asked.on('connect', ({ statusCode: status = 0 }, tunnel, head) => {
     // Between the handshake and its new owner's listener, an error would end the process.
     tunnel.on('error', () => tunnel.destroy())
-    if (status === 407) return reject(new UpstreamError('credentials', 'the proxy does not accept the user name and the password'))
+    // tinyproxy answers a wrong password with 401.
+    if (status === 407 || status === 401) return reject(new UpstreamError('credentials', 'the proxy does not accept the user name and the password'))
     if (status < 200 || status > 299) return reject(new UpstreamError('refused', `the proxy answered with status ${status}`, { status }))
     if (head.length > 0) tunnel.unshift(head)
     resolve(tunnel)

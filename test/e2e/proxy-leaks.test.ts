@@ -1,7 +1,7 @@
 // Nothing of a session's browser leaves its network but through its proxy: packets are read where they would leave. And switches of proxies under load.
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
-import { createServer as createHttp, type RequestListener, type Server as HttpServer } from 'node:http'
+import { createServer as createHttp, request, type IncomingMessage, type RequestListener, type Server as HttpServer } from 'node:http'
 import { createServer as createHttps } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import type { Page } from 'playwright-core'
@@ -235,6 +235,12 @@ test('what is open when a proxy is set ends with that: connections of the browse
   expect(await inside('ip rule; ip -6 rule')).not.toContain('udp')
 })
 
+/** Asks the plain server by what listens on a port: a proxy, or the server itself. */
+async function ask(port: number): Promise<void> {
+  const [reply] = (await once(request({ port, path: `http://${HOST_ALIAS}:${plain.port}/drain`, agent: false }).end(), 'response')) as [IncomingMessage]
+  await once(reply.resume(), 'end')
+}
+
 test('fifty switches under load: no request begun after one goes another way, and none of before goes on', async () => {
   await using first = await httpProxy({ names: names('127.0.0.2') })
   await using second = await httpProxy({ names: names('127.0.0.3') })
@@ -251,22 +257,27 @@ test('fifty switches under load: no request begun after one goes another way, an
   for (const page of pages) await page.goto(`http://${HOST_ALIAS}:${plain.port}/load`)
   for (const page of pages) await page.evaluate(`void (() => { ${fetchAll} })()`)
 
-  let [turn, address, settledAt, requests] = [0, DIRECT, 0, 0]
+  let [turn, address, isDrained, requests] = [0, DIRECT, false, 0]
   const wrong: string[] = []
   hear = (path, at) => {
     const begun = Number(/^\/at\/(\d+)$/.exec(path)?.[1] ?? -1)
+    if (begun < 0) return
     requests++
-    if (at === address || settledAt === 0) return
-    // What was sent before the switch may lie in a buffer of this process for a moment.
-    if (begun === turn || performance.now() - settledAt > LATE_MS / 5) wrong.push(`turn ${turn} by ${address}: request of turn ${begun} by ${at}`)
+    if (at !== address && (begun === turn || isDrained)) wrong.push(`turn ${turn} by ${address}: request of turn ${begun} by ${at}`)
+  }
+  // What was sent before a switch may lie in buffers of this process: requests of our own, the same ways, come after it.
+  const drain = async () => {
+    for (let n = 0; n < 3; n++) await Promise.all([first.port, second.port, plain.port].map(ask))
   }
   const took: number[] = []
   for (const way of Array.from({ length: 50 }, (_, n) => ways[n % 5 === 4 ? 2 : n % 2]!)) {
-    settledAt = 0
+    ;[turn, isDrained] = [-1, false]
     const began = performance.now()
     await cloud.client.browsers.update(session.id, { proxy_id: way.proxy_id })
     took.push(performance.now() - began)
-    ;[turn, address, settledAt] = [turn + 1, way.address, performance.now()]
+    ;[turn, address] = [took.length, way.address]
+    await drain()
+    isDrained = true
     await Promise.all(pages.map((page) => page.evaluate(`globalThis.turn = ${turn}`)))
     await sleep(LATE_MS / 10)
   }
@@ -275,5 +286,6 @@ test('fifty switches under load: no request begun after one goes another way, an
   console.info(`50 switches under ${requests} requests: half within ${sorted[25]!.toFixed(0)} ms, all within ${sorted[49]!.toFixed(0)} ms`)
   expect(wrong).toEqual([])
   expect(requests).toBeGreaterThan(200)
-  expect(sorted[25]).toBeLessThan(1_000)
+  // Chromium would wait five seconds if a file of its policies looked new (chromium/policies.ts).
+  expect(sorted[25]).toBeLessThan(3_000)
 })
