@@ -1,11 +1,13 @@
 // The audit log of a service that is killed.
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { descendantsOf, killAll, nameProcess } from '../../src/base/processes.ts'
-import { sleep } from '../../src/base/wait.ts'
+import { sleep, until } from '../../src/base/wait.ts'
 import { startCloud, type OwnCloud } from '../support/cloud.ts'
 
+/** It takes half a second on an idle machine. */
+const REMOVED_MS = 20_000
 /** Fewer calls would show nothing. A busy machine answers some thirty in a second. */
 const SOME = 10
 
@@ -15,10 +17,24 @@ beforeAll(async () => {
 })
 afterAll(() => cloud[Symbol.asyncDispose]())
 
-/** Ends the service, and with it every process of its Postgres: it has a process group of its own. */
+/** The files of the journal. */
+const journal = (): string[] => readdirSync(join(cloud.dataDir, 'audit'), { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.jsonl'))
+
+/**
+ * Ends the service, and with it every process of its Postgres, which has process groups of its own. This is done as soon as a file of the journal has been removed: what was in it is nowhere but
+ * in the database then.
+ */
 async function kill(alsoPostgres: boolean): Promise<void> {
   const postmaster = Number(readFileSync(join(cloud.dataDir, 'postgres/postmaster.pid'), 'utf8').split('\n')[0])
   const postgres = alsoPostgres ? [postmaster, ...descendantsOf(postmaster)].map(nameProcess).filter((name) => name !== undefined) : []
+  let last = journal()
+  const isOneRemoved = () => {
+    const now = journal()
+    const removed = last.some((name) => !now.includes(name))
+    last = now
+    return removed
+  }
+  await until('a file to be removed', REMOVED_MS, isOneRemoved, { everyMs: 1 })
   await Promise.all([cloud.kill(), killAll(postgres)])
 }
 
