@@ -1,47 +1,26 @@
 // The audit log of a service with fake browsers: what is in it, what is not, who sees it, pages and chunks.
 import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import pg from 'pg'
 import WebSocket from 'ws'
 import { sleep } from '../../../base/wait.ts'
-import { say } from '../../../../test/support/raw-http.ts'
 import { newId } from '../../../base/ids.ts'
+import { around, asked, keyOf, lockTable, searchLog } from '../../../../test/support/audit-log.ts'
 import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
 import { silentLog } from '../../../base/log.ts'
 import { connectDb } from '../../../store/db.ts'
-import { PENDING } from '../../../http/audit.ts'
 import type { AuditLogEntry } from './contract.ts'
-import { resultOf } from './lines.ts'
 import { oldEntries } from './purge.ts'
-import { rowOf, storeRows } from './rows.ts'
 
-const HOUR_MS = 3600_000
 let cloud: FastCloud
 beforeAll(async () => {
   cloud = await startFastCloud({ COB_TRUSTED_PROXIES: '127.0.0.1' })
 })
 afterAll(() => cloud[Symbol.asyncDispose]())
 
-const around = () => ({ start: new Date(Date.now() - HOUR_MS).toISOString(), end: new Date(Date.now() + HOUR_MS).toISOString() })
-
-/** `/audit-logs` or what is below it, with a query. */
-const asked = (query: Record<string, string> | URLSearchParams, below = ''): string => `/audit-logs${below}?${new URLSearchParams(query).toString()}`
-
-async function search(query: Record<string, string>, headers: Record<string, string> = {}): Promise<AuditLogEntry[]> {
-  const response = await cloud.fetch(asked({ ...around(), ...query }), { headers })
-  if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`)
-  return (await response.json()) as AuditLogEntry[]
-}
-
+const search = (query: Record<string, string>, headers: Record<string, string> = {}) => searchLog(cloud, query, headers)
+const keyFor = (project: string | null) => keyOf(cloud, project)
 const stored = (like: string) => cloud.query<{ path: string; status: number }>('select * from audit_log where path like $1 order by at desc', [like])
-
-async function keyFor(project: string | null): Promise<{ id: string; key: string }> {
-  const answer = await cloud.send('POST', '/org/api_keys', { name: 'test', ...(project !== null && { project_id: project }) })
-  return (await answer.json()) as { id: string; key: string }
-}
 
 async function newProject(): Promise<string> {
   return ((await (await cloud.send('POST', '/org/projects', { name: `p-${newId()}` })).json()) as { id: string }).id
@@ -77,59 +56,6 @@ test('an entry says who, what, from where, with which result', async () => {
   expect(entry!.duration_ms).toBeLessThan(10_000)
 })
 
-/** The bytes of all journals. */
-const journals = (): string =>
-  readdirSync(cloud.paths.audit, { recursive: true, withFileTypes: true })
-    .filter((found) => found.isFile())
-    .map(({ parentPath, name }) => {
-      try {
-        return readFileSync(join(parentPath, name), 'utf8')
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '' // stored meanwhile
-        throw error
-      }
-    })
-    .join('')
-
-const tableText = async (): Promise<string> =>
-  (await cloud.query<{ text: string }>('select to_jsonb(audit_log)::text as text from audit_log')).map(({ text }) => text).join('\n')
-
-/** In this order: an entry leaves the journal when the table has it. */
-const written = async (): Promise<string> => journals() + (await tableText())
-
-/** Nobody reads or writes the table until the result is disposed. */
-async function lockTable(): Promise<AsyncDisposable> {
-  const holder = new pg.Client({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' })
-  await holder.connect()
-  await holder.query('begin; lock table audit_log in access exclusive mode')
-  return {
-    async [Symbol.asyncDispose]() {
-      await holder.query('rollback')
-      await holder.end()
-    },
-  }
-}
-
-test('a change is written when its answer arrives, also one that is refused', async () => {
-  const { id, key } = await keyFor(null)
-  for (let i = 0; i < 20; i++) {
-    const name = `p-${newId()}`
-    const body = JSON.stringify(i % 2 ? { name } : { nonsense: name })
-    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'user-agent': name }
-    const { status } = await fetch(`${cloud.url}/org/projects`, { method: 'POST', headers, body })
-    expect(status).toBe(i % 2 ? 201 : 400)
-    expect(await written()).toContain(name)
-    expect(await search({ search_user_id: id, limit: '1' })).toMatchObject([{ status, method: 'POST', user_agent: name }])
-  }
-})
-
-test('a read is written when its answer arrives, and in the table within a second', async () => {
-  const path = `/org/projects/${newId()}`
-  await cloud.fetch(path)
-  expect(await written()).toContain(path)
-  await expect.poll(() => stored(path), { timeout: 2_000 }).toMatchObject([{ status: 404, method: 'GET' }])
-})
-
 test("who only shows what is no credential is not in the log; a key's request for a project that it may not use is", async () => {
   const count = async () => (await cloud.query<{ n: number }>('select count(*)::int as n from audit_log'))[0]!.n
   await search({})
@@ -144,36 +70,6 @@ test("who only shows what is no credential is not in the log; a key's request fo
   const headers = { authorization: `Bearer ${key}`, 'x-kernel-project-id': 'defaultproject0000000000' }
   expect((await fetch(`${cloud.url}/browsers`, { headers })).status).toBe(403)
   expect(await search({ search_user_id: id })).toMatchObject([{ status: 403, path: '/browsers' }])
-})
-
-test('what is stored twice is one entry with its last result', async () => {
-  const db = connectDb({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' }, silentLog)
-  try {
-    const at = new Date()
-    const request = {
-      at,
-      by: { kind: 'session', id: 's' },
-      project: undefined,
-      method: 'POST',
-      route: '/twice',
-      durationMs: 1,
-      domain: '',
-      clientIp: '',
-      userAgent: '',
-    } as const
-    const rows = [rowOf({ ...request, path: '/twice/1', status: 201 }), rowOf({ ...request, path: '/twice/2', status: PENDING })]
-    const store = storeRows(db)
-    for (let i = 0; i < 2; i++) {
-      await store(rows, [])
-      await store([rows[0]!], [{ ...resultOf(rows[1]!), status: 204, duration_ms: 7 }])
-    }
-    expect(await cloud.query("select path, status, duration_ms from audit_log where route = '/twice' order by path")).toEqual([
-      { path: '/twice/1', status: 201, duration_ms: 1 },
-      { path: '/twice/2', status: 204, duration_ms: 7 },
-    ])
-  } finally {
-    await db.destroy()
-  }
 })
 
 test('the token and the link of an ended session make no entry', async () => {
@@ -199,7 +95,7 @@ test('two searches of a key are under way at a time, and four of all keys; more 
   }
   const begun: Promise<unknown>[] = []
   {
-    await using _locked = await lockTable()
+    await using _locked = await lockTable(cloud)
     for (const key of [first, second]) {
       begun.push(ask(key), ask(key))
       await sleep(200)
@@ -410,44 +306,4 @@ describe('who sees what', () => {
       .map((line) => (JSON.parse(line) as AuditLogEntry).project_id)
     expect(new Set(projects)).toEqual(new Set([mine]))
   })
-})
-
-test('no secret that a caller shows is stored, wherever it is written', async () => {
-  const canary = () => `canary-${newId()}`
-  const { key } = await keyFor(null)
-  const { session_id, browser_live_view_url, base_url, cdp_ws_url } = (await cloud.create()) as unknown as Record<string, string>
-  const jwt = new URL(cdp_ws_url!).searchParams.get('jwt')!
-  const live = new URL(browser_live_view_url!)
-  const inBody = canary()
-  const inQuery = canary()
-  const inHeader = canary()
-  const as = (path: string, init: RequestInit = {}) =>
-    fetch(cloud.url + path, { ...init, headers: { authorization: `Bearer ${key}`, 'x-secret': inHeader, ...(init.headers as Record<string, string>) } })
-  let inJournal: string
-  {
-    // So that everything stays in the journal.
-    await using _locked = await lockTable()
-    await as(`/browsers/${key}`)
-    await as(`/browsers/${jwt}`)
-    await as(`/browsers/${session_id}?q=${inQuery}`, { headers: { 'user-agent': `agent ${key} ${jwt}` } })
-    await as('/browsers', { method: 'POST', body: JSON.stringify({ name: inBody, wrong: inBody }), headers: { 'content-type': 'application/json' } })
-    await as(`/org/api_keys`, { method: 'POST', body: JSON.stringify({ name: 'n', wrong: inBody }), headers: { 'content-type': 'application/json' } })
-    await fetch(`${base_url}/computer/get_mouse_position?jwt=${jwt}`, { method: 'POST' })
-    await fetch(live)
-    await as(`/browsers/${key.replace('c', '%63')}`)
-    await as(`/browsers/${jwt.replaceAll('.', '%2e')}`)
-    await as(`/browsers/${live.pathname.split('/').at(-1)}`, { headers: { 'user-agent': live.pathname } })
-    const raw = `GET /browsers HTTP/1.1\r\nhost: ${key}\r\nauthorization: Bearer ${key}\r\nx-request-id: ${key}\r\nconnection: close\r\n\r\n`
-    expect((await say(cloud.url, Buffer.from(raw), 5_000)).toString()).toMatch(/^HTTP\/1.1 200/)
-    await fetch(`${live.origin}//browser/%6Cive/${live.pathname.split('/').at(-1)}`)
-    inJournal = journals()
-  }
-  await search({})
-  const exported = await (await cloud.fetch(asked({ ...around(), format: 'jsonl' }, '/export/chunk'))).text()
-  for (const text of [inJournal, await tableText(), exported]) {
-    // Looking works: what is no secret is found.
-    expect(text).toContain(session_id)
-    expect(text).toContain('/browser/live/{token}')
-    for (const secret of [key, cloud.key, jwt, inBody, inQuery, inHeader, live.pathname.split('/').at(-1)!]) expect(text).not.toContain(secret)
-  }
 })

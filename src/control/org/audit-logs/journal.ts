@@ -49,6 +49,8 @@ export class Journal implements AsyncDisposable {
   #bytes = 0
   #memoryBytes = 0
   #failedAt = -Infinity
+  /** Whether the last look for what others have left failed. */
+  #isBlind = false
   #isClosed = false
   #lost = 0
 
@@ -134,8 +136,10 @@ export class Journal implements AsyncDisposable {
         if (files.length > 0) this.#log.info({ folder, files: files.length }, 'entries of the audit log have been left by a service that is dead')
         else removeEmpty(folder)
       }
+      this.#isBlind = false
     } catch (err) {
-      this.#log.error({ err }, 'entries of the audit log that other services have left cannot be read')
+      if (!this.#isBlind) this.#log.error({ err }, 'entries of the audit log that other services have left cannot be taken over')
+      this.#isBlind = true
     }
   }
 

@@ -38,9 +38,10 @@ export const rowOf = (entry: AuditEntry): AuditRow => {
   }
 }
 
-/** Stores rows, and results of rows that are stored already. Doing it again changes nothing. */
+/** Stores rows, and results of rows that are stored already. Doing it again changes nothing. @throws when the database does not take them */
 export type StoreRows = (rows: readonly AuditRow[], results: readonly AuditResult[]) => Promise<void>
 
+/** The table. */
 export const storeRows =
   (db: Db): StoreRows =>
   async (rows, results) => {

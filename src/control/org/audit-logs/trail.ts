@@ -7,7 +7,7 @@ import { batchesOf, resultOf, type Batch, type Broken } from './lines.ts'
 import { Journal, type Kept, type Segment } from './journal.ts'
 import { rowOf, type StoreRows } from './rows.ts'
 
-/** Entries are in the table so long after they came, as long as the database takes them. */
+/** Entries are brought into the table so long after they came. */
 const STORE_MS = 500
 /** Longest time that callers wait until the table has what they have done: those who read the log, and those whose entry the disk does not take. */
 const WAIT_MS = 2_000
@@ -124,6 +124,13 @@ export async function auditTrail({ dir, replica, isAlone, store, log, signal }: 
     return { kept, end }
   }
 
+  let look: NodeJS.Timeout | undefined
+  opened.defer(async () => {
+    clearInterval(look)
+    await flush()
+    isClosed = true
+    clearTimeout(timer)
+  })
   await journal.takeOver()
   await within('the journals of earlier services', REPLAY_MS, turns.run(storeAll), signal).catch((err: unknown) => {
     if (!(err instanceof WaitTimeout)) throw err
@@ -131,14 +138,8 @@ export async function auditTrail({ dir, replica, isAlone, store, log, signal }: 
   })
   if (!journal.isEmpty) later()
   // While the database is away, what others have left is better where it is.
-  const look = isAlone ? undefined : setInterval(() => isAway || void journal.takeOver().then(() => journal.isEmpty || later()), LOOK_MS)
+  if (!isAlone) look = setInterval(() => isAway || void journal.takeOver().then(() => journal.isEmpty || later()), LOOK_MS)
 
-  opened.defer(async () => {
-    clearInterval(look)
-    await flush()
-    isClosed = true
-    clearTimeout(timer)
-  })
   const owner = opened.move()
   return {
     note: (entry) => ({ stored: undefined, end: taken(entry).end }),
