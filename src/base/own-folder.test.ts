@@ -39,7 +39,7 @@ test('what a killed process has left goes to one of those that ask for it, and a
   await using own = await ownFolder(dir, newId())
   await using another = await ownFolder(dir, newId())
   await using still = await elsewhere(stopped)
-  const killed = await elsewhere(dead)
+  await using killed = await elsewhere(dead)
   expect(await own.takeOver()).toEqual([])
   await killed[Symbol.asyncDispose]()
   still.stop()
