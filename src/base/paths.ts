@@ -29,6 +29,8 @@ export interface DataPaths {
   objects: string
   /** Recordings that are not complete. */
   spool: string
+  /** Entries of the audit log that are not in the database yet. */
+  audit: string
   /** Files of ended sandboxes, until they are removed. */
   trash: string
 }
@@ -42,7 +44,8 @@ export function dataPaths(dir: string): DataPaths {
   chmodSync(root, 0o700)
   const instances = join(root, 'instances')
   const appSandboxes = join(root, 'runs')
-  for (const folder of [instances, appSandboxes, join(root, 'apps'), join(root, 'objects')]) mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const audit = join(root, 'audit')
+  for (const folder of [instances, appSandboxes, audit, join(root, 'apps'), join(root, 'objects')]) mkdirSync(folder, { recursive: true, mode: 0o700 })
   return {
     root,
     postgres: join(root, 'postgres'),
@@ -58,6 +61,7 @@ export function dataPaths(dir: string): DataPaths {
     buildCache: join(root, 'build-cache'),
     objects: join(root, 'objects'),
     spool: join(root, 'spool'),
+    audit,
     trash: join(root, 'trash'),
   }
 }

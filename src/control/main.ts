@@ -44,7 +44,7 @@ import { Runs } from './invocations/runs.ts'
 import { LIVE_PATH, liveLinks } from './live/links.ts'
 import { makeLiveViews } from './live/routes.ts'
 import { keyChecker, ownKey, type OwnKey } from './org/keys.ts'
-import { auditTrail, oldEntries, watchKeys } from './org/mount.ts'
+import { auditTrail, oldEntries, storeRows, watchKeys } from './org/mount.ts'
 import { projectResolver } from './org/projects/resolve.ts'
 import { projectCaps, projectHoldings } from './in-projects.ts'
 import { admission } from './principal.ts'
@@ -257,7 +257,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   await runs.adopt()
   opened.use(hearReplicas(bells, { scope, leases, openSockets, fleet, runs, deployments, replays, log }))
   const resolve = projectResolver(db)
-  const trail = opened.use(auditTrail(db, log))
+  const trail = opened.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
   const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH] }
   const context = makeServer({
     log,

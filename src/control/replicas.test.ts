@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import pg from 'pg'
 import { WebSocket } from 'ws'
 import { endAll, share, startFastReplica, type FastReplica, type Shared } from '../../test/support/replicas.ts'
+import { newId } from '../base/ids.ts'
 import { sleep, until, within } from '../base/wait.ts'
 import { LEASE_MS } from '../store/leases.ts'
 import { watchersOf } from '../instances/fake/watchers.ts'
@@ -54,6 +55,27 @@ describe('replicas', { timeout: 60_000 }, () => {
     return { socket, closed }
   }
   const at = (replica: FastReplica, url: string) => url.replace(/^(\w+:\/\/)[^/]+/, `$1${new URL(replica.url).host}`)
+
+  test("replicas find each other's requests in the audit log after a second at most", async () => {
+    const window = new URLSearchParams({ start: new Date(Date.now() - 60_000).toISOString(), end: new Date(Date.now() + 60_000).toISOString() })
+    for (const [maker, reader] of [
+      [one, two],
+      [two, one],
+    ] as const) {
+      const path = `/org/projects/${newId()}`
+      expect((await maker.fetch(path)).status).toBe(404)
+      expect((await maker.fetch(path, { method: 'DELETE' })).status).toBe(404)
+      const seen = async (by: FastReplica): Promise<string[]> =>
+        ((await (await by.fetch(`/audit-logs?${window.toString()}&search=${path}`)).json()) as { method: string; status: number }[]).map(
+          ({ method, status }) => `${method} ${status}`,
+        )
+      await expect.poll(() => seen(reader), { timeout: 1_000, interval: 20 }).toEqual(['DELETE 404', 'GET 404'])
+      // Its own requests a replica finds at once.
+      const own = `${path}-own`
+      await maker.fetch(own, { method: 'DELETE' })
+      expect(((await (await maker.fetch(`/audit-logs?${window.toString()}&search=${own}`)).json()) as object[]).length).toBe(1)
+    }
+  })
 
   test('any replica finds, changes and uses a session that another one has made', async () => {
     for (const [maker, user] of [

@@ -37,16 +37,17 @@ export const PENDING = 0
 
 /** An entry that may get another result. */
 export interface Begun {
-  /** Resolves when the entry is stored, which the answer waits for. Undefined when it cannot be stored for now. */
+  /** What the answer waits for. Undefined: nothing. */
   stored: Promise<void> | undefined
-  /** Adds the result, which is stored a little later. */
+  /** Adds the result. */
   end(status: number, durationMs: number): void
 }
 
+/** Neither throws: what can be kept outlives the service when the call returns, or when `stored` resolves. */
 export interface Audit {
-  /** Takes the entry of a request that is answered, and stores it a little later. The answer may still change: one that fails as it begins is sent again as an error. */
+  /** Takes the entry of a request that is about to be answered. The answer may still change: one that fails as it begins is sent again as an error. */
   note(entry: AuditEntry): Begun
-  /** Begins to store the entry of a request that changes something, while the request is handled. */
+  /** Takes the entry of a request that changes something, before it is handled. */
   begin(entry: AuditEntry): Begun
 }
 
@@ -91,7 +92,7 @@ export function beginEntry(settings: AuditSettings, request: FastifyRequest, rep
   if (caller) request.entry = settings.log.begin(entryOf(request.raw, caller, { route, status: PENDING, durationMs: reply.elapsedTime }, settings))
 }
 
-/** The hook before each answer: waits until what changed something is stored, and notes what only read or was refused. */
+/** The hook before each answer: adds the result of what changed something, and notes what only read or was refused. */
 export const auditHook =
   (settings: AuditSettings) =>
   async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {

@@ -54,7 +54,7 @@ export interface Route<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.
    * `authorization` as well unless it holds the key for this service. Most of that site's headers are returned.
    */
   relays: boolean
-  /** A request changes nothing, so the audit log may be told of it later. GET does not, as a rule; other methods do. */
+  /** A request changes nothing, so the audit log is told of it when it is answered, not before. GET does not, as a rule; other methods do. */
   reads: boolean
   /** The request makes something that takes room on the disk. It is refused with 503 while there is too little room. */
   needsRoom: boolean

@@ -15,6 +15,7 @@ import { makeProjects, type Holding } from './projects/projects.ts'
 import type { ResolveProject } from './projects/resolve.ts'
 
 export { oldEntries } from './audit-logs/purge.ts'
+export { storeRows } from './audit-logs/rows.ts'
 export { auditTrail } from './audit-logs/trail.ts'
 export { assertOrganization } from './projects/projects.ts'
 export { watchKeys } from './revocations.ts'

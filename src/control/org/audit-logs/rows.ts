@@ -4,6 +4,7 @@ import { newId } from '../../../base/ids.ts'
 import type { AuditEntry } from '../../../http/audit.ts'
 import type { Db } from '../../../store/db.ts'
 import type { AuditLogEntry, Filter, Position } from './contract.ts'
+import type { AuditResult, AuditRow } from './lines.ts'
 
 /** What a credential is called in the log, and whose it is. */
 function userOf({ by }: AuditEntry): { strategy: string; id: string } {
@@ -18,7 +19,7 @@ const ORGANIZATION = /^\/(org|audit-logs|auth)\b/
 const projectOf = ({ route, by, project }: AuditEntry): string | undefined => (!ORGANIZATION.test(route) ? project : by.kind === 'key' ? by.project : undefined)
 
 /** The row of an entry. It gets its id here, so that a row which is written twice is still one event. */
-export const rowOf = (entry: AuditEntry) => {
+export const rowOf = (entry: AuditEntry): AuditRow => {
   const { strategy, id } = userOf(entry)
   return {
     at: entry.at.toISOString(),
@@ -37,29 +38,24 @@ export const rowOf = (entry: AuditEntry) => {
   }
 }
 
-export type AuditRow = ReturnType<typeof rowOf>
+/** Stores rows, and results of rows that are stored already. Doing it again changes nothing. @throws when the database does not take them */
+export type StoreRows = (rows: readonly AuditRow[], results: readonly AuditResult[]) => Promise<void>
 
-/**
- * Stores rows; those which an earlier try has stored are left out. The commit does not wait for the disk: an answer that waits for it would take some milliseconds longer. What
- * is committed outlives the service, and can be lost only when the database's server or machine dies within a second.
- */
-export async function insertRows(db: Db, rows: readonly AuditRow[]): Promise<void> {
-  await sql`
-    insert into audit_log (at, event_id, project_id, method, path, route, status, duration_ms, domain, client_ip, user_agent, auth_strategy, user_id)
-    select r.* from (select set_config('synchronous_commit', 'off', true)) as this_transaction, jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as r
-      (at timestamptz, event_id text, project_id text, method text, path text, route text, status smallint, duration_ms integer,
-       domain text, client_ip text, user_agent text, auth_strategy text, user_id text)
-    on conflict do nothing`.execute(db)
-}
-
-/** Adds the results of stored rows. */
-export async function completeRows(db: Db, rows: readonly AuditRow[]): Promise<void> {
-  await sql`
+/** The table. */
+export const storeRows =
+  (db: Db): StoreRows =>
+  async (rows, results) => {
+    await sql`
+    with added as (
+      insert into audit_log (at, event_id, project_id, method, path, route, status, duration_ms, domain, client_ip, user_agent, auth_strategy, user_id)
+      select r.* from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as r
+        (at timestamptz, event_id text, project_id text, method text, path text, route text, status smallint, duration_ms integer,
+         domain text, client_ip text, user_agent text, auth_strategy text, user_id text)
+      on conflict do nothing)
     update audit_log set status = r.status, duration_ms = r.duration_ms
-    from (select set_config('synchronous_commit', 'off', true)) as this_transaction, jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as r
-      (at timestamptz, event_id text, status smallint, duration_ms integer)
+    from jsonb_to_recordset(${JSON.stringify(results)}::jsonb) as r (at timestamptz, event_id text, status smallint, duration_ms integer)
     where audit_log.at = r.at and audit_log.event_id = r.event_id`.execute(db)
-}
+  }
 
 /** As for `created_by` of API keys. Others have none. */
 const EMAIL = sql<string>`case auth_strategy when 'api_key' then user_id || '@key.cob.internal' else '' end`

@@ -1,172 +1,153 @@
-// Writes the audit log: requests that change something while they are handled, others and all results in batches.
+// Writes the audit log: each entry into the journal at once, and what the journal has into the table, in batches.
 import type { Log } from '../../../base/log.ts'
-import { within } from '../../../base/wait.ts'
+import { Mutex } from '../../../base/mutex.ts'
+import { WaitTimeout, within } from '../../../base/wait.ts'
 import type { Audit, AuditEntry, Begun } from '../../../http/audit.ts'
-import type { Db } from '../../../store/db.ts'
-import { completeRows, insertRows, rowOf, type AuditRow } from './rows.ts'
+import { batchesOf, resultOf, type Batch, type Broken } from './lines.ts'
+import { Journal, type Kept, type Segment } from './journal.ts'
+import { rowOf, type StoreRows } from './rows.ts'
 
-/** Requests that only read, and the results of others, are written at least this often: a service that is killed loses so much of them. */
-const READS_MS = 500
-/** Most rows of one statement. */
-const AT_ONCE = 500
-/** Most rows that are kept while the database does not take them: each of 2 KB at most. */
-const MAX_WAITING = 20_000
-/** Longest time that an answer waits for its entry. A healthy database needs less than a millisecond. */
-const ANSWER_MS = 2_000
-/** Time between two tries while the database does not take rows. */
-const RETRY_MS = 1_000
-
-/** The table. */
-export interface AuditStore {
-  insert(rows: readonly AuditRow[]): Promise<void>
-  /** Adds the results of rows that are there already. */
-  complete(rows: readonly AuditRow[]): Promise<void>
-}
+/** Entries are brought into the table so long after they came. */
+const STORE_MS = 500
+/** Longest time that callers wait until the table has what they have done: those who read the log, and those whose entry the disk does not take. */
+const WAIT_MS = 2_000
+/** Longest time that a start waits until entries that dead services have left are in the table. What is left then follows while it serves. */
+const REPLAY_MS = 5_000
+/** How often a replica looks for those that others have left. */
+const LOOK_MS = 2_000
 
 export interface Trail extends Audit, AsyncDisposable {
-  /** Resolves when all that has been noted is stored, or cannot be stored now. */
+  /** Resolves when all that this replica has noted is in the table, or cannot be stored now. */
   flush(): Promise<void>
 }
 
-/** Rows that are written together, and who waits for that. */
-interface Batch {
-  rows: AuditRow[]
-  done: PromiseWithResolvers<void>
+export interface TrailSettings {
+  /** Where journals are. */
+  dir: string
+  /** The unique name of this process. */
+  replica: string
+  /** Whether other replicas may die while this one lives. */
+  isAlone: boolean
+  store: StoreRows
+  log: Log
+  signal: AbortSignal
 }
 
-const newBatch = (): Batch => ({ rows: [], done: Promise.withResolvers<void>() })
-
 /**
- * The audit log of this replica. One statement is under way at a time; what comes meanwhile goes into the next. The row of a change is written at once,
- * beside the change itself, and its result with the reads. While the database does not take rows, no answer waits: they are kept and written later, up
- * to a limit; how many are lost beyond that is logged. `store` is the table unless a test says so.
+ * The audit log of this replica. Resolves when entries that dead ones have left in the same directory are stored; a database that does not take them now does not prevent that. An entry or a result is in the journal
+ * when the call returns. While the disk does not take it, the answer to a change waits until the table has it, but not while the database does not take anything either.
  */
-export function auditTrail(
-  db: Db,
-  log: Log,
-  store: AuditStore = { insert: (rows) => insertRows(db, rows), complete: (rows) => completeRows(db, rows) },
-): Trail {
-  let next = newBatch()
-  let current: Batch | undefined
-  /** Stored rows that have got their result since. */
-  let completed: AuditRow[] = []
-  /** Whether the next statement takes them, too. */
-  let isWhole = false
+export async function auditTrail({ dir, replica, isAlone, store, log, signal }: TrailSettings): Promise<Trail> {
+  await using opened = new AsyncDisposableStack()
+  const journal = opened.use(await Journal.open(dir, replica, log))
+  const turns = new Mutex()
   let timer: NodeJS.Timeout | undefined
   /** Whether the last try failed, or took so long that an answer left without it. */
   let isAway = false
-  let lost = 0
   let isClosed = false
 
-  function later(ms: number): void {
-    if (!isClosed)
-      timer ??= setTimeout(() => {
+  function later(): void {
+    if (isClosed) return
+    timer ??= setTimeout(() => {
+      void turns.run(storeAll).then(() => {
         timer = undefined
-        void write(true)
-      }, ms)
+        if (!journal.isEmpty) later()
+      })
+    }, STORE_MS)
   }
 
-  /** Writes what has come; also results if `whole`. What is under way already goes on with it. */
-  async function write(whole: boolean): Promise<void> {
-    isWhole ||= whole
-    while (!isClosed && !current && (next.rows.length > 0 || (isWhole && completed.length > 0))) {
-      const batch = (current = next)
-      const results = isWhole ? completed : []
-      next = newBatch()
-      completed = isWhole ? [] : completed
-      isWhole = false
-      const left = await stored(batch.rows, (rows) => store.insert(rows))
-      const unsaid = left.length > 0 ? results : await stored(results, (rows) => store.complete(rows))
-      next.rows.unshift(...left)
-      lost += next.rows.splice(0, Math.max(0, next.rows.length - MAX_WAITING)).length
-      completed.unshift(...unsaid)
-      batch.done.resolve()
-      current = undefined
-      if (left.length > 0 || unsaid.length > 0) return later(RETRY_MS)
+  /** Stores what is in the journal. The newest segment ends when older ones are stored: while the database is away, there are few. */
+  async function storeAll(): Promise<void> {
+    if (!(await storeQueue())) return
+    journal.seal()
+    await storeQueue()
+  }
+
+  async function storeQueue(): Promise<boolean> {
+    for (let segment = journal.oldest; segment; segment = journal.oldest) if (!(await storeFirst(segment))) return false
+    return true
+  }
+
+  /** Stores the first segment and removes it. False: the database does not take it now. */
+  async function storeFirst(segment: Segment): Promise<boolean> {
+    const { file } = segment
+    const broken: Broken = { count: 0, lines: [] }
+    try {
+      for await (const batch of batchesOf(journal.lines(segment), broken)) if (isClosed || !(await stored(batch))) return false
+    } catch (err) {
+      // No descriptor is free. That ends.
+      if (['EMFILE', 'ENFILE'].includes((err as NodeJS.ErrnoException).code ?? '')) return false
+      log.error({ err, file }, 'a file of the audit log cannot be read; it stays for the next start')
+      await journal.done({ keep: true })
+      return true
     }
+    if (broken.count > 0) log.warn({ file, ...broken }, 'lines of the audit log are not whole, and are left out')
+    await journal.done({ keep: false })
+    return true
   }
 
-  /** Stores rows, and returns those which could not be stored. */
-  async function stored(rows: AuditRow[], put: (rows: AuditRow[]) => Promise<void>): Promise<AuditRow[]> {
-    for (let from = 0; from < rows.length; from += AT_ONCE) {
-      const began = performance.now()
-      try {
-        await put(rows.slice(from, from + AT_ONCE))
-      } catch (err) {
-        away(err)
-        return rows.slice(from)
-      }
-      // A database that is so slow would hold the next answer again.
-      if (performance.now() - began > ANSWER_MS / 2) continue
-      if (isAway) log.info({ lost }, 'the audit log is written again')
-      isAway = false
-      lost = 0
+  async function stored({ rows, results }: Batch): Promise<boolean> {
+    const began = performance.now()
+    try {
+      await store(rows, results)
+    } catch (err) {
+      if (!isAway) log.error({ err }, 'the audit log cannot be stored; requests go on, and their entries are stored later')
+      isAway = true
+      return false
     }
-    return []
+    // A database that is so slow would hold the next answer again.
+    if (performance.now() - began > WAIT_MS / 2) return true
+    const lost = journal.takeLost()
+    if (isAway || lost > 0) log.info({ lost }, 'the audit log is stored again')
+    isAway = false
+    return true
   }
 
-  function away(err: unknown): void {
-    if (!isAway) log.error({ err }, 'the audit log cannot be written; requests go on, and their entries are written later')
-    isAway = true
-  }
-
-  const storedIn = (batch: Batch): Promise<void> =>
-    within('the audit log', ANSWER_MS, batch.done.promise).catch((err: unknown) => {
-      if (!isAway) log.warn({ err }, 'the audit log is written slowly; answers leave before their entries are')
+  const flush = (): Promise<void> =>
+    within('the audit log', WAIT_MS, turns.run(storeAll)).catch((err: unknown) => {
+      if (!isAway) log.warn({ err }, 'the audit log is stored slowly')
       isAway = true
     })
 
-  /** Resolves when what has come until now is stored. */
-  function flush(): Promise<void> {
-    const last = next.rows.length > 0 || completed.length > 0 ? next : current
-    void write(true)
-    return last ? storedIn(last) : Promise.resolve()
-  }
-
-  function add(row: AuditRow): void {
-    if (next.rows.length >= MAX_WAITING) {
-      next.rows.shift()
-      if (++lost === 1) log.error({}, 'the audit log loses entries: the database has not taken any for too long')
-    }
-    next.rows.push(row)
-    if (isAway) later(RETRY_MS)
-  }
-
-  /** Takes an entry, and returns how it gets a result. */
-  function taken(entry: AuditEntry): Begun['end'] {
+  /** Takes an entry, and returns where it is and how it gets a result. */
+  function taken(entry: AuditEntry): { kept: Kept; end: Begun['end'] } {
     const row = rowOf(entry)
-    add(row)
-    const batch = next
-    return (status, durationMs) => {
-      if (row.status === status) return
+    const kept = journal.append(JSON.stringify(row))
+    later()
+    const end: Begun['end'] = (status, durationMs) => {
+      if (row.status === status || kept === undefined) return
       row.status = status
       row.duration_ms = Math.round(durationMs)
-      // Otherwise the row is stored with its result.
-      if (batch !== next && completed.push(row) > MAX_WAITING) completed.shift()
-      later(READS_MS)
+      journal.append(JSON.stringify(resultOf(row)), true)
+      later()
     }
+    return { kept, end }
   }
 
+  let look: NodeJS.Timeout | undefined
+  opened.defer(async () => {
+    clearInterval(look)
+    await flush()
+    isClosed = true
+    clearTimeout(timer)
+  })
+  await journal.takeOver()
+  await within('the journals of earlier services', REPLAY_MS, turns.run(storeAll), signal).catch((err: unknown) => {
+    if (!(err instanceof WaitTimeout)) throw err
+    log.warn({ err }, 'entries of the audit log that earlier services have left are stored while this one serves')
+  })
+  if (!journal.isEmpty) later()
+  // While the database is away, what others have left is better where it is.
+  if (!isAlone) look = setInterval(() => isAway || void journal.takeOver().then(() => journal.isEmpty || later()), LOOK_MS)
+
+  const owner = opened.move()
   return {
-    note(entry) {
-      const end = taken(entry)
-      later(READS_MS)
-      return { stored: undefined, end }
-    },
+    note: (entry) => ({ stored: undefined, end: taken(entry).end }),
     begin(entry) {
-      const end = taken(entry)
-      // The work itself goes first.
-      if (!isAway) setImmediate(() => void write(false))
-      return { stored: isAway ? undefined : storedIn(next), end }
+      const { kept, end } = taken(entry)
+      return { stored: kept === 'memory' && !isAway ? flush() : undefined, end }
     },
     flush,
-    async [Symbol.asyncDispose]() {
-      await flush()
-      await flush()
-      isClosed = true
-      clearTimeout(timer)
-      const length = next.rows.length + (current?.rows.length ?? 0)
-      if (length > 0) log.error({ entries: length }, 'entries of the audit log are lost: the database did not take them')
-    },
+    [Symbol.asyncDispose]: () => owner.disposeAsync(),
   }
 }

@@ -1,0 +1,61 @@
+// The audit log of a service in the test's own process: asking for it, and where its entries are.
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import pg from 'pg'
+import type { AuditLogEntry } from '../../src/control/org/audit-logs/contract.ts'
+import type { FastCloud } from './fast-cloud.ts'
+
+const HOUR_MS = 3600_000
+
+/** A window of two hours around now. */
+export const around = () => ({ start: new Date(Date.now() - HOUR_MS).toISOString(), end: new Date(Date.now() + HOUR_MS).toISOString() })
+
+/** `/audit-logs` or what is below it, with a query. */
+export const asked = (query: Record<string, string> | URLSearchParams, below = ''): string => `/audit-logs${below}?${new URLSearchParams(query).toString()}`
+
+/** Entries of now that match. @throws when the answer is not 200 */
+export async function searchLog(cloud: FastCloud, query: Record<string, string>, headers: Record<string, string> = {}): Promise<AuditLogEntry[]> {
+  const response = await cloud.fetch(asked({ ...around(), ...query }), { headers })
+  if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`)
+  return (await response.json()) as AuditLogEntry[]
+}
+
+/** A new key, for a project or all. */
+export async function keyOf(cloud: FastCloud, project: string | null): Promise<{ id: string; key: string }> {
+  const answer = await cloud.send('POST', '/org/api_keys', { name: 'test', ...(project !== null && { project_id: project }) })
+  return (await answer.json()) as { id: string; key: string }
+}
+
+/** The bytes of its journal. */
+export const journals = ({ paths }: FastCloud): string =>
+  readdirSync(paths.audit, { recursive: true, withFileTypes: true })
+    .filter((found) => found.isFile())
+    .map(({ parentPath, name }) => {
+      try {
+        return readFileSync(join(parentPath, name), 'utf8')
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '' // stored meanwhile
+        throw error
+      }
+    })
+    .join('')
+
+/** All rows of its table. */
+export const tableText = async (cloud: FastCloud): Promise<string> =>
+  (await cloud.query<{ text: string }>('select to_jsonb(audit_log)::text as text from audit_log')).map(({ text }) => text).join('\n')
+
+/** In this order: an entry leaves the journal when the table has it. */
+export const written = async (cloud: FastCloud): Promise<string> => journals(cloud) + (await tableText(cloud))
+
+/** Nobody reads or writes the table until the result is disposed. */
+export async function lockTable({ paths }: FastCloud): Promise<AsyncDisposable> {
+  const holder = new pg.Client({ host: paths.postgresSocket, user: 'cob', database: 'postgres' })
+  await holder.connect()
+  await holder.query('begin; lock table audit_log in access exclusive mode')
+  return {
+    async [Symbol.asyncDispose]() {
+      await holder.query('rollback')
+      await holder.end()
+    },
+  }
+}
