@@ -44,10 +44,10 @@ function makeSocketFolder(): void {
   chmodSync('/tmp/.X11-unix', 0o1777)
 }
 
-/** Starts Chromium with a fresh profile; resolves when it has printed its CDP address. */
-export async function startChromium(display: Display, flags: readonly string[], signal: AbortSignal): Promise<Chromium> {
+/** Starts Chromium with a fresh profile, or in the folder `own`, whose folder `profile` it uses; resolves when it has printed its CDP address. */
+export async function startChromium(display: Display, flags: readonly string[], signal: AbortSignal, own?: { path: string }): Promise<Chromium> {
   await using scope = new AsyncDisposableStack()
-  const home = scope.use(ownFolder())
+  const home = own ?? scope.use(ownFolder())
   const args = ['--remote-debugging-port=0', `--user-data-dir=${home.path}/profile`, '--no-first-run', ...flags, 'about:blank']
   const { child, ...running } = launch(CHROMIUM, args, home.path, { DISPLAY: display.name }, ['ignore', 'ignore', 'pipe'])
   scope.use(running)

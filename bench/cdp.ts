@@ -1,4 +1,4 @@
-// A minimal CDP client: one WebSocket, one request, its answer. Excludes the overhead of real clients.
+// A minimal CDP client: one WebSocket, requests and their answers. Excludes the overhead of real clients.
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
 import { within } from '../src/base/wait.ts'
@@ -9,6 +9,8 @@ const ANSWER_MS = 30_000
 export interface Cdp extends Disposable {
   /** Sends Browser.getVersion; resolves with the product's name. */
   version(): Promise<string>
+  /** Sends a command, to a page when `sessionId` names an attached one; resolves with its result. @throws when Chromium refuses it */
+  send<T = unknown>(method: string, params?: object, sessionId?: string): Promise<T>
 }
 
 export async function openCdp(url: string, signal: AbortSignal): Promise<Cdp> {
@@ -21,23 +23,31 @@ export async function openCdp(url: string, signal: AbortSignal): Promise<Cdp> {
     throw error
   }
   let lastId = 0
-  const waiting = new Map<number, PromiseWithResolvers<string>>()
+  const waiting = new Map<number, PromiseWithResolvers<unknown>>()
   socket.on('message', (data: Buffer) => {
-    const { id, result } = JSON.parse(data.toString()) as { id: number; result?: { product: string } }
-    waiting.get(id)?.resolve(result?.product ?? '')
+    const { id, result, error } = JSON.parse(data.toString()) as { id: number; result?: unknown; error?: { message: string } }
+    if (error) waiting.get(id)?.reject(new Error(`CDP: ${error.message}`))
+    else waiting.get(id)?.resolve(result)
   })
   socket.on('close', (code, reason) => waiting.forEach(({ reject }) => reject(new Error(`the CDP WebSocket closed with ${code} ${String(reason)}`))))
+  const ask = async (id: number, method: string, message: string): Promise<unknown> => {
+    const answer = Promise.withResolvers<unknown>()
+    waiting.set(id, answer)
+    socket.send(message)
+    try {
+      return await within(method, ANSWER_MS, answer.promise, signal)
+    } finally {
+      waiting.delete(id)
+    }
+  }
   return {
     async version() {
-      const answer = Promise.withResolvers<string>()
       const id = ++lastId
-      waiting.set(id, answer)
-      socket.send(`{"id":${id},"method":"Browser.getVersion"}`)
-      try {
-        return await within('Browser.getVersion', ANSWER_MS, answer.promise, signal)
-      } finally {
-        waiting.delete(id)
-      }
+      return ((await ask(id, 'Browser.getVersion', `{"id":${id},"method":"Browser.getVersion"}`)) as { product: string }).product
+    },
+    async send<T>(method: string, params = {}, sessionId?: string) {
+      const id = ++lastId
+      return (await ask(id, method, JSON.stringify({ id, method, params, sessionId }))) as T
     },
     [Symbol.dispose]: () => socket.terminate(),
   }

@@ -57,6 +57,8 @@ export interface Counts {
   learnMs: number
   stepMs: number
   quietMs: number
+  /** Creates with each of a profile, an extension, a proxy. */
+  dressed: number
 }
 
 const FULL: Counts = {
@@ -100,6 +102,7 @@ const FULL: Counts = {
   learnMs: 60_000,
   stepMs: 60_000,
   quietMs: 60_000,
+  dressed: 8,
 }
 const QUICK: Counts = {
   cold: 3,
@@ -142,6 +145,7 @@ const QUICK: Counts = {
   learnMs: 24_000,
   stepMs: 8_000,
   quietMs: 10_000,
+  dressed: 3,
 }
 
 export const countsOf = (env: NodeJS.ProcessEnv): Counts => (env.BENCH_QUICK === '1' ? QUICK : FULL)

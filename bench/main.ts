@@ -8,6 +8,7 @@ import type { Bench } from './bench.ts'
 import { measureBurst } from './burst.ts'
 import { measureCallers } from './callers.ts'
 import { firstAnswer } from './cdp.ts'
+import { measureDressed } from './dressed.ts'
 import { measureCold } from './cold.ts'
 import { measureCpuLife, measureRest } from './costs.ts'
 import { countsOf } from './counts.ts'
@@ -34,7 +35,7 @@ const RUN_MS = 90 * 60_000
 /** How long a run may wait in total until other programs are idle. BENCH_PATIENCE_SECONDS overrides it. */
 const PATIENCE_SECONDS = 60
 
-const SECTIONS = ['start', 'costs', 'link', 'computer', 'inside', 'watch', 'apps', 'warm', 'fives', 'burst'] as const
+const SECTIONS = ['start', 'costs', 'link', 'computer', 'inside', 'watch', 'apps', 'warm', 'dressed', 'fives', 'burst'] as const
 type Section = (typeof SECTIONS)[number]
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { only: { type: 'string', multiple: true } } })
@@ -116,6 +117,8 @@ async function measure(signal: AbortSignal, rest: () => Promise<void>): Promise<
       await step('warm', 'warm creates', () => measureWarm(bench, service))
       await step('warm', 'lives, one at a time', () => measureLives(bench, service))
     })
+  if (wanted('dressed'))
+    await withService(1, signal, (service) => step('dressed', 'creates with a profile, an extension, a proxy', () => measureDressed(bench, service)))
   if (wanted('fives')) await withService(5, signal, (service) => step('fives', 'lives, five at a time', () => measureLivesTogether(bench, service)))
   await step('burst', 'bursts', () => measureBurst(bench, say))
 

@@ -65,6 +65,9 @@ export function reachOf(rows: readonly Row[]): Reach[] {
   upTo('burst_five', 'five lives at once p50 <= 1600 ms', 1600, p50, ms)
   upTo('burst_five', 'five lives at once p95 <= 2000 ms', 2000, p95, ms)
   upTo('burst_learned', 'five lives at once, demand learned, p50 <= 600 ms', 600, p50, ms)
+  upTo('profile_5', 'create with a profile of 5 MB, seen, p50 <= 150 ms', 150, p50, ms)
+  upTo('profile_50', 'create with a profile of 50 MB, seen, p50 <= 500 ms', 500, p50, ms)
+  upTo('proxy_switch', 'another proxy p50 <= 50 ms', 50, p50, ms)
   faster('move_event', 'pointer move in a batch p50 than xdotool', 100)
   return reaches
 }

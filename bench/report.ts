@@ -85,6 +85,7 @@ const short = (value: number): string => value.toFixed(Math.abs(value) < 10 ? 2 
 
 /** Columns are as wide as their widest cell; those of `left` are left-aligned, the others right-aligned. */
 function aligned(rows: string[][], left: number[]): string[] {
+  if (rows.length === 0) return []
   const widths = rows[0]!.map((_, at) => Math.max(...rows.map((cells) => cells[at]!.length)))
   return rows.map((cells) =>
     cells

@@ -21,7 +21,8 @@ export interface Session extends AsyncDisposable {
 
 export interface Service extends AsyncDisposable {
   cloud: Cloud
-  create(): Promise<Session>
+  /** `options`: of the create's body. */
+  create(options?: object): Promise<Session>
   /** Resolves when `count` browsers are warm. */
   warm(count: number): Promise<void>
   /** The outermost process of a session. */
@@ -42,12 +43,12 @@ export async function startService(warm: number, signal: AbortSignal, env: Recor
   }
   return {
     cloud,
-    async create() {
+    async create(options = {}) {
       const {
         session_id: id,
         cdp_ws_url: cdpUrl,
         browser_live_view_url: liveUrl,
-      } = (await (await call('POST', '/browsers', { timeout_seconds: 600 })).json()) as {
+      } = (await (await call('POST', '/browsers', { timeout_seconds: 600, ...options })).json()) as {
         session_id: string
         cdp_ws_url: string
         browser_live_view_url: string

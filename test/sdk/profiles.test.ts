@@ -7,11 +7,14 @@ import { startCloud, type OwnCloud } from '../support/cloud.ts'
 import { conforms } from '../support/contract.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 
+const MAX_MB = 8
+const MIB = 1024 * 1024
+
 let cloud: OwnCloud
 let pages: Pages
 beforeAll(async () => {
   pages = await servePages()
-  cloud = await startCloud({ COB_WARM_BROWSERS: '1' })
+  cloud = await startCloud({ COB_WARM_BROWSERS: '1', COB_PROFILE_MAX_MB: String(MAX_MB) })
   await cloud.warm()
 })
 afterAll(async () => {
@@ -142,4 +145,33 @@ test('a running session gets one later, and it is saved by a timeout and by a cl
   const fourth = await client.browsers.create({ profile: { name: 'later' } })
   expect(await recall(fourth.session_id)).toMatchObject({ local: 'one' })
   await client.browsers.deleteByID(fourth.session_id)
+})
+
+test('a profile above the limit is not saved, its session says so and ends, and the state before is what sessions load', async () => {
+  const { client } = cloud
+  await client.profiles.create({ name: 'large' })
+  const first = await client.browsers.create({ profile: { name: 'large', save_changes: true } })
+  await store(first.session_id, 'small')
+  await cloud.remove(first.session_id)
+  const [before] = await versionsOf('large')
+  const ended = async (fill: string) => {
+    const { session_id: id } = await client.browsers.create({ profile: { name: 'large', save_changes: true } })
+    const { exit_code } = await client.browsers.process.exec(id, { command: 'sh', args: ['-c', fill], cwd: '/home/kernel/user-data/Profile 1' })
+    expect(exit_code).toBe(0)
+    await cloud.remove(id)
+    return ((await client.browsers.retrieve(id, { include_deleted: true })).profile as SessionProfile).save
+  }
+  // Random bytes do not shrink; a file that is one hole is nearly nothing in an archive.
+  expect(await ended(`head -c ${MAX_MB * MIB} /dev/urandom > large`)).toEqual({
+    saved: 'not',
+    message: `not saved: the profile is too large, its archive has more than ${MAX_MB * MIB} bytes, the limit (COB_PROFILE_MAX_MB)`,
+  })
+  expect(await ended(`truncate -s ${8 * MAX_MB}M large`)).toEqual({
+    saved: 'not',
+    message: expect.stringMatching(/^not saved: the profile is too large, its files have \d+ bytes, more than 67108864, which is 8 times the limit/) as string,
+  })
+  expect(await versionsOf('large')).toEqual([before])
+  const last = await client.browsers.create({ profile: { name: 'large' } })
+  expect(await recall(last.session_id)).toMatchObject({ local: 'small' })
+  await client.browsers.deleteByID(last.session_id)
 })

@@ -24,6 +24,7 @@ export type Method =
   | 'IO.read'
   | 'Input.synthesizeScrollGesture'
   | 'Network.enable'
+  | 'Network.getCookies'
   | 'Network.loadNetworkResource'
   | 'Network.setBypassServiceWorker'
   | 'Network.streamResourceContent'

@@ -39,37 +39,53 @@ export async function handOver(socket: string, args: readonly string[]): Promise
   }
 }
 
+/** A profile that Chromium has opened. */
+interface Opened {
+  /** A page of it. */
+  page: string
+  /** Resolves when what was open before has been closed, and restored tabs have loaded; never rejects. Nobody may connect to Chromium before. */
+  settled: Promise<void>
+}
+
 /**
- * Has the running Chromium open the profile in `folder`, a folder of its user data directory, and resolves with a page of it. Then the default
- * context is the profile's: Chromium answers commands for it when it has read the cookies. What was open before is closed. `urls` are opened; without any, what the profile restores. @throws when Chromium ends,
+ * Has the running Chromium open the profile in `folder`, a folder of its user data directory, and resolves when it has a page. Then the default
+ * context is the profile's: Chromium answers commands for it when it has read the cookies. `urls` are opened; without any, what the profile restores. @throws when Chromium ends,
  * or does not open it
  */
-export async function moveToProfile(cdp: Cdp, socket: string, folder: string, urls: readonly string[], log: Log): Promise<string> {
+export async function moveToProfile(cdp: Cdp, socket: string, folder: string, urls: readonly string[], log: Log): Promise<Opened> {
   const before = await cdp.send('Target.getBrowserContexts', {})
   const old = await pagesOf(cdp)
   const openedPage = async () => {
     const { defaultBrowserContextId: now } = await cdp.send('Target.getBrowserContexts', {})
     if (now === before.defaultBrowserContextId) return undefined
-    return (await pagesOf(cdp)).find(({ browserContextId }) => browserContextId === now)?.targetId
+    return (await pagesOf(cdp)).find(({ browserContextId }) => browserContextId === now)
   }
   await handOver(socket, [`--profile-directory=${folder}`, '--start-maximized', ...urls])
-  const page = await until('the window of the profile', OPENED_MS, openedPage, { everyMs: 5 })
-  await closeOld(
+  const { targetId: page, browserContextId: context } = await until('the window of the profile', OPENED_MS, openedPage, { everyMs: 5 })
+  void readCookies(cdp, page).catch((err: unknown) => log.debug({ err }, 'the cookies of the profile are read later'))
+  const closed = closeOld(
     cdp,
     old.map(({ targetId }) => targetId),
     before.browserContextIds,
     log,
   )
-  if (urls.length === 0) await loadTabs(cdp, log).catch((err: unknown) => log.warn({ err }, 'restored tabs load later'))
-  return page
+  const loaded = urls.length === 0 && loadTabs(cdp, context, log).catch((err: unknown) => log.warn({ err }, 'restored tabs load later'))
+  return { page, settled: Promise.all([closed, loaded]).then(() => {}) }
+}
+
+/** Has Chromium read the cookies, which it would do when a client or a page first needs one. Nobody waits for it: what was open is closed meanwhile. */
+async function readCookies(cdp: Cdp, page: string): Promise<void> {
+  await using session = await cdp.session(page)
+  // The answer has none of them: they may be many, and only the reading counts.
+  await session.send('Network.getCookies', { urls: ['http://cookies.invalid/'] })
 }
 
 /**
  * Has Chromium load the tabs that it has restored in the background. It would begin three seconds later, and until then a client's commands to such a tab get
  * no answer: Playwright waits for it when it connects. A tab loads when it comes to the front; then the one that was there comes back.
  */
-async function loadTabs(cdp: Cdp, log: Log): Promise<void> {
-  const tabs = (await pagesOf(cdp)).map(({ targetId }) => targetId)
+async function loadTabs(cdp: Cdp, context: string | undefined, log: Log): Promise<void> {
+  const tabs = (await pagesOf(cdp)).filter(({ browserContextId }) => browserContextId === context).map(({ targetId }) => targetId)
   if (tabs.length < 2) return
   const asked = tabs.map(async (tab) => {
     await using session = await cdp.session(tab)

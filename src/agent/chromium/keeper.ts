@@ -74,6 +74,8 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   readonly #turns = new Mutex()
   readonly #onRestart: (() => Promise<void>)[] = []
   #run: ChromiumRun | undefined
+  /** Resolves when nothing is left of the profile before. */
+  #settled: Promise<void> = Promise.resolve()
   #closing = false
   #finished: Promise<Finished> | undefined
   #profile = FIRST_PROFILE
@@ -101,8 +103,9 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     this.#said = said
   }
 
-  /** The running browser. Waits for a start or restart in progress. */
+  /** The running browser. Waits for a start or restart in progress, and for what a new profile closes. */
   async run(): Promise<ChromiumRun> {
+    await this.#settled
     return this.#run ?? (await this.#turns.run(async () => this.#run ?? (await this.#start(this.#crashes.length > 0 ? RESTORE : []))))
   }
 
@@ -150,7 +153,9 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   /** Whether Chromium has opened the profile. */
   async #moved(run: ChromiumRun, folder: string, urls: readonly string[]): Promise<boolean> {
     try {
-      run.firstPage = await moveToProfile(run.pipe, join(USER_DATA_DIR, 'SingletonSocket'), folder, urls, this.#log)
+      const { page, settled } = await moveToProfile(run.pipe, join(USER_DATA_DIR, 'SingletonSocket'), folder, urls, this.#log)
+      run.firstPage = page
+      this.#settled = settled
     } catch (err) {
       this.#log.warn({ err }, 'the running Chromium did not open a profile; starting it with that')
       return false

@@ -53,6 +53,16 @@ class Unreadable extends Error {
   override name = 'Unreadable'
 }
 
+/** What a profile has before compression is more than a browser would load. */
+class FilesTooLarge extends Error {
+  override name = 'FilesTooLarge'
+  constructor(bytes: number, maxBytes: number) {
+    super(
+      `the profile is too large, its files have ${bytes} bytes, more than ${maxBytes}, which is ${UNPACKED} times the limit on its archive (COB_PROFILE_MAX_MB)`,
+    )
+  }
+}
+
 export class Saves {
   readonly #settings: SavesSettings
   readonly #slots = new Slots(AT_ONCE)
@@ -119,7 +129,8 @@ export class Saves {
       await this.#slots.run(() => this.#store(row, endpoint, signal), signal)
     } catch (err) {
       signal.throwIfAborted()
-      if (err instanceof TooLarge) return unsaved(`not saved: the profile is too large, it has ${err.message} (COB_PROFILE_MAX_MB)`, err)
+      if (err instanceof TooLarge) return unsaved(`not saved: the profile is too large, its archive has ${err.message}, the limit (COB_PROFILE_MAX_MB)`, err)
+      if (err instanceof FilesTooLarge) return unsaved(`not saved: ${err.message}`, err)
       // An agent of an older version.
       if (err instanceof Fault) return unsaved(`not saved: ${err.message}`, err)
       if (!(err instanceof Unreadable)) throw err
@@ -138,7 +149,7 @@ export class Saves {
     using archive = await archiveOf(endpoint, signal)
     const { isWhole, unpackedBytes } = archive
     // No browser would load it.
-    if (unpackedBytes > UNPACKED * maxBytes) throw new TooLarge(UNPACKED * maxBytes)
+    if (unpackedBytes > UNPACKED * maxBytes) throw new FilesTooLarge(unpackedBytes, UNPACKED * maxBytes)
     const { bytes, sha256 } = await objects.put(object, archive.content, { maxBytes }, signal)
     // If this fails, the version may be there or not: the object stays, and the sweep removes it if no row names it.
     const committed = await commitVersion(db, row, { id, object, bytes, sha256, chromium, is_whole: isWhole, scope })
