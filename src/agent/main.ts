@@ -40,7 +40,7 @@ const up = keeper.run()
 
 const [
   { pagesHandled },
-  { writeProxyPolicy, writeSessionPolicy },
+  { writeExtensionPolicy, writeProxyPolicy, writeSessionPolicy },
   { openPageWindow },
   { openKeyboard },
   { openInput },
@@ -49,6 +49,7 @@ const [
   { makeBrowserProxy },
   { makeDownloads, openFiles },
   { openExtensionFolder },
+  { extensionInstaller },
   { extensionLoader },
   { makePlaywright },
   { openProcesses },
@@ -71,6 +72,7 @@ const [
   import('./egress/proxy.ts'),
   import('./fs/files.ts'),
   import('./extensions/folder.ts'),
+  import('./extensions/installer.ts'),
   import('./extensions/loader.ts'),
   import('./playwright/playwright.ts'),
   import('./process/processes.ts'),
@@ -105,6 +107,7 @@ const processes = openProcesses(PIPE_DIR, log)
 const logs = openLogs(said)
 const recordings = openRecordings(screen, speakers, '/home/kernel', log)
 const proxy = makeBrowserProxy({ browser: keeper, writePolicy: writeProxyPolicy, apiPorts: spec.apiPorts, log })
+const extensions = openExtensionFolder(EXTENSIONS_DIR)
 const server = await serveAgent(
   {
     keeper,
@@ -115,8 +118,14 @@ const server = await serveAgent(
     curl: makeCurl(keeper),
     playwright: makePlaywright(keeper, log),
     files,
-    extensions: openExtensionFolder(EXTENSIONS_DIR),
-    loader: extensionLoader(keeper, EXTENSIONS_DIR, log),
+    extensions,
+    loader: extensionLoader({
+      browser: keeper,
+      dir: EXTENSIONS_DIR,
+      folder: extensions,
+      installer: extensionInstaller(keeper, writeExtensionPolicy),
+      log,
+    }),
     processes,
     logs,
     live: (hands) => openLive(desk, hands, log),

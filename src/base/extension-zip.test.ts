@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { extensionZip, MANIFEST } from '../../test/support/extensions.ts'
 import { makeZip } from '../../test/support/zips.ts'
-import { checkExtension, EXTENSION_LIMITS, withoutComments } from './extension-zip.ts'
+import { checkExtension, checkPacked, EXTENSION_LIMITS, withoutComments } from './extension-zip.ts'
 import { BadZip, type ZipSource } from './unzip.ts'
 
 const source = (zip: Buffer): ZipSource => ({
@@ -33,11 +33,11 @@ describe('an extension is taken', () => {
     ],
     ['whose manifest has comments', extensionZip({}, `// one\n{"name":"a // b","version":"1",/* two */"manifest_version":3}`), ''],
     ['whose manifest has a byte order mark', extensionZip({}, `\ufeff${JSON.stringify(MANIFEST)}`), ''],
-  ])('%s', async (_, zip, root) => expect(await check(zip)).toEqual({ root, byPolicy: false }))
+  ])('%s', async (_, zip, root) => expect(await check(zip)).toEqual({ root }))
 
   test('with what an installation by policy needs, and this is told', async () => {
     const zip = extensionZip({ 'update.xml': '<gupdate/>', 'ext.crx': 'Cr24' }, { ...MANIFEST, permissions: ['webRequestBlocking'] })
-    expect(await check(zip)).toEqual({ root: '', byPolicy: true })
+    expect(await check(zip)).toEqual({ root: '', crx: 'ext.crx' })
   })
 })
 
@@ -62,6 +62,7 @@ describe('an archive is refused', () => {
     ['without a name', manifest({ name: '' }), 'without a name'],
     ['with an impossible version', manifest({ version: '1.x' }), 'without a version'],
     ['with an update.xml alone', extensionZip({ 'update.xml': '' }), 'an update.xml and no .crx file'],
+    ['with two .crx files', extensionZip({ 'update.xml': '', 'a.crx': '', 'b.crx': '' }), 'more than one .crx file'],
     ['with a .crx alone', extensionZip({ 'a.crx': '' }), 'a .crx file and no update.xml'],
     ['that needs a policy without its files', manifest({ permissions: ['webRequest', 'webRequestBlocking'] }), 'asks for the permission webRequestBlocking'],
     ['with an absolute name', withEntry({ name: '/etc/passwd' }), 'is not a zip that can be read (absolute path'],
@@ -94,6 +95,13 @@ describe('an archive is refused', () => {
     const padded = makeZip([large, ...same, { name: 'pad', content: Buffer.alloc(4 * 1024 * 1024, 1), store: true }])
     expect(await refusal(padded)).toContain(`unpacks to more than ${EXTENSION_LIMITS.bytes} bytes`)
   })
+})
+
+test('of the zip in a .crx its version is told, whatever lies beside the manifest; it is at the root and has version 3', async () => {
+  const packed = (zip: Buffer) => checkPacked(source(zip), AbortSignal.timeout(10_000))
+  expect(await packed(extensionZip({ 'update.xml': '' }, { ...MANIFEST, version: '1.2.3', permissions: ['webRequestBlocking'] }))).toBe('1.2.3')
+  await expect(packed(makeZip([{ name: 'ext/manifest.json', content: JSON.stringify(MANIFEST) }]))).rejects.toThrow('has no manifest.json at its root')
+  await expect(packed(manifest({ manifest_version: 2 }))).rejects.toThrow('manifest_version 2, which Chromium no longer supports')
 })
 
 test('an error of the source is not taken for an error of the zip', async () => {

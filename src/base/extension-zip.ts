@@ -13,12 +13,40 @@ const BESIDE = '__MACOSX'
 export interface ExtensionZip {
   /** The folder in the zip that holds the manifest; '' for its root. */
   root: string
-  /** It has what Chromium needs to install it by a policy: `update.xml` and a `.crx`. */
-  byPolicy: boolean
+  /** The name of its `.crx`, beside the manifest, if it is to be installed by a policy: then it has an `update.xml` and this. */
+  crx?: string
 }
 
 /** Checks the archive of an extension. @throws BadZip, and what the source throws */
 export async function checkExtension(source: ZipSource, signal: AbortSignal): Promise<ExtensionZip> {
+  const { root, manifest, beside } = await look(source, signal)
+  const hasUpdate = beside.includes('update.xml')
+  const [crx, ...more] = beside.filter((name) => name.endsWith('.crx'))
+  if (more.length > 0) throw new BadZip(`has more than one .crx file beside its ${MANIFEST}`)
+  if (hasUpdate !== (crx !== undefined))
+    throw new BadZip(
+      `has ${hasUpdate ? 'an update.xml and no .crx file' : 'a .crx file and no update.xml'} beside its ${MANIFEST}; an installation by policy needs both`,
+    )
+  if (manifest.permissions.includes(BLOCKING) && !hasUpdate)
+    throw new BadZip(`asks for the permission ${BLOCKING}, which Chromium gives only to extensions that a policy installs: add update.xml and the .crx file`)
+  return crx === undefined ? { root } : { root, crx }
+}
+
+/** Checks the zip in a CRX. Returns the version of the extension. @throws BadZip, and what the source throws */
+export async function checkPacked(source: ZipSource, signal: AbortSignal): Promise<string> {
+  const { root, manifest } = await look(source, signal)
+  if (root !== '') throw new BadZip(`has no ${MANIFEST} at its root`)
+  return manifest.version
+}
+
+interface Seen {
+  root: string
+  manifest: Manifest
+  /** The names of the files beside the manifest. */
+  beside: string[]
+}
+
+async function look(source: ZipSource, signal: AbortSignal): Promise<Seen> {
   const zip = await openZipSource(source, EXTENSION_RULES, signal)
   /** The files at the root and in its folders, by their paths. */
   const shallow = new Map<string, FileEntry>()
@@ -41,17 +69,8 @@ export async function checkExtension(source: ZipSource, signal: AbortSignal): Pr
   const at = (name: string) => (root === '' ? name : `${root}/${name}`)
   const manifest = shallow.get(at(MANIFEST))
   if (!manifest) throw new BadZip(`has no ${MANIFEST}, neither at its root nor in a folder that holds everything`)
-  const permissions = checkManifest(await textOf(manifest))
-  const isAtRoot = (path: string) => path.startsWith(at('')) && !path.slice(at('').length).includes('/')
-  const hasUpdate = shallow.has(at('update.xml'))
-  const hasCrx = [...shallow.keys()].some((path) => isAtRoot(path) && path.endsWith('.crx'))
-  if (hasUpdate !== hasCrx)
-    throw new BadZip(
-      `has ${hasUpdate ? 'an update.xml and no .crx file' : 'a .crx file and no update.xml'} beside its ${MANIFEST}; an installation by policy needs both`,
-    )
-  if (permissions.includes(BLOCKING) && !hasUpdate)
-    throw new BadZip(`asks for the permission ${BLOCKING}, which Chromium gives only to extensions that a policy installs: add update.xml and the .crx file`)
-  return { root, byPolicy: hasUpdate }
+  const beside = [...shallow.keys()].filter((path) => path.startsWith(at(''))).map((path) => path.slice(at('').length))
+  return { root, manifest: checkManifest(await textOf(manifest)), beside: beside.filter((name) => !name.includes('/')) }
 }
 
 const MANIFEST = 'manifest.json'
@@ -70,8 +89,13 @@ async function textOf({ bytes, content }: FileEntry): Promise<string> {
   }
 }
 
-/** Checks what Chromium needs of every manifest. Returns its permissions. @throws BadZip */
-function checkManifest(text: string): unknown[] {
+interface Manifest {
+  version: string
+  permissions: unknown[]
+}
+
+/** Checks what Chromium needs of every manifest. @throws BadZip */
+function checkManifest(text: string): Manifest {
   const wrong = (what: string) => new BadZip(`has a ${MANIFEST} ${what}`)
   let manifest: Record<string, unknown> | null
   try {
@@ -85,7 +109,7 @@ function checkManifest(text: string): unknown[] {
   if (version !== 3) throw wrong('whose manifest_version is not 3')
   if (typeof name !== 'string' || name === '') throw wrong('without a name')
   if (typeof own !== 'string' || !/^\d+(\.\d+){0,3}$/.test(own)) throw wrong('without a version of 1 to 4 numbers, such as 1.0')
-  return Array.isArray(permissions) ? permissions : []
+  return { version: own, permissions: Array.isArray(permissions) ? permissions : [] }
 }
 
 /** Chromium takes manifests with comments. What is in strings stays. No regular expression: some texts would take it minutes. */

@@ -2,7 +2,8 @@
 import { chromium, type Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Cloud } from '../support/cloud.ts'
-import { extensionZip, MANIFEST, markingExtension } from '../support/extensions.ts'
+import { derOf, rsaSigner } from '../support/crx.ts'
+import { BLOCKING_MANIFEST, blockingExtension, extensionZip, MANIFEST, markingExtension, policyExtension } from '../support/extensions.ts'
 import { chromiumOf, killChromium } from '../support/inside.ts'
 import { servePages, type Pages } from '../support/pages.ts'
 import { shareCloud } from '../support/shelf.ts'
@@ -118,6 +119,101 @@ test('hold beside a policy, which restarts Chromium', async () => {
   const { browser, page } = await connect(made.cdp_ws_url)
   await page.goto(pages.url('colours.html?a'))
   await expect.poll(() => marks(page), { timeout: MARK_MS }).toMatchObject({ third: 'marked' })
+  await browser.close()
+  await client.browsers.deleteByID(made.session_id)
+})
+
+const isBlocked = (page: Page, name: string) =>
+  page.evaluate(
+    (path) =>
+      fetch(path, { mode: 'no-cors' }).then(
+        () => false,
+        () => true,
+      ),
+    pages.url(`colours.html?block-${name}`),
+  )
+
+test('that a policy installs block requests from the first page on, beside another one, and again after a crash; nothing restarts, and no address of the update.xml is used', async () => {
+  const { client } = cloud
+  const update = `<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "bbbbbbbb"><!ENTITY c "&b;&b;&b;">]>
+<gupdate xmlns="http://www.google.com/update2/response" protocol="2.0"><app appid="${'a'.repeat(32)}"><updatecheck codebase="${pages.local('never.crx')}" version="9"/>&c;</app></gupdate>`
+  await client.extensions.upload({ file: file(blockingExtension('blocker', undefined, update)), name: 'blocker' })
+  await client.extensions.upload({ file: file(markingExtension('beside')), name: 'beside' })
+  const made = await client.browsers.create({
+    extensions: [{ name: 'blocker' }, { name: 'beside' }],
+    start_url: pages.url('colours.html?a'),
+    timeout_seconds: 300,
+  })
+  const before = chromiumOf(cloud, made.session_id)
+  const { browser, page } = await connect(made.cdp_ws_url)
+  await page.waitForURL(pages.url('colours.html?a'))
+  await expect.poll(() => marks(page), { timeout: MARK_MS }).toMatchObject({ blocker: 'marked', beside: 'marked' })
+  expect(await isBlocked(page, 'blocker')).toBe(true)
+  expect(await isBlocked(page, 'other')).toBe(false)
+  await client.browsers.loadExtensions(made.session_id, { extensions: [{ name: 'second', zip_file: file(blockingExtension('second')) }] })
+  await page.goto(pages.url('colours.html?b'))
+  expect(await marks(page)).toMatchObject({ blocker: 'marked', second: 'marked' })
+  expect([await isBlocked(page, 'blocker'), await isBlocked(page, 'second')]).toEqual([true, true])
+  expect(chromiumOf(cloud, made.session_id)).toBe(before)
+  const written = await (await client.browsers.fs.readFile(made.session_id, { path: '/home/kernel/extensions/blocker/update.xml' })).text()
+  expect(written).toContain(`codebase="file:///home/kernel/extensions/blocker/it's%20&amp;%20an%20%3Cextension%3E.crx" version="1.0"`)
+  await browser.close()
+
+  await killChromium(cloud, made.session_id)
+  const again = await connect(made.cdp_ws_url)
+  const seen = async () => {
+    await again.page.goto(pages.url('colours.html?c'))
+    return Object.keys(await marks(again.page))
+  }
+  await expect.poll(seen, { timeout: RESTART_MS }).toEqual(expect.arrayContaining(['blocker', 'second', 'beside']))
+  await expect.poll(() => isBlocked(again.page, 'blocker'), { timeout: MARK_MS }).toBe(true)
+  await again.browser.close()
+  await client.browsers.deleteByID(made.session_id)
+  expect(pages.hits('never.crx')).toBe(0)
+})
+
+test('that a policy installs follow their session into a profile that is loaded later', async () => {
+  const { client } = cloud
+  await client.profiles.create({ name: 'with-extensions' })
+  const made = await client.browsers.create({ timeout_seconds: 300 })
+  await client.browsers.loadExtensions(made.session_id, { extensions: [{ name: 'moved', zip_file: file(blockingExtension('moved')) }] })
+  await client.browsers.update(made.session_id, { profile: { name: 'with-extensions', save_changes: true } })
+  const { browser, page } = await connect(made.cdp_ws_url)
+  await page.goto(pages.url('colours.html?a'))
+  expect([await marks(page), await isBlocked(page, 'moved')]).toEqual([{ moved: 'marked' }, true])
+  await browser.close()
+  await client.browsers.deleteByID(made.session_id)
+  // It belongs to the session, not to the profile.
+  const next = await client.browsers.create({ profile: { name: 'with-extensions' }, timeout_seconds: 300 })
+  const without = await connect(next.cdp_ws_url)
+  await without.page.goto(pages.url('colours.html?b'))
+  expect([await marks(without.page), await isBlocked(without.page, 'moved')]).toEqual([{}, false])
+  await without.browser.close()
+  await client.browsers.deleteByID(next.session_id)
+  await client.profiles.delete('with-extensions')
+})
+
+test('that a policy installs and Chromium does not take are refused, as those with the key of another one are; the others of that call are out again', async () => {
+  const { client } = cloud
+  const made = await client.browsers.create({ timeout_seconds: 300 })
+  const load = (given: Record<string, Buffer>) =>
+    refused(client.browsers.loadExtensions(made.session_id, { extensions: Object.entries(given).map(([name, zip]) => ({ name, zip_file: file(zip) })) }))
+  const signer = rsaSigner()
+  const sameKey = extensionZip({}, { ...MANIFEST, key: derOf(signer).toString('base64') })
+  expect(await load({ held: blockingExtension('held', signer) })).toEqual([200, ''])
+  const wrong = { ...BLOCKING_MANIFEST, content_scripts: [{ matches: ['no pattern'], js: ['a.js'] }] }
+  const [status, message] = await load({
+    plain: markingExtension('plain'),
+    good: blockingExtension('good'),
+    broken: policyExtension({ 'worker.js': '' }, wrong),
+  })
+  expect([status, message]).toEqual([400, expect.stringContaining('extensions: Chromium does not install "broken" by policy')])
+  const [same, why] = await load({ another: markingExtension('another'), same: sameKey })
+  expect([same, why]).toEqual([400, expect.stringMatching(/"same"/)])
+  const { browser, page } = await connect(made.cdp_ws_url)
+  await page.goto(pages.url('colours.html?a'))
+  expect([await marks(page), await isBlocked(page, 'held'), await isBlocked(page, 'good')]).toEqual([{ held: 'marked' }, true, false])
+  expect((await client.browsers.fs.listFiles(made.session_id, { path: '/home/kernel/extensions' })).map(({ name }) => name)).toEqual(['held'])
   await browser.close()
   await client.browsers.deleteByID(made.session_id)
 })

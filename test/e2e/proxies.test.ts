@@ -8,6 +8,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { WebSocketServer } from 'ws'
 import { session } from '../../src/agent/session/contract.ts'
 import { silentLog } from '../../src/base/log.ts'
+import { sleep } from '../../src/base/wait.ts'
 import { makeSessionProxies } from '../../src/control/browsers/session-proxies.ts'
 import type { BrowserRow } from '../../src/control/browsers/rows.ts'
 import { makeForwarder } from '../../src/egress/forwarder.ts'
@@ -16,12 +17,16 @@ import { call } from '../../src/http/client.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { chromiumOf, killChromium, processesOf, runInside } from '../support/inside.ts'
+import { amount } from '../support/long.ts'
 import { shareCloud } from '../support/shelf.ts'
 import { httpProxy, makeCertificates, serveSockets, socksProxy, type TestProxy } from '../support/upstreams.ts'
 
 /** A name that only the proxies of this test know. */
 const SITE = 'site.test'
 const NAMES = { [SITE]: '127.0.0.1', 'host.cob.internal': '127.0.0.1' }
+/** Chromium asks for accounts, components and the time in its first seconds, and again after a minute; for lists of dangerous pages within five. */
+const QUIET_MS = amount(15_000, 400_000)
+
 const LOGIN = { username: 'ann', password: `CANARY-${randomUUID()}` }
 
 const forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', log: silentLog })
@@ -139,6 +144,16 @@ test.each(['http', 'https', 'socks5'] as const)(
     )
   },
 )
+
+test('a browser that starts and is left alone asks for nothing by itself', { timeout: QUIET_MS + 120_000 }, async () => {
+  await using proxy = await httpProxy({ names: NAMES })
+  const opened = await open()
+  await through(opened, of(proxy))
+  // What it asks for at its start as well.
+  await killChromium(cloud, opened.id)
+  await sleep(QUIET_MS)
+  expect(proxy.asked).toEqual([])
+})
 
 test('a live session changes between proxies and none, and each request takes the way of that moment', async () => {
   await using first = await httpProxy({ names: NAMES })

@@ -1,4 +1,5 @@
 // Small extensions as zips, made byte by byte.
+import { makeCrx, rsaSigner, type Signer } from './crx.ts'
 import { makeZip, type ZipEntry } from './zips.ts'
 
 export const MANIFEST = { manifest_version: 3, name: 'Marker', version: '1.0' }
@@ -42,4 +43,36 @@ chrome.runtime.sendMessage('ping').then((answer) => (root.dataset[${JSON.stringi
       background: { service_worker: 'worker.js' },
       content_scripts: [{ matches: ['<all_urls>'], js: ['mark.js'], run_at: 'document_start' }],
     },
+  )
+
+/** The manifest of an extension that only a policy can install. */
+export const BLOCKING_MANIFEST = {
+  ...MANIFEST,
+  permissions: ['webRequest', 'webRequestBlocking'],
+  host_permissions: ['<all_urls>'],
+  background: { service_worker: 'worker.js' },
+}
+
+/** The archive of an extension that a policy installs: unpacked, with its .crx and an update.xml. */
+export function policyExtension(files: Record<string, string>, manifest: object, signer: Signer = rsaSigner(), update = '<gupdate/>'): Buffer {
+  const crx = makeCrx(extensionZip(files, manifest), [signer])
+  return makeZip([
+    { name: 'manifest.json', content: JSON.stringify(manifest) },
+    { name: 'update.xml', content: update },
+    { name: "it's & an <extension>.crx", content: crx },
+    ...Object.entries(files).map(([name, content]): ZipEntry => ({ name, content })),
+  ])
+}
+
+/** One that marks each page with its name, and blocks requests for addresses with `block-<name>`. */
+export const blockingExtension = (name: string, signer?: Signer, update?: string): Buffer =>
+  policyExtension(
+    {
+      'mark.js': `document.documentElement.dataset[${JSON.stringify(name)}] = 'marked'`,
+      'worker.js': `const cancel = ({ url }) => ({ cancel: url.includes(${JSON.stringify(`block-${name}`)}) })
+chrome.webRequest.onBeforeRequest.addListener(cancel, { urls: ['<all_urls>'] }, ['blocking'])`,
+    },
+    { ...BLOCKING_MANIFEST, name, content_scripts: [{ matches: ['<all_urls>'], js: ['mark.js'], run_at: 'document_start' }] },
+    signer,
+    update,
   )

@@ -6,6 +6,15 @@ export const USER_DATA_DIR = '/home/kernel/user-data'
 /** Where the browser saves downloads. Users of the original depend on this path. */
 export const DOWNLOADS_DIR = '/home/kernel/Downloads'
 
+/** For services that Chromium asks by itself. It refuses this port without a connection. */
+const NOWHERE = 'http://127.0.0.1:9/'
+
+/**
+ * Where Chromium gets lists of dangerous pages, megabytes for each session. They cannot be turned off by a policy: without Safe Browsing, many kinds of
+ * files are downloaded only after a person has agreed.
+ */
+export const SAFE_BROWSING_HOST = 'safebrowsing.googleapis.com'
+
 const FEATURES_OFF = [
   'Translate', // no bar that asks to translate the page
   'OptimizationHints',
@@ -42,9 +51,12 @@ export function chromiumFlags(size: { width: number; height: number }, extra: re
     '--no-first-run',
     '--no-default-browser-check',
     '--password-store=basic', // no key ring to wait for
-    // No traffic of the browser's own: only the caller's pages use the network.
-    '--disable-background-networking',
+    // No traffic of the browser's own: only the caller's pages use the network. Not by --disable-background-networking: Chromium would install no extensions
+    // by policy then, and asks for accounts and components all the same. docs/decisions/0079
     '--disable-component-update',
+    `--component-updater=url-source=${NOWHERE}`,
+    `--gaia-url=${NOWHERE}`,
+    `--host-resolver-rules=MAP ${SAFE_BROWSING_HOST} ~NOTFOUND`,
     '--disable-domain-reliability',
     '--disable-sync',
     '--disable-default-apps',

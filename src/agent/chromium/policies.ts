@@ -1,7 +1,8 @@
-// Managed policies: those of every session, the session's own, and its proxy. Chromium reads them when it starts; it takes the proxy at any time.
+// Managed policies: those of every session, the session's own, its proxy, and the extensions to install. Chromium reads them when it starts; it takes the last
+// two at any time.
 import { mkdirSync, renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { DOWNLOADS_DIR } from './flags.ts'
+import { DOWNLOADS_DIR, SAFE_BROWSING_HOST } from './flags.ts'
 
 /** Debian's Chromium reads managed policies here. In an instance the agent owns the folder. */
 const POLICY_DIR = '/etc/chromium/policies/managed'
@@ -21,6 +22,8 @@ const BASE_POLICY = {
   DefaultAutomaticDownloadsSetting: 1,
   // Pages may open windows without a user gesture, as in every browser that programs drive.
   DefaultPopupsSetting: 1,
+  // It would ask a server of Google for the time.
+  BrowserNetworkTimeQueriesEnabled: false,
 }
 
 /**
@@ -36,18 +39,23 @@ export const writeBasePolicy = (): void => write('00-cob.json', BASE_POLICY)
 export const writeSessionPolicy = (policy: Record<string, unknown>): void => write('50-session.json', policy)
 
 /**
- * Has Chromium use the HTTP proxy on a port of this instance for everything, except for `direct` (hosts with ports); without a port, none any more. It takes effect within
+ * Has Chromium use the HTTP proxy on a port of this instance for everything, except for `direct` (hosts with ports), and a service that it does not find without
+ * one; without a port, none any more. It takes effect within
  * milliseconds, over whatever the session's own policies say. Peer connections then use no UDP of their own.
  */
 export function writeProxyPolicy(port: number | undefined, direct: readonly string[]): void {
   if (port === undefined) return rmSync(join(POLICY_DIR, PROXY_POLICY), { force: true })
   write(PROXY_POLICY, {
-    ProxySettings: { ProxyMode: 'fixed_servers', ProxyServer: `http://127.0.0.1:${port}`, ProxyBypassList: direct.join(';') },
+    ProxySettings: { ProxyMode: 'fixed_servers', ProxyServer: `http://127.0.0.1:${port}`, ProxyBypassList: [...direct, SAFE_BROWSING_HOST].join(';') },
     WebRtcIPHandling: 'disable_non_proxied_udp',
   })
 }
 
 const PROXY_POLICY = '60-proxy.json'
+
+/** Has Chromium install exactly these extensions: it fetches the new ones from their addresses, and removes those before that are not among them. */
+export const writeExtensionPolicy = (all: readonly { id: string; updateUrl: string }[]): void =>
+  write('70-extensions.json', { ExtensionInstallForcelist: all.map(({ id, updateUrl }) => `${id};${updateUrl}`) })
 
 function write(name: string, policy: object): void {
   mkdirSync(POLICY_DIR, { recursive: true })

@@ -6,6 +6,7 @@ import { newId } from '../../base/ids.ts'
 import { PROBE_HOST, PROXY_ERROR_HEADER } from '../../base/proxy-probe.ts'
 import { sleep } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
+import { openHidden } from '../chromium/hidden.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import type { ProxyFit } from '../session/contract.ts'
 import { ProxyListener } from './listener.ts'
@@ -56,14 +57,9 @@ export function makeBrowserProxy({ browser, writePolicy, apiPorts, log }: ProxyS
   async function isProxied(): Promise<boolean> {
     const { pipe } = await browser.run()
     const { targetInfos } = await pipe.send('Target.getTargets', {})
-    let page = targetInfos.find(({ type }) => type === 'page')?.targetId
     await using opened = new AsyncDisposableStack()
-    if (page === undefined) {
-      // A client has closed all pages.
-      const made = (await pipe.send('Target.createTarget', { url: 'about:blank', hidden: true })).targetId
-      opened.defer(async () => void (await pipe.send('Target.closeTarget', { targetId: made })))
-      page = made
-    }
+    // A client may have closed all pages.
+    const page = targetInfos.find(({ type }) => type === 'page')?.targetId ?? (await openHidden(pipe, opened))
     const session = opened.use(await pipe.session(page))
     const url = `http://${PROBE_HOST}/${newId()}`
     const options = { disableCache: true, includeCredentials: false }

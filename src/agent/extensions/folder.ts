@@ -8,6 +8,7 @@ import { onPath } from '../fs/faults.ts'
 import { DIRECTORY_MODE, stage, temporaryName } from '../fs/stage.ts'
 import { Undo } from '../fs/undo.ts'
 import { MAX_EXTENSION_BYTES } from './contract.ts'
+import type { Forced } from './by-policy.ts'
 import { readExtensionParts } from './form.ts'
 
 export interface ExtensionFolder {
@@ -16,17 +17,21 @@ export interface ExtensionFolder {
   /** The same for all extensions of a form; all or none. Returns their names. */
   addAll(parts: AsyncIterable<FormPart>, signal: AbortSignal): Promise<string[]>
   remove(names: readonly string[]): Promise<void>
+  /** Of an extension that a policy installs: as the policy names it. */
+  forced(name: string): Forced | undefined
 }
 
 /** Keeps extensions in the folders of `dir`, which is made when it is needed. */
 export function openExtensionFolder(dir: string): ExtensionFolder {
+  const byPolicy = new Map<string, Forced>()
+
   const receive = async (archive: Readable, undo: Undo, signal: AbortSignal) => {
     await mkdir(dir, { recursive: true, mode: DIRECTORY_MODE })
     return stage(dir, archive, undo, signal, MAX_EXTENSION_BYTES)
   }
 
-  /** Unpacks an archive beside its place. Returns the folder that holds the manifest. */
-  async function unpacked(archive: string, field: string, undo: Undo, signal: AbortSignal): Promise<string> {
+  /** Unpacks the archive of the extension `name` beside its place. */
+  async function unpacked(archive: string, name: string, field: string, undo: Undo, signal: AbortSignal): Promise<Unpacked> {
     // Most sessions have no extensions, and start without this code.
     const [{ checkExtension, EXTENSION_LIMITS }, { BadZip }, { unpack }] = await Promise.all([
       import('../../base/extension-zip.ts'),
@@ -37,44 +42,48 @@ export function openExtensionFolder(dir: string): ExtensionFolder {
     try {
       const { size } = await file.stat()
       const read = async (buffer: Buffer, offset: number, length: number, position: number) => (await file.read(buffer, offset, length, position)).bytesRead
-      const { root, byPolicy } = await checkExtension({ size, read }, signal).catch((error: unknown) => {
+      const { root, crx } = await checkExtension({ size, read }, signal).catch((error: unknown) => {
         throw error instanceof BadZip ? fault.field(field, error.message) : error
       })
-      if (byPolicy) throw fault.field(field, BY_POLICY)
       const staging = join(dir, temporaryName())
       await mkdir(staging, { mode: DIRECTORY_MODE })
       // Also when its folder has been moved from here to its place.
       undo.defer(() => rm(staging, { recursive: true, force: true }))
       await unpack(file, staging, EXTENSION_LIMITS, field, signal)
-      return join(staging, root)
+      const from = join(staging, root)
+      if (crx === undefined) return { from, forced: undefined }
+      const { prepareForced } = await import('./by-policy.ts')
+      return { from, forced: await prepareForced(from, join(dir, name), crx, field, signal) }
     } finally {
       await file.close()
     }
   }
 
-  async function moveIn(from: string, name: string, field: string, undo: Undo): Promise<void> {
+  async function moveIn({ from, forced }: Unpacked, name: string, field: string, undo: Undo): Promise<void> {
     const place = join(dir, name)
     // A folder is only ever replaced by a rename when it is empty, so nothing is lost when two calls want one name.
     await onPath(field, name, () => mkdir(place, { mode: DIRECTORY_MODE }))
     undo.defer(async (kept) => (kept ? undefined : rm(place, { recursive: true, force: true })))
     await onPath(field, name, () => rename(from, place))
+    if (forced) byPolicy.set(name, forced)
+    else byPolicy.delete(name)
   }
 
   return {
     async add(name, archive, signal) {
       await using undo = new Undo()
       const received = await receive(archive, undo, signal)
-      await moveIn(await unpacked(received, 'zip_file', undo, signal), name, 'name', undo)
+      await moveIn(await unpacked(received, name, 'zip_file', undo, signal), name, 'name', undo)
       await rm(received)
       undo.keep()
     },
     async addAll(parts, signal) {
       await using undo = new Undo()
       const given = await readExtensionParts(parts, (content) => receive(content, undo, signal))
-      const ready: { from: string; name: string; field: string }[] = []
+      const ready: { files: Unpacked; name: string; field: string }[] = []
       for (const { name, archive, field } of given)
-        ready.push({ from: await unpacked(archive, `${field}[zip_file]`, undo, signal), name, field: `${field}[name]` })
-      for (const { from, name, field } of ready) await moveIn(from, name, field, undo)
+        ready.push({ files: await unpacked(archive, name, `${field}[zip_file]`, undo, signal), name, field: `${field}[name]` })
+      for (const { files, name, field } of ready) await moveIn(files, name, field, undo)
       for (const { archive } of given) await rm(archive)
       undo.keep()
       return ready.map(({ name }) => name)
@@ -82,7 +91,12 @@ export function openExtensionFolder(dir: string): ExtensionFolder {
     async remove(names) {
       for (const name of names) await rm(join(dir, name), { recursive: true, force: true })
     },
+    forced: (name) => byPolicy.get(name),
   }
 }
 
-const BY_POLICY = 'is an extension that a policy installs (it has an update.xml); loading those is not built yet in this version of Cob'
+interface Unpacked {
+  /** The folder that holds the manifest. */
+  from: string
+  forced: Forced | undefined
+}

@@ -3,15 +3,31 @@ import { describe, expect, test } from 'vitest'
 import { silentLog } from '../../base/log.ts'
 import { CdpRefusal } from '../chromium/cdp.ts'
 import type { Browser } from '../chromium/keeper.ts'
+import type { Installer } from './installer.ts'
 import { extensionLoader } from './loader.ts'
 
 /** A Chromium whose extensions have the id `id-<folder>`, or the one that `keys` gives a folder. */
-function pretended({ refused = [], keys = {}, disabled = [] }: { refused?: string[]; keys?: Record<string, string>; disabled?: string[] } = {}) {
+function pretended({
+  refused = [],
+  keys = {},
+  disabled = [],
+  forced = {},
+  stuck = [],
+}: {
+  refused?: string[]
+  keys?: Record<string, string>
+  disabled?: string[]
+  /** Extensions that a policy installs, by name: their ids. */
+  forced?: Record<string, string>
+  /** The ids of those that Chromium does not install. */
+  stuck?: string[]
+} = {}) {
   const running = new Map<string, string>()
+  const policy = new Set<string>()
   const send = async (method: string, params: { path?: string; id?: string }): Promise<object> => {
     if (method === 'Extensions.getExtensions')
       return { extensions: [...running].map(([id, path]) => ({ id, path, enabled: !disabled.includes(path.slice('/x/'.length)) })) }
-    if (method === 'Extensions.uninstall') return running.delete(params.id!) ? {} : Promise.reject(new CdpRefusal('not installed'))
+    if (method === 'Extensions.uninstall') return running.delete(params.id!) ? {} : Promise.reject(new CdpRefusal('could not find extension'))
     const name = params.path!.slice('/x/'.length)
     if (refused.includes(name)) throw new CdpRefusal('the manifest is wrong')
     const id = keys[name] ?? `id-${name}`
@@ -19,7 +35,13 @@ function pretended({ refused = [], keys = {}, disabled = [] }: { refused?: strin
     return { id }
   }
   const browser = { run: async () => ({ pipe: { send } }) } as unknown as Pick<Browser, 'run'>
-  return { running, refused, loader: extensionLoader(browser, '/x', silentLog) }
+  const folder = { forced: (name: string) => (forced[name] === undefined ? undefined : { id: forced[name], updateUrl: `file:///x/${name}/update.xml` }) }
+  const installer: Installer = {
+    add: (some) => some.forEach(({ id }) => policy.add(id)),
+    remove: (ids) => ids.forEach((id) => policy.delete(id)),
+    missing: async (ids) => ids.filter((id) => !policy.has(id) || stuck.includes(id)),
+  }
+  return { running, policy, refused, stuck, loader: extensionLoader({ browser, dir: '/x', folder, installer, log: silentLog }) }
 }
 
 describe('extensions', () => {
@@ -55,6 +77,52 @@ describe('extensions', () => {
   })
 })
 
+describe('extensions that a policy installs', () => {
+  test('are installed when all unpacked ones are loaded', async () => {
+    const { loader, running, policy } = pretended({ forced: { p: 'id-p' } })
+    await (
+      await loader.load(['p', 'a'])
+    )()
+    expect([[...running.keys()], [...policy]]).toEqual([['id-a'], ['id-p']])
+  })
+
+  test('are out again when one is not installed, or an unpacked one is refused; those before stay', async () => {
+    const { loader, running, policy, stuck, refused } = pretended({ forced: { p: 'id-p', q: 'id-q' }, stuck: ['id-q'] })
+    await loader.load(['p'])
+    await expect(loader.load(['a', 'q'])).rejects.toMatchObject({ status: 400, message: expect.stringContaining('Chromium does not install "q" by policy') })
+    expect([[...running.keys()], [...policy]]).toEqual([[], ['id-p']])
+    stuck.pop()
+    refused.push('b')
+    await expect(loader.load(['q', 'b'])).rejects.toThrow('Chromium does not load "b"')
+    expect([...policy]).toEqual(['id-p'])
+    await loader.load(['q'])
+    expect([...policy]).toEqual(['id-p', 'id-q'])
+  })
+
+  test('and have the key of another one are refused, in any order, and the one before stays', async () => {
+    const { loader, running, policy } = pretended({ forced: { p: 'same', q: 'same' }, keys: { a: 'same' } })
+    for (const names of [
+      ['p', 'a'],
+      ['a', 'p'],
+      ['p', 'q'],
+    ])
+      await expect(loader.load(names)).rejects.toThrow('are the same extension')
+    expect([[...running.keys()], [...policy]]).toEqual([[], []])
+    await loader.load(['p'])
+    for (const name of ['a', 'q']) await expect(loader.load([name])).rejects.toThrow('are the same extension')
+    expect([[...running.keys()], [...policy]]).toEqual([[], ['same']])
+  })
+
+  test('and one that is gone after a restart is left out', async () => {
+    const { loader, stuck } = pretended({ forced: { p: 'id-p', q: 'id-q' } })
+    await loader.load(['p', 'q'])
+    stuck.push('id-q')
+    await (
+      await loader.again()
+    )()
+  })
+})
+
 describe('after a restart of Chromium', () => {
   test('all are loaded again; one whose folder was spoiled is left out', async () => {
     const { loader, running, refused } = pretended()
@@ -77,7 +145,9 @@ describe('after a restart of Chromium', () => {
   })
 
   test('that ends Chromium once more is an error', async () => {
-    const loader = extensionLoader({ run: async () => Promise.reject(new Error('it has ended')) } as unknown as Pick<Browser, 'run'>, '/x', silentLog)
+    const browser = { run: async () => Promise.reject(new Error('it has ended')) } as unknown as Pick<Browser, 'run'>
+    const installer: Installer = { add() {}, remove() {}, missing: async () => [] }
+    const loader = extensionLoader({ browser, dir: '/x', folder: { forced: () => undefined }, installer, log: silentLog })
     await expect(loader.load(['a'])).rejects.toThrow('it has ended')
     await (
       await loader.again()

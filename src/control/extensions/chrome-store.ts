@@ -1,9 +1,9 @@
 // Fetches extensions from the Chrome Web Store, as Chromium does, or from another server that answers like its update service.
 import { MAX_EXTENSION_BYTES } from '../../agent/extensions/contract.ts'
+import { BadCrx, readCrx } from '../../base/crx.ts'
 import { Gathered } from '../../base/gathered.ts'
 import { Slots } from '../../base/slots.ts'
 import { Fault, fault } from '../../http/fault.ts'
-import { BadCrx, zipOfCrx } from './crx.ts'
 
 /** Limit on one extension, from the first request to its last byte. */
 const STORE_MS = 60_000
@@ -43,7 +43,7 @@ export function chromeStore(base: string): ChromeStore {
       const id = idInStore(url)
       const late = AbortSignal.any([signal, AbortSignal.timeout(STORE_MS)])
       try {
-        return await slots.run(async () => zipOfCrx(await download(base, id, os, late), id), late)
+        return await slots.run(async () => (await readCrx(await download(base, id, os, late), id)).zip, late)
       } catch (error) {
         if (signal.aborted || error instanceof Fault) throw error
         if (error instanceof BadCrx) throw fault.badGateway(`what the Chrome Web Store sent ${error.message}`)

@@ -59,7 +59,7 @@ export function makeExtensions({ db, objects, scope, log }: ExtensionsSettings):
       await using opened = new AsyncDisposableStack()
       opened.defer(() => drop(key))
       const { archive, name } = await readExtensionForm(parts, objects, key, signal)
-      const { byPolicy } = await checkArchive(objects, key, archive.bytes, signal)
+      const { crx } = await checkArchive(objects, key, archive.bytes, signal)
       signal.throwIfAborted()
       const row = await insertExtension(db, {
         id,
@@ -69,7 +69,7 @@ export function makeExtensions({ db, objects, scope, log }: ExtensionsSettings):
         object: key,
         size_bytes: archive.bytes,
         checksum: archive.sha256,
-        by_policy: byPolicy,
+        by_policy: crx !== undefined,
       }).catch((error: unknown) => {
         if (isDuplicate(error, 'extensions_name')) throw fault.conflict(`there is an extension named "${name}" already`)
         throw isProjectGone(error) ? fault.projectNotFound(project) : error

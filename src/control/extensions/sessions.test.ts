@@ -62,14 +62,14 @@ describe('a session', () => {
     expect(await live()).toBe(before)
   })
 
-  test('that names one twice, one that only a policy could install, or one whose archive is gone, is refused, and no browser is left', async () => {
+  test('that names one twice, one with a .crx that is none, or one whose archive is gone, is refused, and no browser is left', async () => {
     const twice = await upload('twice')
     await upload('policy', extensionZip({ 'update.xml': '', 'a.crx': '' }))
     const gone = await upload('gone')
     rmSync(join(cloud.paths.objects, 'extensions', gone.id))
     const before = await live()
     expect(await refusal(await create([{ name: 'twice' }, { id: twice.id }]))).toEqual([400, 'extensions.1: is given twice'])
-    expect((await refusal(await create([{ name: 'policy' }])))[1]).toMatch(/^extensions\.0: is an extension that a policy installs .* not built yet/)
+    expect(await refusal(await create([{ name: 'policy' }]))).toEqual([400, 'extensions.0: zip_file: has a .crx file that is not a CRX file'])
     expect(await refusal(await create([{ name: 'twice' }, { name: 'gone' }]))).toEqual([400, expect.stringMatching(/^extensions\.1: its archive is gone/)])
     expect(await live()).toBe(before)
   })
@@ -216,13 +216,13 @@ describe('extensions for a running session', () => {
       'extensions[0][zip_file]: has a manifest.json with manifest_version 2',
     ],
     [
-      'one that only a policy could install',
+      'one that a policy installs, whose .crx is none',
       [
         ['extensions[0][name]', 'a'],
         ['extensions[0][zip_file]', extensionZip({ 'update.xml': '', 'a.crx': '' })],
       ],
       400,
-      'extensions[0][zip_file]: is an extension that a policy installs',
+      'extensions[0][zip_file]: has a .crx file that is not a CRX file',
     ],
     [
       'one that is too large',

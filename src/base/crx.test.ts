@@ -1,16 +1,16 @@
 // CRX3 files, right and tampered with.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { crxIdOf, crxWith, derOf, ecSigner, extensionIdOf, field, makeCrx, proofOf, rsaSigner } from '../../../test/support/crx.ts'
-import { extensionZip } from '../../../test/support/extensions.ts'
-import { BadCrx, zipOfCrx } from './crx.ts'
+import { crxIdOf, crxWith, derOf, ecSigner, extensionIdOf, field, makeCrx, proofOf, rsaSigner } from '../../test/support/crx.ts'
+import { extensionZip } from '../../test/support/extensions.ts'
+import { BadCrx, readCrx } from './crx.ts'
 
 const zip = extensionZip({ 'a.js': '1' })
 const [own, publisher, ec] = [rsaSigner(), rsaSigner(), ecSigner()]
 const id = extensionIdOf(own)
 const data = field(1, crxIdOf(own))
 const refusal = (file: Buffer, of = id) =>
-  zipOfCrx(file, of).then(
+  readCrx(file, of).then(
     () => 'taken',
     (error: unknown) => (error instanceof BadCrx ? error.message : Promise.reject(error as Error)),
   )
@@ -19,8 +19,12 @@ test.each([
   ['RSA', own, [own] as const],
   ['ECDSA', ec, [ec] as const],
   ['the key of the extension and that of the store', own, [own, publisher, ec] as const],
-])('a file signed by %s gives exactly its zip', async (_, first, signers) => {
-  expect((await zipOfCrx(makeCrx(zip, [...signers]), extensionIdOf(first))).equals(zip)).toBe(true)
+])('a file signed by %s gives exactly its zip and its id', async (_, first, signers) => {
+  const file = makeCrx(zip, [...signers])
+  for (const wanted of [extensionIdOf(first), undefined]) {
+    const read = await readCrx(file, wanted)
+    expect([read.id, read.zip.equals(zip)]).toEqual([extensionIdOf(first), true])
+  }
 })
 
 test('fields that are not known are skipped, whatever their kind', async () => {

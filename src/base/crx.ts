@@ -1,5 +1,5 @@
-// Reads a CRX3, the form in which the Chrome Web Store hands out extensions: a zip behind a header with signatures. All of it is checked and bounded;
-// nothing of the zip is read. (components/crx_file/crx3.proto and crx_verifier.cc of Chromium)
+// Reads a CRX3, the form in which signed extensions are handed out: a zip behind a header with signatures. All of it is checked and bounded; nothing of
+// the zip is read. (components/crx_file/crx3.proto and crx_verifier.cc of Chromium)
 import { createHash, createPublicKey, verify, type KeyObject } from 'node:crypto'
 import { promisify } from 'node:util'
 
@@ -24,10 +24,15 @@ const SIGNED_DATA = 10_000
 
 const check = promisify(verify) as (algorithm: string, data: Buffer, key: KeyObject, signature: Buffer) => Promise<boolean>
 
-/**
- * The zip in a CRX3, which stays a part of `file`. All its signatures hold, and one is of the key that gives the extension `id`. @throws BadCrx
- */
-export async function zipOfCrx(file: Buffer, id: string): Promise<Buffer> {
+export interface Crx {
+  /** The id of the extension. */
+  id: string
+  /** A part of the file. */
+  zip: Buffer
+}
+
+/** Reads a CRX3. All its signatures hold, and one is of the key that gives the extension its id, which is `wanted` if that is given. @throws BadCrx */
+export async function readCrx(file: Buffer, wanted?: string): Promise<Crx> {
   if (file.length < PRELUDE || file.toString('latin1', 0, 4) !== 'Cr24') throw new BadCrx('is not a CRX file')
   if (file.readUInt32LE(4) !== 3) throw new BadCrx('is not of version 3 of CRX')
   const headerBytes = file.readUInt32LE(8)
@@ -35,7 +40,8 @@ export async function zipOfCrx(file: Buffer, id: string): Promise<Buffer> {
   const header = fieldsOf(file.subarray(PRELUDE, PRELUDE + headerBytes))
   const zip = file.subarray(PRELUDE + headerBytes)
   const signedData = only(header, SIGNED_DATA, 'its signed data')
-  if (idOf(only(fieldsOf(signedData), 1, 'its id')) !== id) throw new BadCrx(`is not the extension ${id}`)
+  const id = idOf(only(fieldsOf(signedData), 1, 'its id'))
+  if (wanted !== undefined && id !== wanted) throw new BadCrx(`is not the extension ${wanted}`)
   const proofs = header.filter(({ number }) => number === RSA || number === ECDSA)
   if (proofs.length === 0) throw new BadCrx('has no signature')
   if (proofs.length > MAX_PROOFS) throw new BadCrx(`has more than ${MAX_PROOFS} signatures`)
@@ -55,7 +61,7 @@ export async function zipOfCrx(file: Buffer, id: string): Promise<Buffer> {
   }
   if (!isOwn) throw new BadCrx(`is not signed by the key of the extension ${id}`)
   if (zip.toString('latin1', 0, 4) !== 'PK\x03\x04') throw new BadCrx('holds no zip')
-  return zip
+  return { id, zip }
 }
 
 const ID_BYTES = 16

@@ -1,0 +1,42 @@
+// Extensions that a managed policy installs: their files. Chromium gets the signed .crx by a file address, so nothing is served. The archive's own update.xml
+// is not read: what belongs in it follows from the .crx, and its addresses are never used.
+import { readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { BadCrx, readCrx } from '../../base/crx.ts'
+import { checkPacked } from '../../base/extension-zip.ts'
+import { BadZip } from '../../base/unzip.ts'
+import { fault } from '../../http/fault.ts'
+import { MAX_EXTENSION_BYTES } from './contract.ts'
+
+/** An extension as a policy names it. */
+export interface Forced {
+  id: string
+  /** The address of its update.xml. */
+  updateUrl: string
+}
+
+const UPDATE = 'update.xml'
+
+/** Checks `crx` in the folder `from`, and writes the update.xml beside it, for the time when the folder is at `place`. @throws 400 that names `field` */
+export async function prepareForced(from: string, place: string, crx: string, field: string, signal: AbortSignal): Promise<Forced> {
+  const path = join(from, crx)
+  if ((await stat(path)).size > MAX_EXTENSION_BYTES) throw fault.field(field, `has a .crx file of more than ${MAX_EXTENSION_BYTES} bytes`)
+  try {
+    const { id, zip } = await readCrx(await readFile(path))
+    const read = async (target: Buffer, offset: number, length: number, position: number) => zip.copy(target, offset, position, position + length)
+    const version = await checkPacked({ size: zip.length, read }, signal)
+    await rm(join(from, UPDATE))
+    await writeFile(join(from, UPDATE), updateManifest(id, version, pathToFileURL(join(place, crx)).href))
+    return { id, updateUrl: pathToFileURL(join(place, UPDATE)).href }
+  } catch (error) {
+    throw error instanceof BadCrx || error instanceof BadZip ? fault.field(field, `has a .crx file that ${error.message}`) : error
+  }
+}
+
+/** As update servers send it. In an address only `&` has a meaning in XML: the others are percent-encoded. */
+const updateManifest = (id: string, version: string, url: string) => `<?xml version="1.0" encoding="UTF-8"?>
+<gupdate xmlns="http://www.google.com/update2/response" protocol="2.0">
+  <app appid="${id}"><updatecheck codebase="${url.replaceAll('&', '&amp;')}" version="${version}"/></app>
+</gupdate>
+`
