@@ -40,7 +40,8 @@ const up = keeper.run()
 
 const [
   { pagesHandled },
-  { writeProxyPolicy, writeSessionPolicy },
+  { writePopupPolicy, writeProxyPolicy, writeSessionPolicy },
+  { makeSetTimeZone },
   { openPageWindow },
   { openKeyboard },
   { openInput },
@@ -63,6 +64,7 @@ const [
 ] = await Promise.all([
   import('./chromium/handled.ts'),
   import('./chromium/policies.ts'),
+  import('./chromium/time-zone.ts'),
   import('./chromium/window.ts'),
   import('./computer/keyboard.ts'),
   import('./computer/grip.ts'),
@@ -110,7 +112,9 @@ const server = await serveAgent(
     keeper,
     window: openPageWindow(keeper, screen, windows, log, stop.signal),
     writePolicy: writeSessionPolicy,
+    writePopupPolicy,
     proxy,
+    setTimeZone: makeSetTimeZone(keeper),
     desk,
     curl: makeCurl(keeper),
     playwright: makePlaywright(keeper, log),

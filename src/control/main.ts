@@ -23,7 +23,7 @@ import { makeSpool } from '../store/spool.ts'
 import { watchActivity } from './browsers/activity.ts'
 import { makeBrowsers } from './browsers/browsers.ts'
 import { fitsMemory } from './browsers/fleet/demand.ts'
-import { headlessKind, usualKind } from './browsers/fleet/kinds.ts'
+import { headlessKind, stealthKind, usualKind } from './browsers/fleet/kinds.ts'
 import { Registry } from './browsers/fleet/registry.ts'
 import { Fleet } from './browsers/fleet.ts'
 import { killInstance, removeInstance } from './browsers/fleet/instance-steps.ts'
@@ -136,7 +136,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     projectSeats: caps.sessions,
     registry,
     endpoints,
-    kinds: [headlessKind(mostReady), usualKind(config.warmBrowsers, mostReady)],
+    kinds: [stealthKind(mostReady), headlessKind(mostReady), usualKind(config.warmBrowsers, mostReady)],
     mostReady,
     meter: metrics.shelf,
     endSteps: [

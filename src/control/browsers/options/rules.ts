@@ -34,7 +34,7 @@ export interface OptionRules<T extends Options> {
   /** The options of a new session, as its row has them. */
   stored(given: Created<T>): StoredOptions<T>
   /** What the browser of a new session is fitted to. */
-  fit(given: Created<T>, booted: Pick<Booted, 'viewport' | 'fullscreen'>): Fit
+  fit(given: Created<T>, booted: Omit<Booted, 'maxScreen'>): Fit
   /** What an update changes, in the order in which it is applied. */
   changes(given: Updated<T>): Change<T>[]
   /** The options in a session's answer. An option that the row of an earlier version does not have is shown by its default. */
