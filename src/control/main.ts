@@ -58,7 +58,8 @@ import { deletedProfiles } from './profiles/purge.ts'
 import { Saves } from './profiles/saves.ts'
 import { makeProxies } from './proxies/proxies.ts'
 import { deletedProxies } from './proxies/purge.ts'
-import { resolveProxy, upstreamOfSession } from './proxies/references.ts'
+import { resolveProxy, timeZoneOfSession, upstreamOfSession } from './proxies/references.ts'
+import { openTimeZones } from './proxies/time-zones.ts'
 import { makeReplays, replaySigner } from './replays/replays.ts'
 import { endRecordings, Transfers } from './replays/transfers.ts'
 import { makeDisk } from './system/disk.ts'
@@ -122,6 +123,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const sessionProxies = makeSessionProxies({
     forwarder,
     upstreamOf: upstreamOfSession(proxies),
+    timeZoneOf: config.geoipFile === undefined ? undefined : timeZoneOfSession(proxies, await openTimeZones(config.geoipFile)),
     find: (id) => findBrowser(db, { scope, project: undefined }, id, false),
     apiHosts: () => apiHosts(config.publicUrl),
     log,

@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { WebSocketServer } from 'ws'
 import { session } from '../../src/agent/session/contract.ts'
 import { silentLog } from '../../src/base/log.ts'
-import { makeSessionProxies } from '../../src/control/browsers/session-proxies.ts'
+import { makeSessionProxies, type ProxyTold } from '../../src/control/browsers/session-proxies.ts'
 import type { BrowserRow } from '../../src/control/browsers/rows.ts'
 import { makeForwarder } from '../../src/egress/forwarder.ts'
 import type { Upstream } from '../../src/egress/upstream.ts'
@@ -93,7 +93,7 @@ async function through({ id, agent }: Opened, upstream: Partial<Upstream> | unde
   else chosen.delete(id)
   const signal = AbortSignal.timeout(30_000)
   const began = performance.now()
-  const fit = (proxy: object) => call(agent, session.fitSession, { body: { proxy: proxy as { on: boolean } } }, { signal })
+  const fit = (body: ProxyTold) => call(agent, session.fitSession, { body }, { signal })
   await proxies.fitted({ id } as BrowserRow, agent, { on: upstream !== undefined }, fit, signal)
   return performance.now() - began
 }

@@ -1,5 +1,8 @@
 // What detectors of automated browsers find in sessions: nothing that they do not find in a browser that a person has started on the same machine.
 import { once } from 'node:events'
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { chromium, type Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import WebSocket from 'ws'
@@ -10,6 +13,7 @@ import type { Endpoint } from '../../src/http/endpoint.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { bringDetectors, findingsByHand, serveDetectors, type Detectors, type Findings } from '../support/detectors.ts'
 import { killChromium } from '../support/inside.ts'
+import { mmdb } from '../support/mmdb.ts'
 import { openSession } from '../support/session.ts'
 import { shareCloud } from '../support/shelf.ts'
 
@@ -188,4 +192,21 @@ test('the time zone can be set while pages are open: they, new ones and workers 
   await expect.poll(() => zones(again.contexts()[0]!.pages()[0]!)).toEqual(before)
   await again.close()
   await expect(set('Mars/Olympus')).rejects.toThrow('time zone')
+})
+
+test('with stealth and a GeoIP file, the time zone goes with the proxy; without stealth it stays', async () => {
+  const file = join(mkdtempSync(join(tmpdir(), 'cob-geoip-')), 'city.mmdb')
+  writeFileSync(file, mmdb('GeoLite2-City', { '127.0.0.0/8': { location: { time_zone: 'Asia/Kolkata' } } }))
+  await using own = await shareCloud({ COB_GEOIP_FILE: file })
+  const proxy = await own.client.proxies.create({ type: 'custom', config: { host: '127.0.0.1', port: 9 } })
+  const seen = async (stealth: boolean) => {
+    await using opened = await openSession(own, { stealth, proxy_id: proxy.id! })
+    const there = await zones(opened.page)
+    await own.client.browsers.update(opened.id, { proxy_id: '' })
+    return { there, after: await zones(opened.page) }
+  }
+  const { there, after } = await seen(true)
+  expect(there).toEqual(['Asia/Calcutta-330', 'Asia/Calcutta-330'])
+  expect(await seen(false)).toEqual({ there: after, after })
+  await own.client.proxies.delete(proxy.id!)
 })

@@ -28,7 +28,9 @@ export function makeSetTimeZone(browser: Pick<Browser, 'run'>): SetTimeZone {
   return async (zone) => {
     const file = zone === '' ? first : join(ZONES_DIR, zone)
     if (!existsSync(file)) throw fault.field('time_zone', `this machine does not know the time zone ${JSON.stringify(zone)}`)
-    const wanted = file.slice(ZONES_DIR.length + 1)
+    const name = JSON.stringify(file.slice(ZONES_DIR.length + 1))
+    // Zones have several names, and pages see one of them.
+    const isSeen = `Intl.DateTimeFormat().resolvedOptions().timeZone === Intl.DateTimeFormat('en', { timeZone: ${name} }).resolvedOptions().timeZone`
     const { pipe } = await browser.run()
     // A page of its own: the session's pages may hang.
     const { targetId } = await pipe.send('Target.createTarget', { url: 'about:blank', hidden: true })
@@ -40,7 +42,7 @@ export function makeSetTimeZone(browser: Pick<Browser, 'run'>): SetTimeZone {
           link(file)
           linkedAt = performance.now()
         }
-        return (await read(page, 'Intl.DateTimeFormat().resolvedOptions().timeZone')) === wanted
+        return (await read(page, isSeen)) === true
       }
       await until('the time zone', FOLLOW_MS, follows, { everyMs: 5 })
     } finally {

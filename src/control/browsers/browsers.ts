@@ -180,7 +180,7 @@ export function makeBrowsers({
     const limit = AbortSignal.any([signal, AbortSignal.timeout(ms)])
     const tell = (body: Fit) => call(agent, session.fitSession, { body }, { signal: limit })
     if (!wanted.proxy) return await tell(wanted)
-    await sessionProxies.fitted(row, agent, wanted.proxy, (proxy) => tell({ ...wanted, proxy }), limit)
+    await sessionProxies.fitted(row, agent, wanted.proxy, (told) => tell({ ...wanted, ...told }), limit)
   }
 
   const at = (row: BrowserRow) => ({ id: row.id, endpoint: endpoints.open(row.endpoint!, row.id) })

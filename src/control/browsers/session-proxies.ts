@@ -1,5 +1,5 @@
 // The proxies of sessions: tells the forwarder through which server the traffic of a session goes, and again when this service has taken the session over.
-import { fitting, session, SOCKETS, type ProxyFit } from '../../agent/session/contract.ts'
+import { fitting, session, SOCKETS, type Fit, type ProxyFit } from '../../agent/session/contract.ts'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { Mutexes } from '../../base/mutex.ts'
@@ -26,6 +26,8 @@ interface SessionProxiesSettings {
   forwarder: Forwarder
   /** The server that a session's options name; undefined when they name none. @throws when it cannot be used */
   upstreamOf: (row: BrowserRow) => Promise<Upstream | undefined>
+  /** The time zone at a session's proxy, if it is known. Absent: it is not looked for. */
+  timeZoneOf?: ((row: BrowserRow, signal: AbortSignal) => Promise<string | undefined>) | undefined
   /** A live session. */
   find: (id: string) => Promise<BrowserRow | undefined>
   /** Hosts with ports at which clients reach the API. */
@@ -33,25 +35,35 @@ interface SessionProxiesSettings {
   log: Log
 }
 
+/** What an agent is told of its session's proxy. */
+export type ProxyTold = Required<Pick<Fit, 'proxy'>> & Pick<Fit, 'time_zone'>
+
 export interface SessionProxies {
   /** Runs `fit` with what the agent has to be told for the proxy of the session's row; its links are there by then. One call at a time for each session. @throws 503; what `fit` throws */
-  fitted(row: BrowserRow, agent: Endpoint, wanted: ProxyFit, fit: (proxy: ProxyFit) => Promise<void>, signal: AbortSignal): Promise<void>
+  fitted(row: BrowserRow, agent: Endpoint, wanted: ProxyFit, fit: (told: ProxyTold) => Promise<void>, signal: AbortSignal): Promise<void>
   /** Gives a session the proxy of its row again: this service has just taken it over, or a change of the proxy has failed. Does not wait; what fails is logged. */
   restore(id: string, agent: Endpoint): void
   /** The step of an end. */
   forget: EndStep
 }
 
-export function makeSessionProxies({ forwarder, upstreamOf, find, apiHosts, log }: SessionProxiesSettings): SessionProxies {
+export function makeSessionProxies({ forwarder, upstreamOf, timeZoneOf, find, apiHosts, log }: SessionProxiesSettings): SessionProxies {
   const turns = new Mutexes()
 
+  /** With stealth, the time zone goes with the proxy. An agent of an older version cannot change it, and keeps its own. */
+  async function zoneFor(row: BrowserRow, { older }: Endpoint, hasProxy: boolean, signal: AbortSignal): Promise<Pick<Fit, 'time_zone'>> {
+    if (!timeZoneOf || !row.options.stealth || older?.lacks.includes(fitting('time_zone'))) return {}
+    return { time_zone: (hasProxy ? await timeZoneOf(row, signal) : undefined) ?? '' }
+  }
+
   /** Sends the session's traffic through the server of its row. */
-  async function prepare(row: BrowserRow, agent: Endpoint, wanted: ProxyFit, signal: AbortSignal): Promise<ProxyFit> {
+  async function prepare(row: BrowserRow, agent: Endpoint, wanted: ProxyFit, signal: AbortSignal): Promise<ProxyTold> {
     const upstream = wanted.on ? await upstreamOf(row) : undefined
+    const zone = await zoneFor(row, agent, upstream !== undefined, signal)
     if (!upstream) {
       // Until the browser has turned away from its proxy, its requests fail. They do not go directly.
       forwarder.forget(row.id)
-      return { on: false }
+      return { proxy: { on: false }, ...zone }
     }
     const links = newId()
     try {
@@ -59,7 +71,7 @@ export function makeSessionProxies({ forwarder, upstreamOf, find, apiHosts, log 
     } catch (error) {
       throw signal.aborted ? error : fault.unavailable('the browser could not be connected with its proxy', error)
     }
-    return { on: true, links, direct: apiHosts().slice(0, MAX_API_HOSTS) }
+    return { proxy: { on: true, links, direct: apiHosts().slice(0, MAX_API_HOSTS) }, ...zone }
   }
 
   async function tryToRestore(id: string, agent: Endpoint): Promise<void> {
@@ -67,8 +79,8 @@ export function makeSessionProxies({ forwarder, upstreamOf, find, apiHosts, log 
     const work = async () => {
       const row = await find(id)
       if (!row) return
-      const proxy = await prepare(row, agent, { on: true }, signal)
-      await call(agent, session.fitSession, { body: { proxy } }, { signal })
+      const body = await prepare(row, agent, { on: true }, signal)
+      await call(agent, session.fitSession, { body }, { signal })
     }
     await turns.run(id, work, signal)
   }

@@ -3,6 +3,7 @@ import type { Naming, Resolve } from '../browsers/options/references.ts'
 import type { Upstream } from '../../egress/upstream.ts'
 import { fault } from '../../http/fault.ts'
 import type { Proxies } from './proxies.ts'
+import type { TimeZoneAt } from './time-zones.ts'
 import { Unusable } from './upstream.ts'
 
 /** Puts `proxy_id` in place of `proxy`; empty means none. A proxy that is named exists then. */
@@ -15,14 +16,28 @@ export const resolveProxy = ({ idOf }: Pick<Proxies, 'idOf'>): Resolve =>
     return { ...(rest as T), proxy_id: name === undefined ? '' : await idOf(project, { name }, 'proxy.name') }
   }
 
+/** What is asked of a session's row. */
+interface SessionRow {
+  project_id: string | null
+  options: { proxy_id?: string | undefined }
+}
+
 /** The server that a session's row names; undefined when it names none. @throws 400 that says why it cannot be used */
 export const upstreamOfSession =
   ({ upstream }: Pick<Proxies, 'upstream'>) =>
-  async ({ project_id, options: { proxy_id } }: { project_id: string | null; options: { proxy_id?: string | undefined } }): Promise<Upstream | undefined> => {
+  async ({ project_id, options: { proxy_id } }: SessionRow): Promise<Upstream | undefined> => {
     if (!proxy_id) return undefined
     try {
       return await upstream(project_id!, proxy_id)
     } catch (error) {
       throw error instanceof Unusable ? fault.field('proxy_id', error.message) : error
     }
+  }
+
+/** The time zone at the proxy that a session's row names; undefined when it is not known. */
+export const timeZoneOfSession =
+  ({ exitOf }: Pick<Proxies, 'exitOf'>, at: TimeZoneAt) =>
+  async ({ project_id, options: { proxy_id } }: SessionRow, signal: AbortSignal): Promise<string | undefined> => {
+    const ip = proxy_id ? await exitOf(project_id!, proxy_id, signal) : undefined
+    return ip === undefined ? undefined : at(ip)
   }
