@@ -92,6 +92,7 @@ const desk = {
   keyboard: await openKeyboard(connection, windows.caughtUp),
   clipboard: await openClipboard(connection),
   caughtUp: windows.caughtUp,
+  asPerson: () => keeper.asPerson,
   async settled() {
     // Three waits: the windows have received the keys, the pages have handled them, and Chromium's own windows have changed.
     // A browser that hangs has received its keys all the same.

@@ -103,6 +103,68 @@ describe('by computer controls', () => {
   })
 })
 
+interface Recorded {
+  type: string
+  isTrusted: boolean
+  timeStamp: number
+  screenX: number
+  movementX: number
+  clientX: number
+  pointerType?: string
+  pressure?: number
+  code?: string
+  coalesced?: number
+}
+
+/** What a page sees of computer controls: the calls that a program has made in its world, and the events. */
+async function input(stealth: boolean): Promise<{ calls: string[]; events: Recorded[] }> {
+  const found = await inSession(stealth, async (id) => {
+    const { computer } = cloud.client.browsers
+    await computer.pressKey(id, { keys: ['Ctrl+l'] })
+    const opened = detectors.next()
+    await computer.typeText(id, { text: `${detectors.url}?input\n` })
+    await opened
+    const next = detectors.next()
+    // At once, while the agent waits for the first frames of the page; and with a shortcut, after which it asks the page whether it has handled it.
+    await computer.clickMouse(id, { x: 400, y: 500 })
+    await computer.clickMouse(id, { x: 900, y: 700 })
+    await computer.pressKey(id, { keys: ['Ctrl+a'] })
+    await computer.typeText(id, { text: 'ab', smooth: true } as Parameters<typeof computer.typeText>[1])
+    await computer.pressKey(id, { keys: ['F8'] })
+    return next
+  })
+  return found as unknown as { calls: string[]; events: Recorded[] }
+}
+
+test('with stealth, input is like that of a person, and pages do not notice that the agent watches them', async () => {
+  const { calls, events } = await input(true)
+  expect(calls).toEqual([])
+  expect(events.every(({ isTrusted }) => isTrusted)).toBe(true)
+  const of = (type: string) => events.filter((event) => event.type === type)
+  const [before, ...moves] = of('mousemove')
+  // The way to a click, not a jump.
+  expect(moves.length).toBeGreaterThan(10)
+  let x = before!.screenX
+  for (const { screenX, movementX } of moves) {
+    expect(movementX).toBe(screenX - x)
+    x = screenX
+  }
+  for (const { pointerType, coalesced } of of('pointermove')) expect([pointerType, coalesced! >= 1]).toEqual(['mouse', true])
+  expect(of('pointerdown').map(({ pressure }) => pressure)).toEqual([0.5, 0.5])
+  expect(of('pointerup').map(({ pressure }) => pressure)).toEqual([0, 0])
+  const heldMs = (down: string, up: string) =>
+    of(down).map(({ timeStamp, code }) => (of(up).find((one) => one.timeStamp > timeStamp && one.code === code)?.timeStamp ?? Infinity) - timeStamp)
+  for (const ms of heldMs('pointerdown', 'pointerup')) expect(ms).toBeGreaterThan(30)
+  for (const ms of heldMs('keydown', 'keyup').slice(0, -1)) expect(ms).toBeGreaterThan(20)
+  expect(of('keydown').every(({ code }) => code !== '')).toBe(true)
+})
+
+test('in an ordinary session input is at once, and pages do not notice that the agent watches them either', async () => {
+  const { calls, events } = await input(false)
+  expect(calls).toEqual([])
+  expect(events.filter(({ type }) => type === 'mousemove').length).toBeLessThan(5)
+})
+
 describe('by CDP', () => {
   test('a client that does not enable Runtime leaves no trace', async () => {
     const found = await inSession(true, async (_, cdpUrl) => {

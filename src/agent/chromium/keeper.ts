@@ -125,6 +125,11 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     await this.#restarted()
   }
 
+  /** Whether Chromium is started as a person starts it: the session has stealth. */
+  get asPerson(): boolean {
+    return this.#asPerson
+  }
+
   /** The folder of the profile in use, below the user data directory. */
   get profile(): string {
     return this.#profile
