@@ -206,7 +206,7 @@ export async function measureDressed(bench: Bench, service: Service): Promise<Ro
 
 /** The flags of a session's browser, without the agent's pipe and with the site's name. */
 const bareFlags = (): string[] => [
-  ...chromiumFlags(SCREEN, []).filter((flag) => !/^(--remote-debugging|--user-data-dir|about:blank)/.test(flag)),
+  ...chromiumFlags(SCREEN, false, []).filter((flag) => !/^(--remote-debugging|--user-data-dir|about:blank)/.test(flag)),
   `--host-resolver-rules=MAP ${HOST} 127.0.0.1`,
 ]
 

@@ -40,7 +40,8 @@ const up = keeper.run()
 
 const [
   { pagesHandled },
-  { writeExtensionPolicy, writeProxyPolicy, writeSessionPolicy },
+  { writeExtensionPolicy, writePopupPolicy, writeProxyPolicy, writeSessionPolicy },
+  { makeSetTimeZone },
   { openPageWindow },
   { openKeyboard },
   { openInput },
@@ -64,6 +65,7 @@ const [
 ] = await Promise.all([
   import('./chromium/handled.ts'),
   import('./chromium/policies.ts'),
+  import('./chromium/time-zone.ts'),
   import('./chromium/window.ts'),
   import('./computer/keyboard.ts'),
   import('./computer/grip.ts'),
@@ -92,6 +94,7 @@ const desk = {
   keyboard: await openKeyboard(connection, windows.caughtUp),
   clipboard: await openClipboard(connection),
   caughtUp: windows.caughtUp,
+  asPerson: () => keeper.asPerson,
   async settled() {
     // Three waits: the windows have received the keys, the pages have handled them, and Chromium's own windows have changed.
     // A browser that hangs has received its keys all the same.
@@ -113,7 +116,9 @@ const server = await serveAgent(
     keeper,
     window: openPageWindow(keeper, screen, windows, log, stop.signal),
     writePolicy: writeSessionPolicy,
+    writePopupPolicy,
     proxy,
+    setTimeZone: makeSetTimeZone(keeper),
     desk,
     curl: makeCurl(keeper),
     playwright: makePlaywright(keeper, log),

@@ -9,6 +9,7 @@ import { mount } from '../http/mount.ts'
 import { makeServer } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
 import type { Browser } from './chromium/keeper.ts'
+import type { SetTimeZone } from './chromium/time-zone.ts'
 import type { PageWindow } from './chromium/window.ts'
 import { computer } from './computer/contract.ts'
 import { computerHandlers, type Computer } from './computer/handlers.ts'
@@ -49,8 +50,11 @@ export interface Workplace {
   window: PageWindow
   /** Writes the session's own managed policies. */
   writePolicy: (policy: Record<string, unknown>) => void
+  /** Writes the policy of sessions with stealth. */
+  writePopupPolicy: () => void
   /** The proxy of the browser. */
   proxy: BrowserProxy
+  setTimeZone: SetTimeZone
   desk: Computer
   curl: Curl
   playwright: Playwright
@@ -75,7 +79,9 @@ export async function serveAgent(
     keeper,
     window,
     writePolicy,
+    writePopupPolicy,
     proxy,
+    setTimeZone,
     desk,
     curl,
     playwright,
@@ -107,7 +113,10 @@ export async function serveAgent(
       throw error
     }
   })
-  const fitting = makeFitting(fitSteps({ browser: keeper, screen: desk.screen, window, writePolicy, proxy, loader, lease, log }), log)
+  const fitting = makeFitting(
+    fitSteps({ browser: keeper, screen: desk.screen, window, writePolicy, writePopupPolicy, proxy, setTimeZone, loader, lease, log }),
+    log,
+  )
   keeper.onRestart(() => fitting.afterRestart())
   mount(context, session, sessionHandlers(keeper, desk.screen, fitting, ready, lease))
   const hands = makeHands(desk.input, desk.keyboard, (signal) => keeper.painted(signal))

@@ -33,6 +33,10 @@ export const DISPLAY_SOCKET = '/tmp/.X11-unix/X0'
 export const FRAMEBUFFER_DIR = '/run/cob/fb'
 export const FRAMEBUFFER = `${FRAMEBUFFER_DIR}/Xvfb_screen0`
 
+/** The link that /etc/localtime is, to a file of {@link ZONES_DIR}. Chromium watches it. */
+export const LOCAL_TIME = '/run/cob/localtime'
+export const ZONES_DIR = '/usr/share/zoneinfo'
+
 /** Named pipes of programs that the agent starts for callers; a folder in memory. */
 export const PIPE_DIR = '/run/cob/pipes'
 

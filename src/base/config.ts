@@ -83,6 +83,8 @@ export interface Config {
   proxies: Record<ProvidedProxyType, NamedProxy | undefined>
   /** A page that answers with the address of its caller, for checks of proxies. */
   proxyCheckUrl: string | undefined
+  /** A MaxMind database, for the time zones of proxies. */
+  geoipFile: string | undefined
   /** The browser's program inside the instance. */
   chromium: string
   /** The region that sessions report: only a name, for clients that ask. */
@@ -169,6 +171,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
       mobile: proxy(env, 'mobile'),
     },
     proxyCheckUrl: address(env, 'COB_PROXY_CHECK_URL'),
+    geoipFile: env.COB_GEOIP_FILE || undefined,
     chromium: env.COB_CHROMIUM || '/usr/lib/chromium/chromium',
     region: oneOf(env, 'COB_REGION', 'us-east', REGIONS),
     logLevel: oneOf(env, 'COB_LOG_LEVEL', 'info', ['trace', 'debug', 'info', 'warn', 'error', 'silent']),

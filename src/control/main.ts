@@ -23,7 +23,7 @@ import { makeSpool } from '../store/spool.ts'
 import { watchActivity } from './browsers/activity.ts'
 import { makeBrowsers } from './browsers/browsers.ts'
 import { fitsMemory } from './browsers/fleet/demand.ts'
-import { headlessKind, usualKind } from './browsers/fleet/kinds.ts'
+import { headlessKind, stealthKind, usualKind } from './browsers/fleet/kinds.ts'
 import { Registry } from './browsers/fleet/registry.ts'
 import { Fleet } from './browsers/fleet.ts'
 import { killInstance, removeInstance } from './browsers/fleet/instance-steps.ts'
@@ -58,7 +58,8 @@ import { deletedProfiles } from './profiles/purge.ts'
 import { Saves } from './profiles/saves.ts'
 import { makeProxies } from './proxies/proxies.ts'
 import { deletedProxies } from './proxies/purge.ts'
-import { resolveProxy, waysOfSession } from './proxies/references.ts'
+import { resolveProxy, timeZoneOfSession, waysOfSession } from './proxies/references.ts'
+import { openTimeZones } from './proxies/time-zones.ts'
 import { makeReplays, replaySigner } from './replays/replays.ts'
 import { endRecordings, Transfers } from './replays/transfers.ts'
 import { makeDisk } from './system/disk.ts'
@@ -123,6 +124,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     forwarder,
     directWays: driver.directWays,
     waysOf: waysOfSession(proxies),
+    timeZoneOf: config.geoipFile === undefined ? undefined : timeZoneOfSession(proxies, await openTimeZones(config.geoipFile)),
     find: (id) => findBrowser(db, { scope, project: undefined }, id, false),
     apiHosts: () => apiHosts(config.publicUrl),
     log,
@@ -137,7 +139,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     projectSeats: caps.sessions,
     registry,
     endpoints,
-    kinds: [headlessKind(mostReady), usualKind(config.warmBrowsers, mostReady)],
+    kinds: [stealthKind(mostReady), headlessKind(mostReady), usualKind(config.warmBrowsers, mostReady)],
     mostReady,
     meter: metrics.shelf,
     endSteps: [

@@ -9,7 +9,7 @@ import { WebSocketServer } from 'ws'
 import { session } from '../../src/agent/session/contract.ts'
 import { silentLog } from '../../src/base/log.ts'
 import { sleep } from '../../src/base/wait.ts'
-import { makeSessionProxies } from '../../src/control/browsers/session-proxies.ts'
+import { makeSessionProxies, type ProxyTold } from '../../src/control/browsers/session-proxies.ts'
 import type { BrowserRow } from '../../src/control/browsers/rows.ts'
 import { makeForwarder } from '../../src/egress/forwarder.ts'
 import type { Upstream } from '../../src/egress/upstream.ts'
@@ -102,7 +102,7 @@ async function through({ id, agent }: Opened, upstream: Partial<Upstream> | unde
   else chosen.delete(id)
   const signal = AbortSignal.timeout(30_000)
   const began = performance.now()
-  const fit = (proxy: object) => call(agent, session.fitSession, { body: { proxy: proxy as { on: boolean } } }, { signal })
+  const fit = (body: ProxyTold) => call(agent, session.fitSession, { body }, { signal })
   await proxies.fitted({ id } as BrowserRow, agent, fit, signal)
   return performance.now() - began
 }

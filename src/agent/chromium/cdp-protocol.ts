@@ -29,6 +29,7 @@ export type Method =
   | 'Network.setBypassServiceWorker'
   | 'Network.streamResourceContent'
   | 'Page.bringToFront'
+  | 'Page.createIsolatedWorld'
   | 'Page.enable'
   | 'Page.navigate'
   | 'Page.stopLoading'

@@ -47,6 +47,7 @@ export interface CdpChannel {
 
 /** A session of one target. `await using` detaches it. */
 export interface CdpSession extends CdpChannel, AsyncDisposable {
+  readonly targetId: string
   /** Aborts when the session has ended for any reason, after which it has no listeners and no pending commands. Its reason is a CdpGone. */
   readonly detached: AbortSignal
   /** Ends the session; resolves when Chromium has confirmed it, or the session had ended before. */
@@ -139,7 +140,7 @@ export function makeCdp(write: (text: string) => void): { cdp: Cdp; receiver: Cd
     }
   }
 
-  function open(sessionId: string): CdpSession {
+  function open(sessionId: string, targetId: string): CdpSession {
     const channel = makeChannel(sessionId)
     sessions.set(sessionId, channel)
     const drop = () => end(channel, SESSION_ENDED)
@@ -154,7 +155,7 @@ export function makeCdp(write: (text: string) => void): { cdp: Cdp; receiver: Cd
         drop()
       }
     }
-    return { ...channelOf(channel), detached: channel.end.signal, detach, drop, [Symbol.asyncDispose]: detach }
+    return { targetId, ...channelOf(channel), detached: channel.end.signal, detach, drop, [Symbol.asyncDispose]: detach }
   }
 
   function onAnswer(id: unknown, { result, error }: Record<string, unknown>): void {
@@ -204,7 +205,9 @@ export function makeCdp(write: (text: string) => void): { cdp: Cdp; receiver: Cd
     async session(targetId, { limitMs = ANSWER_MS, signal } = {}) {
       signal?.throwIfAborted()
       // Even when nobody waits any more, Chromium opens the session; then it is ended.
-      const attached = post(browser, 'Target.attachToTarget', { targetId, flatten: true }, { limitMs: NO_LIMIT_MS }, ({ sessionId }) => open(String(sessionId)))
+      const attached = post(browser, 'Target.attachToTarget', { targetId, flatten: true }, { limitMs: NO_LIMIT_MS }, ({ sessionId }) =>
+        open(String(sessionId), targetId),
+      )
       try {
         return (await within('Target.attachToTarget', limitMs, attached, signal)) as CdpSession
       } catch (error) {

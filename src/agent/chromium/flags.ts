@@ -17,7 +17,6 @@ export const SAFE_BROWSING_HOST = 'safebrowsing.googleapis.com'
 
 const FEATURES_OFF = [
   'Translate', // no bar that asks to translate the page
-  'OptimizationHints',
   'OptimizationGuideModelDownloading',
   'OptimizationGuideOnDeviceModel', // no model downloads, no service to run them
   'MediaRouter',
@@ -41,8 +40,14 @@ const FEATURES_ON = [
   'ImprovedStartupBestEffortDelay:StartupDelayVisibleTabTimeout/0s/StartupDelayFailsafeTimeout/500ms/StartupDelayIncludesSessionRestore/false',
 ]
 
-/** The command line for a session's browser. `extra` comes last, so its flags override ours. */
-export function chromiumFlags(size: { width: number; height: number }, extra: readonly string[]): string[] {
+/** Pages in the background keep their timers and frames: an agent works in several tabs. A page can notice. */
+const AWAKE = ['--disable-background-timer-throttling', '--disable-backgrounding-occluded-windows', '--disable-renderer-backgrounding']
+
+/**
+ * The command line for a session's browser; `asPerson`: without what a page could notice and only programs need. `extra` comes last, so its flags
+ * override ours.
+ */
+export function chromiumFlags(size: { width: number; height: number }, asPerson: boolean, extra: readonly string[]): string[] {
   return [
     // Two ways to control it: a pipe for the agent, and a port inside the sandbox for clients. The port is random, because pages scan well-known ports.
     '--remote-debugging-pipe',
@@ -61,13 +66,9 @@ export function chromiumFlags(size: { width: number; height: number }, extra: re
     '--disable-sync',
     '--disable-default-apps',
     '--disable-breakpad',
-    '--no-pings',
     `--disable-features=${FEATURES_OFF.join(',')}`,
     `--enable-features=${FEATURES_ON.join(',')}`,
-    // Pages in the background keep their timers and frames: an agent works in several tabs.
-    '--disable-background-timer-throttling',
-    '--disable-backgrounding-occluded-windows',
-    '--disable-renderer-backgrounding',
+    ...(asPerson ? [] : AWAKE),
     '--disable-hang-monitor',
     '--disable-session-crashed-bubble',
     '--hide-crash-restore-bubble',

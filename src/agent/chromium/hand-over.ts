@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import { until, within } from '../../base/wait.ts'
 import { CdpGone, type Cdp } from './cdp.ts'
 import type { Log } from '../../base/log.ts'
+import { read } from './unseen.ts'
 
 /** Chromium takes a command line within milliseconds. */
 const TAKEN_MS = 5_000
@@ -89,8 +90,7 @@ async function loadTabs(cdp: Cdp, context: string | undefined, log: Log): Promis
   if (tabs.length < 2) return
   const asked = tabs.map(async (tab) => {
     await using session = await cdp.session(tab)
-    const { result } = await session.send('Runtime.evaluate', { expression: 'document.visibilityState' }, { limitMs: FRONT_MS })
-    if (result.value !== 'visible') throw new Error('it is in the background')
+    if ((await read(session, 'document.visibilityState', { limitMs: FRONT_MS })) !== 'visible') throw new Error('it is in the background')
     return tab
   })
   // A tab that is not loaded does not answer.

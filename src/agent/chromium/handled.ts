@@ -4,6 +4,7 @@ import { WaitTimeout, within } from '../../base/wait.ts'
 import type { Cdp } from './cdp.ts'
 import type { Protocol } from './cdp-protocol.ts'
 import type { Browser } from './keeper.ts'
+import { read } from './unseen.ts'
 
 /** An idle page answers after two frames. A page with a busy script or an open alert does not answer; its keys wait, as they would for a person. */
 const HANDLED_MS = 1_000
@@ -35,6 +36,6 @@ async function handled(cdp: Cdp, { targetId, type }: Protocol.Target.TargetInfo)
   await using page = await cdp.session(targetId)
   // Only visible pages draw frames, and only the focused one gets keys.
   const expression = type === 'page' ? 'document.visibilityState === "visible"' : 'document.visibilityState === "visible" && document.hasFocus()'
-  const { result } = await page.send('Runtime.evaluate', { expression, returnByValue: true })
-  if (result.value === true) await page.send('Input.synthesizeScrollGesture', { x: 1, y: 1, xDistance: 0, yDistance: 0, gestureSourceType: 'mouse' })
+  if ((await read(page, expression)) === true)
+    await page.send('Input.synthesizeScrollGesture', { x: 1, y: 1, xDistance: 0, yDistance: 0, gestureSourceType: 'mouse' })
 }

@@ -21,11 +21,12 @@ test('input asks each page that was just navigated once, in a session that is th
   await painted(forever)
   expect(sent.map(({ method, sessionId }) => [method, sessionId])).toEqual([
     ['Target.attachToTarget', undefined],
+    ['Page.createIsolatedWorld', 'session-1'],
     ['Runtime.evaluate', 'session-1'],
     ['Target.detachFromTarget', undefined],
   ])
   await painted(forever)
-  expect(sent).toHaveLength(3)
+  expect(sent).toHaveLength(4)
 })
 
 test('input waits once for each navigation, also of one that changes nothing about its page; who attaches to a page does not navigate it', async () => {

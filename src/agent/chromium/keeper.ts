@@ -77,6 +77,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   /** Resolves when nothing is left of the profile before. */
   #settled: Promise<void> = Promise.resolve()
   #closing = false
+  #asPerson = false
   #finished: Promise<Finished> | undefined
   #profile = FIRST_PROFILE
   #version = ''
@@ -114,13 +115,22 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     return this.#run === run && !this.#closing
   }
 
-  /** Restarts Chromium with an empty page, for settings that it reads only at its start. Resolves after the work of {@link onRestart}. */
-  async restart(): Promise<void> {
+  /**
+   * Restarts Chromium with an empty page, for settings that it reads only at its start. `asPerson`: as a person starts it, from now on. Resolves after the work of
+   * {@link onRestart}.
+   */
+  async restart({ asPerson = this.#asPerson } = {}): Promise<void> {
     await this.#turns.run(async () => {
+      this.#asPerson = asPerson
       await this.#stop()
       await this.#start([])
     })
     await this.#restarted()
+  }
+
+  /** Whether Chromium is started as a person starts it: the session has stealth. */
+  get asPerson(): boolean {
+    return this.#asPerson
   }
 
   /** The folder of the profile in use, below the user data directory. */
@@ -235,7 +245,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     // Remove the lock of a killed Chromium. Nobody else can hold the profile, because it is inside this instance.
     for (const lock of ['SingletonLock', 'SingletonSocket', 'SingletonCookie']) rmSync(join(USER_DATA_DIR, lock), { force: true })
     const more = this.#profile === FIRST_PROFILE ? extra : [`--profile-directory=${this.#profile}`, ...extra]
-    const run = await startChromium(this.#program, chromiumFlags(this.#screen.viewport, more), this.#env, this.#log, this.#signal, this.#said)
+    const run = await startChromium(this.#program, chromiumFlags(this.#screen.viewport, this.#asPerson, more), this.#env, this.#log, this.#signal, this.#said)
     this.#run = run
     this.#version = run.version
     mirrorDownloads(run.pipe, DOWNLOADS_DIR, this.#log).catch((err: unknown) => this.#log.warn({ err }, 'Chromium does not report downloads'))

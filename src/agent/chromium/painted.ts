@@ -3,6 +3,7 @@ import type { Log } from '../../base/log.ts'
 import { WaitTimeout, within } from '../../base/wait.ts'
 import type { Cdp } from './cdp.ts'
 import type { Protocol } from './cdp-protocol.ts'
+import { evaluateApart } from './unseen.ts'
 
 /** A page that was navigated longer ago has its first frame, or waits for something that may never come. */
 const FRESH_MS = 2_000
@@ -32,7 +33,7 @@ const SHOWN = `Promise.resolve(${NEXT_FRAMES}).then((drawn) => !drawn || perform
 export async function drawn(cdp: Cdp, targetId: string, ms: number, log: Log, expression = NEXT_FRAMES): Promise<void> {
   const page = await cdp.session(targetId)
   try {
-    await page.send('Runtime.evaluate', { expression, awaitPromise: true }, { limitMs: ms })
+    await evaluateApart(page, expression, { limitMs: ms })
   } finally {
     // Do not wait: a page that hangs answers late.
     page.detach().catch((err: unknown) => log.debug({ err }, 'a page was gone'))

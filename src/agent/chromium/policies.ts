@@ -20,7 +20,7 @@ const BASE_POLICY = {
   // mixed content on TLS pages stays as it is.)
   InsecureContentAllowedForUrls: ['http://*'],
   DefaultAutomaticDownloadsSetting: 1,
-  // Pages may open windows without a user gesture, as in every browser that programs drive.
+  // Pages may open windows without a user gesture, as in every browser that programs drive. Sessions with stealth change that.
   DefaultPopupsSetting: 1,
   // It would ask a server of Google for the time.
   BrowserNetworkTimeQueriesEnabled: false,
@@ -34,6 +34,9 @@ const MODIFIED_AT = 0
 
 /** Writes the policies of every session. */
 export const writeBasePolicy = (): void => write('00-cob.json', BASE_POLICY)
+
+/** Has Chromium block windows that a page opens by itself, as a person's does. It applies from the next start of Chromium on; the session's own policies may say otherwise. */
+export const writePopupPolicy = (): void => write('20-popups.json', { DefaultPopupsSetting: 2 })
 
 /** Writes the session's own policies, in place of those before. They apply from the next start of Chromium on. */
 export const writeSessionPolicy = (policy: Record<string, unknown>): void => write('50-session.json', policy)

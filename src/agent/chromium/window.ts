@@ -7,6 +7,7 @@ import type { Cdp, CdpSession } from './cdp.ts'
 import type { Protocol } from './cdp-protocol.ts'
 import type { Browser } from './keeper.ts'
 import { drawn } from './painted.ts'
+import { read } from './unseen.ts'
 
 /** A window changes within a few frames; with six browsers starting at once on two cores it took 2 s. */
 const WINDOW_MS = 5_000
@@ -97,7 +98,7 @@ export function openPageWindow(
       const expression = `innerWidth === ${width} && ${fullscreen ? 'innerHeight' : 'outerHeight'} === ${height}`
       const fits = async (page: CdpSession): Promise<boolean> => {
         if (fullscreen && !windows.front()?.fullscreen) throw new Error('the window has left full screen')
-        return (await page.send('Runtime.evaluate', { expression })).result.value === true
+        return (await read(page, expression)) === true
       }
       const wait = browser.withFirstPage((page) => until('the page to have its size', SIZED_MS, () => fits(page), { everyMs: 3, signal }))
       await within('the page to have its size', SIZED_MS, wait, signal)

@@ -19,6 +19,8 @@ export interface Computer {
   caughtUp: () => Promise<void>
   /** Resolves when the browser has done what the last keys asked for. */
   settled: () => Promise<void>
+  /** Whether the session has stealth. */
+  asPerson?: () => boolean
 }
 
 /** A page finishes a copy within this time, in milliseconds; 3-20 were measured, 170 for a text of 1 MiB. */
@@ -26,11 +28,11 @@ const COPY_MS = 250
 
 /** `random` gives the paths and rhythms of a hand; a seeded one makes them repeatable. */
 export function computerHandlers(
-  { screen, input, keyboard, clipboard, caughtUp, settled }: Computer,
+  { screen, input, keyboard, clipboard, caughtUp, settled, asPerson }: Computer,
   random: () => number = Math.random,
   hands: Hands = makeHands(input, keyboard),
 ): Handlers<typeof computer> {
-  const actions = makeActions({ screen, keyboard, caughtUp, settled, cursor: screen.cursor, random })
+  const actions = makeActions({ screen, keyboard, caughtUp, settled, cursor: screen.cursor, random, asPerson })
   const screenshots = new Screenshots(screen)
   return {
     batchActions: ({ body, signal }) => hands.performAll(actions.batch(body.actions), signal),

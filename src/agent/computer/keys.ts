@@ -6,7 +6,7 @@ import type { Grip } from './grip.ts'
 import type { Planned } from './hands.ts'
 import type { Keyboard } from './keyboard.ts'
 import { asCommands, BACKSPACE, combination, isShortcut, keysymOfCharacter, SHIFT } from './names.ts'
-import { fitTogether, heldKeys } from './pointer.ts'
+import { fitTogether, held, heldKeys, type PointerTools } from './pointer.ts'
 import { evenTyping, humanTyping, type Keypress } from './typing.ts'
 
 /** After this many keys, wait until the program in front has handled them, and check whether the caller is still there. */
@@ -26,26 +26,29 @@ export interface KeyTools {
    */
   settled: () => Promise<void>
   random: () => number
+  asPerson?: PointerTools['asPerson']
 }
 
 /** A plan for each keyboard action. `at` is the prefix of field names in errors. */
-export function keyPlans({ keyboard, caughtUp, settled, random }: KeyTools) {
+export function keyPlans(tools: KeyTools) {
+  const { keyboard, caughtUp, settled, random } = tools
   function press(wanted: PressKey, at = ''): Planned {
-    const held = heldKeys(wanted.hold_keys, keyboard, at)
+    const modifiers = heldKeys(wanted.hold_keys, keyboard, at)
     const named = wanted.keys.map((key, index) => combination(key, `${at}keys.${index}`))
-    const chords = (wanted.duration > 0 ? [named.flat()] : named).map((chord) => asCommands(chord, held))
-    for (const chord of chords) fitTogether([...held, ...chord], keyboard, `${at}keys`)
+    const chords = (wanted.duration > 0 ? [named.flat()] : named).map((chord) => asCommands(chord, modifiers))
+    for (const chord of chords) fitTogether([...modifiers, ...chord], keyboard, `${at}keys`)
     return {
       ms: wanted.duration,
       async run(grip, signal) {
-        const release = await grip.hold(held)
+        const release = await grip.hold(modifiers)
         for (const chord of chords) {
           signal.throwIfAborted()
           const up = await grip.hold(chord)
           if (wanted.duration > 0) await sleep(wanted.duration, signal)
+          else await held(tools, signal)
           up()
           // A shortcut may move the focus to another part of the browser or to another window. The next keys must go there.
-          if (isShortcut([...held, ...chord])) await within('the browser to do a shortcut', SETTLED_MS, settled(), signal)
+          if (isShortcut([...modifiers, ...chord])) await within('the browser to do a shortcut', SETTLED_MS, settled(), signal)
         }
         release()
       },

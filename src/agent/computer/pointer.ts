@@ -38,6 +38,16 @@ export interface PointerTools {
   keyboard: Keyboard
   /** Random numbers for smooth paths. Tests use a seeded generator. */
   random: () => number
+  /** Whether the session has stealth: then a click comes along a path, and what is pressed is held as long as a person holds it. Absent: it has not. */
+  asPerson?: (() => boolean) | undefined
+}
+
+/** How long people hold a button or a key that they press once. */
+const HOLD_MS = { least: 45, most: 110 }
+
+/** Waits as long as a person holds what is pressed; without stealth not at all. */
+export async function held({ asPerson, random }: Pick<PointerTools, 'asPerson' | 'random'>, signal: AbortSignal): Promise<void> {
+  if (asPerson?.()) await sleep(HOLD_MS.least + random() * (HOLD_MS.most - HOLD_MS.least), signal)
 }
 
 /** The keys by name. Checked before anything is pressed. @throws 400 naming `hold_keys` or its entry */
@@ -63,7 +73,8 @@ function onScreen({ viewport: { width, height } }: PointerTools['screen'], [x, y
  * A plan for each pointer action. `at` is the prefix of field names in errors: '' or `actions.2.click_mouse.`. Every plan checks its points again
  * when its turn comes, because the screen may have become smaller.
  */
-export function pointerPlans({ screen, keyboard, random }: PointerTools) {
+export function pointerPlans(tools: PointerTools) {
+  const { screen, keyboard, random } = tools
   const within = (point: Point, at: string) => onScreen(screen, point, [`${at}x`, `${at}y`])
 
   function click(wanted: ClickMouse, at = ''): Planned {
@@ -77,7 +88,8 @@ export function pointerPlans({ screen, keyboard, random }: PointerTools) {
       ms: (wanted.num_clicks - 1) * BETWEEN_CLICKS_MS,
       async run(grip, signal) {
         within(point, at)
-        grip.input.move(...point)
+        if (tools.asPerson?.()) await follow(grip, smoothPath([await grip.input.pointer(), point], undefined, screen.viewport, random), signal)
+        else grip.input.move(...point)
         const release = await grip.hold(keys)
         if (wanted.click_type === 'down') grip.buttonDown(button) // stays down if the turn succeeds
         else if (wanted.click_type === 'up') grip.buttonUp(button)
@@ -85,6 +97,7 @@ export function pointerPlans({ screen, keyboard, random }: PointerTools) {
           for (let count = 0; count < wanted.num_clicks; count++) {
             if (count > 0) await sleep(BETWEEN_CLICKS_MS, signal)
             grip.buttonDown(button)
+            await held(tools, signal)
             grip.buttonUp(button)
           }
         release()

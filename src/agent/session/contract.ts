@@ -29,6 +29,14 @@ export const Fit = z.strictObject({
   timeout_seconds: z.number().min(0).max(1_000_000).optional(),
   /** Managed policies; a change restarts Chromium, because many of them are read only at its start. */
   chrome_policy: z.record(z.string(), z.unknown()).optional(),
+  /** What hides a program's browser from pages and cannot be on for every session. It restarts Chromium. */
+  stealth: z.boolean().optional(),
+  /** The time zone that pages see, as an IANA name; empty: the one that the session has begun with. The service knows it from the proxy. */
+  time_zone: z
+    .string()
+    .regex(/^(?:[A-Za-z0-9_+-]+(?:\/[A-Za-z0-9_+-]+){0,2})?$/)
+    .max(64)
+    .optional(),
   /** Whether the browser uses the proxy that the service offers by its links. */
   proxy: ProxyFit.optional(),
   /** Extensions that are unpacked in the session already, to be loaded besides those that are. */

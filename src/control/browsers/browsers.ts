@@ -180,7 +180,7 @@ export function makeBrowsers({
     const limit = AbortSignal.any([signal, AbortSignal.timeout(ms)])
     const tell = (body: Fit) => call(agent, session.fitSession, { body }, { signal: limit })
     if (!wanted.proxy) return await tell(wanted)
-    await sessionProxies.fitted(row, agent, (proxy) => tell({ ...wanted, proxy }), limit)
+    await sessionProxies.fitted(row, agent, (told) => tell({ ...wanted, ...told }), limit)
   }
 
   const at = (row: BrowserRow) => ({ id: row.id, endpoint: endpoints.open(row.endpoint!, row.id) })
@@ -206,7 +206,7 @@ export function makeBrowsers({
     const { id, row, wasReady: warm } = await fleet.obtain(ownership, leaveSeat, signal)
     return row
       ? { row, state: fleet.readyState(row), warm }
-      : { row: await find(ownership.project, id), state: { viewport: ownership.options.viewport, fullscreen: false }, warm }
+      : { row: await find(ownership.project, id), state: { viewport: ownership.options.viewport, fullscreen: false, stealth: false }, warm }
   }
 
   /** Does `work` with a seat for a session. @throws 429 when there is none; 404 when the project has been deleted */
@@ -240,9 +240,9 @@ export function makeBrowsers({
     fleet.belongs(row)
     const release = activity.hold(row.id)
     try {
-      const { proxy, ...rest } = options.fit(wanted, state)
+      const { proxy, stealth, ...rest } = options.fit(wanted, state)
       // Before a page of the profile is opened.
-      if (proxy) await fit(row, { proxy }, signal, warm ? warmFitMs : FIT_MS)
+      if (proxy || stealth) await fit(row, { ...(proxy && { proxy }), ...(stealth && { stealth }) }, signal, warm ? warmFitMs : FIT_MS)
       // A profile comes with a window of its own, which the rest is about; extensions are loaded into it.
       const loaded = profile && (await profiles.load(at(row), profile, { keepTabs: wanted.start_url === undefined, isUpdate: false }, signal))
       const inTime = AbortSignal.any([signal, AbortSignal.timeout(BRING_MS)])

@@ -13,7 +13,7 @@ import { completeHandshake, mountUpgrades } from '../../http/upgrade.ts'
 import { httpProxy, serveSockets } from '../../../test/support/upstreams.ts'
 import type { BrowserRow } from './rows.ts'
 import type { DirectWays } from '../../instances/driver.ts'
-import { makeSessionProxies } from './session-proxies.ts'
+import { makeSessionProxies, type ProxyTold } from './session-proxies.ts'
 
 const signal = new AbortController().signal
 
@@ -75,7 +75,7 @@ test('a session uses the proxy of its row; a service that takes it over gives it
   await using agent = await agentAlone()
   const id = newId()
   const rows = new Map<string, Upstream | undefined>([[id, through(proxy)]])
-  const fit = (to: ProxyFit) => call(agent.endpoint, session.fitSession, { body: { proxy: to } }, { signal })
+  const fit = (body: ProxyTold) => call(agent.endpoint, session.fitSession, { body }, { signal })
   {
     await using first = service(rows)
     await first.proxies.fitted({ id } as BrowserRow, agent.endpoint, fit, signal)
@@ -121,9 +121,9 @@ test('changes of one session take effect one after the other', async () => {
   const rows = new Map<string, Upstream | undefined>([[id, through(first)]])
   await using only = service(rows)
   const order: string[] = []
-  const fit = (name: string) => async (to: ProxyFit) => {
+  const fit = (name: string) => async (body: ProxyTold) => {
     order.push(`${name} begins`)
-    await call(agent.endpoint, session.fitSession, { body: { proxy: to } }, { signal })
+    await call(agent.endpoint, session.fitSession, { body }, { signal })
     order.push(`${name} ends`)
   }
   const row = { id } as BrowserRow
@@ -148,7 +148,7 @@ test("what leads around a session's proxy is closed while its browser turns, and
     },
     open: async (of) => void order.push(`open ${of === id}`),
   }
-  const fit = async (to: ProxyFit) => {
+  const fit = async ({ proxy: to }: ProxyTold) => {
     await new Promise((resolve) => setImmediate(resolve))
     order.push(`turned ${to.on}`)
   }

@@ -1,6 +1,6 @@
 // The proxies of sessions: tells the forwarder through which server the traffic of a session goes, and again when this service has taken the session over.
 import { isDeepStrictEqual } from 'node:util'
-import { fitting, session, SOCKETS, type ProxyFit } from '../../agent/session/contract.ts'
+import { fitting, session, SOCKETS, type Fit, type ProxyFit } from '../../agent/session/contract.ts'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { Mutexes } from '../../base/mutex.ts'
@@ -30,6 +30,8 @@ interface SessionProxiesSettings {
   directWays: DirectWays | undefined
   /** The ways of a session's traffic; undefined when its browser connects directly. @throws when they cannot be used */
   waysOf: (row: BrowserRow) => Promise<Ways | undefined>
+  /** The time zone at a session's proxy, if it is known. Absent: it is not looked for. */
+  timeZoneOf?: ((row: BrowserRow, signal: AbortSignal) => Promise<string | undefined>) | undefined
   /** A live session. */
   find: (id: string) => Promise<BrowserRow | undefined>
   /** Hosts with ports at which clients reach the API. */
@@ -37,32 +39,42 @@ interface SessionProxiesSettings {
   log: Log
 }
 
+/** What an agent is told of its session's proxy. */
+export type ProxyTold = Required<Pick<Fit, 'proxy'>> & Pick<Fit, 'time_zone'>
+
 export interface SessionProxies {
   /** Runs `fit` with what the agent has to be told for the proxy of the session's row; its links are there by then. One call at a time for each session. @throws 503; what `fit` throws */
-  fitted(row: BrowserRow, agent: Endpoint, fit: (proxy: ProxyFit) => Promise<void>, signal: AbortSignal): Promise<void>
+  fitted(row: BrowserRow, agent: Endpoint, fit: (told: ProxyTold) => Promise<void>, signal: AbortSignal): Promise<void>
   /** Gives a session the proxy of its row again: this service has just taken it over, or a change of the proxy has failed. Does not wait; what fails is logged. */
   restore(id: string, agent: Endpoint): void
   /** The step of an end. */
   forget: EndStep
 }
 
-export function makeSessionProxies({ forwarder, directWays, waysOf, find, apiHosts, log }: SessionProxiesSettings): SessionProxies {
+export function makeSessionProxies({ forwarder, directWays, waysOf, timeZoneOf, find, apiHosts, log }: SessionProxiesSettings): SessionProxies {
   const turns = new Mutexes()
 
+  /** With stealth, the time zone goes with the proxy. An agent of an older version cannot change it, and keeps its own. */
+  async function zoneFor(row: BrowserRow, { older }: Endpoint, hasProxy: boolean, signal: AbortSignal): Promise<Pick<Fit, 'time_zone'>> {
+    if (!timeZoneOf || !row.options.stealth || older?.lacks.includes(fitting('time_zone'))) return {}
+    return { time_zone: (hasProxy ? await timeZoneOf(row, signal) : undefined) ?? '' }
+  }
+
   /** Sends the session's traffic by the ways of its row. */
-  async function prepare(row: BrowserRow, agent: Endpoint, signal: AbortSignal): Promise<ProxyFit> {
+  async function prepare(row: BrowserRow, agent: Endpoint, signal: AbortSignal): Promise<ProxyTold> {
     const ways = await waysOf(row)
+    const zone = await zoneFor(row, agent, ways?.upstream !== undefined, signal)
     if (!ways) {
       // Until the browser has turned away from its proxy, its requests fail. They do not go directly.
       forwarder.forget(row.id)
-      return { on: false }
+      return { proxy: { on: false }, ...zone }
     }
     const direct = [...apiHosts().slice(0, MAX_API_HOSTS), ...(ways.privateHosts ?? [])]
     const used = forwarder.used(row.id)
     if (used && isDeepStrictEqual(used.agent, agent) && haveSameProxies(used.ways, ways)) {
       // Only the list of allowed hosts may differ. What they still allow goes on.
       forwarder.change(row.id, ways)
-      return { on: true, links: used.key, direct }
+      return { proxy: { on: true, links: used.key, direct }, ...zone }
     }
     const key = newId()
     try {
@@ -70,12 +82,12 @@ export function makeSessionProxies({ forwarder, directWays, waysOf, find, apiHos
     } catch (error) {
       throw signal.aborted ? error : fault.unavailable('the browser could not be connected with its proxy', error)
     }
-    return { on: true, links: key, direct }
+    return { proxy: { on: true, links: key, direct }, ...zone }
   }
 
   /** Turns the browser, and closes or opens what leads around its proxy. */
-  async function turn(id: string, proxy: ProxyFit, fit: (proxy: ProxyFit) => Promise<void>): Promise<void> {
-    const [endDirect] = await Promise.all([proxy.on ? directWays?.close(id) : directWays?.open(id), fit(proxy)])
+  async function turn(id: string, told: ProxyTold, fit: (told: ProxyTold) => Promise<void>): Promise<void> {
+    const [endDirect] = await Promise.all([told.proxy.on ? directWays?.close(id) : directWays?.open(id), fit(told)])
     await endDirect?.()
   }
 
@@ -84,8 +96,8 @@ export function makeSessionProxies({ forwarder, directWays, waysOf, find, apiHos
     const work = async () => {
       const row = await find(id)
       if (!row) return
-      const proxy = await prepare(row, agent, signal)
-      await turn(id, proxy, (body) => call(agent, session.fitSession, { body: { proxy: body } }, { signal }))
+      const told = await prepare(row, agent, signal)
+      await turn(id, told, (body) => call(agent, session.fitSession, { body }, { signal }))
     }
     await turns.run(id, work, signal)
   }

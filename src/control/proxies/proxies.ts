@@ -41,6 +41,8 @@ export interface Proxies {
   idOf(project: string, by: { id: string } | { name: string }, field: string): Promise<string>
   /** The server of a session's proxy, with its login: for the way out alone. Deleted ones are found as long as a session uses them. @throws Unusable */
   upstream(project: string, id: string): Promise<Upstream>
+  /** The address that sites see of a session's proxy: that of the last check; without one, of a server that the caller has named, its own. */
+  exitOf(project: string, id: string, signal: AbortSignal): Promise<string | undefined>
 }
 
 export function makeProxies(settings: ProxiesSettings): Proxies {
@@ -173,6 +175,14 @@ export function makeProxies(settings: ProxiesSettings): Proxies {
       const row = await proxyOfSession(db, project, id)
       if (!row) throw new Unusable('the proxy does not exist any more')
       return upstreamOf(row, settings)
+    },
+    async exitOf(project, id, signal) {
+      const row = await proxyOfSession(db, project, id)
+      if (!row || row.ip_address !== null || row.type !== 'custom') return row?.ip_address ?? undefined
+      return reachable(row.config.host!, reach, signal).catch((error: unknown) => {
+        if (!(error instanceof Unreachable)) throw error
+        return undefined
+      })
     },
   }
 }

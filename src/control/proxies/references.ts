@@ -5,6 +5,7 @@ import type { Ways } from '../../egress/ways.ts'
 import { fault } from '../../http/fault.ts'
 import { isForwarded, type Network } from '../network/contract.ts'
 import type { Proxies } from './proxies.ts'
+import type { TimeZoneAt } from './time-zones.ts'
 import { Unusable } from './upstream.ts'
 
 type IdOf = Pick<Proxies, 'idOf'>
@@ -60,4 +61,12 @@ export const waysOfSession =
       ...(network?.allowed_hosts && { allowedHosts: network.allowed_hosts }),
       ...(network?.private_hosts && { privateHosts: network.private_hosts }),
     }
+  }
+
+/** The time zone at the proxy that a session's row names; undefined when it is not known. */
+export const timeZoneOfSession =
+  ({ exitOf }: Pick<Proxies, 'exitOf'>, at: TimeZoneAt) =>
+  async ({ project_id, options: { proxy_id } }: Row, signal: AbortSignal): Promise<string | undefined> => {
+    const ip = proxy_id ? await exitOf(project_id!, proxy_id, signal) : undefined
+    return ip === undefined ? undefined : at(ip)
   }

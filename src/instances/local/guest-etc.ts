@@ -16,7 +16,6 @@ export const SHARED_ETC = [
   'mime.types',
   'gtk-3.0',
   'X11',
-  'localtime',
   'debian_version',
   'os-release',
 ]

@@ -1,7 +1,7 @@
 // The command line of an instance: pasta (network) -> bwrap (users, processes, mounts) -> agent.
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { DISPLAY_LOG, DISPLAY_SOCKET, FRAMEBUFFER_DIR, xvfbCommand, type AgentSpec } from '../../agent/spec.ts'
+import { DISPLAY_LOG, DISPLAY_SOCKET, FRAMEBUFFER_DIR, LOCAL_TIME, xvfbCommand, ZONES_DIR, type AgentSpec } from '../../agent/spec.ts'
 import { READ_KEYS } from '../../base/access.ts'
 import { PACKAGE_DIR } from '../../base/paths.ts'
 import { asUser, type Command } from '../../base/unprivileged.ts'
@@ -112,6 +112,13 @@ export function closedRoot(etc: string, memory: string, etcFiles: readonly strin
     '0700',
     '--dir',
     '/run/cob',
+    // A link, so that programs see the zone's name: several zones have the same file.
+    '--symlink',
+    LOCAL_TIME,
+    '/etc/localtime',
+    '--symlink',
+    `${ZONES_DIR}/${Intl.DateTimeFormat().resolvedOptions().timeZone}`,
+    LOCAL_TIME,
     '--dir',
     '/var/tmp',
     '--dir',

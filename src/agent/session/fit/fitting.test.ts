@@ -24,8 +24,8 @@ function parts() {
     lease,
     browser: {
       run: async () => ({ startedAt }) as ChromiumRun,
-      restart: async () => {
-        note('restart')
+      restart: async (how?: { asPerson?: boolean }) => {
+        note(how?.asPerson ? 'restart as a person' : 'restart')
         startedAt = performance.now()
       },
       withFirstPage: async (work: (page: CdpSession) => Promise<unknown>) => void (await work(page as unknown as CdpSession)),
@@ -53,6 +53,8 @@ function parts() {
       },
       confirmed: async () => note('proxy confirmed'),
     },
+    writePopupPolicy: () => note('pop-ups'),
+    setTimeZone: async (zone: string) => note(`time zone: ${zone}`),
     log: silentLog,
   } satisfies FitParts
   return { made, page, did, fitting: makeFitting(fitSteps(made), silentLog) }
@@ -112,6 +114,12 @@ test('a new session: the proxy, the policy, then extensions, the screen, its win
     'Page.navigate',
   ])
   expect(made.lease.allowedMs).toBe(60_000)
+})
+
+test('stealth: the proxy and the time zone, then a start of Chromium as a person does it, with pop-ups blocked', async () => {
+  const { fitting, did } = parts()
+  await fitting.fit({ stealth: true, time_zone: 'Asia/Tokyo', proxy: { on: true, links: 'a-key-of-links-16' } })
+  expect(did).toEqual(['proxy: true', 'proxy confirmed', 'time zone: Asia/Tokyo', 'pop-ups', 'restart as a person'])
 })
 
 test('a running session: a viewport and a start page leave its window alone', async () => {

@@ -2,6 +2,7 @@
 import type { Log } from '../../../base/log.ts'
 import type { Lease } from '../../../base/lease.ts'
 import type { Browser } from '../../chromium/keeper.ts'
+import type { SetTimeZone } from '../../chromium/time-zone.ts'
 import type { ExtensionLoader } from '../../extensions/loader.ts'
 import type { PageWindow } from '../../chromium/window.ts'
 import type { Screen } from '../../display/screen.ts'
@@ -12,6 +13,8 @@ import { policy } from './policy.ts'
 import { proxy } from './proxy.ts'
 import { startPage } from './start-page.ts'
 import type { Step } from './step.ts'
+import { stealth } from './stealth.ts'
+import { timeZone } from './time-zone.ts'
 import { timeout } from './timeout.ts'
 import { viewport } from './viewport.ts'
 
@@ -22,9 +25,12 @@ export interface FitParts {
   window: PageWindow
   /** Writes the session's own managed policies (chromium/policies.ts). */
   writePolicy: (policy: Record<string, unknown>) => void
+  /** Has Chromium block pop-ups (chromium/policies.ts). */
+  writePopupPolicy: () => void
   /** Loads unpacked extensions. */
   loader: ExtensionLoader
   proxy: Pick<BrowserProxy, 'isOn' | 'use' | 'confirmed'>
+  setTimeZone: SetTimeZone
   lease: Lease
   log: Log
 }
@@ -36,6 +42,8 @@ export interface FitParts {
 export const fitSteps = (parts: FitParts): readonly Step[] => [
   timeout(parts),
   proxy(parts),
+  timeZone(parts),
+  stealth(parts),
   policy(parts),
   extensions(parts),
   viewport(parts),

@@ -16,7 +16,7 @@ export interface Kind {
   /** How they are booted. A session that needs something else is fitted while it runs. */
   spec: Pick<InstanceSpec, 'viewport' | 'maxScreen'>
   /** What they are fitted to before they are ready, so that no caller waits for it. Absent: nothing. */
-  fit?: Pick<Fit, 'fullscreen'>
+  fit?: Pick<Fit, 'fullscreen' | 'stealth'>
   /** Whether an instance of this kind can become the session that a caller wants. */
   serves(wanted: Ownership): boolean
 }
@@ -39,11 +39,17 @@ export const headlessKind = (most: number): Kind => {
   return { ...usual, name: 'headless', fit: { fullscreen: true }, serves: (wanted) => serves(wanted) && (wanted.options.headless || wanted.options.kiosk_mode) }
 }
 
+/** The kind for those of them with stealth: it takes a restart of Chromium. Only demand has some of it kept, as of {@link headlessKind}. */
+export const stealthKind = (most: number): Kind => {
+  const { serves, ...usual } = usualKind(0, most)
+  return { ...usual, name: 'stealth', fit: { stealth: true }, serves: (wanted) => serves(wanted) && wanted.options.stealth }
+}
+
 /** What a session's options need not change. */
-export type ReadyState = Pick<Booted, 'viewport' | 'fullscreen'>
+export type ReadyState = Omit<Booted, 'maxScreen'>
 
 /** How an instance of a kind is when a session gets it. `kinds` are those of this service; a row may have one of another version. */
 export const readyState = (kinds: readonly Kind[], name: string | null): ReadyState => {
   const kind = kinds.find((one) => one.name === name)
-  return { viewport: kind?.spec.viewport ?? WARM_VIEWPORT, fullscreen: kind?.fit?.fullscreen ?? false }
+  return { viewport: kind?.spec.viewport ?? WARM_VIEWPORT, fullscreen: kind?.fit?.fullscreen ?? false, stealth: kind?.fit?.stealth ?? false }
 }

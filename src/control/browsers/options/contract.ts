@@ -73,7 +73,13 @@ const inFullScreen = option({
 export const OPTIONS = {
   // A headless browser has a display too, so that its screen can be captured. Its page fills the viewport.
   headless: inFullScreen,
-  stealth: option({ create: z.boolean().default(false), store: (given) => given, reply: { schema: z.boolean(), show: (stored) => stored } }),
+  /** Most of what it stands for is on for every session (docs/stealth.md). */
+  stealth: option({
+    create: z.boolean().default(false),
+    store: (given) => given,
+    reply: { schema: z.boolean(), show: (stored) => stored },
+    fit: (given, booted) => (given && !booted.stealth ? { stealth: true } : {}),
+  }),
   kiosk_mode: inFullScreen,
   /** The region of the session. Refused when this service is in another one. */
   region: option({

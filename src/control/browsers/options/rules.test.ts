@@ -30,7 +30,7 @@ const Create = z.strictObject(createShape(MADE_UP))
 const Update = z.strictObject(updateShape(MADE_UP))
 const Reply = z.object(replyShape(MADE_UP))
 const place: Place = { region: 'us-east', memory: '2GiB', memoryMb: 4096 }
-const booted = { fullscreen: false, viewport: { width: 800, height: 600, refresh_rate: 60 }, maxScreen: { width: 90, height: 90 } }
+const booted = { fullscreen: false, stealth: false, viewport: { width: 800, height: 600, refresh_rate: 60 }, maxScreen: { width: 90, height: 90 } }
 const problems = (schema: z.ZodType, body: unknown) => schema.safeParse(body).error?.issues.map(({ path, message }) => `${path.join('.')}: ${message}`)
 
 test('the bodies of create and update take it, and refuse what it does not allow', () => {

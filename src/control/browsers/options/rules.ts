@@ -34,7 +34,7 @@ export interface OptionRules<T extends Options> {
   /** The options of a new session, as its row has them. */
   stored(given: Created<T>): StoredOptions<T>
   /** What the browser of a new session is fitted to. */
-  fit(given: Created<T>, booted: Pick<Booted, 'viewport' | 'fullscreen'>): Fit
+  fit(given: Created<T>, booted: Omit<Booted, 'maxScreen'>): Fit
   /** What an update changes in a row with these options, in the order in which it is applied. */
   changes(given: Updated<T>, before: StoredOptions<T>): Change<T>[]
   /** Whether an update changes options of a row. */

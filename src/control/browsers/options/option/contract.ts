@@ -25,6 +25,8 @@ export interface Booted {
   viewport: Viewport
   /** Its page fills the screen already. */
   fullscreen: boolean
+  /** It has been started for stealth already. */
+  stealth: boolean
   /** The size of its X server's screen. No viewport can exceed it. */
   maxScreen: { width: number; height: number }
 }
@@ -58,7 +60,7 @@ export interface Option<Create extends Schema, Update extends Schema, Stored, Re
   /** Its place in the answer. `show` makes the value of what is stored, by this option or by `of`; undefined leaves it out. */
   reply?: { schema: Reply; of?: string; show: (stored: Stored, place: Place) => Output<Reply> } | undefined
   /** What a new session's browser is fitted to. Absent: nothing. */
-  fit?: ((given: Output<Create>, booted: Pick<Booted, 'viewport' | 'fullscreen'>) => Fit) | undefined
+  fit?: ((given: Output<Create>, booted: Omit<Booted, 'maxScreen'>) => Fit) | undefined
   /** What a running browser is fitted to by an update. Absent: nothing. */
   refit?: ((given: Output<Update>) => Fit) | undefined
 }

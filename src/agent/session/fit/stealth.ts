@@ -1,0 +1,17 @@
+// What hides a program's browser and cannot be on for every session: Chromium is restarted with what a person's has. Its flags and a file keep it over later
+// restarts.
+import type { FitParts } from './steps.ts'
+import { atOnce, type Step } from './step.ts'
+
+export const stealth = ({ browser, writePopupPolicy }: Pick<FitParts, 'browser' | 'writePopupPolicy'>): Step => ({
+  settings: ['stealth'],
+  async apply({ stealth: wanted }) {
+    if (!wanted) return atOnce
+    writePopupPolicy()
+    const writtenAt = performance.now()
+    await browser.restart({ asPerson: true })
+    return async () => {
+      if ((await browser.run()).startedAt < writtenAt) throw new Error('Chromium runs since before it was to be started as a person does')
+    }
+  },
+})

@@ -1,0 +1,11 @@
+// The time zone that pages see. It is in a file, which Chromium reads again at each start.
+import type { FitParts } from './steps.ts'
+import type { Step } from './step.ts'
+
+export const timeZone = ({ setTimeZone }: Pick<FitParts, 'setTimeZone'>): Step => ({
+  settings: ['time_zone'],
+  apply:
+    async ({ time_zone }) =>
+    () =>
+      setTimeZone(time_zone!),
+})
