@@ -66,20 +66,21 @@ export class Journal implements AsyncDisposable {
 
   /** Appends a line. `isRest`: it completes a line that has been kept, so it is kept beyond the limit. Never throws. */
   append(line: string, isRest = false): Kept {
-    const data = Buffer.from(`${line}\n`)
-    if (this.#isClosed || (!isRest && this.#bytes + data.length > MAX_BYTES)) return this.#lose()
+    const text = `${line}\n`
+    const bytes = Buffer.byteLength(text)
+    if (this.#isClosed || (!isRest && this.#bytes + bytes > MAX_BYTES)) return this.#lose()
     const segment = (this.#current ??= this.#next())
-    if (segment.file !== undefined && this.#wrote(data)) {
-      this.#count(segment, data.length)
+    if (segment.file !== undefined && this.#wrote(text, bytes)) {
+      this.#count(segment, bytes)
       if (segment.bytes >= SEGMENT_BYTES) this.seal()
       return 'disk'
     }
     // Nothing may follow what the file may have of this line. The next lines are kept in memory, until the next seal.
     if (segment.file !== undefined) this.seal()
-    if (!isRest && this.#memoryBytes + data.length > MAX_MEMORY_BYTES) return this.#lose()
+    if (!isRest && this.#memoryBytes + bytes > MAX_MEMORY_BYTES) return this.#lose()
     const inMemory = (this.#current ??= newSegment())
     inMemory.lines.push(line)
-    this.#count(inMemory, data.length)
+    this.#count(inMemory, bytes)
     return 'memory'
   }
 
@@ -185,9 +186,9 @@ export class Journal implements AsyncDisposable {
   }
 
   /** Writes into the present file. A part of a line may be in it after that has failed. */
-  #wrote(data: Buffer): boolean {
+  #wrote(text: string, bytes: number): boolean {
     try {
-      if (writeSync(this.#fd!, data) === data.length) return true
+      if (writeSync(this.#fd!, text) === bytes) return true
       this.#failed(new Error('only a part of a line was written'))
     } catch (err) {
       this.#failed(err)
