@@ -139,7 +139,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   }
 
   /**
-   * Opens another profile in the running Chromium, and closes what was open. A Chromium that does not open it, or is just down, is started with it.
+   * Opens another profile in the running Chromium, and closes what was open; {@link run} waits for that. A Chromium that does not open it, or is just down, is started with it.
    * `keepTabs`: it opens the tabs that the profile has. Resolves after the work of {@link onRestart}. @throws 503; then the profile is the one before
    */
   async changeProfile(folder: string, keepTabs: boolean): Promise<void> {

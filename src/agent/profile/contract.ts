@@ -24,7 +24,7 @@ const DEADLINE_MS = 10 * 60_000
 export const profile = {
   /**
    * Once in a session. When it fails, the session has the profile that it had. When it has succeeded, the default context of every client is the profile's;
-   * the pages and contexts from before have been closed.
+   * the pages and contexts from before are being closed, and clients that connect from then on do not see them.
    */
   loadProfile: route({
     method: 'PUT',
