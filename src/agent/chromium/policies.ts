@@ -37,17 +37,20 @@ export const writeSessionPolicy = (policy: Record<string, unknown>): void => wri
 
 /**
  * Has Chromium use the HTTP proxy on a port of this instance for everything, except for `direct` (hosts with ports); without a port, none any more. It takes effect within
- * milliseconds, over whatever the session's own policies say. Peer connections then use no UDP of their own.
+ * milliseconds, over whatever the session's own policies say. Peer connections then use no UDP of their own. Of `authorities` (PEM) the
+ * browser trusts certificates of sites.
  */
-export function writeProxyPolicy(port: number | undefined, direct: readonly string[]): void {
+export function writeProxyPolicy(port: number | undefined, direct: readonly string[], authorities: string): void {
   if (port === undefined) return rmSync(join(POLICY_DIR, PROXY_POLICY), { force: true })
   write(PROXY_POLICY, {
     ProxySettings: { ProxyMode: 'fixed_servers', ProxyServer: `http://127.0.0.1:${port}`, ProxyBypassList: direct.join(';') },
     WebRtcIPHandling: 'disable_non_proxied_udp',
+    ...(authorities !== '' && { CACertificates: Array.from(authorities.matchAll(CERTIFICATE), ([, base64]) => base64!.replaceAll(/\s/g, '')) }),
   })
 }
 
 const PROXY_POLICY = '60-proxy.json'
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----([\sA-Za-z0-9+/=]*)-----END CERTIFICATE-----/g
 
 function write(name: string, policy: object): void {
   mkdirSync(POLICY_DIR, { recursive: true })

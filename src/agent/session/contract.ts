@@ -16,6 +16,8 @@ const ProxyFit = z.strictObject({
     .optional(),
   /** Hosts with ports that the browser connects to without a proxy: the API. The service adds them. */
   direct: z.array(z.string().max(300)).max(16).optional(),
+  /** Certificates of authorities in PEM that the browser trusts while it uses the proxy: the proxy signs answers of sites with them. The service adds them. */
+  authorities: z.string().max(70_000).optional(),
 })
 export type ProxyFit = z.infer<typeof ProxyFit>
 

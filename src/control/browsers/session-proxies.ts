@@ -62,7 +62,7 @@ export function makeSessionProxies({ forwarder, directWays, upstreamOf, find, ap
     } catch (error) {
       throw signal.aborted ? error : fault.unavailable('the browser could not be connected with its proxy', error)
     }
-    return { on: true, links, direct: apiHosts().slice(0, MAX_API_HOSTS) }
+    return { on: true, links, direct: apiHosts().slice(0, MAX_API_HOSTS), ...(upstream.ca !== undefined && { authorities: upstream.ca }) }
   }
 
   /** Turns the browser, and closes or opens what leads around its proxy. */
