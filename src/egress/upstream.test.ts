@@ -79,7 +79,7 @@ describe('a connection through a proxy', () => {
     expect(await refusal(upstream(socks.port, { protocol: 'socks5' }))).toMatchObject({ kind: 'refused', status: 5 })
   })
 
-  test('by HTTPS accepts no certificate but those of the given authority', async () => {
+  test('by HTTPS accepts no certificate of an authority that is neither known nor given', async () => {
     await using proxy = await httpProxy({ tls: certificates })
     expect(await refusal(upstream(proxy.port, { protocol: 'https' }))).toMatchObject({ kind: 'unreachable', message: expect.stringContaining('secure') })
     const other = await makeCertificates()

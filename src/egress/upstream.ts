@@ -1,7 +1,7 @@
 // Connections through the proxy that a caller has named: HTTP and HTTPS proxies (CONNECT), SOCKS5. Host names of targets are resolved at the proxy.
 import { isIP, connect as connectTcp } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { connect as connectTls } from 'node:tls'
+import { connect as connectTls, getCACertificates } from 'node:tls'
 import { request } from '../base/node-http.ts'
 import { within, WaitTimeout } from '../base/wait.ts'
 import { socksHandshake } from './socks.ts'
@@ -14,7 +14,7 @@ export interface Upstream {
   port: number
   username?: string
   password?: string
-  /** The only certificates, in PEM, that may have signed the certificate of an `https` proxy. Absent: those that Node knows. */
+  /** Certificates in PEM of authorities, besides those that Node knows: of an `https` proxy, and of one that signs answers of sites itself. */
   ca?: string
   /** Names and patterns, see ways.ts. */
   bypassHosts: string[]
@@ -60,7 +60,7 @@ export async function connectTo(upstream: Upstream, options: DialOptions): Promi
       ALPNProtocols: ['http/1.1'],
       // Also when NODE_TLS_REJECT_UNAUTHORIZED=0 is set, which people do for other servers.
       rejectUnauthorized: true,
-      ...(ca !== undefined && { ca }),
+      ...(ca !== undefined && { ca: known(ca) }),
     })
     return await settled(secure, 'secureConnect', 'a TLS handshake with a proxy', options.signal)
   } catch (error) {
@@ -83,6 +83,9 @@ export async function dial(upstream: Upstream, target: Target, options: DialOpti
     throw new UpstreamError('refused', 'the proxy broke off the connection, or does not speak its protocol', { cause: error })
   }
 }
+
+/** The authorities that Node knows, and a caller's own. */
+export const known = (ca: string): string[] => [...getCACertificates('default'), ca]
 
 /** The value of `Proxy-Authorization` for an upstream; undefined without credentials. */
 export const basicAuth = ({ username, password }: Pick<Upstream, 'username' | 'password'>): string | undefined =>

@@ -52,7 +52,7 @@ let certificates: Awaited<ReturnType<typeof makeCertificates>>
 const asked: string[] = []
 const ended = new AsyncDisposableStack()
 beforeAll(async () => {
-  certificates = await makeCertificates()
+  certificates = await makeCertificates(SITE)
   const answer = ({ url, headers }: IncomingMessage, reply: import('node:http').ServerResponse) => {
     asked.push(url!)
     reply
@@ -202,6 +202,21 @@ test('a proxy that is dead, or refuses, gives an error of the proxy, and nothing
     await expect(page.goto(`https://host.cob.internal:${secure.port}/direct`)).rejects.toThrow('ERR_TUNNEL_CONNECTION_FAILED')
     expect(asked).toEqual([])
   }
+})
+
+test('what an authority of the proxy has signed is trusted while that proxy is used, and only then', async () => {
+  await using proxy = await httpProxy({ names: NAMES })
+  const opened = await open()
+  const { page } = opened
+  const site = `https://${SITE}:${secure.port}`
+  for (const ca of [certificates.ca, undefined, certificates.ca]) {
+    await through(opened, { ...of(proxy), ...(ca !== undefined && { ca }) })
+    const tried = page.goto(`${site}/${randomUUID()}`)
+    if (ca === undefined) await expect(tried).rejects.toThrow('ERR_CERT_AUTHORITY_INVALID')
+    else expect((await tried)!.status()).toBe(200)
+  }
+  await through(opened, undefined)
+  await expect(page.goto(`https://host.cob.internal:${secure.port}/`)).rejects.toThrow('ERR_CERT_AUTHORITY_INVALID')
 })
 
 test('hosts on the list of exceptions are connected without the proxy', async () => {

@@ -138,8 +138,8 @@ export async function socksProxy({ login, names = {} }: ProxySettings = {}): Pro
   return { ...served, asked }
 }
 
-/** A certificate authority, and a certificate for `localhost` that it has signed. All in PEM. */
-export async function makeCertificates(): Promise<{ ca: string; key: string; cert: string }> {
+/** A certificate authority, and a certificate that it has signed, for `localhost` and another name. All in PEM. */
+export async function makeCertificates(name = 'site.test'): Promise<{ ca: string; key: string; cert: string }> {
   const dir = mkdtempSync(join(tmpdir(), 'cob-ca-'))
   const file = (name: string) => join(dir, name)
   const openssl = (...args: string[]) => promisify(execFile)('openssl', args)
@@ -147,7 +147,7 @@ export async function makeCertificates(): Promise<{ ca: string; key: string; cer
     const made = ['-newkey', 'rsa:2048', '-nodes', '-days', '1']
     await openssl('req', '-x509', ...made, '-subj', '/CN=a test authority', '-keyout', file('ca.key'), '-out', file('ca'))
     await openssl('req', ...made, '-subj', '/CN=localhost', '-keyout', file('key'), '-out', file('request'))
-    writeFileSync(file('extensions'), 'subjectAltName=DNS:localhost')
+    writeFileSync(file('extensions'), `subjectAltName=DNS:localhost,DNS:${name}`)
     const signed = ['-CA', file('ca'), '-CAkey', file('ca.key'), '-CAcreateserial', '-days', '1', '-extfile', file('extensions')]
     await openssl('x509', '-req', '-in', file('request'), ...signed, '-out', file('cert'))
     const read = (name: string) => readFileSync(file(name), 'utf8')

@@ -42,19 +42,21 @@ export const writePopupPolicy = (): void => write('20-popups.json', { DefaultPop
 export const writeSessionPolicy = (policy: Record<string, unknown>): void => write('50-session.json', policy)
 
 /**
- * Has Chromium use the HTTP proxy on a port of this instance for everything, except for `direct` (hosts with ports), and a service that it does not find without
- * one; without a port, none any more. It takes effect within
- * milliseconds, over whatever the session's own policies say. Peer connections then use no UDP of their own.
+ * Has Chromium use the HTTP proxy on a port of this instance for everything, except for `direct` (hosts, with or without ports) and a service that it does not find
+ * without one; without a port, none any more. It takes effect within milliseconds, over whatever the session's own policies say. Peer connections then use no UDP of
+ * their own. Of `authorities` (PEM) the browser trusts certificates of sites.
  */
-export function writeProxyPolicy(port: number | undefined, direct: readonly string[]): void {
+export function writeProxyPolicy(port: number | undefined, direct: readonly string[], authorities: string): void {
   if (port === undefined) return rmSync(join(POLICY_DIR, PROXY_POLICY), { force: true })
   write(PROXY_POLICY, {
     ProxySettings: { ProxyMode: 'fixed_servers', ProxyServer: `http://127.0.0.1:${port}`, ProxyBypassList: [...direct, SAFE_BROWSING_HOST].join(';') },
     WebRtcIPHandling: 'disable_non_proxied_udp',
+    ...(authorities !== '' && { CACertificates: Array.from(authorities.matchAll(CERTIFICATE), ([, base64]) => base64!.replaceAll(/\s/g, '')) }),
   })
 }
 
 const PROXY_POLICY = '60-proxy.json'
+const CERTIFICATE = /-----BEGIN CERTIFICATE-----([\sA-Za-z0-9+/=]*)-----END CERTIFICATE-----/g
 
 /** Has Chromium install exactly these extensions: it fetches the new ones from their addresses, and removes those before that are not among them. */
 export const writeExtensionPolicy = (all: readonly { id: string; updateUrl: string }[]): void =>

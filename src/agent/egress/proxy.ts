@@ -33,7 +33,7 @@ export interface BrowserProxy {
 interface ProxySettings {
   browser: Pick<Browser, 'run'>
   /** Tells Chromium (chromium/policies.ts). */
-  writePolicy: (port: number | undefined, direct: readonly string[]) => void
+  writePolicy: (port: number | undefined, direct: readonly string[], authorities: string) => void
   apiPorts: readonly number[]
   log: Log
 }
@@ -42,14 +42,15 @@ export function makeBrowserProxy({ browser, writePolicy, apiPorts, log }: ProxyS
   const listener = new ProxyListener()
   let isOn = false
   let direct: readonly string[] = []
+  let authorities = ''
   let written = ''
 
   /** @param again also when Chromium has been told already */
   const write = (again: boolean): void => {
     const port = isOn ? listener.port : undefined
-    const said = JSON.stringify([port, direct])
+    const said = JSON.stringify([port, direct, authorities])
     if (said === written && !again) return
-    writePolicy(port, direct)
+    writePolicy(port, direct, authorities)
     written = said
   }
 
@@ -74,8 +75,11 @@ export function makeBrowserProxy({ browser, writePolicy, apiPorts, log }: ProxyS
     async use(wanted) {
       if (wanted.on && wanted.links === undefined) throw fault.field('proxy.links', 'must be given when the proxy is turned on')
       if (wanted.on) {
+        // By another port, so that it shows when Chromium has read the certificates. Until then its requests fail.
+        if ((wanted.authorities ?? '') !== authorities) listener.close()
         await listener.open(wanted.links!)
         // The session's own URLs, with their tokens, are not for a proxy.
+        authorities = wanted.authorities ?? ''
         direct = [...new Set([...ownAddresses().flatMap((host) => apiPorts.map((port) => `${host}:${port}`)), ...(wanted.direct ?? [])])]
       }
       isOn = wanted.on

@@ -16,6 +16,8 @@ const ProxyFit = z.strictObject({
     .optional(),
   /** Hosts, in Chromium's form for exceptions, that the browser connects to without a proxy: the API, and the session's private hosts. The service adds them. */
   direct: z.array(z.string().max(300)).max(48).optional(),
+  /** Certificates of authorities in PEM that the browser trusts while it uses the proxy: the proxy signs answers of sites with them. The service adds them. */
+  authorities: z.string().max(2_200_000).optional(),
 })
 export type ProxyFit = z.infer<typeof ProxyFit>
 

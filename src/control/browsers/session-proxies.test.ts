@@ -141,8 +141,10 @@ test("what leads around a session's proxy is closed while its browser turns, and
   const id = newId()
   const rows = new Map<string, Upstream | undefined>([[id, through(proxy)]])
   const order: string[] = []
+  let isBroken = false
   const ways: DirectWays = {
     async close(of) {
+      if (isBroken) throw new Error('the network is closed')
       order.push(`close ${of === id}`)
       return async () => void order.push('end')
     },
@@ -156,9 +158,8 @@ test("what leads around a session's proxy is closed while its browser turns, and
   await first.proxies.fitted({ id } as BrowserRow, agent.endpoint, fit, signal)
   expect(order.splice(0)).toEqual(['close true', 'turned true', 'end'])
   // A caller does not get an answer before nothing goes around the proxy.
-  const broken: DirectWays = { ...ways, close: async () => Promise.reject(new Error('the network is closed')) }
-  await using other = service(rows, broken)
-  await expect(other.proxies.fitted({ id } as BrowserRow, agent.endpoint, fit, signal)).rejects.toThrow('the network is closed')
+  isBroken = true
+  await expect(first.proxies.fitted({ id } as BrowserRow, agent.endpoint, fit, signal)).rejects.toThrow('the network is closed')
   order.length = 0
   rows.set(id, undefined)
   await using second = service(rows, ways)

@@ -69,12 +69,17 @@ export function makeSessionProxies({ forwarder, directWays, waysOf, timeZoneOf, 
       forwarder.forget(row.id)
       return { proxy: { on: false }, ...zone }
     }
-    const direct = [...apiHosts().slice(0, MAX_API_HOSTS), ...(ways.privateHosts ?? [])]
+    const authorities = [...new Set([ways.upstream, ...ways.routes.map(({ upstream }) => upstream)].flatMap((server) => server?.ca ?? []))].join('\n')
+    const told = {
+      on: true,
+      direct: [...apiHosts().slice(0, MAX_API_HOSTS), ...(ways.privateHosts ?? [])],
+      ...(authorities !== '' && { authorities }),
+    }
     const used = forwarder.used(row.id)
     if (used && isDeepStrictEqual(used.agent, agent) && haveSameProxies(used.ways, ways)) {
       // Only the list of allowed hosts may differ. What they still allow goes on.
       forwarder.change(row.id, ways)
-      return { proxy: { on: true, links: used.key, direct }, ...zone }
+      return { proxy: { ...told, links: used.key }, ...zone }
     }
     const key = newId()
     try {
@@ -82,7 +87,7 @@ export function makeSessionProxies({ forwarder, directWays, waysOf, timeZoneOf, 
     } catch (error) {
       throw signal.aborted ? error : fault.unavailable('the browser could not be connected with its proxy', error)
     }
-    return { proxy: { on: true, links: key, direct }, ...zone }
+    return { proxy: { ...told, links: key }, ...zone }
   }
 
   /** Turns the browser, and closes or opens what leads around its proxy. */

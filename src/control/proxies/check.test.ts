@@ -218,7 +218,7 @@ test('a row becomes the server to connect to, with its login, bypasses and certi
   expect(of({})).toEqual({ protocol: 'https', host: 'proxy.test', port: 8080, bypassHosts: ['a.test'] })
   expect(of(sealed({ username: 'kim', password: 'secret' }))).toMatchObject({ username: 'kim', password: 'secret' })
   expect(of(sealed({ password: 'secret' }))).toMatchObject({ username: '', password: 'secret' })
-  expect(of(sealed({ ca: 'MINE' })).ca).toMatch(/^-----BEGIN CERTIFICATE-----[^]*MINE$/)
+  expect(of(sealed({ ca: 'MINE' })).ca).toBe('MINE')
   expect(() => of(sealed({ username: 'kim' }, 'p2'))).toThrow(/COB_SECRET_KEY/)
   expect(of({ type: 'residential', config: { country: 'US', asn: 'AS7922' } })).toEqual({
     protocol: 'http',

@@ -3,12 +3,12 @@ import { once } from 'node:events'
 import { request, type IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
 import type { Duplex } from 'node:stream'
-import { connect as connectTls, getCACertificates } from 'node:tls'
+import { connect as connectTls } from 'node:tls'
 import { HOST_ALIAS } from '../../base/own-addresses.ts'
 import { abortable } from '../../base/wait.ts'
 import { reachable, Unreachable, type ReachSettings } from '../../egress/reachable.ts'
 import { UpstreamError } from '../../egress/upstream-error.ts'
-import { dial, type Upstream } from '../../egress/upstream.ts'
+import { dial, known, type Upstream } from '../../egress/upstream.ts'
 
 /** A check as a whole, so that its caller gets an answer in any case. */
 const CHECK_MS = 10_000
@@ -100,7 +100,7 @@ async function secured(tunnel: Duplex, host: string, ca: string | undefined): Pr
     host,
     servername: isIP(host) ? '' : host,
     rejectUnauthorized: true,
-    ca: ca ?? getCACertificates('default'),
+    ...(ca !== undefined && { ca: known(ca) }),
   })
   secure.on('error', () => secure.destroy())
   await once(secure, 'secureConnect')

@@ -1,5 +1,4 @@
 // From a stored proxy to the server that connections go through, with the login that only the service knows.
-import { getCACertificates } from 'node:tls'
 import { proxySetting, type Config, type ProvidedProxyType } from '../../base/config.ts'
 import { fillPlaces, placesOf, type NamedProxy, type ProxyChoice } from '../../base/proxy-url.ts'
 import type { Sealer } from '../../base/sealed.ts'
@@ -52,7 +51,7 @@ export function upstreamOf(row: ProxyRow, { sealer, provided }: UpstreamSettings
     ...((username ?? password) !== undefined && { username: username ?? '' }),
     ...(password !== undefined && { password }),
     // The proxy's own certificate may also be one that everybody knows.
-    ...(ca !== undefined && { ca: [...getCACertificates('default'), ca].join('\n') }),
+    ...(ca !== undefined && { ca }),
     bypassHosts,
   }
 }

@@ -5,10 +5,9 @@ import { readFile, rm, writeFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { join } from 'node:path'
 import type { Log } from '../../base/log.ts'
-import { nameProcess, type ProcessName } from '../../base/processes.ts'
 import { sleep } from '../../base/wait.ts'
 import type { DirectWays } from '../driver.ts'
-import { enter } from './enter.ts'
+import { enter, memberOf, type Entered } from './enter.ts'
 import { DEVICE } from './network.ts'
 import { presentProcesses, recall } from './remembered.ts'
 
@@ -21,7 +20,11 @@ const TABLE = 77
 const DNS_RULE = 5
 const UDP_RULE = 6
 
-/** Requests of a page that wait for one of Chromium's six connections to a host get the next one, so it is looked again until there was none for this long. */
+/**
+ * Requests of a page that wait for one of Chromium's six connections to a host get the next one, so it is looked again
+ * after connections were ended, until there was none this often.
+ */
+const QUIET_LOOKS = 2
 const QUIET_MS = 5
 /** A page that opens connections all the time, by way of a client's own context without a proxy, does not keep its caller waiting for longer. */
 const END_MS = 1_000
@@ -36,26 +39,37 @@ interface LocalDirectWays {
 }
 
 export function localDirectWays({ root, members, chromium, log }: LocalDirectWays): DirectWays {
-  /** The CPU group lists all at once. Without one they are looked for, thread by thread. */
-  function live(id: string): ProcessName[] {
-    const grouped = members(id).map(nameProcess)
-    return grouped.length > 0 ? grouped.filter((name) => name !== undefined) : presentProcesses(recall(join(root, id))?.processes ?? [], [])
-  }
-  const run = (id: string, program: readonly string[], input?: string) => enter({ live: () => live(id) }, program, input)
+  const sandbox = (id: string): Entered => ({ live: () => recall(join(root, id))?.processes ?? [] })
+  const run = (id: string, program: readonly string[], input: string) => enter(sandbox(id), program, input)
   const recordOf = (id: string) => join(root, id, RECORD)
   const stateOf = (id: string) => readFile(recordOf(id), 'utf8').catch(() => undefined)
 
+  /** The TCP connections to others that are Chromium's. */
+  function direct(id: string): Connection[] {
+    const member = memberOf(sandbox(id))
+    const outward = member ? connectionsIn(read(`/proc/${member.pid}/net/tcp`), read(`/proc/${member.pid}/net/tcp6`)) : []
+    if (outward.length === 0) return []
+    const browsers = below(id).filter((pid) => read(`/proc/${pid}/cmdline`).startsWith(chromium))
+    const own = new Set(browsers.flatMap(socketsOf))
+    return outward.filter(({ inode }) => own.has(inode))
+  }
+
+  /** The processes of an instance. The CPU group lists all at once; without one they are looked for, thread by thread. */
+  function below(id: string): readonly number[] {
+    const grouped = members(id)
+    return grouped.length > 0 ? grouped : presentProcesses(sandbox(id).live(), []).map(({ pid }) => pid)
+  }
+
   async function endConnections(id: string): Promise<void> {
     const end = performance.now() + END_MS
-    for (let quiet = false; ;) {
-      const found = directConnections(live(id), chromium)
-      const isOver = performance.now() > end
-      if (found.length === 0 && (quiet || isOver)) return
-      quiet = found.length === 0
-      if (isOver) return log.warn({ instance: id, found }, 'a browser goes on opening direct connections, or the kernel does not end them (cob doctor)')
+    for (let quietFor = QUIET_LOOKS; ; await sleep(QUIET_MS)) {
+      const found = direct(id)
+      quietFor = found.length > 0 ? 0 : quietFor + 1
+      if (quietFor >= QUIET_LOOKS) return
+      if (performance.now() > end && found.length > 0)
+        return log.warn({ instance: id, found }, 'a browser goes on opening direct connections, or the kernel does not end them (cob doctor)')
       for (let at = 0; at < found.length; at += MAX_FILTERS)
-        await run(id, ['ss', '--kill', '--tcp', '--numeric', ...filterOf(found.slice(at, at + MAX_FILTERS))])
-      await sleep(QUIET_MS)
+        await run(id, ['ss', '--kill', '--tcp', '--numeric', ...filterOf(found.slice(at, at + MAX_FILTERS))], '')
     }
   }
 
@@ -71,9 +85,10 @@ export function localDirectWays({ root, members, chromium, log }: LocalDirectWay
       }
     },
     async open(id) {
-      if ((await stateOf(id)) === undefined) return
+      const state = await stateOf(id)
+      if (state === undefined) return
       await writeFile(recordOf(id), '', { mode: 0o600 })
-      await run(id, SHELL, OPEN)
+      await run(id, SHELL, state === CLOSED ? opening(await resolversOf(join(root, id))) : OPEN)
       await rm(recordOf(id), { force: true })
     },
   }
@@ -81,22 +96,29 @@ export function localDirectWays({ root, members, chromium, log }: LocalDirectWay
 
 const SHELL = ['/bin/sh', '-e']
 
-/** Shell lines. As the blocked ranges (network.ts), everything outside is declared local, for UDP only. The instance's own addresses are in the table of the system, which comes first. */
-function closing(resolvers: readonly string[]): string {
-  const batch = (family: 4 | 6) =>
-    [
-      `ip -${family} -batch - <<.`,
-      `route replace local default dev ${DEVICE} table ${TABLE}`,
-      ...resolvers
-        .filter((address) => isIP(address) === family)
-        .map((address) => `rule add pref ${DNS_RULE} to ${address} iif lo ipproto udp dport 53 lookup main`),
-      `rule add pref ${UDP_RULE} iif lo ipproto udp lookup ${TABLE}`,
-      '.\n',
-    ].join('\n')
-  return `${batch(4)}[ ! -e /proc/net/if_inet6 ] || ${batch(6)}`
+/** Shell lines that have `ip` do what `batch` says for IPv4 and for IPv6, where the kernel has that. */
+const forBoth = (batch: (family: 4 | 6) => string[]): string => {
+  const lines = (family: 4 | 6) => `ip -${family} -batch - <<.\n${batch(family).join('\n')}\n.\n`
+  return `${lines(4)}[ ! -e /proc/net/if_inet6 ] || ${lines(6)}`
 }
 
-/** Shell lines that undo all of {@link closing} that was done. */
+/** A rule for each resolver of a family. */
+const exceptions = (resolvers: readonly string[], family: 4 | 6): string[] =>
+  resolvers.filter((address) => isIP(address) === family).map((address) => `pref ${DNS_RULE} to ${address} iif lo ipproto udp dport 53 lookup main`)
+
+const REFUSED = `pref ${UDP_RULE} iif lo ipproto udp lookup ${TABLE}`
+
+/** As the blocked ranges (network.ts), everything outside is declared local, for UDP only. The instance's own addresses are in the table of the system, which comes first. */
+const closing = (resolvers: readonly string[]): string =>
+  forBoth((family) => [
+    `route replace local default dev ${DEVICE} table ${TABLE}`,
+    ...[...exceptions(resolvers, family), REFUSED].map((rule) => `rule add ${rule}`),
+  ])
+
+/** Undoes {@link closing} that was done whole. Without rules the table is not asked. */
+const opening = (resolvers: readonly string[]): string => forBoth((family) => [REFUSED, ...exceptions(resolvers, family)].map((rule) => `rule del ${rule}`))
+
+/** Shell lines that undo what was done of {@link closing}, and of {@link opening}. */
 const OPEN = `for family in -4 -6; do
 while ip $family rule del pref ${UDP_RULE} 2>/dev/null; do :; done
 while ip $family rule del pref ${DNS_RULE} 2>/dev/null; do :; done
@@ -125,8 +147,10 @@ export const ENDING_CHECK = [
 ] as const
 
 /** The programs of the session go on asking for names. */
-const resolversOf = async (dir: string): Promise<string[]> =>
-  [...(await readFile(join(dir, 'etc', 'resolv.conf'), 'utf8')).matchAll(/^nameserver (\S+)$/gm)].map(([, address]) => address!)
+async function resolversOf(dir: string): Promise<string[]> {
+  const lines = (await readFile(join(dir, 'etc', 'resolv.conf'), 'utf8')).matchAll(/^nameserver (\S+)$/gm)
+  return [...new Set(Array.from(lines, ([, address]) => address!))]
+}
 
 /** A connection, with addresses and ports as `ss` takes them. */
 interface Connection {
@@ -140,17 +164,6 @@ const MAX_FILTERS = 50
 
 const filterOf = (connections: readonly Connection[]): string[] =>
   connections.flatMap(({ from, to }, at) => [...(at > 0 ? ['or'] : []), '(', 'src', from, 'and', 'dst', to, ')'])
-
-/** The TCP connections to other hosts that are Chromium's. */
-function directConnections(processes: readonly ProcessName[], chromium: string): Connection[] {
-  const browsers = processes.filter(({ pid }) => read(`/proc/${pid}/cmdline`).startsWith(chromium))
-  const [first] = browsers
-  if (!first) return []
-  const outward = connectionsIn(read(`/proc/${first.pid}/net/tcp`), read(`/proc/${first.pid}/net/tcp6`))
-  if (outward.length === 0) return []
-  const own = new Set(browsers.flatMap(({ pid }) => socketsOf(pid)))
-  return outward.filter(({ inode }) => own.has(inode))
-}
 
 /** ESTABLISHED, SYN_SENT and CLOSE_WAIT (linux/tcp_states.h): in these a program may still send. */
 const SENDING = ['01', '02', '08']

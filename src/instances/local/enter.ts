@@ -35,6 +35,15 @@ export async function enter(sandbox: Entered, program: readonly string[], input 
   return false
 }
 
+/** A process in the sandbox's network. */
+export function memberOf(sandbox: Entered): ProcessName | undefined {
+  const ours = statSync('/proc/self/ns/net').ino
+  return sandbox.live().find((name) => {
+    using network = openOf(name, 'net')
+    return network && fstatSync(network.fd).ino !== ours && hasDevice(name) && isAlive(name)
+  })
+}
+
 function hasDevice({ pid }: ProcessName): boolean {
   try {
     return readFileSync(`/proc/${pid}/net/dev`, 'utf8').includes(`${DEVICE}:`)
