@@ -6,7 +6,7 @@ import type { Grip } from './grip.ts'
 import type { Planned } from './hands.ts'
 import type { Keyboard } from './keyboard.ts'
 import { asCommands, BACKSPACE, combination, isShortcut, keysymOfCharacter, SHIFT } from './names.ts'
-import { fitTogether, held, heldKeys, type PointerTools } from './pointer.ts'
+import { fitTogether, held, heldAtMost, heldKeys, type PointerTools } from './pointer.ts'
 import { evenTyping, humanTyping, type Keypress } from './typing.ts'
 
 /** After this many keys, wait until the program in front has handled them, and check whether the caller is still there. */
@@ -38,7 +38,7 @@ export function keyPlans(tools: KeyTools) {
     const chords = (wanted.duration > 0 ? [named.flat()] : named).map((chord) => asCommands(chord, modifiers))
     for (const chord of chords) fitTogether([...modifiers, ...chord], keyboard, `${at}keys`)
     return {
-      ms: wanted.duration,
+      ms: wanted.duration || heldAtMost(tools, chords.length),
       async run(grip, signal) {
         const release = await grip.hold(modifiers)
         for (const chord of chords) {

@@ -50,6 +50,12 @@ export async function held({ asPerson, random }: Pick<PointerTools, 'asPerson' |
   if (asPerson?.()) await sleep(HOLD_MS.least + random() * (HOLD_MS.most - HOLD_MS.least), signal)
 }
 
+/** How long {@link held} takes at most for so many presses. */
+export const heldAtMost = ({ asPerson }: Pick<PointerTools, 'asPerson'>, presses: number): number => (asPerson?.() ? presses * HOLD_MS.most : 0)
+
+/** How long a smooth path takes from one corner to the other. */
+const longestWay = ({ viewport: { width, height } }: PointerTools['screen']): number => naturalDuration(Math.hypot(width, height))
+
 /** The keys by name. Checked before anything is pressed. @throws 400 naming `hold_keys` or its entry */
 export function heldKeys(names: readonly string[] | undefined, keyboard: PointerTools['keyboard'], at: string): number[] {
   const keys = (names ?? []).flatMap((name, index) => combination(name, `${at}hold_keys.${index}`))
@@ -85,7 +91,7 @@ export function pointerPlans(tools: PointerTools) {
     const keys = heldKeys(wanted.hold_keys, keyboard, at)
     const button = BUTTONS[wanted.button]
     return {
-      ms: (wanted.num_clicks - 1) * BETWEEN_CLICKS_MS,
+      ms: (wanted.num_clicks - 1) * BETWEEN_CLICKS_MS + (tools.asPerson?.() ? longestWay(screen) : 0) + heldAtMost(tools, wanted.num_clicks),
       async run(grip, signal) {
         within(point, at)
         if (tools.asPerson?.()) await follow(grip, smoothPath([await grip.input.pointer(), point], undefined, screen.viewport, random), signal)
@@ -110,7 +116,7 @@ export function pointerPlans(tools: PointerTools) {
     within(point, at)
     const keys = heldKeys(wanted.hold_keys, keyboard, at)
     return {
-      ms: wanted.smooth ? (wanted.duration_ms ?? naturalDuration(Math.hypot(screen.viewport.width, screen.viewport.height))) : 0,
+      ms: wanted.smooth ? (wanted.duration_ms ?? longestWay(screen)) : 0,
       async run(grip, signal) {
         within(point, at)
         const release = await grip.hold(keys)

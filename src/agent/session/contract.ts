@@ -32,7 +32,7 @@ export const Fit = z.strictObject({
   /** Managed policies; a change restarts Chromium, because many of them are read only at its start. */
   chrome_policy: z.record(z.string(), z.unknown()).optional(),
   /** What hides a program's browser from pages and cannot be on for every session. It restarts Chromium. */
-  stealth: z.boolean().optional(),
+  stealth: z.literal(true).optional(),
   /** The time zone that pages see, as an IANA name; empty: the one that the session has begun with. The service knows it from the proxy. */
   time_zone: z
     .string()

@@ -12,6 +12,7 @@ import { call } from '../../http/client.ts'
 import { completeHandshake, mountUpgrades } from '../../http/upgrade.ts'
 import { httpProxy, serveSockets } from '../../../test/support/upstreams.ts'
 import type { BrowserRow } from './rows.ts'
+import type { Endpoint } from '../../http/endpoint.ts'
 import type { DirectWays } from '../../instances/driver.ts'
 import { makeSessionProxies, type ProxyTold } from './session-proxies.ts'
 
@@ -93,6 +94,39 @@ test('a session uses the proxy of its row; a service that takes it over gives it
   expect(second.proxies.forget.run({ id, reason: 'deleted' }, signal, () => {})).toBeUndefined()
   await expect.poll(agent.status).toBe(502)
   expect(proxy.asked).toHaveLength(2)
+})
+
+test('with stealth the agent is told the time zone at the proxy, and its first one again without a proxy or where the zone is not known', async () => {
+  await using proxy = await httpProxy()
+  await using agent = await agentAlone()
+  const [forwarder, rows, zones] = [
+    makeForwarder({ allowHostLoopback: true, logLevel: 'silent', log: silentLog }),
+    new Map<string, Upstream>(),
+    new Map<string, string>(),
+  ]
+  await using _ = forwarder
+  const proxies = makeSessionProxies({
+    forwarder,
+    upstreamOf: async ({ id }) => rows.get(id),
+    timeZoneOf: async ({ id }) => zones.get(id),
+    find: async () => undefined,
+    apiHosts: () => [],
+    log: silentLog,
+  })
+  const id = newId()
+  const zoneOf = async (stealth: boolean, endpoint: Endpoint = agent.endpoint) => {
+    let zone: string | undefined
+    const fit = async (told: ProxyTold) => void (zone = told.time_zone)
+    await proxies.fitted({ id, options: { stealth } } as BrowserRow, endpoint, { on: true }, fit, signal)
+    return zone
+  }
+  rows.set(id, through(proxy))
+  expect(await zoneOf(true)).toBe('')
+  zones.set(id, 'Asia/Tokyo')
+  expect([await zoneOf(true), await zoneOf(false)]).toEqual(['Asia/Tokyo', undefined])
+  expect(await zoneOf(true, { ...agent.endpoint, older: { version: '1', lacks: ['fitSession.time_zone'] } })).toBeUndefined()
+  rows.delete(id)
+  expect(await zoneOf(true)).toBe('')
 })
 
 test('a session without a proxy starts no program, and one that is taken over is told so', async () => {

@@ -116,6 +116,12 @@ test('a new session: the proxy, the policy, then extensions, the screen, its win
   expect(made.lease.allowedMs).toBe(60_000)
 })
 
+test('a time zone that pages do not get is named', async () => {
+  const { made } = parts()
+  const fitting = makeFitting(fitSteps({ ...made, setTimeZone: async () => Promise.reject(new Error('pages see another one')) }), silentLog)
+  expect(await failure(fitting.fit({ time_zone: 'Asia/Tokyo' }))).toBe('503: the browser did not take its time_zone')
+})
+
 test('stealth: the proxy and the time zone, then a start of Chromium as a person does it, with pop-ups blocked', async () => {
   const { fitting, did } = parts()
   await fitting.fit({ stealth: true, time_zone: 'Asia/Tokyo', proxy: { on: true, links: 'a-key-of-links-16' } })
@@ -133,6 +139,7 @@ describe('a setting that has not taken effect is named', () => {
   test.each<[string, Fit, (given: ReturnType<typeof parts>) => unknown]>([
     ['timeout_seconds', { timeout_seconds: 60 }, ({ made }) => vi.spyOn(made.lease, 'allow').mockReturnValue()],
     ['chrome_policy', { chrome_policy: { A: 1 } }, ({ made }) => vi.spyOn(made.browser, 'restart').mockResolvedValue()],
+    ['stealth', { stealth: true }, ({ made }) => vi.spyOn(made.browser, 'restart').mockResolvedValue(undefined)],
     ['extensions', { extensions: ['a'] }, ({ made }) => vi.spyOn(made.loader, 'load').mockResolvedValue(fails)],
     ['extensions', { extensions: ['a'] }, ({ made }) => vi.spyOn(made.loader, 'load').mockImplementation(fails)],
     ['viewport', { viewport }, ({ made }) => vi.spyOn(made.screen, 'resize').mockImplementation(fails)],

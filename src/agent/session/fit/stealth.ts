@@ -1,12 +1,11 @@
 // What hides a program's browser and cannot be on for every session: Chromium is restarted with what a person's has. Its flags and a file keep it over later
 // restarts.
 import type { FitParts } from './steps.ts'
-import { atOnce, type Step } from './step.ts'
+import type { Step } from './step.ts'
 
 export const stealth = ({ browser, writePopupPolicy }: Pick<FitParts, 'browser' | 'writePopupPolicy'>): Step => ({
   settings: ['stealth'],
-  async apply({ stealth: wanted }) {
-    if (!wanted) return atOnce
+  async apply() {
     writePopupPolicy()
     const writtenAt = performance.now()
     await browser.restart({ asPerson: true })
