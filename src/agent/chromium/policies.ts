@@ -39,8 +39,8 @@ export const writeBasePolicy = (): void => write('00-cob.json', BASE_POLICY)
 export const writeSessionPolicy = (policy: Record<string, unknown>): void => write('50-session.json', policy)
 
 /**
- * Has Chromium use the HTTP proxy on a port of this instance for everything, except for `direct` (hosts with ports), and a service that it does not find without
- * one; without a port, none any more. It takes effect within
+ * Has Chromium use the HTTP proxy on a port of this instance for everything, except for `direct` (hosts with ports), and the host that it is never to find (flags.ts);
+ * without a port, none any more. It takes effect within
  * milliseconds, over whatever the session's own policies say. Peer connections then use no UDP of their own.
  */
 export function writeProxyPolicy(port: number | undefined, direct: readonly string[]): void {
