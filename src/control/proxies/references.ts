@@ -1,13 +1,13 @@
 // The proxy that a browser's options name.
-import type { Naming, Resolve } from '../browsers/options/references.ts'
+import type { Naming } from '../browsers/options/look-up.ts'
 import type { Upstream } from '../../egress/upstream.ts'
 import { fault } from '../../http/fault.ts'
 import type { Proxies } from './proxies.ts'
 import { Unusable } from './upstream.ts'
 
 /** Puts `proxy_id` in place of `proxy`; empty means none. A proxy that is named exists then. */
-export const resolveProxy = ({ idOf }: Pick<Proxies, 'idOf'>): Resolve =>
-  async function resolve<T extends Naming>(project: string, given: T): Promise<T> {
+export const proxyNaming = ({ idOf }: Pick<Proxies, 'idOf'>) =>
+  async function nameProxy<T extends Naming>(project: string, given: T): Promise<T> {
     const { proxy, proxy_id, ...rest } = given
     if (proxy === undefined) return proxy_id ? { ...given, proxy_id: await idOf(project, { id: proxy_id }, 'proxy_id') } : given
     const { id, name } = proxy
