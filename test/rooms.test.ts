@@ -114,7 +114,7 @@ const ARROWS: { files: string; may: string; why: string }[] = [
   { files: 'control/deployments/endings.ts', may: 'control/org/keys.ts', why: "a deployment's key is released in the transaction that ends it" },
   {
     files: 'control/proxies/references.ts',
-    may: 'control/browsers/options/references.ts',
+    may: 'control/browsers/options/look-up.ts',
     why: 'a group looks up what an option of browsers names (types only)',
   },
   { files: 'control/*/**', may: 'control/browsers/end-step.ts', why: 'a group adds its step to the end of a session (types only)' },

@@ -58,7 +58,7 @@ import { deletedProfiles } from './profiles/purge.ts'
 import { Saves } from './profiles/saves.ts'
 import { makeProxies } from './proxies/proxies.ts'
 import { deletedProxies } from './proxies/purge.ts'
-import { resolveProxy, timeZoneOfSession, waysOfSession } from './proxies/references.ts'
+import { proxyNaming, timeZoneOfSession, waysOfSession } from './proxies/references.ts'
 import { openTimeZones } from './proxies/time-zones.ts'
 import { makeReplays, replaySigner } from './replays/replays.ts'
 import { endRecordings, Transfers } from './replays/transfers.ts'
@@ -165,6 +165,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   })
 
   const profiles = makeProfiles({ db, objects, saves, maxBytes: config.profileMaxMb * 1024 * 1024, log })
+  const nameProxy = proxyNaming(proxies)
   const browsers = makeBrowsers({
     db,
     fleet,
@@ -172,12 +173,14 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     tokens,
     livePath: (id) => links.path(id, 'control'),
     activity,
-    lookUp: (project, wanted) => extensions.choose(project, wanted.extensions),
+    lookUp: async (project, given) => ({
+      options: await nameProxy(project, given),
+      brought: await extensions.choose(project, given.extensions),
+    }),
     profiles,
     scope,
     place: placeOf(config.region, config.instanceMemoryMb),
     sessionProxies,
-    resolve: resolveProxy(proxies),
     maxBrowsers: config.maxBrowsers,
     log,
   })

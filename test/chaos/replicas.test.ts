@@ -1,6 +1,5 @@
 // Replicas that are killed at random while clients use their sessions and a run: nothing is lost, nothing is there twice, and every duty is taken over.
 import { once } from 'node:events'
-import { rmSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { LEASE_MS } from '../../src/store/leases.ts'
@@ -8,9 +7,9 @@ import { newKey } from '../../src/control/org/keys.ts'
 import { sleep, until, within } from '../../src/base/wait.ts'
 import { zipOf } from '../support/apps.ts'
 import type { Session } from '../support/fast-cloud.ts'
-import { leftovers, processesNow } from '../support/leaks.ts'
+import { processesNow } from '../support/leaks.ts'
 import { amount } from '../support/long.ts'
-import { replicaProcess, share, type ReplicaProcess, type Shared } from '../support/replicas.ts'
+import { endReplicas, replicaProcess, share, type ReplicaProcess, type Shared } from '../support/replicas.ts'
 import { seeded } from '../support/seeded.ts'
 
 const KILLS = amount(6, 200)
@@ -33,20 +32,7 @@ beforeAll(async () => {
   replicas = await Promise.all(Array.from({ length: REPLICAS }, () => replicaProcess(shared, key)))
   await Promise.all(replicas.map((replica) => replica.start()))
 }, 120_000)
-afterAll(async () => {
-  const codes = await Promise.all(replicas.map((replica) => replica.stop()))
-  // Replicas leave what runs to the next one. A service with the scope for itself takes it over, and ends it.
-  const { COB_REPLICAS: _, ...env } = shared.env
-  const last = await replicaProcess({ env: { ...env, COB_WARM_BROWSERS: '0', COB_WARM_BROWSERS_MAX: '0' } }, key)
-  await last.start()
-  codes.push(await last.stop())
-  await shared.stopPostgres()
-  const left = await leftovers(shared.paths.root, before)
-  rmSync(shared.paths.root, { recursive: true, force: true })
-  await shared[Symbol.asyncDispose]()
-  const logs = replicas.filter((_, index) => codes[index] !== 0).map((replica) => replica.log().slice(-3000))
-  expect([codes, left, logs]).toEqual([Array(REPLICAS + 1).fill(0), [], []])
-}, 120_000)
+afterAll(async () => expect(await endReplicas(shared, replicas, key, before)).toEqual([]), 120_000)
 
 const seed = Number(process.env.CHAOS_SEED ?? Date.now() % 1_000_000)
 const random = seeded(seed)

@@ -1,7 +1,6 @@
 // Profiles at the level of the agent's own calls: what a site has stored in one session is there in another, whose Chromium runs on.
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
-import { join } from 'node:path'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { chromium, type Browser as Connection, type Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -9,6 +8,7 @@ import { BYTES_HEADER, profile, WHOLE_HEADER } from '../../src/agent/profile/con
 import { session as agent } from '../../src/agent/session/contract.ts'
 import { until } from '../../src/base/wait.ts'
 import { call, CallFailed, openStream } from '../../src/http/client.ts'
+import { endpointOf } from '../support/agents.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { chromiumOf, killChromium, runInside } from '../support/inside.ts'
 import { shareCloud } from '../support/shelf.ts'
@@ -111,17 +111,17 @@ async function open(options: object = {}): Promise<Session & AsyncDisposable> {
   return { ...made, [Symbol.asyncDispose]: () => cloud.client.browsers.deleteByID(made.session_id) }
 }
 
-const agentOf = ({ session_id }: Session) => ({ socketPath: join(cloud.dataDir, 'instances', session_id, 'agent.sock') })
+const agentOf = ({ session_id }: Session) => endpointOf(cloud, session_id)
 const signal = new AbortController().signal
 
 async function save(session: Session): Promise<{ archive: Buffer; whole: unknown; bytes: number }> {
-  const answer = await openStream(agentOf(session), profile.saveProfile, {}, signal)
+  const answer = await openStream(await agentOf(session), profile.saveProfile, {}, signal)
   return { archive: await buffer(answer), whole: answer.headers[WHOLE_HEADER], bytes: Number(answer.headers[BYTES_HEADER]) }
 }
 
-const load = (session: Session, archive: Buffer, { tabs = false, startUrl }: { tabs?: boolean; startUrl?: string } = {}, limit = LIMIT) =>
+const load = async (session: Session, archive: Buffer, { tabs = false, startUrl }: { tabs?: boolean; startUrl?: string } = {}, limit = LIMIT) =>
   call(
-    agentOf(session),
+    await agentOf(session),
     profile.loadProfile,
     { query: { keep_tabs: tabs ? 'true' : 'false', max_bytes: limit, ...(startUrl && { start_url: startUrl }) }, body: Readable.from([archive]) },
     { signal },
@@ -272,7 +272,7 @@ test('a profile is saved when Chromium was killed just before, and after a crash
   await load(session, saved, { tabs: true })
   await killChromium(cloud, session.session_id)
   // Not by Playwright: a connection that begins while Chromium restores several tabs may wait for one of them for ever.
-  const urls = async () => (await call(agentOf(session), agent.devTools, {}, { signal })).targets.map(({ url }) => url)
+  const urls = async () => (await call(await agentOf(session), agent.devTools, {}, { signal })).targets.map(({ url }) => url)
   await expect.poll(urls, { timeout: RESTART_MS }).toContain(`${ORIGIN}/tab`)
   // Some seconds after its start Chromium marks the profile as crashed, until it closes it.
   const isMarked = async () =>

@@ -15,6 +15,7 @@ import { makeForwarder } from '../../src/egress/forwarder.ts'
 import type { Upstream } from '../../src/egress/upstream.ts'
 import { call } from '../../src/http/client.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
+import { endpointOf } from '../support/agents.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { chromiumOf, killChromium, processesOf, runInside } from '../support/inside.ts'
 import { amount } from '../support/long.ts'
@@ -81,10 +82,9 @@ interface Opened {
 const sessions: Opened[] = []
 async function open(options: { viewport?: { width: number; height: number } } = {}): Promise<Opened> {
   const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ timeout_seconds: 300, ...options })
-  const [row] = await cloud.query<{ endpoint: Endpoint }>('select endpoint from browsers where id = $1', [id])
   const browser = await chromium.connectOverCDP(cdp_ws_url)
   const page = browser.contexts()[0]!.pages()[0]!
-  const opened = { id, agent: row!.endpoint, browser, page }
+  const opened = { id, agent: await endpointOf(cloud, id), browser, page }
   sessions.push(opened)
   return opened
 }

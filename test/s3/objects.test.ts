@@ -1,15 +1,19 @@
 // The object store over a real S3 server, and a service that uses it. script/test-s3 starts the server and runs these tests.
 import { once } from 'node:events'
-import { existsSync, readdirSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
-import { CreateBucketCommand, CreateMultipartUploadCommand, ListMultipartUploadsCommand, S3Client } from '@aws-sdk/client-s3'
+import { join } from 'node:path'
+import { CreateBucketCommand, CreateMultipartUploadCommand, ListMultipartUploadsCommand, ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { S3Settings } from '../../src/base/config.ts'
 import { newId } from '../../src/base/ids.ts'
 import { sleep, until } from '../../src/base/wait.ts'
 import { s3Objects } from '../../src/store/objects-s3.ts'
 import { objectsSuite } from '../../src/store/objects.suite.ts'
+import { extensionForm, MANIFEST } from '../support/extensions.ts'
 import { startFastCloud } from '../support/fast-cloud.ts'
+import { makeZip } from '../support/zips.ts'
 
 const SOON_MS = 60_000
 const { signal } = new AbortController()
@@ -48,19 +52,22 @@ test('a bucket that is missing, and keys that are wrong, are errors and not miss
   }
 })
 
+/** The settings of a service with the bucket, by a way to the server. */
+const bucketAt = (port: number, prefix: string) => ({
+  COB_S3_BUCKET: settings.bucket,
+  COB_S3_ENDPOINT: `http://127.0.0.1:${port}`,
+  COB_S3_ACCESS_KEY_ID: keys.accessKeyId,
+  COB_S3_SECRET_ACCESS_KEY: keys.secretAccessKey,
+  COB_S3_PREFIX: prefix,
+})
+
 interface Replay {
   replay_id: string
 }
 
 test('a service with a bucket keeps its replays there; one that ends while the store is away is ready when it is back', async () => {
   await using proxy = await breakable(Number(new URL(endpoint).port))
-  await using cloud = await startFastCloud({
-    COB_S3_BUCKET: settings.bucket,
-    COB_S3_ENDPOINT: `http://127.0.0.1:${proxy.port}`,
-    COB_S3_ACCESS_KEY_ID: keys.accessKeyId,
-    COB_S3_SECRET_ACCESS_KEY: keys.secretAccessKey,
-    COB_S3_PREFIX: 'service',
-  })
+  await using cloud = await startFastCloud(bucketAt(proxy.port, 'service'))
   const { session_id: id } = await cloud.create()
   const record = async () => {
     const replay = (await (await cloud.send('POST', `/browsers/${id}/replays`, {})).json()) as Replay
@@ -85,6 +92,57 @@ test('a service with a bucket keeps its replays there; one that ends while the s
   proxy.isOpen = true
   expect(Buffer.from(await ready(second)).toString('latin1', 4, 8)).toBe('ftyp')
   await until('an empty spool', SOON_MS, () => readdirSync(cloud.paths.spool).length === 0)
+  expect(existsSync(cloud.paths.objects) ? readdirSync(cloud.paths.objects) : []).toEqual([])
+})
+
+test('a service with a bucket keeps its extensions and profiles there, and uses them again when the store was away', async () => {
+  await using proxy = await breakable(Number(new URL(endpoint).port))
+  await using cloud = await startFastCloud({ ...bucketAt(proxy.port, 'dressed'), COB_PROFILE_MAX_MB: '8' })
+  const stored = async (kind: string) =>
+    ((await client.send(new ListObjectsV2Command({ Bucket: settings.bucket, Prefix: `dressed/${kind}/` }))).Contents ?? []).length
+  // Longer than a part of an upload, and than a piece of a look at its list.
+  const noise = randomBytes(12 * 1024 * 1024)
+  const zip = makeZip([
+    { name: 'noise', content: noise, store: true },
+    { name: 'manifest.json', content: JSON.stringify(MANIFEST) },
+  ])
+  const upload = (name: string) => cloud.fetch('/extensions', { method: 'POST', body: extensionForm(zip, name) })
+  expect((await upload('noisy')).status).toBe(201)
+  expect(Buffer.from(await (await cloud.fetch('/extensions/noisy')).arrayBuffer()).equals(zip)).toBe(true)
+  expect((await cloud.send('POST', '/profiles', { name: 'kept' })).status).toBe(201)
+
+  const dress = { extensions: [{ name: 'noisy' }], profile: { name: 'kept', save_changes: true } }
+  const remember = (id: string, text: string) => cloud.send('POST', `/browsers/${id}/computer/clipboard/write`, { text })
+  const remembered = async (id: string) =>
+    ((await (await cloud.fetch(`/browsers/${id}/computer/clipboard/read`, { method: 'POST' })).json()) as { text: string }).text
+  const end = async (id: string) => expect((await cloud.fetch(`/browsers/${id}?wait=true`, { method: 'DELETE' })).status).toBe(204)
+  const { session_id: first } = await cloud.create(dress)
+  expect(readFileSync(join(cloud.paths.instance(first), 'extensions', 'noisy', 'noise')).equals(noise)).toBe(true)
+  // Of 3 MiB.
+  await remember(first, 'large text')
+  await end(first)
+  const { session_id: second } = await cloud.create(dress)
+  expect(await remembered(second)).toBe('large text')
+  await remember(second, 'written while the store was away')
+
+  proxy.isOpen = false
+  expect((await upload('away')).status).toBe(503)
+  const refused = await cloud.send('POST', '/browsers', { extensions: [{ name: 'noisy' }] })
+  expect(refused.status).toBe(503)
+  expect((await cloud.fetch(`/browsers/${second}`, { method: 'DELETE' })).status).toBe(204)
+  proxy.isOpen = true
+  const saved = async () => {
+    const response = await cloud.send('POST', '/browsers', dress)
+    if (response.status !== 200) return response.status
+    const { session_id: third } = (await response.json()) as { session_id: string }
+    const text = await remembered(third)
+    await end(third)
+    return text
+  }
+  await expect.poll(saved, { timeout: SOON_MS, interval: 500 }).toBe('written while the store was away')
+
+  for (const path of ['/extensions/noisy', '/profiles/kept']) expect((await cloud.fetch(path, { method: 'DELETE' })).status).toBe(204)
+  await expect.poll(async () => [await stored('extensions'), await stored('profiles')], { timeout: SOON_MS }).toEqual([0, 0])
   expect(existsSync(cloud.paths.objects) ? readdirSync(cloud.paths.objects) : []).toEqual([])
 })
 

@@ -14,6 +14,7 @@ import { fakeDriver } from '../../src/instances/fake/fake.ts'
 import { startPostgres } from '../../src/store/embedded.ts'
 import { freePort } from './cloud.ts'
 import type { Session } from './fast-cloud.ts'
+import { leftovers } from './leaks.ts'
 import { copyTemplate } from './template.ts'
 
 const START_MS = 60_000
@@ -155,4 +156,24 @@ export async function replicaProcess({ env }: Pick<Shared, 'env'>, key: string):
       return child?.exitCode ?? null
     },
   }
+}
+
+/** Ends processes that share something, and what they have left. Returns what is wrong then. `before`: the processes before the first one (leaks.ts). */
+export async function endReplicas(
+  shared: Shared,
+  replicas: readonly ReplicaProcess[],
+  key: string,
+  before: Parameters<typeof leftovers>[1],
+): Promise<unknown[]> {
+  const codes = await Promise.all(replicas.map((replica) => replica.stop()))
+  // Replicas leave what runs to the next one. A service with the scope for itself takes it over, and ends it.
+  const { COB_REPLICAS: _, ...env } = shared.env
+  const last = await replicaProcess({ env: { ...env, COB_WARM_BROWSERS: '0', COB_WARM_BROWSERS_MAX: '0' } }, key)
+  await last.start()
+  const failed = replicas.filter((_replica, at) => codes[at] !== 0)
+  if ((await last.stop()) !== 0) failed.push(last)
+  await shared.stopPostgres()
+  const left = await leftovers(shared.paths.root, before)
+  await shared[Symbol.asyncDispose]()
+  return [...left, ...failed.map((replica) => replica.log().slice(-3000))]
 }

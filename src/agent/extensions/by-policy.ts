@@ -1,12 +1,13 @@
 // Extensions that a managed policy installs: their files. Chromium gets the signed .crx by a file address, so nothing is served. The archive's own update.xml
 // is not read: what belongs in it follows from the .crx, and its addresses are never used.
-import { readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { BadCrx, readCrx } from '../../base/crx.ts'
 import { checkPacked } from '../../base/extension-zip.ts'
 import { BadZip } from '../../base/unzip.ts'
 import { fault } from '../../http/fault.ts'
+import { openRegular } from '../fs/read.ts'
 import { MAX_EXTENSION_BYTES } from './contract.ts'
 
 /** An extension as a policy names it. */
@@ -20,10 +21,13 @@ const UPDATE = 'update.xml'
 
 /** Checks `crx` in the folder `from`, and writes the update.xml beside it, for the time when the folder is at `place`. @throws 400 that names `field` */
 export async function prepareForced(from: string, place: string, crx: string, field: string, signal: AbortSignal): Promise<Forced> {
-  const path = join(from, crx)
-  if ((await stat(path)).size > MAX_EXTENSION_BYTES) throw fault.field(field, `has a .crx file of more than ${MAX_EXTENSION_BYTES} bytes`)
+  const { handle, stats } = await openRegular(join(from, crx), false)
   try {
-    const { id, zip } = await readCrx(await readFile(path))
+    if (stats.size > MAX_EXTENSION_BYTES) throw fault.field(field, `has a .crx file of more than ${MAX_EXTENSION_BYTES} bytes`)
+    const file = Buffer.alloc(stats.size)
+    // If a program of the session makes it shorter meanwhile, its signatures do not hold.
+    await handle.read(file, 0, file.length, 0)
+    const { id, zip } = await readCrx(file)
     const read = async (target: Buffer, offset: number, length: number, position: number) => zip.copy(target, offset, position, position + length)
     const version = await checkPacked({ size: zip.length, read }, signal)
     await rm(join(from, UPDATE))
@@ -31,6 +35,8 @@ export async function prepareForced(from: string, place: string, crx: string, fi
     return { id, updateUrl: pathToFileURL(join(place, UPDATE)).href }
   } catch (error) {
     throw error instanceof BadCrx || error instanceof BadZip ? fault.field(field, `has a .crx file that ${error.message}`) : error
+  } finally {
+    await handle.close()
   }
 }
 

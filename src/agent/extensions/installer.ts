@@ -6,7 +6,7 @@ import type { Browser } from '../chromium/keeper.ts'
 import type { Forced } from './by-policy.ts'
 
 /** A browser that has run for some seconds installs one within 0.2 s. One that has just started was seen to take a change of the policies after 4 s. */
-export const INSTALL_MS = 15_000
+const INSTALL_MS = 15_000
 /** A change of the policies before Chromium watches their files is lost, so it is made again. */
 const AGAIN_MS = 500
 /** Chromium's main process answers within some milliseconds. */
@@ -18,7 +18,7 @@ export interface Installer {
   add(some: readonly Forced[]): void
   /** Has Chromium remove those with these ids; it does so within milliseconds. */
   remove(ids: readonly string[]): void
-  /** Waits until Chromium runs those with these ids. Returns the ids of those that it does not run after {@link INSTALL_MS}. */
+  /** Waits until Chromium runs those with these ids. Returns the ids of those that it still does not run after a while. */
   missing(ids: readonly string[]): Promise<string[]>
 }
 

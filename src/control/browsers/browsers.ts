@@ -12,7 +12,6 @@ import { USUAL_MAX_SCREEN } from '../../instances/driver.ts'
 import { isDuplicate, isProjectGone, type Db } from '../../store/db.ts'
 import { NoSeat } from '../../store/seats.ts'
 import type { Activity } from './activity.ts'
-import type { Brought, LookUp } from './brought.ts'
 import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
 import type { Fleet } from './fleet.ts'
 import type { ReadyState } from './fleet/kinds.ts'
@@ -30,7 +29,7 @@ import {
 import { SESSION_PATH } from './instance-apis.ts'
 import { OPTIONS } from './options/contract.ts'
 import type { Booted, Place, Refusal, Region } from './options/option/contract.ts'
-import type { Resolve } from './options/references.ts'
+import type { Brought, LookUp } from './options/look-up.ts'
 import { optionRules } from './options/rules.ts'
 import { makeChange } from './change.ts'
 import { withSave, type Chosen, type SessionProfiles } from './session-profiles.ts'
@@ -62,14 +61,11 @@ interface BrowsersSettings {
   /** The path of a session's live view. */
   livePath: (sessionId: string) => string
   activity: Activity
-  /** Looks up what the options of a create name. */
   lookUp: LookUp
   profiles: SessionProfiles
   scope: string
   place: Place
   sessionProxies: SessionProxies
-  /** Looks up what options name. */
-  resolve: Resolve
   maxBrowsers: number
   log: Log
 }
@@ -112,7 +108,6 @@ export function makeBrowsers({
   scope,
   place,
   sessionProxies,
-  resolve,
   maxBrowsers,
   log,
 }: BrowsersSettings): Browsers {
@@ -287,7 +282,7 @@ export function makeBrowsers({
     async create({ project }, given, origin, signal) {
       check(options.refuseCreate(given, place))
       await checkUnfinished(project, given.invocation_id)
-      const wanted = await resolve(project, given)
+      const { options: wanted, brought } = await lookUp(project, given)
       const profile = await profiles.choose(project, withSave(wanted.profile, wanted.profile_save_changes), signal)
       const stored = options.stored(wanted)
       const ownership = {
@@ -299,7 +294,6 @@ export function makeBrowsers({
         invocationId: wanted.invocation_id,
       }
       // A warm browser may have started to hang while it was idle. Then replace it with another one, once.
-      const brought = await lookUp(project, wanted)
       const begun = (fitMs: number) => begin(ownership, wanted, brought, profile, fitMs, signal)
       const row = (await begun(WARM_FIT_MS)) ?? (await begun(FIT_MS))
       if (!row) throw fault.unavailable('the browser did not accept its settings')
@@ -316,7 +310,7 @@ export function makeBrowsers({
     get: async ({ project }, idOrName, includeDeleted, origin) => present(await find(project, idOrName, includeDeleted), origin),
     async update({ project }, idOrName, given, origin, signal) {
       const { id } = await find(project, idOrName)
-      const changes = await resolve(project, given)
+      const { options: changes } = await lookUp(project, given)
       const work = async () => present(await change(project, id, idOrName, changes, signal), origin)
       // Two viewports at once could end as one in the table and the other on the screen.
       return changes.profile || options.isStored(changes) ? turns.run(id, work, signal) : work()

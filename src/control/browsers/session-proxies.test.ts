@@ -52,16 +52,15 @@ async function agentAlone() {
   }
 }
 
+const waysBy = (upstream: Upstream | undefined) => upstream && { upstream, routes: [] }
+
 /** A service that knows the rows of all. */
 function service(rows: Map<string, Upstream | undefined>, directWays?: DirectWays) {
   const forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', log: silentLog })
   const proxies = makeSessionProxies({
     forwarder,
     directWays,
-    waysOf: async ({ id }) => {
-      const upstream = rows.get(id)
-      return upstream && { upstream, routes: [] }
-    },
+    waysOf: async ({ id }) => waysBy(rows.get(id)),
     find: async (id) => (rows.has(id) ? ({ id } as BrowserRow) : undefined),
     apiHosts: () => ['api.test:80'],
     log: silentLog,
@@ -107,7 +106,8 @@ test('with stealth the agent is told the time zone at the proxy, and its first o
   await using _ = forwarder
   const proxies = makeSessionProxies({
     forwarder,
-    upstreamOf: async ({ id }) => rows.get(id),
+    directWays: undefined,
+    waysOf: async ({ id }) => waysBy(rows.get(id)),
     timeZoneOf: async ({ id }) => zones.get(id),
     find: async () => undefined,
     apiHosts: () => [],
@@ -117,7 +117,7 @@ test('with stealth the agent is told the time zone at the proxy, and its first o
   const zoneOf = async (stealth: boolean, endpoint: Endpoint = agent.endpoint) => {
     let zone: string | undefined
     const fit = async (told: ProxyTold) => void (zone = told.time_zone)
-    await proxies.fitted({ id, options: { stealth } } as BrowserRow, endpoint, { on: true }, fit, signal)
+    await proxies.fitted({ id, options: { stealth } } as BrowserRow, endpoint, fit, signal)
     return zone
   }
   rows.set(id, through(proxy))

@@ -1,8 +1,10 @@
 // Extensions in sessions, over the fake driver: archives go to the agent, which unpacks them for real. Whether Chromium runs them: test/e2e.
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { extensionForm, extensionZip, MANIFEST } from '../../../test/support/extensions.ts'
+import { extensionIdOf, makeCrx, rsaSigner } from '../../../test/support/crx.ts'
+import { blockingExtension, extensionForm, extensionZip, MANIFEST } from '../../../test/support/extensions.ts'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
 import { makeZip } from '../../../test/support/zips.ts'
 import { newId } from '../../base/ids.ts'
@@ -34,6 +36,29 @@ describe('a session', () => {
     expect(readdirSync(join(folder(id), unnamed.id))).toEqual(['manifest.json'])
     const { last_used_at: used } = (await (await cloud.fetch(`/extensions/${named.id}/metadata`)).json()) as Extension
     expect(Date.parse(used!)).toBeGreaterThan(Date.parse(named.created_at) - 1)
+  })
+
+  test('gets one that a policy installs: its .crx has to hold, and the update.xml becomes that of the .crx beside it', async () => {
+    const signer = rsaSigner()
+    await upload('by.policy', blockingExtension('x', signer, '<!DOCTYPE a [<!ENTITY b "b">]><gupdate><app appid="&b;"/></gupdate>'))
+    const { session_id: id } = await cloud.create({ extensions: [{ name: 'by.policy' }] })
+    const path = join(folder(id), 'by.policy')
+    const address = pathToFileURL(join(path, "it's & an <extension>.crx")).href.replaceAll('&', '&amp;')
+    expect(readFileSync(join(path, 'update.xml'), 'utf8')).toContain(
+      `<app appid="${extensionIdOf(signer)}"><updatecheck codebase="${address}" version="1.0"/></app>`,
+    )
+    const crx = makeCrx(extensionZip({}, { ...MANIFEST, manifest_version: 2 }), [signer])
+    const changed = Buffer.from(makeCrx(extensionZip({}), [signer]))
+    changed[changed.length - 30]! ^= 1
+    for (const [name, file, why] of [
+      ['two', crx, 'has a manifest.json with manifest_version 2'],
+      ['changed', changed, 'has a signature that does not hold'],
+    ] as const) {
+      const files = { 'manifest.json': JSON.stringify(MANIFEST), 'update.xml': '', 'a.crx': file }
+      await upload(name, makeZip(Object.entries(files).map(([called, content]) => ({ name: called, content }))))
+      const [status, message] = await refusal(await create([{ name }]))
+      expect([status, message]).toEqual([400, expect.stringContaining(`has a .crx file that ${why}`)])
+    }
   })
 
   test('without extensions has none', async () => {

@@ -4,11 +4,11 @@ import { OPTIONS } from '../browsers/options/contract.ts'
 import type { Place } from '../browsers/options/option/contract.ts'
 import { optionRules } from '../browsers/options/rules.ts'
 import { CreateBrowser, UpdateBrowser } from '../browsers/contract.ts'
-import { resolveProxy } from './references.ts'
+import { proxyNaming } from './references.ts'
 
 const PLACE: Place = { region: 'us-east', memory: '2GiB', memoryMb: 4096 }
 const rules = optionRules(OPTIONS)
-const resolve = resolveProxy({ idOf: async (project, by, field) => `${project}/${field}/${'id' in by ? by.id : by.name}` })
+const nameProxy = proxyNaming({ idOf: async (project, by, field) => `${project}/${field}/${'id' in by ? by.id : by.name}` })
 
 test.each([
   [{}, undefined],
@@ -19,7 +19,7 @@ test.each([
   [{ proxy: { id: 'a' } }, 'p/proxy.id/a'],
   [{ proxy: { name: 'a' } }, 'p/proxy.name/a'],
 ])('a create with %j', async (given, id) => {
-  const wanted = await resolve('p', CreateBrowser.parse({ timeout_seconds: 77, ...given }))
+  const wanted = await nameProxy('p', CreateBrowser.parse({ timeout_seconds: 77, ...given }))
   expect(wanted.timeout_seconds).toBe(77)
   const stored = rules.stored(wanted)
   expect([stored.proxy_id, 'proxy' in stored]).toEqual([id, false])
@@ -35,6 +35,6 @@ test.each([
   [{ proxy_id: 'a' }, [{ proxy_id: 'p/proxy_id/a' }]],
   [{ proxy: { name: 'a' } }, [{ proxy_id: 'p/proxy.name/a' }]],
 ])('an update with %j', async (given, stored) => {
-  const changes = rules.changes(await resolve('p', UpdateBrowser.parse(given)), {} as never)
+  const changes = rules.changes(await nameProxy('p', UpdateBrowser.parse(given)), {} as never)
   expect(changes.flatMap((change) => change.stored ?? [])).toEqual(stored)
 })

@@ -1,5 +1,5 @@
 // The proxies that a browser's options name, and what follows from them for its traffic.
-import type { Naming, Resolve } from '../browsers/options/references.ts'
+import type { Naming } from '../browsers/options/look-up.ts'
 import type { Upstream } from '../../egress/upstream.ts'
 import type { Ways } from '../../egress/ways.ts'
 import { fault } from '../../http/fault.ts'
@@ -11,8 +11,8 @@ import { Unusable } from './upstream.ts'
 type IdOf = Pick<Proxies, 'idOf'>
 
 /** Puts `proxy_id` in place of `proxy`, empty for none, and ids in routes. A proxy that is named exists then. */
-export const resolveProxy = (proxies: IdOf): Resolve =>
-  async function resolve<T extends Naming>(project: string, given: T): Promise<T> {
+export const proxyNaming = (proxies: IdOf) =>
+  async function nameProxy<T extends Naming>(project: string, given: T): Promise<T> {
     return withRoutes(proxies, project, await withProxy(proxies, project, given))
   }
 
