@@ -59,7 +59,7 @@ export class Journal implements AsyncDisposable {
     this.#log = log
   }
 
-  /** Makes the files of `replica` below `dir`. @throws when the folder cannot be made */
+  /** Makes the files of `replica` below `dir`, which exists. @throws when its socket cannot be made */
   static async open(dir: string, replica: string, log: Log): Promise<Journal> {
     return new Journal(await ownFolder(dir, replica), log)
   }
