@@ -42,6 +42,7 @@ export class ProxyListener {
   readonly #linkMs: number
   #server: Server | undefined
   #key: string | undefined
+  #isRefusing = false
   readonly #replaced = new Set<string>()
   readonly #links = new Set<Link>()
   readonly #waiting = new Set<Socket>()
@@ -66,11 +67,22 @@ export class ProxyListener {
       await once(server, 'listening')
       this.#server = server
     }
+    this.#isRefusing = false
     if (key === this.#key) return
     this.#replace()
     this.#key = key
     this.#replaced.delete(key)
     this.#pair()
+  }
+
+  /** Ends all connections, and tells new ones that there is no proxy, until {@link open} or {@link close}. */
+  refuse(): void {
+    this.#replace()
+    this.#isRefusing = true
+    for (const client of this.#waiting) {
+      client.emit(SETTLED)
+      refuse(client)
+    }
   }
 
   /** Stops listening, and ends all connections. */
@@ -114,6 +126,7 @@ export class ProxyListener {
 
   #accept(client: Socket): void {
     client.on('error', () => client.destroy())
+    if (this.#isRefusing) return refuse(client)
     this.#waiting.add(client)
     const timer = setTimeout(() => refuse(client), this.#linkMs).unref()
     const leave = () => {
@@ -121,7 +134,7 @@ export class ProxyListener {
       this.#waiting.delete(client)
     }
     client.once('close', leave)
-    client.once(PAIRED, leave)
+    client.once(SETTLED, leave)
     this.#pair()
   }
 
@@ -132,7 +145,7 @@ export class ProxyListener {
       const link = [...this.#links].find(({ key, socket }) => key === this.#key && !socket.destroyed)
       if (!link) return
       link.take()
-      client.emit(PAIRED)
+      client.emit(SETTLED)
       this.#connections.add(client)
       client.once('close', () => this.#connections.delete(client))
       join(client, link.socket)
@@ -140,8 +153,8 @@ export class ProxyListener {
   }
 }
 
-/** An event of a connection: it has its link. */
-const PAIRED = 'paired'
+/** An event of a connection: it waits for a link no more. */
+const SETTLED = 'settled'
 
 /** Tells a browser that its proxy does not work. A page that looks for open ports gets no answer: it cannot send requests as to a proxy. */
 function refuse(client: Socket): void {

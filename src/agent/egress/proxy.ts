@@ -81,6 +81,9 @@ export function makeBrowserProxy({ browser, writePolicy, apiPorts, log }: ProxyS
         // The session's own URLs, with their tokens, are not for a proxy.
         authorities = wanted.authorities ?? ''
         direct = [...new Set([...ownAddresses().flatMap((host) => apiPorts.map((port) => `${host}:${port}`)), ...(wanted.direct ?? [])])]
+      } else {
+        // Its links have ended. What Chromium still sends there must not wait for others; nor must the question whether it has turned away.
+        listener.refuse()
       }
       isOn = wanted.on
       write(false)

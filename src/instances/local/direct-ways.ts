@@ -67,7 +67,10 @@ export function localDirectWays({ root, members, chromium, log }: LocalDirectWay
       quietFor = found.length > 0 ? 0 : quietFor + 1
       if (quietFor >= QUIET_LOOKS) return
       if (performance.now() > end && found.length > 0)
-        return log.warn({ instance: id, found }, 'a browser goes on opening direct connections, or the kernel does not end them (cob doctor)')
+        return log.warn(
+          { instance: id, connections: found.length },
+          'a browser goes on opening direct connections, or the kernel does not end them (cob doctor)',
+        )
       for (let at = 0; at < found.length; at += MAX_FILTERS)
         await run(id, ['ss', '--kill', '--tcp', '--numeric', ...filterOf(found.slice(at, at + MAX_FILTERS))], '')
     }
