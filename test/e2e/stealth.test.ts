@@ -93,7 +93,7 @@ async function plainClient(cdpUrl: string): Promise<{ send(method: string, param
 }
 
 describe('by computer controls', () => {
-  test('with stealth, botd, fpscanner and 200 checks of our own find what they find in a browser that was started by hand', async () => {
+  test('with stealth, botd, fpscanner and 120 checks of our own find what they find in a browser that was started by hand', async () => {
     expect(Object.keys(byHand).length).toBeGreaterThan(300)
     expect(differing(await inSession(true, openByHand))).toEqual({})
   })
