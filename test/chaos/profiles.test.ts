@@ -156,11 +156,11 @@ const KILLS = {
 }
 type Victim = keyof typeof KILLS
 
-/** Each victim at each step; in the short form, the service at each and the others at every other step. */
+/** Each victim at each step; in the short form, the service at each and the others at every third step. */
 const cases = (steps: readonly Step[]): [Victim, ...Step][] =>
   steps.flatMap((step, at) =>
     (Object.keys(KILLS) as Victim[])
-      .filter((victim, which) => victim === 'service' || (at + which) % amount(2, 1) === 0)
+      .filter((victim, which) => victim === 'service' || (at + (which % 2)) % amount(3, 1) === 0)
       .map((victim): [Victim, ...Step] => [victim, ...step]),
   )
 
