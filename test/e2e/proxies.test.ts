@@ -77,7 +77,7 @@ interface Opened {
 
 const sessions: Opened[] = []
 async function open(): Promise<Opened> {
-  const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ timeout_seconds: 300 })
+  const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ timeout_seconds: 900 })
   const browser = await chromium.connectOverCDP(cdp_ws_url)
   const page = browser.contexts()[0]!.pages()[0]!
   const opened = { id, agent: await endpointOf(cloud, id), browser, page }
