@@ -56,7 +56,7 @@ describe('replicas', { timeout: 60_000 }, () => {
   }
   const at = (replica: FastReplica, url: string) => url.replace(/^(\w+:\/\/)[^/]+/, `$1${new URL(replica.url).host}`)
 
-  test("replicas find each other's requests in the audit log after a second at most", async () => {
+  test("replicas find each other's requests in the audit log", async () => {
     const window = new URLSearchParams({ start: new Date(Date.now() - 60_000).toISOString(), end: new Date(Date.now() + 60_000).toISOString() })
     for (const [maker, reader] of [
       [one, two],
@@ -69,7 +69,7 @@ describe('replicas', { timeout: 60_000 }, () => {
         ((await (await by.fetch(`/audit-logs?${window.toString()}&search=${path}`)).json()) as { method: string; status: number }[]).map(
           ({ method, status }) => `${method} ${status}`,
         )
-      await expect.poll(() => seen(reader), { timeout: 1_000, interval: 20 }).toEqual(['DELETE 404', 'GET 404'])
+      await expect.poll(() => seen(reader), { timeout: NOTICED_MS, interval: 20 }).toEqual(['DELETE 404', 'GET 404'])
       // Its own requests a replica finds at once.
       const own = `${path}-own`
       await maker.fetch(own, { method: 'DELETE' })

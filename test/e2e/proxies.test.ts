@@ -81,7 +81,7 @@ interface Opened {
 
 const sessions: Opened[] = []
 async function open(options: { viewport?: { width: number; height: number } } = {}): Promise<Opened> {
-  const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ timeout_seconds: 300, ...options })
+  const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ timeout_seconds: 900, ...options })
   const browser = await chromium.connectOverCDP(cdp_ws_url)
   const page = browser.contexts()[0]!.pages()[0]!
   const opened = { id, agent: await endpointOf(cloud, id), browser, page }
