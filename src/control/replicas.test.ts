@@ -69,7 +69,7 @@ describe('replicas', { timeout: 60_000 }, () => {
         ((await (await by.fetch(`/audit-logs?${window.toString()}&search=${path}`)).json()) as { method: string; status: number }[]).map(
           ({ method, status }) => `${method} ${status}`,
         )
-      await expect.poll(() => seen(reader), { timeout: NOTICED_MS, interval: 20 }).toEqual(['DELETE 404', 'GET 404'])
+      await expect.poll(() => seen(reader), { timeout: NOTICE_MS, interval: 20 }).toEqual(['DELETE 404', 'GET 404'])
       // Its own requests a replica finds at once.
       const own = `${path}-own`
       await maker.fetch(own, { method: 'DELETE' })

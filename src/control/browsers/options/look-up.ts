@@ -4,7 +4,9 @@ import type { Endpoint } from '../../../http/endpoint.ts'
 import type { CreateBrowser, UpdateBrowser } from '../contract.ts'
 
 /** The options of a create or an update that name something. */
-export type Naming = Pick<CreateBrowser & UpdateBrowser, 'proxy' | 'proxy_id'> & Pick<CreateBrowser | UpdateBrowser, 'network'> & Partial<Pick<CreateBrowser, 'extensions'>>
+export type Naming = Pick<CreateBrowser & UpdateBrowser, 'proxy' | 'proxy_id'> &
+  Pick<CreateBrowser | UpdateBrowser, 'network'> &
+  Partial<Pick<CreateBrowser, 'extensions'>>
 
 /** What a browser does not have by itself. */
 export interface Brought {
