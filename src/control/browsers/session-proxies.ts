@@ -1,6 +1,6 @@
 // The proxies of sessions: tells the forwarder through which server the traffic of a session goes, and again when this service has taken the session over.
 import { isDeepStrictEqual } from 'node:util'
-import { fitting, session, SOCKETS, type Fit, type ProxyFit } from '../../agent/session/contract.ts'
+import { fitting, session, SOCKETS, type Fit } from '../../agent/session/contract.ts'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { Mutexes } from '../../base/mutex.ts'
