@@ -5,6 +5,7 @@ import { until } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import { temporaryName } from '../fs/stage.ts'
 import { LOCAL_TIME, ZONES_DIR } from '../spec.ts'
+import { openHidden } from './hidden.ts'
 import type { Browser } from './keeper.ts'
 import { read } from './unseen.ts'
 
@@ -32,21 +33,17 @@ export function makeSetTimeZone(browser: Pick<Browser, 'run'>): SetTimeZone {
     // Zones have several names, and pages see one of them.
     const isSeen = `Intl.DateTimeFormat().resolvedOptions().timeZone === Intl.DateTimeFormat('en', { timeZone: ${name} }).resolvedOptions().timeZone`
     const { pipe } = await browser.run()
+    await using opened = new AsyncDisposableStack()
     // A page of its own: the session's pages may hang.
-    const { targetId } = await pipe.send('Target.createTarget', { url: 'about:blank', hidden: true })
-    try {
-      await using page = await pipe.session(targetId)
-      let linkedAt = -Infinity
-      const follows = async () => {
-        if (performance.now() - linkedAt > AGAIN_MS) {
-          link(file)
-          linkedAt = performance.now()
-        }
-        return (await read(page, isSeen)) === true
+    const page = opened.use(await pipe.session(await openHidden(pipe, opened)))
+    let linkedAt = -Infinity
+    const follows = async () => {
+      if (performance.now() - linkedAt > AGAIN_MS) {
+        link(file)
+        linkedAt = performance.now()
       }
-      await until('the time zone', FOLLOW_MS, follows, { everyMs: 5 })
-    } finally {
-      await pipe.send('Target.closeTarget', { targetId })
+      return (await read(page, isSeen)) === true
     }
+    await until('the time zone', FOLLOW_MS, follows, { everyMs: 5 })
   }
 }
