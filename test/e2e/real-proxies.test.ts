@@ -5,6 +5,7 @@ import { networkInterfaces } from 'node:os'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocketServer } from 'ws'
 import type { Cloud } from '../support/cloud.ts'
+import { tryToLoad } from '../support/pages.ts'
 import { hasSquid, REAL_PROXIES } from '../support/real-proxies.ts'
 import { openSession, type Session } from '../support/session.ts'
 import { shareCloud } from '../support/shelf.ts'
@@ -63,7 +64,7 @@ async function use(name: keyof typeof REAL_PROXIES, port: number, login: typeof 
 }
 
 test('without a proxy the site of this test is not reached', async () => {
-  await expect(session.page.goto(`http://${HOST}:${plain.port}/`)).rejects.toThrow('net::ERR_CONNECTION_REFUSED')
+  await expect(tryToLoad(session.page, `http://${HOST}:${plain.port}/`)).rejects.toThrow('net::ERR_CONNECTION_REFUSED')
 })
 
 test.each(Object.entries(REAL_PROXIES).map(([name, start]) => [name as keyof typeof REAL_PROXIES, start] as const))(
@@ -81,13 +82,13 @@ test.each(Object.entries(REAL_PROXIES).map(([name, start]) => [name as keyof typ
       expect(answers).toEqual([1, 2, 3, 4, 5, 6, 7, 8].map((n) => `/${n} for nobody`))
     }
     const wrong = await use(name, proxy.port, { ...LOGIN, password: 'not this one' })
-    const refused = await page.goto(`http://${HOST}:${plain.port}/b`).then(
-      (answer) => `${answer!.status()} ${answer!.headers()['x-kernel-proxy-error']}`,
+    const refused = await tryToLoad(page, `http://${HOST}:${plain.port}/b`).then(
+      ({ answer }) => `${answer.status()} ${answer.headers()['x-kernel-proxy-error']}`,
       (error: Error) => /net::\w+/.exec(error.message)![0],
     )
     // Its 401 could be the site's own, so the page has it as it is.
     expect(refused).toBe(name === 'tinyproxy' ? 'net::ERR_INVALID_AUTH_CREDENTIALS' : '502 credentials')
-    await expect(page.goto(`https://${HOST}:${secure.port}/b`)).rejects.toThrow('ERR_TUNNEL_CONNECTION_FAILED')
+    await expect(tryToLoad(page, `https://${HOST}:${secure.port}/b`)).rejects.toThrow('ERR_TUNNEL_CONNECTION_FAILED')
     // The check asks for a connection elsewhere. The proxy refuses before it makes one.
     expect(await cloud.client.proxies.check(wrong)).toMatchObject({
       status: 'unavailable',

@@ -5,6 +5,7 @@ import { chromium, type Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocketServer } from 'ws'
 import { startCloud, type OwnCloud } from '../support/cloud.ts'
+import { tryToLoad } from '../support/pages.ts'
 import { httpProxy, serveSockets, type TestProxy } from '../support/upstreams.ts'
 
 /** Names that only the proxies of this test know. */
@@ -58,8 +59,8 @@ async function inPage(session: Session, work: (load: (host: string, path: string
   const browser = opened.adopt(await chromium.connectOverCDP(session.cdp_ws_url), (one) => one.close())
   const page = browser.contexts()[0]!.pages()[0]!
   const load = async (host: string, path: string) => {
-    const answer = await page.goto(`http://${host}:${port}${path}`).catch(() => undefined)
-    return answer ? `${answer.status()} ${answer.headers()['x-kernel-proxy-error'] ?? (await page.title())}` : 'failed'
+    const loaded = await tryToLoad(page, `http://${host}:${port}${path}`).catch(() => undefined)
+    return loaded ? `${loaded.answer.status()} ${loaded.answer.headers()['x-kernel-proxy-error'] ?? loaded.title}` : 'failed'
   }
   await work(load, page)
 }
@@ -82,7 +83,7 @@ test('a session reaches its allowed hosts and no others; a change takes effect a
           }),
         `ws://${host}:${port}/`,
       )
-    await load(HOST, '/sockets')
+    await page.goto(`http://${HOST}:${port}/sockets`)
     expect(await open('two.test')).toBe('failed')
     expect(await open(HOST)).toBe('open')
     const state = () => page.evaluate(() => (globalThis as unknown as { socket: WebSocket }).socket.readyState)

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { extname, join } from 'node:path'
+import type { Page, Response } from 'playwright-core'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 
 export interface Pages extends AsyncDisposable {
@@ -64,4 +65,18 @@ function answer(name: string): { type: string; body: Buffer | string } {
   }
   if (/^[\w-]+\.html$/.test(name)) return { type: html, body: readFileSync(join(PACKAGE_DIR, 'test/pages', name)) }
   return { type: html, body: `<!doctype html><title>${name}</title><h1>${name}</h1>` }
+}
+
+/**
+ * Loads what may fail to load, in a tab of its own beside `page`, which is closed then: the error page of a navigation that has failed comes late, and would interrupt
+ * what its tab does next. @throws as `goto`
+ */
+export async function tryToLoad(page: Page, url: string): Promise<{ answer: Response; title: string }> {
+  const tab = await page.context().newPage()
+  try {
+    const answer = (await tab.goto(url))!
+    return { answer, title: await tab.title() }
+  } finally {
+    await tab.close()
+  }
 }
