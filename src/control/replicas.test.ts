@@ -270,6 +270,9 @@ describe('replicas', { timeout: 60_000 }, () => {
 
   test('a replica that is frozen while it counts seats keeps the others waiting for some seconds only', async () => {
     const [scope] = await shared.query<{ scope: string }>('select distinct scope from leases')
+    // While one replica boots a warm browser, that takes the place of a session for the others.
+    const present = async () => (await shared.query<{ state: string }>(`select state from browsers where state <> 'deleted'`)).map(({ state }) => state)
+    await until('the shelf to be full, and nothing else', NOTICE_MS, async () => (await present()).join() === 'warm')
     const frozen = new pg.Client({ host: shared.paths.postgresSocket, user: 'cob', database: 'postgres' })
     frozen.on('error', () => {})
     await frozen.connect()
