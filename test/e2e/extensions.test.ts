@@ -31,6 +31,17 @@ const connect = async (url: string) => {
   return { browser, page: browser.contexts()[0]!.pages()[0]! }
 }
 const marks = (page: Page) => page.evaluate('({ ...document.documentElement.dataset })') as Promise<Record<string, string>>
+/** Kills the session's Chromium, and connects to the next one when it runs these extensions. */
+async function afterCrash({ session_id, cdp_ws_url }: { session_id: string; cdp_ws_url: string }, names: string[]) {
+  await killChromium(cloud, session_id)
+  const again = await connect(cdp_ws_url)
+  const seen = async () => {
+    await again.page.goto(pages.url('colours.html?c'))
+    return Object.keys(await marks(again.page))
+  }
+  await expect.poll(seen, { timeout: RESTART_MS }).toEqual(expect.arrayContaining(names))
+  return again
+}
 const refused = (work: Promise<unknown>) =>
   work.then(
     () => [200, ''] as const,
@@ -50,13 +61,7 @@ test('of a new session are active on its first page and the next ones, and again
   expect(chromiumOf(cloud, made.session_id)).toBe(before)
   await browser.close()
 
-  await killChromium(cloud, made.session_id)
-  const again = await connect(made.cdp_ws_url)
-  const seen = async () => {
-    await again.page.goto(pages.url('colours.html?c'))
-    return Object.keys(await marks(again.page))
-  }
-  await expect.poll(seen, { timeout: RESTART_MS }).toEqual(expect.arrayContaining(['one', 'two']))
+  const again = await afterCrash(made, ['one', 'two'])
   await again.page.goto(pages.url('colours.html?d'))
   // What was stored in the last seconds before a crash may be lost; that it counts at all shows that its worker runs.
   await expect.poll(async () => (await marks(again.page)).oneWorker, { timeout: MARK_MS }).toMatch(/^page \d$/)
@@ -162,13 +167,7 @@ test('that a policy installs are on the first page and block requests, beside an
   expect(written).toContain(`codebase="file:///home/kernel/extensions/blocker/it's%20&amp;%20an%20%3Cextension%3E.crx" version="1.0"`)
   await browser.close()
 
-  await killChromium(cloud, made.session_id)
-  const again = await connect(made.cdp_ws_url)
-  const seen = async () => {
-    await again.page.goto(pages.url('colours.html?c'))
-    return Object.keys(await marks(again.page))
-  }
-  await expect.poll(seen, { timeout: RESTART_MS }).toEqual(expect.arrayContaining(['blocker', 'second', 'beside']))
+  const again = await afterCrash(made, ['blocker', 'second', 'beside'])
   await blocks(again.page, 'blocker')
   await again.browser.close()
   await client.browsers.deleteByID(made.session_id)

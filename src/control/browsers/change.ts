@@ -63,11 +63,15 @@ export function makeChange({ db, options, profiles, find, named, check, assertFi
     return parts
   }
 
-  /** Stores an update, also while another replica stores one. */
-  async function store(first: BrowserRow, changes: UpdateBrowser, called: string): Promise<{ before: BrowserRow; row: BrowserRow; parts: Parts }> {
-    let before = first
+  /** Stores an update whose parts have been computed from `first`, also while another replica stores one. */
+  async function store(
+    first: BrowserRow,
+    computed: Parts,
+    changes: UpdateBrowser,
+    called: string,
+  ): Promise<{ before: BrowserRow; row: BrowserRow; parts: Parts }> {
+    let [before, parts] = [first, computed]
     for (let left = STORE_TRIES; left > 0; left--) {
-      const parts = partsOf(before, changes)
       const row = await named(
         changes.name,
         updateRunning(db, before.id, {
@@ -79,15 +83,16 @@ export function makeChange({ db, options, profiles, find, named, check, assertFi
       if (row) return { before, row, parts }
       before = await find(before.project_id!, before.id)
       if (before.state !== 'running') throw fault.notFound('browser', called)
+      parts = partsOf(before, changes)
     }
     throw fault.conflict('this session is being changed by others at the same time')
   }
 
   return async (project, id, called, changes, signal) => {
     const found = await find(project, id)
-    partsOf(found, changes)
+    const computed = partsOf(found, changes)
     const attach = await attaching(found, changes, called, signal)
-    const { before, row, parts } = await store(found, changes, called)
+    const { before, row, parts } = await store(found, computed, changes, called)
     let profile: Awaited<ReturnType<typeof attach>> | undefined
     for (const [place, { name, fit: wanted }] of parts.entries()) {
       // A profile opens its pages through the proxy, and a start page is opened in its window.

@@ -138,7 +138,7 @@ export const networkOption = option({
       : undefined,
   refuseUpdate: (given, _, before) => refuseUpdate(given, before),
   restore: (given, before) => updated(given, before),
-  fit: (given) => (given?.allowed_hosts || given?.proxy_routes ? { proxy: { on: true } } : {}),
+  fit: (given) => (given?.allowed_hosts || given?.proxy_routes?.length ? { proxy: { on: true } } : {}),
   // What the session's row says decides (session-proxies.ts).
   refit: (given) => (given?.allowed_hosts === undefined ? {} : { proxy: { on: true } }),
   reply: { schema: Network.optional(), show: (stored) => stored },

@@ -9,10 +9,15 @@ const rules = optionRules(OPTIONS)
 /** The paths of what is refused in a create with this network. */
 const refused = (network: object, more: object = {}) => CreateBrowser.safeParse({ network, ...more }).error?.issues.map(({ path }) => path.join('.')) ?? []
 const created = (network: object) => rules.stored(CreateBrowser.parse({ network })).network
+const row = (network: Network | undefined) => ({
+  ...rules.stored(CreateBrowser.parse({})),
+  maxScreen: { width: 1, height: 1 },
+  ...(network && { network }),
+})
 const updated = (given: object, before: Network | undefined) =>
-  rules.changes(UpdateBrowser.parse({ network: given }), { network: before } as never).find(({ name }) => name === 'network')?.stored?.network
+  rules.changes(UpdateBrowser.parse({ network: given }), row(before)).find(({ name }) => name === 'network')?.stored?.network
 const refusal = (given: object, before: Network | undefined) => {
-  const found = rules.refuseUpdate(UpdateBrowser.parse({ network: given }), { network: before } as never)
+  const found = rules.refuseUpdate(UpdateBrowser.parse({ network: given }), row(before))
   return found && (found.code ?? found.field)
 }
 

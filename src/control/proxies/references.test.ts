@@ -35,6 +35,6 @@ test.each([
   [{ proxy_id: 'a' }, [{ proxy_id: 'p/proxy_id/a' }]],
   [{ proxy: { name: 'a' } }, [{ proxy_id: 'p/proxy.name/a' }]],
 ])('an update with %j', async (given, stored) => {
-  const changes = rules.changes(await nameProxy('p', UpdateBrowser.parse(given)), {} as never)
+  const changes = rules.changes(await nameProxy('p', UpdateBrowser.parse(given)), rules.stored(CreateBrowser.parse({})))
   expect(changes.flatMap((change) => change.stored ?? [])).toEqual(stored)
 })

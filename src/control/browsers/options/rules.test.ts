@@ -78,10 +78,10 @@ test('a row that an earlier version wrote, without it, shows its default', () =>
 test('a new browser is fitted to it, and so is a running one that is updated', () => {
   expect(rules.fit(Create.parse({ paper: { colour: 'grey' } }), booted)).toEqual({ start_url: 'about:grey-800', fullscreen: true })
   expect(rules.fit(Create.parse({ ink: false }), booted)).toEqual({ fullscreen: false })
-  expect(rules.changes(Update.parse({ paper: { colour: 'grey' }, ghosts: null }), {} as never)).toEqual([
+  expect(rules.changes(Update.parse({ paper: { colour: 'grey' }, ghosts: null }), { paper: 'white' })).toEqual([
     { name: 'paper', stored: { paper: 'grey' }, fit: { start_url: 'about:grey' } },
   ])
-  expect(rules.changes(Update.parse({}), {} as never)).toEqual([])
+  expect(rules.changes(Update.parse({}), { paper: 'white' })).toEqual([])
 })
 
 test('OpenAPI describes it in the bodies and in the answer', () => {
