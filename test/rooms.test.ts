@@ -117,9 +117,19 @@ const ARROWS: { files: string; may: string; why: string }[] = [
     may: 'control/browsers/options/look-up.ts',
     why: 'a group looks up what an option of browsers names (types only)',
   },
+  {
+    files: 'control/browser-pools/pools.ts',
+    may: 'control/browsers/{fitter,pool-leases,pooled-rows,fleet/lending,fleet/pools,options/look-up}.ts',
+    why: 'the browsers of a pool are sessions: it says which, and browsers/ makes, lends and ends them',
+  },
+  {
+    files: 'control/browser-pools/pools.ts',
+    may: 'control/profiles/profiles.ts',
+    why: 'a pool looks up its profile as a session does (types only)',
+  },
   { files: 'control/*/**', may: 'control/browsers/end-step.ts', why: 'a group adds its step to the end of a session (types only)' },
   { files: 'control/{*,org/*}/purge.ts', may: 'control/system/purge.ts', why: 'each group says what of its own is removed after how long (types only)' },
-  { files: 'control/system/*.ts', may: 'control/browsers/fleet/shelf.ts', why: 'what the shelf counts is a figure of the service (types only)' },
+  { files: 'control/system/*.ts', may: 'control/browsers/fleet/shelf-state.ts', why: 'what the shelf counts is a figure of the service (types only)' },
   {
     files: 'control/live/routes.ts',
     may: 'control/browsers/sockets.ts',

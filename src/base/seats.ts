@@ -9,13 +9,16 @@ export class Seats {
     this.#taken = taken
   }
 
-  /** A seat; undefined when all `of` are taken or reserved. Call the returned function once the thing counts as taken, or will not be made. Repeated calls are harmless. */
-  reserve(of: number): (() => void) | undefined {
-    if (this.#taken() + this.#reserved >= of) return undefined
-    this.#reserved++
+  /**
+   * So many seats; undefined when fewer of all `of` are neither taken nor reserved. Call the returned function once the things count as taken, or will not be made. Repeated calls
+   * are harmless.
+   */
+  reserve(of: number, wanted = 1): (() => void) | undefined {
+    if (this.#taken() + this.#reserved + wanted > of) return undefined
+    this.#reserved += wanted
     let held = true
     return () => {
-      if (held) this.#reserved--
+      if (held) this.#reserved -= wanted
       held = false
     }
   }

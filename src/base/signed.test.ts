@@ -7,7 +7,8 @@ import { makeShortSigner, makeSigner } from './signed.ts'
 
 const secret = Buffer.alloc(32, 7)
 const id = 'abcdefghijklmnopqrstuvwx'
-const nobody = async () => undefined
+const session = { id, lease: 0 }
+const nobody = { nameOf: async () => undefined, leaseOf: async () => undefined }
 
 // Made by the first version. A change of these lines closes every address that people have kept.
 const SESSION =
@@ -16,13 +17,13 @@ const REPLAY = 'eyJhbGciOiJIUzI1NiJ9.eyJhdWQiOiJjb2ItcmVwbGF5Iiwic3ViIjoiYWJjZGV
 const LIVE = { control: `${id}cuQM49nXGp-_NlKpFa4Qmorw1FJN-B9Iv`, watch: `${id}wzSdxtRy4Q0F2pb92yvu31nxahdJmnX4r` }
 
 test('tokens of earlier versions are made again and accepted', async () => {
-  expect(await sessionTokens(secret).sign(id, 'cob.example')).toBe(SESSION)
+  expect(await sessionTokens(secret).sign(session, 'cob.example')).toBe(SESSION)
   await sessionTokens(secret).check(SESSION, id, nobody)
   expect(await replaySigner(secret).sign(id)).toBe(REPLAY)
   expect(await replaySigner(secret).subjectOf(REPLAY)).toBe(id)
   for (const access of ['control', 'watch'] as const) {
-    expect(liveLinks(secret).path(id, access)).toBe(`/browser/live/${LIVE[access]}`)
-    expect(liveLinks(secret).read(LIVE[access])).toEqual({ id, access })
+    expect(liveLinks(secret).path(session, access)).toBe(`/browser/live/${LIVE[access]}`)
+    expect(liveLinks(secret).read(LIVE[access])).toEqual({ ...session, access })
   }
 })
 

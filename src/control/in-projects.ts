@@ -1,5 +1,6 @@
 // What projects hold, of all groups: what keeps one from being deleted, and what its limits count.
 import type { Db } from '../store/db.ts'
+import { countPools, IS_OVER as IS_POOL_OVER } from './browser-pools/rows.ts'
 import { countLive, countSeats, IS_OVER as IS_BROWSER_OVER } from './browsers/rows.ts'
 import { countKept, IS_OVER as IS_DEPLOYMENT_OVER } from './deployments/rows.ts'
 import { countStored, IS_OVER as IS_EXTENSION_OVER } from './extensions/rows.ts'
@@ -12,6 +13,7 @@ import type { Holding } from './org/projects/projects.ts'
 /** A new group whose objects live in a project adds a line here. */
 export const projectHoldings: readonly Holding[] = [
   { called: 'live browsers', isAtWork: true, count: countLive, table: 'browsers', isOver: IS_BROWSER_OVER },
+  { called: 'browser pools', isAtWork: true, count: countPools, table: 'browser_pools', isOver: IS_POOL_OVER },
   { called: 'deployments', isAtWork: false, count: countKept, table: 'deployments', isOver: IS_DEPLOYMENT_OVER },
   { called: 'extensions', isAtWork: false, count: countStored, table: 'extensions', isOver: IS_EXTENSION_OVER },
   { called: 'proxies', isAtWork: false, count: countProxies, table: 'proxies', isOver: IS_PROXY_OVER },

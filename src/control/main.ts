@@ -1,7 +1,5 @@
 // Wires the control plane: opens its parts in order into a scope, passes them as arguments, listens.
-import type { Server } from 'node:http'
 import { randomBytes } from 'node:crypto'
-import type { AddressInfo } from 'node:net'
 import type { AnonymousLimits } from '../base/anonymous.ts'
 import type { Config } from '../base/config.ts'
 import { newId } from '../base/ids.ts'
@@ -20,14 +18,17 @@ import { postgresRuns } from '../store/embedded.ts'
 import { listenForEvents, notify } from '../store/events.ts'
 import { makeObjects } from '../store/make-objects.ts'
 import { makeSpool } from '../store/spool.ts'
+import { apiHosts, boundAddress, inside, portsOf } from './addresses.ts'
+import { deletedPools } from './browser-pools/purge.ts'
 import { watchActivity } from './browsers/activity.ts'
-import { makeBrowsers } from './browsers/browsers.ts'
 import { fitsMemory } from './browsers/fleet/demand.ts'
 import { headlessKind, stealthKind, usualKind } from './browsers/fleet/kinds.ts'
 import { Registry } from './browsers/fleet/registry.ts'
 import { Fleet } from './browsers/fleet.ts'
 import { killInstance, removeInstance } from './browsers/fleet/instance-steps.ts'
+import { OpenCalls } from './browsers/open-calls.ts'
 import { placeOf } from './browsers/place.ts'
+import { poolCounts } from './browsers/pooled-rows.ts'
 import { endedSessions } from './browsers/purge.ts'
 import { findBrowser, watcherOf } from './browsers/rows.ts'
 import { makeSessionProxies } from './browsers/session-proxies.ts'
@@ -62,6 +63,7 @@ import { proxyNaming, timeZoneOfSession, waysOfSession } from './proxies/referen
 import { openTimeZones } from './proxies/time-zones.ts'
 import { makeReplays, replaySigner } from './replays/replays.ts'
 import { endRecordings, Transfers } from './replays/transfers.ts'
+import { makeSessions } from './sessions.ts'
 import { makeDisk } from './system/disk.ts'
 import { makeMetrics } from './system/metrics.ts'
 import { careForObjects } from './system/objects.ts'
@@ -103,6 +105,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const bells = opened.use(listenForEvents(address, log))
   const tellClosing = leases.isAlone ? undefined : (id: string, reason: string) => notify(db, 'closing', `${id} ${reason}`)
   const transfers = new Transfers()
+  const calls = new OpenCalls()
   const metrics = makeMetrics()
   const bound = boundAddress(() => app.server)
   const mostReady = mostWarm(config)
@@ -142,7 +145,13 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     kinds: [stealthKind(mostReady), headlessKind(mostReady), usualKind(config.warmBrowsers, mostReady)],
     mostReady,
     meter: metrics.shelf,
+    pools: {
+      counts: () => poolCounts(db, { scope, replica }),
+      plan: (id, during) => poolSource.plan(id, during),
+      made: (id, error) => poolSource.made(id, error),
+    },
     endSteps: [
+      calls.step,
       closeSockets(openSockets, tellClosing),
       endRecordings(transfers, (id) => registry.get(id) !== undefined, leases.isAlone ? undefined : async () => replays.look()),
       saves.step,
@@ -166,21 +175,25 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
 
   const profiles = makeProfiles({ db, objects, saves, maxBytes: config.profileMaxMb * 1024 * 1024, log })
   const nameProxy = proxyNaming(proxies)
-  const browsers = makeBrowsers({
+  const { browsers, browserPools, poolSource } = makeSessions({
     db,
+    scope,
+    replica,
     fleet,
     endpoints,
     tokens,
-    livePath: (id) => links.path(id, 'control'),
+    links,
     activity,
+    calls,
     lookUp: async (project, given) => ({
       options: await nameProxy(project, given),
       brought: await extensions.choose(project, given.extensions),
     }),
     profiles,
-    scope,
-    place: placeOf(config.region, config.instanceMemoryMb),
     sessionProxies,
+    releaseSteps: [calls.step, closeSockets(openSockets, tellClosing)],
+    stopRecordings: (session) => replays.stopAll(session),
+    place: placeOf(config.region, config.instanceMemoryMb),
     maxBrowsers: config.maxBrowsers,
     log,
   })
@@ -260,7 +273,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   opened.defer(() => runs.stop())
   const invocations = makeInvocations({ db, bells, scope, runs, maxInvocations: config.maxInvocations })
   await runs.adopt()
-  opened.use(hearReplicas(bells, { scope, leases, openSockets, fleet, runs, deployments, replays, log }))
+  opened.use(hearReplicas(bells, { scope, leases, openSockets, calls, fleet, runs, deployments, replays, log }))
   const resolve = projectResolver(db)
   const trail = opened.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
   const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH] }
@@ -283,6 +296,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     scope,
     config,
     browsers,
+    browserPools,
     replays,
     profiles,
     proxies,
@@ -303,6 +317,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
       [
         endedSessions(db, scope, days),
         deletedProfiles(db, days),
+        deletedPools(db, days),
         oldLines(db, scope),
         endedRuns(db, scope, days),
         endedDeployments(db, scope, days),
@@ -343,32 +358,6 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
 /** The most warm browsers. Those that are ready must not keep out sessions by their number, either. */
 function mostWarm({ warmBrowsers: least, warmBrowsersMax, maxBrowsers }: Config): number {
   return warmBrowsersMax ?? Math.max(least, Math.min(maxBrowsers, fitsMemory(memoryNow())))
-}
-
-/** Where code of apps reaches the API: the local driver passes this through to it, whatever the public address is. */
-const inside = (port: number): string => `http://127.0.0.1:${port}`
-
-/** Where a server listens, or has listened: when it stops, what is just being started still needs to know. @throws before it listens */
-function boundAddress(server: () => Server): () => AddressInfo {
-  let last: AddressInfo | undefined
-  return () => {
-    last = (server().address() as AddressInfo | null) ?? last
-    if (!last) throw new Error('the service does not listen yet')
-    return last
-  }
-}
-
-/** Where the service listens, and where a proxy without TLS in front of it does: sessions reach their own URLs on both. */
-function portsOf({ port }: AddressInfo, publicUrl: string | undefined): number[] {
-  const url = publicUrl === undefined ? undefined : new URL(publicUrl)
-  return [...new Set([port, ...(url?.protocol === 'http:' ? [Number(url.port || 80)] : [])])]
-}
-
-/** Where clients reach the API by a name. Agents know this machine's addresses. */
-function apiHosts(publicUrl: string | undefined): string[] {
-  if (publicUrl === undefined) return []
-  const { hostname, port, protocol } = new URL(publicUrl)
-  return [`${hostname}:${port || (protocol === 'https:' ? 443 : 80)}`]
 }
 
 /**

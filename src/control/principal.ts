@@ -17,10 +17,10 @@ export function admission(
   checkKey: CheckKey,
   resolve: ResolveProject,
   tokens: SessionTokens,
-  browsers: Pick<Browsers, 'nameOf' | 'projectOf'>,
+  browsers: Pick<Browsers, 'nameOf' | 'leaseOf' | 'projectOf'>,
 ): (...call: Parameters<Authenticate>) => Promise<Principal> {
   const bySession = async (request: FastifyRequest, token: unknown, idOrName: string): Promise<Principal> => {
-    const id = await tokens.check(token, idOrName, browsers.nameOf)
+    const id = await tokens.check(token, idOrName, browsers)
     const project = await browsers.projectOf(id)
     // Tokens of ended sessions are no credentials any more, and their requests are not in the audit log.
     if (project === undefined) throw fault.notFound('browser', idOrName)

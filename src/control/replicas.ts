@@ -4,6 +4,7 @@ import type { Log } from '../base/log.ts'
 import { connectDb, type Db, type DbAddress } from '../store/db.ts'
 import { notify, type EventBells } from '../store/events.ts'
 import { alone, shareLeases, type Duty, type Leases } from '../store/leases.ts'
+import type { OpenCalls } from './browsers/open-calls.ts'
 import { closeOwnSockets, isReason, type OpenSockets } from './browsers/sockets.ts'
 import type { Fleet } from './browsers/fleet.ts'
 import type { Deployments } from './deployments/deployments.ts'
@@ -42,6 +43,7 @@ interface Parts {
   scope: string
   leases: Leases
   openSockets: OpenSockets
+  calls: OpenCalls
   fleet: Fleet
   runs: Runs
   deployments: Deployments
@@ -50,7 +52,7 @@ interface Parts {
 }
 
 /** Looks after what other replicas tell of, until it is disposed. */
-export function hearReplicas(bells: EventBells, { scope, leases, openSockets, fleet, runs, deployments, replays, log }: Parts): Disposable {
+export function hearReplicas(bells: EventBells, { scope, leases, openSockets, calls, fleet, runs, deployments, replays, log }: Parts): Disposable {
   const leave = new DisposableStack()
   const onLook = (text: string) => {
     fleet.heard(text)
@@ -61,7 +63,9 @@ export function hearReplicas(bells: EventBells, { scope, leases, openSockets, fl
   }
   const onClosing = (text: string) => {
     const [id, reason] = text.split(' ')
-    if (id !== undefined && isReason(reason)) closeOwnSockets(openSockets, id, reason)
+    if (id === undefined || !isReason(reason)) return
+    calls.end(id)
+    closeOwnSockets(openSockets, id, reason)
   }
   leave.defer(bells.on('look', onLook))
   leave.defer(bells.on('closing', onClosing))

@@ -8,6 +8,9 @@ import type { Db } from '../store/db.ts'
 import { openapiText } from './api.ts'
 import { apps } from './apps/contract.ts'
 import { appHandlers } from './apps/handlers.ts'
+import { browserPools as browserPoolsContract } from './browser-pools/contract.ts'
+import { browserPoolHandlers } from './browser-pools/handlers.ts'
+import type { BrowserPools } from './browser-pools/pools.ts'
 import type { Browsers } from './browsers/browsers.ts'
 import { cdpHttpHandlers, cdpHttpSlashed } from './browsers/cdp-http.ts'
 import { browsers as browsersContract, cdpHttp } from './browsers/contract.ts'
@@ -51,6 +54,7 @@ interface Parts {
   scope: string
   config: Config
   browsers: Browsers
+  browserPools: BrowserPools
   replays: Replays
   profiles: Profiles
   proxies: Proxies
@@ -75,6 +79,7 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
   mountForward(context, atSession(instanceApis), reacher(browsers), innerPath)
   for (const replaysBelow of [replaysContract, atSession(replaysContract)]) mount(context, replaysBelow, replayHandlers(replays))
   for (const unbuilt of [notBuilt, atSession(notBuilt)]) mount(context, unbuilt, notBuiltHandlers)
+  mount(context, browserPoolsContract, browserPoolHandlers(parts.browserPools))
   mount(context, profilesContract, profileHandlers(profiles))
   mount(context, proxiesContract, proxyHandlers(proxies))
   mount(context, deploymentsContract, deploymentHandlers(deployments))

@@ -15,6 +15,8 @@ export interface Target {
   endpoint: Endpoint
   /** Called once, when the answer has been sent or abandoned. */
   release: () => void
+  /** Aborts when the target is not the caller's any more. */
+  ended?: AbortSignal | undefined
 }
 
 /** Offers `contract` here. `reach` finds the target of a request, or throws a Fault. `innerPath` turns the public path into the target's path. */
@@ -43,21 +45,25 @@ export function mountForward(
         answered.abort()
         request.raw.unpipe().resume()
       })
-      const response = await sendOn(request.raw, route.maxBodyBytes, AbortSignal.any([signal, answered.signal]), (during) =>
-        fetchFrom(
-          target.endpoint,
-          {
-            method: request.method,
-            path: innerPath(request.url),
-            headers: {
-              ...crossing(request.headers, 'host', 'expect', ...ownCredentials(route, request), ...(offered ? ['if-none-match'] : [])),
-              ...(offered && offered.size > 0 && { 'if-none-match': [...offered.keys()].join(', ') }),
-              'x-request-id': request.id,
+      const response = await sendOn(
+        request.raw,
+        route.maxBodyBytes,
+        AbortSignal.any([signal, answered.signal, ...(target.ended ? [target.ended] : [])]),
+        (during) =>
+          fetchFrom(
+            target.endpoint,
+            {
+              method: request.method,
+              path: innerPath(request.url),
+              headers: {
+                ...crossing(request.headers, 'host', 'expect', ...ownCredentials(route, request), ...(offered ? ['if-none-match'] : [])),
+                ...(offered && offered.size > 0 && { 'if-none-match': [...offered.keys()].join(', ') }),
+                'x-request-id': request.id,
+              },
+              body: request.raw,
             },
-            body: request.raw,
-          },
-          during,
-        ),
+            during,
+          ),
       ).catch(async (error: unknown) => {
         if (signal.aborted || error instanceof Fault) throw error
         if (error instanceof BadAnswer) throw fault.badGateway(`the browser's agent gave an answer that cannot be passed on (${error.message})`)

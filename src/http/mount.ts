@@ -163,7 +163,7 @@ function send(route: Route, reply: FastifyReply, value: unknown, { signal, log }
       if (route.reply.status !== 204) reply.header('content-length', '0')
       return reply.send()
     case 'json':
-      return sendJson(reply, value)
+      return value === undefined && route.reply.none !== undefined ? reply.code(204).send() : sendJson(reply, value)
     case 'page': {
       const { items, nextOffset } = value as { items: unknown[]; nextOffset: number | undefined }
       return sendJson(reply.header('x-has-more', String(nextOffset !== undefined)).header('x-next-offset', String(nextOffset ?? 0)), items)

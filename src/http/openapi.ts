@@ -1,7 +1,7 @@
 // OpenAPI 3.1 from the same route objects that validate requests.
 import { z } from 'zod'
 import { ErrorModel } from './fault.ts'
-import type { Contract, Reply, Route } from './route.ts'
+import type { Contract, OtherReplies, Reply, Route } from './route.ts'
 
 interface Info {
   title: string
@@ -112,9 +112,14 @@ const content = ({ type, schema }: Extract<Reply, { kind: 'bytes' }>): object =>
   [type.split(';')[0]!]: { schema: schema ? schemaOf(schema, 'output') : { type: 'string', format: 'binary' } },
 })
 
+function othersOf(reply: Reply): OtherReplies {
+  if (reply.kind === 'json' && reply.none !== undefined) return { 204: { description: reply.none, hasBody: false } }
+  return (reply.kind === 'bytes' && reply.others) || {}
+}
+
 const otherResponses = (reply: Reply): object =>
   Object.fromEntries(
-    Object.entries((reply.kind === 'bytes' && reply.others) || {}).map(([status, { description, hasBody }]) => [
+    Object.entries(othersOf(reply)).map(([status, { description, hasBody }]) => [
       status,
       { description, ...(hasBody && { content: content(reply as Extract<Reply, { kind: 'bytes' }>) }) },
     ]),

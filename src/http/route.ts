@@ -12,7 +12,7 @@ export const PARTIAL: OtherReplies = { 206: { description: 'The part that the Ra
 
 /** What a route answers. */
 export type Reply =
-  | { kind: 'json'; status: number; schema: z.ZodType }
+  | { kind: 'json'; status: number; schema: z.ZodType; none?: string }
   | { kind: 'page'; status: number; item: z.ZodType }
   | { kind: 'tokenPage'; status: number; item: z.ZodType }
   | { kind: 'none'; status: number }
@@ -113,7 +113,16 @@ export function route<R extends Reply, P extends z.ZodType = typeof NO_FIELDS, Q
   }
 }
 
-export const json = <S extends z.ZodType>(schema: S, status = 200) => ({ kind: 'json', status, schema }) as const
+export function json<S extends z.ZodType>(schema: S, status?: number): { readonly kind: 'json'; readonly status: number; readonly schema: S }
+/** `none` says when there is nothing to return: the handler returns undefined then, and the answer is a 204. */
+export function json<S extends z.ZodType>(
+  schema: S,
+  status: number,
+  none: string,
+): { readonly kind: 'json'; readonly status: number; readonly schema: S; readonly none: string }
+export function json(schema: z.ZodType, status = 200, none?: string): object {
+  return { kind: 'json', status, schema, ...(none !== undefined && { none }) }
+}
 /** A bare array with paging headers; the handler returns a {@link Page}. */
 export const page = <S extends z.ZodType>(item: S) => ({ kind: 'page', status: 200, item }) as const
 /** The same for lists that grow at their beginning: the handler returns a {@link TokenPage}. */
@@ -190,7 +199,9 @@ export function pathTo<P extends string>(path: P, params: PathParams<P>): string
 }
 
 type ReplyValue<R extends Reply> = R extends { kind: 'json'; schema: infer S extends z.ZodType }
-  ? z.input<S>
+  ? R extends { none: string }
+    ? z.input<S> | undefined
+    : z.input<S>
   : R extends { kind: 'page'; item: infer S extends z.ZodType }
     ? Page<z.input<S>>
     : R extends { kind: 'tokenPage'; item: infer S extends z.ZodType }

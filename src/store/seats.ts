@@ -46,10 +46,10 @@ export class SharedSeats {
   }
 
   /**
-   * Does `take` when a seat is free, also one of `project` if that counts its own. It must use `tx` only, which is no transaction when nothing is counted here.
+   * Does `take` when `wanted` seats are free, also of `project` if that counts its own. It must use `tx` only, which is no transaction when nothing is counted here.
    * @throws NoSeat; Unavailable when another replica keeps the lock
    */
-  async take<T>(project: SeatCount | undefined, take: (tx: Db) => Promise<T>): Promise<T> {
+  async take<T>(project: SeatCount | undefined, take: (tx: Db) => Promise<T>, wanted = 1): Promise<T> {
     // The project's lock first, everywhere: callers of a full project then do not keep the others waiting.
     const counts = [project, this.#own].filter((count) => count !== undefined)
     if (counts.length === 0) return take(this.#db)
@@ -60,7 +60,7 @@ export class SharedSeats {
       for (const seats of counts) {
         await sql`select pg_advisory_xact_lock(hashtextextended(${`cob:seats:${seats.name}`}, 0))`.execute(tx)
         const { of, free } = await seats.count(tx)
-        if (free <= 0) throw new NoSeat(seats === project ? of : undefined)
+        if (free < wanted) throw new NoSeat(seats === project ? of : undefined)
       }
       return take(tx)
     }

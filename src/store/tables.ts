@@ -92,6 +92,28 @@ export interface Tables {
     profile_save: Generated<boolean>
     profile_base: number | null
     profile_end: ColumnType<ProfileEnd | null, string | null | undefined, string | null>
+    pool_id: string | null
+    pool_generation: number | null
+    pool_baseline: ColumnType<object | null, string | null | undefined, string | null>
+    lease: Generated<number>
+    profile_version: string | null
+  }
+  browser_pools: {
+    id: string
+    scope: string
+    project_id: string | null
+    name: string | null
+    size: number
+    config: Json<object>
+    chrome_policy: ColumnType<Record<string, unknown> | null, string | null | undefined, string | null>
+    resolved: Json<object>
+    problem: string | null
+    generation: Generated<number>
+    oldest: Generated<number>
+    is_forced: Generated<boolean>
+    created_at: DefaultTime
+    updated_at: DefaultTime
+    deleted_at: Time | null
   }
   browser_events: {
     id: Generated<number>

@@ -1,18 +1,18 @@
 // The rules of sessions: create, find, change, end, reach.
-import { fitting, PUBLIC_SOCKETS, session, type Fit, type Viewport } from '../../agent/session/contract.ts'
+import type { Fit } from '../../agent/session/contract.ts'
 import { isId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { Mutexes } from '../../base/mutex.ts'
 import { Unavailable } from '../../base/unavailable.ts'
-import { call, CallFailed } from '../../http/client.ts'
-import { assertOffered, type Endpoint } from '../../http/endpoint.ts'
+import { CallFailed } from '../../http/client.ts'
+import type { Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
-import { pathTo, type Page, type Principal } from '../../http/route.ts'
-import { USUAL_MAX_SCREEN } from '../../instances/driver.ts'
+import type { Page, Principal } from '../../http/route.ts'
 import { isDuplicate, isProjectGone, type Db } from '../../store/db.ts'
 import { NoSeat } from '../../store/seats.ts'
 import type { Activity } from './activity.ts'
 import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
+import { browserRules as options, FIT_MS, storedOptions, WARM_FIT_MS, type Fitter } from './fitter.ts'
 import type { Fleet } from './fleet.ts'
 import type { ReadyState } from './fleet/kinds.ts'
 import {
@@ -26,23 +26,14 @@ import {
   type ListFilter,
   type Ownership,
 } from './rows.ts'
-import { SESSION_PATH } from './instance-apis.ts'
-import { OPTIONS } from './options/contract.ts'
-import type { Booted, Place, Refusal, Region } from './options/option/contract.ts'
+import type { Place, Refusal, Region } from './options/option/contract.ts'
 import type { Brought, LookUp } from './options/look-up.ts'
-import { optionRules } from './options/rules.ts'
 import { makeChange } from './change.ts'
+import type { OpenCalls } from './open-calls.ts'
+import type { Present } from './present.ts'
 import { withSave, type Chosen, type SessionProfiles } from './session-profiles.ts'
 import type { SessionProxies } from './session-proxies.ts'
-import type { Endpoints } from './stored-endpoint.ts'
-import type { SessionTokens } from './tokens.ts'
 
-/** Timeout for fitting: a policy restarts Chromium; everything else takes milliseconds. */
-const FIT_MS = 30_000
-/** The same for a warm browser, which another one can replace: if it hangs, its caller should not wait for half a minute. */
-const WARM_FIT_MS = 10_000
-/** Limit on sending a browser what its options name: 20 extensions of the largest size, on a busy machine. */
-const BRING_MS = 60_000
 /** Retry-After when the machine is full: a session may end at any moment. */
 const FULL_RETRY_SECONDS = 5
 
@@ -50,16 +41,12 @@ const FULL_RETRY_SECONDS = 5
 const MAX_CALLS = 256
 const CALLS_RETRY_SECONDS = 1
 
-const options = optionRules(OPTIONS)
-export type BrowserRules = typeof options
-
 interface BrowsersSettings {
   db: Db
   fleet: Fleet
-  endpoints: Endpoints
-  tokens: SessionTokens
-  /** The path of a session's live view. */
-  livePath: (sessionId: string) => string
+  fitter: Fitter
+  present: Present
+  calls: OpenCalls
   activity: Activity
   lookUp: LookUp
   profiles: SessionProfiles
@@ -68,6 +55,15 @@ interface BrowsersSettings {
   sessionProxies: SessionProxies
   maxBrowsers: number
   log: Log
+}
+
+/** The agent of a session, held. */
+interface Reached {
+  id: string
+  endpoint: Endpoint
+  release: () => void
+  /** Of a browser of a pool: aborts when it is given back. */
+  ended?: AbortSignal | undefined
 }
 
 export interface Browsers {
@@ -89,19 +85,21 @@ export interface Browsers {
   projectOf(id: string): Promise<string | undefined>
   /** The name of a live session, for the same. */
   nameOf(id: string): Promise<string | undefined>
+  /** Which caller of its pool has a live session; 0 for one that belongs to no pool. */
+  leaseOf(id: string): Promise<number | undefined>
   /**
    * The agent of a running session of a project, by id or name; of any, when a secret has named it. The session counts as in use until it is released. @throws 404; 429 when too
    * many callers hold it
    */
-  reach(project: string | undefined, idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
+  reach(project: string | undefined, idOrName: string): Promise<Reached>
 }
 
 export function makeBrowsers({
   db,
   fleet,
-  endpoints,
-  tokens,
-  livePath,
+  fitter,
+  present,
+  calls,
   activity,
   lookUp,
   profiles,
@@ -111,36 +109,14 @@ export function makeBrowsers({
   maxBrowsers,
   log,
 }: BrowsersSettings): Browsers {
-  /** `known`: what these sessions show of their profiles, if that has been asked for already. */
-  async function present(row: BrowserRow, origin: string, known?: Awaited<ReturnType<SessionProfiles['shown']>>): Promise<Browser> {
-    const profile = row.profile_id === null ? undefined : (known ?? (await profiles.shown([row]))).get(row.profile_id)
-    const ws = origin.replace(/^http/, 'ws')
-    const token = await tokens.sign(row.id, new URL(origin).hostname)
-    return {
-      session_id: row.id,
-      created_at: row.created_at!.toISOString(),
-      cdp_ws_url: `${ws}${pathTo(PUBLIC_SOCKETS.cdp, { id: row.id })}?jwt=${token}`,
-      webdriver_ws_url: `${ws}${pathTo(PUBLIC_SOCKETS.bidi, { id: row.id })}?jwt=${token}`,
-      base_url: `${origin}${SESSION_PATH}/${row.id}`,
-      browser_live_view_url: origin + livePath(row.id),
-      ...options.shown(row.options, place),
-      ...(profile && { profile: { ...profile, ...(row.profile_end && { save: row.profile_end }) }, profile_save_changes: row.profile_save }),
-      timeout_seconds: row.timeout_seconds,
-      tags: row.tags,
-      usage: { uptime_ms: Math.max(0, (row.deleted_at ?? new Date()).getTime() - row.created_at!.getTime()) },
-      ...(row.name !== null && { name: row.name }),
-      ...(row.deleted_at && { deleted_at: row.deleted_at.toISOString() }),
-    }
-  }
+  const { at, fitNew, dress } = fitter
 
-  const presentAll = async (rows: readonly BrowserRow[], origin: string): Promise<Browser[]> => {
-    const known = await profiles.shown(rows)
-    return Promise.all(rows.map((row) => present(row, origin, known)))
-  }
+  const presentOne = async (row: BrowserRow, origin: string): Promise<Browser> => (await present([row], origin))[0]!
 
   async function find(project: string | undefined, idOrName: string, includeDeleted = false): Promise<BrowserRow> {
     const row = await findBrowser(db, { scope, project }, idOrName, includeDeleted)
-    if (!row) throw fault.notFound('browser', idOrName)
+    // One that was given back to its pool is nobody's now.
+    if (!row || row.state === 'warm' || row.state === 'releasing') throw fault.notFound('browser', idOrName)
     return row
   }
 
@@ -161,32 +137,6 @@ export function makeBrowsers({
     work.catch((error: unknown) => {
       throw isDuplicate(error, 'browsers_name') ? fault.conflict(`there is a live browser named "${name}" already`) : error
     })
-
-  /** @throws fault.conflict when the agent is of an older version, and does not have one of the settings. */
-  const assertFits = ({ id }: BrowserRow, wanted: Fit): void => {
-    const endpoint = fleet.endpointOf(id)
-    if (endpoint) for (const setting of Object.keys(wanted)) assertOffered(endpoint, fitting(setting))
-  }
-
-  const fit = async (row: BrowserRow, wanted: Fit, signal: AbortSignal, ms = FIT_MS): Promise<void> => {
-    if (Object.keys(wanted).length === 0) return
-    assertFits(row, wanted)
-    const agent = endpoints.open(row.endpoint!, row.id)
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(ms)])
-    const tell = (body: Fit) => call(agent, session.fitSession, { body }, { signal: limit })
-    if (!wanted.proxy) return await tell(wanted)
-    await sessionProxies.fitted(row, agent, (told) => tell({ ...wanted, ...told }), limit)
-  }
-
-  const at = (row: BrowserRow) => ({ id: row.id, endpoint: endpoints.open(row.endpoint!, row.id) })
-
-  /** Fits a browser that has just become a session. Tells its agent the timeout, which applies when there is no service. */
-  const fitNew = async (row: BrowserRow, wanted: Fit, ms: number, signal: AbortSignal): Promise<void> => {
-    const timeout = { timeout_seconds: row.timeout_seconds }
-    if (Object.keys(wanted).length > 0) return fit(row, { ...wanted, ...timeout }, signal, ms)
-    // A caller that wants the browser as it is does not wait for this. If it fails, the browser keeps the timeout of an unclaimed one.
-    void fit(row, timeout, AbortSignal.timeout(FIT_MS)).catch((err: unknown) => log.debug({ err, browser: row.id }, 'a session was not told its timeout'))
-  }
 
   /** @throws 400 unless `invocationId` is a run of the project that has not ended. */
   const checkUnfinished = async (project: string, invocationId: string | undefined): Promise<void> => {
@@ -235,14 +185,8 @@ export function makeBrowsers({
     fleet.belongs(row)
     const release = activity.hold(row.id)
     try {
-      const { proxy, stealth, ...rest } = options.fit(wanted, state)
-      // Before a page of the profile is opened.
-      if (proxy || stealth) await fit(row, { ...(proxy && { proxy }), ...(stealth && { stealth }) }, signal, warm ? warmFitMs : FIT_MS)
-      // A profile comes with a window of its own, which the rest is about; extensions are loaded into it.
-      const loaded = profile && (await profiles.load(at(row), profile, { keepTabs: wanted.start_url === undefined, isUpdate: false }, signal))
-      const inTime = AbortSignal.any([signal, AbortSignal.timeout(BRING_MS)])
-      const also = await brought?.bring(at(row).endpoint, inTime)
-      await fitNew(row, { ...rest, ...also }, warm && !brought ? warmFitMs : FIT_MS, signal)
+      const last = (rest: Fit, ms: number) => fitNew(row, rest, signal, ms)
+      const loaded = await dress(row, { wanted, brought, profile, state }, last, signal, warm ? warmFitMs : FIT_MS)
       // Nobody would ever end a session whose caller left before it got the answer.
       signal.throwIfAborted()
       // The run may have ended before this browser belonged to it. Then its end has not ended this browser.
@@ -272,9 +216,7 @@ export function makeBrowsers({
     find,
     named,
     check,
-    assertFits,
-    fit,
-    at,
+    fitter,
     restoreProxy: (row) => sessionProxies.restore(row.id, at(row).endpoint),
   })
 
@@ -284,12 +226,11 @@ export function makeBrowsers({
       await checkUnfinished(project, given.invocation_id)
       const { options: wanted, brought } = await lookUp(project, given)
       const profile = await profiles.choose(project, withSave(wanted.profile, wanted.profile_save_changes), signal)
-      const stored = options.stored(wanted)
       const ownership = {
         project,
         name: wanted.name,
         tags: wanted.tags ?? {},
-        options: { ...stored, maxScreen: maxScreenFor(stored.viewport) },
+        options: storedOptions(wanted),
         timeoutSeconds: wanted.timeout_seconds,
         invocationId: wanted.invocation_id,
       }
@@ -297,23 +238,24 @@ export function makeBrowsers({
       const begun = (fitMs: number) => begin(ownership, wanted, brought, profile, fitMs, signal)
       const row = (await begun(WARM_FIT_MS)) ?? (await begun(FIT_MS))
       if (!row) throw fault.unavailable('the browser did not accept its settings')
-      return present(row, origin)
+      return presentOne(row, origin)
     },
     async list({ project }, filter, origin) {
       if (filter.region !== undefined && filter.region !== place.region) return { items: [], nextOffset: undefined }
       const rows = await listBrowsers(db, { scope, project }, filter)
       return {
-        items: await presentAll(rows.slice(0, filter.limit), origin),
+        items: await present(rows.slice(0, filter.limit), origin),
         nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined,
       }
     },
-    get: async ({ project }, idOrName, includeDeleted, origin) => present(await find(project, idOrName, includeDeleted), origin),
+    get: async ({ project }, idOrName, includeDeleted, origin) => presentOne(await find(project, idOrName, includeDeleted), origin),
     async update({ project }, idOrName, given, origin, signal) {
-      const { id } = await find(project, idOrName)
+      const { id, pool_id: pool } = await find(project, idOrName)
       const { options: changes } = await lookUp(project, given)
-      const work = async () => present(await change(project, id, idOrName, changes, signal), origin)
+      const inTime = pool === null ? signal : AbortSignal.any([signal, calls.signalOf(id)])
+      const work = () => calls.updating(id, async () => presentOne(await change(project, id, idOrName, changes, inTime), origin))
       // Two viewports at once could end as one in the table and the other on the screen.
-      return changes.profile || options.isStored(changes) ? turns.run(id, work, signal) : work()
+      return changes.profile || options.isStored(changes) ? turns.run(id, work, inTime) : work()
     },
     async delete({ project }, idOrName, isRemoved) {
       const row = await find(project, idOrName, isRemoved)
@@ -322,7 +264,7 @@ export function makeBrowsers({
       // Its end may have finished in the meantime.
       if (!isEnding && row.deleted_at === null) throw fault.notFound('browser', idOrName)
     },
-    ofInvocation: async (invocationId, origin) => presentAll(await liveOfInvocation(db, scope, invocationId), origin),
+    ofInvocation: async (invocationId, origin) => present(await liveOfInvocation(db, scope, invocationId), origin),
     endOfInvocation: async (invocationId) => endAll(await liveIdsOfInvocation(db, scope, invocationId)),
     endLeftByInvocations: async () => endAll(await leftByInvocations(db, scope)),
     // No database query for running sessions: every call with a token comes here.
@@ -334,20 +276,22 @@ export function makeBrowsers({
       return row?.project_id ?? undefined
     },
     nameOf: async (id) => (await liveById(id))?.name ?? undefined,
+    async leaseOf(id) {
+      const known = fleet.leaseOf(id)
+      if (known !== undefined) return known
+      const row = await liveById(id)
+      if (row) fleet.belongs(row)
+      return row?.lease
+    },
     async reach(project, id) {
       // Every call to a session comes here. A query would take half of the time of a click.
       const known = fleet.endpointOf(id)
-      if (known && (project === undefined || fleet.projectOf(id) === project)) return { id, endpoint: known, release: hold(id) }
+      if (known && (project === undefined || fleet.projectOf(id) === project))
+        return { id, endpoint: known, release: hold(id), ended: fleet.isPooled(id) ? calls.signalOf(id) : undefined }
       const row = await find(project, id)
       fleet.belongs(row)
       if (row.state !== 'running' || !row.endpoint) throw fault.notFound('browser', id)
-      return { id: row.id, endpoint: endpoints.open(row.endpoint, row.id), release: hold(row.id) }
+      return { ...at(row), release: hold(row.id), ended: row.pool_id === null ? undefined : calls.signalOf(row.id) }
     },
   }
 }
-
-/** A screen that is larger than the usual one in either direction needs an X server of its own size; RandR cannot grow a screen. */
-const maxScreenFor = ({ width, height }: Viewport): Booted['maxScreen'] => ({
-  width: Math.max(width, USUAL_MAX_SCREEN.width),
-  height: Math.max(height, USUAL_MAX_SCREEN.height),
-})

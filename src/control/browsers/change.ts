@@ -1,11 +1,9 @@
 // Changing a session that runs: what an update says is stored, and the browser is fitted to it, one option after the other.
-import type { Fit } from '../../agent/session/contract.ts'
-import type { Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import type { Db } from '../../store/db.ts'
 import { refuseStart } from '../network/contract.ts'
-import type { BrowserRules } from './browsers.ts'
 import type { UpdateBrowser } from './contract.ts'
+import type { browserRules, Fitter } from './fitter.ts'
 import type { Refusal } from './options/option/contract.ts'
 import { updateRunning, type BrowserOptions, type BrowserRow } from './rows.ts'
 import { withSave, type SessionProfiles } from './session-profiles.ts'
@@ -15,17 +13,14 @@ const STORE_TRIES = 5
 
 interface ChangeSettings {
   db: Db
-  options: BrowserRules
+  options: typeof browserRules
   profiles: SessionProfiles
   find: (project: string, id: string) => Promise<BrowserRow>
   /** Explains a name that another session has. */
   named: <T>(name: string | null | undefined, work: Promise<T>) => Promise<T>
   /** @throws 400; 409 */
   check: (refusal: Refusal | undefined) => void
-  /** @throws 409 when the agent is too old */
-  assertFits: (row: BrowserRow, wanted: Fit) => void
-  fit: (row: BrowserRow, wanted: Fit, signal: AbortSignal) => Promise<void>
-  at: (row: BrowserRow) => { id: string; endpoint: Endpoint }
+  fitter: Fitter
   /** Gives the browser the proxy that its row names. Does not wait. */
   restoreProxy: (row: BrowserRow) => void
 }
@@ -33,7 +28,9 @@ interface ChangeSettings {
 /** `called` is how the caller names the session. One call at a time for each session. */
 export type ChangeSession = (project: string, id: string, called: string, changes: UpdateBrowser, signal: AbortSignal) => Promise<BrowserRow>
 
-export function makeChange({ db, options, profiles, find, named, check, assertFits, fit, at, restoreProxy }: ChangeSettings): ChangeSession {
+export function makeChange({ db, options, profiles, find, named, check, fitter, restoreProxy }: ChangeSettings): ChangeSession {
+  const { at, assertFits, fit } = fitter
+
   /** What an update says of the profile, which another session may be saving just now: checked, and ready to be done. */
   async function attaching(
     row: BrowserRow,
@@ -49,7 +46,7 @@ export function makeChange({ db, options, profiles, find, named, check, assertFi
     return () => profiles.load(at(row), chosen, { keepTabs: !url, isUpdate: true }, signal)
   }
 
-  type Parts = ReturnType<BrowserRules['changes']>
+  type Parts = ReturnType<typeof browserRules.changes>
   /** What a row has when these parts have taken effect. */
   const after = (before: BrowserRow, parts: Parts) => Object.assign({}, before.options, ...parts.map(({ stored }) => stored)) as BrowserOptions
 

@@ -10,13 +10,13 @@ import { createShape, Region, replyShape, updateShape } from './options/option/c
 
 const group = 'Browsers'
 
-const Name = z
+export const Name = z
   .string()
   .min(1)
   .max(255)
   .refine((name) => !isId(name.toLowerCase()), 'must not look like an id (24 letters and digits)')
 
-const Tags = z.record(z.string().min(1).max(255), z.string().max(1024)).refine((tags) => Object.keys(tags).length <= 50, 'at most 50 tags')
+export const Tags = z.record(z.string().min(1).max(255), z.string().max(1024)).refine((tags) => Object.keys(tags).length <= 50, 'at most 50 tags')
 
 export const CreateBrowser = z
   .strictObject({
@@ -59,6 +59,8 @@ export const Browser = z.object({
   name: z.string().optional(),
   tags: z.record(z.string(), z.string()).optional(),
   ...replyShape(OPTIONS),
+  /** The pool that it was acquired from. */
+  pool: z.object({ id: z.string(), name: z.string().optional() }).optional(),
   usage: z.object({ uptime_ms: z.int() }),
   deleted_at: Time.optional(),
 })
@@ -91,7 +93,7 @@ export const browsers = {
       ...pagingQuery,
       status: z.enum(['active', 'deleted', 'all']).optional(),
       include_deleted: queryBoolean.optional(),
-      /** Part of a name, or a whole id: of a session, its profile or its proxy. */
+      /** Part of a name, or a whole id: of a session, its profile, its proxy or its pool. Of a pool also a part of the name. */
       query: z.string().max(255).optional(),
       /** `tags[k]=v`: all must match. */
       tags: z.record(z.string(), z.string()).optional(),

@@ -15,9 +15,13 @@ import { endElsewhere, outOfUse } from './fleet/elsewhere.ts'
 import { Boots } from './fleet/boots.ts'
 import { Endings } from './fleet/endings.ts'
 import { readyState, type Kind, type ReadyState } from './fleet/kinds.ts'
-import type { Registry } from './fleet/registry.ts'
+import type { Registry, Standing } from './fleet/registry.ts'
 import { SessionSeats } from './fleet/session-seats.ts'
-import { Shelf, type OtherShelves, type ShelfMeter, type ShelfState } from './fleet/shelf.ts'
+import { makeLending, type Lending } from './fleet/lending.ts'
+import { askedFor, kindAskedFor, oneMoreIn, shelfOf } from './fleet/notices.ts'
+import type { PoolSource } from './fleet/pools.ts'
+import { Shelf } from './fleet/shelf.ts'
+import type { OtherShelves, ShelfMeter, ShelfState } from './fleet/shelf-state.ts'
 import { makeSweep } from './fleet/sweep.ts'
 import { watchedBrowsers, watcherOf, type BrowserRow, type LiveRow, type Ownership } from './rows.ts'
 import type { Endpoints } from './stored-endpoint.ts'
@@ -44,6 +48,8 @@ export interface FleetSettings {
   kinds: readonly Kind[]
   /** Most ready instances of all kinds together, beyond the least of each; no limit unless given. */
   mostReady?: number
+  /** The pools that it keeps browsers for. None, unless given. */
+  pools?: PoolSource
   /** What happens when a session ends, in this order. */
   endSteps: readonly EndStep[]
   /** Whether the disk has room for another ready instance. */
@@ -55,7 +61,7 @@ export interface FleetSettings {
   /** Boots at the same time; one per processor unless given. */
   bootsAtOnce?: number
   meter?: ShelfMeter
-  /** Called for each session that this service has just begun to watch, and has not made itself. */
+  /** Called for each session, and browser of a pool, that this service has just begun to watch, and has not made itself. */
   onTaken?: (session: Instance) => void
   log: Log
   /** Where clients on this machine reach the API. Known once it listens. */
@@ -69,6 +75,8 @@ export class Fleet {
   readonly #endings: Endings
   readonly #boots: Boots
   readonly #shelf: Shelf
+  /** Browsers of pools: lent to callers, given back, ended. */
+  readonly lending: Lending
   readonly #sweep: () => Promise<void>
   readonly #stop = new AbortController()
   /** Rows that the last service left, between {@link adopt} and {@link endLost}. */
@@ -80,22 +88,26 @@ export class Fleet {
   constructor(settings: FleetSettings) {
     this.#settings = settings
     const { scope, endSteps, hasRoom = () => true } = settings
-    const keep = (instance: Instance, isReady: boolean) => this.#keep(instance, isReady)
+    const keep = (instance: Instance, standing: Standing) => this.#keep(instance, standing)
     const leases = settings.leases ?? alone(newId())
     this.#leases = leases
-    const onEnded = (id: string) => this.#tell('ended', id)
+    const onEnded = (id: string, isPooled: boolean) => {
+      if (!leases.isAlone) this.#tell('ended', id)
+      // There is room for another one.
+      if (isPooled) this.refill()
+    }
     const onOutOfUse = (id: string) => this.#tell('ended', outOfUse(id))
-    this.#endings = new Endings({ ...settings, steps: endSteps, ...(!leases.isAlone && { onEnded, onOutOfUse }) })
+    this.#endings = new Endings({ ...settings, steps: endSteps, onEnded, ...(!leases.isAlone && { onOutOfUse }) })
     const endings = this.#endings
-    this.#seats = new SessionSeats({ ...settings, leases, endings, signal: this.#stop.signal })
+    this.#seats = new SessionSeats({ ...settings, leases, endings, pooled: () => this.#shelf.pooledSeats, signal: this.#stop.signal })
     const refill = () => this.refill()
     const starts = new Slots(settings.bootsAtOnce ?? availableParallelism())
     const boots = new Boots({ ...settings, leases, endings, keep, starts })
     this.#boots = boots
     const tell = (text: string) => leases.isAlone || this.#tell('look', text)
     const others: OtherShelves = {
-      asked: (kind) => tell(ASKED + kind + ofScope(scope)),
-      isReady: () => tell(READY + ofScope(scope)),
+      asked: (kind) => tell(askedFor(kind, scope)),
+      isReady: () => tell(oneMoreIn(scope)),
       end: (replica) => tell(replica),
     }
     this.#shelf = new Shelf({ ...settings, leases, endings, hasRoom, refill, others, boots, starts, signal: this.#stop.signal })
@@ -107,7 +119,18 @@ export class Fleet {
       refill,
       trim,
       takeOver: () => this.#beginTakeOver(),
-      find: (id, isReady) => this.#find(id, isReady),
+      find: (id, standing) => this.#find(id, standing),
+    })
+    this.lending = makeLending({
+      ...settings,
+      leases,
+      endings,
+      others,
+      shelf: this.#shelf,
+      seats: this.#seats,
+      take: (row) => this.take(row, () => {}),
+      takeOut: (id, reason) => this.takeOut(id, reason),
+      refill,
     })
   }
 
@@ -139,9 +162,19 @@ export class Fleet {
     return this.#settings.registry.projectOf(id)
   }
 
-  /** Records the project that a session's row names. */
-  belongs({ id, project_id: project }: Pick<BrowserRow, 'id' | 'project_id'>): void {
-    if (project !== null) this.#settings.registry.belongs(id, project)
+  /** Whether a session that runs here belongs to a pool. */
+  isPooled(id: string): boolean {
+    return this.#settings.registry.isPooled(id)
+  }
+
+  /** Which caller of its pool has a session that runs here; undefined when only its row tells. */
+  leaseOf(id: string): number | undefined {
+    return this.#leases.isAlone ? this.#settings.registry.leaseOf(id) : undefined
+  }
+
+  /** Records the project that a session's row names, and which caller of its pool has it. */
+  belongs({ id, project_id: project, lease }: Pick<BrowserRow, 'id' | 'project_id' | 'lease'>): void {
+    if (project !== null) this.#settings.registry.belongs(id, project, lease)
   }
 
   /** Whether the wanted number of ready instances is there, or the last attempt to start one succeeded. */
@@ -213,7 +246,7 @@ export class Fleet {
   }
 
   #takeOver(): Promise<LiveRow[]> {
-    const keep = (instance: Instance, isReady: boolean) => this.#keepTaken(instance, isReady)
+    const keep = (instance: Instance, standing: Standing) => this.#keepTaken(instance, standing)
     return takeOver({ ...this.#settings, leases: this.#leases, endings: this.#endings, keep })
   }
 
@@ -226,13 +259,13 @@ export class Fleet {
       .finally(() => (this.#taking = undefined))
   }
 
-  async #find(id: string, isReady: boolean): Promise<boolean> {
+  async #find(id: string, standing: Standing): Promise<boolean> {
     const { driver, registry, log } = this.#settings
     using _ = registry.taking(id)
     const instance = await driver.adopt(id)
     if (instance) {
       log.info({ browser: id }, 'found the instance of a browser again')
-      this.#keepTaken(instance, isReady)
+      this.#keepTaken(instance, standing)
     }
     return instance !== undefined
   }
@@ -297,8 +330,9 @@ export class Fleet {
   heard(text: string): void {
     const { scope } = this.#settings
     if (text === shelfOf(scope)) return this.#shelf.fill()
-    if (text === READY + ofScope(scope)) return this.#shelf.lookAgain()
-    if (text.startsWith(ASKED) && text.endsWith(ofScope(scope))) return this.#shelf.asked(text.slice(ASKED.length, -ofScope(scope).length))
+    if (text === oneMoreIn(scope)) return this.#shelf.lookAgain()
+    const kind = kindAskedFor(text, scope)
+    if (kind !== undefined) return this.#shelf.asked(kind)
     if (text === this.#leases.replica) void this.sweep().catch((err: unknown) => this.#settings.log.warn({ err }, 'a sweep failed; the next one tries again'))
   }
 
@@ -329,16 +363,16 @@ export class Fleet {
     await Promise.all(registry.instances.map((instance) => letGo(instance, log)))
   }
 
-  #keepTaken(instance: Instance, isReady: boolean): void {
-    this.#keep(instance, isReady)
-    if (!isReady) this.#settings.onTaken?.(instance)
+  #keepTaken(instance: Instance, standing: Standing): void {
+    this.#keep(instance, standing)
+    if (standing.isPooled || !standing.isReady) this.#settings.onTaken?.(instance)
   }
 
   /** Registers an instance and watches for its end. */
-  #keep(instance: Instance, isReady: boolean): void {
+  #keep(instance: Instance, standing: Standing): void {
     const { registry, log } = this.#settings
     const { id } = instance
-    registry.add(instance, isReady)
+    registry.add(instance, standing)
     const onExit = async ({ reason: whole, limit }: Exit) => {
       const why = whole.slice(0, MAX_REASON)
       const reason = limit ? (`${limit}_limit` as const) : 'crashed'
@@ -354,12 +388,6 @@ export class Fleet {
     void instance.exited.then(onExit).catch((err: unknown) => log.error({ err, browser: id }, 'cleaning up after a browser failed'))
   }
 }
-
-const shelfOf = (scope: string): string => `shelf of ${scope}`
-/** Notices of other replicas: a caller wants an instance of a kind, whose name follows; there is one more on the shelf. */
-const ASKED = 'asked for a '
-const READY = 'one more is ready'
-const ofScope = (scope: string): string => ` in ${scope}`
 
 /** What a session gets. */
 interface Obtained {

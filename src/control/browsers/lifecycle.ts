@@ -8,7 +8,8 @@ import type { BrowserRow } from './rows.ts'
 export const browserLifecycle = lifecycle({
   starting: ['warm', 'running', 'stopping', 'failed'], // an instance is being booted
   warm: ['running', 'stopping', 'failed'], // booted, not yet claimed
-  running: ['stopping', 'failed'], // claimed by a caller
+  running: ['releasing', 'stopping', 'failed'], // claimed by a caller
+  releasing: ['warm', 'stopping', 'failed'], // given back to its pool, and being put back to what it was
   stopping: ['deleted', 'failed'], // being ended by a caller, its timeout or the service
   failed: ['deleted'], // ended by itself; being cleaned up
   deleted: [],

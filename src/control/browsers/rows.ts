@@ -69,7 +69,8 @@ export async function endSurplus(db: Db, scope: string, kind: string): Promise<B
   return moveFirstBrowser(db, which, sql`made_at`, 'stopping', 'surplus', ended('surplus'))
 }
 
-const LIVE = sql<SqlBool>`deleted_at is null and created_at is not null`
+/** Not of a pool whose caller has given it back: nobody has that one now. */
+const LIVE = sql<SqlBool>`deleted_at is null and created_at is not null and state not in ('warm', 'releasing')`
 
 /** No name is compared with a text in the form of an id. Names are compared without case, and one in capitals would answer to another session's id. */
 const called = (idOrName: string): RawBuilder<SqlBool> => (isId(idOrName) ? sql`id = ${idOrName}` : sql`lower(name) = lower(${idOrName})`)
@@ -87,7 +88,7 @@ const sessionsWithin = (db: Db, { scope, project }: Within) =>
     .where('scope', '=', scope)
     .$if(project !== undefined, (select) => select.where('project_id', '=', project!))
 
-/** A caller's session, by id or, while it lives, by name. */
+/** A caller's session, by id or, while it lives, by name. `includeDeleted`: also one that has ended, or that was given back to its pool. */
 export async function findBrowser(db: Db, within: Within, idOrName: string, includeDeleted: boolean): Promise<BrowserRow | undefined> {
   const live = await sessionsWithin(db, within).where(LIVE).where(called(idOrName)).executeTakeFirst()
   if (live || !includeDeleted) return live as unknown as BrowserRow | undefined
@@ -103,6 +104,10 @@ export async function findBrowser(db: Db, within: Within, idOrName: string, incl
 /** By the index browsers_proxy. */
 const usesProxy = (id: string) => sql<SqlBool>`(options ? 'proxy_id' and options->>'proxy_id' = ${id})`
 
+/** By the id or a part of the name of its pool. */
+const ofPool = (query: string) =>
+  sql<SqlBool>`(pool_id is not null and exists (select from browser_pools p where p.id = browsers.pool_id and (p.id = ${query} or ${holds('p.name', query)})))`
+
 export interface ListFilter {
   status: 'active' | 'deleted' | 'all'
   query: string | undefined
@@ -114,8 +119,10 @@ export interface ListFilter {
 /** One page of sessions, newest first, with one row more than `limit` when there are more. */
 export async function listBrowsers(db: Db, within: Within, { status, query, tags, offset, limit }: ListFilter): Promise<BrowserRow[]> {
   let select = sessionsWithin(db, within).where('created_at', 'is not', null)
-  if (status !== 'all') select = select.where('deleted_at', status === 'active' ? 'is' : 'is not', null)
-  if (query) select = select.where((eb) => eb.or([eb('id', '=', query), eb('profile_id', '=', query), holds('name', query), usesProxy(query)]))
+  if (status === 'active') select = select.where(LIVE)
+  else if (status === 'deleted') select = select.where('deleted_at', 'is not', null)
+  else select = select.where((eb) => eb.or([LIVE, eb('deleted_at', 'is not', null)]))
+  if (query) select = select.where((eb) => eb.or([eb('id', '=', query), eb('profile_id', '=', query), holds('name', query), usesProxy(query), ofPool(query)]))
   if (Object.keys(tags).length > 0) select = select.where(sql<SqlBool>`tags @> ${JSON.stringify(tags)}::jsonb`)
   return (await select
     .orderBy('created_at', 'desc')
@@ -149,9 +156,9 @@ export async function updateRunning(
 }
 
 /** What the fleet asks every second about all browsers: without their options, which may have megabytes. */
-export type LiveRow = Pick<BrowserRow, 'id' | 'state' | 'end_reason' | 'ended_steps'>
+export type LiveRow = Pick<BrowserRow, 'id' | 'state' | 'end_reason' | 'ended_steps' | 'pool_id'>
 
-const LIVE_COLUMNS = ['id', 'state', 'end_reason', 'ended_steps'] as const
+const LIVE_COLUMNS = ['id', 'state', 'end_reason', 'ended_steps', 'pool_id'] as const
 
 /** Browsers that this replica watches and of which something is left, warm ones included. */
 export async function watchedBrowsers(db: Db, { scope, replica }: Watched): Promise<LiveRow[]> {
@@ -198,16 +205,17 @@ export async function watcherOf(db: Db, id: string): Promise<(LiveRow & { replic
 export type Whose = { scope: string } | { project: string }
 const belonging = (whose: Whose): RawBuilder<SqlBool> => ('scope' in whose ? sql`scope = ${whose.scope}` : sql`project_id = ${whose.project}`)
 
-/** Sessions that have a seat, or get one. */
+/** Sessions that have a seat, or get one. A pool has as many as its size, whoever has its browsers. */
 export async function countSeats(db: Db, whose: Whose): Promise<number> {
-  const { seats } = await db
-    .selectFrom('browsers')
-    .select((eb) => eb.fn.countAll<string>().as('seats'))
-    .where(belonging(whose))
-    .where('state', '<>', 'deleted')
-    .where(sql<SqlBool>`state <> 'warm' and (state <> 'starting' or warm_kind is null)`)
-    .executeTakeFirstOrThrow()
-  return Number(seats)
+  const { rows } = await sql<{ seats: number }>`
+    select (
+      select count(*) from browsers where ${belonging(whose)} and pool_id is null and state not in ('deleted', 'warm') and (state <> 'starting' or warm_kind is null)
+    ) + (
+      select coalesce(sum(greatest(case when deleted_at is null then size else 0 end,
+        (select count(*) from browsers b where b.pool_id = p.id and b.state <> 'deleted'))), 0)
+      from browser_pools p where ${belonging(whose)}
+    ) as seats`.execute(db)
+  return Number(rows[0]!.seats)
 }
 
 /** Sessions of a project that callers still find, or that are being started. */
@@ -237,9 +245,9 @@ export async function isEndUnderWay(db: Db, whose: Whose): Promise<boolean> {
   return row !== undefined
 }
 
-/** Instances of this scope that no session has claimed, their kinds, and who watches them. */
+/** Instances of this scope that no session has claimed and that are not a pool's, their kinds, and who watches them. */
 export const readyInScope = (db: Db, scope: string): Promise<{ id: string; warm_kind: string | null; replica: string | null }[]> =>
-  db.selectFrom('browsers').select(['id', 'warm_kind', 'replica']).where('scope', '=', scope).where('state', '=', 'warm').execute()
+  db.selectFrom('browsers').select(['id', 'warm_kind', 'replica']).where('scope', '=', scope).where('state', '=', 'warm').where('pool_id', 'is', null).execute()
 
 /** The steps of a browser's end that are done. */
 export async function endedStepsOf(db: Db, id: string): Promise<string[]> {
@@ -266,17 +274,21 @@ export async function touch(db: Db, ids: readonly string[]): Promise<void> {
       .execute()
 }
 
+/** How long a browser may take to be put back to what its pool has made. Its replica may have been killed meanwhile. */
+const RELEASING_SECONDS = 60
+
 /** Sessions that this replica watches and whose timeout has passed. */
-export async function timedOut(db: Db, { scope, replica }: Watched): Promise<string[]> {
-  const rows = await db
+export async function timedOut(db: Db, { scope, replica }: Watched): Promise<Pick<LiveRow, 'id' | 'state'>[]> {
+  return (await db
     .selectFrom('browsers')
-    .select('id')
+    .select(['id', 'state'])
     .where('scope', '=', scope)
     .where('replica', '=', replica)
-    .where('state', '=', 'running')
-    .where(sql<SqlBool>`last_active_at + timeout_seconds * interval '1 second' < now()`)
-    .execute()
-  return rows.map(({ id }) => id)
+    .where(
+      sql<SqlBool>`(state = 'running' and last_active_at + timeout_seconds * interval '1 second' < now()
+        or state = 'releasing' and last_active_at + ${RELEASING_SECONDS} * interval '1 second' < now())`,
+    )
+    .execute()) as Pick<LiveRow, 'id' | 'state'>[]
 }
 
 /** Whether an app's run exists in the project and has not ended. */

@@ -21,6 +21,7 @@ const CODES: Record<EndReason, number> = {
   disk_limit: 4003,
   memory_limit: 4003,
   surplus: 4001, // of a browser that no session has claimed, so nobody gets it
+  released: 4001, // given back to its pool
 }
 
 /** Most WebSockets of one session at the same time: CDP, BiDi and live view. Each uses two descriptors of the service. */
@@ -104,7 +105,7 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: 
   const handler =
     (path: (params: Record<string, string>) => string): UpgradeHandler =>
     async (call) => {
-      const id = await tokens.check(call.query.jwt, call.params.id!, browsers.nameOf)
+      const id = await tokens.check(call.query.jwt, call.params.id!, browsers)
       await join(id, path(call.params), call)
     }
 

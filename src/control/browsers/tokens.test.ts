@@ -135,9 +135,9 @@ describe('an invalid token', () => {
   })
 
   test('is refused if it was made for another purpose', async () => {
-    const nobody = async () => undefined
+    const nobody = { nameOf: async () => undefined, leaseOf: async () => undefined }
     const tokens = sessionTokens(Buffer.from(readFileSync(cloud.paths.secretKey, 'utf8').trim(), 'hex'))
-    expect(await tokens.sign(mine.session_id, '127.0.0.1')).toBe(tokenOf(mine))
+    expect(await tokens.sign({ id: mine.session_id, lease: 0 }, '127.0.0.1')).toBe(tokenOf(mine))
     await expect(tokens.check(tokenOf(mine), other.session_id, nobody)).rejects.toMatchObject({ status: 401 })
     for (const wrong of [undefined, null, 1, [tokenOf(mine)], { 0: tokenOf(mine) }])
       await expect(tokens.check(wrong, mine.session_id, nobody)).rejects.toMatchObject({ status: 401 })

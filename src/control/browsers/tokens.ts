@@ -1,27 +1,40 @@
-// Tokens in session URLs. Each opens one session, and is invalid once that session has ended.
+// Tokens in session URLs. Each opens one session, and is invalid once that session has ended. Of a browser of a pool it opens what one caller has, and nothing after that has given it back.
 import { isId } from '../../base/ids.ts'
 import { makeSigner } from '../../base/signed.ts'
 import { fault } from '../../http/fault.ts'
 
+/** A session, and which caller of its pool has it: 0 for one that belongs to no pool. */
+export interface Leased {
+  id: string
+  lease: number
+}
+
+/** What is asked about live sessions, by id. */
+export interface LiveSessions {
+  nameOf: (id: string) => Promise<string | undefined>
+  leaseOf: (id: string) => Promise<number | undefined>
+}
+
+/** A session as tokens and links name it. */
+const subjectOf = ({ id, lease }: Leased): string => (lease === 0 ? id : `${id}.${lease}`)
+
 export interface SessionTokens {
   /** The token of a session. Always the same, so that the session's URLs never change. */
-  sign(sessionId: string, host: string): Promise<string>
-  /**
-   * The id of the session that `token` opens. @throws 401 unless that is the session `idOrName`. The caller must check that it still lives. `nameOf` tells the name of a live
-   * session.
-   */
-  check(token: unknown, idOrName: string, nameOf: (id: string) => Promise<string | undefined>): Promise<string>
+  sign(session: Leased, host: string): Promise<string>
+  /** The id of the session that `token` opens. @throws 401 unless that is the session `idOrName`, and belongs to the same caller as then. The caller must check that it still lives. */
+  check(token: unknown, idOrName: string, sessions: LiveSessions): Promise<string>
 }
 
 export function sessionTokens(secretKey: Buffer): SessionTokens {
   const signer = makeSigner(secretKey, 'cob-session')
   return {
     // Clients read `session.fqdn` from the payload to find the session's host.
-    sign: (sessionId, host) => signer.sign(sessionId, { session: { id: sessionId, fqdn: host } }),
-    async check(token, idOrName, nameOf) {
-      const id = await signer.subjectOf(token)
+    sign: (session, host) => signer.sign(subjectOf(session), { session: { id: session.id, fqdn: host } }),
+    async check(token, idOrName, { nameOf, leaseOf }) {
+      const [id, lease] = (await signer.subjectOf(token))?.split('.') ?? []
       const isCalled = async (one: string) => !isId(idOrName) && (await nameOf(one))?.toLowerCase() === idOrName.toLowerCase()
       if (id === undefined || (id !== idOrName && !(await isCalled(id)))) throw fault.unauthorized("the URL's token (jwt) is missing or is not this session's")
+      if (lease !== undefined && (await leaseOf(id)) !== Number(lease)) throw fault.unauthorized('the browser was given back to its pool; acquire one again')
       return id
     },
   }

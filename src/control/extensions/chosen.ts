@@ -10,6 +10,7 @@ import { findExtension, noteUse, type ExtensionRow } from './rows.ts'
 
 /** Extensions that were found. */
 export interface Chosen {
+  ids: string[]
   /** Has the browser unpack them. Returns what it is then to load. @throws 400 that names the one that cannot be used; CallFailed */
   bring(agent: Endpoint, signal: AbortSignal): Promise<{ extensions: string[] }>
 }
@@ -26,6 +27,7 @@ export async function choose(db: Db, objects: Objects, project: string, wanted: 
   }
   if (rows.length === 0) return undefined
   return {
+    ids: rows.map(({ id }) => id),
     async bring(agent, signal) {
       for (const [at, row] of rows.entries()) await send(objects, row, agent, `extensions.${at}`, signal)
       await noteUse(

@@ -6,23 +6,29 @@ export const LIVE_PATH = '/browser/live'
 
 export type Access = 'control' | 'watch'
 
+/** A session, and which caller of its pool has it: 0 for one that belongs to no pool. */
+interface Leased {
+  id: string
+  lease: number
+}
+
 export interface LiveLinks {
   /** The path of a session's live view. Always the same, like the session's other addresses. */
-  path(sessionId: string, access: Access): string
-  /** What a token opens; undefined when its signature is wrong. The caller must check that the session still lives. */
-  read(token: string): { id: string; access: Access } | undefined
+  path(session: Leased, access: Access): string
+  /** What a token opens; undefined when its signature is wrong. The caller must check that the session still lives, and belongs to the same caller. */
+  read(token: string): (Leased & { access: Access }) | undefined
 }
 
 const LETTERS: Record<Access, string> = { control: 'c', watch: 'w' }
-const FORM = /^([a-z][a-z0-9]{23})([cw])$/
+const FORM = /^([a-z][a-z0-9]{23})(?:\.(\d+))?([cw])$/
 
 export function liveLinks(secretKey: Buffer): LiveLinks {
   const signer = makeShortSigner(secretKey, 'cob-live-view')
   return {
-    path: (sessionId, access) => `${LIVE_PATH}/${signer.sign(sessionId + LETTERS[access])}`,
+    path: ({ id, lease }, access) => `${LIVE_PATH}/${signer.sign(`${id}${lease === 0 ? '' : `.${lease}`}${LETTERS[access]}`)}`,
     read(token) {
-      const [, id, letter] = FORM.exec(signer.textOf(token) ?? '') ?? []
-      return id === undefined ? undefined : { id, access: letter === LETTERS.control ? 'control' : 'watch' }
+      const [, id, lease = '0', letter] = FORM.exec(signer.textOf(token) ?? '') ?? []
+      return id === undefined ? undefined : { id, lease: Number(lease), access: letter === LETTERS.control ? 'control' : 'watch' }
     },
   }
 }

@@ -12,6 +12,7 @@ const ENDINGS: Record<string, string> = {
   crashed: 'Its browser crashed.',
   lost: 'It was lost when the service crashed.',
   shutdown: 'The service was stopped.',
+  released: 'It was given back to its pool.',
 }
 
 export const endingOf = (reason: string | null): string => ENDINGS[reason ?? ''] ?? 'It is closed.'

@@ -125,9 +125,9 @@ describe('a live view link', () => {
 
   test('of another service is not valid here', () => {
     const [mine, other] = [liveLinks(Buffer.alloc(32, 1)), liveLinks(Buffer.alloc(32, 2))]
-    const id = `a${'b'.repeat(23)}`
-    const token = mine.path(id, 'control').split('/').at(-1)!
-    expect([mine.read(token), other.read(token)]).toEqual([{ id, access: 'control' }, undefined])
+    const session = { id: `a${'b'.repeat(23)}`, lease: 3 }
+    const token = mine.path(session, 'control').split('/').at(-1)!
+    expect([mine.read(token), other.read(token)]).toEqual([{ ...session, access: 'control' }, undefined])
   })
 })
 

@@ -13,7 +13,7 @@ const YEAR_SECONDS = 31_536_000
 
 /** The session and the rights that a token opens. */
 type Found =
-  | { state: 'running'; id: string; access: Access; name: string; project: string | undefined }
+  | { state: 'running'; id: string; lease: number; access: Access; name: string; project: string | undefined }
   | { state: 'ended'; reason: string }
   | { state: 'unknown' }
 
@@ -24,7 +24,9 @@ export interface LiveViews {
 }
 
 /** What a session's row says, also after its end. */
-type FindSession = (id: string) => Promise<{ state: string; name: string | null; end_reason: string | null; project_id: string | null } | undefined>
+type FindSession = (
+  id: string,
+) => Promise<{ state: string; name: string | null; end_reason: string | null; project_id: string | null; lease: number } | undefined>
 
 export function makeLiveViews(findSession: FindSession, links: LiveLinks, sockets: Pick<SessionSockets, 'join'>): LiveViews {
   let bundled: Promise<Bundle> | undefined
@@ -35,6 +37,8 @@ export function makeLiveViews(findSession: FindSession, links: LiveLinks, socket
     if (!told) return { state: 'unknown' }
     const row = await findSession(told.id)
     if (!row) return { state: 'ended', reason: 'deleted' }
+    // The caller of its pool for whom the link was made has given it back.
+    if (row.lease !== told.lease || row.state === 'warm' || row.state === 'releasing') return { state: 'ended', reason: 'released' }
     if (row.state === 'running') return { state: 'running', ...told, name: row.name ?? 'Live view', project: row.project_id ?? undefined }
     return { state: 'ended', reason: row.end_reason ?? 'deleted' }
   }
@@ -61,10 +65,10 @@ export function makeLiveViews(findSession: FindSession, links: LiveLinks, socket
     if (found.state === 'unknown') return reply.code(404).send(messagePage(tag, 'No such live view', 'This link is not valid. Part of it may be missing.'))
     if (found.state === 'ended') return reply.code(410).send(messagePage(tag, 'This session has ended', endingOf(found.reason)))
     request.caller = { by: { kind: 'link', id: found.id }, project: found.project }
-    const watchPath = links.path(found.id, 'watch')
+    const watchPath = links.path(found, 'watch')
     // The address that stays in the address bar, where it may be copied, gives no right to control the session.
     if (found.access === 'control' && asksToWatch(request.query)) return reply.redirect(watchPath, 303)
-    return reply.send(livePage({ tag, title: found.name, base: links.path(found.id, found.access), watchPath: found.access === 'control' ? watchPath : '' }))
+    return reply.send(livePage({ tag, title: found.name, base: links.path(found, found.access), watchPath: found.access === 'control' ? watchPath : '' }))
   }
 
   async function state(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
@@ -100,6 +104,7 @@ export function makeLiveViews(findSession: FindSession, links: LiveLinks, socket
       [`${LIVE_PATH}/{token}/socket`]: async (call) => {
         const told = links.read(call.params.token!)
         if (!told) throw fault.unauthorized("the live view's token is not valid")
+        if (told.lease > 0 && (await find(call.params.token!)).state !== 'running') throw fault.unauthorized('the browser was given back to its pool')
         const control = told.access === 'control' && !asksToWatch(call.query)
         await sockets.join(told.id, control ? LIVE_SOCKETS.control : LIVE_SOCKETS.watch, call, 'link')
       },

@@ -76,6 +76,8 @@ export interface Profiles {
   download(project: string, idOrName: string, format: 'tar.zst' | 'tar'): Promise<Bytes>
   versions(project: string, idOrName: string): Promise<Version[]>
   restore(project: string, idOrName: string, versionId: string): Promise<Profile>
+  /** The id of the profile that an option names. @throws 400 when there is none */
+  idOf(project: string, given: Pick<Selected, 'id' | 'name'>): Promise<string>
   // The rest is what sessions need (browsers/session-profiles.ts).
   choose(project: string, given: Selected | undefined, signal: AbortSignal): Promise<Chosen | undefined>
   load(
@@ -98,6 +100,12 @@ export function makeProfiles({ db, objects, saves, maxBytes, savedMs = SAVED_MS,
   async function find(project: string, idOrName: string): Promise<ProfileRow> {
     const row = await findProfile(db, project, byIdOrName(idOrName))
     if (!row) throw fault.notFound('profile', idOrName)
+    return row
+  }
+
+  async function chosenRow(project: string, given: Pick<Selected, 'id' | 'name'>): Promise<ProfileRow> {
+    const row = await findProfile(db, project, given)
+    if (!row) throw fault.field(given.id === undefined ? 'profile.name' : 'profile.id', `there is no profile "${given.id ?? given.name}"`)
     return row
   }
 
@@ -181,10 +189,10 @@ export function makeProfiles({ db, objects, saves, maxBytes, savedMs = SAVED_MS,
       if (!row) throw fault.notFound('version', versionId)
       return record(row)
     },
+    idOf: async (project, given) => (await chosenRow(project, given)).id,
     async choose(project, given, signal) {
       if (!given) return undefined
-      const row = await findProfile(db, project, given)
-      if (!row) throw fault.field(given.id === undefined ? 'profile.name' : 'profile.id', `there is no profile "${given.id ?? given.name}"`)
+      const row = await chosenRow(project, given)
       const chosen = { id: row.id, called: row.name ?? row.id, save: given.save ?? false }
       if (row.is_saving) await saved(chosen, signal)
       return chosen
@@ -198,7 +206,8 @@ export function makeProfiles({ db, objects, saves, maxBytes, savedMs = SAVED_MS,
         const base = version?.newest ?? 0
         if (version) await send(session, chosen, version, keepTabs, signal)
         if (chosen.save) saves.add(session.id)
-        if (!(await attachProfile(db, session.id, { profile: chosen.id, save: chosen.save, base }))) throw fault.notFound('browser', session.id)
+        if (!(await attachProfile(db, session.id, { profile: chosen.id, version: version?.id, save: chosen.save, base })))
+          throw fault.notFound('browser', session.id)
         return { profile_id: chosen.id, profile_save: chosen.save, profile_base: base }
       } catch (error) {
         if (isUpdate) await releaseProfile(db, session.id)

@@ -147,18 +147,19 @@ export const sessionsToSave = async (db: Db, scope: string): Promise<string[]> =
 
 interface Attached {
   profile: string
+  /** The version that it has loaded; undefined if there was none. */
+  version: string | undefined
   save: boolean
   /** The number of the newest version at that time; 0 if there was none. */
   base: number
 }
 
-/** Records what a session has loaded; false when it has ended. */
-export async function attachProfile(db: Db, session: string, { profile, save, base }: Attached): Promise<boolean> {
+/** Records what a session has loaded, or a browser that is being made for a pool; false when it has ended. */
+export async function attachProfile(db: Db, session: string, { profile, version, save, base }: Attached): Promise<boolean> {
   const { rows } = await sql`
     with used as (update profiles set last_used_at = now() where id = ${profile})
-    update browsers set profile_id = ${profile}, profile_save = ${save}, profile_base = ${base} where id = ${session} and state = 'running' returning id`.execute(
-    db,
-  )
+    update browsers set profile_id = ${profile}, profile_version = ${version ?? null}, profile_save = ${save}, profile_base = ${base}
+    where id = ${session} and state in ('running', 'starting') returning id`.execute(db)
   return rows.length === 1
 }
 

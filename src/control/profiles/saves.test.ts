@@ -66,7 +66,7 @@ async function session({ fleet, saves }: Awaited<ReturnType<typeof service>>, te
   const id = await fleet.start(owner(), signal)
   const of = profile ?? (await insertProfile(db, DEFAULT_PROJECT, undefined)).id
   saves.add(id)
-  await attachProfile(db, id, { profile: of, save: true, base: 0 })
+  await attachProfile(db, id, { profile: of, version: undefined, save: true, base: 0 })
   await call(fleet.endpointOf(id)!, computer.writeClipboard, { body: { text } }, { signal })
   return { id, profile: of }
 }

@@ -86,6 +86,8 @@ export interface Replays extends AsyncDisposable {
   start(project: string, idOrName: string, wanted: StartReplay, origin: string, signal: AbortSignal): Promise<Replay>
   list(project: string, idOrName: string, origin: string): Promise<Replay[]>
   stop(project: string, idOrName: string, replayId: string): Promise<void>
+  /** Ends the recordings of a session whose caller gives it back. What they have recorded is fetched behind that. @throws when its agent does not end them */
+  stopAll(session: { id: string; endpoint: Endpoint }): Promise<void>
   download(project: string, idOrName: string, replayId: string, range: string | undefined): Promise<Bytes>
   /** A replay for the holder of its token. @throws 404 */
   viewed(replayId: string, token: unknown): Promise<FoundReplay>
@@ -320,6 +322,11 @@ export function makeReplays(settings: ReplaysSettings): Replays {
       if (!running) return stopElsewhere(project, idOrName, id)
       await running.stop().catch((err: unknown) => log.warn({ err, replay: id }, 'a recording does not stop; its agent does not answer'))
       await within('a replay', STOP_MS, running.done).catch(() => {})
+    },
+    async stopAll({ id: browserId, endpoint }) {
+      const rows = (await listReplays(db, browserId)).filter(({ state }) => state === 'recording')
+      const stopOne = ({ id }: ReplayRow) => call(endpoint, recording.stopRecording, { params: { id } }, { signal: AbortSignal.timeout(STOP_MS) })
+      await Promise.all(rows.map(stopOne))
     },
     download: async (project, idOrName, replayId, range) => video(await find(project, idOrName, replayId), range),
     async viewed(replayId, token) {

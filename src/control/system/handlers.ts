@@ -2,7 +2,7 @@
 import { Unavailable } from '../../base/unavailable.ts'
 import { known, type Handlers, type Principal } from '../../http/route.ts'
 import { stateOf, type Db } from '../../store/db.ts'
-import type { ShelfState } from '../browsers/fleet/shelf.ts'
+import type { ShelfState } from '../browsers/fleet/shelf-state.ts'
 import type { system } from './contract.ts'
 import type { Disk } from './disk.ts'
 import type { Metrics } from './metrics.ts'

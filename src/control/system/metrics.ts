@@ -1,7 +1,7 @@
 // Figures for Prometheus.
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import type { Room } from '../../base/disk.ts'
-import type { ShelfMeter, ShelfState } from '../browsers/fleet/shelf.ts'
+import type { ShelfMeter, ShelfState } from '../browsers/fleet/shelf-state.ts'
 
 export interface Metrics {
   shelf: ShelfMeter

@@ -6,7 +6,7 @@ import type { Leases } from '../../../store/leases.ts'
 import { ended, moveBrowser } from '../lifecycle.ts'
 import { liveIds, takeOverBrowsers, watcherOf, type LiveRow } from '../rows.ts'
 import { reasonOf, type Endings } from './endings.ts'
-import type { Registry } from './registry.ts'
+import type { Registry, Standing } from './registry.ts'
 
 interface AdoptionSettings {
   db: Db
@@ -16,7 +16,7 @@ interface AdoptionSettings {
   registry: Registry
   endings: Endings
   /** Registers an instance and watches for its end. */
-  keep: (instance: Instance, isReady: boolean) => void
+  keep: (instance: Instance, standing: Standing) => void
   log: Log
 }
 
@@ -33,15 +33,16 @@ export async function takeOver({ db, driver, scope, leases, registry, keep, log 
     const instance = registry.get(row.id) ?? (await driver.adopt(row.id))
     // Somebody may have claimed or ended it meanwhile.
     const now = await watcherOf(db, row.id)
+    const isPooled = row.pool_id !== null
     if (instance && (now?.state === 'running' || now?.state === 'warm')) {
       const { state } = now
       // A ready one of an older version is not handed out, and other replicas do not see that it is older.
       if (state === 'warm' && instance.agent.older && !leases.isAlone) {
-        registry.add(instance, false)
+        registry.add(instance, { isReady: false, isPooled })
         return now
       }
       log.info({ browser: row.id, state }, 'adopted a browser that outlived the last service')
-      if (!registry.get(row.id)) keep(instance, state === 'warm')
+      if (!registry.get(row.id)) keep(instance, { isReady: state === 'warm', isPooled })
       return undefined
     }
     if (!now) {
@@ -49,7 +50,7 @@ export async function takeOver({ db, driver, scope, leases, registry, keep, log 
       return undefined
     }
     // It was ending, or had not come up. Nobody watches it: it is ended now, or later by the sweep.
-    if (instance) registry.add(instance, false)
+    if (instance) registry.add(instance, { isReady: false, isPooled })
     // Steps that are done may have been the last ones to need its agent.
     if (now.ended_steps.length > 0) registry.beginEnd(row.id)
     return now

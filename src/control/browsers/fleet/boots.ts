@@ -9,11 +9,13 @@ import { letGo, type Driver, type Instance, type InstanceSpec } from '../../../i
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
 import { moveBrowser } from '../lifecycle.ts'
+import { insertPooled } from '../pooled-rows.ts'
 import { insertStarting, type Ownership } from '../rows.ts'
 import type { Endpoints } from '../stored-endpoint.ts'
 import type { Endings } from './endings.ts'
 import type { Kind } from './kinds.ts'
-import type { Registry } from './registry.ts'
+import type { PoolSource } from './pools.ts'
+import type { Registry, Standing } from './registry.ts'
 
 /** Limit on fitting a new instance: it takes some 30 ms, and seconds while several boot on a busy machine. */
 const FIT_MS = 30_000
@@ -31,7 +33,8 @@ interface BootsSettings {
   /** Where clients on this machine reach the API. Known once it listens. */
   apiPorts: () => number[]
   /** Registers an instance and watches for its end. */
-  keep: (instance: Instance, isReady: boolean) => void
+  keep: (instance: Instance, standing: Standing) => void
+  pools?: PoolSource | undefined
   log: Log
 }
 
@@ -57,7 +60,7 @@ export class Boots {
       return id
     })
     const instance = await this.#boot({ id, viewport, maxScreen }, signal, (work) => this.#settings.starts.run(work, signal, true))
-    await this.#moved(instance, 'running', { created_at: sql`now()`, last_active_at: sql`now()` }, leaveSeat)
+    await this.#moved(instance, 'running', { created_at: sql`now()`, last_active_at: sql`now()` }, false, leaveSeat)
     return id
   }
 
@@ -68,7 +71,31 @@ export class Boots {
     await this.#insert(this.#settings.db, id, kind.name)
     const instance = await this.#boot({ id, ...kind.spec, wanted }, signal)
     if (kind.fit) await this.#fit(instance, kind.fit, signal)
-    await this.#moved(instance, 'warm', {}, () => {})
+    await this.#moved(instance, 'warm')
+  }
+
+  /**
+   * Makes a browser for a pool; false when the pool has as many as it may. Nobody waits for it until `wanted` resolves. @throws when that does not work, or not with the pool's
+   * configuration; nothing is left then, or the sweep ends it
+   */
+  async pooled(pool: string, wanted: Promise<void>, signal: AbortSignal): Promise<boolean> {
+    const { db, scope, leases, registry, endings, endpoints, keep, pools } = this.#settings
+    const { ownership, spec, dress } = await pools!.plan(pool, signal)
+    const id = newId()
+    using _ = registry.booting(id)
+    const row = await insertPooled(db, id, { scope, replica: leases.replica }, ownership)
+    if (!row) return false
+    const instance = await this.#boot({ id, ...spec, wanted }, signal)
+    try {
+      await dress({ ...row, endpoint: endpoints.store(instance.agent, id) }, signal)
+    } catch (error) {
+      // As any session: it may have a proxy and a profile by now.
+      keep(instance, { isReady: true, isPooled: true })
+      await endings.end(id, signal.aborted ? 'abandoned' : 'crashed')
+      throw error
+    }
+    await this.#moved(instance, 'warm', {}, true)
+    return true
   }
 
   #insert(db: Db, id: string, warmKind: string | null, ownership?: Ownership): Promise<void> {
@@ -104,11 +131,11 @@ export class Boots {
   }
 
   /** Moves a booted instance to its new state, or ends it when the row has moved elsewhere. */
-  async #moved(instance: Instance, to: 'warm' | 'running', columns: Record<string, unknown>, leaveSeat: () => void): Promise<void> {
+  async #moved(instance: Instance, to: 'warm' | 'running', columns: Record<string, unknown> = {}, isPooled = false, leaveSeat = () => {}): Promise<void> {
     const { db, registry, endings, endpoints, keep, log } = this.#settings
     // Registered before it is in the table: a caller may claim a warm instance as soon as its row says so.
     leaveSeat()
-    keep(instance, to === 'warm')
+    keep(instance, { isReady: to === 'warm', isPooled })
     const giveUp = () => {
       registry.remove(instance.id)
       return letGo(instance, log)

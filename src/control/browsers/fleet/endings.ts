@@ -37,7 +37,7 @@ interface EndingsSettings {
   /** Called when the steps are done that callers wait for. */
   onOutOfUse?: (id: string) => void
   /** Called when nothing is left of a browser. */
-  onEnded?: (id: string) => void
+  onEnded?: (id: string, isPooled: boolean) => void
   log: Log
 }
 
@@ -171,9 +171,10 @@ export class Endings {
       ending.retryMs = Math.min(RETRY_LAST_MS, ending.retryMs * 2)
       return false
     }
+    const isPooled = registry.isPooled(id)
     registry.remove(id)
     this.#ending.delete(id)
-    this.#settings.onEnded?.(id)
+    this.#settings.onEnded?.(id, isPooled)
     return true
   }
 

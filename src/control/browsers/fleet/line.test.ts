@@ -24,8 +24,9 @@ function line(atOnce: number, shelf: string[] = []) {
     boots.push(made)
     void wanted.then(() => (made.isWanted = true))
     await promise
+    return true
   }
-  const made = new Line({ boot, starts, onOver() {}, onSleep() {}, signal: NEVER })
+  const made = new Line({ boot, starts, room: () => Infinity, onOver() {}, onSleep() {}, signal: NEVER })
   /** What callers got, in the order in which they got it. */
   const got: string[] = []
   const caller = (name: string, signal = NEVER) =>

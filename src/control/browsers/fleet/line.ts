@@ -10,8 +10,10 @@ interface Waiting {
 }
 
 interface LineSettings {
-  /** Boots one for the shelf. `wanted` resolves when a caller waits for it; `isAwaited`: one has waited before. */
-  boot: (isAwaited: boolean, wanted: Promise<void>) => Promise<void>
+  /** Boots one for the shelf; false when there is no room for one. `wanted` resolves when a caller waits for it; `isAwaited`: one has waited before. */
+  boot: (isAwaited: boolean, wanted: Promise<void>) => Promise<boolean>
+  /** For how many more boots there is room. Callers for whom there is none wait for what others give back. */
+  room: (booting: number) => number
   /** A caller goes to sleep. */
   onSleep: () => void
   /** A boot that a caller had waited for is over. */
@@ -62,6 +64,11 @@ export class Line {
     return this.#running.length
   }
 
+  /** Callers who wait and for whom a boot is under way, or may be begun. */
+  get hopeful(): number {
+    return Math.min(this.waiting, this.booting + this.#settings.room(this.booting))
+  }
+
   /**
    * Waits in line for what `take` finds; `take` is called by one caller at a time, and undefined means that there is nothing now. Then the caller gets the boot that is
    * ready next, first come, first served. A boot goes on when its caller leaves. @throws the signal's reason; what `take` throws; the error of a failed boot, when
@@ -102,10 +109,13 @@ export class Line {
     }
   }
 
-  /** Boots one that no caller waits for yet, in a turn that the caller of this method has. It counts for callers who come meanwhile. @throws when it does not come up */
-  async refill(): Promise<void> {
+  /**
+   * Boots one that no caller waits for yet, in a turn that the caller of this method has; false when there is no room for one. It counts for callers who come meanwhile. @throws when it
+   * does not come up
+   */
+  async refill(): Promise<boolean> {
     try {
-      await this.#boot(false)
+      return await this.#boot(false)
     } finally {
       if (this.#isFirstAsleep) this.#bootForCallers()
       this.#settle()
@@ -123,6 +133,11 @@ export class Line {
     this.#wakeFirst()
   }
 
+  /** Nothing comes any more: those who wait get this error. */
+  close(error: unknown): void {
+    for (const { fail } of this.#waiting) fail(error)
+  }
+
   /** Resolves when no boot for a caller is under way. For use after the signal has aborted. */
   async settled(): Promise<void> {
     while (this.#work.size > 0) await Promise.allSettled(this.#work)
@@ -135,7 +150,7 @@ export class Line {
 
   #bootForCallers(): void {
     for (const hurry of this.#running.slice(0, Math.max(0, this.#waiting.length - this.#fresh))) hurry()
-    while (this.#waiting.length > this.#served + this.#queued) {
+    while (this.#waiting.length > this.#served + this.#queued && this.#settings.room(this.booting) > this.#queued) {
       const work = this.#bootForCaller()
       this.#work.add(work)
       void work.finally(() => this.#work.delete(work))
@@ -169,18 +184,19 @@ export class Line {
     }
   }
 
-  async #boot(isAwaited: boolean): Promise<void> {
+  async #boot(isAwaited: boolean): Promise<boolean> {
     const { promise: wanted, resolve: hurry } = Promise.withResolvers<void>()
     this.#running.push(hurry)
     if (isAwaited) hurry()
     try {
-      await this.#settings.boot(isAwaited, wanted)
+      if (!(await this.#settings.boot(isAwaited, wanted))) return false
       this.#fresh++
     } finally {
       this.#running.splice(this.#running.indexOf(hurry), 1)
     }
     this.#wakeFirst()
     if (this.#waiting.length === 0) this.#fresh = 0
+    return true
   }
 
   #hasLooked(): void {

@@ -8,12 +8,24 @@ export interface Gone {
   reason: EndReason
 }
 
+/** Whom an instance belongs to. */
+export interface Standing {
+  /** It waits on the shelf, or in its pool: no session has claimed it. */
+  isReady: boolean
+  isPooled: boolean
+}
+
 export class Registry {
   readonly #instances = new Map<string, Instance>()
   /** The projects of sessions, as far as they are known. A session never leaves its project. */
   readonly #projects = new Map<string, string>()
+  /** Which caller of its pool has an instance, as far as it is known. */
+  readonly #leases = new Map<string, number>()
   /** Instances that are not claimed by a session yet. */
   readonly #ready = new Set<string>()
+  /** Instances of pools: those that wait for a caller, and those that callers have. */
+  readonly #idle = new Set<string>()
+  readonly #lent = new Set<string>()
   /** Browsers that are being started here: their instance comes in a moment. */
   readonly #booting = new Set<string>()
   /** Browsers that are being taken over from another service; each resolves when that has worked or failed. */
@@ -23,9 +35,9 @@ export class Registry {
   /** Browsers that have ended by themselves and are not removed yet. The database may have been away when they did. */
   readonly #gone = new Map<string, Gone>()
 
-  /** Instances that belong to a session. */
+  /** Instances that belong to a session. Those of pools are not counted. */
   get sessions(): number {
-    return this.#instances.size - this.#ready.size
+    return this.#instances.size - this.#ready.size - this.#idle.size - this.#lent.size
   }
 
   /** Instances that wait on the shelf. */
@@ -48,7 +60,7 @@ export class Registry {
 
   /** The endpoint of a running session's agent, without a database query. */
   endpointOf(id: string): Instance['agent'] | undefined {
-    return this.#ready.has(id) || this.#ending.has(id) || this.#gone.has(id) ? undefined : this.#instances.get(id)?.agent
+    return this.isReady(id) || this.#ending.has(id) || this.#gone.has(id) ? undefined : this.#instances.get(id)?.agent
   }
 
   /** The project of a session that runs here; undefined when only its row tells. */
@@ -56,21 +68,41 @@ export class Registry {
     return this.#projects.get(id)
   }
 
-  /** Records the project of a session. */
-  belongs(id: string, project: string): void {
-    if (this.#instances.has(id)) this.#projects.set(id, project)
+  /** Which caller of its pool has a session that runs here; undefined when only its row tells. */
+  leaseOf(id: string): number | undefined {
+    return this.#leases.get(id)
   }
 
-  /** `isReady`: it waits on the shelf; no session has claimed it. */
-  add(instance: Instance, isReady: boolean): void {
+  /** Records the project of a session, and which caller of its pool has it. */
+  belongs(id: string, project: string, lease: number): void {
+    if (!this.#instances.has(id)) return
+    this.#projects.set(id, project)
+    // A row may have been read before the next caller got it.
+    if (this.#lent.has(id)) this.#leases.set(id, Math.max(lease, this.#leases.get(id) ?? 0))
+  }
+
+  add(instance: Instance, { isReady, isPooled }: Standing): void {
     this.#instances.set(instance.id, instance)
-    if (isReady) this.#ready.add(instance.id)
+    if (isPooled) (isReady ? this.#idle : this.#lent).add(instance.id)
+    else if (isReady) this.#ready.add(instance.id)
   }
 
   /** Records that an instance of the shelf has become a session; false when it has ended in the meantime. */
   claim(id: string): boolean {
     this.#ready.delete(id)
+    if (this.#idle.delete(id)) this.#lent.add(id)
     return this.runs(id)
+  }
+
+  /** Records that the browser of a pool does not belong to its caller any more. */
+  putBack(id: string): void {
+    if (this.#lent.delete(id)) this.#idle.add(id)
+    this.#leases.delete(id)
+  }
+
+  /** Whether it belongs to a pool, as far as this process knows. */
+  isPooled(id: string): boolean {
+    return this.#idle.has(id) || this.#lent.has(id)
   }
 
   /** Records that a browser is being started, until it is disposed. */
@@ -125,7 +157,7 @@ export class Registry {
 
   /** Whether it waits on the shelf, as far as this process knows. */
   isReady(id: string): boolean {
-    return this.#ready.has(id)
+    return this.#ready.has(id) || this.#idle.has(id)
   }
 
   /** Another replica watches it. */
@@ -138,6 +170,7 @@ export class Registry {
   remove(id: string): void {
     this.#instances.delete(id)
     this.#projects.delete(id)
-    for (const marks of [this.#ready, this.#ending, this.#gone]) marks.delete(id)
+    this.#leases.delete(id)
+    for (const marks of [this.#ready, this.#idle, this.#lent, this.#ending, this.#gone]) marks.delete(id)
   }
 }

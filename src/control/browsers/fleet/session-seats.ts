@@ -22,6 +22,8 @@ interface SessionSeatsSettings {
   maxSessions?: number
   projectSeats?: ProjectSeats
   registry: Registry
+  /** Seats that pools take of those of this service. */
+  pooled: () => number
   endings: Endings
   /** Aborts when the service stops. */
   signal: AbortSignal
@@ -37,21 +39,21 @@ export class SessionSeats {
 
   constructor(settings: SessionSeatsSettings) {
     this.#settings = settings
-    const { db, scope, leases, maxSessions: of, registry } = settings
-    this.#own = new Seats(() => registry.sessions)
+    const { db, scope, leases, maxSessions: of, registry, pooled } = settings
+    this.#own = new Seats(() => registry.sessions + pooled())
     const ofScope = { name: `sessions of ${scope}`, count: async (tx: Db) => ({ of: of!, free: of! - (await countSeats(tx, { scope })) }) }
     this.#counted = new SharedSeats(db, leases.isAlone || of === undefined ? undefined : ofScope)
   }
 
   /**
-   * A seat of this service; undefined when all `of` are taken. When sessions are being ended, it waits for theirs, up to {@link SEAT_MS}: a caller who has
+   * A seat of this service, or so many together; undefined when all `of` are taken. When sessions are being ended, it waits for theirs, up to {@link SEAT_MS}: a caller who has
    * deleted one may make another.
    */
-  async reserve(of: number, signal: AbortSignal): Promise<(() => void) | undefined> {
+  async reserve(of: number, signal: AbortSignal, wanted = 1): Promise<(() => void) | undefined> {
     const { endings } = this.#settings
     const limit = AbortSignal.timeout(SEAT_MS)
     for (;;) {
-      const seat = this.#own.reserve(of)
+      const seat = this.#own.reserve(of, wanted)
       if (seat || endings.underWay === 0 || limit.aborted) return seat
       await endings.over(AbortSignal.any([signal, limit])).catch(() => {})
       signal.throwIfAborted()
@@ -90,6 +92,11 @@ export class SessionSeats {
     // The row counts by itself from here on.
     if (made !== undefined) this.#left(ownership)
     return made
+  }
+
+  /** The same for `wanted` seats of a pool. @throws NoSeat */
+  async takeForPool<T>(project: string, wanted: number, work: (db: Db) => Promise<T>): Promise<T> {
+    return this.#counted.take(await this.#settings.projectSeats?.(project), work, wanted)
   }
 
   /** Does `work` again when it finds no seat while a session is being ended, for {@link SEAT_MS}. @throws NoSeat */

@@ -247,7 +247,7 @@ describe('the number that is kept', () => {
     const { fleet } = makeFleet([pool('broken', 1), usualKind(2)], failing)
     fleet.refill()
     await ready('usual', 'usual')
-    expect(fleet.isWell).toBe(false)
+    await until('the failure of the other kind', NOTICE_MS, () => !fleet.isWell)
     await fleet.obtain(owner(), noSeat, signal)
     await ready('usual', 'usual')
   })

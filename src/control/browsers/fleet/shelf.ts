@@ -1,52 +1,25 @@
-// The shelf: booted instances of several kinds that no session has claimed yet. Every boot ends here, also one that a caller waits for.
+// The shelf: booted instances of several kinds that no session has claimed yet, and the browsers that pools keep for their callers. Every boot ends here, also one that a caller waits for.
+import { Bell } from '../../../base/bell.ts'
 import type { Log } from '../../../base/log.ts'
 import { memoryNow, type Memory } from '../../../base/memory.ts'
 import type { Slots } from '../../../base/slots.ts'
-import { Bell } from '../../../base/bell.ts'
 import { sleep } from '../../../base/wait.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
 import { claimWarm, endSurplus, readyInScope, type BrowserRow, type Ownership } from '../rows.ts'
 import type { Boots } from './boots.ts'
-import { Demand, wanted } from './demand.ts'
+import { wanted } from './demand.ts'
 import type { Endings } from './endings.ts'
+import { Keeping, RETRY_FIRST_MS } from './keeping.ts'
 import type { Kind } from './kinds.ts'
-import { Line } from './line.ts'
+import type { PoolSource } from './pools.ts'
+import { PooledKeepings } from './pooled-keepings.ts'
 import type { Registry } from './registry.ts'
+import type { OtherShelves, ShelfMeter, ShelfState } from './shelf-state.ts'
+import { endRow, endUnwantedOnes } from './surplus.ts'
 
-/** Retries after a failed boot: first wait, doubled up to the last. */
-const RETRY_FIRST_MS = 1_000
-const RETRY_LAST_MS = 30_000
 /** On a full disk no warm browser is started. This is the interval for checking the disk again. */
 const NO_ROOM_MS = 2_000
-
-/** Gets what the shelf does, for metrics. */
-export interface ShelfMeter {
-  /** A caller got an instance: one that was ready when it asked, or one that it waited for. */
-  served(wasReady: boolean, seconds: number): void
-  booting(isAwaited: boolean): void
-  bootFailed(isAwaited: boolean): void
-}
-
-/** The shelf as it is now. */
-export interface ShelfState {
-  /** Callers who wait for a boot, or for their turn to look. */
-  waiting: number
-  /** Boots under way. */
-  booting: number
-  /** How many of each kind should be ready. */
-  wanted: Record<string, number>
-}
-
-/** What other replicas are told, if there are any. */
-export interface OtherShelves {
-  /** A caller wants an instance of a kind. */
-  asked(kind: string): void
-  /** There is one more on the shelf. */
-  isReady(): void
-  /** A row says that a replica has to end its instance. */
-  end(replica: string): void
-}
 
 interface ShelfSettings {
   db: Db
@@ -55,6 +28,7 @@ interface ShelfSettings {
   kinds: readonly Kind[]
   /** Most ready instances of all kinds together, beyond the least of each; no limit unless given. */
   mostReady?: number | undefined
+  pools?: PoolSource | undefined
   boots: Boots
   starts: Slots
   registry: Registry
@@ -72,27 +46,18 @@ interface ShelfSettings {
   signal: AbortSignal
 }
 
-/** What is kept for each kind. */
-interface Keeping {
-  kind: Kind
-  line: Line
-  demand: Demand
-  /** After a failed boot: when the next refill may begin, and how long the wait after another failure is. */
-  retryAt: number
-  retryMs: number
-  /** Whether its last boot has come up, or it has enough. */
-  isWell: boolean
-}
-
 export class Shelf {
   readonly #settings: ShelfSettings
   readonly #now: () => number
   readonly #memory: () => Memory
   readonly #keeping: readonly Keeping[]
+  readonly #pools: PooledKeepings
   /** Rings when a caller has stopped waiting. */
   readonly #served = new Bell()
   #filling: Promise<void> | undefined
   #isFilling = false
+  /** Whether the service has come so far that it can boot. */
+  #hasBegun = false
   /** Whether something has changed since the fill under way has counted. */
   #isChanged = false
   readonly #refills = new Set<Promise<unknown>>()
@@ -104,40 +69,53 @@ export class Shelf {
   #bootMs = 0
   /** Whether the last attempt to count the shelf has succeeded. */
   #isCounted = true
+  /** Whether the last refill that had a choice was for a pool. */
+  #wasPool = false
 
   constructor(settings: ShelfSettings) {
     this.#settings = settings
     this.#now = settings.now ?? (() => performance.now())
     this.#memory = settings.memory ?? memoryNow
     const { starts, signal, kinds } = settings
-    this.#keeping = kinds.map((kind) => {
-      const demand = new Demand()
-      const boot = (isAwaited: boolean, wanted: Promise<void>) => this.#boot(keeping, isAwaited, wanted)
-      const line = new Line({ boot, onSleep: () => this.hurry(), onOver: () => this.fill(), starts, signal })
-      const keeping: Keeping = { kind, demand, line, retryAt: 0, retryMs: RETRY_FIRST_MS, isWell: true }
-      return keeping
-    })
+    const shared = {
+      boot: (keeping: Keeping, isAwaited: boolean, wanted: Promise<void>) => this.#boot(keeping, isAwaited, wanted),
+      onSleep: () => this.hurry(),
+      onOver: () => this.fill(),
+      starts,
+      signal,
+    }
+    this.#keeping = kinds.map((kind) => new Keeping({ kind }, shared))
+    this.#pools = new PooledKeepings(settings.pools, shared, this.#now)
   }
 
-  /** Whether the wanted number of every kind is there, or the last attempt to start one succeeded, or that is another replica's duty. */
+  get #all(): Keeping[] {
+    return [...this.#keeping, ...this.#pools.all]
+  }
+
+  /** Whether the wanted number of every kind is there, or the last attempt to start one succeeded, or that is another replica's duty. Each pool says for itself whether it is well. */
   get isWell(): boolean {
     return !this.#settings.leases.holds('shelf') || (this.#isCounted && this.#keeping.every(({ isWell }) => isWell))
   }
 
   get state(): ShelfState {
     const memory = this.#memory()
-    const count = (of: (line: Line) => number) => this.#keeping.reduce((sum, { line }) => sum + of(line), 0)
+    const { ready } = this.#settings.registry
+    const kinds = this.#keeping.map(({ kind, demand }) => [kind!.name, wanted(kind!, demand.level(this.#now()), ready, memory)])
+    const pools = this.#pools.all.reduce((sum, { pool }) => sum + pool!.size, 0)
     return {
-      waiting: this.#waiting,
-      booting: count(({ booting }) => booting),
-      wanted: Object.fromEntries(
-        this.#keeping.map(({ kind, demand }) => [kind.name, wanted(kind, demand.level(this.#now()), this.#settings.registry.ready, memory)]),
-      ),
+      waiting: this.#all.reduce((sum, { line }) => sum + line.waiting, 0),
+      booting: this.#booting,
+      wanted: { ...Object.fromEntries(kinds), ...(pools > 0 && { pools }) },
     }
   }
 
+  /** Seats that pools take, as far as this replica knows. */
+  get pooledSeats(): number {
+    return this.#pools.seats
+  }
+
   get #booting(): number {
-    return this.#keeping.reduce((sum, { line }) => sum + line.booting, 0)
+    return this.#all.reduce((sum, { line }) => sum + line.booting, 0)
   }
 
   /**
@@ -148,13 +126,14 @@ export class Shelf {
     return this.#booting === 0 ? 0 : this.#bootBeganAt + this.#bootMs / this.#settings.starts.size - performance.now()
   }
 
+  /** Callers who wait for a boot. Those of a pool that has all its browsers wait for one of these. */
   get #waiting(): number {
-    return this.#keeping.reduce((sum, { line }) => sum + line.waiting, 0)
+    return this.#all.reduce((sum, { line }) => sum + line.hopeful, 0)
   }
 
   /** Whether a kind serves the caller. Otherwise it needs a boot of its own. */
   serves(ownership: Ownership): boolean {
-    return this.#keeping.some(({ kind }) => kind.serves(ownership))
+    return this.#keeping.some(({ kind }) => kind!.serves(ownership))
   }
 
   /** Claims an instance of the first kind that serves the caller, and has it replaced; undefined when there is none. The instance may have ended. */
@@ -174,10 +153,21 @@ export class Shelf {
    * ready before the caller asked. @throws as {@link Line.wait}
    */
   async wait<T>(ownership: Ownership, take: () => Promise<T | undefined>, signal: AbortSignal): Promise<{ taken: T; wasReady: boolean }> {
-    const { kind, line } = this.#keeping.find((one) => one.kind.serves(ownership))!
+    const keeping = this.#keeping.find(({ kind }) => kind!.serves(ownership))!
+    this.asked(keeping.name)
+    if (!this.#settings.leases.holds('shelf')) this.#settings.others.asked(keeping.name)
+    return this.#waitIn(keeping, take, signal)
+  }
+
+  /** The same for a browser of a pool; undefined when there is no such pool. */
+  async waitInPool<T>(pool: string, take: () => Promise<T | undefined>, signal: AbortSignal): Promise<T | undefined> {
+    if (!this.#pools.get(pool)) await this.countPools()
+    const keeping = this.#pools.get(pool)
+    return keeping && (await this.#waitIn(keeping, take, signal)).taken
+  }
+
+  async #waitIn<T>({ line }: Keeping, take: () => Promise<T | undefined>, signal: AbortSignal): Promise<{ taken: T; wasReady: boolean }> {
     const began = this.#now()
-    this.asked(kind.name)
-    if (!this.#settings.leases.holds('shelf')) this.#settings.others.asked(kind.name)
     try {
       const found = await line.wait(take, signal)
       this.#settings.meter?.served(found.wasReady, (this.#now() - began) / 1000)
@@ -189,21 +179,38 @@ export class Shelf {
 
   /** A caller wants an instance of a kind, here or at another replica. */
   asked(name: string): void {
-    this.#keeping.find(({ kind }) => kind.name === name)?.demand.asked(this.#now())
+    this.#keeping.find((keeping) => keeping.name === name)?.demand.asked(this.#now())
   }
 
   /** A caller waits for a turn: the boots that have one must not leave the CPU to others. */
   hurry(): void {
-    for (const { line } of this.#keeping) line.hurry()
+    for (const { line } of this.#all) line.hurry()
   }
 
   /** Another replica has put something on the shelf. */
   lookAgain(): void {
-    for (const { line } of this.#keeping) line.lookAgain()
+    for (const { line } of this.#all) line.lookAgain()
+  }
+
+  /** A browser of a pool waits for a caller again. */
+  isBack(pool: string): void {
+    this.#pools.get(pool)?.line.lookAgain()
+    this.#settings.others.isReady()
+  }
+
+  /** So many browsers were ended because their pool wants them made anew. */
+  discarded(pool: string, count: number): void {
+    this.#pools.get(pool)?.pool!.discarded(count)
+  }
+
+  /** Looks which pools there are, and how many browsers each has. Callers who wait for one that there is room for now get it. */
+  countPools(): Promise<void> {
+    return this.#pools.count()
   }
 
   /** Begins to fill the shelf, until it is full, the signal aborts, or it is another replica's duty. */
   fill(): void {
+    this.#hasBegun = true
     if (!this.#settings.leases.holds('shelf')) return
     this.#isChanged = true
     this.#changed.ring()
@@ -212,19 +219,12 @@ export class Shelf {
     this.#filling = this.#fill()
   }
 
-  /** Ends one instance that nobody is likely to need, if there is one. For the sweep. */
+  /** Ends instances that nobody is likely to need, or that their pool does not want any more. For the sweep. */
   trim(): void {
-    const { leases, registry, signal, log } = this.#settings
-    if (signal.aborted || this.#trimming || !leases.holds('shelf') || this.#waiting > 0) return
-    const least = this.#keeping.reduce((sum, { kind }) => sum + kind.target, 0)
-    if (leases.isAlone && registry.ready <= least) {
-      // Memory that was short may have come back.
-      const sum = this.#keeping.reduce((all, keeping) => all + this.#wanted(keeping, registry.ready), 0)
-      if (Math.min(sum, this.#settings.mostReady ?? Infinity) > registry.ready) this.fill()
-      return
-    }
-    this.#trimming = this.#trim()
-      .catch((err: unknown) => log.warn({ err }, 'a surplus warm browser could not be ended; the next sweep tries again'))
+    const { signal, log } = this.#settings
+    if (signal.aborted || this.#trimming || !this.#hasBegun) return
+    this.#trimming = this.#trimAll()
+      .catch((err: unknown) => log.warn({ err }, 'surplus warm browsers could not be ended; the next sweep tries again'))
       .finally(() => (this.#trimming = undefined))
   }
 
@@ -232,26 +232,26 @@ export class Shelf {
   async settled(): Promise<void> {
     await this.#filling
     await Promise.allSettled(this.#refills)
-    for (const { line } of this.#keeping) await line.settled()
+    for (const { line } of this.#all) await line.settled()
+    await this.#pools.settled()
     await this.#trimming
   }
 
-  async #boot(keeping: Keeping, isAwaited: boolean, wanted: Promise<void>): Promise<void> {
+  async #boot(keeping: Keeping, isAwaited: boolean, wanted: Promise<void>): Promise<boolean> {
     const { boots, others, meter, signal } = this.#settings
     const began = this.#now()
     meter?.booting(isAwaited)
     const beganAt = (this.#bootBeganAt = performance.now())
     this.#served.ring()
     try {
-      await boots.ready(keeping.kind, wanted, signal)
-      keeping.demand.booted(this.#now() - began)
+      if (keeping.kind) await boots.ready(keeping.kind, wanted, signal)
+      else if (!(await this.#pools.boot(keeping, () => boots.pooled(keeping.name, wanted, signal)))) return false
+      keeping.booted(this.#now() - began)
       this.#bootMs = performance.now() - beganAt
-      keeping.retryAt = 0
-      keeping.retryMs = RETRY_FIRST_MS
-      keeping.isWell = true
       others.isReady()
       // Callers of another line may have use for it, when those of its own have not.
-      if (keeping.line.waiting === 0) for (const other of this.#keeping) if (other !== keeping) other.line.lookAgain()
+      if (keeping.kind && keeping.line.waiting === 0) for (const other of this.#keeping) if (other !== keeping) other.line.lookAgain()
+      return true
     } catch (error) {
       if (!signal.aborted) meter?.bootFailed(isAwaited)
       throw error
@@ -276,15 +276,15 @@ export class Shelf {
         scope.use(await starts.enter(signal))
         if (this.#waiting > this.#booting || this.#tooEarlyMs > 0) continue
         this.#isChanged = false
-        const short = await this.#shortKind()
+        const short = await this.#shortOne()
         this.#isCounted = true
         if (!short) {
           if (this.#isChanged) continue
-          const pauses = this.#keeping.map(({ retryAt }) => retryAt - this.#now()).filter((ms) => ms > 0)
+          const now = this.#now()
+          const pauses = [...this.#all.map(({ retryAt }) => retryAt - now), this.#pools.pauseMs].filter((ms) => ms > 0)
           if (pauses.length === 0) {
-            this.#isCounted = true
             // One whose boots fail may be booting again just now.
-            for (const keeping of this.#keeping) if (keeping.line.booting === 0) keeping.isWell = true
+            for (const keeping of this.#all) if (keeping.line.booting === 0) keeping.isWell = true
             break
           }
           scope.dispose()
@@ -315,17 +315,9 @@ export class Shelf {
       await keeping.line.refill()
     } catch (err) {
       if (this.#settings.signal.aborted) return
-      this.#failed(keeping, err)
+      this.#settings.log.error({ err, kind: keeping.name, retryMs: keeping.failed(this.#now()) }, 'a warm browser did not start')
     }
     this.fill()
-  }
-
-  #failed(keeping: Keeping, err: unknown): void {
-    const { kind, retryMs } = keeping
-    keeping.isWell = false
-    this.#settings.log.error({ err, kind: kind.name, retryMs }, 'a warm browser did not start')
-    keeping.retryAt = this.#now() + retryMs
-    keeping.retryMs = Math.min(RETRY_LAST_MS, retryMs * 2)
   }
 
   /** Waits for so long, or until the shelf has to be counted again. */
@@ -335,45 +327,64 @@ export class Shelf {
     await Promise.race([sleep(ms, signal), this.#changed.heard(signal)]).finally(() => over.abort())
   }
 
-  /** The first kind of which there are too few, those counted that are booting. One that waits after a failed boot is left out. */
-  async #shortKind(): Promise<Keeping | undefined> {
+  /**
+   * The first kind of which there are too few, those counted that are booting, or a pool. One that waits after a failed boot is left out. When a pool and what demand asks for are
+   * both short, they take turns.
+   */
+  async #shortOne(): Promise<Keeping | undefined> {
     const { db, scope, leases, registry, endings } = this.#settings
     // Before the rows: what comes up meanwhile counts twice rather than not at all, and has the shelf counted again.
     const booting = this.#keeping.map(({ line }) => line.booting)
     const rows = await readyInScope(db, scope)
+    await this.countPools()
     // A ready instance is ours before its row says so. Without an instance the row was written, but the database's answer was lost.
     const isHere = (row: { id: string; replica: string | null }) => row.replica !== leases.replica || registry.runs(row.id)
     for (const { id } of rows.filter((row) => row.replica === leases.replica && !registry.get(row.id) && !registry.isComing(row.id)))
       await endings.crashed(id, 'lost', 'lost')
-    const kept = this.#keeping.map(({ kind }, index) => rows.filter((row) => row.warm_kind === kind.name && isHere(row)).length + booting[index]!)
+    const kept = this.#keeping.map(({ name }, index) => rows.filter((row) => row.warm_kind === name && isHere(row)).length + booting[index]!)
     const may = ({ retryAt }: Keeping) => retryAt <= this.#now()
-    const least = this.#keeping.find((keeping, index) => may(keeping) && kept[index]! < keeping.kind.target)
-    if (least || kept.reduce((sum, count) => sum + count, 0) >= (this.#settings.mostReady ?? Infinity)) return least
-    return this.#keeping.find((keeping, index) => may(keeping) && kept[index]! < this.#wanted(keeping, kept[index]!))
+    const least = this.#keeping.find((keeping, index) => may(keeping) && kept[index]! < keeping.kind!.target)
+    if (least) return least
+    const isFull = kept.reduce((sum, count) => sum + count, 0) >= (this.#settings.mostReady ?? Infinity)
+    const wished = isFull ? undefined : this.#keeping.find((keeping, index) => may(keeping) && kept[index]! < this.#wanted(keeping, kept[index]!))
+    const pooled = this.#pools.short(this.#memory())
+    if (!wished || !pooled) return wished ?? pooled
+    this.#wasPool = !this.#wasPool
+    return this.#wasPool ? pooled : wished
   }
 
   #wanted({ kind, demand }: Keeping, kept: number): number {
-    return wanted(kind, demand.level(this.#now()), kept, this.#memory())
+    return wanted(kind!, demand.level(this.#now()), kept, this.#memory())
   }
 
-  async #trim(): Promise<void> {
-    const { db, scope, leases, registry, endings, others } = this.#settings
+  async #trimAll(): Promise<void> {
+    const { leases, registry, pools } = this.#settings
+    if (pools && !(leases.isAlone && this.#pools.isNone)) {
+      await endUnwantedOnes(this.#settings, (pool) => this.discarded(pool, 1))
+      await this.countPools()
+      if (this.#pools.short(this.#memory())) this.fill()
+    }
+    if (!leases.holds('shelf') || this.#waiting > 0) return
+    const least = this.#keeping.reduce((sum, { kind }) => sum + kind!.target, 0)
+    if (!leases.isAlone || registry.ready > least) return this.#trimKinds()
+    // Memory that was short may have come back.
+    const sum = this.#keeping.reduce((all, keeping) => all + this.#wanted(keeping, registry.ready), 0)
+    if (Math.min(sum, this.#settings.mostReady ?? Infinity) > registry.ready) this.fill()
+  }
+
+  async #trimKinds(): Promise<void> {
+    const { db, scope } = this.#settings
     const rows = await readyInScope(db, scope)
     for (const keeping of this.#keeping) {
-      const kept = rows.filter((row) => row.warm_kind === keeping.kind.name).length
+      const kept = rows.filter((row) => row.warm_kind === keeping.name).length
       const needed = this.#wanted(keeping, kept)
       // A notice of another replica may be lost.
       if (kept < needed) this.fill()
       if (kept <= needed) continue
-      const ended = await endSurplus(db, scope, keeping.kind.name)
+      const ended = await endSurplus(db, scope, keeping.name)
       // A caller may have claimed another one since they were counted.
       this.fill()
-      if (!ended) continue
-      if (ended.replica === leases.replica) {
-        await registry.taken(ended.id)
-        await endings.resume(ended, 'surplus')
-      } else if (ended.replica !== null) others.end(ended.replica)
-      return
+      if (ended) return endRow(ended, this.#settings)
     }
   }
 }

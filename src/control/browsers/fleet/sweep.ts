@@ -5,7 +5,7 @@ import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
 import { timedOut, watchedBrowsers, type LiveRow } from '../rows.ts'
 import type { Endings } from './endings.ts'
-import type { Registry } from './registry.ts'
+import type { Registry, Standing } from './registry.ts'
 
 interface SweepSettings {
   db: Db
@@ -16,7 +16,7 @@ interface SweepSettings {
   /** Begins to take over from dead replicas, and to end what cannot go on. */
   takeOver: () => void
   /** Looks for an instance that a row of ours names and that we do not know; false when there is none. */
-  find: (id: string, isReady: boolean) => Promise<boolean>
+  find: (id: string, standing: Standing) => Promise<boolean>
   /** Has ready instances replaced that have ended. */
   refill: () => void
   /** Begins to end a ready instance that is not needed any more. */
@@ -33,11 +33,11 @@ export function makeSweep({ db, scope, leases, registry, endings, takeOver, find
   const begin = (id: string, work: Promise<unknown>) =>
     void work.catch((err: unknown) => log.error({ err, browser: id }, 'a browser could not be ended yet; the next sweep tries again'))
   const isMissing = ({ id, state }: LiveRow) =>
-    !registry.isComing(id) && (state === 'starting' || ((state === 'running' || state === 'warm') && !registry.runs(id)))
+    !registry.isComing(id) && (state === 'starting' || (['running', 'releasing', 'warm'].includes(state) && !registry.runs(id)))
 
-  async function endMissing(id: string, isReady: boolean): Promise<void> {
+  async function endMissing({ id, state, pool_id: pool }: LiveRow): Promise<void> {
     // A takeover that broke off has left its row to us, and its instance to nobody.
-    if (!registry.get(id) && (await find(id, isReady))) return
+    if (!registry.get(id) && (await find(id, { isReady: state === 'warm', isPooled: pool !== null }))) return
     const { why, reason } = registry.whyGone(id) ?? { why: 'crashed', reason: 'crashed' }
     await endings.crashed(id, why, reason)
     refill()
@@ -46,7 +46,10 @@ export function makeSweep({ db, scope, leases, registry, endings, takeOver, find
   /** Brings what this process knows in line with the rows, which other replicas change, too. */
   function agree(known: readonly string[], rows: readonly LiveRow[]): void {
     const ours = new Map(rows.map((row) => [row.id, row]))
-    for (const { id, state } of rows) if (state === 'running' && registry.isReady(id)) registry.claim(id)
+    for (const { id, state } of rows) {
+      if (state === 'running' && registry.isReady(id)) registry.claim(id)
+      if (state === 'warm' || state === 'releasing') registry.putBack(id)
+    }
     for (const id of known)
       if (!ours.has(id) && registry.get(id) && !registry.isEnding(id) && !registry.isComing(id)) {
         log.warn({ browser: id }, 'another replica has taken over a browser')
@@ -64,7 +67,7 @@ export function makeSweep({ db, scope, leases, registry, endings, takeOver, find
       if (leases.mayTakeOver) takeOver()
     }
     // After a time without a database, uses at other replicas have to be recorded first.
-    if (leases.mayTakeOver) for (const id of await timedOut(db, watched)) begin(id, endings.end(id, 'timeout'))
+    if (leases.mayTakeOver) for (const { id, state } of await timedOut(db, watched)) begin(id, endings.end(id, state === 'releasing' ? 'released' : 'timeout'))
     // Before the rows are read: what comes later has its row by then.
     const known = leases.isAlone ? [] : registry.instances.map(({ id }) => id)
     const rows = await watchedBrowsers(db, watched)
@@ -73,7 +76,7 @@ export function makeSweep({ db, scope, leases, registry, endings, takeOver, find
     // A row that is seen once without an instance may be in a move. When it is seen twice, its instance has ended unnoticed, or the database has not
     // taken the end of its start.
     const found = rows.filter(isMissing)
-    for (const { id, state } of found.filter((one) => missing.has(one.id))) begin(id, endMissing(id, state === 'warm'))
+    for (const row of found.filter(({ id }) => missing.has(id))) begin(row.id, endMissing(row))
     missing = new Set(found.map(({ id }) => id))
     trim()
   }

@@ -31,7 +31,7 @@ const tooLarge = (side: 'width' | 'height', max: number): Refusal => ({
   problem: `must be at most ${max} for this session; create one with a larger viewport`,
 })
 
-const StartUrl = z
+export const StartUrl = z
   .string()
   .max(2048)
   .refine((url) => URL.canParse(url) && new URL(url).protocol !== 'javascript:', 'must be an absolute URL')
@@ -44,7 +44,7 @@ export const MAX_POLICY_BYTES = 5 * 1024 * 1024
  * A longer `chrome_policy` (in characters of JSON) applies, but is not stored and not returned. One may have 5 MiB: a list of sessions that had one
  * each would fill the service's memory, and their rows the disk.
  */
-const KEPT_POLICY = 64 * 1024
+export const KEPT_POLICY = 64 * 1024
 
 const ChromePolicy = z
   .record(z.string(), z.unknown())

@@ -10,6 +10,8 @@ export type Naming = Pick<CreateBrowser & UpdateBrowser, 'proxy' | 'proxy_id'> &
 
 /** What a browser does not have by itself. */
 export interface Brought {
+  /** Of its extensions. */
+  ids: string[]
   /**
    * Sends the browser what it needs. Returns the settings that it is then fitted to. Called once more when a browser was replaced.
    * @throws a fault that names the field; CallFailed

@@ -1,0 +1,129 @@
+// The rows of browsers that belong to pools: made for one, lent to its callers, given back, ended when it does not want them any more.
+import { sql, type RawBuilder, type SqlBool } from 'kysely'
+import type { Db } from '../../store/db.ts'
+import { ended, moveBrowser, moveFirstBrowser } from './lifecycle.ts'
+import { owned, type BrowserOptions, type BrowserRow, type Ownership, type Watched } from './rows.ts'
+
+/** What a browser of a pool goes back to when its caller gives it back. */
+export interface Baseline {
+  options: BrowserOptions
+  /** The pool's profile. A caller may have given a browser without one another. */
+  profile_id?: string
+}
+
+/** A pool of this scope, and how many browsers it has. */
+export interface PoolCount {
+  id: string
+  size: number
+  /** How much of its size is made again in a minute, in percent. */
+  rate: number
+  /** Browsers that wait for a caller. */
+  idle: number
+  /** Of these and all others, the ones that this replica is not making just now: its own count says how many those are. */
+  settled: number
+}
+
+/** The pools of a scope that are not deleted. Of those browsers that are being made, it counts the ones of other replicas. */
+export async function poolCounts(db: Db, { scope, replica }: Watched): Promise<PoolCount[]> {
+  const { rows } = await sql<PoolCount>`
+    select p.id, p.size, (p.config->>'fill_rate_per_minute')::int as rate, c.idle, c.settled
+    from browser_pools p cross join lateral (
+      select count(*) filter (where b.state = 'warm') as idle, count(*) filter (where b.state <> 'starting' or b.replica is distinct from ${replica}) as settled
+      from browsers b where b.pool_id = p.id and b.state <> 'deleted') c
+    where p.scope = ${scope} and p.deleted_at is null order by p.created_at, p.id`.execute(db)
+  return rows
+}
+
+/** What a row of a pool is made with. */
+export interface PoolOwnership extends Ownership {
+  pool: string
+  generation: number
+  baseline: Baseline
+}
+
+/** Inserts a row for a browser that is to be made for its pool; undefined when the pool has as many as it may, or was deleted. */
+export const insertPooled = (db: Db, id: string, { scope, replica }: Watched, wanted: PoolOwnership): Promise<BrowserRow | undefined> =>
+  db.transaction().execute(async (tx) => {
+    // The count comes after the lock: another replica may just have made one.
+    const { rows: pools } = await sql<{ size: number }>`select size from browser_pools where id = ${wanted.pool} and deleted_at is null for update`.execute(tx)
+    const { rows } = await sql<{ there: number }>`select count(*) as there from browsers where pool_id = ${wanted.pool} and state <> 'deleted'`.execute(tx)
+    if (!pools[0] || rows[0]!.there >= pools[0].size) return undefined
+    const pooled = { pool_id: wanted.pool, pool_generation: wanted.generation, pool_baseline: JSON.stringify(wanted.baseline) }
+    const row = await tx
+      .insertInto('browsers')
+      .values({ id, state: 'starting', scope, replica, ...owned(wanted), ...pooled })
+      .returningAll()
+      .executeTakeFirstOrThrow()
+    await tx.insertInto('browser_events').values({ browser_id: id, state: 'starting' }).execute()
+    return row as unknown as BrowserRow
+  })
+
+/** What a caller of a pool wants for as long as it has the browser. */
+export interface Lease {
+  name: string | undefined
+  tags: Record<string, string>
+  start_url: string | undefined
+}
+
+/** Lends the browser of a pool that has waited longest, first those that this replica watches, in one statement. Undefined when none waits. */
+export async function lendFirst(db: Db, { scope, replica }: Watched, pool: string, { name, tags, start_url: url }: Lease): Promise<BrowserRow | undefined> {
+  const times = { created_at: sql`now()`, last_active_at: sql`now()` }
+  const options = url === undefined ? {} : { options: sql`jsonb_set(t.options, '{start_url}', to_jsonb(${url}::text))` }
+  const columns = { name: name ?? null, tags: JSON.stringify(tags), lease: sql`t.lease + 1`, ...options, ...times }
+  const isThere = sql`exists (select from browser_pools p where p.id = ${pool} and p.deleted_at is null)`
+  const which = sql<SqlBool>`state = 'warm' and scope = ${scope} and pool_id = ${pool} and ${isThere}`
+  return moveFirstBrowser(db, which, sql`replica is distinct from ${replica}, made_at`, 'running', 'lent', columns)
+}
+
+/** Takes a browser away from its caller, before it is put back; false when the caller does not have it any more. */
+export const beginRelease = async (db: Db, id: string): Promise<boolean> =>
+  (await moveBrowser(db, id, 'releasing', 'given back', { last_active_at: sql`now()` })) !== undefined
+
+/** Makes a browser wait for the next caller of its pool; false when it has ended. It is the last in turn. */
+export async function endRelease(db: Db, id: string): Promise<boolean> {
+  const columns = { name: null, tags: '{}', options: sql`t.pool_baseline->'options'`, last_active_at: null, made_at: sql`now()` }
+  return (await moveBrowser(db, id, 'warm', 'given back', columns)) !== undefined
+}
+
+/** The browser of a caller of this pool that has given it back, or is about to; undefined when there is none. */
+export async function pooledBrowser(db: Db, pool: string, id: string): Promise<BrowserRow | undefined> {
+  const row = await db.selectFrom('browsers').selectAll().where('id', '=', id).where('pool_id', '=', pool).where('state', '<>', 'deleted').executeTakeFirst()
+  return row as unknown as BrowserRow | undefined
+}
+
+/** The profile of the pool has another version than the one that the browser `t` has loaded, and the pool wants the present one. */
+const HAS_OLD_PROFILE = sql<SqlBool>`(
+  coalesce((p.config->>'refresh_on_profile_update')::boolean, false)
+  and exists (select from profiles f where f.id = t.profile_id and f.deleted_at is null and f.version_id is distinct from t.profile_version))`
+
+/** Whether a browser of a pool, by its row, has an old state of the pool's profile. */
+export async function hasOldProfile(db: Db, id: string): Promise<boolean> {
+  const { rows } = await sql`select from browsers t join browser_pools p on p.id = t.pool_id where t.id = ${id} and ${HAS_OLD_PROFILE}`.execute(db)
+  return rows.length > 0
+}
+
+const endFirst = (db: Db, which: RawBuilder<SqlBool>): Promise<BrowserRow | undefined> =>
+  moveFirstBrowser(db, which, sql`made_at`, 'stopping', 'surplus', ended('surplus'))
+
+/** Begins to end one browser that waits in a pool. Undefined when none does. */
+export const endIdle = (db: Db, pool: string): Promise<BrowserRow | undefined> => endFirst(db, sql`state = 'warm' and pool_id = ${pool}`)
+
+/** Begins to end one that waits and that its pool does not want any more: it was deleted, has become smaller, or wants it made anew. */
+export const endUnwanted = (db: Db, scope: string): Promise<BrowserRow | undefined> =>
+  endFirst(
+    db,
+    sql`state = 'warm' and scope = ${scope} and pool_id is not null and exists (
+      select from browser_pools p where p.id = t.pool_id and (
+        p.deleted_at is not null
+        or t.lease = 0 and t.pool_generation < p.oldest
+        or (select count(*) from browsers o where o.pool_id = p.id and o.state <> 'deleted') > p.size
+        or ${HAS_OLD_PROFILE}))`,
+  )
+
+/** Browsers that callers have of pools that were deleted together with these. */
+export async function leftByPools(db: Db, scope: string): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    select b.id from browsers b join browser_pools p on p.id = b.pool_id
+    where b.scope = ${scope} and b.state in ('running', 'releasing') and p.deleted_at is not null and p.is_forced`.execute(db)
+  return rows.map(({ id }) => id)
+}

@@ -1,0 +1,61 @@
+// Wires sessions and browser pools: what makes, fits, shows and lends browsers.
+import type { Log } from '../base/log.ts'
+import type { Endpoint } from '../http/endpoint.ts'
+import type { Db } from '../store/db.ts'
+import { makeBrowserPools, makePoolSource, type BrowserPools } from './browser-pools/pools.ts'
+import { poolNames } from './browser-pools/rows.ts'
+import type { Activity } from './browsers/activity.ts'
+import { makeBrowsers, type Browsers } from './browsers/browsers.ts'
+import type { EndStep } from './browsers/end-step.ts'
+import { makeFitter } from './browsers/fitter.ts'
+import type { Fleet } from './browsers/fleet.ts'
+import type { PoolSource } from './browsers/fleet/pools.ts'
+import type { OpenCalls } from './browsers/open-calls.ts'
+import type { LookUp } from './browsers/options/look-up.ts'
+import type { Place } from './browsers/options/option/contract.ts'
+import { makePoolLeases } from './browsers/pool-leases.ts'
+import { makePresent } from './browsers/present.ts'
+import type { SessionProxies } from './browsers/session-proxies.ts'
+import type { Endpoints } from './browsers/stored-endpoint.ts'
+import type { SessionTokens } from './browsers/tokens.ts'
+import type { LiveLinks } from './live/links.ts'
+import type { Profiles } from './profiles/profiles.ts'
+
+interface SessionsSettings {
+  db: Db
+  scope: string
+  replica: string
+  fleet: Fleet
+  endpoints: Endpoints
+  tokens: SessionTokens
+  links: LiveLinks
+  activity: Activity
+  calls: OpenCalls
+  lookUp: LookUp
+  profiles: Profiles
+  sessionProxies: SessionProxies
+  /** What a caller of a pool has begun and has to end before the next one gets its browser. */
+  releaseSteps: readonly EndStep[]
+  stopRecordings: (session: { id: string; endpoint: Endpoint }) => Promise<void>
+  place: Place
+  maxBrowsers: number
+  log: Log
+}
+
+export interface Sessions {
+  browsers: Browsers
+  browserPools: BrowserPools
+  poolSource: PoolSource
+}
+
+export function makeSessions(settings: SessionsSettings): Sessions {
+  const { db, fleet, links } = settings
+  const fitter = makeFitter(settings)
+  const present = makePresent({ ...settings, livePath: (row) => links.path(row, 'control'), poolNames: (ids) => poolNames(db, ids) })
+  const leases = makePoolLeases({ ...settings, fitter, present })
+  return {
+    browsers: makeBrowsers({ ...settings, fitter, present }),
+    browserPools: makeBrowserPools({ ...settings, lending: fleet.lending, leases }),
+    poolSource: makePoolSource({ ...settings, fitter }),
+  }
+}
