@@ -28,7 +28,7 @@ import { Fleet } from './browsers/fleet.ts'
 import { killInstance, removeInstance } from './browsers/fleet/instance-steps.ts'
 import { OpenCalls } from './browsers/open-calls.ts'
 import { placeOf } from './browsers/place.ts'
-import { poolCounts } from './browsers/pooled-rows.ts'
+import { keptBrowser, poolCounts } from './browsers/pooled-rows.ts'
 import { endedSessions } from './browsers/purge.ts'
 import { findBrowser, watcherOf } from './browsers/rows.ts'
 import { makeSessionProxies } from './browsers/session-proxies.ts'
@@ -128,7 +128,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     directWays: driver.directWays,
     waysOf: waysOfSession(proxies),
     timeZoneOf: config.geoipFile === undefined ? undefined : timeZoneOfSession(proxies, await openTimeZones(config.geoipFile)),
-    find: (id) => findBrowser(db, { scope, project: undefined }, id, false),
+    find: (id) => keptBrowser(db, scope, id),
     apiHosts: () => apiHosts(config.publicUrl),
     log,
   })
@@ -273,7 +273,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   opened.defer(() => runs.stop())
   const invocations = makeInvocations({ db, bells, scope, runs, maxInvocations: config.maxInvocations })
   await runs.adopt()
-  opened.use(hearReplicas(bells, { scope, leases, openSockets, calls, fleet, runs, deployments, replays, log }))
+  opened.use(hearReplicas(bells, { scope, leases, openSockets, calls, registry, fleet, runs, deployments, replays, log }))
   const resolve = projectResolver(db)
   const trail = opened.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
   const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH] }

@@ -1,72 +1,28 @@
 // The instances of sessions. Connects the parts in fleet/. Knows nothing of requests.
 import { availableParallelism } from 'node:os'
 import { newId } from '../../base/ids.ts'
-import type { Log } from '../../base/log.ts'
-import type { Memory } from '../../base/memory.ts'
 import { Slots } from '../../base/slots.ts'
-import { letGo, type Driver, type Exit, type Instance } from '../../instances/driver.ts'
-import type { Db } from '../../store/db.ts'
-import { notify, type EventBells } from '../../store/events.ts'
+import { letGo, type Exit, type Instance } from '../../instances/driver.ts'
+import { notify } from '../../store/events.ts'
 import { alone, type Leases } from '../../store/leases.ts'
-import type { ProjectSeats } from '../../store/seats.ts'
-import type { EndReason, EndStep } from './end-step.ts'
+import type { EndReason } from './end-step.ts'
 import { endLost, removeUnknown, takeOver } from './fleet/adoption.ts'
 import { endElsewhere, outOfUse } from './fleet/elsewhere.ts'
 import { Boots } from './fleet/boots.ts'
 import { Endings } from './fleet/endings.ts'
-import { readyState, type Kind, type ReadyState } from './fleet/kinds.ts'
-import type { Registry, Standing } from './fleet/registry.ts'
+import { readyState, type ReadyState } from './fleet/kinds.ts'
+import type { Standing } from './fleet/registry.ts'
 import { SessionSeats } from './fleet/session-seats.ts'
 import { makeLending, type Lending } from './fleet/lending.ts'
 import { askedFor, kindAskedFor, oneMoreIn, shelfOf } from './fleet/notices.ts'
-import type { PoolSource } from './fleet/pools.ts'
 import { Shelf } from './fleet/shelf.ts'
-import type { OtherShelves, ShelfMeter, ShelfState } from './fleet/shelf-state.ts'
+import type { OtherShelves, ShelfState } from './fleet/shelf-state.ts'
+import type { FleetSettings } from './fleet/settings.ts'
 import { makeSweep } from './fleet/sweep.ts'
 import { watchedBrowsers, watcherOf, type BrowserRow, type LiveRow, type Ownership } from './rows.ts'
-import type { Endpoints } from './stored-endpoint.ts'
 
 /** Limit on the text of why an instance ended, in the log and in the database: an agent may have written it. */
 const MAX_REASON = 500
-
-export interface FleetSettings {
-  db: Db
-  driver: Driver
-  scope: string
-  /** Who shares this scope. Nobody, unless given. */
-  leases?: Leases
-  /** How replicas tell each other; needed when others share this scope. */
-  bells?: EventBells
-  /** Most sessions of this scope, when others share it. Each replica counts its own by {@link Fleet.seat} besides. */
-  maxSessions?: number
-  /** Of projects that have a limit of their own. None has one, unless given. */
-  projectSeats?: ProjectSeats
-  /** Empty at first. The steps of an end may use it, too. */
-  registry: Registry
-  endpoints: Endpoints
-  /** What is kept ready. */
-  kinds: readonly Kind[]
-  /** Most ready instances of all kinds together, beyond the least of each; no limit unless given. */
-  mostReady?: number
-  /** The pools that it keeps browsers for. None, unless given. */
-  pools?: PoolSource
-  /** What happens when a session ends, in this order. */
-  endSteps: readonly EndStep[]
-  /** Whether the disk has room for another ready instance. */
-  hasRoom?: () => boolean
-  /** The machine's memory, when it is not asked for. */
-  memory?: () => Memory
-  /** The time in milliseconds that demand is remembered by, when it is not the machine's. */
-  now?: () => number
-  /** Boots at the same time; one per processor unless given. */
-  bootsAtOnce?: number
-  meter?: ShelfMeter
-  /** Called for each session, and browser of a pool, that this service has just begun to watch, and has not made itself. */
-  onTaken?: (session: Instance) => void
-  log: Log
-  /** Where clients on this machine reach the API. Known once it listens. */
-  apiPorts: () => number[]
-}
 
 export class Fleet {
   readonly #settings: FleetSettings
@@ -96,8 +52,12 @@ export class Fleet {
       // There is room for another one.
       if (isPooled) this.refill()
     }
-    const onOutOfUse = (id: string) => this.#tell('ended', outOfUse(id))
-    this.#endings = new Endings({ ...settings, steps: endSteps, onEnded, ...(!leases.isAlone && { onOutOfUse }) })
+    this.#endings = new Endings({
+      ...settings,
+      steps: endSteps,
+      onEnded,
+      ...(!leases.isAlone && { onOutOfUse: (id: string) => this.#tell('ended', outOfUse(id)) }),
+    })
     const endings = this.#endings
     this.#seats = new SessionSeats({ ...settings, leases, endings, pooled: () => this.#shelf.pooledSeats, signal: this.#stop.signal })
     const refill = () => this.refill()
@@ -110,14 +70,14 @@ export class Fleet {
       isReady: () => tell(oneMoreIn(scope)),
       end: (replica) => tell(replica),
     }
-    this.#shelf = new Shelf({ ...settings, leases, endings, hasRoom, refill, others, boots, starts, signal: this.#stop.signal })
-    const trim = () => this.#shelf.trim()
+    const takeOut = (id: string, reason: EndReason) => this.takeOut(id, reason)
+    this.#shelf = new Shelf({ ...settings, leases, endings, hasRoom, refill, others, boots, starts, takeOut, signal: this.#stop.signal })
     this.#sweep = makeSweep({
       ...settings,
       leases,
       endings,
       refill,
-      trim,
+      trim: () => this.#shelf.trim(),
       takeOver: () => this.#beginTakeOver(),
       find: (id, standing) => this.#find(id, standing),
     })
@@ -129,7 +89,7 @@ export class Fleet {
       shelf: this.#shelf,
       seats: this.#seats,
       take: (row) => this.take(row, () => {}),
-      takeOut: (id, reason) => this.takeOut(id, reason),
+      takeOut,
       refill,
     })
   }
@@ -243,6 +203,8 @@ export class Fleet {
   async adopt(): Promise<void> {
     this.#lost = await this.#takeOver()
     await removeUnknown(this.#settings)
+    // Before anybody asks for a seat: pools have theirs.
+    await this.#shelf.countPools()
   }
 
   #takeOver(): Promise<LiveRow[]> {

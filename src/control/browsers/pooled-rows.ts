@@ -91,6 +91,12 @@ export async function pooledBrowser(db: Db, pool: string, id: string): Promise<B
   return row as unknown as BrowserRow | undefined
 }
 
+/** A browser that a caller has, or that waits in a pool, or goes back to it; undefined when it has ended, or nobody has it and it is no pool's. */
+export async function keptBrowser(db: Db, scope: string, id: string): Promise<BrowserRow | undefined> {
+  const rows = db.selectFrom('browsers').selectAll().where('id', '=', id).where('scope', '=', scope).where('deleted_at', 'is', null)
+  return (await rows.where(sql<SqlBool>`(state = 'running' or pool_id is not null)`).executeTakeFirst()) as unknown as BrowserRow | undefined
+}
+
 /** The profile of the pool has another version than the one that the browser `t` has loaded, and the pool wants the present one. */
 const HAS_OLD_PROFILE = sql<SqlBool>`(
   coalesce((p.config->>'refresh_on_profile_update')::boolean, false)

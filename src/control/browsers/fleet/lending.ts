@@ -1,7 +1,6 @@
 // Browsers of pools: lent to callers in the order of arrival, given back, ended.
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
-import type { EndReason } from '../end-step.ts'
 import { beginRelease, endRelease, leftByPools, lendFirst, type Lease } from '../pooled-rows.ts'
 import type { BrowserRow } from '../rows.ts'
 import type { Endings } from './endings.ts'
@@ -9,7 +8,7 @@ import type { Registry } from './registry.ts'
 import type { SessionSeats } from './session-seats.ts'
 import type { Shelf } from './shelf.ts'
 import type { OtherShelves } from './shelf-state.ts'
-import { endIdleOnes } from './surplus.ts'
+import { endIdleOnes, type TakeOut } from './surplus.ts'
 
 interface LendingSettings {
   db: Db
@@ -22,7 +21,7 @@ interface LendingSettings {
   seats: SessionSeats
   /** Records that a browser has become a session; false when it has ended in the meantime. */
   take: (row: BrowserRow) => boolean
-  takeOut: (id: string, reason: EndReason) => Promise<boolean>
+  takeOut: TakeOut
   refill: () => void
 }
 

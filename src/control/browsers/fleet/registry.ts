@@ -100,6 +100,11 @@ export class Registry {
     this.#leases.delete(id)
   }
 
+  /** Whether there are browsers of pools. */
+  get hasPooled(): boolean {
+    return this.#idle.size + this.#lent.size > 0
+  }
+
   /** Whether it belongs to a pool, as far as this process knows. */
   isPooled(id: string): boolean {
     return this.#idle.has(id) || this.#lent.has(id)

@@ -16,7 +16,7 @@ import type { PoolSource } from './pools.ts'
 import { PooledKeepings } from './pooled-keepings.ts'
 import type { Registry } from './registry.ts'
 import type { OtherShelves, ShelfMeter, ShelfState } from './shelf-state.ts'
-import { endRow, endUnwantedOnes } from './surplus.ts'
+import { endRow, endUnwantedOnes, type TakeOut } from './surplus.ts'
 
 /** On a full disk no warm browser is started. This is the interval for checking the disk again. */
 const NO_ROOM_MS = 2_000
@@ -36,6 +36,7 @@ interface ShelfSettings {
   /** Has the shelf filled by the replica whose duty that is. */
   refill: () => void
   others: OtherShelves
+  takeOut: TakeOut
   /** Whether the disk has room for another instance. */
   hasRoom: () => boolean
   memory?: (() => Memory) | undefined
@@ -45,6 +46,9 @@ interface ShelfSettings {
   log: Log
   signal: AbortSignal
 }
+
+/** The database has refused a browser for which there was room by our count, which is taken again after so long. */
+const REFUSED_MS = 200
 
 export class Shelf {
   readonly #settings: ShelfSettings
@@ -245,7 +249,10 @@ export class Shelf {
     this.#served.ring()
     try {
       if (keeping.kind) await boots.ready(keeping.kind, wanted, signal)
-      else if (!(await this.#pools.boot(keeping, () => boots.pooled(keeping.name, wanted, signal)))) return false
+      else if (!(await this.#pools.boot(keeping, () => boots.pooled(keeping.name, wanted, signal)))) {
+        keeping.retryAt = this.#now() + REFUSED_MS
+        return false
+      }
       keeping.booted(this.#now() - began)
       this.#bootMs = performance.now() - beganAt
       others.isReady()
@@ -359,7 +366,7 @@ export class Shelf {
 
   async #trimAll(): Promise<void> {
     const { leases, registry, pools } = this.#settings
-    if (pools && !(leases.isAlone && this.#pools.isNone)) {
+    if (pools && !(leases.isAlone && this.#pools.isNone && !registry.hasPooled)) {
       await endUnwantedOnes(this.#settings, (pool) => this.discarded(pool, 1))
       await this.countPools()
       if (this.#pools.short(this.#memory())) this.fill()

@@ -1,13 +1,17 @@
 // Ends instances that nobody has and nobody needs: their rows say so already, or are moved here.
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
-import { endIdle, endUnwanted } from '../pooled-rows.ts'
+import type { EndReason } from '../end-step.ts'
+import { endIdle, endUnwanted, leftByPools } from '../pooled-rows.ts'
 import type { BrowserRow } from '../rows.ts'
 import type { Endings } from './endings.ts'
 import type { Registry } from './registry.ts'
 
 /** Browsers that pools do not want any more are ended in each sweep, up to so many. */
 const ENDED_AT_ONCE = 50
+
+/** Ends a browser, wherever it runs; resolves when it is out of use. */
+export type TakeOut = (id: string, reason: EndReason) => Promise<boolean>
 
 interface Ending {
   db: Db
@@ -30,10 +34,13 @@ export async function endRow(
   } else if (ended.replica !== null) others.end(ended.replica)
 }
 
-/** Ends browsers that wait in pools which do not want them any more, if that is this replica's duty. `onEnd` gets the pool of each. */
-export async function endUnwantedOnes(settings: Ending, onEnd: (pool: string) => void): Promise<void> {
+/**
+ * Ends browsers that wait in pools which do not want them any more, and those that callers have of pools which were deleted with them, if that is this replica's duty. `onEnd`
+ * gets the pool of each of the first.
+ */
+export async function endUnwantedOnes(settings: Ending & { takeOut: TakeOut }, onEnd: (pool: string) => void): Promise<void> {
   if (!settings.leases.holds('shelf')) return
-  const ends: Promise<void>[] = []
+  const ends: Promise<unknown>[] = (await leftByPools(settings.db, settings.scope)).map((id) => settings.takeOut(id, 'deleted'))
   while (ends.length < ENDED_AT_ONCE) {
     const ended = await endUnwanted(settings.db, settings.scope)
     if (!ended) break
