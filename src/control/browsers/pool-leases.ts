@@ -147,7 +147,8 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
           signal.throwIfAborted()
         }
         try {
-          return (await present([await begin(row, lease, profile, signal)], origin))[0]!
+          const name = new Map([[pool.id, pool.name ?? undefined]])
+          return (await present([await begin(row, lease, profile, signal)], origin, name))[0]!
         } catch (error) {
           if (signal.aborted || error instanceof Fault) throw error
           if (error instanceof CallFailed && error.status === 400) throw fault.field('start_url', error.reason)

@@ -19,16 +19,16 @@ interface PresentSettings {
   place: Place
 }
 
-/** Shows sessions. `origin` is that of the API, as its caller reaches it. */
-export type Present = (rows: readonly BrowserRow[], origin: string) => Promise<Browser[]>
+/** Shows sessions. `origin` is that of the API, as its caller reaches it; `known` are the names of their pools, if they are known already. */
+export type Present = (rows: readonly BrowserRow[], origin: string, known?: Map<string, string | undefined>) => Promise<Browser[]>
 
 export function makePresent({ tokens, livePath, profiles, poolNames, place }: PresentSettings): Present {
-  return async (rows, origin) => {
+  return async (rows, origin, known) => {
     const ws = origin.replace(/^http/, 'ws')
     const pools = [...new Set(rows.flatMap(({ pool_id: pool }) => pool ?? []))]
-    const [known, names] = await Promise.all([profiles.shown(rows), pools.length === 0 ? new Map<string, undefined>() : poolNames(pools)])
+    const [shown, names] = await Promise.all([profiles.shown(rows), known ?? (pools.length === 0 ? new Map<string, undefined>() : poolNames(pools))])
     const show = async (row: BrowserRow): Promise<Browser> => {
-      const profile = row.profile_id === null ? undefined : known.get(row.profile_id)
+      const profile = row.profile_id === null ? undefined : shown.get(row.profile_id)
       const token = await tokens.sign(row, new URL(origin).hostname)
       const pool = row.pool_id === null ? undefined : { id: row.pool_id, ...(names.get(row.pool_id) !== undefined && { name: names.get(row.pool_id) }) }
       return {
