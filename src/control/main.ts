@@ -32,6 +32,7 @@ import { endedSessions } from './browsers/purge.ts'
 import { findBrowser, watcherOf } from './browsers/rows.ts'
 import { makeSessionProxies } from './browsers/session-proxies.ts'
 import { closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
+import { sleepWhenUnused } from './browsers/standby.ts'
 import { storedEndpoints } from './browsers/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
 import { makeDeployments } from './deployments/deployments.ts'
@@ -118,10 +119,12 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     fullDisk: () => disk.room.problem,
     log,
   })
+  const standby = opened.use(sleepWhenUnused({ standby: driver.standby, config, isAlone: leases.isAlone, sessions: () => registry.reachable, log }))
   const forwarder = opened.use(makeForwarder({ allowHostLoopback: config.allowHostLoopback, logLevel: config.logLevel, log }))
   const proxies = makeProxies({ db, sealer: makeSealer(secretKey, 'proxies'), provided: config.proxies, reach: config, checkUrl: config.proxyCheckUrl, log })
   const sessionProxies = makeSessionProxies({
     forwarder,
+    uses: standby,
     directWays: driver.directWays,
     waysOf: waysOfSession(proxies),
     timeZoneOf: config.geoipFile === undefined ? undefined : timeZoneOfSession(proxies, await openTimeZones(config.geoipFile)),
@@ -143,6 +146,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     mostReady,
     meter: metrics.shelf,
     endSteps: [
+      standby.wakeStep,
       closeSockets(openSockets, tellClosing),
       endRecordings(transfers, (id) => registry.get(id) !== undefined, leases.isAlone ? undefined : async () => replays.look()),
       saves.step,
@@ -173,6 +177,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     tokens,
     livePath: (id) => links.path(id, 'control'),
     activity,
+    uses: standby,
     lookUp: async (project, given) => ({
       options: await nameProxy(project, given),
       brought: await extensions.choose(project, given.extensions),

@@ -34,6 +34,7 @@ import { optionRules } from './options/rules.ts'
 import { makeChange } from './change.ts'
 import { withSave, type Chosen, type SessionProfiles } from './session-profiles.ts'
 import type { SessionProxies } from './session-proxies.ts'
+import type { Connection, Uses } from './standby.ts'
 import type { Endpoints } from './stored-endpoint.ts'
 import type { SessionTokens } from './tokens.ts'
 
@@ -61,6 +62,7 @@ interface BrowsersSettings {
   /** The path of a session's live view. */
   livePath: (sessionId: string) => string
   activity: Activity
+  uses: Uses
   lookUp: LookUp
   profiles: SessionProfiles
   scope: string
@@ -93,7 +95,16 @@ export interface Browsers {
    * The agent of a running session of a project, by id or name; of any, when a secret has named it. The session counts as in use until it is released. @throws 404; 429 when too
    * many callers hold it
    */
-  reach(project: string | undefined, idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
+  reach(project: string | undefined, idOrName: string): Promise<Reached>
+}
+
+/** A running session that counts as in use, and stays awake, until it is released. */
+export interface Reached {
+  id: string
+  endpoint: Endpoint
+  release: () => void
+  /** From now on it stays awake only while the connection is used, and for some time afterwards. It still counts as in use until it is released. */
+  connected: () => Connection
 }
 
 export function makeBrowsers({
@@ -103,6 +114,7 @@ export function makeBrowsers({
   tokens,
   livePath,
   activity,
+  uses,
   lookUp,
   profiles,
   scope,
@@ -152,9 +164,20 @@ export function makeBrowsers({
   }
 
   /** @throws 429 when too many callers hold the session already. */
-  const hold = (id: string): (() => void) => {
+  const hold = (id: string): Pick<Reached, 'release' | 'connected'> => {
     if (activity.held(id) >= MAX_CALLS) throw fault.tooMany(`this browser has ${MAX_CALLS} calls and connections at once, its limit`, CALLS_RETRY_SECONDS)
-    return activity.hold(id)
+    const leave = activity.hold(id)
+    const rest = uses.hold(id)
+    const release = () => {
+      rest()
+      leave()
+    }
+    const connected = () => {
+      const connection = uses.connect(id)
+      rest()
+      return connection
+    }
+    return { release, connected }
   }
 
   const named = async <T>(name: string | null | undefined, work: Promise<T>): Promise<T> =>
@@ -233,7 +256,7 @@ export function makeBrowsers({
   ): Promise<BrowserRow | undefined> {
     const { row, state, warm } = await seated(ownership, (leaveSeat) => named(ownership.name, obtain(ownership, leaveSeat, signal)), signal)
     fleet.belongs(row)
-    const release = activity.hold(row.id)
+    const { release } = hold(row.id)
     try {
       const { proxy, stealth, ...rest } = options.fit(wanted, state)
       // Before a page of the profile is opened.
@@ -311,7 +334,12 @@ export function makeBrowsers({
     async update({ project }, idOrName, given, origin, signal) {
       const { id } = await find(project, idOrName)
       const { options: changes } = await lookUp(project, given)
-      const work = async () => present(await change(project, id, idOrName, changes, signal), origin)
+      const work = async () => {
+        const rest = uses.hold(id)
+        return change(project, id, idOrName, changes, signal)
+          .finally(rest)
+          .then((row) => present(row, origin))
+      }
       // Two viewports at once could end as one in the table and the other on the screen.
       return changes.profile || options.isStored(changes) ? turns.run(id, work, signal) : work()
     },
@@ -337,11 +365,11 @@ export function makeBrowsers({
     async reach(project, id) {
       // Every call to a session comes here. A query would take half of the time of a click.
       const known = fleet.endpointOf(id)
-      if (known && (project === undefined || fleet.projectOf(id) === project)) return { id, endpoint: known, release: hold(id) }
+      if (known && (project === undefined || fleet.projectOf(id) === project)) return { id, endpoint: known, ...hold(id) }
       const row = await find(project, id)
       fleet.belongs(row)
       if (row.state !== 'running' || !row.endpoint) throw fault.notFound('browser', id)
-      return { id: row.id, endpoint: endpoints.open(row.endpoint, row.id), release: hold(row.id) }
+      return { id: row.id, endpoint: endpoints.open(row.endpoint, row.id), ...hold(row.id) }
     },
   }
 }
