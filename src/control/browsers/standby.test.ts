@@ -106,6 +106,12 @@ describe('a service with sessions that sleep', () => {
     expect(isAsleep(session)).toBe(false)
   })
 
+  test.concurrent('the figures say how many sessions sleep', async () => {
+    await asleep(await create())
+    const asleepNow = Number(/^cob_browsers_asleep (\d+)/m.exec(await (await cloud.fetch('/metrics')).text())![1])
+    expect(asleepNow).toBeGreaterThan(0)
+  })
+
   test.concurrent('a sleeping session times out as any other', async () => {
     const session = await create()
     await asleep(session)
