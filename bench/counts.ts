@@ -152,7 +152,7 @@ const QUICK: Counts = {
   quietMs: 10_000,
   dressed: 3,
   wakes: 5,
-  asleepMs: 10_000,
+  asleepMs: 30_000,
 }
 
 export const countsOf = (env: NodeJS.ProcessEnv): Counts => (env.BENCH_QUICK === '1' ? QUICK : FULL)

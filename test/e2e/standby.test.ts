@@ -57,7 +57,7 @@ test('a session that nothing uses stands still without CPU time, keeps its silen
   await other.disconnect()
 })
 
-test('a command that takes long keeps its session awake', async () => {
+test.concurrent('a command that takes long keeps its session awake', async () => {
   await using session = await openSession(cloud)
   const { page, id } = session
   const slow = page.evaluate(`new Promise((done) => setTimeout(() => done('done'), ${LONG_MS}))`)
@@ -84,7 +84,7 @@ test('a call, and a viewer, wake a session; a viewer keeps it awake', async () =
   await cloud.remove(id)
 })
 
-test('a program that runs keeps its session awake until it ends, and is then stopped with the rest if it left something', async () => {
+test.concurrent('a program that runs keeps its session awake until it ends, and is then stopped with the rest if it left something', async () => {
   const id = await create()
   const { process_id } = await cloud.client.browsers.process.spawn(id, { command: 'sh', args: ['-c', 'sleep 300 & sleep 300'] })
   await sleep(LONG_MS)
@@ -94,7 +94,7 @@ test('a program that runs keeps its session awake until it ends, and is then sto
   await cloud.remove(id)
 })
 
-test('sessions that sleep are deleted, and time out, as others, and nothing is left of them', async () => {
+test.concurrent('sessions that sleep are deleted, and time out, as others, and nothing is left of them', async () => {
   const [deleted, late] = await Promise.all([create(), create()])
   await asleep(cloud, deleted)
   await asleep(cloud, late)
@@ -119,7 +119,7 @@ test('the profile of a session that sleeps is saved at its end', async () => {
   await cloud.client.profiles.delete(profile.id)
 })
 
-test("a page's WebSocket stays open while it sleeps: messages wait, and come when it wakes", async () => {
+test.concurrent("a page's WebSocket stays open while it sleeps: messages wait, and come when it wakes", async () => {
   const server = createServer()
   const sockets = new WebSocketServer({ server })
   server.listen(0, '127.0.0.1')

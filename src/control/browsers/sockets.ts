@@ -99,9 +99,12 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: 
       )
       await accepted()
       completeHandshake(socket, upstream)
-      if (head.length > 0) upstream.socket.write(head)
       // What a silent client of CDP or BiDi waits for is not known, so it keeps the session awake for a time of its own.
       if (by === 'token') connection = target.connected()
+      if (head.length > 0) {
+        connection?.sent(head)
+        upstream.socket.write(head)
+      }
       await splice(socket, upstream.socket, upstream.head, () => why, ending.signal, connection)
     } finally {
       connection?.[Symbol.dispose]()

@@ -12,6 +12,7 @@ import { silentLog } from '../../base/log.ts'
 import { sleep, until } from '../../base/wait.ts'
 import { fakeDriver } from '../../instances/fake/fake.ts'
 import { sleepers } from '../../instances/fake/standby.ts'
+import type { Endpoint } from '../../http/endpoint.ts'
 import type { Standby } from '../../instances/driver.ts'
 import { sleepWhenUnused, type Sleep } from './standby.ts'
 
@@ -151,7 +152,7 @@ describe('the way into sleep', () => {
   afterAll(() => void agent.close())
 
   /** What the rules do to a driver, in order. Its sleep takes until `proceed` is called. */
-  function follow(isAlone: boolean) {
+  function follow(isAlone: boolean, endpoint: Endpoint = { socketPath }) {
     const did: string[] = []
     let isStill = false
     const sleeping = Promise.withResolvers<void>()
@@ -174,7 +175,7 @@ describe('the way into sleep', () => {
       reclaim: async () => {},
     }
     const config = { ...readConfig({}), standbyAfterSeconds: 0.2, standbyConnectedAfterSeconds: 0.2 }
-    const sleep: Sleep = sleepWhenUnused({ standby, config, isAlone, sessions: () => [{ id: ID, endpoint: { socketPath } }], log: silentLog })
+    const sleep: Sleep = sleepWhenUnused({ standby, config, isAlone, sessions: () => [{ id: ID, endpoint }], log: silentLog })
     return { did, sleep, standby, sleeping: sleeping.promise, proceed: gate.resolve, isStill: () => isStill, stir: () => (isStill = false) }
   }
 
@@ -239,6 +240,14 @@ describe('the way into sleep', () => {
     expect(did).toEqual([])
     running = []
     await until('it to sleep', ASLEEP_MS, () => rules.asleep === 1, { everyMs: 10 })
+  })
+
+  test('an agent of an older version, which cannot say what goes on, is left awake', async () => {
+    asked = 0
+    const { did, sleep: rules } = follow(true, { socketPath, older: { version: '0', lacks: ['sessionActivity'] } })
+    await using _ = rules
+    await sleep(1_200)
+    expect([asked, did]).toEqual([0, []])
   })
 
   test('with other replicas, the first use in a second is told, and a use that lasts is told every second', async () => {

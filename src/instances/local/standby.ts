@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { statSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Log } from '../../base/log.ts'
+import { Mutex } from '../../base/mutex.ts'
 import { childrenOf, isAlive, readProcessFile } from '../../base/processes.ts'
 import { resultWithin } from '../../base/wait.ts'
 import type { Standby } from '../driver.ts'
@@ -28,6 +29,7 @@ interface LocalStandby {
 /** Undefined where processes cannot be stopped. */
 export function localStandby({ root, limits: { freezer, members, reclaiming }, log }: LocalStandby): Standby | undefined {
   if (!freezer) return undefined
+  const turns = new Mutex()
   const markOf = (id: string) => join(root, id, MARK)
   const usedAt = (id: string) => statSync(markOf(id), { throwIfNoEntry: false })?.mtimeMs ?? 0
 
@@ -50,13 +52,22 @@ export function localStandby({ root, limits: { freezer, members, reclaiming }, l
     isAsleep: (id) => freezer.isFrozen(id),
     async reclaim(id, signal) {
       if (!reclaiming) return
-      const child = spawn('/bin/sh', ['-c', reclaiming(id)], { cwd: '/', stdio: 'ignore' })
-      child.on('error', (err) => log.debug({ err, instance: id }, 'memory could not be given back'))
-      // The shell's last lines run when it is asked to end.
-      await resultWithin(RECLAIM_MS, once(child, 'exit'), signal)
-      child.kill('SIGTERM')
+      // One after the other, so that the disk has room for others.
+      await turns
+        .run(() => reclaim(reclaiming(id), signal), signal)
+        .catch((err: unknown) => {
+          if (!signal.aborted) log.warn({ err, instance: id }, 'memory of a session that sleeps could not be given back')
+        })
     },
   }
+}
+
+/** Runs a shell line until it ends, or is asked to. */
+async function reclaim(line: string, signal: AbortSignal): Promise<void> {
+  const child = spawn('/bin/sh', ['-c', line], { cwd: '/', stdio: 'ignore' })
+  child.on('error', () => {}) // the wait rejects with it
+  await resultWithin(RECLAIM_MS, once(child, 'exit'), signal)
+  child.kill('SIGTERM')
 }
 
 function mark(file: string): void {
