@@ -59,6 +59,9 @@ export interface Counts {
   quietMs: number
   /** Creates with each of a profile, an extension, a proxy. */
   dressed: number
+  /** Uses that wake a session, and how long it sleeps before its memory is measured. */
+  wakes: number
+  asleepMs: number
 }
 
 const FULL: Counts = {
@@ -103,6 +106,8 @@ const FULL: Counts = {
   stepMs: 60_000,
   quietMs: 60_000,
   dressed: 8,
+  wakes: 40,
+  asleepMs: 60_000,
 }
 const QUICK: Counts = {
   cold: 3,
@@ -146,6 +151,8 @@ const QUICK: Counts = {
   stepMs: 8_000,
   quietMs: 10_000,
   dressed: 3,
+  wakes: 5,
+  asleepMs: 30_000,
 }
 
 export const countsOf = (env: NodeJS.ProcessEnv): Counts => (env.BENCH_QUICK === '1' ? QUICK : FULL)

@@ -56,6 +56,13 @@ export function reachOf(rows: readonly Row[]): Reach[] {
   upTo('replay_stop', `${find('replay_stop')?.what} p50 <= 300 ms (reached for after ten minutes)`, 300, p50, ms)
   upTo('view_click', 'live view: click until seen p50 <= 100 ms', 100, p50, ms)
   upTo('view_still', 'live view of a still page <= 100 B/s', 100, p50, (value) => `${value.toFixed(0)} B/s`)
+  for (const id of ['wake_call', 'wake_command']) {
+    const what = find(id)?.what
+    upTo(id, `${what} p50 <= 20 ms`, 20, p50, ms)
+    upTo(id, `${what} p99 <= 50 ms`, 50, ({ cob }) => cob.p99, ms)
+  }
+  upTo('asleep_cpu', 'idle CPU of what sleeps is 0', 0, p50, (value) => `${value.toFixed(1)} %`)
+  upTo('asleep_memory', 'memory of a session that sleeps <= 0.4 x awake (with swap)', 0.4, ratio, times)
   upTo('invocation_warm', 'warm invocation p50 <= 20 ms', 20, p50, ms)
   upTo('invocation_row', 'warm invocations without a pause p50 <= 20 ms', 20, p50, ms)
   upTo('invocation_cold', 'cold invocation p50 <= 1.5 x importing the app', 1.5, ratio, times)

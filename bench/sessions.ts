@@ -31,7 +31,8 @@ export interface Service extends AsyncDisposable {
 
 /** Starts a service with `warm` browsers in reserve: always so many, or at least, when the settings in `env` say so. */
 export async function startService(warm: number, signal: AbortSignal, env: Record<string, string> = {}): Promise<Service> {
-  const cloud = await startCloud({ COB_WARM_BROWSERS: String(warm), ...env })
+  // A session that sleeps would be compared to a Chromium that does not. standby.ts measures that.
+  const cloud = await startCloud({ COB_WARM_BROWSERS: String(warm), COB_STANDBY_AFTER_SECONDS: '0', ...env })
   const call = async (method: string, path: string, body?: object): Promise<Response> => {
     const response = await cloud.fetch(path, {
       method,

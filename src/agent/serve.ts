@@ -118,7 +118,14 @@ export async function serveAgent(
     log,
   )
   keeper.onRestart(() => fitting.afterRestart())
-  mount(context, session, sessionHandlers(keeper, desk.screen, fitting, ready, lease))
+  const activities = {
+    process: () => processes.isRunning,
+    recording: () => recordings.isRunning,
+    file_watch: () => files.isWatching,
+    download: () => keeper.isDownloading,
+    recovery: () => keeper.isRecovering,
+  }
+  mount(context, session, sessionHandlers(keeper, desk.screen, fitting, ready, lease, activities))
   const hands = makeHands(desk.input, desk.keyboard, (signal) => keeper.painted(signal))
   mount(context, computer, computerHandlers(desk, Math.random, hands))
   mount(context, curlContract, curlHandlers(curl))

@@ -63,6 +63,10 @@ export interface Config {
   maxInvocations: number
   /** Sessions and runs without a service end themselves after their timeout plus this time. */
   abandonedGraceSeconds: number
+  /** Sessions that nothing uses for so long sleep; 0: none does. */
+  standbyAfterSeconds: number
+  /** The same while a CDP or BiDi client is connected, which may wait for something to happen in a page. */
+  standbyConnectedAfterSeconds: number
   /** Base URL of repositories for a `source` of type github. */
   gitBase: string
   /** The update service of the Chrome Web Store, or of a server that answers like it. */
@@ -155,6 +159,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     appLogMb: integer(env, 'COB_APP_LOG_MB', 256, 1, 1_048_576),
     diskReserveMb: integer(env, 'COB_DISK_RESERVE_MB', 1024, 0, 16_777_216),
     maxInvocations: integer(env, 'COB_MAX_INVOCATIONS', 20, 1, 10_000),
+    standbyAfterSeconds: integer(env, 'COB_STANDBY_AFTER_SECONDS', 5, 0, 86_400),
+    standbyConnectedAfterSeconds: integer(env, 'COB_STANDBY_CONNECTED_AFTER_SECONDS', 35, 1, 86_400),
     abandonedGraceSeconds: integer(env, 'COB_ABANDONED_GRACE_SECONDS', 900, 1, 1_000_000),
     gitBase: origin(env, 'COB_GIT_BASE') ?? 'https://github.com',
     chromeStoreUrl: address(env, 'COB_CHROME_STORE_URL') ?? 'https://clients2.google.com/service/update2/crx',

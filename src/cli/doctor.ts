@@ -59,6 +59,7 @@ export async function doctor(config: Config, { endOrphans }: { endOrphans: boole
     { name: 'direct connections', problem: ending(), fatal: false },
     { name: 'open files', problem: descriptorProblem(descriptorLimit(), config.maxBrowsers + config.maxInvocations), fatal: false },
     { name: 'limits', problem: limits(config), fatal: false },
+    { name: 'standby', problem: standby(config), fatal: false },
     { name: 'disk quotas', problem: await diskQuotas(), fatal: false },
     { name: 'disk', problem: disk(config), fatal: false },
     { name: 'objects', problem: await objectsProblem(config), fatal: false },
@@ -135,6 +136,16 @@ function closedAgents(): string | undefined {
 
 /** The first kernel that counts processes by user namespace. */
 const NPROC_KERNEL = [5, 14]
+
+/** What is missing for sessions that sleep to cost nothing. */
+function standby({ standbyAfterSeconds }: Config): string | undefined {
+  if (standbyAfterSeconds === 0) return 'switched off (COB_STANDBY_AFTER_SECONDS)'
+  const { freezer, canReclaim } = findLimits('doctor')
+  if (!freezer) return 'sessions that nothing uses stay awake: their processes can only be stopped by cgroups (docs/standby.md)'
+  if (!canReclaim) return 'sessions that sleep keep their memory: the kernel gives none back on request (it needs Linux 5.19)'
+  const hasSwap = readFileSync('/proc/swaps', 'utf8').trim().split('\n').length > 1
+  return hasSwap ? undefined : 'sessions that sleep use no CPU but keep most of their memory: this machine has no swap to put it into (docs/standby.md)'
+}
 
 function limits(config: Config): string | undefined {
   const { findings, sharesCpu } = findLimits('doctor')

@@ -33,6 +33,7 @@ import { endedSessions } from './browsers/purge.ts'
 import { findBrowser, watcherOf } from './browsers/rows.ts'
 import { makeSessionProxies } from './browsers/session-proxies.ts'
 import { closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
+import { sleepWhenUnused } from './browsers/standby.ts'
 import { storedEndpoints } from './browsers/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
 import { makeDeployments } from './deployments/deployments.ts'
@@ -121,10 +122,13 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     fullDisk: () => disk.room.problem,
     log,
   })
+  const standby = opened.use(sleepWhenUnused({ standby: driver.standby, config, isAlone: leases.isAlone, sessions: () => registry.reachable, log }))
+  metrics.show('cob_browsers_asleep', 'Sessions that sleep', () => standby.asleep)
   const forwarder = opened.use(makeForwarder({ allowHostLoopback: config.allowHostLoopback, logLevel: config.logLevel, log }))
   const proxies = makeProxies({ db, sealer: makeSealer(secretKey, 'proxies'), provided: config.proxies, reach: config, checkUrl: config.proxyCheckUrl, log })
   const sessionProxies = makeSessionProxies({
     forwarder,
+    uses: standby,
     directWays: driver.directWays,
     waysOf: waysOfSession(proxies),
     timeZoneOf: config.geoipFile === undefined ? undefined : timeZoneOfSession(proxies, await openTimeZones(config.geoipFile)),
@@ -151,6 +155,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
       made: (id, error) => poolSource.made(id, error),
     },
     endSteps: [
+      standby.wakeStep,
       calls.step,
       closeSockets(openSockets, tellClosing),
       endRecordings(transfers, (id) => registry.get(id) !== undefined, leases.isAlone ? undefined : async () => replays.look()),
@@ -185,6 +190,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     links,
     activity,
     calls,
+    uses: standby,
     lookUp: async (project, given) => ({
       options: await nameProxy(project, given),
       brought: await extensions.choose(project, given.extensions),

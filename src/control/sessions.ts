@@ -16,6 +16,7 @@ import type { Place } from './browsers/options/option/contract.ts'
 import { makePoolLeases } from './browsers/pool-leases.ts'
 import { makePresent } from './browsers/present.ts'
 import type { SessionProxies } from './browsers/session-proxies.ts'
+import type { Uses } from './browsers/standby.ts'
 import type { Endpoints } from './browsers/stored-endpoint.ts'
 import type { SessionTokens } from './browsers/tokens.ts'
 import type { LiveLinks } from './live/links.ts'
@@ -30,6 +31,7 @@ interface SessionsSettings {
   tokens: SessionTokens
   links: LiveLinks
   activity: Activity
+  uses: Uses
   calls: OpenCalls
   lookUp: LookUp
   profiles: Profiles

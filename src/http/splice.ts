@@ -80,13 +80,21 @@ function pass(from: Duplex, to: Duplex): (chunk: Buffer) => void {
   }
 }
 
+/** Sees what passes, before it does. */
+export interface Witness {
+  /** A piece from the client. */
+  sent(chunk: Uint8Array): void
+  /** A piece from upstream. */
+  received(chunk: Uint8Array): void
+}
+
 /** How long a client has to take the close frame before its socket is destroyed. */
 const CLOSE_LINGER_MS = 1_000
 
 /**
  * Joins `client` and `upstream` (both past their handshakes) until either ends. When upstream ends, or `signal` aborts, the client gets a close
- * frame with the result of `why()`, if the stream stands between two frames. `head` is what upstream has already sent. Resolves when both sockets
- * are closed.
+ * frame with the result of `why()`, if the stream stands between two frames. `head` is what upstream has already sent. `witness` sees each
+ * piece before it is passed on. Resolves when both sockets are closed.
  */
 export async function splice(
   client: Duplex,
@@ -94,19 +102,25 @@ export async function splice(
   head: Buffer,
   why: () => Promise<CloseReason> | CloseReason,
   signal?: AbortSignal,
+  witness?: Witness,
 ): Promise<void> {
   const boundary = new FrameBoundary()
   const { promise: clientGone, resolve: onClientGone } = Promise.withResolvers<void>()
   const { promise: upstreamGone, resolve: onUpstreamGone } = Promise.withResolvers<void>()
   const toClient = pass(upstream, client)
+  const toUpstream = pass(client, upstream)
   const forward = (chunk: Buffer) => {
+    witness?.received(chunk)
     boundary.push(chunk)
     toClient(chunk)
   }
   if (head.length > 0) forward(head)
   upstream.on('data', forward)
   client.on('drain', () => upstream.resume())
-  client.on('data', pass(client, upstream))
+  client.on('data', (chunk: Buffer) => {
+    witness?.sent(chunk)
+    toUpstream(chunk)
+  })
   upstream.on('drain', () => client.resume())
   // A broken socket closes. The other side has no use for the cause.
   client.on('error', () => client.destroy())

@@ -132,11 +132,28 @@ export interface DirectWays {
   open(id: string): Promise<void>
 }
 
+/** Stops the processes of an instance, and lets them go on. Its agent stays awake. Calls may be repeated, also by another service that shares the scope. */
+export interface Standby {
+  /**
+   * Stops them, unless a service has called {@link wake} within `unusedMs`, or does so meanwhile, or the signal aborts. Resolves with whether they
+   * stand still. Otherwise they go on.
+   */
+  sleep(id: string, unusedMs: number, signal: AbortSignal): Promise<boolean>
+  /** Lets them go on, before it returns. An instance that is awake, or has ended, is no error. */
+  wake(id: string): void
+  /** Whether they are stopped. What the driver does to an instance by itself wakes it, without a call of {@link wake}. */
+  isAsleep(id: string): boolean
+  /** Gives memory of an instance that sleeps back to the machine, as far as that is possible, until the signal aborts. Does not reject. */
+  reclaim(id: string, signal: AbortSignal): Promise<void>
+}
+
 /** Both kinds of sandboxes on one engine. Disposing ends prepared sandboxes and running removals, but no instance. */
 export interface Driver extends Instances, AsyncDisposable {
   apps: AppSandboxes
   /** Absent: the driver cannot close them. What a browser has open when it gets a proxy then goes on directly. */
   directWays?: DirectWays
+  /** Absent: the driver cannot stop instances. Sessions that nobody uses stay awake then. */
+  standby?: Standby
   /**
    * Called when the machine's disk is nearly full. Ends the instance or app sandbox that uses most of it and returns its id; undefined when none
    * uses much.

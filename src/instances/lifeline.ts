@@ -29,8 +29,8 @@ export interface Lifeline {
   ended: Promise<string>
 }
 
-/** Watches an agent until it ends or `signal` aborts, and logs the events of its browser. */
-export function watchAgent(agent: Endpoint, log: Log, signal: AbortSignal): Lifeline {
+/** Watches an agent until it ends or `signal` aborts, and logs the events of its browser. `onCrash` is called when its browser has crashed. */
+export function watchAgent(agent: Endpoint, log: Log, signal: AbortSignal, onCrash = () => {}): Lifeline {
   const ready = Promise.withResolvers<AgentVersion>()
   ready.promise.catch(() => {})
   const hang = new AbortController()
@@ -56,8 +56,10 @@ export function watchAgent(agent: Endpoint, log: Log, signal: AbortSignal): Life
   const hear = ({ event, detail: said, version, capabilities }: AgentEvent) => {
     const detail = said?.slice(0, MAX_DETAIL)
     if (event === 'ready') ready.resolve({ version, lacks: lacking(capabilities) })
-    else if (event === 'chromium_crashed') log.error({ detail }, 'Chromium crashed; it is being started again in its session')
-    else if (event === 'chromium_restarted') log.info({ detail }, 'Chromium runs again')
+    else if (event === 'chromium_crashed') {
+      log.error({ detail }, 'Chromium crashed; it is being started again in its session')
+      onCrash()
+    } else if (event === 'chromium_restarted') log.info({ detail }, 'Chromium runs again')
   }
   const ended = watch()
     .then(

@@ -35,6 +35,7 @@ const forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', l
 /** What each session's options name. */
 const chosen = new Map<string, Upstream>()
 const proxies = makeSessionProxies({
+  uses: { hold: () => () => {} },
   forwarder,
   directWays: undefined,
   waysOf: async ({ id }) => {

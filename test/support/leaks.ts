@@ -123,7 +123,7 @@ function groupsOf(dataDir: string): string[] {
   const { hostId } = dataPaths(dataDir)
   if (!existsSync(hostId)) return []
   const host = readFileSync(hostId, 'utf8').trim()
-  return ['memory', 'pids', 'cpu', '.']
+  return ['memory', 'pids', 'cpu', 'freezer', '.']
     .flatMap((controller) => ['', '-apps'].map((kind) => join('/sys/fs/cgroup', controller, `cob-${host}${kind}`)))
     .filter((base) => existsSync(base))
 }

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { fakeCdp } from '../../../test/support/fake-cdp.ts'
 import { tempDir, treeOf } from '../../../test/support/trees.ts'
 import { silentLog } from '../../base/log.ts'
-import { copyInto, mirrorDownloads } from './downloads.ts'
+import { copyInto, CurrentDownloads, mirrorDownloads } from './downloads.ts'
 
 test('a copied download gets a free name, chosen as the browser does, for any name that a site gives its file', async () => {
   using dir = tempDir()
@@ -29,7 +29,8 @@ test('a download saved under its GUID in another folder is copied; one with its 
   const [elsewhere, to] = [join(dir.path, 'elsewhere'), join(dir.path, 'to')]
   for (const folder of [elsewhere, to]) mkdirSync(folder)
   const { cdp, sent, emit } = fakeCdp()
-  await mirrorDownloads(cdp, to, silentLog)
+  const current = new CurrentDownloads()
+  await mirrorDownloads(cdp, to, current, silentLog)
   expect(sent.map(({ method }) => method)).toEqual(['Browser.setDownloadBehavior'])
   const download = (guid: string, suggestedFilename: string, filePath: string, state = 'completed') => {
     writeFileSync(filePath, guid)
@@ -43,4 +44,18 @@ test('a download saved under its GUID in another folder is copied; one with its 
   download('3-3', 'broken', join(elsewhere, '3-3'), 'canceled')
   download('4-4', 'here', join(to, '4-4'))
   await expect.poll(() => treeOf(to)).toEqual({ copied: '1-1 644', '4-4': '4-4 644' })
+})
+
+test('a download counts as going on from its beginning to its end', async () => {
+  using dir = tempDir()
+  const { cdp, emit } = fakeCdp()
+  const current = new CurrentDownloads()
+  await mirrorDownloads(cdp, dir.path, current, silentLog)
+  expect(current.any).toBe(false)
+  emit('Browser.downloadWillBegin', { guid: '1-1', suggestedFilename: 'a' })
+  expect(current.any).toBe(true)
+  emit('Browser.downloadProgress', { guid: '1-1', state: 'inProgress' })
+  expect(current.any).toBe(true)
+  emit('Browser.downloadProgress', { guid: '1-1', state: 'canceled' })
+  expect(current.any).toBe(false)
 })

@@ -13,18 +13,42 @@ const MAX_NAMES = 1_000
 /** Longest name in bytes; leaves room for a number and an extension below the file system's limit of 255. */
 const MAX_NAME = 200
 
+/** A download that has not progressed for so long is not counted: its server may never send the rest. */
+const STALLED_MS = 30_000
+
+/** The downloads that go on, by when they were last heard of. */
+export class CurrentDownloads {
+  readonly #heardAt = new Map<string, number>()
+
+  heard(guid: string): void {
+    this.#heardAt.set(guid, performance.now())
+    if (this.#heardAt.size > MAX_BEGUN) this.over(this.#heardAt.keys().next().value!)
+  }
+
+  over(guid: string): void {
+    this.#heardAt.delete(guid)
+  }
+
+  get any(): boolean {
+    const since = performance.now() - STALLED_MS
+    return [...this.#heardAt.values()].some((at) => at > since)
+  }
+}
+
 /**
  * Copies a file into `folder` when the browser has saved it elsewhere under a bare number. Playwright redirects the downloads of every browser that
  * it connects to, because it expects to read the files from its own disk. Its own file stays.
  */
-export async function mirrorDownloads(cdp: Cdp, folder: string, log: Log): Promise<void> {
+export async function mirrorDownloads(cdp: Cdp, folder: string, current: CurrentDownloads, log: Log): Promise<void> {
   const begun = new Map<string, string>()
   cdp.on('Browser.downloadWillBegin', ({ guid, suggestedFilename }) => {
+    current.heard(guid)
     begun.set(guid, suggestedFilename)
     if (begun.size > MAX_BEGUN) begun.delete(begun.keys().next().value!)
   })
   cdp.on('Browser.downloadProgress', ({ guid, state, filePath }) => {
-    if (state === 'inProgress') return
+    if (state === 'inProgress') return current.heard(guid)
+    current.over(guid)
     const name = begun.get(guid)
     begun.delete(guid)
     if (state !== 'completed' || name === undefined || filePath === undefined) return

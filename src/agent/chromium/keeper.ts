@@ -8,7 +8,7 @@ import { Mutex } from '../../base/mutex.ts'
 import { fault } from '../../http/fault.ts'
 import type { Screen } from '../display/screen.ts'
 import type { CdpSession } from './cdp.ts'
-import { mirrorDownloads } from './downloads.ts'
+import { CurrentDownloads, mirrorDownloads } from './downloads.ts'
 import { moveToProfile } from './hand-over.ts'
 import { chromiumFlags, DOWNLOADS_DIR, USER_DATA_DIR } from './flags.ts'
 import { drawn, watchPaints } from './painted.ts'
@@ -59,6 +59,8 @@ export type Browser = Pick<
   | 'painted'
   | 'withFirstPage'
   | 'restarts'
+  | 'isDownloading'
+  | 'isRecovering'
   | 'on'
   | 'off'
 >
@@ -73,6 +75,8 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   readonly #said: (line: string) => void
   readonly #turns = new Mutex()
   readonly #onRestart: (() => Promise<void>)[] = []
+  readonly #downloads = new CurrentDownloads()
+  #recovering = false
   #run: ChromiumRun | undefined
   /** Resolves when nothing is left of the profile before. */
   #settled: Promise<void> = Promise.resolve()
@@ -186,6 +190,16 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     for (const work of this.#onRestart) await work()
   }
 
+  /** Whether Chromium has crashed, and is not back yet as it was. */
+  get isRecovering(): boolean {
+    return this.#recovering
+  }
+
+  /** Whether a download goes on. */
+  get isDownloading(): boolean {
+    return this.#downloads.any
+  }
+
   /** Resolves when the first page of the current run has been drawn for the first time, or cannot be. */
   firstDrawn(): Promise<void> {
     return this.#drawn
@@ -248,7 +262,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     const run = await startChromium(this.#program, chromiumFlags(this.#screen.viewport, this.#asPerson, more), this.#env, this.#log, this.#signal, this.#said)
     this.#run = run
     this.#version = run.version
-    mirrorDownloads(run.pipe, DOWNLOADS_DIR, this.#log).catch((err: unknown) => this.#log.warn({ err }, 'Chromium does not report downloads'))
+    mirrorDownloads(run.pipe, DOWNLOADS_DIR, this.#downloads, this.#log).catch((err: unknown) => this.#log.warn({ err }, 'Chromium does not report downloads'))
     this.#painted = watchPaints(run.pipe, this.#log).catch((err: unknown) => {
       this.#log.warn({ err }, 'Chromium does not report navigations; input does not wait for first frames')
       return undefined
@@ -265,6 +279,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
   async #onExit(run: ChromiumRun, exit: { code: number | null; signal: string | null }): Promise<void> {
     if (this.#run !== run || this.#closing) return
     this.#run = undefined
+    this.#recovering = true
     const detail = `ended with ${exit.signal ?? exit.code}`
     this.#log.error({ pid: run.pid, ...exit }, 'Chromium ended by itself; starting it again')
     this.emit('chromium_crashed', detail)
@@ -274,6 +289,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
         const { pid } = await this.#turns.run(async () => this.#run ?? (await this.#start(RESTORE)))
         this.restarts++
         await this.#restarted()
+        this.#recovering = false
         this.#log.info({ pid }, 'Chromium is back')
         this.emit('chromium_restarted', detail)
         return

@@ -33,6 +33,9 @@ export function openFiles(home: string, log: Log): Files & AsyncDisposable {
     watch: (path, recursive, signal) => watches.start(path, recursive, signal),
     watchEvents: (id, signal) => watches.events(id, signal),
     stopWatch: (id) => watches.stop(id),
+    get isWatching() {
+      return watches.any
+    },
     write: (path, mode, body, signal) => onPath('path', path, () => writeFile(path, mode, body, signal)),
     zip: async (path) => (await import('./zip.ts')).zipDirectory(path),
     [Symbol.asyncDispose]: () => watches[Symbol.asyncDispose](),

@@ -19,6 +19,8 @@ export interface Files {
   watch(path: string, recursive: boolean, signal: AbortSignal): Promise<string>
   watchEvents(id: string, signal: AbortSignal): AsyncIterable<WatchEvent>
   stopWatch(id: string): Promise<void>
+  /** Whether a watch is open. */
+  readonly isWatching: boolean
   /** Without a mode an existing file keeps its own. */
   write(path: string, mode: number | undefined, body: Readable, signal: AbortSignal): Promise<void>
   zip(path: string): Promise<Readable>

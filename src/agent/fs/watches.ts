@@ -22,6 +22,11 @@ export class Watches implements AsyncDisposable {
     this.#log = log
   }
 
+  /** Whether a watch is open. */
+  get any(): boolean {
+    return this.#watches.size > 0
+  }
+
   /** Starts a watch; events from the moment it resolves are kept for readers. */
   async start(path: string, recursive: boolean, signal: AbortSignal): Promise<string> {
     if (this.#watches.size >= MAX_WATCHES) throw fault.conflict(`there are ${MAX_WATCHES} watches already, as many as a session may have; end one first`)

@@ -5,7 +5,7 @@ import { MAX_STDIN_BYTES, type processes } from './contract.ts'
 import type { Processes } from './processes.ts'
 
 /** What the process calls use: real in an instance, refused by the fake driver. */
-export type ProcessTable = Pick<Processes, 'exec' | 'spawn' | 'status' | 'write' | 'output' | 'kill' | 'resize'>
+export type ProcessTable = Pick<Processes, 'exec' | 'spawn' | 'status' | 'write' | 'output' | 'kill' | 'resize' | 'isRunning'>
 
 export function processHandlers(table: ProcessTable): Handlers<typeof processes> {
   return {

@@ -108,6 +108,11 @@ export class Processes {
     }
   }
 
+  /** Whether a program runs that {@link spawn} has started. */
+  get isRunning(): boolean {
+    return [...this.#spawned.values()].some(({ exitCode }) => exitCode === undefined)
+  }
+
   /** CPU use and memory of the program and all its child processes, while it runs. */
   status(id: string): Status {
     const spawned = this.#find(id)

@@ -16,6 +16,8 @@ const MAX_AT_ONCE = 8
 const BEGIN_MS = 15_000
 
 export interface Recordings extends AsyncDisposable {
+  /** Whether one runs, or is being started. */
+  readonly isRunning: boolean
   start(spec: RecordingSpec): Promise<RecordingStatus>
   status(id: string): RecordingStatus
   read(id: string, from: number, signal: AbortSignal): Promise<Readable>
@@ -41,11 +43,11 @@ export function openRecordings(screen: Screen, speakers: Pick<Speakers, 'server'
     if (!found) throw fault.notFound('recording', id)
     return found
   }
+  const running = () => [...all.values()].filter(({ status }) => status.ended === undefined).length + starting.size
   const begin = (spec: RecordingSpec): Promise<Recording> => {
     const known = starting.get(spec.id)
     if (known) return known.made
-    const running = [...all.values()].filter(({ status }) => status.ended === undefined)
-    if (running.length + starting.size >= MAX_AT_ONCE) throw fault.conflict(`there are ${MAX_AT_ONCE} recordings of this browser already; stop one first`)
+    if (running() >= MAX_AT_ONCE) throw fault.conflict(`there are ${MAX_AT_ONCE} recordings of this browser already; stop one first`)
     const make = async (): Promise<Recording> => {
       const sound = spec.audio ? await listen() : undefined
       if (entry.isDropped) {
@@ -73,6 +75,9 @@ export function openRecordings(screen: Screen, speakers: Pick<Speakers, 'server'
     await found?.[Symbol.asyncDispose]()
   }
   return {
+    get isRunning() {
+      return running() > 0
+    },
     async start(spec) {
       const recording = all.get(spec.id) ?? (await begin(spec))
       try {

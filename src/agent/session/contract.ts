@@ -69,6 +69,10 @@ export const AgentEvent = z.object({
 })
 export type AgentEvent = z.infer<typeof AgentEvent>
 
+/** What keeps a session awake that no caller uses: a program of its caller, a recording, a watch of files, a download that goes on, a restart of Chromium after a crash. */
+export const SessionActivity = z.object({ running: z.array(z.enum(['process', 'recording', 'file_watch', 'download', 'recovery'])).max(8) })
+export type SessionActivity = z.infer<typeof SessionActivity>
+
 /** The answers for clients of DevTools' HTTP interface. The texts come from pages and are cut to these lengths. */
 export const DevTools = z.object({
   version: z.object({
@@ -106,6 +110,14 @@ export const session = {
     group: 'Agent',
     summary: 'Get the status of the browser',
     reply: json(AgentStatus),
+  }),
+  sessionActivity: route({
+    method: 'GET',
+    path: '/session/activity',
+    id: 'sessionActivity',
+    group: 'Agent',
+    summary: 'Get what goes on in the session without a caller',
+    reply: json(SessionActivity),
   }),
   fitSession: route({
     method: 'POST',

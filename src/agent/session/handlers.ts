@@ -7,13 +7,16 @@ import type { Handlers } from '../../http/route.ts'
 import { CAPABILITIES } from '../capabilities.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import type { Screen } from '../display/screen.ts'
-import type { AgentEvent, DevTools, session } from './contract.ts'
+import type { AgentEvent, DevTools, session, SessionActivity } from './contract.ts'
 import type { Fitting } from './fit/fitting.ts'
 
 /** A watcher that receives nothing for three times this long may assume that the agent is dead. */
 export const HEARTBEAT_MS = 5_000
 
 const ABOUT = { version: VERSION, capabilities: [...CAPABILITIES] }
+
+/** Whether something of each kind goes on. */
+export type Activities = Record<SessionActivity['running'][number], () => boolean>
 
 /** `ready` settles when the browser has started for the first time. */
 export function sessionHandlers(
@@ -22,6 +25,7 @@ export function sessionHandlers(
   fitting: Fitting,
   ready: Promise<void>,
   lease: Pick<Lease, 'watch'>,
+  activities: Activities,
 ): Handlers<typeof session> {
   return {
     async agentStatus() {
@@ -29,6 +33,7 @@ export function sessionHandlers(
       return { ...ABOUT, chromium: { version, pid, restarts: keeper.restarts }, viewport: screen.viewport, uptime_ms: Math.round(process.uptime() * 1000) }
     },
     devTools: () => devTools(keeper),
+    sessionActivity: () => ({ running: (Object.keys(activities) as (keyof Activities)[]).filter((kind) => activities[kind]()) }),
     fitSession: ({ body }) => fitting.fit(body),
     watchSession({ signal }) {
       const out = new PassThrough()

@@ -33,6 +33,7 @@ import type { OpenCalls } from './open-calls.ts'
 import type { Present } from './present.ts'
 import { withSave, type Chosen, type SessionProfiles } from './session-profiles.ts'
 import type { SessionProxies } from './session-proxies.ts'
+import type { Connection, Uses } from './standby.ts'
 
 /** Retry-After when the machine is full: a session may end at any moment. */
 const FULL_RETRY_SECONDS = 5
@@ -48,6 +49,7 @@ interface BrowsersSettings {
   present: Present
   calls: OpenCalls
   activity: Activity
+  uses: Uses
   lookUp: LookUp
   profiles: SessionProfiles
   scope: string
@@ -55,15 +57,6 @@ interface BrowsersSettings {
   sessionProxies: SessionProxies
   maxBrowsers: number
   log: Log
-}
-
-/** The agent of a session, held. */
-interface Reached {
-  id: string
-  endpoint: Endpoint
-  release: () => void
-  /** Of a browser of a pool: aborts when it is given back. */
-  ended?: AbortSignal | undefined
 }
 
 export interface Browsers {
@@ -94,6 +87,17 @@ export interface Browsers {
   reach(project: string | undefined, idOrName: string): Promise<Reached>
 }
 
+/** A running session that counts as in use, and stays awake, until it is released. */
+export interface Reached {
+  id: string
+  endpoint: Endpoint
+  release: () => void
+  /** From now on it stays awake only while the connection is used, and for some time afterwards. It still counts as in use until it is released. */
+  connected: () => Connection
+  /** Of a browser of a pool: aborts when it is given back. */
+  ended?: AbortSignal | undefined
+}
+
 export function makeBrowsers({
   db,
   fleet,
@@ -101,6 +105,7 @@ export function makeBrowsers({
   present,
   calls,
   activity,
+  uses,
   lookUp,
   profiles,
   scope,
@@ -128,9 +133,20 @@ export function makeBrowsers({
   }
 
   /** @throws 429 when too many callers hold the session already. */
-  const hold = (id: string): (() => void) => {
+  const hold = (id: string): Pick<Reached, 'release' | 'connected'> => {
     if (activity.held(id) >= MAX_CALLS) throw fault.tooMany(`this browser has ${MAX_CALLS} calls and connections at once, its limit`, CALLS_RETRY_SECONDS)
-    return activity.hold(id)
+    const leave = activity.hold(id)
+    const rest = uses.hold(id)
+    const release = () => {
+      rest()
+      leave()
+    }
+    const connected = () => {
+      const connection = uses.connect(id)
+      rest()
+      return connection
+    }
+    return { release, connected }
   }
 
   const named = async <T>(name: string | null | undefined, work: Promise<T>): Promise<T> =>
@@ -183,7 +199,7 @@ export function makeBrowsers({
   ): Promise<BrowserRow | undefined> {
     const { row, state, warm } = await seated(ownership, (leaveSeat) => named(ownership.name, obtain(ownership, leaveSeat, signal)), signal)
     fleet.belongs(row)
-    const release = activity.hold(row.id)
+    const { release } = hold(row.id)
     try {
       const last = (rest: Fit, ms: number) => fitNew(row, rest, signal, ms)
       const loaded = await dress(row, { wanted, brought, profile, state }, last, signal, warm ? warmFitMs : FIT_MS)
@@ -253,7 +269,11 @@ export function makeBrowsers({
       const { id, pool_id: pool } = await find(project, idOrName)
       const { options: changes } = await lookUp(project, given)
       const inTime = pool === null ? signal : AbortSignal.any([signal, calls.signalOf(id)])
-      const work = () => calls.updating(id, async () => presentOne(await change(project, id, idOrName, changes, inTime), origin))
+      const changed = async () => {
+        const rest = uses.hold(id)
+        return change(project, id, idOrName, changes, inTime).finally(rest)
+      }
+      const work = () => calls.updating(id, async () => presentOne(await changed(), origin))
       // Two viewports at once could end as one in the table and the other on the screen.
       return changes.profile || options.isStored(changes) ? turns.run(id, work, inTime) : work()
     },
@@ -287,11 +307,11 @@ export function makeBrowsers({
       // Every call to a session comes here. A query would take half of the time of a click.
       const known = fleet.endpointOf(id)
       if (known && (project === undefined || fleet.projectOf(id) === project))
-        return { id, endpoint: known, release: hold(id), ended: fleet.isPooled(id) ? calls.signalOf(id) : undefined }
+        return { id, endpoint: known, ...hold(id), ended: fleet.isPooled(id) ? calls.signalOf(id) : undefined }
       const row = await find(project, id)
       fleet.belongs(row)
       if (row.state !== 'running' || !row.endpoint) throw fault.notFound('browser', id)
-      return { ...at(row), release: hold(row.id), ended: row.pool_id === null ? undefined : calls.signalOf(row.id) }
+      return { ...at(row), ...hold(row.id), ended: row.pool_id === null ? undefined : calls.signalOf(row.id) }
     },
   }
 }

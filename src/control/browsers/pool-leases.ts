@@ -18,6 +18,7 @@ import { hasOldProfile, pooledBrowser, type Baseline, type Lease } from './poole
 import type { Present } from './present.ts'
 import type { BrowserRow } from './rows.ts'
 import type { Chosen, SessionProfiles } from './session-profiles.ts'
+import type { Uses } from './standby.ts'
 
 /** How long the calls of a caller that gives its browser back have to end. Their connections are closed; most end at once. */
 const CALLS_MS = 2_000
@@ -32,6 +33,7 @@ interface PoolLeasesSettings {
   profiles: SessionProfiles
   present: Present
   activity: Activity
+  uses: Uses
   calls: OpenCalls
   /** What ends the calls and connections of a caller, in this order. */
   releaseSteps: readonly EndStep[]
@@ -56,7 +58,19 @@ export interface PoolLeases {
   release(pool: Pool, id: string, reuse: boolean): Promise<void>
 }
 
-export function makePoolLeases({ db, fleet, fitter, profiles, present, activity, calls, releaseSteps, stopRecordings, log }: PoolLeasesSettings): PoolLeases {
+export function makePoolLeases({
+  db,
+  fleet,
+  fitter,
+  profiles,
+  present,
+  activity,
+  uses,
+  calls,
+  releaseSteps,
+  stopRecordings,
+  log,
+}: PoolLeasesSettings): PoolLeases {
   const { at, fit, fitNew } = fitter
   const { lending } = fleet
 
@@ -68,7 +82,9 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
   /** Fits a browser to what its caller wants of it. @throws when it does not take that; it is ended then */
   async function begin(row: BrowserRow, lease: Lease, profile: Chosen | undefined, signal: AbortSignal): Promise<BrowserRow> {
     fleet.belongs(row)
-    const release = activity.hold(row.id)
+    using held = new DisposableStack()
+    held.defer(activity.hold(row.id))
+    held.defer(uses.hold(row.id))
     try {
       const loaded = profile && (await profiles.load(at(row), profile, { keepTabs: lease.start_url === undefined, isUpdate: true }, signal))
       await fitNew(row, lease.start_url === undefined ? {} : { start_url: lease.start_url }, signal, WARM_FIT_MS)
@@ -77,8 +93,6 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
     } catch (error) {
       await fleet.takeOut(row.id, 'abandoned')
       throw error
-    } finally {
-      release()
     }
   }
 
@@ -100,6 +114,8 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
   /** Makes a browser that was taken back what its pool has made. @throws when that does not work */
   async function restore(row: BrowserRow): Promise<void> {
     const signal = AbortSignal.timeout(WARM_FIT_MS)
+    using held = new DisposableStack()
+    held.defer(uses.hold(row.id))
     for (const { name, limitMs, run } of releaseSteps) {
       const limit = AbortSignal.timeout(limitMs)
       await within(`the step "${name}" of giving a browser back`, limitMs, run({ id: row.id, reason: 'released' }, limit, () => {}) ?? Promise.resolve())

@@ -58,6 +58,7 @@ const waysBy = (upstream: Upstream | undefined) => upstream && { upstream, route
 function service(rows: Map<string, Upstream | undefined>, directWays?: DirectWays) {
   const forwarder = makeForwarder({ allowHostLoopback: true, logLevel: 'silent', log: silentLog })
   const proxies = makeSessionProxies({
+    uses: { hold: () => () => {} },
     forwarder,
     directWays,
     waysOf: async ({ id }) => waysBy(rows.get(id)),
@@ -105,6 +106,7 @@ test('with stealth the agent is told the time zone at the proxy, and its first o
   ]
   await using _ = forwarder
   const proxies = makeSessionProxies({
+    uses: { hold: () => () => {} },
     forwarder,
     directWays: undefined,
     waysOf: async ({ id }) => waysBy(rows.get(id)),

@@ -14,6 +14,7 @@ import { pathTo } from '../../http/route.ts'
 import type { DirectWays } from '../../instances/driver.ts'
 import type { EndStep } from './end-step.ts'
 import type { BrowserRow } from './rows.ts'
+import type { Uses } from './standby.ts'
 
 /** As many as an agent takes. */
 const MAX_API_HOSTS = 16
@@ -32,6 +33,7 @@ interface SessionProxiesSettings {
   waysOf: (row: BrowserRow) => Promise<Ways | undefined>
   /** The time zone at a session's proxy, if it is known. Absent: it is not looked for. */
   timeZoneOf?: ((row: BrowserRow, signal: AbortSignal) => Promise<string | undefined>) | undefined
+  uses: Pick<Uses, 'hold'>
   /** A live session. */
   find: (id: string) => Promise<BrowserRow | undefined>
   /** Hosts with ports at which clients reach the API. */
@@ -51,7 +53,7 @@ export interface SessionProxies {
   forget: EndStep
 }
 
-export function makeSessionProxies({ forwarder, directWays, waysOf, timeZoneOf, find, apiHosts, log }: SessionProxiesSettings): SessionProxies {
+export function makeSessionProxies({ forwarder, directWays, waysOf, timeZoneOf, uses, find, apiHosts, log }: SessionProxiesSettings): SessionProxies {
   const turns = new Mutexes()
 
   /** With stealth, the time zone goes with the proxy. An agent of an older version cannot change it, and keeps its own. */
@@ -128,7 +130,12 @@ export function makeSessionProxies({ forwarder, directWays, waysOf, timeZoneOf, 
       const work = async () => turn(row.id, await prepare(row, agent, signal), fit)
       await turns.run(row.id, work, signal)
     },
-    restore: (id, agent) => void restore(id, agent).catch((err: unknown) => log.warn({ err, browser: id }, 'the proxy of a session was not looked up')),
+    restore(id, agent) {
+      const rest = uses.hold(id)
+      void restore(id, agent)
+        .catch((err: unknown) => log.warn({ err, browser: id }, 'the proxy of a session was not looked up'))
+        .finally(rest)
+    },
     forget: {
       name: 'proxy',
       limitMs: 1_000,

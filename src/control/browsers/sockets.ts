@@ -1,4 +1,5 @@
 // WebSockets of a session: CDP and BiDi, spliced to the agent. They end with the session and report the reason.
+import type { OutgoingHttpHeaders } from 'node:http'
 import { PUBLIC_SOCKETS, SOCKETS } from '../../agent/session/contract.ts'
 import type { Log } from '../../base/log.ts'
 import { upgradeTo } from '../../http/endpoint.ts'
@@ -8,6 +9,7 @@ import { splice, type CloseReason } from '../../http/splice.ts'
 import { completeHandshake, handshakeHeaders, type UpgradeCall, type UpgradeHandler } from '../../http/upgrade.ts'
 import type { Browsers } from './browsers.ts'
 import type { EndReason, EndStep } from './end-step.ts'
+import type { Connection } from './standby.ts'
 import type { SessionTokens } from './tokens.ts'
 
 /** WebSocket close codes by reason; 4000-4999 are free for applications, 1001 means that the server goes away. */
@@ -65,6 +67,9 @@ export const closeSockets = (open: OpenSockets, tellOthers?: (id: string, reason
   },
 })
 
+/** Without compression: standby.ts looks for commands that have no answer, and Chromium would compress small answers, too. */
+const plain = ({ 'sec-websocket-extensions': _, ...headers }: OutgoingHttpHeaders): OutgoingHttpHeaders => headers
+
 /** `open` is empty at first. */
 export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: OpenSockets, log: Log): SessionSockets {
   async function join(sessionId: string, path: string, { request, socket, head, signal, known, accepted }: UpgradeCall, by: By = 'token'): Promise<void> {
@@ -86,15 +91,24 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: 
       ending.abort()
     }
     open.set(id, sockets.set(close, by))
+    let connection: Connection | undefined
     try {
-      const upstream = await upgradeTo(target.endpoint, path, handshakeHeaders(request), AbortSignal.any([signal, ending.signal])).catch((error: unknown) => {
-        throw fault.unavailable('the browser did not take the connection', error)
-      })
+      const upstream = await upgradeTo(target.endpoint, path, plain(handshakeHeaders(request)), AbortSignal.any([signal, ending.signal])).catch(
+        (error: unknown) => {
+          throw fault.unavailable('the browser did not take the connection', error)
+        },
+      )
       await accepted()
       completeHandshake(socket, upstream)
-      if (head.length > 0) upstream.socket.write(head)
-      await splice(socket, upstream.socket, upstream.head, () => why, ending.signal)
+      // What a silent client of CDP or BiDi waits for is not known, so it keeps the session awake for a time of its own.
+      if (by === 'token') connection = target.connected()
+      if (head.length > 0) {
+        connection?.sent(head)
+        upstream.socket.write(head)
+      }
+      await splice(socket, upstream.socket, upstream.head, () => why, ending.signal, connection)
     } finally {
+      connection?.[Symbol.dispose]()
       target.release()
       sockets.delete(close)
       if (sockets.size === 0) open.delete(id)

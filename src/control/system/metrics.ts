@@ -7,6 +7,8 @@ export interface Metrics {
   shelf: ShelfMeter
   /** One finished HTTP request. */
   request(done: { id: string; method: string; status: number; ms: number }): void
+  /** Adds a figure that is asked for each time. */
+  show(name: string, help: string, value: () => number): void
   /** The figures as text; `browsers` by state. */
   render(browsers: Record<string, number>, shelf: ShelfState, sockets: number, room: Room): Promise<string>
 }
@@ -49,6 +51,16 @@ export function makeMetrics(): Metrics {
       },
       booting: (isAwaited) => begun.inc(forWhom(isAwaited)),
       bootFailed: (isAwaited) => failed.inc(forWhom(isAwaited)),
+    },
+    show(name, help, value) {
+      void new Gauge({
+        name,
+        help,
+        registers,
+        collect() {
+          this.set(value())
+        },
+      })
     },
     request({ id, status, ms }) {
       duration.observe({ route: id, status: `${Math.floor(status / 100)}xx` }, ms / 1000)

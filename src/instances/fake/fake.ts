@@ -32,6 +32,7 @@ import type { Driver, Exit, Instance, InstanceSpec } from '../driver.ts'
 import { fakeApps } from './apps.ts'
 import { CHROMIUM, pretendProfile, type Memory } from './profile.ts'
 import { pretendRecordings } from './recordings.ts'
+import { fakeStandby } from './standby.ts'
 import { watched } from './watchers.ts'
 
 /** Instances of this process by data directory. They survive a control plane, as real ones do. */
@@ -46,6 +47,7 @@ export function fakeDriver(paths: DataPaths, { overTls = false, replica = '' } =
   running.set(paths.root, mine)
   return {
     apps: fakeApps(paths, replica),
+    standby: fakeStandby,
     async start(spec, signal) {
       signal.throwIfAborted()
       startedBy.set(spec.id, replica)
@@ -134,6 +136,7 @@ const noFiles: Files = {
   setPermissions: (path) => absent('file or directory', path),
   upload: () => absent('directory'),
   uploadZip: () => absent('directory'),
+  isWatching: false,
   watch: (path) => absent('directory', path),
   watchEvents: (id) => absent('watch', id),
   stopWatch: (id) => absent('watch', id),
@@ -143,6 +146,7 @@ const noFiles: Files = {
 /** Nothing is loaded; the folder is real, below the instance's own. */
 const pretendLoader: ExtensionLoader = { load: async () => async () => {}, again: async () => async () => {} }
 const noProcesses: ProcessTable = {
+  isRunning: false,
   exec: ({ command }) => absent('program', command),
   spawn: ({ command }) => absent('program', command),
   status: (id) => absent('process', id),
@@ -286,6 +290,8 @@ async function pretendChromium(scope: AsyncDisposableStack): Promise<Browser> {
     painted: async () => {},
     withFirstPage: async (work: (page: unknown) => Promise<unknown>) => void (await work(pipe)),
     restarts: 0,
+    isDownloading: false,
+    isRecovering: false,
     isFinished: false,
   }) as unknown as Browser
 }

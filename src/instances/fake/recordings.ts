@@ -35,6 +35,9 @@ export function pretendRecordings(dir: string): Recordings {
     await recording?.spool[Symbol.asyncDispose]()
   }
   return {
+    get isRunning() {
+      return [...all.values()].some(({ end }) => end === undefined)
+    },
     async start(spec) {
       const known = all.get(spec.id)
       if (known) return status(known)

@@ -10,7 +10,7 @@ import { isAlive, killAll, nameProcess, processesUsing, signalProcess, type Proc
 import type { Command } from '../../base/unprivileged.ts'
 import { resultWithin, sleep, until, within } from '../../base/wait.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
-import type { Exit, Found, Instance } from '../driver.ts'
+import type { Exit, Found, Instance, Standby } from '../driver.ts'
 import { watchAgent, type Lifeline } from '../lifeline.ts'
 import type { LaterAddresses } from './close-later.ts'
 import { groupKiller } from './group-kill.ts'
@@ -49,6 +49,8 @@ export interface SandboxKind {
   /** The folder that holds their directories. */
   root: string
   limits: Limits
+  /** Where instances of this kind can sleep. */
+  standby?: Standby | undefined
   /** Removes their directories after they have ended. */
   trash: Trash
   storage: () => Promise<Storage>
@@ -151,7 +153,7 @@ const MAKING_MS = 60_000
 
 /** The sandboxes of a kind of which something exists. */
 export function foundSandboxes(kind: SandboxKind): Found[] {
-  return [...new Set([...readdirSync(kind.root), ...kind.limits.list()])].flatMap((id) => {
+  return [...new Set([...readdirSync(kind.root), ...kind.limits.list(), ...(kind.limits.freezer?.list() ?? [])])].flatMap((id) => {
     const dir = join(kind.root, id)
     const replica = readIfThere(join(dir, STARTED_BY))
     const made = replica === undefined ? statSync(dir, { throwIfNoEntry: false })?.mtimeMs : undefined
@@ -164,6 +166,8 @@ export async function adoptSandbox(kind: SandboxKind, id: string): Promise<Local
   const dir = join(kind.root, id)
   const remembered = recall(dir)
   if (remembered?.isReady && remembered.processes.every(isAlive)) {
+    // The service that let it sleep has ended.
+    kind.standby?.wake(id)
     const instance = new LocalInstance(kind, id, remembered).watch()
     await resultWithin(KNOWN_MS, instance.known)
     kind.addresses.follow(instance, []) // the machine may have got new addresses while no service ran
@@ -277,7 +281,9 @@ export class LocalInstance implements Instance {
 
   #watch(): Lifeline {
     // When the service stops, what goes on belongs to another one: it has not ended.
-    const lifeline = watchAgent(this.agent, this.#log, AbortSignal.any([this.#watching.signal, this.#kind.signal]))
+    // A sleeping session needs its X server to start Chromium again.
+    const wake = () => this.#kind.standby?.wake(this.id)
+    const lifeline = watchAgent(this.agent, this.#log, AbortSignal.any([this.#watching.signal, this.#kind.signal]), wake)
     this.known = lifeline.ready.then(
       ({ version, lacks }) => {
         const { older: _, ...endpoint } = this.agent
@@ -302,6 +308,7 @@ export class LocalInstance implements Instance {
   async stopFor(exit: Exit): Promise<void> {
     this.#log.error({ reason: exit.reason }, 'a sandbox is ended')
     this.#resolveExit(exit)
+    this.#kind.limits.freezer?.thaw(this.id)
     await killAll(this.live())
     await this.#keeperGone()
     if (exit.limit === 'disk') await emptyDisk(this.dir, this.#kind.trash)
@@ -310,6 +317,7 @@ export class LocalInstance implements Instance {
   /** Signals what runs to end. It gives the CPU to callers from then on: what is left to do for it is not urgent. */
   kill(): void {
     this.#kind.limits.yield(this.id, true)
+    this.#kind.limits.freezer?.thaw(this.id)
     if (!this.#killGroup()) for (const name of this.live()) signalProcess(name, 'SIGKILL')
   }
 
@@ -340,6 +348,7 @@ export class LocalInstance implements Instance {
   async #end(): Promise<void> {
     // A killed process may have been about to start another, so this repeats until no process is found.
     const timer = setTimeout(() => this.#kind.limits.yield(this.id, false), ENDS_ASIDE_MS)
+    this.#kind.limits.freezer?.thaw(this.id)
     await until(
       'an instance to end',
       END_MS,
@@ -354,6 +363,7 @@ export class LocalInstance implements Instance {
     this.#kind.addresses.forget(this)
     this.#watching.abort(new Error('the instance was ended'))
     await this.#keeperGone()
+    await this.#kind.limits.freezer?.remove(this.id)
     await this.#kind.limits.remove(this.id)
     await this.#kind.trash.discard(this.dir)
   }

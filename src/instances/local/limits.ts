@@ -3,8 +3,10 @@
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, readdirSync, rmdirSync, statfsSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
+import { quote } from '../../base/shell.ts'
 import { isRoot } from '../../base/user.ts'
 import { until } from '../../base/wait.ts'
+import { removeFreezersOf, v1Freezer, v2Freezer, type Freezer } from './freezer.ts'
 
 export interface InstanceLimits {
   memoryBytes: number
@@ -24,6 +26,12 @@ export interface Limits {
   remove(id: string): Promise<void>
   /** Ids of instances that have groups. */
   list(): string[]
+  /** Stops instances that nobody uses; undefined where that cannot be done. */
+  freezer?: Freezer | undefined
+  /** A shell line that gives memory of an instance back to the machine. It ends when no more can be had. */
+  reclaiming?: (id: string) => string
+  /** Whether the kernel has what {@link reclaiming} uses. */
+  canReclaim?: boolean
   /** Whether the kernel bounds the memory of instances. */
   boundsMemory: boolean
   /** Whether instances get equal shares of the CPUs, and can be limited to a part of them. */
@@ -84,13 +92,26 @@ function v2(scope: string): Limits {
     if (!isRoot() && hasCpu) writeFileSync(join(own, 'cob-service', 'cpu.weight'), String(SERVICE_WEIGHT))
   }
   const share = ([dir]: string[], { weight }: typeof EQUAL) => writeIfThere(join(dir!, 'cpu.weight'), String(weight))
-  return groups([base], hasCpu, prepare, share, ([dir], { memoryBytes, pids, cpuPercent }) => {
+  const limit = ([dir]: string[], { memoryBytes, pids, cpuPercent }: InstanceLimits) => {
     writeFileSync(join(dir!, 'memory.max'), String(memoryBytes))
     writeIfThere(join(dir!, 'memory.swap.max'), '0')
     writeFileSync(join(dir!, 'pids.max'), String(pids))
     if (hasCpu && cpuPercent > 0) writeFileSync(join(dir!, 'cpu.max'), `${cpuTime(cpuPercent)} ${CPU_PERIOD_US}`)
-  })
+  }
+  return {
+    ...groups([base], hasCpu, prepare, share, limit),
+    freezer: v2Freezer(base),
+    reclaiming: (id) => v2Reclaiming(join(base, id)),
+    canReclaim: existsSync(join(parent, 'memory.reclaim')),
+  }
 }
+
+/**
+ * The kernel answers with an error when it finds less than it is asked for, or is interrupted. Only while an instance sleeps, its memory may go to swap:
+ * its limit is to bound both.
+ */
+const v2Reclaiming = (dir: string): string =>
+  `cd ${quote(dir)} && trap over=1 TERM && echo max >memory.swap.max; while [ -z "$over" ] && echo 32M >memory.reclaim; do :; done; echo 0 >memory.swap.max`
 
 /** Without these files the kernel does not count swap, or has none. */
 function writeIfThere(file: string, value: string): void {
@@ -103,7 +124,7 @@ function v1(scope: string): Limits {
   const hasCpu = existsSync(join(ROOT, 'cpu', 'cpu.cfs_quota_us')) || existsSync(join(ROOT, 'cpu', 'cpu.shares'))
   const bases = ['memory', 'pids', ...(hasCpu ? ['cpu'] : [])].map((controller) => join(ROOT, controller, `cob-${scope}`))
   for (const base of bases) accessSync(dirname(base), constants.W_OK)
-  return groups(
+  const limiting = groups(
     bases,
     hasCpu,
     () => {
@@ -124,6 +145,20 @@ function v1(scope: string): Limits {
       writeFileSync(join(cpu, 'cpu.cfs_quota_us'), String(cpuTime(limits.cpuPercent)))
     },
   )
+  return {
+    ...limiting,
+    freezer: usable(() => v1Freezer(scope)),
+    reclaiming: (id) => `echo 0 >${quote(join(bases[0]!, id, 'memory.force_empty'))}`,
+    canReclaim: existsSync(join(ROOT, 'memory', 'memory.force_empty')),
+  }
+}
+
+function usable<T>(find: () => T): T | undefined {
+  try {
+    return find()
+  } catch {
+    return undefined
+  }
 }
 
 /** Does `work` on a group; true when that worked or the group does not exist, false when it is in use. */
@@ -166,6 +201,7 @@ export async function removeGroupsOf(id: string): Promise<void> {
     await free(join(base, id))
     if (subgroups(base).length === 0) attempt(() => rmdirSync(base))
   }
+  await removeFreezersOf(id)
 }
 
 /** Removes a group and those below it. The kernel releases a group only a moment after its last process has ended. */

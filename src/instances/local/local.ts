@@ -21,6 +21,7 @@ import { planNetwork } from './network.ts'
 import { sharedPlaces } from './places.ts'
 import { AGENT_ENTRY, sandboxCommand } from './sandbox.ts'
 import { diskOf, diskQuota, findStorage, type Storage } from './storage.ts'
+import { localStandby } from './standby.ts'
 import { Trash } from './trash.ts'
 import { Usage } from './usage.ts'
 
@@ -44,9 +45,11 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
       if (it.finding) log.warn({}, it.finding)
       return it
     }))
+  const standby = localStandby({ root: paths.instances, limits, log })
   const browsers: SandboxKind = {
     root: paths.instances,
     limits,
+    standby,
     addresses,
     storage,
     usage,
@@ -56,7 +59,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
     log,
     signal: stop.signal,
   }
-  const runs: SandboxKind = { ...browsers, root: paths.appSandboxes, limits: findLimits(`${scope}-apps`) }
+  const runs: SandboxKind = { ...browsers, root: paths.appSandboxes, standby: undefined, limits: findLimits(`${scope}-apps`) }
   const apps = localApps(config, paths, runs, () => compiled())
 
   const places = sharedPlaces(paths.root)
@@ -70,6 +73,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
   return {
     apps,
     directWays: localDirectWays({ root: paths.instances, members: (id) => limits.members(id), chromium: config.chromium, log }),
+    ...(standby && { standby }),
     async start(spec, signal) {
       const limited = { memoryBytes: config.instanceMemoryMb * MIB, pids: config.instancePids, cpuPercent: config.instanceCpuPercent }
       const prepare = async (place: Place) => command(config, spec, place, await within('the compiled code', COMPILE_MS, compiled(), signal))
@@ -83,6 +87,7 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
       // First of all, so that no start waits for code that is being compiled.
       stop.abort(new Error('the service stops'))
       addresses[Symbol.dispose]()
+      await limits.freezer?.[Symbol.asyncDispose]()
       await apps[Symbol.asyncDispose]()
       await cache?.catch(() => {})
       await trash[Symbol.asyncDispose]()

@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readlinkSync, statSync } from 'node:fs'
 import { descendantsOf, killAll, nameProcess, type ProcessName } from '../../base/processes.ts'
 import { heldSockets, presenceIn } from '../../base/presence.ts'
 import { until } from '../../base/wait.ts'
+import { thawAnywhere } from './freezer.ts'
 import { removeGroupsOf } from './limits.ts'
 
 /** Killing all of a sandbox takes 30-60 ms. */
@@ -71,6 +72,7 @@ async function end(id: string, inode: string): Promise<void> {
     'a sandbox to end',
     END_MS,
     async () => {
+      thawAnywhere(id)
       await killAll(holders(inode))
       return !heldSockets().some((socket) => socket.inode === inode)
     },

@@ -63,6 +63,14 @@ export class Registry {
     return this.isReady(id) || this.#ending.has(id) || this.#gone.has(id) ? undefined : this.#instances.get(id)?.agent
   }
 
+  /** The sessions that run here and are not being ended. */
+  get reachable(): { id: string; endpoint: Instance['agent'] }[] {
+    return [...this.#instances.keys()].flatMap((id) => {
+      const endpoint = this.endpointOf(id)
+      return endpoint ? [{ id, endpoint }] : []
+    })
+  }
+
   /** The project of a session that runs here; undefined when only its row tells. */
   projectOf(id: string): string | undefined {
     return this.#projects.get(id)

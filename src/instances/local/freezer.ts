@@ -1,0 +1,219 @@
+// Stops and continues processes by cgroups: `cgroup.freeze` of version 2 where it is delegated, else the freezer of version 1. The groups are made when a
+// sandbox first sleeps, and its processes are moved into them then, except those that stay awake.
+import { spawn, type ChildProcess } from 'node:child_process'
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { resultWithin, sleep, until } from '../../base/wait.ts'
+
+export interface Freezer extends AsyncDisposable {
+  /** Stops all processes that `others` lists, and what they start meanwhile. Resolves with whether they stand still; otherwise they go on. */
+  freeze(id: string, others: () => readonly number[], signal: AbortSignal): Promise<boolean>
+  /** Lets them go on. */
+  thaw(id: string): void
+  isFrozen(id: string): boolean
+  /** Removes the group. Its processes have ended. */
+  remove(id: string): Promise<void>
+  /** Ids of sandboxes that have a group of their own here. */
+  list(): string[]
+}
+
+/** Entering a group takes some 15 ms, and Chromium has some 20 processes. A process in the middle of a read from a slow disk stops when that is over. */
+const FREEZE_MS = 10_000
+const LOOK_MS = 2
+const FREE_MS = 5_000
+/** How long the thawing program may take after the service has closed its input. */
+const THAW_MS = 2_000
+
+/** Where a kind of cgroups has its files, and what is written to them. */
+interface Files {
+  /** The group of a sandbox's stopped processes. */
+  dir: (id: string) => string
+  /** The file that stops them and continues them. */
+  switch: string
+  stop: string
+  go: string
+  /** Whether they stand still, of a group's directory. */
+  isStill: (dir: string) => boolean
+}
+
+/** The group of version 2, in a sandbox's own: without controllers, so its processes are counted and limited as before. */
+const V2_GROUP = 'standby'
+
+/** `base` holds the sandboxes' groups (limits.ts). */
+export const v2Freezer = (base: string): Freezer => {
+  const files = v2Files((id) => join(base, id, V2_GROUP))
+  return {
+    ...freezer(files),
+    // It lies in the sandbox's own group, and ends with that. A killed process leaves a stopped group.
+    remove: async () => {},
+    list: () => [],
+    [Symbol.asyncDispose]: async () => {},
+  }
+}
+
+const v2Files = (dir: (id: string) => string): Files => ({
+  dir,
+  switch: 'cgroup.freeze',
+  stop: '1',
+  go: '0',
+  isStill: (group) => /^frozen 1$/m.test(read(join(group, 'cgroup.events'))),
+})
+
+const V1_ROOT = '/sys/fs/cgroup/freezer'
+
+const v1Files = (base: string): Files => ({
+  dir: (id) => join(base, id),
+  switch: 'freezer.state',
+  stop: 'FROZEN',
+  go: 'THAWED',
+  isStill: (group) => read(join(group, 'freezer.state')).trim() === 'FROZEN',
+})
+
+/** @throws when it cannot be used */
+export function v1Freezer(scope: string): Freezer {
+  accessSync(V1_ROOT, constants.W_OK)
+  const base = join(V1_ROOT, `cob-${scope}`)
+  const files = v1Files(base)
+  const { freeze, ...rest } = freezer(files)
+  let guard: ChildProcess | undefined
+  return {
+    ...rest,
+    freeze(id, others, signal) {
+      mkdirSync(base, { recursive: true })
+      if (!guard) {
+        guard = thawAtEnd(base)
+        guard.once('exit', () => (guard = undefined))
+      }
+      return freeze(id, others, signal)
+    },
+    async remove(id) {
+      const dir = files.dir(id)
+      if (!existsSync(dir)) return
+      rest.thaw(id)
+      await until('a freezer to be empty', FREE_MS, () => removed(dir), { everyMs: 5 })
+      removed(base)
+    },
+    list: () => (existsSync(base) ? readdirSync(base, { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : [])) : []),
+    async [Symbol.asyncDispose]() {
+      if (!guard) return
+      const left = once(guard, 'exit')
+      guard.stdin!.end()
+      await resultWithin(THAW_MS, left)
+    },
+  }
+}
+
+/**
+ * Starts a program that lets all sandboxes go on when this service has ended, however it did. In version 1 a process that stands still cannot be killed,
+ * so a sandbox could not end itself when no service comes back.
+ */
+function thawAtEnd(base: string): ChildProcess {
+  const script = 'read -r _; for file in "$1"/*/freezer.state; do echo THAWED >"$file"; done 2>/dev/null'
+  const guard = spawn('/bin/sh', ['-c', script, 'sh', base], { detached: true, cwd: '/', stdio: ['pipe', 'ignore', 'ignore'] })
+  // Without it, sandboxes that sleep when the service is killed wait for the next start of one.
+  guard.on('error', () => {})
+  guard.stdin!.on('error', () => {})
+  guard.unref()
+  return guard
+}
+
+function freezer(files: Files): Pick<Freezer, 'freeze' | 'thaw' | 'isFrozen'> {
+  const thaw = (id: string) => thawIn(files, files.dir(id))
+
+  async function stop(dir: string, others: () => readonly number[], signal: AbortSignal): Promise<void> {
+    make(dir)
+    for (;;) {
+      const inside = new Set(processesIn(dir))
+      const missing = others().filter((pid) => !inside.has(pid))
+      if (missing.length === 0 && files.isStill(dir)) return
+      // One by one: each waits for the kernel, on one of a few threads that others need too.
+      for (const pid of missing) {
+        await enter(dir, pid)
+        signal.throwIfAborted()
+      }
+      // Nothing is awaited between the look at the signal and this. So a `thaw` comes before, and the signal has aborted, or it comes after.
+      writeFileSync(join(dir, files.switch), files.stop)
+      while (!files.isStill(dir)) await sleep(LOOK_MS, signal)
+    }
+  }
+
+  return {
+    thaw,
+    isFrozen: (id) => files.isStill(files.dir(id)),
+    async freeze(id, others, signal) {
+      try {
+        signal.throwIfAborted()
+        await stop(files.dir(id), others, AbortSignal.any([signal, AbortSignal.timeout(FREEZE_MS)]))
+        return true
+      } catch (error) {
+        thaw(id)
+        if (signal.aborted || isGone(error)) return false
+        throw error
+      }
+    },
+  }
+}
+
+function make(dir: string): void {
+  try {
+    mkdirSync(dir)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
+}
+
+function thawIn(files: Files, dir: string): void {
+  try {
+    writeFileSync(join(dir, files.switch), files.go)
+  } catch (error) {
+    if (!isGone(error)) throw error
+  }
+}
+
+/** Lets the processes of a sandbox go on whose service is not known, so that they can be killed. In version 2 that works while they stand still. */
+export function thawAnywhere(id: string): void {
+  for (const name of scopesIn(V1_ROOT)) thawIn(v1Files(join(V1_ROOT, name)), join(V1_ROOT, name, id))
+}
+
+const scopesIn = (parent: string): string[] => (existsSync(parent) ? readdirSync(parent).filter((name) => name.startsWith('cob-')) : [])
+
+/** Removes the groups in which a sandbox slept whose service is not known. */
+export async function removeFreezersOf(id: string): Promise<void> {
+  for (const name of scopesIn(V1_ROOT)) await v1Freezer(name.slice('cob-'.length)).remove(id)
+}
+
+async function enter(dir: string, pid: number): Promise<void> {
+  try {
+    await writeFile(join(dir, 'cgroup.procs'), String(pid))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error // the process has ended
+  }
+}
+
+/** The group, or the device behind its open file, does not exist any more. */
+const isGone = (error: unknown): boolean => ['ENOENT', 'ENODEV'].includes((error as NodeJS.ErrnoException).code ?? '')
+
+/** Whether a group does not exist any more. */
+function removed(dir: string): boolean {
+  try {
+    rmdirSync(dir)
+    return true
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code !== 'EBUSY' && code !== 'ENOTEMPTY' && code !== 'ENOENT') throw error
+    return code === 'ENOENT'
+  }
+}
+
+const processesIn = (dir: string): number[] => read(join(dir, 'cgroup.procs')).split('\n').filter(Boolean).map(Number)
+
+function read(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    if (!isGone(error)) throw error
+    return ''
+  }
+}
