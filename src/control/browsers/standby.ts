@@ -48,8 +48,8 @@ interface StandbySettings {
   config: Pick<Config, 'standbyAfterSeconds' | 'standbyConnectedAfterSeconds'>
   /** Whether no other service uses sessions of this scope. */
   isAlone: boolean
-  /** The sessions that this service watches, and that are not being ended. */
-  sessions: () => Iterable<{ id: string; endpoint: Endpoint }>
+  /** The sessions that this service watches, and that are not being ended. `isIdle`: it waits in a pool, and its pages may still load. */
+  sessions: () => Iterable<{ id: string; endpoint: Endpoint; isIdle?: boolean }>
   log: Log
 }
 
@@ -161,9 +161,9 @@ export function sleepWhenUnused({ standby, config, isAlone, sessions, log }: Sta
     )
   }
 
-  function isUsed({ holds, connections, usedAt }: Known, now: number): boolean {
+  function isUsed({ holds, connections, usedAt }: Known, now: number, isIdle = false): boolean {
     const quietMs = now - usedAt
-    if (holds > 0 || quietMs < afterMs) return true
+    if (holds > 0 || quietMs < (isIdle ? Math.max(afterMs, connectedAfterMs) : afterMs)) return true
     if (connections.size === 0) return false
     return quietMs < connectedAfterMs || (quietMs < COMMAND_MS && [...connections].some(({ any }) => any))
   }
@@ -171,7 +171,7 @@ export function sleepWhenUnused({ standby, config, isAlone, sessions, log }: Sta
   function look(): void {
     const now = performance.now()
     const watched = new Set<string>()
-    for (const { id, endpoint } of sessions()) {
+    for (const { id, endpoint, isIdle } of sessions()) {
       watched.add(id)
       const one = known(id)
       if (one.isAsleep) {
@@ -183,7 +183,7 @@ export function sleepWhenUnused({ standby, config, isAlone, sessions, log }: Sta
         one.usedAt = now
         wake(id, one)
       }
-      if (afterMs === 0 || one.sleep || isUsed(one, now) || now < one.notBefore) continue
+      if (afterMs === 0 || one.sleep || isUsed(one, now, isIdle) || now < one.notBefore) continue
       if (endpoint.older?.lacks.includes(session.sessionActivity.id)) continue
       const work: Promise<void> = tryToSleep(id, endpoint, one)
         .catch((err: unknown) => log.error({ err, browser: id }, 'a session that sleeps was left alone'))

@@ -63,11 +63,11 @@ export class Registry {
     return this.isReady(id) || this.#ending.has(id) || this.#gone.has(id) ? undefined : this.#instances.get(id)?.agent
   }
 
-  /** The sessions that run here and are not being ended. */
-  get reachable(): { id: string; endpoint: Instance['agent'] }[] {
-    return [...this.#instances.keys()].flatMap((id) => {
-      const endpoint = this.endpointOf(id)
-      return endpoint ? [{ id, endpoint }] : []
+  /** The sessions that run here and are not being ended, and the browsers that wait in pools (`isIdle`). */
+  get reachable(): { id: string; endpoint: Instance['agent']; isIdle: boolean }[] {
+    return [...this.#instances].flatMap(([id, { agent }]) => {
+      const isIdle = this.#idle.has(id)
+      return this.#ready.has(id) || this.#ending.has(id) || this.#gone.has(id) ? [] : [{ id, endpoint: agent, isIdle }]
     })
   }
 
