@@ -5,7 +5,8 @@ import { STRANGERS } from '../base/anonymous.ts'
 import type { Lease } from '../base/lease.ts'
 import type { Log } from '../base/log.ts'
 import { fault } from '../http/fault.ts'
-import { mount } from '../http/mount.ts'
+import { mount, routeId } from '../http/mount.ts'
+import type { Contract } from '../http/route.ts'
 import { makeServer } from '../http/server.ts'
 import { mountUpgrades } from '../http/upgrade.ts'
 import type { Browser } from './chromium/keeper.ts'
@@ -38,11 +39,15 @@ import { profileHandlers, type Profile } from './profile/handlers.ts'
 import { recording } from './recording/contract.ts'
 import { recordingHandlers } from './recording/handlers.ts'
 import type { Recordings } from './recording/recordings.ts'
-import { session } from './session/contract.ts'
+import { Clients } from './session/clients.ts'
+import { session, SOCKETS } from './session/contract.ts'
 import { makeFitting } from './session/fit/fitting.ts'
 import { fitSteps } from './session/fit/steps.ts'
 import { sessionHandlers } from './session/handlers.ts'
 import { sockets } from './session/sockets.ts'
+
+/** How the paths of links begin. */
+const LINKS = SOCKETS.links.slice(0, SOCKETS.links.indexOf('{'))
 
 /** What the tools work with: real in an instance, simulated by the fake driver. */
 export interface Workplace {
@@ -113,6 +118,11 @@ export async function serveAgent(
       throw error
     }
   })
+  const clients = new Clients()
+  // Links carry the traffic of the browser itself.
+  context.app.server.on('upgrade', ({ url = '' }, socket) => {
+    if (!url.startsWith(LINKS)) clients.add(socket)
+  })
   const fitting = makeFitting(
     fitSteps({ browser: keeper, screen: desk.screen, window, writePolicy, writePopupPolicy, proxy, setTimeZone, loader, lease, log }),
     log,
@@ -125,8 +135,13 @@ export async function serveAgent(
     download: () => keeper.isDownloading,
     recovery: () => keeper.isRecovering,
   }
-  mount(context, session, sessionHandlers(keeper, desk.screen, fitting, ready, lease, activities))
+  mount(context, session, sessionHandlers(keeper, desk.screen, fitting, ready, lease, activities, clients))
   const hands = makeHands(desk.input, desk.keyboard, (signal) => keeper.painted(signal))
+  const ofClients = Object.values<Contract>({ computer, curlContract, playwrightContract, filesystem, extensionsContract, processContract, logsContract })
+  const tools = new Set(ofClients.flatMap((contract) => Object.values(contract).map(({ id }) => id)))
+  context.app.addHook('onRequest', async (request, reply) => {
+    if (tools.has(routeId(request))) clients.add(reply.raw)
+  })
   mount(context, computer, computerHandlers(desk, Math.random, hands))
   mount(context, curlContract, curlHandlers(curl))
   mount(context, playwrightContract, playwrightHandlers(playwright))

@@ -21,6 +21,7 @@ import { makeSpool } from '../store/spool.ts'
 import { apiHosts, boundAddress, inside, portsOf } from './addresses.ts'
 import { deletedPools } from './browser-pools/purge.ts'
 import { watchActivity } from './browsers/activity.ts'
+import type { EndReason } from './browsers/end-step.ts'
 import { fitsMemory } from './browsers/fleet/demand.ts'
 import { headlessKind, stealthKind, usualKind } from './browsers/fleet/kinds.ts'
 import { Registry } from './browsers/fleet/registry.ts'
@@ -28,7 +29,7 @@ import { Fleet } from './browsers/fleet.ts'
 import { killInstance, removeInstance } from './browsers/fleet/instance-steps.ts'
 import { OpenCalls } from './browsers/open-calls.ts'
 import { placeOf } from './browsers/place.ts'
-import { keptBrowser, poolCounts } from './browsers/pooled-rows.ts'
+import { countOrphans, keptBrowser, poolCounts } from './browsers/pooled-rows.ts'
 import { endedSessions } from './browsers/purge.ts'
 import { findBrowser, watcherOf } from './browsers/rows.ts'
 import { makeSessionProxies } from './browsers/session-proxies.ts'
@@ -54,7 +55,7 @@ import { objectOwners } from './object-owners.ts'
 import { openStore } from './open-store.ts'
 import { mountRoutes } from './routes.ts'
 import { checkPort, listenProblem } from './port.ts'
-import { buildsOf, END_BUILD, hearReplicas, takeLeases, teller } from './replicas.ts'
+import { buildsOf, closingText, dismissOwn, END_BUILD, hearReplicas, takeLeases, teller } from './replicas.ts'
 import { makeProfiles } from './profiles/profiles.ts'
 import { deletedProfiles } from './profiles/purge.ts'
 import { Saves } from './profiles/saves.ts'
@@ -104,7 +105,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const openSockets: OpenSockets = new Map()
   const leases = await takeLeases(config, address, scope, replica, log, opened)
   const bells = opened.use(listenForEvents(address, log))
-  const tellClosing = leases.isAlone ? undefined : (id: string, reason: string) => notify(db, 'closing', `${id} ${reason}`)
+  const tellClosing = leases.isAlone ? undefined : (id: string, reason: EndReason) => notify(db, 'closing', closingText(id, reason))
   const transfers = new Transfers()
   const calls = new OpenCalls()
   const metrics = makeMetrics()
@@ -150,7 +151,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     mostReady,
     meter: metrics.shelf,
     pools: {
-      counts: () => poolCounts(db, { scope, replica }),
+      counts: async () => ({ pools: await poolCounts(db, { scope, replica }), orphans: await countOrphans(db, scope) }),
       plan: (id, during) => poolSource.plan(id, during),
       made: (id, error) => poolSource.made(id, error),
     },
@@ -183,7 +184,6 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const { browsers, browserPools, poolSource } = makeSessions({
     db,
     scope,
-    replica,
     fleet,
     endpoints,
     tokens,
@@ -197,7 +197,10 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     }),
     profiles,
     sessionProxies,
-    releaseSteps: [calls.step, closeSockets(openSockets, tellClosing)],
+    dismiss: async (session) => {
+      dismissOwn(session, openSockets, calls)
+      if (!leases.isAlone) await notify(db, 'closing', closingText(session.id, 'released', session.lease))
+    },
     stopRecordings: (session) => replays.stopAll(session),
     place: placeOf(config.region, config.instanceMemoryMb),
     maxBrowsers: config.maxBrowsers,

@@ -20,11 +20,11 @@ export function admission(
   browsers: Pick<Browsers, 'nameOf' | 'leaseOf' | 'projectOf'>,
 ): (...call: Parameters<Authenticate>) => Promise<Principal> {
   const bySession = async (request: FastifyRequest, token: unknown, idOrName: string): Promise<Principal> => {
-    const id = await tokens.check(token, idOrName, browsers)
-    const project = await browsers.projectOf(id)
+    const session = await tokens.check(token, idOrName, browsers)
+    const project = await browsers.projectOf(session.id)
     // Tokens of ended sessions are no credentials any more, and their requests are not in the audit log.
     if (project === undefined) throw fault.notFound('browser', idOrName)
-    const by = { kind: 'session', id } as const
+    const by = { kind: 'session', ...session } as const
     request.caller = { by, project }
     // Its own project is not looked up: the session goes on when that is archived.
     if (namedProjects(request.headers).length > 0) await resolve({ project }, request.headers)

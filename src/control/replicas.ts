@@ -4,6 +4,8 @@ import type { Log } from '../base/log.ts'
 import { connectDb, type Db, type DbAddress } from '../store/db.ts'
 import { notify, type EventBells } from '../store/events.ts'
 import { alone, shareLeases, type Duty, type Leases } from '../store/leases.ts'
+import type { LeasedSession } from '../http/route.ts'
+import type { EndReason } from './browsers/end-step.ts'
 import type { OpenCalls } from './browsers/open-calls.ts'
 import { closeOwnSockets, isReason, type OpenSockets } from './browsers/sockets.ts'
 import type { Fleet } from './browsers/fleet.ts'
@@ -53,6 +55,15 @@ interface Parts {
   log: Log
 }
 
+/** The notice that a session ends; `lease`: that this caller of its pool has given it back. */
+export const closingText = (id: string, reason: EndReason, lease?: number): string => [id, reason, ...(lease === undefined ? [] : [lease])].join(' ')
+
+/** Ends the calls and connections of a caller who has given a browser back, as far as this process holds them. */
+export function dismissOwn({ id, lease }: LeasedSession, openSockets: OpenSockets, calls: OpenCalls): void {
+  calls.end(id, lease)
+  closeOwnSockets(openSockets, id, 'released', lease)
+}
+
 /** Looks after what other replicas tell of, until it is disposed. */
 export function hearReplicas(bells: EventBells, { scope, leases, openSockets, calls, registry, fleet, runs, deployments, replays, log }: Parts): Disposable {
   const leave = new DisposableStack()
@@ -64,11 +75,14 @@ export function hearReplicas(bells: EventBells, { scope, leases, openSockets, ca
     else if (text === leases.replica) void replays.look().catch((err: unknown) => log.warn({ err }, 'looking for recordings of other replicas failed'))
   }
   const onClosing = (text: string) => {
-    const [id, reason] = text.split(' ')
+    const [id, reason, lease] = text.split(' ')
     if (id === undefined || !isReason(reason)) return
-    calls.end(id)
-    if (reason === 'released') registry.putBack(id)
-    closeOwnSockets(openSockets, id, reason)
+    if (lease === undefined) {
+      calls.end(id)
+      return closeOwnSockets(openSockets, id, reason)
+    }
+    dismissOwn({ id, lease: Number(lease) }, openSockets, calls)
+    registry.putBack(id, Number(lease))
   }
   leave.defer(bells.on('look', onLook))
   leave.defer(bells.on('closing', onClosing))

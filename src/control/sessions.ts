@@ -1,12 +1,12 @@
 // Wires sessions and browser pools: what makes, fits, shows and lends browsers.
 import type { Log } from '../base/log.ts'
 import type { Endpoint } from '../http/endpoint.ts'
+import type { LeasedSession } from '../http/route.ts'
 import type { Db } from '../store/db.ts'
 import { makeBrowserPools, makePoolSource, type BrowserPools } from './browser-pools/pools.ts'
 import { poolNames } from './browser-pools/rows.ts'
 import type { Activity } from './browsers/activity.ts'
 import { makeBrowsers, type Browsers } from './browsers/browsers.ts'
-import type { EndStep } from './browsers/end-step.ts'
 import { makeFitter } from './browsers/fitter.ts'
 import type { Fleet } from './browsers/fleet.ts'
 import type { PoolSource } from './browsers/fleet/pools.ts'
@@ -25,7 +25,6 @@ import type { Profiles } from './profiles/profiles.ts'
 interface SessionsSettings {
   db: Db
   scope: string
-  replica: string
   fleet: Fleet
   endpoints: Endpoints
   tokens: SessionTokens
@@ -36,8 +35,8 @@ interface SessionsSettings {
   lookUp: LookUp
   profiles: Profiles
   sessionProxies: SessionProxies
-  /** What a caller of a pool has begun and has to end before the next one gets its browser. */
-  releaseSteps: readonly EndStep[]
+  /** Ends the calls and connections of a caller who gives a browser back, here and at other replicas. */
+  dismiss: (session: LeasedSession) => Promise<void>
   stopRecordings: (session: { id: string; endpoint: Endpoint }) => Promise<void>
   place: Place
   maxBrowsers: number
@@ -47,7 +46,7 @@ interface SessionsSettings {
 export interface Sessions {
   browsers: Browsers
   browserPools: BrowserPools
-  poolSource: PoolSource
+  poolSource: Omit<PoolSource, 'counts'>
 }
 
 export function makeSessions(settings: SessionsSettings): Sessions {

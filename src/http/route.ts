@@ -219,7 +219,7 @@ type ReplyValue<R extends Reply> = R extends { kind: 'json'; schema: infer S ext
 /** Who calls, and what it sees: made for each request by the server's `authenticate`, and by nobody else. */
 export interface Principal {
   /** What the caller has shown: a key, or the token of one session. */
-  by: ByKey | { kind: 'session'; id: string }
+  by: ByKey | ({ kind: 'session' } & LeasedSession)
   /** The project in effect: all that the caller sees and makes is in it. */
   project: string
 }
@@ -233,8 +233,21 @@ export interface ByKey {
   deployment: string | undefined
 }
 
-/** The session that a call is about: that of the token, however its path calls it; else the one that the path names, by id or name. */
-export const sessionOf = ({ by }: Principal, idOrName: string): string => (by.kind === 'session' ? by.id : idOrName)
+/** A session, and which caller of its pool has it: 0 for one that belongs to no pool. */
+export interface LeasedSession {
+  id: string
+  lease: number
+}
+
+/** How a session is called: by id or name; or by what a token or a link names, which is one caller's time with it. */
+export type Called = string | LeasedSession
+
+/** The session that a call is about: that of the token, however its path calls it; else the one that the path names. */
+export const sessionOf = ({ by }: Principal, idOrName: string): Called => (by.kind === 'session' ? { id: by.id, lease: by.lease } : idOrName)
+
+/** The name or id, and the lease if it must be that one. */
+export const calledBy = (called: Called): { idOrName: string; lease: number | undefined } =>
+  typeof called === 'string' ? { idOrName: called, lease: undefined } : { idOrName: called.id, lease: called.lease }
 
 /** The principal of a route that is not public. */
 export function known(principal: Principal | undefined): Principal {

@@ -111,8 +111,8 @@ export interface Tables {
     generation: Generated<number>
     oldest: Generated<number>
     is_forced: Generated<boolean>
+    discarded: Generated<number>
     created_at: DefaultTime
-    updated_at: DefaultTime
     deleted_at: Time | null
   }
   browser_events: {

@@ -17,7 +17,7 @@ export interface ServedFiles extends AsyncDisposable {
   home: string
 }
 
-const CALLER: Principal = { by: { kind: 'session', id: 'any' }, project: 'any' }
+const CALLER: Principal = { by: { kind: 'session', lease: 0, id: 'any' }, project: 'any' }
 
 export async function serveFiles(): Promise<ServedFiles> {
   await using scope = new AsyncDisposableStack()

@@ -119,6 +119,14 @@ export const session = {
     summary: 'Get what goes on in the session without a caller',
     reply: json(SessionActivity),
   }),
+  dismissClients: route({
+    method: 'POST',
+    path: '/session/dismiss',
+    id: 'dismissClients',
+    group: 'Agent',
+    summary: "End the connections of all clients, and their calls of the session's tools",
+    reply: none(),
+  }),
   fitSession: route({
     method: 'POST',
     path: '/session/fit',

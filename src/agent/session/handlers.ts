@@ -7,11 +7,15 @@ import type { Handlers } from '../../http/route.ts'
 import { CAPABILITIES } from '../capabilities.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import type { Screen } from '../display/screen.ts'
+import type { Clients } from './clients.ts'
 import type { AgentEvent, DevTools, session, SessionActivity } from './contract.ts'
 import type { Fitting } from './fit/fitting.ts'
 
 /** A watcher that receives nothing for three times this long may assume that the agent is dead. */
 export const HEARTBEAT_MS = 5_000
+
+/** Closing connections takes milliseconds. */
+const DISMISS_MS = 2_000
 
 const ABOUT = { version: VERSION, capabilities: [...CAPABILITIES] }
 
@@ -26,6 +30,7 @@ export function sessionHandlers(
   ready: Promise<void>,
   lease: Pick<Lease, 'watch'>,
   activities: Activities,
+  clients: Clients,
 ): Handlers<typeof session> {
   return {
     async agentStatus() {
@@ -34,6 +39,7 @@ export function sessionHandlers(
     },
     devTools: () => devTools(keeper),
     sessionActivity: () => ({ running: (Object.keys(activities) as (keyof Activities)[]).filter((kind) => activities[kind]()) }),
+    dismissClients: ({ signal }) => clients.dismiss(AbortSignal.any([signal, AbortSignal.timeout(DISMISS_MS)])),
     fitSession: ({ body }) => fitting.fit(body),
     watchSession({ signal }) {
       const out = new PassThrough()

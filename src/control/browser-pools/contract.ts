@@ -220,6 +220,7 @@ export const browserPools = {
     body: UpdatePool,
     bodyOptional: true,
     maxBodyBytes,
+    needsRoom: true,
     reply: json(BrowserPool),
     faults: ['not_found', 'conflict', 'too_many_requests'],
   }),

@@ -1,7 +1,7 @@
 // The rules of browser pools: make, find, change, delete; lend their browsers and take them back; how one of their browsers is made.
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
-import { Fault, fault } from '../../http/fault.ts'
+import { fault } from '../../http/fault.ts'
 import type { Page } from '../../http/route.ts'
 import { isDuplicate, isProjectGone, type Db } from '../../store/db.ts'
 import { NoSeat } from '../../store/seats.ts'
@@ -12,8 +12,7 @@ import type { PoolSource } from '../browsers/fleet/pools.ts'
 import { KEPT_POLICY } from '../browsers/options/contract.ts'
 import type { LookUp } from '../browsers/options/look-up.ts'
 import type { Place, Region } from '../browsers/options/option/contract.ts'
-import type { PoolLeases } from '../browsers/pool-leases.ts'
-import { poolCounts } from '../browsers/pooled-rows.ts'
+import { problemOf, type PoolLeases } from '../browsers/pool-leases.ts'
 import { refuseStart } from '../network/contract.ts'
 import type { Profiles } from '../profiles/profiles.ts'
 import { normal, ofBrowser, split, updated, whole, type WholeConfig } from './config.ts'
@@ -28,6 +27,7 @@ import {
   notePoolProblem,
   poolById,
   poolOfCaller,
+  poolSeats,
   type CountedPool,
   type PoolFilter,
   type PoolRow,
@@ -40,7 +40,6 @@ const CHANGE_TRIES = 5
 const FULL_RETRY_SECONDS = 5
 /** Limit on what is said of a browser that could not be made, in characters. */
 const MAX_PROBLEM = 500
-const NOT_STARTED = 'a browser could not be started; the log of the service says why'
 
 interface PoolsSettings {
   db: Db
@@ -160,8 +159,10 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
         const config = updated(whole(row), changes)
         const resolved = await resolve(project, config)
         const [name, size] = [changes.name || row.name, changes.size ?? row.size]
+        // After it has become smaller, callers may have more of its browsers than its size.
+        const seats = Math.max(row.size, await poolSeats(db, id))
         const change = (tx: Db) => changePool(tx, id, row.generation, { name, size, ...split(config), resolved }, changes.discard_all_idle)
-        if (await seated(project, name, size, Math.max(0, size - row.size), change, signal)) break
+        if (await seated(project, name, size, Math.max(0, size - seats), change, signal)) break
       }
       if (changes.discard_all_idle) await lending.discardIdle(id)
       await lending.changed()
@@ -199,18 +200,14 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
   }
 }
 
-interface PoolSourceSettings extends Pick<PoolsSettings, 'db' | 'scope' | 'lookUp' | 'profiles'> {
-  replica: string
+interface PoolSourceSettings extends Pick<PoolsSettings, 'db' | 'lookUp' | 'profiles'> {
   fitter: Fitter
   log: Log
 }
 
-/** Where the shelf learns of pools, and how their browsers are made. */
-export function makePoolSource({ db, scope, replica, fitter, lookUp, profiles, log }: PoolSourceSettings): PoolSource {
-  /** What the rows say, as far as this process has written it. */
-  const problems = new Map<string, string | null>()
+/** How the shelf makes browsers of pools. */
+export function makePoolSource({ db, fitter, lookUp, profiles, log }: PoolSourceSettings): Omit<PoolSource, 'counts'> {
   return {
-    counts: () => poolCounts(db, { scope, replica }),
     async plan(id, signal) {
       const row = await poolById(db, id)
       if (!row?.project_id) throw fault.notFound('browser pool', id)
@@ -238,13 +235,8 @@ export function makePoolSource({ db, scope, replica, fitter, lookUp, profiles, l
       }
     },
     made(id, error) {
-      const problem = error === undefined ? null : (error instanceof Fault ? error.message : NOT_STARTED).slice(0, MAX_PROBLEM)
-      if (problems.get(id) === problem) return
-      problems.set(id, problem)
-      void notePoolProblem(db, id, problem).catch((err: unknown) => {
-        problems.delete(id)
-        log.debug({ err, pool: id }, 'what a pool has come to could not be recorded')
-      })
+      const problem = error === undefined ? null : problemOf(error).slice(0, MAX_PROBLEM)
+      void notePoolProblem(db, id, problem).catch((err: unknown) => log.debug({ err, pool: id }, 'what a pool has come to could not be recorded'))
     },
   }
 }

@@ -52,7 +52,6 @@ const columns = (maxPolicy: number) =>
     'oldest',
     'is_forced',
     'created_at',
-    'updated_at',
     'deleted_at',
     sql<Record<string, unknown> | null>`case when length(chrome_policy::text) <= ${maxPolicy} then chrome_policy end`.as('chrome_policy'),
     sql<number>`(select count(*) from browsers b where b.pool_id = browser_pools.id and b.state in ('running', 'releasing'))`.as('acquired'),
@@ -134,7 +133,7 @@ export const insertPool = async (db: Db, { id, scope, project_id, ...pool }: New
 export async function changePool(db: Db, id: string, generation: number, changes: PoolChanges, discards: boolean): Promise<boolean> {
   const row = await db
     .updateTable('browser_pools')
-    .set({ ...stored(changes), generation: generation + 1, updated_at: sql`now()`, problem: null, ...(discards && { oldest: generation + 1 }) })
+    .set({ ...stored(changes), generation: generation + 1, problem: null, ...(discards && { oldest: generation + 1 }) })
     .where('id', '=', id)
     .where('generation', '=', generation)
     .where('deleted_at', 'is', null)
@@ -155,11 +154,16 @@ export const deletePool = (db: Db, id: string, force: boolean): Promise<number |
     if (acquired === 0 || force)
       await tx
         .updateTable('browser_pools')
-        .set({ deleted_at: sql`now()`, is_forced: force })
+        // A caller could fill the disk with policies of deleted pools.
+        .set({ deleted_at: sql`now()`, is_forced: force, chrome_policy: null })
         .where('id', '=', id)
         .execute()
     return acquired
   })
+
+/** How many browsers a pool has, those included that are ending. */
+export const poolSeats = async (db: Db, id: string): Promise<number> =>
+  (await sql<{ seats: number }>`select count(*) as seats from browsers where pool_id = ${id} and state <> 'deleted'`.execute(db)).rows[0]!.seats
 
 /** Records why the last browser of a pool could not be made; null: it could. */
 export const notePoolProblem = async (db: Db, id: string, problem: string | null): Promise<void> =>

@@ -7,8 +7,8 @@ import { Unavailable } from '../../base/unavailable.ts'
 import { CallFailed } from '../../http/client.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
-import type { Page, Principal } from '../../http/route.ts'
-import { isDuplicate, isProjectGone, type Db } from '../../store/db.ts'
+import { calledBy, type Called, type Page, type Principal } from '../../http/route.ts'
+import { isProjectGone, type Db } from '../../store/db.ts'
 import { NoSeat } from '../../store/seats.ts'
 import type { Activity } from './activity.ts'
 import type { Browser, CreateBrowser, UpdateBrowser } from './contract.ts'
@@ -31,6 +31,7 @@ import type { Brought, LookUp } from './options/look-up.ts'
 import { makeChange } from './change.ts'
 import type { OpenCalls } from './open-calls.ts'
 import type { Present } from './present.ts'
+import { named } from './session-name.ts'
 import { withSave, type Chosen, type SessionProfiles } from './session-profiles.ts'
 import type { SessionProxies } from './session-proxies.ts'
 import type { Connection, Uses } from './standby.ts'
@@ -62,7 +63,7 @@ interface BrowsersSettings {
 export interface Browsers {
   create(by: Principal, wanted: CreateBrowser, origin: string, signal: AbortSignal): Promise<Browser>
   list(by: Principal, filter: ListFilter & { region: Region | undefined }, origin: string): Promise<Page<Browser>>
-  get(by: Principal, idOrName: string, includeDeleted: boolean, origin: string): Promise<Browser>
+  get(by: Principal, called: Called, includeDeleted: boolean, origin: string): Promise<Browser>
   update(by: Principal, idOrName: string, changes: UpdateBrowser, origin: string, signal: AbortSignal): Promise<Browser>
   /**
    * Ends a session; resolves when it is out of use. `isRemoved`: when nothing is left of it, or the first attempt to end it has failed; also for one that is being ended.
@@ -81,10 +82,10 @@ export interface Browsers {
   /** Which caller of its pool has a live session; 0 for one that belongs to no pool. */
   leaseOf(id: string): Promise<number | undefined>
   /**
-   * The agent of a running session of a project, by id or name; of any, when a secret has named it. The session counts as in use until it is released. @throws 404; 429 when too
-   * many callers hold it
+   * The agent of a running session of a project; of any, when a secret has named it. The session counts as in use until it is released. @throws 404; 401 when it belongs to another
+   * caller of its pool now; 429 when too many callers hold it
    */
-  reach(project: string | undefined, idOrName: string): Promise<Reached>
+  reach(project: string | undefined, called: Called): Promise<Reached>
 }
 
 /** A running session that counts as in use, and stays awake, until it is released. */
@@ -118,10 +119,12 @@ export function makeBrowsers({
 
   const presentOne = async (row: BrowserRow, origin: string): Promise<Browser> => (await present([row], origin))[0]!
 
-  async function find(project: string | undefined, idOrName: string, includeDeleted = false): Promise<BrowserRow> {
+  async function find(project: string | undefined, called: Called, includeDeleted = false): Promise<BrowserRow> {
+    const { idOrName, lease } = calledBy(called)
     const row = await findBrowser(db, { scope, project }, idOrName, includeDeleted)
     // One that was given back to its pool is nobody's now.
     if (!row || row.state === 'warm' || row.state === 'releasing') throw fault.notFound('browser', idOrName)
+    if (lease !== undefined && row.lease !== lease) throw fault.unauthorized('the browser was given back to its pool')
     return row
   }
 
@@ -148,11 +151,6 @@ export function makeBrowsers({
     }
     return { release, connected }
   }
-
-  const named = async <T>(name: string | null | undefined, work: Promise<T>): Promise<T> =>
-    work.catch((error: unknown) => {
-      throw isDuplicate(error, 'browsers_name') ? fault.conflict(`there is a live browser named "${name}" already`) : error
-    })
 
   /** @throws 400 unless `invocationId` is a run of the project that has not ended. */
   const checkUnfinished = async (project: string, invocationId: string | undefined): Promise<void> => {
@@ -230,7 +228,6 @@ export function makeBrowsers({
     options,
     profiles,
     find,
-    named,
     check,
     fitter,
     restoreProxy: (row) => sessionProxies.restore(row.id, at(row).endpoint),
@@ -264,14 +261,14 @@ export function makeBrowsers({
         nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined,
       }
     },
-    get: async ({ project }, idOrName, includeDeleted, origin) => presentOne(await find(project, idOrName, includeDeleted), origin),
+    get: async ({ project }, called, includeDeleted, origin) => presentOne(await find(project, called, includeDeleted), origin),
     async update({ project }, idOrName, given, origin, signal) {
-      const { id, pool_id: pool } = await find(project, idOrName)
+      const { id, lease, pool_id: pool } = await find(project, idOrName)
+      const inTime = pool === null ? signal : AbortSignal.any([signal, calls.signalOf({ id, lease })])
       const { options: changes } = await lookUp(project, given)
-      const inTime = pool === null ? signal : AbortSignal.any([signal, calls.signalOf(id)])
       const changed = async () => {
         const rest = uses.hold(id)
-        return change(project, id, idOrName, changes, inTime).finally(rest)
+        return change(project, { id, lease }, idOrName, changes, inTime).finally(rest)
       }
       const work = () => calls.updating(id, async () => presentOne(await changed(), origin))
       // Two viewports at once could end as one in the table and the other on the screen.
@@ -303,15 +300,19 @@ export function makeBrowsers({
       if (row) fleet.belongs(row)
       return row?.lease
     },
-    async reach(project, id) {
+    async reach(project, called) {
       // Every call to a session comes here. A query would take half of the time of a click.
+      const { idOrName: id, lease: wanted } = calledBy(called)
       const known = fleet.endpointOf(id)
-      if (known && (project === undefined || fleet.projectOf(id) === project))
-        return { id, endpoint: known, ...hold(id), ended: fleet.isPooled(id) ? calls.signalOf(id) : undefined }
-      const row = await find(project, id)
+      if (known && (project === undefined || fleet.projectOf(id) === project)) {
+        if (!fleet.isPooled(id)) return { id, endpoint: known, ...hold(id) }
+        const lease = fleet.leaseOf(id)
+        if (lease !== undefined && (wanted === undefined || wanted === lease)) return { id, endpoint: known, ...hold(id), ended: calls.signalOf({ id, lease }) }
+      }
+      const row = await find(project, called)
       fleet.belongs(row)
       if (row.state !== 'running' || !row.endpoint) throw fault.notFound('browser', id)
-      return { ...at(row), ...hold(row.id), ended: row.pool_id === null ? undefined : calls.signalOf(row.id) }
+      return { ...at(row), ...hold(row.id), ended: row.pool_id === null ? undefined : calls.signalOf(row) }
     },
   }
 }

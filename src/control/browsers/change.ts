@@ -1,11 +1,13 @@
 // Changing a session that runs: what an update says is stored, and the browser is fitted to it, one option after the other.
 import { Fault, fault } from '../../http/fault.ts'
+import type { Called, LeasedSession } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 import { refuseStart } from '../network/contract.ts'
 import type { UpdateBrowser } from './contract.ts'
 import type { browserRules, Fitter } from './fitter.ts'
 import type { Refusal } from './options/option/contract.ts'
 import { updateRunning, type BrowserOptions, type BrowserRow } from './rows.ts'
+import { named } from './session-name.ts'
 import { withSave, type SessionProfiles } from './session-profiles.ts'
 
 /** Tries to store a change that builds on what another replica is just changing. */
@@ -15,9 +17,7 @@ interface ChangeSettings {
   db: Db
   options: typeof browserRules
   profiles: SessionProfiles
-  find: (project: string, id: string) => Promise<BrowserRow>
-  /** Explains a name that another session has. */
-  named: <T>(name: string | null | undefined, work: Promise<T>) => Promise<T>
+  find: (project: string, called: Called) => Promise<BrowserRow>
   /** @throws 400; 409 */
   check: (refusal: Refusal | undefined) => void
   fitter: Fitter
@@ -25,10 +25,10 @@ interface ChangeSettings {
   restoreProxy: (row: BrowserRow) => void
 }
 
-/** `called` is how the caller names the session. One call at a time for each session. */
-export type ChangeSession = (project: string, id: string, called: string, changes: UpdateBrowser, signal: AbortSignal) => Promise<BrowserRow>
+/** `called` is how the caller names the session, which must still be its. One call at a time for each session. */
+export type ChangeSession = (project: string, session: LeasedSession, called: string, changes: UpdateBrowser, signal: AbortSignal) => Promise<BrowserRow>
 
-export function makeChange({ db, options, profiles, find, named, check, fitter, restoreProxy }: ChangeSettings): ChangeSession {
+export function makeChange({ db, options, profiles, find, check, fitter, restoreProxy }: ChangeSettings): ChangeSession {
   const { at, assertFits, fit } = fitter
 
   /** What an update says of the profile, which another session may be saving just now: checked, and ready to be done. */
@@ -71,22 +71,22 @@ export function makeChange({ db, options, profiles, find, named, check, fitter, 
     for (let left = STORE_TRIES; left > 0; left--) {
       const row = await named(
         changes.name,
-        updateRunning(db, before.id, {
+        updateRunning(db, before, {
           ...(changes.name !== undefined && { name: changes.name || null }),
           ...(changes.tags !== undefined && { tags: changes.tags ?? {} }),
           ...(parts.some(({ stored }) => stored) && { options: after(before, parts), was: before.options }),
         }),
       )
       if (row) return { before, row, parts }
-      before = await find(before.project_id!, before.id)
+      before = await find(before.project_id!, { id: before.id, lease: before.lease })
       if (before.state !== 'running') throw fault.notFound('browser', called)
       parts = partsOf(before, changes)
     }
     throw fault.conflict('this session is being changed by others at the same time')
   }
 
-  return async (project, id, called, changes, signal) => {
-    const found = await find(project, id)
+  return async (project, session, called, changes, signal) => {
+    const found = await find(project, session)
     const computed = partsOf(found, changes)
     const attach = await attaching(found, changes, called, signal)
     const { before, row, parts } = await store(found, computed, changes, called)
@@ -100,7 +100,7 @@ export function makeChange({ db, options, profiles, find, named, check, fitter, 
       await work().catch(async (error: unknown) => {
         // The row must not say what has not taken effect.
         const isAhead = parts.slice(place).some(({ stored }) => stored)
-        const running = await updateRunning(db, row.id, isAhead ? { options: after(before, parts.slice(0, place)) } : {})
+        const running = await updateRunning(db, row, isAhead ? { options: after(before, parts.slice(0, place)) } : {})
         if (running && wanted.proxy) restoreProxy(running)
         if (error instanceof Fault && error.code === 'bad_request') throw error
         throw signal.aborted ? error : running ? fault.unavailable(`the browser did not accept the ${name}`, error) : fault.notFound('browser', called)

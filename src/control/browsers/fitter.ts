@@ -3,6 +3,7 @@ import { fitting, session, type Fit } from '../../agent/session/contract.ts'
 import type { Log } from '../../base/log.ts'
 import { call } from '../../http/client.ts'
 import { assertOffered, type Endpoint } from '../../http/endpoint.ts'
+import type { LeasedSession } from '../../http/route.ts'
 import { USUAL_MAX_SCREEN } from '../../instances/driver.ts'
 import type { CreateBrowser } from './contract.ts'
 import type { Fleet } from './fleet.ts'
@@ -51,7 +52,7 @@ export interface Dress {
 
 export interface Fitter {
   /** Where a session's agent answers. */
-  at(row: BrowserRow): { id: string; endpoint: Endpoint }
+  at(row: BrowserRow): LeasedSession & { endpoint: Endpoint }
   /** @throws fault.conflict when the agent is of an older version, and does not have one of the settings. */
   assertFits(row: BrowserRow, wanted: Fit): void
   /** Resolves when the settings have taken effect. */
@@ -72,7 +73,7 @@ export interface Fitter {
 }
 
 export function makeFitter({ fleet, endpoints, profiles, sessionProxies, log }: FitterSettings): Fitter {
-  const at = (row: BrowserRow) => ({ id: row.id, endpoint: endpoints.open(row.endpoint!, row.id) })
+  const at = (row: BrowserRow) => ({ id: row.id, lease: row.lease, endpoint: endpoints.open(row.endpoint!, row.id) })
 
   const assertFits: Fitter['assertFits'] = ({ id }, wanted) => {
     const endpoint = fleet.endpointOf(id)

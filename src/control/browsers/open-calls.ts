@@ -1,14 +1,18 @@
 // The calls of callers who have a browser of a pool. They end when it is given back: nothing of one caller may act on the browser of the next.
+import type { LeasedSession } from '../../http/route.ts'
 import type { EndStep } from './end-step.ts'
 
 export class OpenCalls {
-  readonly #ends = new Map<string, AbortController>()
+  /** By browser, then by lease. */
+  readonly #ends = new Map<string, Map<number, AbortController>>()
   readonly #updates = new Map<string, number>()
 
-  /** Aborts when the browser is given back. */
-  signalOf(id: string): AbortSignal {
-    const end = this.#ends.get(id) ?? new AbortController()
-    this.#ends.set(id, end)
+  /** Aborts when this caller gives the browser back. */
+  signalOf({ id, lease }: LeasedSession): AbortSignal {
+    const ends = this.#ends.get(id) ?? new Map<number, AbortController>()
+    this.#ends.set(id, ends)
+    const end = ends.get(lease) ?? new AbortController()
+    ends.set(lease, end)
     return end.signal
   }
 
@@ -29,7 +33,7 @@ export class OpenCalls {
     return this.#updates.get(id) ?? 0
   }
 
-  /** The step of an end, and of giving a browser back. */
+  /** The step of an end. */
   readonly step: EndStep = {
     name: 'calls',
     limitMs: 1_000,
@@ -40,9 +44,13 @@ export class OpenCalls {
     },
   }
 
-  /** Ends the calls of a browser that is given back, or has ended. */
-  end(id: string): void {
-    this.#ends.get(id)?.abort(new Error('the browser was given back to its pool'))
-    this.#ends.delete(id)
+  /** Ends the calls of a browser that has ended; `lease`: of one caller, who has given it back. */
+  end(id: string, lease?: number): void {
+    for (const [one, end] of this.#ends.get(id) ?? [])
+      if (lease === undefined || one === lease) {
+        end.abort(new Error('the browser was given back to its pool'))
+        this.#ends.get(id)!.delete(one)
+      }
+    if (this.#ends.get(id)?.size === 0) this.#ends.delete(id)
   }
 }

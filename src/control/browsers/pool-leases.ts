@@ -1,28 +1,36 @@
 // Who has a browser of a pool, and for how long: getting one, and giving it back as the pool has made it.
 import { isDeepStrictEqual } from 'node:util'
-import type { Fit } from '../../agent/session/contract.ts'
+import { session, type Fit } from '../../agent/session/contract.ts'
 import type { Log } from '../../base/log.ts'
-import { Unavailable } from '../../base/unavailable.ts'
 import { until, within } from '../../base/wait.ts'
-import { CallFailed } from '../../http/client.ts'
+import { call, CallFailed } from '../../http/client.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
-import { isDuplicate, type Db } from '../../store/db.ts'
+import type { LeasedSession } from '../../http/route.ts'
+import type { Db } from '../../store/db.ts'
 import type { Activity } from './activity.ts'
 import type { Browser } from './contract.ts'
-import type { EndStep } from './end-step.ts'
 import { WARM_FIT_MS, type Fitter } from './fitter.ts'
 import type { Fleet } from './fleet.ts'
+import { PoolBootFailed } from './fleet/pools.ts'
 import type { OpenCalls } from './open-calls.ts'
 import { hasOldProfile, pooledBrowser, type Baseline, type Lease } from './pooled-rows.ts'
 import type { Present } from './present.ts'
 import type { BrowserRow } from './rows.ts'
+import { named } from './session-name.ts'
 import type { Chosen, SessionProfiles } from './session-profiles.ts'
 import type { Uses } from './standby.ts'
+
+const NOT_STARTED = 'a browser could not be started; the log of the service says why'
+
+/** Why a browser of a pool could not be made, for its callers: never what only the log may say. */
+export const problemOf = (error: unknown): string =>
+  error instanceof Fault ? error.message : error instanceof CallFailed && error.status === 400 ? error.reason : NOT_STARTED
 
 /** How long the calls of a caller that gives its browser back have to end. Their connections are closed; most end at once. */
 const CALLS_MS = 2_000
 const RECORDINGS_MS = 5_000
+const NOTICE_MS = 1_000
 /** Tries to lend a browser whose settings hang. */
 const LEND_TRIES = 2
 
@@ -35,8 +43,8 @@ interface PoolLeasesSettings {
   activity: Activity
   uses: Uses
   calls: OpenCalls
-  /** What ends the calls and connections of a caller, in this order. */
-  releaseSteps: readonly EndStep[]
+  /** Ends the calls and connections of a caller, here and at other replicas. Does not wait for their ends. */
+  dismiss: (session: LeasedSession) => Promise<void>
   /** Ends the recordings of a session. @throws when that does not work */
   stopRecordings: (session: { id: string; endpoint: Endpoint }) => Promise<void>
   log: Log
@@ -58,26 +66,9 @@ export interface PoolLeases {
   release(pool: Pool, id: string, reuse: boolean): Promise<void>
 }
 
-export function makePoolLeases({
-  db,
-  fleet,
-  fitter,
-  profiles,
-  present,
-  activity,
-  uses,
-  calls,
-  releaseSteps,
-  stopRecordings,
-  log,
-}: PoolLeasesSettings): PoolLeases {
+export function makePoolLeases({ db, fleet, fitter, profiles, present, activity, uses, calls, dismiss, stopRecordings, log }: PoolLeasesSettings): PoolLeases {
   const { at, fit, fitNew } = fitter
   const { lending } = fleet
-
-  const named = <T>(name: string | undefined, work: Promise<T>): Promise<T> =>
-    work.catch((error: unknown) => {
-      throw isDuplicate(error, 'browsers_name') ? fault.conflict(`there is a live browser named "${name}" already`) : error
-    })
 
   /** Fits a browser to what its caller wants of it. @throws when it does not take that; it is ended then */
   async function begin(row: BrowserRow, lease: Lease, profile: Chosen | undefined, signal: AbortSignal): Promise<BrowserRow> {
@@ -116,12 +107,12 @@ export function makePoolLeases({
     const signal = AbortSignal.timeout(WARM_FIT_MS)
     using held = new DisposableStack()
     held.defer(uses.hold(row.id))
-    for (const { name, limitMs, run } of releaseSteps) {
-      const limit = AbortSignal.timeout(limitMs)
-      await within(`the step "${name}" of giving a browser back`, limitMs, run({ id: row.id, reason: 'released' }, limit, () => {}) ?? Promise.resolve())
-    }
-    await within('the end of recordings', RECORDINGS_MS, stopRecordings(at(row)))
+    await within('the notice of a release', NOTICE_MS, dismiss(row))
     await until('the calls of a caller', CALLS_MS, () => activity.held(row.id) + calls.updates(row.id) === 0, { everyMs: 5, signal })
+    // Also those that came through another replica, which may not have heard of it.
+    await call(at(row).endpoint, session.dismissClients, {}, { signal })
+    // After the calls: one of them may just have begun a recording.
+    await within('the end of recordings', RECORDINGS_MS, stopRecordings(at(row)))
     // An update may have changed it until now.
     const now = await pooledBrowser(db, row.pool_id!, row.id)
     if (now?.state !== 'releasing') throw new Error('the browser has ended meanwhile')
@@ -150,16 +141,16 @@ export function makePoolLeases({
           row = await named(lease.name, lending.lend(pool.id, lease, AbortSignal.any([signal, late])))
         } catch (error) {
           signal.throwIfAborted()
-          if (late.aborted) return undefined
-          if (error instanceof Unavailable) throw error
-          if (!(error instanceof Fault)) throw fault.unavailable('the pool has no browser, and one could not be started', error)
           // What is wrong is not in this call.
-          throw error.code === 'bad_request' ? fault.unavailable(`the pool has no browser, and cannot make one: ${error.message}`, error) : error
+          if (error instanceof PoolBootFailed) throw fault.unavailable(`the pool has no browser, and cannot make one: ${problemOf(error.cause)}`, error)
+          if (!late.aborted) throw error
+          // Others may have been looking for one all the time.
+          row = await named(lease.name, lending.lendIdle(pool.id, lease))
         }
         if (!row) return undefined
         // Nobody would give back what a caller got that has left.
         if (signal.aborted) {
-          if (await lending.takeBack(row.id)) await putBack(row)
+          if (await lending.takeBack(row)) await putBack(row)
           signal.throwIfAborted()
         }
         try {
@@ -178,8 +169,10 @@ export function makePoolLeases({
       if (!row || row.created_at === null) throw fault.notFound('browser', id)
       // A client that did not get the answer asks again.
       if (row.state !== 'running') return
-      if (!reuse || !(await isReusable(row))) return void (await fleet.takeOut(id, 'released'))
-      if (await lending.takeBack(id)) await putBack(row)
+      const taken = await lending.takeBack(row)
+      if (!taken) return
+      if (reuse && (await isReusable(taken))) return putBack(taken)
+      await fleet.takeOut(id, 'released')
     },
   }
 }

@@ -20,18 +20,28 @@ export interface PoolCount {
   /** Browsers that wait for a caller. */
   idle: number
   /** Of these and all others, the ones that this replica is not making just now: its own count says how many those are. */
-  settled: number
+  there: number
+  /** How many it has had ended so far because it wants them made anew. */
+  discarded: number
 }
 
 /** The pools of a scope that are not deleted. Of those browsers that are being made, it counts the ones of other replicas. */
 export async function poolCounts(db: Db, { scope, replica }: Watched): Promise<PoolCount[]> {
   const { rows } = await sql<PoolCount>`
-    select p.id, p.size, (p.config->>'fill_rate_per_minute')::int as rate, c.idle, c.settled
+    select p.id, p.size, (p.config->>'fill_rate_per_minute')::int as rate, p.discarded, c.idle, c.there
     from browser_pools p cross join lateral (
-      select count(*) filter (where b.state = 'warm') as idle, count(*) filter (where b.state <> 'starting' or b.replica is distinct from ${replica}) as settled
+      select count(*) filter (where b.state = 'warm') as idle, count(*) filter (where b.state <> 'starting' or b.replica is distinct from ${replica}) as there
       from browsers b where b.pool_id = p.id and b.state <> 'deleted') c
     where p.scope = ${scope} and p.deleted_at is null order by p.created_at, p.id`.execute(db)
   return rows
+}
+
+/** Browsers of a scope whose pool was deleted, and of which something is left. */
+export async function countOrphans(db: Db, scope: string): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) as count from browsers b where b.scope = ${scope} and b.pool_id is not null and b.state <> 'deleted'
+    and not exists (select from browser_pools p where p.id = b.pool_id and p.deleted_at is null)`.execute(db)
+  return rows[0]!.count
 }
 
 /** What a row of a pool is made with. */
@@ -45,7 +55,9 @@ export interface PoolOwnership extends Ownership {
 export const insertPooled = (db: Db, id: string, { scope, replica }: Watched, wanted: PoolOwnership): Promise<BrowserRow | undefined> =>
   db.transaction().execute(async (tx) => {
     // The count comes after the lock: another replica may just have made one.
-    const { rows: pools } = await sql<{ size: number }>`select size from browser_pools where id = ${wanted.pool} and deleted_at is null for update`.execute(tx)
+    const { rows: pools } = await sql<{
+      size: number
+    }>`select size from browser_pools where id = ${wanted.pool} and deleted_at is null for no key update`.execute(tx)
     const { rows } = await sql<{ there: number }>`select count(*) as there from browsers where pool_id = ${wanted.pool} and state <> 'deleted'`.execute(tx)
     if (!pools[0] || rows[0]!.there >= pools[0].size) return undefined
     const pooled = { pool_id: wanted.pool, pool_generation: wanted.generation, pool_baseline: JSON.stringify(wanted.baseline) }
@@ -70,14 +82,15 @@ export async function lendFirst(db: Db, { scope, replica }: Watched, pool: strin
   const times = { created_at: sql`now()`, last_active_at: sql`now()` }
   const options = url === undefined ? {} : { options: sql`jsonb_set(t.options, '{start_url}', to_jsonb(${url}::text))` }
   const columns = { name: name ?? null, tags: JSON.stringify(tags), lease: sql`t.lease + 1`, ...options, ...times }
-  const isThere = sql`exists (select from browser_pools p where p.id = ${pool} and p.deleted_at is null)`
+  // With its lock: who deletes the pool counts either this caller, or has deleted it before.
+  const isThere = sql`exists (select from browser_pools p where p.id = ${pool} and p.deleted_at is null for key share)`
   const which = sql<SqlBool>`state = 'warm' and scope = ${scope} and pool_id = ${pool} and ${isThere}`
   return moveFirstBrowser(db, which, sql`replica is distinct from ${replica}, made_at`, 'running', 'lent', columns)
 }
 
-/** Takes a browser away from its caller, before it is put back; false when the caller does not have it any more. */
-export const beginRelease = async (db: Db, id: string): Promise<boolean> =>
-  (await moveBrowser(db, id, 'releasing', 'given back', { last_active_at: sql`now()` })) !== undefined
+/** Takes a browser away from its caller, before it is put back or ended. Returns its row; undefined when this caller does not have it any more. */
+export const beginRelease = (db: Db, { id, lease }: Pick<BrowserRow, 'id' | 'lease'>): Promise<BrowserRow | undefined> =>
+  moveFirstBrowser(db, sql`id = ${id} and state = 'running' and lease = ${lease}`, sql`id`, 'releasing', 'given back', { last_active_at: sql`now()` })
 
 /** Makes a browser wait for the next caller of its pool; false when it has ended. It is the last in turn. */
 export async function endRelease(db: Db, id: string): Promise<boolean> {
@@ -114,17 +127,34 @@ const endFirst = (db: Db, which: RawBuilder<SqlBool>): Promise<BrowserRow | unde
 /** Begins to end one browser that waits in a pool. Undefined when none does. */
 export const endIdle = (db: Db, pool: string): Promise<BrowserRow | undefined> => endFirst(db, sql`state = 'warm' and pool_id = ${pool}`)
 
+/** Browsers of the pool `p`, without those that are ending. */
+const THERE = sql`(select count(*) from browsers o where o.pool_id = p.id and o.state not in ('deleted', 'stopping', 'failed'))`
+/** The pool `p` was deleted, or wants the browser `t`, which waits, made anew. */
+const IS_UNWANTED = sql<SqlBool>`(p.deleted_at is not null or t.lease = 0 and t.pool_generation < p.oldest or ${HAS_OLD_PROFILE})`
+
+/** Whether some browsers wait that their pools do not want any more. */
+export async function hasUnwanted(db: Db, scope: string): Promise<boolean> {
+  const { rows } = await sql<{ has: boolean }>`
+    select exists (select from browsers t join browser_pools p on p.id = t.pool_id where t.scope = ${scope} and t.state = 'warm' and t.pool_id is not null and ${IS_UNWANTED})
+      or exists (select from browser_pools p where p.scope = ${scope} and p.deleted_at is null and ${THERE} > p.size) as has`.execute(db)
+  return rows[0]!.has
+}
+
 /** Begins to end one that waits and that its pool does not want any more: it was deleted, has become smaller, or wants it made anew. */
 export const endUnwanted = (db: Db, scope: string): Promise<BrowserRow | undefined> =>
   endFirst(
     db,
-    sql`state = 'warm' and scope = ${scope} and pool_id is not null and exists (
-      select from browser_pools p where p.id = t.pool_id and (
-        p.deleted_at is not null
-        or t.lease = 0 and t.pool_generation < p.oldest
-        or (select count(*) from browsers o where o.pool_id = p.id and o.state <> 'deleted') > p.size
-        or ${HAS_OLD_PROFILE}))`,
+    sql`state = 'warm' and scope = ${scope} and pool_id is not null
+      and exists (select from browser_pools p where p.id = t.pool_id and (${IS_UNWANTED} or ${THERE} > p.size))`,
   )
+
+/** Records that so many idle browsers of a pool were ended to be made anew: the replica that makes them does that at once. */
+export const noteDiscarded = async (db: Db, pool: string, count: number): Promise<void> =>
+  void (await db
+    .updateTable('browser_pools')
+    .set((eb) => ({ discarded: eb('discarded', '+', count) }))
+    .where('id', '=', pool)
+    .execute())
 
 /** Browsers that callers have of pools that were deleted together with these. */
 export async function leftByPools(db: Db, scope: string): Promise<string[]> {

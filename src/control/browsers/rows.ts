@@ -132,10 +132,10 @@ export async function listBrowsers(db: Db, within: Within, { status, query, tags
     .execute()) as unknown as BrowserRow[]
 }
 
-/** Changes name, tags or options of a running session; undefined when it is no longer running. */
+/** Changes name, tags or options of a running session; undefined when it is no longer running, or belongs to another caller of its pool. */
 export async function updateRunning(
   db: Db,
-  id: string,
+  { id, lease }: Pick<BrowserRow, 'id' | 'lease'>,
   /** `was`: only if the options are still these. */
   changes: { name?: string | null; tags?: Record<string, string>; options?: BrowserOptions; was?: BrowserOptions },
 ): Promise<BrowserRow | undefined> {
@@ -148,6 +148,7 @@ export async function updateRunning(
       ...(changes.options && { options: JSON.stringify(changes.options) }),
     })
     .where('id', '=', id)
+    .where('lease', '=', lease)
     .where('state', '=', 'running')
     .$if(changes.was !== undefined, (query) => query.where(sql<boolean>`options = ${JSON.stringify(changes.was)}::jsonb`))
     .returningAll()
@@ -211,9 +212,11 @@ export async function countSeats(db: Db, whose: Whose): Promise<number> {
     select (
       select count(*) from browsers where ${belonging(whose)} and pool_id is null and state not in ('deleted', 'warm') and (state <> 'starting' or warm_kind is null)
     ) + (
-      select coalesce(sum(greatest(case when deleted_at is null then size else 0 end,
-        (select count(*) from browsers b where b.pool_id = p.id and b.state <> 'deleted'))), 0)
-      from browser_pools p where ${belonging(whose)}
+      select coalesce(sum(greatest(size, (select count(*) from browsers b where b.pool_id = p.id and b.state <> 'deleted'))), 0)
+      from browser_pools p where ${belonging(whose)} and deleted_at is null
+    ) + (
+      select count(*) from browsers b where ${belonging(whose)} and pool_id is not null and state <> 'deleted'
+      and not exists (select from browser_pools p where p.id = b.pool_id and p.deleted_at is null)
     ) as seats`.execute(db)
   return Number(rows[0]!.seats)
 }

@@ -1,6 +1,7 @@
 // What sessions need of profiles: the shapes that profiles/ fills (types only).
 import { fault } from '../../http/fault.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
+import type { LeasedSession } from '../../http/route.ts'
 import type { Selected, SessionProfile } from '../profiles/contract.ts'
 import type { BrowserRow } from './rows.ts'
 
@@ -34,7 +35,7 @@ export interface SessionProfiles {
    * Loads the state of a profile into the browser of a session. From then on the session's row names it, and its end saves it if that is wanted.
    * @throws 404 when the session has ended; 409 when it has a profile, or its browser refuses this one; 503
    */
-  load(session: { id: string; endpoint: Endpoint }, chosen: Chosen, how: Loading, signal: AbortSignal): Promise<ProfileColumns>
+  load(session: LeasedSession & { endpoint: Endpoint }, chosen: Chosen, how: Loading, signal: AbortSignal): Promise<ProfileColumns>
   /** Changes whether a running session is saved when it ends. @throws 400 when it has no profile */
   changeSave(session: { id: string; endpoint: Endpoint }, save: boolean): Promise<Pick<ProfileColumns, 'profile_save'>>
   /** What these sessions show of their profiles, by the profiles' ids. */

@@ -4,7 +4,7 @@ import { PUBLIC_SOCKETS, SOCKETS } from '../../agent/session/contract.ts'
 import type { Log } from '../../base/log.ts'
 import { upgradeTo } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
-import { pathTo } from '../../http/route.ts'
+import { pathTo, type LeasedSession } from '../../http/route.ts'
 import { splice, type CloseReason } from '../../http/splice.ts'
 import { completeHandshake, handshakeHeaders, type UpgradeCall, type UpgradeHandler } from '../../http/upgrade.ts'
 import type { Browsers } from './browsers.ts'
@@ -44,14 +44,23 @@ export interface SessionSockets {
    * Joins a client that has shown its token to a WebSocket of the session's agent, at a `path` of the agent's contracts. The session counts as in use, and the client is told when it
    * ends.
    */
-  join(sessionId: string, path: string, call: UpgradeCall, by?: By): Promise<void>
+  join(session: LeasedSession, path: string, call: UpgradeCall, by?: By): Promise<void>
 }
 
-/** The open WebSockets of each session: what closes them, and what opened them. */
-export type OpenSockets = Map<string, Map<(reason: EndReason) => void, By>>
+interface OpenSocket {
+  by: By
+  /** Which caller of its pool has opened it. */
+  lease: number
+}
 
-/** Closes the WebSockets of a session which this process holds. */
-export const closeOwnSockets = (open: OpenSockets, id: string, reason: EndReason): void => open.get(id)?.forEach((_by, close) => close(reason))
+/** The open WebSockets of each session: what closes them, and whose they are. */
+export type OpenSockets = Map<string, Map<(reason: EndReason) => void, OpenSocket>>
+
+/** Closes the WebSockets of a session which this process holds; `lease`: of one caller only. */
+export const closeOwnSockets = (open: OpenSockets, id: string, reason: EndReason, lease?: number): void =>
+  open.get(id)?.forEach((socket, close) => {
+    if (lease === undefined || socket.lease === lease) close(reason)
+  })
 
 /** The reason in a notice of another replica. */
 export const isReason = (text: string | undefined): text is EndReason => text !== undefined && Object.hasOwn(CODES, text)
@@ -72,13 +81,13 @@ const plain = ({ 'sec-websocket-extensions': _, ...headers }: OutgoingHttpHeader
 
 /** `open` is empty at first. */
 export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: OpenSockets, log: Log): SessionSockets {
-  async function join(sessionId: string, path: string, { request, socket, head, signal, known, accepted }: UpgradeCall, by: By = 'token'): Promise<void> {
-    const project = await browsers.projectOf(sessionId)
-    known(project === undefined ? undefined : { by: { kind: by === 'token' ? 'session' : 'link', id: sessionId }, project })
-    const target = await browsers.reach(undefined, sessionId)
+  async function join(session: LeasedSession, path: string, { request, socket, head, signal, known, accepted }: UpgradeCall, by: By = 'token'): Promise<void> {
+    const project = await browsers.projectOf(session.id)
+    known(project === undefined ? undefined : { by: { kind: by === 'token' ? 'session' : 'link', id: session.id }, project })
+    const target = await browsers.reach(undefined, session)
     const { id } = target
-    const sockets = open.get(id) ?? new Map<(reason: EndReason) => void, By>()
-    const viewers = [...sockets.values()].filter((other) => other === 'link').length
+    const sockets = open.get(id) ?? new Map<(reason: EndReason) => void, OpenSocket>()
+    const viewers = [...sockets.values()].filter((other) => other.by === 'link').length
     if (sockets.size >= MAX_SOCKETS || (by === 'link' && viewers >= MAX_VIEWERS)) {
       target.release()
       const what = sockets.size >= MAX_SOCKETS ? `${MAX_SOCKETS} WebSockets` : `${MAX_VIEWERS} WebSockets of live views`
@@ -90,7 +99,7 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: 
       why = { code: CODES[reason], reason: { reason } }
       ending.abort()
     }
-    open.set(id, sockets.set(close, by))
+    open.set(id, sockets.set(close, { by, lease: session.lease }))
     let connection: Connection | undefined
     try {
       const upstream = await upgradeTo(target.endpoint, path, plain(handshakeHeaders(request)), AbortSignal.any([signal, ending.signal])).catch(
@@ -119,8 +128,8 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: 
   const handler =
     (path: (params: Record<string, string>) => string): UpgradeHandler =>
     async (call) => {
-      const id = await tokens.check(call.query.jwt, call.params.id!, browsers)
-      await join(id, path(call.params), call)
+      const leased = await tokens.check(call.query.jwt, call.params.id!, browsers)
+      await join(leased, path(call.params), call)
     }
 
   return {

@@ -2,12 +2,7 @@
 import { isId } from '../../base/ids.ts'
 import { makeSigner } from '../../base/signed.ts'
 import { fault } from '../../http/fault.ts'
-
-/** A session, and which caller of its pool has it: 0 for one that belongs to no pool. */
-export interface Leased {
-  id: string
-  lease: number
-}
+import type { LeasedSession } from '../../http/route.ts'
 
 /** What is asked about live sessions, by id. */
 export interface LiveSessions {
@@ -16,13 +11,13 @@ export interface LiveSessions {
 }
 
 /** A session as tokens and links name it. */
-const subjectOf = ({ id, lease }: Leased): string => (lease === 0 ? id : `${id}.${lease}`)
+const subjectOf = ({ id, lease }: LeasedSession): string => (lease === 0 ? id : `${id}.${lease}`)
 
 export interface SessionTokens {
   /** The token of a session. Always the same, so that the session's URLs never change. */
-  sign(session: Leased, host: string): Promise<string>
-  /** The id of the session that `token` opens. @throws 401 unless that is the session `idOrName`, and belongs to the same caller as then. The caller must check that it still lives. */
-  check(token: unknown, idOrName: string, sessions: LiveSessions): Promise<string>
+  sign(session: LeasedSession, host: string): Promise<string>
+  /** The session that `token` opens. @throws 401 unless that is the session `idOrName`, and belongs to the same caller as then. Who uses it checks both again. */
+  check(token: unknown, idOrName: string, sessions: LiveSessions): Promise<LeasedSession>
 }
 
 export function sessionTokens(secretKey: Buffer): SessionTokens {
@@ -35,7 +30,7 @@ export function sessionTokens(secretKey: Buffer): SessionTokens {
       const isCalled = async (one: string) => !isId(idOrName) && (await nameOf(one))?.toLowerCase() === idOrName.toLowerCase()
       if (id === undefined || (id !== idOrName && !(await isCalled(id)))) throw fault.unauthorized("the URL's token (jwt) is missing or is not this session's")
       if (lease !== undefined && (await leaseOf(id)) !== Number(lease)) throw fault.unauthorized('the browser was given back to its pool; acquire one again')
-      return id
+      return { id, lease: Number(lease ?? 0) }
     },
   }
 }

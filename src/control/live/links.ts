@@ -1,22 +1,17 @@
 // The addresses of live views. The token in an address is signed, names one session, and says whether its holder may control it or only watch.
 import { makeShortSigner } from '../../base/signed.ts'
+import type { LeasedSession } from '../../http/route.ts'
 
 /** The path of live views. The next segment is a token, which logs must not contain. */
 export const LIVE_PATH = '/browser/live'
 
 export type Access = 'control' | 'watch'
 
-/** A session, and which caller of its pool has it: 0 for one that belongs to no pool. */
-interface Leased {
-  id: string
-  lease: number
-}
-
 export interface LiveLinks {
   /** The path of a session's live view. Always the same, like the session's other addresses. */
-  path(session: Leased, access: Access): string
+  path(session: LeasedSession, access: Access): string
   /** What a token opens; undefined when its signature is wrong. The caller must check that the session still lives, and belongs to the same caller. */
-  read(token: string): (Leased & { access: Access }) | undefined
+  read(token: string): (LeasedSession & { access: Access }) | undefined
 }
 
 const LETTERS: Record<Access, string> = { control: 'c', watch: 'w' }

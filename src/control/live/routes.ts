@@ -104,9 +104,8 @@ export function makeLiveViews(findSession: FindSession, links: LiveLinks, socket
       [`${LIVE_PATH}/{token}/socket`]: async (call) => {
         const told = links.read(call.params.token!)
         if (!told) throw fault.unauthorized("the live view's token is not valid")
-        if (told.lease > 0 && (await find(call.params.token!)).state !== 'running') throw fault.unauthorized('the browser was given back to its pool')
         const control = told.access === 'control' && !asksToWatch(call.query)
-        await sockets.join(told.id, control ? LIVE_SOCKETS.control : LIVE_SOCKETS.watch, call, 'link')
+        await sockets.join(told, control ? LIVE_SOCKETS.control : LIVE_SOCKETS.watch, call, 'link')
       },
     },
   }

@@ -127,6 +127,6 @@ describe('the watch', () => {
 
   test('leaves holders of session tokens alone', async () => {
     await using watch = watchKeys(undefined as unknown as Db, silentLog)
-    expect(watch.guard({ by: { kind: 'session', id: 's' }, project: 'p' }, () => {})).toBeUndefined()
+    expect(watch.guard({ by: { kind: 'session', lease: 0, id: 's' }, project: 'p' }, () => {})).toBeUndefined()
   })
 })

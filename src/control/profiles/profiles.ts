@@ -58,6 +58,8 @@ interface ProfilesSettings {
 /** A session as this group sees it. */
 interface Session {
   id: string
+  /** Which caller of its pool has it. */
+  lease: number
   endpoint: Endpoint
 }
 
@@ -129,13 +131,21 @@ export function makeProfiles({ db, objects, saves, maxBytes, savedMs = SAVED_MS,
   }
 
   /** Sends a version to the browser of a session. @throws 409 when it refuses it; 503 */
-  async function send({ id, endpoint }: Session, chosen: Chosen, version: VersionRow, keepTabs: boolean, signal: AbortSignal): Promise<void> {
+  async function send(
+    { id, endpoint }: Session,
+    chosen: Chosen,
+    version: VersionRow,
+    keepTabs: boolean,
+    onSend: () => void,
+    signal: AbortSignal,
+  ): Promise<void> {
     assertOffered(endpoint, agentProfile.loadProfile.id)
     const limited = AbortSignal.any([signal, AbortSignal.timeout(LOAD_MS)])
     let content: Readable | undefined
     const query = { keep_tabs: keepTabs ? ('true' as const) : ('false' as const), max_bytes: UNPACKED * maxBytes }
     try {
       content = (await archive(version, limited)).content
+      onSend()
       await call(endpoint, agentProfile.loadProfile, { query, body: content }, { signal: limited })
     } catch (error) {
       signal.throwIfAborted()
@@ -200,17 +210,18 @@ export function makeProfiles({ db, objects, saves, maxBytes, savedMs = SAVED_MS,
     async load(session, chosen, { keepTabs, isUpdate }, signal) {
       if (chosen.save) assertOffered(session.endpoint, agentProfile.saveProfile.id)
       // Two updates at once: the browser has one profile.
-      if (isUpdate && !(await reserveProfile(db, session.id, chosen.id))) throw fault.conflict('this session has a profile already, or has ended')
+      let wasSent = false
+      if (isUpdate && !(await reserveProfile(db, session, chosen.id))) throw fault.conflict('this session has a profile already, or has ended')
       try {
         const version = await currentVersion(db, chosen.id)
         const base = version?.newest ?? 0
-        if (version) await send(session, chosen, version, keepTabs, signal)
+        if (version) await send(session, chosen, version, keepTabs, () => (wasSent = true), signal)
         if (chosen.save) saves.add(session.id)
         if (!(await attachProfile(db, session.id, { profile: chosen.id, version: version?.id, save: chosen.save, base })))
           throw fault.notFound('browser', session.id)
         return { profile_id: chosen.id, profile_save: chosen.save, profile_base: base }
       } catch (error) {
-        if (isUpdate) await releaseProfile(db, session.id)
+        if (isUpdate) await releaseProfile(db, session, wasSent)
         throw error
       }
     },

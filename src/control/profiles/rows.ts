@@ -163,15 +163,31 @@ export async function attachProfile(db: Db, session: string, { profile, version,
   return rows.length === 1
 }
 
-/** Gives a running session without a profile this one, which is still to be loaded; false when it has one. */
-export async function reserveProfile(db: Db, session: string, profile: string): Promise<boolean> {
-  const rows = db.updateTable('browsers').set({ profile_id: profile }).where('id', '=', session).where('state', '=', 'running').where('profile_id', 'is', null)
+/** A session, and which caller of its pool has it. */
+interface Leased {
+  id: string
+  lease: number
+}
+
+/** Gives a running session without a profile this one, which is still to be loaded; false when it has one, or belongs to another caller. */
+export async function reserveProfile(db: Db, { id, lease }: Leased, profile: string): Promise<boolean> {
+  const running = db.updateTable('browsers').set({ profile_id: profile }).where('id', '=', id).where('lease', '=', lease).where('state', '=', 'running')
+  const rows = running.where('profile_id', 'is', null)
   return (await rows.returning('id').executeTakeFirst()) !== undefined
 }
 
-/** Takes the profile away again, which could not be loaded. */
-export const releaseProfile = async (db: Db, session: string): Promise<void> =>
-  void (await db.updateTable('browsers').set({ profile_id: null }).where('id', '=', session).where('profile_save', '=', false).execute())
+/**
+ * Takes the profile away again, which could not be loaded. `wasSent`: its browser may load it nevertheless. Then a browser of a pool keeps it in its row, so that no other caller gets it.
+ */
+export const releaseProfile = async (db: Db, { id, lease }: Leased, wasSent: boolean): Promise<void> =>
+  void (await db
+    .updateTable('browsers')
+    .set({ profile_id: null })
+    .where('id', '=', id)
+    .where('lease', '=', lease)
+    .where('profile_save', '=', false)
+    .where(sql<SqlBool>`(pool_id is null or ${!wasSent})`)
+    .execute())
 
 /** Changes whether a running session is saved; false when it has no profile, or has ended. */
 export async function changeSave(db: Db, session: string, save: boolean): Promise<boolean> {

@@ -242,7 +242,7 @@ test('an object store that is away when a session is to load its profile is what
   const profiles = makeProfiles({ db, objects, saves: made.saves, maxBytes: MAX_BYTES, log: silentLog })
   const reader = await made.fleet.start(owner(), signal)
   const load = profiles.load(
-    { id: reader, endpoint: made.fleet.endpointOf(reader)! },
+    { id: reader, lease: 0, endpoint: made.fleet.endpointOf(reader)! },
     { id: profile, called: 'it', save: false },
     { keepTabs: true, isUpdate: true },
     signal,
@@ -262,7 +262,7 @@ test('a version whose object is gone is refused by name', async () => {
   const profiles = makeProfiles({ db, objects: store(), saves: made.saves, maxBytes: MAX_BYTES, log: silentLog })
   const reader = await made.fleet.start(owner(), signal)
   const load = profiles.load(
-    { id: reader, endpoint: made.fleet.endpointOf(reader)! },
+    { id: reader, lease: 0, endpoint: made.fleet.endpointOf(reader)! },
     { id: profile, called: newId(), save: true },
     { keepTabs: true, isUpdate: false },
     signal,

@@ -1,9 +1,9 @@
 // Handlers of the Replays contract.
-import { known, sessionOf, type Handlers, type Principal } from '../../http/route.ts'
+import { known, sessionOf, type Called, type Handlers, type Principal } from '../../http/route.ts'
 import type { replays as contract } from './contract.ts'
 import type { Replays } from './replays.ts'
 
-const at = (principal: Principal | undefined, idOrName: string): [project: string, session: string] => {
+const at = (principal: Principal | undefined, idOrName: string): [project: string, session: Called] => {
   const by = known(principal)
   return [by.project, sessionOf(by, idOrName)]
 }

@@ -12,13 +12,14 @@ import { call } from '../../http/client.ts'
 import { assertOffered, type Endpoint } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
 import { rangeOf } from '../../http/range.ts'
-import type { Bytes } from '../../http/route.ts'
+import type { Bytes, Called } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
 import { alone, type Leases } from '../../store/leases.ts'
 import type { Objects } from '../../store/objects.ts'
 import type { Spool } from '../../store/spool.ts'
 import type { Replay, StartReplay } from './contract.ts'
 import { Pace } from './pace.ts'
+import { isBefore, recordedSession, type FindSession } from './recorded.ts'
 import {
   expiredReplays,
   findReplay,
@@ -75,20 +76,20 @@ export interface ReplaysSettings {
   fullDisk?: () => string | undefined
   log: Log
   /** A session of a project by id or name, also after its end. */
-  findSession: (project: string | undefined, idOrName: string) => Promise<{ id: string } | undefined>
+  findSession: FindSession
   /** The agent of a running session of a project, or of any. The session counts as in use until it is released. @throws 404 */
-  reach(project: string | undefined, idOrName: string): Promise<{ id: string; endpoint: Endpoint; release: () => void }>
+  reach(project: string | undefined, called: Called): Promise<{ id: string; endpoint: Endpoint; release: () => void; ended?: AbortSignal | undefined }>
   /** The agent of a session, if it runs. */
   endpointOf(browserId: string): Endpoint | undefined
 }
 
 export interface Replays extends AsyncDisposable {
-  start(project: string, idOrName: string, wanted: StartReplay, origin: string, signal: AbortSignal): Promise<Replay>
-  list(project: string, idOrName: string, origin: string): Promise<Replay[]>
-  stop(project: string, idOrName: string, replayId: string): Promise<void>
+  start(project: string, called: Called, wanted: StartReplay, origin: string, signal: AbortSignal): Promise<Replay>
+  list(project: string, called: Called, origin: string): Promise<Replay[]>
+  stop(project: string, called: Called, replayId: string): Promise<void>
   /** Ends the recordings of a session whose caller gives it back. What they have recorded is fetched behind that. @throws when its agent does not end them */
   stopAll(session: { id: string; endpoint: Endpoint }): Promise<void>
-  download(project: string, idOrName: string, replayId: string, range: string | undefined): Promise<Bytes>
+  download(project: string, called: Called, replayId: string, range: string | undefined): Promise<Bytes>
   /** A replay for the holder of its token. @throws 404 */
   viewed(replayId: string, token: unknown): Promise<FoundReplay>
   video(row: ReplayRow, range: string | undefined): Promise<Bytes>
@@ -109,6 +110,7 @@ export const replaySigner = (secretKey: Buffer): Signer => makeSigner(secretKey,
 export function makeReplays(settings: ReplaysSettings): Replays {
   const { db, objects, spool, earlierDir, transfers, tokens, scope, retentionDays, freshMs, fullDisk, log, findSession, reach, endpointOf } = settings
   const leases = settings.leases ?? alone(newId())
+  const browserOf = recordedSession(findSession)
   /** The epoch of our leases in which a recording was known to be ours. When that is over, another replica may fetch it. */
   const confirmed = new Map<string, number>()
   const isOurs = (id: string) => leases.isAlone || (leases.isAlive && confirmed.get(id) === leases.epoch)
@@ -145,15 +147,9 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     }
   }
 
-  async function browserOf(project: string, idOrName: string): Promise<string> {
-    const row = await findSession(project, idOrName)
-    if (!row) throw fault.notFound('browser', idOrName)
-    return row.id
-  }
-
-  async function find(project: string, idOrName: string, replayId: string): Promise<ReplayRow> {
-    const [browserId, row] = await Promise.all([browserOf(project, idOrName), findReplay(db, scope, replayId)])
-    if (row?.browser_id !== browserId) throw fault.notFound('replay', replayId)
+  async function find(project: string, called: Called, replayId: string): Promise<ReplayRow> {
+    const [{ id, since }, row] = await Promise.all([browserOf(project, called), findReplay(db, scope, replayId)])
+    if (row?.browser_id !== id || isBefore(row, since)) throw fault.notFound('replay', replayId)
     return row
   }
 
@@ -207,10 +203,10 @@ export function makeReplays(settings: ReplaysSettings): Replays {
   }
 
   /** Stops a recording that another replica fetches, and waits until it is a film. */
-  async function stopElsewhere(project: string, idOrName: string, id: string): Promise<void> {
+  async function stopElsewhere(project: string, called: Called, id: string): Promise<void> {
     const isReady = async () => (await findReplay(db, scope, id))?.state === 'ready'
     if (leases.isAlone || (await isReady())) return
-    const { endpoint, release } = await reach(project, idOrName)
+    const { endpoint, release } = await reach(project, called)
     try {
       await call(endpoint, recording.stopRecording, { params: { id } }, { signal: AbortSignal.timeout(STOP_MS) })
     } catch (err) {
@@ -268,8 +264,8 @@ export function makeReplays(settings: ReplaysSettings): Replays {
   }
 
   const replays: Replays = {
-    async start(project, idOrName, wanted, origin, signal) {
-      const { id: browserId, endpoint, release } = await reach(project, idOrName)
+    async start(project, called, wanted, origin, signal) {
+      const { id: browserId, endpoint, release, ended } = await reach(project, called)
       const id = newId()
       try {
         assertOffered(endpoint, recording.startRecording.id)
@@ -287,11 +283,13 @@ export function makeReplays(settings: ReplaysSettings): Replays {
         }
         try {
           const before = Date.now()
-          const limit = AbortSignal.any([signal, AbortSignal.timeout(START_MS)])
+          const limit = AbortSignal.any([signal, AbortSignal.timeout(START_MS), ...(ended ? [ended] : [])])
           const { startedAt } = await call(endpoint, recording.startRecording, { body: spec }, { signal: limit })
           // Nobody would ever end a recording whose caller left before it got the answer.
           signal.throwIfAborted()
           const row = await markStarted(db, id, new Date(Math.min(Math.max(startedAt, before), Date.now())))
+          // Its caller has given it back meanwhile.
+          ended?.throwIfAborted()
           starting.delete(id)
           // Another replica that watches the session fetches its recordings, too.
           if (!leases.isAlone && !endpointOf(browserId)) await settings.tellWatcher?.(browserId)
@@ -305,7 +303,7 @@ export function makeReplays(settings: ReplaysSettings): Replays {
           await undo(id, endpoint)
           if (signal.aborted) throw error
           // The session may have ended by now. That is a different error from a recording that does not start.
-          await reach(project, browserId).then((again) => again.release())
+          await reach(project, called).then((again) => again.release())
           throw fault.unavailable('the recording could not be started', error)
         }
       } finally {
@@ -313,13 +311,15 @@ export function makeReplays(settings: ReplaysSettings): Replays {
         release()
       }
     },
-    async list(project, idOrName, origin) {
-      return Promise.all((await listReplays(db, await browserOf(project, idOrName))).map((row) => present(row, origin)))
+    async list(project, called, origin) {
+      const { id, since } = await browserOf(project, called)
+      const rows = (await listReplays(db, id)).filter((row) => !isBefore(row, since))
+      return Promise.all(rows.map((row) => present(row, origin)))
     },
-    async stop(project, idOrName, replayId) {
-      const { id } = await find(project, idOrName, replayId)
+    async stop(project, called, replayId) {
+      const { id } = await find(project, called, replayId)
       const running = transfers.get(id)
-      if (!running) return stopElsewhere(project, idOrName, id)
+      if (!running) return stopElsewhere(project, called, id)
       await running.stop().catch((err: unknown) => log.warn({ err, replay: id }, 'a recording does not stop; its agent does not answer'))
       await within('a replay', STOP_MS, running.done).catch(() => {})
     },
@@ -328,7 +328,7 @@ export function makeReplays(settings: ReplaysSettings): Replays {
       const stopOne = ({ id }: ReplayRow) => call(endpoint, recording.stopRecording, { params: { id } }, { signal: AbortSignal.timeout(STOP_MS) })
       await Promise.all(rows.map(stopOne))
     },
-    download: async (project, idOrName, replayId, range) => video(await find(project, idOrName, replayId), range),
+    download: async (project, called, replayId, range) => video(await find(project, called, replayId), range),
     async viewed(replayId, token) {
       const row = (await tokens.subjectOf(token)) === replayId ? await findReplay(db, scope, replayId) : undefined
       if (!row) throw fault.notFound('replay', replayId)

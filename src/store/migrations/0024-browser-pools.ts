@@ -16,8 +16,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       generation integer not null default 1,          -- grows when the configuration changes
       oldest integer not null default 1,              -- browsers of an earlier generation that nobody has had are ended
       is_forced boolean not null default false,       -- it was deleted with the browsers that its callers had
+      discarded integer not null default 0,           -- how many idle browsers it has had ended to be made anew, so far
       created_at timestamptz not null default now(),
-      updated_at timestamptz not null default now(),
       deleted_at timestamptz
     )`.execute(db)
   await sql`create unique index browser_pools_name on browser_pools (scope, project_id, lower(name)) where name is not null and deleted_at is null`.execute(db)
@@ -30,5 +30,5 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       add column pool_baseline jsonb,                 -- {options, profile_id}: what it goes back to when a caller gives it back
       add column lease integer not null default 0,    -- which caller of its pool has it, or has had it last; its addresses open this lease only
       add column profile_version text                 -- the version of its profile that it has loaded`.execute(db)
-  await sql`create index browsers_pool on browsers (pool_id, state) where pool_id is not null and state <> 'deleted'`.execute(db)
+  await sql`create index browsers_pool on browsers (pool_id, state) where pool_id is not null`.execute(db)
 }

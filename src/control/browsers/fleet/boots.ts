@@ -75,17 +75,18 @@ export class Boots {
   }
 
   /**
-   * Makes a browser for a pool; false when the pool has as many as it may. Nobody waits for it until `wanted` resolves. @throws when that does not work, or not with the pool's
+   * Makes a browser for a pool; false when the pool has as many as it may. Nobody waits for it until `wanted` resolves; `isUrgent`: somebody has from the beginning. @throws when that does not work, or not with the pool's
    * configuration; nothing is left then, or the sweep ends it
    */
-  async pooled(pool: string, wanted: Promise<void>, signal: AbortSignal): Promise<boolean> {
-    const { db, scope, leases, registry, endings, endpoints, keep, pools } = this.#settings
+  async pooled(pool: string, wanted: Promise<void>, isUrgent: boolean, signal: AbortSignal): Promise<boolean> {
+    const { db, scope, leases, registry, endings, endpoints, keep, pools, starts } = this.#settings
     const { ownership, spec, dress } = await pools!.plan(pool, signal)
     const id = newId()
     using _ = registry.booting(id)
     const row = await insertPooled(db, id, { scope, replica: leases.replica }, ownership)
     if (!row) return false
-    const instance = await this.#boot({ id, ...spec, wanted }, signal)
+    // Only this, and not what a profile or an extension takes.
+    const instance = await this.#boot({ id, ...spec, wanted }, signal, (work) => starts.run(work, signal, isUrgent))
     try {
       await dress({ ...row, endpoint: endpoints.store(instance.agent, id) }, signal)
     } catch (error) {
@@ -136,9 +137,11 @@ export class Boots {
     // Registered before it is in the table: a caller may claim a warm instance as soon as its row says so.
     leaveSeat()
     keep(instance, { isReady: to === 'warm', isPooled })
-    const giveUp = () => {
+    const giveUp = async () => {
+      // It may have a proxy and a profile by now, so it ends as a session does. When the database is away, the sweep ends it.
+      if (isPooled) return void (await endings.end(instance.id, 'abandoned').catch((err: unknown) => log.warn({ err, browser: instance.id }, 'not ended yet')))
       registry.remove(instance.id)
-      return letGo(instance, log)
+      await letGo(instance, log)
     }
     const set = { endpoint: JSON.stringify(endpoints.store(instance.agent, instance.id)), ...columns }
     const moved = await moveBrowser(db, instance.id, to, null, set).catch(async (error: unknown) => {
@@ -147,7 +150,7 @@ export class Boots {
     })
     if (moved) return
     await giveUp()
-    await endings.close(instance.id, 'abandoned')
+    if (!isPooled) await endings.close(instance.id, 'abandoned')
     throw new Error(`browser ${instance.id} was ended while it started`)
   }
 }

@@ -1,5 +1,5 @@
 // What the shelf keeps of one kind, or for one pool: the callers who wait for it, the boots that serve them, and when the next one may begin.
-import type { Slots } from '../../../base/slots.ts'
+import { Slots } from '../../../base/slots.ts'
 import { Demand } from './demand.ts'
 import type { Kind } from './kinds.ts'
 import { Line } from './line.ts'
@@ -8,6 +8,9 @@ import type { PoolShare } from './pools.ts'
 /** Retries after a failed boot: first wait, doubled up to the last. */
 export const RETRY_FIRST_MS = 1_000
 const RETRY_LAST_MS = 30_000
+
+/** A turn for everybody at once. */
+const NO_TURNS = new Slots(Infinity)
 
 interface KeepingSettings {
   /** Boots one; false when there is no room for one. */
@@ -40,6 +43,8 @@ export class Keeping {
     this.name = 'kind' in of ? of.kind.name : of.id
     this.line = new Line({
       ...settings,
+      // Boots of pools take their turns by themselves.
+      starts: this.pool ? NO_TURNS : settings.starts,
       boot: (isAwaited, wanted) => settings.boot(this, isAwaited, wanted),
       room: (booting) => this.pool?.room(booting) ?? Infinity,
     })

@@ -1,14 +1,14 @@
 // Browsers of pools: lent to callers in the order of arrival, given back, ended.
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
-import { beginRelease, endRelease, leftByPools, lendFirst, type Lease } from '../pooled-rows.ts'
+import { beginRelease, endRelease, lendFirst, noteDiscarded, type Lease } from '../pooled-rows.ts'
 import type { BrowserRow } from '../rows.ts'
 import type { Endings } from './endings.ts'
 import type { Registry } from './registry.ts'
 import type { SessionSeats } from './session-seats.ts'
 import type { Shelf } from './shelf.ts'
 import type { OtherShelves } from './shelf-state.ts'
-import { endIdleOnes, type TakeOut } from './surplus.ts'
+import { endIdleOnes, endLeftOnes, type TakeOut } from './surplus.ts'
 
 interface LendingSettings {
   db: Db
@@ -31,8 +31,10 @@ export interface Lending {
    * @throws the signal's reason; why none can be made
    */
   lend(pool: string, lease: Lease, signal: AbortSignal): Promise<BrowserRow | undefined>
-  /** Takes a browser away from its caller: nobody reaches it from then on. False when the caller does not have it any more. */
-  takeBack(id: string): Promise<boolean>
+  /** The same, for a caller who does not wait: undefined when none is idle. */
+  lendIdle(pool: string, lease: Lease): Promise<BrowserRow | undefined>
+  /** Takes a browser away from its caller: nobody reaches it from then on. Its row; undefined when this caller does not have it any more. */
+  takeBack(session: Pick<BrowserRow, 'id' | 'lease'>): Promise<BrowserRow | undefined>
   /** Makes a browser that was taken back, and is what its pool has made, wait for the next caller; false when it has ended. */
   putBack(row: Pick<BrowserRow, 'id' | 'pool_id'>): Promise<boolean>
   /** Ends all browsers that wait in a pool; resolves after the first attempt. They are made anew at once. */
@@ -48,26 +50,23 @@ export interface Lending {
 export function makeLending(settings: LendingSettings): Lending {
   const { db, scope, leases, registry, shelf, seats, take, takeOut, refill } = settings
   const watched = { scope, replica: leases.replica }
-  const endLeft = async () => void (await Promise.all((await leftByPools(db, scope)).map((id) => takeOut(id, 'deleted'))))
+
+  async function lendIdle(pool: string, lease: Lease): Promise<BrowserRow | undefined> {
+    for (let row = await lendFirst(db, watched, pool, lease); row; row = await lendFirst(db, watched, pool, lease)) {
+      if (take(row)) return row
+      await takeOut(row.id, 'lost')
+      refill()
+    }
+    return undefined
+  }
 
   return {
-    lend: (pool, lease, signal) =>
-      shelf.waitInPool(
-        pool,
-        async () => {
-          for (let row = await lendFirst(db, watched, pool, lease); row; row = await lendFirst(db, watched, pool, lease)) {
-            if (take(row)) return row
-            await takeOut(row.id, 'lost')
-            refill()
-          }
-          return undefined
-        },
-        signal,
-      ),
-    async takeBack(id) {
-      if (!(await beginRelease(db, id))) return false
-      registry.putBack(id)
-      return true
+    lend: (pool, lease, signal) => shelf.waitInPool(pool, () => lendIdle(pool, lease), signal),
+    lendIdle,
+    async takeBack(session) {
+      const row = await beginRelease(db, session)
+      if (row) registry.putBack(row.id)
+      return row
     },
     async putBack({ id, pool_id: pool }) {
       if (!(await endRelease(db, id))) return false
@@ -76,11 +75,12 @@ export function makeLending(settings: LendingSettings): Lending {
     },
     async discardIdle(pool) {
       const { count, over } = await endIdleOnes(pool, settings)
-      shelf.discarded(pool, count)
+      await noteDiscarded(db, pool, count)
       await over
+      await shelf.countPools()
       refill()
     },
-    endLeft,
+    endLeft: () => endLeftOnes(settings),
     async changed() {
       await shelf.countPools()
       refill()

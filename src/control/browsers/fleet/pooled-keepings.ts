@@ -3,13 +3,14 @@ import type { Memory } from '../../../base/memory.ts'
 import { fault } from '../../../http/fault.ts'
 import { wanted } from './demand.ts'
 import { Keeping } from './keeping.ts'
-import { PoolShare, type PoolSource } from './pools.ts'
+import { PoolBootFailed, PoolShare, type PoolSource } from './pools.ts'
 
 export class PooledKeepings {
   readonly #source: PoolSource | undefined
   readonly #shared: ConstructorParameters<typeof Keeping>[1]
   readonly #now: () => number
   readonly #keeping = new Map<string, Keeping>()
+  #orphans = 0
   #counting: Promise<void> = Promise.resolve()
   /** A count that has not begun yet: it will see what its callers have changed. */
   #next: Promise<void> | undefined
@@ -28,8 +29,9 @@ export class PooledKeepings {
     return this.#keeping.size === 0
   }
 
+  /** Seats of pools, and of browsers that are left of deleted ones. */
   get seats(): number {
-    return this.all.reduce((sum, { pool }) => sum + pool!.seats, 0)
+    return this.all.reduce((sum, { pool }) => sum + pool!.seats, this.#orphans)
   }
 
   get(id: string): Keeping | undefined {
@@ -66,7 +68,9 @@ export class PooledKeepings {
   }
 
   async #count(): Promise<void> {
-    const counts = (await this.#source?.counts()) ?? []
+    if (!this.#source) return
+    const { pools: counts, orphans } = await this.#source.counts()
+    this.#orphans = orphans
     const now = this.#now()
     const gone = new Set(this.#keeping.keys())
     for (const count of counts) {
@@ -82,17 +86,22 @@ export class PooledKeepings {
     for (const { line, pool } of this.all) if (line.waiting > 0 && (pool!.idle > 0 || pool!.room(line.booting) > 0)) line.lookAgain()
   }
 
-  /** Makes a browser for a pool by `make`, which returns false when the pool has as many as it may. */
+  /** Makes a browser for a pool by `make`, which returns false when the pool has as many as it may. @throws PoolBootFailed */
   async boot({ name, pool }: Keeping, make: () => Promise<boolean>): Promise<boolean> {
-    pool!.began()
+    const undo = pool!.began()
     try {
       const isMade = await make()
       if (isMade) this.#source!.made(name, undefined)
-      else pool!.full()
+      else {
+        undo()
+        pool!.full()
+      }
       return isMade
     } catch (error) {
-      if (!this.#shared.signal.aborted) this.#source!.made(name, error)
-      throw error
+      undo()
+      if (this.#shared.signal.aborted) throw error
+      this.#source!.made(name, error)
+      throw new PoolBootFailed('a browser of a pool could not be made', { cause: error })
     }
   }
 

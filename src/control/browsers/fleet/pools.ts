@@ -4,6 +4,8 @@ import type { BrowserRow } from '../rows.ts'
 import type { PoolCount, PoolOwnership } from '../pooled-rows.ts'
 
 const MINUTE_MS = 60_000
+/** Most browsers of one pool that are made at the same time: one whose profile or extensions hang must not keep the others waiting. */
+const AT_ONCE = 4
 
 /** How the next browser of a pool is made. */
 export interface PoolBoot {
@@ -13,10 +15,15 @@ export interface PoolBoot {
   dress(row: BrowserRow, signal: AbortSignal): Promise<void>
 }
 
+/** The browser of a pool could not be made. The cause says why; what of it callers may know is said by whoever answers them. */
+export class PoolBootFailed extends Error {
+  override name = 'PoolBootFailed'
+}
+
 /** Where the shelf learns of pools. */
 export interface PoolSource {
-  /** The pools whose browsers this scope keeps. */
-  counts(): Promise<PoolCount[]>
+  /** The pools whose browsers this scope keeps, and how many are left of deleted ones. */
+  counts(): Promise<{ pools: PoolCount[]; orphans: number }>
   /** @throws a fault when the pool's configuration names what does not exist any more, or the pool was deleted */
   plan(pool: string, signal: AbortSignal): Promise<PoolBoot>
   /** Records that a browser of the pool could be made, or why not. Does not wait. */
@@ -53,7 +60,7 @@ export class PoolShare {
 
   /** Seats that it takes: those of its size, and those of browsers that it has beyond, after it has become smaller. */
   get seats(): number {
-    return Math.max(this.#count.size, this.#count.settled)
+    return Math.max(this.#count.size, this.#count.there)
   }
 
   get #most(): number {
@@ -63,7 +70,8 @@ export class PoolShare {
   /** What the database says now. */
   told(count: PoolCount, now: number): void {
     this.#refill(now)
-    this.#free += Math.max(0, count.size - this.#count.size)
+    const anew = Math.max(0, count.size - this.#count.size) + Math.max(0, count.discarded - this.#count.discarded)
+    this.#free = Math.min(count.size, this.#free + anew)
     this.#count = count
     this.#isFull = false
   }
@@ -73,9 +81,10 @@ export class PoolShare {
     this.#isFull = true
   }
 
-  /** For how many more browsers there is room, besides `booting` that are being made here. */
+  /** How many more browsers may be begun, besides `booting` that are being made here. */
   room(booting: number): number {
-    return this.#isFull ? 0 : Math.max(0, this.#count.size - this.#count.settled - booting)
+    const room = Math.min(this.#count.size - this.#count.there - booting, AT_ONCE - booting)
+    return this.#isFull ? 0 : Math.max(0, room)
   }
 
   /** How long a boot that no caller waits for has to wait; Infinity when none may ever begin. */
@@ -85,14 +94,14 @@ export class PoolShare {
     return this.#perMs > 0 ? (1 - this.#tokens) / this.#perMs : Infinity
   }
 
-  began(): void {
-    if (this.#free > 0) this.#free--
-    else this.#tokens = Math.max(0, this.#tokens - 1)
-  }
-
-  /** So many were ended because their pool wants them made anew. */
-  discarded(count: number): void {
-    this.#free = Math.min(this.size, this.#free + count)
+  /** One is begun. Returns what to call when it could not be made. */
+  began(): () => void {
+    if (this.#free > 0) {
+      this.#free--
+      return () => void this.#free++
+    }
+    this.#tokens = Math.max(0, this.#tokens - 1)
+    return () => (this.#tokens = Math.min(this.#most, this.#tokens + 1))
   }
 
   get #perMs(): number {

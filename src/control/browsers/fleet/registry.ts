@@ -102,8 +102,9 @@ export class Registry {
     return this.runs(id)
   }
 
-  /** Records that the browser of a pool does not belong to its caller any more. */
-  putBack(id: string): void {
+  /** Records that the browser of a pool does not belong to its caller any more; `lease`: unless another one has it by now. */
+  putBack(id: string, lease = Infinity): void {
+    if ((this.#leases.get(id) ?? 0) > lease) return
     if (this.#lent.delete(id)) this.#idle.add(id)
     this.#leases.delete(id)
   }

@@ -12,6 +12,7 @@ import { wanted } from './demand.ts'
 import type { Endings } from './endings.ts'
 import { Keeping, RETRY_FIRST_MS } from './keeping.ts'
 import type { Kind } from './kinds.ts'
+import type { Line } from './line.ts'
 import type { PoolSource } from './pools.ts'
 import { PooledKeepings } from './pooled-keepings.ts'
 import type { Registry } from './registry.ts'
@@ -130,9 +131,10 @@ export class Shelf {
     return this.#booting === 0 ? 0 : this.#bootBeganAt + this.#bootMs / this.#settings.starts.size - performance.now()
   }
 
-  /** Callers who wait for a boot. Those of a pool that has all its browsers wait for one of these. */
-  get #waiting(): number {
-    return this.#all.reduce((sum, { line }) => sum + line.hopeful, 0)
+  /** Whether there are callers for whom a boot has not begun. Those of a pool that has all its browsers wait for one of these. */
+  get #isOwed(): boolean {
+    const sum = (of: (line: Line) => number) => this.#keeping.reduce((all, { line }) => all + of(line), 0)
+    return sum(({ waiting }) => waiting) > sum(({ booting }) => booting) || this.#pools.all.some(({ line }) => line.hopeful > line.booting)
   }
 
   /** Whether a kind serves the caller. Otherwise it needs a boot of its own. */
@@ -202,11 +204,6 @@ export class Shelf {
     this.#settings.others.isReady()
   }
 
-  /** So many browsers were ended because their pool wants them made anew. */
-  discarded(pool: string, count: number): void {
-    this.#pools.get(pool)?.pool!.discarded(count)
-  }
-
   /** Looks which pools there are, and how many browsers each has. Callers who wait for one that there is room for now get it. */
   countPools(): Promise<void> {
     return this.#pools.count()
@@ -249,12 +246,12 @@ export class Shelf {
     this.#served.ring()
     try {
       if (keeping.kind) await boots.ready(keeping.kind, wanted, signal)
-      else if (!(await this.#pools.boot(keeping, () => boots.pooled(keeping.name, wanted, signal)))) {
+      else if (!(await this.#pools.boot(keeping, () => boots.pooled(keeping.name, wanted, isAwaited, signal)))) {
         keeping.retryAt = this.#now() + REFUSED_MS
         return false
       }
       keeping.booted(this.#now() - began)
-      this.#bootMs = performance.now() - beganAt
+      if (keeping.kind) this.#bootMs = performance.now() - beganAt
       others.isReady()
       // Callers of another line may have use for it, when those of its own have not.
       if (keeping.kind && keeping.line.waiting === 0) for (const other of this.#keeping) if (other !== keeping) other.line.lookAgain()
@@ -270,7 +267,7 @@ export class Shelf {
     while (!signal.aborted && leases.holds('shelf')) {
       try {
         // Callers come first: a refill must not take the turn of what they wait for.
-        if (this.#waiting > this.#booting) {
+        if (this.#isOwed) {
           await this.#served.heard(signal)
           continue
         }
@@ -281,7 +278,7 @@ export class Shelf {
         }
         using scope = new DisposableStack()
         scope.use(await starts.enter(signal))
-        if (this.#waiting > this.#booting || this.#tooEarlyMs > 0) continue
+        if (this.#isOwed || this.#tooEarlyMs > 0) continue
         this.#isChanged = false
         const short = await this.#shortOne()
         this.#isCounted = true
@@ -304,6 +301,8 @@ export class Shelf {
           continue
         }
         const turn = scope.move()
+        // What a pool waits for besides its boot is its callers' affair: that boot takes a turn of its own.
+        if (short.pool) turn.dispose()
         const refill = this.#refill(short).finally(() => turn.dispose())
         this.#refills.add(refill)
         void refill.finally(() => this.#refills.delete(refill))
@@ -367,11 +366,11 @@ export class Shelf {
   async #trimAll(): Promise<void> {
     const { leases, registry, pools } = this.#settings
     if (pools && !(leases.isAlone && this.#pools.isNone && !registry.hasPooled)) {
-      await endUnwantedOnes(this.#settings, (pool) => this.discarded(pool, 1))
+      await endUnwantedOnes(this.#settings)
       await this.countPools()
       if (this.#pools.short(this.#memory())) this.fill()
     }
-    if (!leases.holds('shelf') || this.#waiting > 0) return
+    if (!leases.holds('shelf') || this.#keeping.some(({ line }) => line.waiting > 0)) return
     const least = this.#keeping.reduce((sum, { kind }) => sum + kind!.target, 0)
     if (!leases.isAlone || registry.ready > least) return this.#trimKinds()
     // Memory that was short may have come back.

@@ -2,7 +2,7 @@
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
 import type { EndReason } from '../end-step.ts'
-import { endIdle, endUnwanted, leftByPools } from '../pooled-rows.ts'
+import { endIdle, endUnwanted, hasUnwanted, leftByPools, noteDiscarded } from '../pooled-rows.ts'
 import type { BrowserRow } from '../rows.ts'
 import type { Endings } from './endings.ts'
 import type { Registry } from './registry.ts'
@@ -34,19 +34,26 @@ export async function endRow(
   } else if (ended.replica !== null) others.end(ended.replica)
 }
 
-/**
- * Ends browsers that wait in pools which do not want them any more, and those that callers have of pools which were deleted with them, if that is this replica's duty. `onEnd`
- * gets the pool of each of the first.
- */
-export async function endUnwantedOnes(settings: Ending & { takeOut: TakeOut }, onEnd: (pool: string) => void): Promise<void> {
-  if (!settings.leases.holds('shelf')) return
-  const ends: Promise<unknown>[] = (await leftByPools(settings.db, settings.scope)).map((id) => settings.takeOut(id, 'deleted'))
+/** Ends browsers that callers have of pools which were deleted together with these. Resolves when they are out of use. */
+export async function endLeftOnes({ db, scope, takeOut }: Pick<Ending, 'db' | 'scope'> & { takeOut: TakeOut }): Promise<void> {
+  await Promise.all((await leftByPools(db, scope)).map((id) => takeOut(id, 'deleted')))
+}
+
+/** Ends browsers that wait in pools which do not want them any more, and what {@link endLeftOnes} ends, if that is this replica's duty. */
+export async function endUnwantedOnes(settings: Ending & { takeOut: TakeOut }): Promise<void> {
+  const { db, scope, leases } = settings
+  if (!leases.holds('shelf')) return
+  await endLeftOnes(settings)
+  if (!(await hasUnwanted(db, scope))) return
+  const ends: Promise<void>[] = []
+  const ended = new Map<string, number>()
   while (ends.length < ENDED_AT_ONCE) {
-    const ended = await endUnwanted(settings.db, settings.scope)
-    if (!ended) break
-    onEnd(ended.pool_id!)
-    ends.push(endRow(ended, settings))
+    const row = await endUnwanted(db, scope)
+    if (!row) break
+    ended.set(row.pool_id!, (ended.get(row.pool_id!) ?? 0) + 1)
+    ends.push(endRow(row, settings))
   }
+  for (const [pool, count] of ended) await noteDiscarded(db, pool, count)
   await Promise.all(ends)
 }
 
