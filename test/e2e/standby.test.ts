@@ -49,7 +49,8 @@ test('a session that nothing uses stands still without CPU time, keeps its silen
   const before = cpuTicks(pids)
   await sleep(1_000)
   // Its agent stays awake.
-  expect(await call({ socketPath: join(cloud.dataDir, 'instances', id, 'agent.sock') }, agentSession.sessionActivity, {})).toEqual({ running: [] })
+  const agent = { socketPath: join(cloud.dataDir, 'instances', id, 'agent.sock') }
+  expect(await call(agent, agentSession.sessionActivity, {}, { signal: AbortSignal.timeout(END_MS) })).toEqual({ running: [] })
   expect(cpuTicks(pids)).toEqual(before)
   expect(await page.evaluate(LONGEST_PAUSE)).toBeGreaterThan(900)
   expect(isAsleep(cloud, id)).toBe(false)
