@@ -113,13 +113,13 @@ export async function serveAgent(
       throw error
     }
   })
+  const hands = makeHands(desk.input, desk.keyboard, (signal) => keeper.painted(signal))
   const fitting = makeFitting(
-    fitSteps({ browser: keeper, screen: desk.screen, window, writePolicy, writePopupPolicy, proxy, setTimeZone, loader, lease, log }),
+    fitSteps({ browser: keeper, screen: desk.screen, window, writePolicy, writePopupPolicy, proxy, setTimeZone, loader, lease, hands, log }),
     log,
   )
   keeper.onRestart(() => fitting.afterRestart())
   mount(context, session, sessionHandlers(keeper, desk.screen, fitting, ready, lease))
-  const hands = makeHands(desk.input, desk.keyboard, (signal) => keeper.painted(signal))
   mount(context, computer, computerHandlers(desk, Math.random, hands))
   mount(context, curlContract, curlHandlers(curl))
   mount(context, playwrightContract, playwrightHandlers(playwright))
