@@ -28,7 +28,7 @@ import { Fleet } from './browsers/fleet.ts'
 import { killInstance, removeInstance } from './browsers/fleet/instance-steps.ts'
 import { OpenCalls } from './browsers/open-calls.ts'
 import { placeOf } from './browsers/place.ts'
-import { poolCounts } from './browsers/pooled-rows.ts'
+import { idleBrowser, poolCounts } from './browsers/pooled-rows.ts'
 import { endedSessions } from './browsers/purge.ts'
 import { findBrowser, watcherOf } from './browsers/rows.ts'
 import { makeSessionProxies } from './browsers/session-proxies.ts'
@@ -128,7 +128,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     directWays: driver.directWays,
     waysOf: waysOfSession(proxies),
     timeZoneOf: config.geoipFile === undefined ? undefined : timeZoneOfSession(proxies, await openTimeZones(config.geoipFile)),
-    find: (id) => findBrowser(db, { scope, project: undefined }, id, false),
+    find: async (id) => (await findBrowser(db, { scope, project: undefined }, id, false)) ?? idleBrowser(db, id),
     apiHosts: () => apiHosts(config.publicUrl),
     log,
   })

@@ -91,6 +91,12 @@ export async function pooledBrowser(db: Db, pool: string, id: string): Promise<B
   return row as unknown as BrowserRow | undefined
 }
 
+/** A browser that waits in its pool, by its id. */
+export async function idleBrowser(db: Db, id: string): Promise<BrowserRow | undefined> {
+  const row = await db.selectFrom('browsers').selectAll().where('id', '=', id).where('pool_id', 'is not', null).where('state', '=', 'warm').executeTakeFirst()
+  return row as unknown as BrowserRow | undefined
+}
+
 /** The profile of the pool has another version than the one that the browser `t` has loaded, and the pool wants the present one. */
 const HAS_OLD_PROFILE = sql<SqlBool>`(
   coalesce((p.config->>'refresh_on_profile_update')::boolean, false)
