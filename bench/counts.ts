@@ -59,6 +59,10 @@ export interface Counts {
   quietMs: number
   /** Creates with each of a profile, an extension, a proxy. */
   dressed: number
+  /** Browsers of a pool that are acquired and released one after the other; the pool that many callers wait for, and how many those are. */
+  acquires: number
+  poolSize: number
+  poolCallers: number
 }
 
 const FULL: Counts = {
@@ -103,6 +107,9 @@ const FULL: Counts = {
   stepMs: 60_000,
   quietMs: 60_000,
   dressed: 8,
+  acquires: 100,
+  poolSize: 10,
+  poolCallers: 100,
 }
 const QUICK: Counts = {
   cold: 3,
@@ -146,6 +153,9 @@ const QUICK: Counts = {
   stepMs: 8_000,
   quietMs: 10_000,
   dressed: 3,
+  acquires: 20,
+  poolSize: 3,
+  poolCallers: 30,
 }
 
 export const countsOf = (env: NodeJS.ProcessEnv): Counts => (env.BENCH_QUICK === '1' ? QUICK : FULL)
