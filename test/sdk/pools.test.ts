@@ -101,6 +101,7 @@ describe('the TypeScript SDK', () => {
     await closed
     await counts('shop', 1, 1)
     await expect(cloud.client.browsers.retrieve('mine')).rejects.toBeInstanceOf(NotFoundError)
+    expect((await cloud.client.browsers.update(other.session_id, { name: 'mine' })).name).toBe('mine')
 
     const again = await pool().acquire('shop', {})
     conforms('BrowserPoolAcquireResponse', again)
@@ -121,10 +122,13 @@ describe('the TypeScript SDK', () => {
     const kept = await pool().acquire('shop', {})
     expect(kept.session_id).not.toBe(one.session_id)
     await counts('shop', 1, 1)
+    const idle = (await cloud.query<{ id: string }>(`select id from browsers where state = 'warm' and pool_id is not null`)).map(({ id }) => id)
     await pool().flush('shop')
     await counts('shop', 1, 1)
     const fresh = await pool().acquire('shop', {})
     expect((await cloud.client.browsers.retrieve(kept.session_id)).session_id).toBe(kept.session_id)
+    expect(idle).toHaveLength(1)
+    expect(idle).not.toContain(fresh.session_id)
     expect(await look(fresh.cdp_ws_url)).toMatchObject({ mark: undefined, cookies: [] })
     await cloud.remove(fresh.session_id)
     await expect(pool().release('shop', { session_id: fresh.session_id })).rejects.toBeInstanceOf(NotFoundError)
