@@ -62,6 +62,10 @@ export interface Counts {
   /** Uses that wake a session, and how long it sleeps before its memory is measured. */
   wakes: number
   asleepMs: number
+  /** Browsers of a pool that are acquired and released one after the other; the pool that many callers wait for, and how many those are. */
+  acquires: number
+  poolSize: number
+  poolCallers: number
 }
 
 const FULL: Counts = {
@@ -108,6 +112,9 @@ const FULL: Counts = {
   dressed: 8,
   wakes: 40,
   asleepMs: 60_000,
+  acquires: 100,
+  poolSize: 10,
+  poolCallers: 100,
 }
 const QUICK: Counts = {
   cold: 3,
@@ -153,6 +160,9 @@ const QUICK: Counts = {
   dressed: 3,
   wakes: 5,
   asleepMs: 30_000,
+  acquires: 20,
+  poolSize: 3,
+  poolCallers: 30,
 }
 
 export const countsOf = (env: NodeJS.ProcessEnv): Counts => (env.BENCH_QUICK === '1' ? QUICK : FULL)

@@ -223,7 +223,14 @@ function copyProfile(from: string, to: string): void {
 }
 
 /** Makes a profile by a session, and unpacks what was saved to `folder`. */
-async function makeProfile({ cloud, create }: Service, name: string, megabytes: number, address: string, folder: string, signal: AbortSignal): Promise<void> {
+export async function makeProfile(
+  { cloud, create }: Service,
+  name: string,
+  megabytes: number,
+  address: string,
+  folder: string,
+  signal: AbortSignal,
+): Promise<void> {
   await cloud.client.profiles.create({ name })
   const session = await create({ profile: { name, save_changes: true } })
   {
@@ -242,7 +249,7 @@ async function makeProfile({ cloud, create }: Service, name: string, megabytes: 
   rmSync(tar)
 }
 
-const madeProxy = async ({ cloud }: Service, { port }: TestProxy): Promise<string> =>
+export const madeProxy = async ({ cloud }: Service, { port }: TestProxy): Promise<string> =>
   (await cloud.client.proxies.create({ type: 'custom', protocol: 'http', config: { host: '127.0.0.1', port } })).id!
 
 function serveSite(): ReturnType<typeof serveSockets> {

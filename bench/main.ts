@@ -23,6 +23,7 @@ import { reachOf } from './reach.ts'
 import { rester } from './rest.ts'
 import { machine, table, writeJson, type Report } from './report.ts'
 import { say } from './say.ts'
+import { measurePools, measurePoolsCold } from './pools.ts'
 import { measureScreenshots } from './screenshots.ts'
 import { startService, type Service } from './sessions.ts'
 import { measureStandby, STANDBY } from './standby.ts'
@@ -36,7 +37,7 @@ const RUN_MS = 90 * 60_000
 /** How long a run may wait in total until other programs are idle. BENCH_PATIENCE_SECONDS overrides it. */
 const PATIENCE_SECONDS = 60
 
-const SECTIONS = ['start', 'costs', 'link', 'computer', 'inside', 'watch', 'apps', 'warm', 'dressed', 'fives', 'burst', 'standby'] as const
+const SECTIONS = ['start', 'costs', 'link', 'computer', 'inside', 'watch', 'apps', 'warm', 'dressed', 'pools', 'fives', 'burst', 'standby'] as const
 type Section = (typeof SECTIONS)[number]
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { only: { type: 'string', multiple: true } } })
@@ -120,6 +121,10 @@ async function measure(signal: AbortSignal, rest: () => Promise<void>): Promise<
     })
   if (wanted('dressed'))
     await withService(1, signal, (service) => step('dressed', 'creates with a profile, an extension, a proxy', () => measureDressed(bench, service)))
+  if (wanted('pools')) {
+    await withService(1, signal, (service) => step('pools', 'acquires and releases', () => measurePools(bench, service)))
+    await withService(0, signal, (service) => step('pools', 'cold creates', () => measurePoolsCold(bench, service)))
+  }
   if (wanted('fives')) await withService(5, signal, (service) => step('fives', 'lives, five at a time', () => measureLivesTogether(bench, service)))
   if (wanted('standby')) {
     await using service = await startService(0, signal, STANDBY)

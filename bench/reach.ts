@@ -75,6 +75,13 @@ export function reachOf(rows: readonly Row[]): Reach[] {
   upTo('profile_5', 'create with a profile of 5 MB, seen, p50 <= 150 ms', 150, p50, ms)
   upTo('profile_50', 'create with a profile of 50 MB, seen, p50 <= 500 ms', 500, p50, ms)
   upTo('proxy_switch', 'another proxy p50 <= 50 ms', 50, p50, ms)
+  for (const [id, what] of [
+    ['pool', 'acquire of an idle browser'],
+    ['pool_dressed', 'acquire of an idle browser with profile, extension, proxy'],
+  ] as const) {
+    upTo(id, `${what} p50 <= 10 ms`, 10, p50, ms)
+    upTo(id, `${what} p99 <= 30 ms`, 30, ({ cob }) => cob.p99, ms)
+  }
   faster('move_event', 'pointer move in a batch p50 than xdotool', 100)
   return reaches
 }

@@ -123,8 +123,9 @@ export async function serveAgent(
   context.app.server.on('upgrade', ({ url = '' }, socket) => {
     if (!url.startsWith(LINKS)) clients.add(socket)
   })
+  const hands = makeHands(desk.input, desk.keyboard, (signal) => keeper.painted(signal))
   const fitting = makeFitting(
-    fitSteps({ browser: keeper, screen: desk.screen, window, writePolicy, writePopupPolicy, proxy, setTimeZone, loader, lease, log }),
+    fitSteps({ browser: keeper, screen: desk.screen, window, writePolicy, writePopupPolicy, proxy, setTimeZone, loader, lease, hands, log }),
     log,
   )
   keeper.onRestart(() => fitting.afterRestart())
@@ -136,7 +137,6 @@ export async function serveAgent(
     recovery: () => keeper.isRecovering,
   }
   mount(context, session, sessionHandlers(keeper, desk.screen, fitting, ready, lease, activities, clients))
-  const hands = makeHands(desk.input, desk.keyboard, (signal) => keeper.painted(signal))
   const ofClients = Object.values<Contract>({ computer, curlContract, playwrightContract, filesystem, extensionsContract, processContract, logsContract })
   const tools = new Set(ofClients.flatMap((contract) => Object.values(contract).map(({ id }) => id)))
   context.app.addHook('onRequest', async (request, reply) => {

@@ -67,6 +67,7 @@ function makeRecorder(): Recorder {
         act('pointer')
         return at
       },
+      held: async () => ({ keys: [], buttons: [] }),
     },
     keyboard: {
       spares: 8,

@@ -13,7 +13,14 @@ export interface Input {
   button(number: number, down: boolean): void
   /** Where the pointer is. The answer comes after all earlier input has been processed. */
   pointer(): Promise<Point>
+  /** What is down now: keys by their codes, buttons by their X number. */
+  held(): Promise<{ keys: number[]; buttons: number[] }>
 }
+
+/** X tells only of these buttons whether they are down. */
+const TOLD_BUTTONS = [1, 2, 3, 4, 5]
+/** The lowest code of a key. */
+const FIRST_KEY = 8
 
 /** The display's input by XTEST: no process is spawned, and programs cannot tell it from input of devices. */
 export function openInput({ x, root, xtest, ask }: XConnection): Input {
@@ -24,6 +31,15 @@ export function openInput({ x, root, xtest, ask }: XConnection): Input {
     async pointer() {
       const { rootX, rootY } = await ask<{ rootX: number; rootY: number }>((done) => x.QueryPointer(root, done))
       return [rootX, rootY]
+    },
+    async held() {
+      const bits = await ask<Buffer>((done) => x.QueryKeymap(done))
+      const { keyMask } = await ask<{ keyMask: number }>((done) => x.QueryPointer(root, done))
+      const codes = Array.from({ length: bits.length * 8 - FIRST_KEY }, (_, at) => FIRST_KEY + at)
+      return {
+        keys: codes.filter((code) => bits[code >> 3]! & (1 << (code & 7))),
+        buttons: TOLD_BUTTONS.filter((number) => keyMask & (1 << (number + 7))),
+      }
     },
   }
 }

@@ -5,6 +5,9 @@ import { MAX_ACTION_MS } from './contract.ts'
 import { Grip, type Input } from './grip.ts'
 import type { Keyboard } from './keyboard.ts'
 
+/** Back and forward, of which X does not tell whether they are down. It ignores the release of a button that is up. */
+const UNTOLD_BUTTONS = [8, 9]
+
 /** An action that has been checked against screen and keyboard, with a known longest duration. */
 export interface Planned {
   /** The longest time it takes, in milliseconds; 0 when it is instant. */
@@ -25,6 +28,8 @@ export interface Hands {
   perform(planned: Planned, field: string, signal: AbortSignal): Promise<void>
   /** Does several in one turn and stops at the first that fails; the error names that action. */
   performAll(plans: readonly NamedPlan[], signal: AbortSignal): Promise<void>
+  /** Releases all keys and buttons, also those that turns have left down on purpose, and Caps Lock. @throws when one stays down */
+  letGo(signal: AbortSignal): Promise<void>
   /** When the last turn that used the input ended, in milliseconds of `performance.now()`. */
   readonly lastAct: number
 }
@@ -78,6 +83,15 @@ export function makeHands(input: Input, keyboard: Keyboard, ready: (signal: Abor
         }
       }, signal)
     },
+    letGo: (signal) =>
+      turns.run(async () => {
+        const { keys, buttons } = await input.held()
+        for (const number of [...buttons, ...UNTOLD_BUTTONS]) input.button(number, false)
+        for (const code of keys) input.key(code, false)
+        keyboard.setCapsLock(false)
+        const left = await input.held()
+        if (left.keys.length + left.buttons.length > 0) throw new Error(`keys ${left.keys.join()} and buttons ${left.buttons.join()} stay down`)
+      }, signal),
     get lastAct() {
       return lastAct
     },

@@ -25,6 +25,8 @@ interface Client {
   ConvertSelection(requestor: Xid, selection: number, target: number, property: number, time: number): void
   GetGeometry(window: Xid, callback: Callback<{ xPos: number; yPos: number; width: number; height: number }>): void
   QueryPointer(window: Xid, callback: Callback<{ rootX: number; rootY: number; keyMask: number }>): void
+  /** A bit for each key that is down. */
+  QueryKeymap(callback: Callback<Buffer>): void
   GetKeyboardMapping(first: number, count: number, callback: Callback<number[][]>): void
   ChangeKeyboardMapping(first: number, keysymsPerKey: number, keysyms: number[]): void
   ConfigureWindow(window: Xid, values: object): void

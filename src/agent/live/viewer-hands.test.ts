@@ -40,6 +40,7 @@ function setUp(isThere: () => Promise<boolean> = async () => true) {
     key: (code: number, isDown: boolean) => press(`k${code}`, isDown),
     button: (number: number, isDown: boolean) => press(`b${number}`, isDown),
     pointer: async () => [0, 0] as const,
+    held: async () => ({ keys: [], buttons: [] }),
   }
   const clipboard = { read: async () => '', write: async (text: string) => void done.push(`"${text}"`), changed: async () => false }
   const desk = { screen: { viewport: { width: 800, height: 600 } }, input, keyboard, clipboard, caughtUp: async () => {} } as unknown as Computer

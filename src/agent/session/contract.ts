@@ -41,6 +41,8 @@ export const Fit = z.strictObject({
     .optional(),
   /** Whether the browser uses the proxy that the service offers by its links. */
   proxy: ProxyFit.optional(),
+  /** Releases all keys and buttons that are down, and Caps Lock: for the next caller of a pool's browser. */
+  let_go: z.literal(true).optional(),
   /** Extensions that are unpacked in the session already, to be loaded besides those that are. */
   extensions: z.array(ExtensionName).max(MAX_EXTENSIONS).optional(),
 })

@@ -101,14 +101,15 @@ export function makeFitter({ fleet, endpoints, profiles, sessionProxies, log }: 
       void fit(row, timeout, AbortSignal.timeout(FIT_MS)).catch((err: unknown) => log.debug({ err, browser: row.id }, 'a session was not told its timeout'))
     },
     async dress(row, { wanted, brought, profile, state }, last, signal, ms = FIT_MS) {
-      const { proxy, stealth, ...rest } = browserRules.fit(wanted as CreateBrowser, state)
-      // Before a page of the profile is opened.
-      if (proxy || stealth) await fit(row, { ...(proxy && { proxy }), ...(stealth && { stealth }) }, signal, ms)
+      const { proxy, stealth, chrome_policy: policy, ...rest } = browserRules.fit(wanted as CreateBrowser, state)
+      // Before a page of the profile is opened. Policies restart Chromium, which would open the profile's tabs a second time, beside an empty one.
+      const before = { ...(proxy && { proxy }), ...(stealth && { stealth }), ...(policy && profile && { chrome_policy: policy }) }
+      await fit(row, before, signal, before.chrome_policy ? FIT_MS : ms)
       // A profile comes with a window of its own, which the rest is about; extensions are loaded into it.
       const loaded = profile && (await profiles.load(at(row), profile, { keepTabs: wanted.start_url === undefined, isUpdate: false }, signal))
       const inTime = AbortSignal.any([signal, AbortSignal.timeout(BRING_MS)])
       const also = await brought?.bring(at(row).endpoint, inTime)
-      await last({ ...rest, ...also }, brought ? FIT_MS : ms)
+      await last({ ...rest, ...(policy && !profile && { chrome_policy: policy }), ...also }, brought ? FIT_MS : ms)
       return loaded
     },
   }

@@ -93,6 +93,7 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
     return {
       // 0: what a browser allows that nobody has.
       timeout_seconds: 0,
+      let_go: true,
       ...(!(isSame('proxy_id') && isSame('network')) && { proxy: { on: true } }),
       ...(!isSame('viewport') && { viewport: before.viewport }),
     }

@@ -34,7 +34,7 @@ interface SessionProxiesSettings {
   /** The time zone at a session's proxy, if it is known. Absent: it is not looked for. */
   timeZoneOf?: ((row: BrowserRow, signal: AbortSignal) => Promise<string | undefined>) | undefined
   uses: Pick<Uses, 'hold'>
-  /** A live session. */
+  /** A live session, or a browser that waits in its pool. */
   find: (id: string) => Promise<BrowserRow | undefined>
   /** Hosts with ports at which clients reach the API. */
   apiHosts: () => readonly string[]

@@ -190,7 +190,7 @@ function pretendDesk(spec: InstanceSpec, memory: Memory): Computer {
   let pointer: Point = [0, 0]
   return {
     screen: pretendScreen(spec),
-    input: { move: (x, y) => void (pointer = [x, y]), key() {}, button() {}, pointer: async () => pointer },
+    input: { move: (x, y) => void (pointer = [x, y]), key() {}, button() {}, pointer: async () => pointer, held: async () => ({ keys: [], buttons: [] }) },
     keyboard: {
       spares: 64,
       has: () => true,

@@ -55,6 +55,7 @@ function parts() {
     },
     writePopupPolicy: () => note('pop-ups'),
     setTimeZone: async (zone: string) => note(`time zone: ${zone}`),
+    hands: { letGo: async () => note('let go') },
     log: silentLog,
   } satisfies FitParts
   return { made, page, did, fitting: makeFitting(fitSteps(made), silentLog) }
@@ -147,6 +148,7 @@ describe('a setting that has not taken effect is named', () => {
     ['viewport', { viewport, timeout_seconds: 60 }, ({ made }) => vi.spyOn(made.window, 'pageFills').mockImplementation(fails)],
     ['fullscreen', { fullscreen: true }, ({ made }) => vi.spyOn(made.window, 'setFullscreen').mockResolvedValue(fails)],
     ['fullscreen', { fullscreen: true, viewport, timeout_seconds: 60 }, ({ made }) => vi.spyOn(made.window, 'pageFills').mockImplementation(fails)],
+    ['let_go', { let_go: true }, ({ made }) => vi.spyOn(made.hands, 'letGo').mockImplementation(fails)],
     ['proxy', { proxy: { on: true } }, ({ made }) => vi.spyOn(made.proxy, 'confirmed').mockImplementation(fails)],
     ['start_url', { start_url: 'about:blank' }, ({ page }) => vi.spyOn(page, 'send').mockImplementation(fails)],
   ])('%s, of %j', async (name, wanted, spoil) => {

@@ -5,10 +5,12 @@ import type { Browser } from '../../chromium/keeper.ts'
 import type { SetTimeZone } from '../../chromium/time-zone.ts'
 import type { ExtensionLoader } from '../../extensions/loader.ts'
 import type { PageWindow } from '../../chromium/window.ts'
+import type { Hands } from '../../computer/hands.ts'
 import type { Screen } from '../../display/screen.ts'
 import { extensions } from './extensions.ts'
 import type { BrowserProxy } from '../../egress/proxy.ts'
 import { fullScreen } from './full-screen.ts'
+import { letGo } from './let-go.ts'
 import { policy } from './policy.ts'
 import { proxy } from './proxy.ts'
 import { startPage } from './start-page.ts'
@@ -32,6 +34,7 @@ export interface FitParts {
   proxy: Pick<BrowserProxy, 'isOn' | 'use' | 'confirmed'>
   setTimeZone: SetTimeZone
   lease: Lease
+  hands: Pick<Hands, 'letGo'>
   log: Log
 }
 
@@ -41,6 +44,7 @@ export interface FitParts {
  */
 export const fitSteps = (parts: FitParts): readonly Step[] => [
   timeout(parts),
+  letGo(parts),
   proxy(parts),
   timeZone(parts),
   stealth(parts),
