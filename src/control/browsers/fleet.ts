@@ -18,10 +18,10 @@ import { readyState, type Kind, type ReadyState } from './fleet/kinds.ts'
 import type { Registry, Standing } from './fleet/registry.ts'
 import { SessionSeats } from './fleet/session-seats.ts'
 import { makeLending, type Lending } from './fleet/lending.ts'
-import { askedFor, kindAskedFor, oneMoreIn, shelfOf } from './fleet/notices.ts'
+import { anewOf, kindAskedFor, oneMoreIn, otherShelves, shelfOf } from './fleet/notices.ts'
 import type { PoolSource } from './fleet/pools.ts'
 import { Shelf } from './fleet/shelf.ts'
-import type { OtherShelves, ShelfMeter, ShelfState } from './fleet/shelf-state.ts'
+import type { ShelfMeter, ShelfState } from './fleet/shelf-state.ts'
 import { makeSweep } from './fleet/sweep.ts'
 import { watchedBrowsers, watcherOf, type BrowserRow, type LiveRow, type Ownership } from './rows.ts'
 import type { Endpoints } from './stored-endpoint.ts'
@@ -105,12 +105,9 @@ export class Fleet {
     const boots = new Boots({ ...settings, leases, endings, keep, starts })
     this.#boots = boots
     const tell = (text: string) => leases.isAlone || this.#tell('look', text)
-    const others: OtherShelves = {
-      asked: (kind) => tell(askedFor(kind, scope)),
-      isReady: () => tell(oneMoreIn(scope)),
-      end: (replica) => tell(replica),
-    }
-    this.#shelf = new Shelf({ ...settings, leases, endings, hasRoom, refill, others, boots, starts, signal: this.#stop.signal })
+    const others = otherShelves(scope, tell)
+    const endLeft = () => this.lending.endLeft()
+    this.#shelf = new Shelf({ ...settings, leases, endings, hasRoom, refill, others, endLeft, boots, starts, signal: this.#stop.signal })
     const trim = () => this.#shelf.trim()
     this.#sweep = makeSweep({
       ...settings,
@@ -331,6 +328,8 @@ export class Fleet {
     const { scope } = this.#settings
     if (text === shelfOf(scope)) return this.#shelf.fill()
     if (text === oneMoreIn(scope)) return this.#shelf.lookAgain()
+    const discarded = anewOf(text, scope)
+    if (discarded && this.#leases.holds('shelf')) return this.#shelf.discarded(discarded.pool, discarded.count)
     const kind = kindAskedFor(text, scope)
     if (kind !== undefined) return this.#shelf.asked(kind)
     if (text === this.#leases.replica) void this.sweep().catch((err: unknown) => this.#settings.log.warn({ err }, 'a sweep failed; the next one tries again'))

@@ -131,7 +131,7 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
       for (let left = LEND_TRIES; ; left--) {
         let row: BrowserRow | undefined
         try {
-          row = await named(lease.name, lending.lend(pool.id, lease, AbortSignal.any([signal, late])))
+          row = await named(lease.name, lending.lend(pool.id, lease, signal, late))
         } catch (error) {
           signal.throwIfAborted()
           if (late.aborted) return undefined

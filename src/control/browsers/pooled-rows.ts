@@ -105,8 +105,12 @@ export async function hasOldProfile(db: Db, id: string): Promise<boolean> {
 const endFirst = (db: Db, which: RawBuilder<SqlBool>): Promise<BrowserRow | undefined> =>
   moveFirstBrowser(db, which, sql`made_at`, 'stopping', 'surplus', ended('surplus'))
 
-/** Begins to end one browser that waits in a pool. Undefined when none does. */
-export const endIdle = (db: Db, pool: string): Promise<BrowserRow | undefined> => endFirst(db, sql`state = 'warm' and pool_id = ${pool}`)
+/** The time of the database, in full. */
+export const timeOf = async (db: Db): Promise<string> => (await sql<{ now: string }>`select now()::text as now`.execute(db)).rows[0]!.now
+
+/** Begins to end one browser that has waited in a pool since `time` or longer, or was being made then. Undefined when none has. */
+export const endIdle = (db: Db, pool: string, time: string): Promise<BrowserRow | undefined> =>
+  endFirst(db, sql`state = 'warm' and pool_id = ${pool} and made_at <= ${time}::timestamptz`)
 
 /** Begins to end one that waits and that its pool does not want any more: it was deleted, has become smaller, or wants it made anew. */
 export const endUnwanted = (db: Db, scope: string): Promise<BrowserRow | undefined> =>
@@ -116,7 +120,7 @@ export const endUnwanted = (db: Db, scope: string): Promise<BrowserRow | undefin
       select from browser_pools p where p.id = t.pool_id and (
         p.deleted_at is not null
         or t.lease = 0 and t.pool_generation < p.oldest
-        or (select count(*) from browsers o where o.pool_id = p.id and o.state <> 'deleted') > p.size
+        or (select count(*) from browsers o where o.pool_id = p.id and o.state not in ('stopping', 'failed', 'deleted')) > p.size
         or ${HAS_OLD_PROFILE}))`,
   )
 

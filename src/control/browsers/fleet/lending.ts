@@ -29,9 +29,9 @@ interface LendingSettings {
 export interface Lending {
   /**
    * The browser of a pool that has waited longest, or the next one that comes, in the order of callers; undefined when there is no such pool.
-   * @throws the signal's reason; why none can be made
+   * Waits until `late`, and gets what is there in any case. @throws the reasons of both signals; why none can be made
    */
-  lend(pool: string, lease: Lease, signal: AbortSignal): Promise<BrowserRow | undefined>
+  lend(pool: string, lease: Lease, signal: AbortSignal, late?: AbortSignal): Promise<BrowserRow | undefined>
   /** Takes a browser away from its caller: nobody reaches it from then on. False when the caller does not have it any more. */
   takeBack(id: string): Promise<boolean>
   /** Makes a browser that was taken back, and is what its pool has made, wait for the next caller; false when it has ended. */
@@ -52,7 +52,7 @@ export function makeLending(settings: LendingSettings): Lending {
   const endLeft = async () => void (await Promise.all((await leftByPools(db, scope)).map((id) => takeOut(id, 'deleted'))))
 
   return {
-    lend: (pool, lease, signal) =>
+    lend: (pool, lease, signal, late) =>
       shelf.waitInPool(
         pool,
         async () => {
@@ -64,6 +64,7 @@ export function makeLending(settings: LendingSettings): Lending {
           return undefined
         },
         signal,
+        late,
       ),
     async takeBack(id) {
       if (!(await beginRelease(db, id))) return false

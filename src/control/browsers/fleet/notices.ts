@@ -1,4 +1,5 @@
 // What replicas of a scope tell each other about their shelf, as text.
+import type { OtherShelves } from './shelf-state.ts'
 
 /** There is something to do for the one that fills the shelf. */
 export const shelfOf = (scope: string): string => `shelf of ${scope}`
@@ -7,11 +8,30 @@ const ASKED = 'asked for a '
 const ofScope = (scope: string): string => ` in ${scope}`
 
 /** A caller wants an instance of a kind. */
-export const askedFor = (kind: string, scope: string): string => ASKED + kind + ofScope(scope)
+const askedFor = (kind: string, scope: string): string => ASKED + kind + ofScope(scope)
 
 /** The kind that a caller of another replica wants; undefined for other notices. */
 export const kindAskedFor = (text: string, scope: string): string | undefined =>
   text.startsWith(ASKED) && text.endsWith(ofScope(scope)) ? text.slice(ASKED.length, -ofScope(scope).length) : undefined
 
+const ANEW = /^(\d+) to be made anew of (\S+)/
+
+/** So many browsers of a pool were ended, because it wants them made anew. */
+const anew = (count: number, pool: string, scope: string): string => `${count} to be made anew of ${pool}${ofScope(scope)}`
+
+/** How many of which pool; undefined for other notices. */
+export function anewOf(text: string, scope: string): { count: number; pool: string } | undefined {
+  const [, count, pool] = (text.endsWith(ofScope(scope)) && ANEW.exec(text)) || []
+  return pool === undefined ? undefined : { count: Number(count), pool }
+}
+
 /** There is one more on the shelf. */
 export const oneMoreIn = (scope: string): string => `one more is ready${ofScope(scope)}`
+
+/** Tells the others; `tell` gets the text. */
+export const otherShelves = (scope: string, tell: (text: string) => void): OtherShelves => ({
+  asked: (kind) => tell(askedFor(kind, scope)),
+  isReady: () => tell(oneMoreIn(scope)),
+  discarded: (pool, count) => tell(anew(count, pool, scope)),
+  end: (replica) => tell(replica),
+})

@@ -10,6 +10,8 @@ export class PooledKeepings {
   readonly #shared: ConstructorParameters<typeof Keeping>[1]
   readonly #now: () => number
   readonly #keeping = new Map<string, Keeping>()
+  /** Boots under way for callers of pools that are gone. */
+  readonly #last = new Set<Promise<void>>()
   #counting: Promise<void> = Promise.resolve()
   /** A count that has not begun yet: it will see what its callers have changed. */
   #next: Promise<void> | undefined
@@ -76,21 +78,30 @@ export class PooledKeepings {
       else this.#keeping.set(count.id, new Keeping({ id: count.id, pool: new PoolShare(count, now) }, this.#shared))
     }
     for (const id of gone) {
-      this.#keeping.get(id)!.line.close(fault.notFound('browser pool', id))
+      const { line } = this.#keeping.get(id)!
       this.#keeping.delete(id)
+      line.close(fault.notFound('browser pool', id))
+      const last = line.settled()
+      this.#last.add(last)
+      void last.finally(() => this.#last.delete(last))
     }
     for (const { line, pool } of this.all) if (line.waiting > 0 && (pool!.idle > 0 || pool!.room(line.booting) > 0)) line.lookAgain()
   }
 
   /** Makes a browser for a pool by `make`, which returns false when the pool has as many as it may. */
   async boot({ name, pool }: Keeping, make: () => Promise<boolean>): Promise<boolean> {
-    pool!.began()
+    const undo = pool!.began()
     try {
       const isMade = await make()
-      if (isMade) this.#source!.made(name, undefined)
-      else pool!.full()
-      return isMade
+      if (isMade) {
+        this.#source!.made(name, undefined)
+        return true
+      }
+      undo()
+      pool!.full()
+      return false
     } catch (error) {
+      undo()
       if (!this.#shared.signal.aborted) this.#source!.made(name, error)
       throw error
     }
@@ -99,6 +110,7 @@ export class PooledKeepings {
   async settled(): Promise<void> {
     await this.#next?.catch(() => {})
     await this.#counting.catch(() => {})
+    await Promise.all(this.#last)
   }
 }
 

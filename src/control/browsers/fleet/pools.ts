@@ -63,7 +63,7 @@ export class PoolShare {
   /** What the database says now. */
   told(count: PoolCount, now: number): void {
     this.#refill(now)
-    this.#free += Math.max(0, count.size - this.#count.size)
+    this.#free = Math.min(count.size, this.#free + Math.max(0, count.size - this.#count.size))
     this.#count = count
     this.#isFull = false
   }
@@ -85,14 +85,22 @@ export class PoolShare {
     return this.#perMs > 0 ? (1 - this.#tokens) / this.#perMs : Infinity
   }
 
-  began(): void {
-    if (this.#free > 0) this.#free--
-    else this.#tokens = Math.max(0, this.#tokens - 1)
+  /** A boot begins. What this returns takes that back, for a boot that comes to nothing. */
+  began(): () => void {
+    if (this.#free > 0) {
+      this.#free--
+      return () => void (this.#free = Math.min(this.size, this.#free + 1))
+    }
+    const used = Math.min(1, this.#tokens)
+    this.#tokens -= used
+    return () => void (this.#tokens = Math.min(this.#most, this.#tokens + used))
   }
 
-  /** So many were ended because their pool wants them made anew. */
+  /** So many were ended because their pool does not want them any more. Those beyond its size are not made anew. */
   discarded(count: number): void {
-    this.#free = Math.min(this.size, this.#free + count)
+    const surplus = Math.min(count, Math.max(0, this.#count.settled - this.size))
+    this.#count = { ...this.#count, settled: this.#count.settled - surplus }
+    this.#free = Math.min(this.size, this.#free + count - surplus)
   }
 
   get #perMs(): number {

@@ -37,12 +37,17 @@ export class Registry {
 
   /** Instances that belong to a session. Those of pools are not counted. */
   get sessions(): number {
-    return this.#instances.size - this.#ready.size - this.#idle.size - this.#lent.size
+    return this.#instances.size - this.#ready.size - this.pooled
   }
 
   /** Instances that wait on the shelf. */
   get ready(): number {
     return this.#ready.size
+  }
+
+  /** Instances that belong to pools. */
+  get pooled(): number {
+    return this.#idle.size + this.#lent.size
   }
 
   get instances(): Instance[] {

@@ -24,6 +24,8 @@ export interface OtherShelves {
   asked(kind: string): void
   /** There is one more on the shelf. */
   isReady(): void
+  /** So many browsers of a pool were ended, because it wants them made anew. */
+  discarded(pool: string, count: number): void
   /** A row says that a replica has to end its instance. */
   end(replica: string): void
 }

@@ -36,6 +36,8 @@ interface ShelfSettings {
   /** Has the shelf filled by the replica whose duty that is. */
   refill: () => void
   others: OtherShelves
+  /** Ends browsers that callers have of pools which were deleted together with these. */
+  endLeft: () => Promise<void>
   /** Whether the disk has room for another instance. */
   hasRoom: () => boolean
   memory?: (() => Memory) | undefined
@@ -159,17 +161,17 @@ export class Shelf {
     return this.#waitIn(keeping, take, signal)
   }
 
-  /** The same for a browser of a pool; undefined when there is no such pool. */
-  async waitInPool<T>(pool: string, take: () => Promise<T | undefined>, signal: AbortSignal): Promise<T | undefined> {
+  /** The same for a browser of a pool, until `late` as {@link Line.wait} means it; undefined when there is no such pool. */
+  async waitInPool<T>(pool: string, take: () => Promise<T | undefined>, signal: AbortSignal, late?: AbortSignal): Promise<T | undefined> {
     if (!this.#pools.get(pool)) await this.countPools()
     const keeping = this.#pools.get(pool)
-    return keeping && (await this.#waitIn(keeping, take, signal)).taken
+    return keeping && (await this.#waitIn(keeping, take, signal, late)).taken
   }
 
-  async #waitIn<T>({ line }: Keeping, take: () => Promise<T | undefined>, signal: AbortSignal): Promise<{ taken: T; wasReady: boolean }> {
+  async #waitIn<T>({ line }: Keeping, take: () => Promise<T | undefined>, signal: AbortSignal, late?: AbortSignal): Promise<{ taken: T; wasReady: boolean }> {
     const began = this.#now()
     try {
-      const found = await line.wait(take, signal)
+      const found = await line.wait(take, signal, late)
       this.#settings.meter?.served(found.wasReady, (this.#now() - began) / 1000)
       return found
     } finally {
@@ -198,9 +200,11 @@ export class Shelf {
     this.#settings.others.isReady()
   }
 
-  /** So many browsers were ended because their pool wants them made anew. */
+  /** So many browsers were ended because their pool does not want them any more. */
   discarded(pool: string, count: number): void {
-    this.#pools.get(pool)?.pool!.discarded(count)
+    const { leases, others } = this.#settings
+    if (leases.holds('shelf')) this.#pools.get(pool)?.pool!.discarded(count)
+    else others.discarded(pool, count)
   }
 
   /** Looks which pools there are, and how many browsers each has. Callers who wait for one that there is room for now get it. */
@@ -358,9 +362,11 @@ export class Shelf {
   }
 
   async #trimAll(): Promise<void> {
-    const { leases, registry, pools } = this.#settings
-    if (pools && !(leases.isAlone && this.#pools.isNone)) {
+    const { leases, registry, pools, endLeft } = this.#settings
+    // Browsers may be left of the last pool.
+    if (pools && !(leases.isAlone && this.#pools.isNone && registry.pooled === 0)) {
       await endUnwantedOnes(this.#settings, (pool) => this.discarded(pool, 1))
+      if (leases.holds('shelf')) await endLeft()
       await this.countPools()
       if (this.#pools.short(this.#memory())) this.fill()
     }

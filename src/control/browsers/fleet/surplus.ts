@@ -1,7 +1,7 @@
 // Ends instances that nobody has and nobody needs: their rows say so already, or are moved here.
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
-import { endIdle, endUnwanted } from '../pooled-rows.ts'
+import { endIdle, endUnwanted, timeOf } from '../pooled-rows.ts'
 import type { BrowserRow } from '../rows.ts'
 import type { Endings } from './endings.ts'
 import type { Registry } from './registry.ts'
@@ -43,9 +43,11 @@ export async function endUnwantedOnes(settings: Ending, onEnd: (pool: string) =>
   await Promise.all(ends)
 }
 
-/** Begins to end all browsers that wait in a pool now. Returns how many they were, and what resolves after the first attempt to end each. */
+/** Begins to end all browsers that wait in a pool now; what is made meanwhile stays. Returns how many they were, and what resolves after the first attempt to end each. */
 export async function endIdleOnes(pool: string, settings: Ending): Promise<{ count: number; over: Promise<void> }> {
+  const { db } = settings
   const ends: Promise<void>[] = []
-  for (let ended = await endIdle(settings.db, pool); ended; ended = await endIdle(settings.db, pool)) ends.push(endRow(ended, settings))
+  const now = await timeOf(db)
+  for (let ended = await endIdle(db, pool, now); ended; ended = await endIdle(db, pool, now)) ends.push(endRow(ended, settings))
   return { count: ends.length, over: Promise.all(ends).then(() => {}) }
 }
