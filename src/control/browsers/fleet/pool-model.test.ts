@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud, type Session } from '../../../../test/support/fast-cloud.ts'
 import { amount } from '../../../../test/support/long.ts'
 import { seeded } from '../../../../test/support/seeded.ts'
-import { until } from '../../../base/wait.ts'
+import { until, within } from '../../../base/wait.ts'
 import type { Driver } from '../../../instances/driver.ts'
 import { fakeDriver } from '../../../instances/fake/fake.ts'
 
@@ -270,7 +270,7 @@ test(`callers of pools find what a small model says (seed ${SEED})`, { timeout: 
   const pools = [await makePool(), await makePool()]
   try {
     for (let steps = 0; steps < STEPS; steps++) {
-      await step(pools)
+      await within(`step ${steps}`, SETTLE_MS, step(pools))
       await check(pools)
       if (steps % STEPS_AT_ONCE === STEPS_AT_ONCE - 1) await settle(pools)
     }

@@ -17,8 +17,8 @@ export interface PoolBoot {
 export interface PoolSource {
   /** The pools whose browsers this scope keeps. */
   counts(): Promise<PoolCount[]>
-  /** @throws a fault when the pool's configuration names what does not exist any more, or the pool was deleted */
-  plan(pool: string, signal: AbortSignal): Promise<PoolBoot>
+  /** Undefined when the pool was deleted. @throws a fault when its configuration names what does not exist any more */
+  plan(pool: string, signal: AbortSignal): Promise<PoolBoot | undefined>
   /** Records that a browser of the pool could be made, or why not. Does not wait. */
   made(pool: string, error: unknown): void
 }
