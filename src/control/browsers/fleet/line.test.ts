@@ -271,6 +271,49 @@ describe('a boot that fails', () => {
   })
 })
 
+describe('a caller who looks just now', () => {
+  /** A line whose first caller looks, until `find` answers what it has found. */
+  function looking(late?: AbortSignal) {
+    const { made, boots } = line(1, [], () => (late ? 0 : 1))
+    let finds: ((found: string | undefined) => void)[] = []
+    const waiting = made.wait(() => new Promise<string | undefined>((resolve) => finds.push(resolve)), NEVER, late)
+    waiting.catch(() => {})
+    const find = (found?: string) => (finds.splice(0).forEach((one) => one(found)), settle())
+    return { made, boots, waiting, find }
+  }
+
+  test('and is to look again leaves all the same when it has no time', async () => {
+    const { made, waiting, find } = looking(AbortSignal.abort(new Error('late')))
+    made.lookAgain()
+    await find()
+    await find()
+    await expect(Promise.race([waiting, settle()])).rejects.toThrow('late')
+    expect(made.waiting).toBe(0)
+  })
+
+  test('and is to look again is told when nothing comes any more', async () => {
+    const { made, waiting, find } = looking()
+    made.lookAgain()
+    made.close(new Error('deleted'))
+    await find()
+    await expect(Promise.race([waiting, settle()])).rejects.toThrow('deleted')
+    expect(made.waiting).toBe(0)
+  })
+
+  test('and is to look again gets the error of its boot', async () => {
+    const { made, boots, waiting, find } = looking()
+    await find()
+    made.lookAgain()
+    await settle()
+    await boots[0]!.fail('no display')
+    made.lookAgain()
+    await find()
+    await find()
+    await expect(Promise.race([waiting, settle()])).rejects.toThrow('no display')
+    expect(made.waiting).toBe(0)
+  })
+})
+
 test('when the database fails for the first caller in line, the next one is served all the same', async () => {
   const { made, got, shelf, caller } = line(1)
   const failed = made.wait(() => Promise.reject(new Error('the database does not answer')), NEVER)

@@ -79,7 +79,13 @@ export class Line {
    */
   async wait<T>(take: () => Promise<T | undefined>, signal: AbortSignal, late?: AbortSignal): Promise<{ taken: T; wasReady: boolean }> {
     let awake = madeAwake()
-    const self: Waiting = { look: () => awake.resolve(), fail: (error) => awake.reject(error), late }
+    // It may have been woken to look once more: then it finds this after it.
+    let failure: { error: unknown } | undefined
+    const fail = (error: unknown) => {
+      failure ??= { error }
+      awake.reject(error)
+    }
+    const self: Waiting = { look: () => awake.resolve(), fail, late }
     this.#waiting.push(self)
     using _late = late && addAbortListener(late, () => this.#dismissLate())
     const sleep = () => {
@@ -94,6 +100,7 @@ export class Line {
         await sleep()
       }
       for (;;) {
+        if (failure) throw failure.error
         // One that looks is not asleep, whatever wakes or fails it meanwhile.
         this.#isFirstAsleep = false
         awake = madeAwake()

@@ -179,14 +179,17 @@ describe('a service that is killed', () => {
     expect([after.slice(0, 2), after.includes(idle[0]!)]).toEqual([idle.slice(1), false])
   })
 
-  test.each([true, false])('when it has deleted a pool (with force: %s) ends its idle browsers, and those of callers only if it was forced', async (isForced) => {
-    const { pool, leased, kill } = await doomed(3)
-    await db.updateTable('browser_pools').set({ deleted_at: new Date(), is_forced: isForced }).where('id', '=', pool).execute()
-    kill()
-    await next()
-    await reaches(pool, isForced ? {} : { running: 1 })
-    expect([await runningIds(), (await row(leased)).end_reason]).toEqual(isForced ? [[], 'deleted'] : [[leased], null])
-  })
+  test.each([true, false])(
+    'when it has deleted a pool (with force: %s) ends its idle browsers, and those of callers only if it was forced',
+    async (isForced) => {
+      const { pool, leased, kill } = await doomed(3)
+      await db.updateTable('browser_pools').set({ deleted_at: new Date(), is_forced: isForced }).where('id', '=', pool).execute()
+      kill()
+      await next()
+      await reaches(pool, isForced ? {} : { running: 1 })
+      expect([await runningIds(), (await row(leased)).end_reason]).toEqual(isForced ? [[], 'deleted'] : [[leased], null])
+    },
+  )
 
   test('is no reason to wait for the rate: the pool is filled again at once', async () => {
     const pool = await insertPool(3, 0)
