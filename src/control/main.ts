@@ -273,7 +273,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   opened.defer(() => runs.stop())
   const invocations = makeInvocations({ db, bells, scope, runs, maxInvocations: config.maxInvocations })
   await runs.adopt()
-  opened.use(hearReplicas(bells, { scope, leases, openSockets, calls, fleet, runs, deployments, replays, log }))
+  opened.use(hearReplicas(bells, { scope, leases, openSockets, registry, calls, fleet, runs, deployments, replays, log }))
   const resolve = projectResolver(db)
   const trail = opened.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
   const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH] }

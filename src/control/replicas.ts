@@ -7,6 +7,7 @@ import { alone, shareLeases, type Duty, type Leases } from '../store/leases.ts'
 import type { OpenCalls } from './browsers/open-calls.ts'
 import { closeOwnSockets, isReason, type OpenSockets } from './browsers/sockets.ts'
 import type { Fleet } from './browsers/fleet.ts'
+import type { Registry } from './browsers/fleet/registry.ts'
 import type { Deployments } from './deployments/deployments.ts'
 import type { Runs } from './invocations/runs.ts'
 import type { Replays } from './replays/replays.ts'
@@ -43,6 +44,7 @@ interface Parts {
   scope: string
   leases: Leases
   openSockets: OpenSockets
+  registry: Registry
   calls: OpenCalls
   fleet: Fleet
   runs: Runs
@@ -52,7 +54,7 @@ interface Parts {
 }
 
 /** Looks after what other replicas tell of, until it is disposed. */
-export function hearReplicas(bells: EventBells, { scope, leases, openSockets, calls, fleet, runs, deployments, replays, log }: Parts): Disposable {
+export function hearReplicas(bells: EventBells, { scope, leases, openSockets, registry, calls, fleet, runs, deployments, replays, log }: Parts): Disposable {
   const leave = new DisposableStack()
   const onLook = (text: string) => {
     fleet.heard(text)
@@ -65,6 +67,8 @@ export function hearReplicas(bells: EventBells, { scope, leases, openSockets, ca
     const [id, reason] = text.split(' ')
     if (id === undefined || !isReason(reason)) return
     calls.end(id)
+    // Nobody reaches it here either. The next sweep would find that, too.
+    if (reason === 'released') registry.putBack(id)
     closeOwnSockets(openSockets, id, reason)
   }
   leave.defer(bells.on('look', onLook))
