@@ -148,6 +148,9 @@ export const deletePool = (db: Db, id: string, force: boolean): Promise<number |
   db.transaction().execute(async (tx) => {
     const row = await tx.selectFrom('browser_pools').select('id').where('id', '=', id).where('deleted_at', 'is', null).forUpdate().executeTakeFirst()
     if (!row) return undefined
+    // Nobody gets one of these before the pool is deleted: a caller who has just got one is counted, and later ones find no pool.
+    const unleased = tx.selectFrom('browsers').select('id').where('pool_id', '=', id).where('state', 'in', ['starting', 'warm', 'releasing'])
+    await unleased.forNoKeyUpdate().execute()
     const { rows } = await sql<{
       acquired: number
     }>`select count(*) as acquired from browsers where pool_id = ${id} and state in ('running', 'releasing')`.execute(tx)

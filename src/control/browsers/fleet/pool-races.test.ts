@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { amount } from '../../../../test/support/long.ts'
 import { sleep, until } from '../../../base/wait.ts'
+import { deletePool } from '../../browser-pools/rows.ts'
 import { db, driver, NOTICE_MS, row, signal, sweptAway } from '../fleet.suite.ts'
 import { giveBack, idsOf, insertPool, lend, makePoolFleet, reaches, resize, states } from './pools.suite.ts'
 
@@ -206,6 +207,26 @@ describe('a pool that is deleted', () => {
   const remove = async (pool: string, isForced: boolean) => {
     await db.updateTable('browser_pools').set({ deleted_at: new Date(), is_forced: isForced }).where('id', '=', pool).execute()
   }
+
+  test('while a caller comes is not deleted, or the caller gets nothing', async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const { fleet, pool, abandon } = await filled(1)
+      abandon()
+      let id: string | undefined
+      let acquired: number | undefined
+      await both(
+        round,
+        async () => (id = await lend(fleet, pool, AbortSignal.timeout(500)).catch(() => undefined)),
+        async () => {
+          acquired = await deletePool(db, pool, false)
+          // Those who wait are told.
+          await fleet.lending.changed()
+        },
+      )
+      expect([round, acquired]).toEqual([round, id === undefined ? 0 : 1])
+      await fleet.stop()
+    }
+  })
 
   test('while a browser is made for it ends that one, also when it was the only pool', async () => {
     const pool = await insertPool(2)
