@@ -210,7 +210,7 @@ export function makePoolSource({ db, fitter, lookUp, profiles, log }: PoolSource
   return {
     async plan(id, signal) {
       const row = await poolById(db, id)
-      if (!row?.project_id) throw fault.notFound('browser pool', id)
+      if (!row?.project_id) return undefined
       const config = whole(row)
       const { options, brought } = await lookUp(row.project_id, ofBrowser(config))
       const profile = await profiles.choose(row.project_id, config.profile && { ...config.profile, save: false }, signal)

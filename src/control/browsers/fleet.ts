@@ -14,9 +14,9 @@ import { readyState, type ReadyState } from './fleet/kinds.ts'
 import type { Standing } from './fleet/registry.ts'
 import { SessionSeats } from './fleet/session-seats.ts'
 import { makeLending, type Lending } from './fleet/lending.ts'
-import { askedFor, kindAskedFor, oneMoreIn, shelfOf } from './fleet/notices.ts'
+import { kindAskedFor, oneMoreIn, otherShelves, shelfOf } from './fleet/notices.ts'
 import { Shelf } from './fleet/shelf.ts'
-import type { OtherShelves, ShelfState } from './fleet/shelf-state.ts'
+import type { ShelfState } from './fleet/shelf-state.ts'
 import type { FleetSettings } from './fleet/settings.ts'
 import { makeSweep } from './fleet/sweep.ts'
 import { watchedBrowsers, watcherOf, type BrowserRow, type LiveRow, type Ownership } from './rows.ts'
@@ -65,11 +65,7 @@ export class Fleet {
     const boots = new Boots({ ...settings, leases, endings, keep, starts })
     this.#boots = boots
     const tell = (text: string) => leases.isAlone || this.#tell('look', text)
-    const others: OtherShelves = {
-      asked: (kind) => tell(askedFor(kind, scope)),
-      isReady: () => tell(oneMoreIn(scope)),
-      end: (replica) => tell(replica),
-    }
+    const others = otherShelves(scope, tell)
     const takeOut = (id: string, reason: EndReason) => this.takeOut(id, reason)
     this.#shelf = new Shelf({ ...settings, leases, endings, hasRoom, refill, others, boots, starts, takeOut, signal: this.#stop.signal })
     this.#sweep = makeSweep({

@@ -139,14 +139,13 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
       for (let left = LEND_TRIES; ; left--) {
         let row: BrowserRow | undefined
         try {
-          row = await named(lease.name, lending.lend(pool.id, lease, AbortSignal.any([signal, late])))
+          row = await named(lease.name, lending.lend(pool.id, lease, signal, late))
         } catch (error) {
           signal.throwIfAborted()
           // What is wrong is not in this call.
           if (error instanceof PoolBootFailed) throw fault.unavailable(`the pool has no browser, and cannot make one: ${problemOf(error.cause)}`, error)
-          if (!late.aborted) throw error
-          // Others may have been looking for one all the time.
-          row = await named(lease.name, lending.lendIdle(pool.id, lease))
+          if (late.aborted) return undefined
+          throw error
         }
         if (!row) return undefined
         // Nobody would give back what a caller got that has left.

@@ -124,8 +124,12 @@ export async function hasOldProfile(db: Db, id: string): Promise<boolean> {
 const endFirst = (db: Db, which: RawBuilder<SqlBool>): Promise<BrowserRow | undefined> =>
   moveFirstBrowser(db, which, sql`made_at`, 'stopping', 'surplus', ended('surplus'))
 
-/** Begins to end one browser that waits in a pool. Undefined when none does. */
-export const endIdle = (db: Db, pool: string): Promise<BrowserRow | undefined> => endFirst(db, sql`state = 'warm' and pool_id = ${pool}`)
+/** The time of the database, in full. */
+export const timeOf = async (db: Db): Promise<string> => (await sql<{ now: string }>`select now()::text as now`.execute(db)).rows[0]!.now
+
+/** Begins to end one browser that has waited in a pool since `time` or longer, or was being made then. Undefined when none has. */
+export const endIdle = (db: Db, pool: string, time: string): Promise<BrowserRow | undefined> =>
+  endFirst(db, sql`state = 'warm' and pool_id = ${pool} and made_at <= ${time}::timestamptz`)
 
 /** Browsers of the pool `p`, without those that are ending. */
 const THERE = sql`(select count(*) from browsers o where o.pool_id = p.id and o.state not in ('deleted', 'stopping', 'failed'))`

@@ -75,12 +75,14 @@ export class Boots {
   }
 
   /**
-   * Makes a browser for a pool; false when the pool has as many as it may. Nobody waits for it until `wanted` resolves; `isUrgent`: somebody has from the beginning. @throws when that does not work, or not with the pool's
-   * configuration; nothing is left then, or the sweep ends it
+   * Makes a browser for a pool; false when the pool has as many as it may, or was deleted. Nobody waits for it until `wanted` resolves; `isUrgent`: somebody has from the beginning.
+   * @throws when that does not work, or not with the pool's configuration; nothing is left then, or the sweep ends it
    */
   async pooled(pool: string, wanted: Promise<void>, isUrgent: boolean, signal: AbortSignal): Promise<boolean> {
     const { db, scope, leases, registry, endings, endpoints, keep, pools, starts } = this.#settings
-    const { ownership, spec, dress } = await pools!.plan(pool, signal)
+    const plan = await pools!.plan(pool, signal)
+    if (!plan) return false
+    const { ownership, spec, dress } = plan
     const id = newId()
     using _ = registry.booting(id)
     const row = await insertPooled(db, id, { scope, replica: leases.replica }, ownership)

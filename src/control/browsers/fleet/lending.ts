@@ -28,11 +28,9 @@ interface LendingSettings {
 export interface Lending {
   /**
    * The browser of a pool that has waited longest, or the next one that comes, in the order of callers; undefined when there is no such pool.
-   * @throws the signal's reason; why none can be made
+   * Waits until `late`, and gets what is there in any case. @throws the reasons of both signals; why none can be made
    */
-  lend(pool: string, lease: Lease, signal: AbortSignal): Promise<BrowserRow | undefined>
-  /** The same, for a caller who does not wait: undefined when none is idle. */
-  lendIdle(pool: string, lease: Lease): Promise<BrowserRow | undefined>
+  lend(pool: string, lease: Lease, signal: AbortSignal, late?: AbortSignal): Promise<BrowserRow | undefined>
   /** Takes a browser away from its caller: nobody reaches it from then on. Its row; undefined when this caller does not have it any more. */
   takeBack(session: Pick<BrowserRow, 'id' | 'lease'>): Promise<BrowserRow | undefined>
   /** Makes a browser that was taken back, and is what its pool has made, wait for the next caller; false when it has ended. */
@@ -61,8 +59,7 @@ export function makeLending(settings: LendingSettings): Lending {
   }
 
   return {
-    lend: (pool, lease, signal) => shelf.waitInPool(pool, () => lendIdle(pool, lease), signal),
-    lendIdle,
+    lend: (pool, lease, signal, late) => shelf.waitInPool(pool, () => lendIdle(pool, lease), signal, late),
     async takeBack(session) {
       const row = await beginRelease(db, session)
       if (row) registry.putBack(row.id)

@@ -1,4 +1,5 @@
 // The callers who wait for an instance of one kind, in their order, and the boots that serve them.
+import { addAbortListener } from 'node:events'
 import { abortable } from '../../../base/wait.ts'
 import type { Slots } from '../../../base/slots.ts'
 
@@ -7,6 +8,8 @@ interface Waiting {
   look: () => void
   /** Ends its wait: no boot can serve it. */
   fail: (error: unknown) => void
+  /** When it has no more time. */
+  late: AbortSignal | undefined
 }
 
 interface LineSettings {
@@ -71,13 +74,20 @@ export class Line {
 
   /**
    * Waits in line for what `take` finds; `take` is called by one caller at a time, and undefined means that there is nothing now. Then the caller gets the boot that is
-   * ready next, first come, first served. A boot goes on when its caller leaves. @throws the signal's reason; what `take` throws; the error of a failed boot, when
-   * no boot is left that could serve the first caller
+   * ready next, first come, first served. A boot goes on when its caller leaves. After `late` it waits no longer, but for its turn to look at what is there. @throws the reasons
+   * of the signals; what `take` throws; the error of a failed boot, when no boot is left that could serve the first caller
    */
-  async wait<T>(take: () => Promise<T | undefined>, signal: AbortSignal): Promise<{ taken: T; wasReady: boolean }> {
+  async wait<T>(take: () => Promise<T | undefined>, signal: AbortSignal, late?: AbortSignal): Promise<{ taken: T; wasReady: boolean }> {
     let awake = madeAwake()
-    const self: Waiting = { look: () => awake.resolve(), fail: (error) => awake.reject(error) }
+    // It may have been woken to look once more: then it finds this after it.
+    let failure: { error: unknown } | undefined
+    const fail = (error: unknown) => {
+      failure ??= { error }
+      awake.reject(error)
+    }
+    const self: Waiting = { look: () => awake.resolve(), fail, late }
     this.#waiting.push(self)
+    using _late = late && addAbortListener(late, () => this.#dismissLate())
     const sleep = () => {
       this.#settings.onSleep()
       return abortable(abortable(awake.promise, signal), this.#settings.signal)
@@ -86,10 +96,11 @@ export class Line {
     const foundEmpty = this.#isFirstAsleep ? -1 : this.#vain
     try {
       if (this.#waiting[0] !== self) {
-        if (this.#isFirstAsleep) this.#bootForCallers()
+        if (this.#isFirstAsleep && !late?.aborted) this.#bootForCallers()
         await sleep()
       }
       for (;;) {
+        if (failure) throw failure.error
         // One that looks is not asleep, whatever wakes or fails it meanwhile.
         this.#isFirstAsleep = false
         awake = madeAwake()
@@ -100,6 +111,7 @@ export class Line {
         this.#vain++
         this.#isFirstAsleep = this.#fresh === 0
         this.#hasLooked()
+        this.#dismissLate()
         this.#bootForCallers()
         this.#settle()
         if (this.#fresh === 0) await sleep()
@@ -207,6 +219,17 @@ export class Line {
   #wakeFirst(): void {
     this.#isFirstAsleep = false
     this.#waiting[0]?.look()
+  }
+
+  /** Ends the waits of those who have no more time, when it is known that there is nothing for them. */
+  #dismissLate(): void {
+    if (!this.#isFirstAsleep) return
+    const [first] = this.#waiting
+    for (const one of this.#waiting.filter(({ late }) => late?.aborted)) {
+      this.#waiting.splice(this.#waiting.indexOf(one), 1)
+      one.fail(one.late!.reason)
+    }
+    if (this.#waiting[0] !== first) this.#wakeFirst()
   }
 
   /** Lets callers know of failed boots when no other boot can serve them. */

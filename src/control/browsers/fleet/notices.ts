@@ -1,4 +1,5 @@
 // What replicas of a scope tell each other about their shelf, as text.
+import type { OtherShelves } from './shelf-state.ts'
 
 /** There is something to do for the one that fills the shelf. */
 export const shelfOf = (scope: string): string => `shelf of ${scope}`
@@ -7,7 +8,7 @@ const ASKED = 'asked for a '
 const ofScope = (scope: string): string => ` in ${scope}`
 
 /** A caller wants an instance of a kind. */
-export const askedFor = (kind: string, scope: string): string => ASKED + kind + ofScope(scope)
+const askedFor = (kind: string, scope: string): string => ASKED + kind + ofScope(scope)
 
 /** The kind that a caller of another replica wants; undefined for other notices. */
 export const kindAskedFor = (text: string, scope: string): string | undefined =>
@@ -15,3 +16,10 @@ export const kindAskedFor = (text: string, scope: string): string | undefined =>
 
 /** There is one more on the shelf. */
 export const oneMoreIn = (scope: string): string => `one more is ready${ofScope(scope)}`
+
+/** Tells the others; `tell` gets the text. */
+export const otherShelves = (scope: string, tell: (text: string) => void): OtherShelves => ({
+  asked: (kind) => tell(askedFor(kind, scope)),
+  isReady: () => tell(oneMoreIn(scope)),
+  end: (replica) => tell(replica),
+})

@@ -11,6 +11,8 @@ export class PooledKeepings {
   readonly #now: () => number
   readonly #keeping = new Map<string, Keeping>()
   #orphans = 0
+  /** Boots under way for callers of pools that are gone. */
+  readonly #last = new Set<Promise<void>>()
   #counting: Promise<void> = Promise.resolve()
   /** A count that has not begun yet: it will see what its callers have changed. */
   #next: Promise<void> | undefined
@@ -80,8 +82,12 @@ export class PooledKeepings {
       else this.#keeping.set(count.id, new Keeping({ id: count.id, pool: new PoolShare(count, now) }, this.#shared))
     }
     for (const id of gone) {
-      this.#keeping.get(id)!.line.close(fault.notFound('browser pool', id))
+      const { line } = this.#keeping.get(id)!
       this.#keeping.delete(id)
+      line.close(fault.notFound('browser pool', id))
+      const last = line.settled()
+      this.#last.add(last)
+      void last.finally(() => this.#last.delete(last))
     }
     for (const { line, pool } of this.all) if (line.waiting > 0 && (pool!.idle > 0 || pool!.room(line.booting) > 0)) line.lookAgain()
   }
@@ -91,12 +97,13 @@ export class PooledKeepings {
     const undo = pool!.began()
     try {
       const isMade = await make()
-      if (isMade) this.#source!.made(name, undefined)
-      else {
-        undo()
-        pool!.full()
+      if (isMade) {
+        this.#source!.made(name, undefined)
+        return true
       }
-      return isMade
+      undo()
+      pool!.full()
+      return false
     } catch (error) {
       undo()
       if (this.#shared.signal.aborted) throw error
@@ -108,6 +115,7 @@ export class PooledKeepings {
   async settled(): Promise<void> {
     await this.#next?.catch(() => {})
     await this.#counting.catch(() => {})
+    await Promise.all(this.#last)
   }
 }
 

@@ -24,8 +24,8 @@ export class PoolBootFailed extends Error {
 export interface PoolSource {
   /** The pools whose browsers this scope keeps, and how many are left of deleted ones. */
   counts(): Promise<{ pools: PoolCount[]; orphans: number }>
-  /** @throws a fault when the pool's configuration names what does not exist any more, or the pool was deleted */
-  plan(pool: string, signal: AbortSignal): Promise<PoolBoot>
+  /** Undefined when the pool was deleted. @throws a fault when its configuration names what does not exist any more */
+  plan(pool: string, signal: AbortSignal): Promise<PoolBoot | undefined>
   /** Records that a browser of the pool could be made, or why not. Does not wait. */
   made(pool: string, error: unknown): void
 }
@@ -70,7 +70,9 @@ export class PoolShare {
   /** What the database says now. */
   told(count: PoolCount, now: number): void {
     this.#refill(now)
-    const anew = Math.max(0, count.size - this.#count.size) + Math.max(0, count.discarded - this.#count.discarded)
+    // Those beyond a size that has become smaller are not made anew.
+    const surplus = Math.max(0, this.#count.there - count.size)
+    const anew = Math.max(0, count.size - this.#count.size) + Math.max(0, count.discarded - this.#count.discarded - surplus)
     this.#free = Math.min(count.size, this.#free + anew)
     this.#count = count
     this.#isFull = false
@@ -94,14 +96,15 @@ export class PoolShare {
     return this.#perMs > 0 ? (1 - this.#tokens) / this.#perMs : Infinity
   }
 
-  /** One is begun. Returns what to call when it could not be made. */
+  /** A boot begins. What this returns takes that back, for a boot that comes to nothing. */
   began(): () => void {
     if (this.#free > 0) {
       this.#free--
-      return () => void this.#free++
+      return () => void (this.#free = Math.min(this.size, this.#free + 1))
     }
-    this.#tokens = Math.max(0, this.#tokens - 1)
-    return () => (this.#tokens = Math.min(this.#most, this.#tokens + 1))
+    const used = Math.min(1, this.#tokens)
+    this.#tokens -= used
+    return () => void (this.#tokens = Math.min(this.#most, this.#tokens + used))
   }
 
   get #perMs(): number {

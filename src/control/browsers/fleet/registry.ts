@@ -37,12 +37,17 @@ export class Registry {
 
   /** Instances that belong to a session. Those of pools are not counted. */
   get sessions(): number {
-    return this.#instances.size - this.#ready.size - this.#idle.size - this.#lent.size
+    return this.#instances.size - this.#ready.size - this.pooled
   }
 
   /** Instances that wait on the shelf. */
   get ready(): number {
     return this.#ready.size
+  }
+
+  /** Instances that belong to pools. */
+  get pooled(): number {
+    return this.#idle.size + this.#lent.size
   }
 
   get instances(): Instance[] {
@@ -107,11 +112,6 @@ export class Registry {
     if ((this.#leases.get(id) ?? 0) > lease) return
     if (this.#lent.delete(id)) this.#idle.add(id)
     this.#leases.delete(id)
-  }
-
-  /** Whether there are browsers of pools. */
-  get hasPooled(): boolean {
-    return this.#idle.size + this.#lent.size > 0
   }
 
   /** Whether it belongs to a pool, as far as this process knows. */

@@ -165,17 +165,17 @@ export class Shelf {
     return this.#waitIn(keeping, take, signal)
   }
 
-  /** The same for a browser of a pool; undefined when there is no such pool. */
-  async waitInPool<T>(pool: string, take: () => Promise<T | undefined>, signal: AbortSignal): Promise<T | undefined> {
+  /** The same for a browser of a pool, until `late` as {@link Line.wait} means it; undefined when there is no such pool. */
+  async waitInPool<T>(pool: string, take: () => Promise<T | undefined>, signal: AbortSignal, late?: AbortSignal): Promise<T | undefined> {
     if (!this.#pools.get(pool)) await this.countPools()
     const keeping = this.#pools.get(pool)
-    return keeping && (await this.#waitIn(keeping, take, signal)).taken
+    return keeping && (await this.#waitIn(keeping, take, signal, late)).taken
   }
 
-  async #waitIn<T>({ line }: Keeping, take: () => Promise<T | undefined>, signal: AbortSignal): Promise<{ taken: T; wasReady: boolean }> {
+  async #waitIn<T>({ line }: Keeping, take: () => Promise<T | undefined>, signal: AbortSignal, late?: AbortSignal): Promise<{ taken: T; wasReady: boolean }> {
     const began = this.#now()
     try {
-      const found = await line.wait(take, signal)
+      const found = await line.wait(take, signal, late)
       this.#settings.meter?.served(found.wasReady, (this.#now() - began) / 1000)
       return found
     } finally {
@@ -365,7 +365,7 @@ export class Shelf {
 
   async #trimAll(): Promise<void> {
     const { leases, registry, pools } = this.#settings
-    if (pools && !(leases.isAlone && this.#pools.isNone && !registry.hasPooled)) {
+    if (pools && !(leases.isAlone && this.#pools.isNone && registry.pooled === 0)) {
       await endUnwantedOnes(this.#settings)
       await this.countPools()
       if (this.#pools.short(this.#memory())) this.fill()

@@ -2,7 +2,7 @@
 import type { Db } from '../../../store/db.ts'
 import type { Leases } from '../../../store/leases.ts'
 import type { EndReason } from '../end-step.ts'
-import { endIdle, endUnwanted, hasUnwanted, leftByPools, noteDiscarded } from '../pooled-rows.ts'
+import { endIdle, endUnwanted, hasUnwanted, leftByPools, noteDiscarded, timeOf } from '../pooled-rows.ts'
 import type { BrowserRow } from '../rows.ts'
 import type { Endings } from './endings.ts'
 import type { Registry } from './registry.ts'
@@ -57,9 +57,11 @@ export async function endUnwantedOnes(settings: Ending & { takeOut: TakeOut }): 
   await Promise.all(ends)
 }
 
-/** Begins to end all browsers that wait in a pool now. Returns how many they were, and what resolves after the first attempt to end each. */
+/** Begins to end all browsers that wait in a pool now; what is made meanwhile stays. Returns how many they were, and what resolves after the first attempt to end each. */
 export async function endIdleOnes(pool: string, settings: Ending): Promise<{ count: number; over: Promise<void> }> {
+  const { db } = settings
   const ends: Promise<void>[] = []
-  for (let ended = await endIdle(settings.db, pool); ended; ended = await endIdle(settings.db, pool)) ends.push(endRow(ended, settings))
+  const now = await timeOf(db)
+  for (let ended = await endIdle(db, pool, now); ended; ended = await endIdle(db, pool, now)) ends.push(endRow(ended, settings))
   return { count: ends.length, over: Promise.all(ends).then(() => {}) }
 }
