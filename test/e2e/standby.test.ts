@@ -2,11 +2,14 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import puppeteer from 'puppeteer-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
-import { isAlive, nameProcess } from '../../src/base/processes.ts'
+import { childrenOf, isAlive, nameProcess, readProcessFile } from '../../src/base/processes.ts'
 import { sleep, until } from '../../src/base/wait.ts'
+import { session as agentSession } from '../../src/agent/session/contract.ts'
+import { call } from '../../src/http/client.ts'
 import { startCloud, type Cloud } from '../support/cloud.ts'
 import { agentOf, chromiumOf, processesOf } from '../support/inside.ts'
 import { openSession } from '../support/session.ts'
@@ -45,6 +48,9 @@ test('a session that nothing uses stands still without CPU time, keeps its silen
   expect(pids.length).toBeGreaterThan(5)
   const before = cpuTicks(pids)
   await sleep(1_000)
+  // Its agent stays awake.
+  const agent = { socketPath: join(cloud.dataDir, 'instances', id, 'agent.sock') }
+  expect(await call(agent, agentSession.sessionActivity, {}, { signal: AbortSignal.timeout(END_MS) })).toEqual({ running: [] })
   expect(cpuTicks(pids)).toEqual(before)
   expect(await page.evaluate(LONGEST_PAUSE)).toBeGreaterThan(900)
   expect(isAsleep(cloud, id)).toBe(false)
@@ -180,4 +186,21 @@ test('killing the service wakes what sleeps; its next start adopts it, and it sl
   await browser.disconnect()
   expect(isAlive(chromium)).toBe(true)
   await asleep(own, id)
+})
+
+test('a start of the service wakes what sleeps since another one, and ends what cannot go on', async () => {
+  await using own = await startCloud({ ...SOON, COB_WARM_BROWSERS: '0' })
+  const [kept, lost] = await Promise.all([create({}, own), create({}, own)])
+  await asleep(own, kept)
+  await asleep(own, lost)
+  // With cgroups of version 1 a program beside the service would wake them.
+  for (const pid of childrenOf(own.pid())) if (readProcessFile(pid, 'cmdline')?.includes('freezer.state')) process.kill(pid, 'SIGKILL')
+  const processes = processesOf(own, lost)
+  await own.kill()
+  process.kill(agentOf(own, lost), 'SIGKILL')
+  expect(isAsleep(own, kept)).toBe(true)
+  await own.start()
+  expect(await own.client.browsers.playwright.execute(kept, { code: 'return 1 + 1' })).toMatchObject({ success: true, result: 2 })
+  await ended(lost, own)
+  expect(processes.filter(({ pid, ticks }) => isAlive({ pid, ticks })).map(({ command }) => command)).toEqual([])
 })
