@@ -13,6 +13,7 @@ import { findLimits } from '../instances/local/limits.ts'
 import { interpreterOf } from '../instances/local/loader.ts'
 import { planNetwork, REFUSAL_CHECK } from '../instances/local/network.ts'
 import { findOrphans, type Orphan } from '../instances/local/orphans.ts'
+import { hasSwap } from '../instances/local/standby.ts'
 import { findStorage } from '../instances/local/storage.ts'
 import { systemCallFilter } from '../instances/local/system-calls.ts'
 
@@ -143,8 +144,7 @@ function standby({ standbyAfterSeconds }: Config): string | undefined {
   const { freezer, canReclaim } = findLimits('doctor')
   if (!freezer) return 'sessions that nothing uses stay awake: their processes can only be stopped by cgroups (docs/standby.md)'
   if (!canReclaim) return 'sessions that sleep keep their memory: the kernel gives none back on request (it needs Linux 5.19)'
-  const hasSwap = readFileSync('/proc/swaps', 'utf8').trim().split('\n').length > 1
-  return hasSwap ? undefined : 'sessions that sleep use no CPU but keep most of their memory: this machine has no swap to put it into (docs/standby.md)'
+  return hasSwap() ? undefined : 'sessions that sleep use no CPU but keep their memory: this machine has no swap to put it into (docs/standby.md)'
 }
 
 function limits(config: Config): string | undefined {

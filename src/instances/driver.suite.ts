@@ -147,6 +147,27 @@ export function driverSuite(name: string, makeDriver: (paths: DataPaths) => Driv
       expect(await adoptAll(driver)).toEqual([])
     })
 
+    test('an instance sleeps until any control plane wakes it, not while one has just used it, and can be ended while it sleeps', async (context) => {
+      const { standby } = driver
+      if (!standby) return context.skip('this machine cannot stop processes')
+      await using instance = await driver.start(specOf(), signal)
+      const { id } = instance
+      const other = another().standby!
+      expect([await standby.sleep(id, 0, signal), standby.isAsleep(id), other.isAsleep(id)]).toEqual([true, true, true])
+      other.wake(id)
+      expect(standby.isAsleep(id)).toBe(false)
+      expect((await picture(instance)).status).toBe(200)
+      expect([await standby.sleep(id, ANSWER_MS, signal), standby.isAsleep(id)]).toEqual([false, false])
+      const going = standby.sleep(id, 0, signal)
+      other.wake(id)
+      expect([await going, standby.isAsleep(id)]).toEqual([false, false])
+      expect(await standby.sleep(id, 0, AbortSignal.abort())).toBe(false)
+      expect(await standby.sleep(id, 0, signal)).toBe(true)
+      await instance[Symbol.asyncDispose]()
+      expect([leftOf(paths, id), standby.isAsleep(id)]).toEqual([[], false])
+      standby.wake(id)
+    })
+
     test('two instances live and end independently', async () => {
       await using scope = new AsyncDisposableStack()
       const [one, other] = (

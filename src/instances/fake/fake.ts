@@ -32,7 +32,7 @@ import type { Driver, Exit, Instance, InstanceSpec } from '../driver.ts'
 import { fakeApps } from './apps.ts'
 import { CHROMIUM, pretendProfile, type Memory } from './profile.ts'
 import { pretendRecordings } from './recordings.ts'
-import { fakeStandby } from './standby.ts'
+import { fakeStandby, forget } from './standby.ts'
 import { watched } from './watchers.ts'
 
 /** Instances of this process by data directory. They survive a control plane, as real ones do. */
@@ -54,6 +54,7 @@ export function fakeDriver(paths: DataPaths, { overTls = false, replica = '' } =
       const instance = await startFake(spec, paths, overTls, () => {
         mine.delete(spec.id)
         startedBy.delete(spec.id)
+        forget(spec.id)
       })
       mine.set(spec.id, instance)
       return watched(instance, replica)

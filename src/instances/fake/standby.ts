@@ -1,4 +1,5 @@
 // Fake instances that sleep: a mark for each, which all services of this process see. Their agents answer all the same.
+import { setImmediate } from 'node:timers/promises'
 import type { Standby } from '../driver.ts'
 
 const usedAt = new Map<string, number>()
@@ -9,7 +10,9 @@ export const sleepers: ReadonlySet<string> = asleep
 
 export const fakeStandby: Standby = {
   async sleep(id, unusedMs, signal) {
-    if (signal.aborted || performance.now() - (usedAt.get(id) ?? -Infinity) < unusedMs) return false
+    const before = usedAt.get(id)
+    await setImmediate()
+    if (signal.aborted || usedAt.get(id) !== before || performance.now() - (before ?? -Infinity) < unusedMs) return false
     asleep.add(id)
     return true
   },
@@ -19,4 +22,10 @@ export const fakeStandby: Standby = {
   },
   isAsleep: (id) => asleep.has(id),
   reclaim: async () => {},
+}
+
+/** The instance has ended. */
+export function forget(id: string): void {
+  usedAt.delete(id)
+  asleep.delete(id)
 }

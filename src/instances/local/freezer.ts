@@ -19,7 +19,7 @@ export interface Freezer extends AsyncDisposable {
   list(): string[]
 }
 
-/** Entering a group takes some 15 ms, and Chromium has some 20 processes. A process in the middle of a read from a slow disk stops when that is over. */
+/** It takes 20 to 80 ms, and 5 when the processes are in their group already. A process in the middle of a read from a slow disk stops when that is over. */
 const FREEZE_MS = 10_000
 const LOOK_MS = 2
 const FREE_MS = 5_000
@@ -36,6 +36,8 @@ interface Files {
   go: string
   /** Whether they stand still, of a group's directory. */
   isStill: (dir: string) => boolean
+  /** Whether nobody has let them go on since they were stopped. */
+  isStopped: (dir: string) => boolean
 }
 
 /** The group of version 2, in a sandbox's own: without controllers, so its processes are counted and limited as before. */
@@ -59,6 +61,7 @@ const v2Files = (dir: (id: string) => string): Files => ({
   stop: '1',
   go: '0',
   isStill: (group) => /^frozen 1$/m.test(read(join(group, 'cgroup.events'))),
+  isStopped: (group) => read(join(group, 'cgroup.freeze')).trim() === '1',
 })
 
 const V1_ROOT = '/sys/fs/cgroup/freezer'
@@ -69,6 +72,8 @@ const v1Files = (base: string): Files => ({
   stop: 'FROZEN',
   go: 'THAWED',
   isStill: (group) => read(join(group, 'freezer.state')).trim() === 'FROZEN',
+  // FREEZING until all of them stand still.
+  isStopped: (group) => read(join(group, 'freezer.state')).startsWith('FR'),
 })
 
 /** @throws when it cannot be used */
@@ -122,12 +127,13 @@ function thawAtEnd(base: string): ChildProcess {
 function freezer(files: Files): Pick<Freezer, 'freeze' | 'thaw' | 'isFrozen'> {
   const thaw = (id: string) => thawIn(files, files.dir(id))
 
-  async function stop(dir: string, others: () => readonly number[], signal: AbortSignal): Promise<void> {
+  /** False when somebody else has let them go on meanwhile. */
+  async function stop(dir: string, others: () => readonly number[], signal: AbortSignal): Promise<boolean> {
     make(dir)
     for (;;) {
       const inside = new Set(processesIn(dir))
       const missing = others().filter((pid) => !inside.has(pid))
-      if (missing.length === 0 && files.isStill(dir)) return
+      if (missing.length === 0 && files.isStill(dir)) return true
       // One by one: each waits for the kernel, on one of a few threads that others need too.
       for (const pid of missing) {
         await enter(dir, pid)
@@ -135,7 +141,10 @@ function freezer(files: Files): Pick<Freezer, 'freeze' | 'thaw' | 'isFrozen'> {
       }
       // Nothing is awaited between the look at the signal and this. So a `thaw` comes before, and the signal has aborted, or it comes after.
       writeFileSync(join(dir, files.switch), files.stop)
-      while (!files.isStill(dir)) await sleep(LOOK_MS, signal)
+      while (!files.isStill(dir)) {
+        if (!files.isStopped(dir)) return false
+        await sleep(LOOK_MS, signal)
+      }
     }
   }
 
@@ -145,8 +154,7 @@ function freezer(files: Files): Pick<Freezer, 'freeze' | 'thaw' | 'isFrozen'> {
     async freeze(id, others, signal) {
       try {
         signal.throwIfAborted()
-        await stop(files.dir(id), others, AbortSignal.any([signal, AbortSignal.timeout(FREEZE_MS)]))
-        return true
+        return await stop(files.dir(id), others, AbortSignal.any([signal, AbortSignal.timeout(FREEZE_MS)]))
       } catch (error) {
         thaw(id)
         if (signal.aborted || isGone(error)) return false

@@ -2,7 +2,7 @@
 // that is given back.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { statSync, utimesSync, writeFileSync } from 'node:fs'
+import { readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Log } from '../../base/log.ts'
 import { Mutex } from '../../base/mutex.ts'
@@ -51,7 +51,8 @@ export function localStandby({ root, limits: { freezer, members, reclaiming }, l
     },
     isAsleep: (id) => freezer.isFrozen(id),
     async reclaim(id, signal) {
-      if (!reclaiming) return
+      // Without swap the kernel only drops files from its cache that other sessions use, too.
+      if (!reclaiming || !hasSwap()) return
       // One after the other, so that the disk has room for others.
       await turns
         .run(() => reclaim(reclaiming(id), signal), signal)
@@ -61,6 +62,9 @@ export function localStandby({ root, limits: { freezer, members, reclaiming }, l
     },
   }
 }
+
+/** Whether this machine has room for memory that is not used. */
+export const hasSwap = (): boolean => readFileSync('/proc/swaps', 'utf8').trim().includes('\n')
 
 /** Runs a shell line until it ends, or is asked to. */
 async function reclaim(line: string, signal: AbortSignal): Promise<void> {
