@@ -128,6 +128,7 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
       if (isProjectGone(error)) throw fault.projectNotFound(project)
       if (!(error instanceof NoSeat)) throw error
       const { projectLimit: limit } = error
+      if (limit !== undefined && size > limit) throw fault.field('size', `must be at most ${limit}, the limit of this project (max_concurrent_sessions)`)
       const [where, whose] = limit === undefined ? ['this machine', 'COB_MAX_BROWSERS'] : ['this project', 'max_concurrent_sessions']
       throw fault.tooMany(
         `${where} may run ${limit ?? maxBrowsers} browsers (${whose}); a pool counts with its whole size, and there is no room for ${more} more`,
@@ -207,8 +208,8 @@ interface PoolSourceSettings extends Pick<PoolsSettings, 'db' | 'scope' | 'lookU
 
 /** Where the shelf learns of pools, and how their browsers are made. */
 export function makePoolSource({ db, scope, replica, fitter, lookUp, profiles, log }: PoolSourceSettings): PoolSource {
-  /** What the rows say, as far as this process has written it. */
-  const problems = new Map<string, string | null>()
+  /** Pools of which this process has recorded last that a browser could be made. */
+  const well = new Set<string>()
   return {
     counts: () => poolCounts(db, { scope, replica }),
     async plan(id, signal) {
@@ -238,11 +239,12 @@ export function makePoolSource({ db, scope, replica, fitter, lookUp, profiles, l
       }
     },
     made(id, error) {
+      if (error !== undefined) well.delete(id)
+      else if (well.has(id)) return
+      else well.add(id)
       const problem = error === undefined ? null : (error instanceof Fault ? error.message : NOT_STARTED).slice(0, MAX_PROBLEM)
-      if (problems.get(id) === problem) return
-      problems.set(id, problem)
       void notePoolProblem(db, id, problem).catch((err: unknown) => {
-        problems.delete(id)
+        well.delete(id)
         log.debug({ err, pool: id }, 'what a pool has come to could not be recorded')
       })
     },

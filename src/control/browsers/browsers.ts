@@ -253,7 +253,8 @@ export function makeBrowsers({
       const { id, pool_id: pool } = await find(project, idOrName)
       const { options: changes } = await lookUp(project, given)
       const inTime = pool === null ? signal : AbortSignal.any([signal, calls.signalOf(id)])
-      const work = () => calls.updating(id, async () => presentOne(await change(project, id, idOrName, changes, inTime), origin))
+      // Once begun it goes on when the browser is given back, which waits for it: nobody knows what the browser would have of one that is broken off.
+      const work = () => calls.updating(id, async () => presentOne(await change(project, id, idOrName, changes, signal), origin))
       // Two viewports at once could end as one in the table and the other on the screen.
       return changes.profile || options.isStored(changes) ? turns.run(id, work, inTime) : work()
     },

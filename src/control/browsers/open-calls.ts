@@ -1,4 +1,5 @@
 // The calls of callers who have a browser of a pool. They end when it is given back: nothing of one caller may act on the browser of the next.
+import { fault } from '../../http/fault.ts'
 import type { EndStep } from './end-step.ts'
 
 export class OpenCalls {
@@ -42,7 +43,7 @@ export class OpenCalls {
 
   /** Ends the calls of a browser that is given back, or has ended. */
   end(id: string): void {
-    this.#ends.get(id)?.abort(new Error('the browser was given back to its pool'))
+    this.#ends.get(id)?.abort(fault.notFound('browser', id))
     this.#ends.delete(id)
   }
 }

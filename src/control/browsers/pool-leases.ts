@@ -48,8 +48,8 @@ interface Pool {
 
 export interface PoolLeases {
   /**
-   * Lends the caller a browser of the pool, in the order of callers. Undefined when there was none within `waitMs`, or no such pool any more.
-   * @throws 409 when another session has the name; why the pool has none; the signal's reason
+   * Lends the caller a browser of the pool, in the order of callers. Undefined when there was none within `waitMs`.
+   * @throws 404 when there is no such pool any more; 409 when another session has the name; why the pool has none; the signal's reason
    */
   acquire(pool: Pool, lease: Lease, profile: Chosen | undefined, waitMs: number, origin: string, signal: AbortSignal): Promise<Browser | undefined>
   /** Gives a browser back, or ends it. Resolves when nobody reaches it. @throws 404 when it is not of this pool, or has ended */
@@ -65,15 +65,22 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
       throw isDuplicate(error, 'browsers_name') ? fault.conflict(`there is a live browser named "${name}" already`) : error
     })
 
-  /** Fits a browser to what its caller wants of it. @throws when it does not take that; it is ended then */
-  async function begin(row: BrowserRow, lease: Lease, profile: Chosen | undefined, signal: AbortSignal): Promise<BrowserRow> {
+  /** Fits a browser to what its caller wants of it, and `show`s it. @throws when it does not take that; it is ended then */
+  async function begin(
+    row: BrowserRow,
+    lease: Lease,
+    profile: Chosen | undefined,
+    show: (row: BrowserRow) => Promise<Browser>,
+    signal: AbortSignal,
+  ): Promise<Browser> {
     fleet.belongs(row)
     const release = activity.hold(row.id)
     try {
       const loaded = profile && (await profiles.load(at(row), profile, { keepTabs: lease.start_url === undefined, isUpdate: true }, signal))
       await fitNew(row, lease.start_url === undefined ? {} : { start_url: lease.start_url }, signal, WARM_FIT_MS)
+      const shown = await show({ ...row, ...loaded })
       signal.throwIfAborted()
-      return { ...row, ...loaded }
+      return shown
     } catch (error) {
       await fleet.takeOut(row.id, 'abandoned')
       throw error
@@ -99,13 +106,17 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
 
   /** Makes a browser that was taken back what its pool has made. @throws when that does not work */
   async function restore(row: BrowserRow): Promise<void> {
+    // A profile that an update is still loading is in the row now. The row forgets it, and the browser may have it: the update fails, because the session has ended.
+    const taken = await pooledBrowser(db, row.pool_id!, row.id)
+    if (!taken || !(await isReusable(taken))) throw new Error("it has got a profile of its caller's, or has ended")
     const signal = AbortSignal.timeout(WARM_FIT_MS)
     for (const { name, limitMs, run } of releaseSteps) {
       const limit = AbortSignal.timeout(limitMs)
       await within(`the step "${name}" of giving a browser back`, limitMs, run({ id: row.id, reason: 'released' }, limit, () => {}) ?? Promise.resolve())
     }
-    await within('the end of recordings', RECORDINGS_MS, stopRecordings(at(row)))
     await until('the calls of a caller', CALLS_MS, () => activity.held(row.id) + calls.updates(row.id) === 0, { everyMs: 5, signal })
+    // After the calls: one of them may have begun a recording.
+    await within('the end of recordings', RECORDINGS_MS, stopRecordings(at(row)))
     // An update may have changed it until now.
     const now = await pooledBrowser(db, row.pool_id!, row.id)
     if (now?.state !== 'releasing') throw new Error('the browser has ended meanwhile')
@@ -134,13 +145,13 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
           row = await named(lease.name, lending.lend(pool.id, lease, AbortSignal.any([signal, late])))
         } catch (error) {
           signal.throwIfAborted()
-          if (late.aborted) return undefined
+          if (error === late.reason) return undefined
           if (error instanceof Unavailable) throw error
           if (!(error instanceof Fault)) throw fault.unavailable('the pool has no browser, and one could not be started', error)
           // What is wrong is not in this call.
           throw error.code === 'bad_request' ? fault.unavailable(`the pool has no browser, and cannot make one: ${error.message}`, error) : error
         }
-        if (!row) return undefined
+        if (!row) throw fault.notFound('browser pool', pool.id)
         // Nobody would give back what a caller got that has left.
         if (signal.aborted) {
           if (await lending.takeBack(row.id)) await putBack(row)
@@ -148,7 +159,7 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
         }
         try {
           const name = new Map([[pool.id, pool.name ?? undefined]])
-          return (await present([await begin(row, lease, profile, signal)], origin, name))[0]!
+          return await begin(row, lease, profile, async (given) => (await present([given], origin, name))[0]!, signal)
         } catch (error) {
           if (signal.aborted || error instanceof Fault) throw error
           if (error instanceof CallFailed && error.status === 400) throw fault.field('start_url', error.reason)
