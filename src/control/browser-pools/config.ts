@@ -2,7 +2,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { fault } from '../../http/fault.ts'
 import type { CreateBrowser } from '../browsers/contract.ts'
-import { isOff } from '../browsers/options/option/contract.ts'
 import { poolProblems, type CreatePool, type UpdatePool } from './contract.ts'
 import type { PoolRow, StoredConfig } from './rows.ts'
 
@@ -18,13 +17,14 @@ export function split({ chrome_policy: policy, ...config }: WholeConfig): { conf
 export const whole = ({ config, chrome_policy: policy }: Pick<PoolRow, 'config' | 'chrome_policy'>): WholeConfig =>
   ({ ...config, ...(policy && { chrome_policy: policy }) }) as WholeConfig
 
+/** Only the value itself: policies that switch something off say something. */
+const isEmpty = (value: unknown): boolean => value === undefined || value === '' || (typeof value === 'object' && Object.keys(value ?? {}).length === 0)
+
 /** What its caller has given, as it is kept: without what says nothing, and with what follows from a profile. */
 export function normal(given: WholeConfig): WholeConfig {
   const { profile, refresh_on_profile_update: refresh, ...rest } = given
   const hasProfile = profile?.id !== undefined || profile?.name !== undefined
-  const said = Object.entries(rest).filter(
-    ([name, value]) => typeof value === 'boolean' || typeof value === 'number' || !(isOff(value) || (name === 'proxy_id' && value === '')),
-  )
+  const said = Object.entries(rest).filter(([, value]) => !isEmpty(value))
   return { ...(Object.fromEntries(said) as typeof rest), ...(hasProfile && { profile, refresh_on_profile_update: refresh ?? true }) }
 }
 

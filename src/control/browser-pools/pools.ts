@@ -127,6 +127,7 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
       if (isProjectGone(error)) throw fault.projectNotFound(project)
       if (!(error instanceof NoSeat)) throw error
       const { projectLimit: limit } = error
+      if (limit !== undefined && size > limit) throw fault.field('size', `must be at most ${limit}, the limit of this project (max_concurrent_sessions)`)
       const [where, whose] = limit === undefined ? ['this machine', 'COB_MAX_BROWSERS'] : ['this project', 'max_concurrent_sessions']
       throw fault.tooMany(
         `${where} may run ${limit ?? maxBrowsers} browsers (${whose}); a pool counts with its whole size, and there is no room for ${more} more`,

@@ -82,8 +82,8 @@ export interface Browsers {
   /** Which caller of its pool has a live session; 0 for one that belongs to no pool. */
   leaseOf(id: string): Promise<number | undefined>
   /**
-   * The agent of a running session of a project; of any, when a secret has named it. The session counts as in use until it is released. @throws 404; 401 when it belongs to another
-   * caller of its pool now; 429 when too many callers hold it
+   * The agent of a running session of a project; of any, when a secret has named it. The session counts as in use until it is released. @throws 404, also when it belongs to another caller of its pool now;
+   * 429 when too many callers hold it
    */
   reach(project: string | undefined, called: Called): Promise<Reached>
 }
@@ -124,7 +124,7 @@ export function makeBrowsers({
     const row = await findBrowser(db, { scope, project }, idOrName, includeDeleted)
     // One that was given back to its pool is nobody's now.
     if (!row || row.state === 'warm' || row.state === 'releasing') throw fault.notFound('browser', idOrName)
-    if (lease !== undefined && row.lease !== lease) throw fault.unauthorized('the browser was given back to its pool')
+    if (lease !== undefined && row.lease !== lease) throw fault.notFound('browser', idOrName)
     return row
   }
 
@@ -266,9 +266,10 @@ export function makeBrowsers({
       const { id, lease, pool_id: pool } = await find(project, idOrName)
       const inTime = pool === null ? signal : AbortSignal.any([signal, calls.signalOf({ id, lease })])
       const { options: changes } = await lookUp(project, given)
+      // Once begun it goes on when the browser is given back, which waits for it: nobody knows what the browser would have of one that is broken off.
       const changed = async () => {
         const rest = uses.hold(id)
-        return change(project, { id, lease }, idOrName, changes, inTime).finally(rest)
+        return change(project, { id, lease }, idOrName, changes, signal).finally(rest)
       }
       const work = () => calls.updating(id, async () => presentOne(await changed(), origin))
       // Two viewports at once could end as one in the table and the other on the screen.

@@ -1,4 +1,5 @@
 // The calls of callers who have a browser of a pool. They end when it is given back: nothing of one caller may act on the browser of the next.
+import { fault } from '../../http/fault.ts'
 import type { LeasedSession } from '../../http/route.ts'
 import type { EndStep } from './end-step.ts'
 
@@ -48,7 +49,7 @@ export class OpenCalls {
   end(id: string, lease?: number): void {
     for (const [one, end] of this.#ends.get(id) ?? [])
       if (lease === undefined || one === lease) {
-        end.abort(new Error('the browser was given back to its pool'))
+        end.abort(fault.notFound('browser', id))
         this.#ends.get(id)!.delete(one)
       }
     if (this.#ends.get(id)?.size === 0) this.#ends.delete(id)

@@ -58,8 +58,8 @@ interface Pool {
 
 export interface PoolLeases {
   /**
-   * Lends the caller a browser of the pool, in the order of callers. Undefined when there was none within `waitMs`, or no such pool any more.
-   * @throws 409 when another session has the name; why the pool has none; the signal's reason
+   * Lends the caller a browser of the pool, in the order of callers. Undefined when there was none within `waitMs`.
+   * @throws 404 when there is no such pool any more; 409 when another session has the name; why the pool has none; the signal's reason
    */
   acquire(pool: Pool, lease: Lease, profile: Chosen | undefined, waitMs: number, origin: string, signal: AbortSignal): Promise<Browser | undefined>
   /** Gives a browser back, or ends it. Resolves when nobody reaches it. @throws 404 when it is not of this pool, or has ended */
@@ -70,8 +70,14 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
   const { at, fit, fitNew } = fitter
   const { lending } = fleet
 
-  /** Fits a browser to what its caller wants of it. @throws when it does not take that; it is ended then */
-  async function begin(row: BrowserRow, lease: Lease, profile: Chosen | undefined, signal: AbortSignal): Promise<BrowserRow> {
+  /** Fits a browser to what its caller wants of it, and `show`s it. @throws when it does not take that; it is ended then */
+  async function begin(
+    row: BrowserRow,
+    lease: Lease,
+    profile: Chosen | undefined,
+    show: (row: BrowserRow) => Promise<Browser>,
+    signal: AbortSignal,
+  ): Promise<Browser> {
     fleet.belongs(row)
     using held = new DisposableStack()
     held.defer(activity.hold(row.id))
@@ -79,8 +85,9 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
     try {
       const loaded = profile && (await profiles.load(at(row), profile, { keepTabs: lease.start_url === undefined, isUpdate: true }, signal))
       await fitNew(row, lease.start_url === undefined ? {} : { start_url: lease.start_url }, signal, WARM_FIT_MS)
+      const shown = await show({ ...row, ...loaded })
       signal.throwIfAborted()
-      return { ...row, ...loaded }
+      return shown
     } catch (error) {
       await fleet.takeOut(row.id, 'abandoned')
       throw error
@@ -142,12 +149,12 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
           row = await named(lease.name, lending.lend(pool.id, lease, signal, late))
         } catch (error) {
           signal.throwIfAborted()
+          if (error === late.reason) return undefined
           // What is wrong is not in this call.
           if (error instanceof PoolBootFailed) throw fault.unavailable(`the pool has no browser, and cannot make one: ${problemOf(error.cause)}`, error)
-          if (late.aborted) return undefined
           throw error
         }
-        if (!row) return undefined
+        if (!row) throw fault.notFound('browser pool', pool.id)
         // Nobody would give back what a caller got that has left.
         if (signal.aborted) {
           if (await lending.takeBack(row)) await putBack(row)
@@ -155,7 +162,7 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
         }
         try {
           const name = new Map([[pool.id, pool.name ?? undefined]])
-          return (await present([await begin(row, lease, profile, signal)], origin, name))[0]!
+          return await begin(row, lease, profile, async (given) => (await present([given], origin, name))[0]!, signal)
         } catch (error) {
           if (signal.aborted || error instanceof Fault) throw error
           if (error instanceof CallFailed && error.status === 400) throw fault.field('start_url', error.reason)
@@ -171,6 +178,7 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
       if (row.state !== 'running') return
       const taken = await lending.takeBack(row)
       if (!taken) return
+      // A profile that an update is still loading is in the row now. The row may forget it, and the browser have it: the update fails, because the session has ended.
       if (reuse && (await isReusable(taken))) return putBack(taken)
       await fleet.takeOut(id, 'released')
     },

@@ -82,8 +82,9 @@ export async function lendFirst(db: Db, { scope, replica }: Watched, pool: strin
   const times = { created_at: sql`now()`, last_active_at: sql`now()` }
   const options = url === undefined ? {} : { options: sql`jsonb_set(t.options, '{start_url}', to_jsonb(${url}::text))` }
   const columns = { name: name ?? null, tags: JSON.stringify(tags), lease: sql`t.lease + 1`, ...options, ...times }
-  // With its lock: who deletes the pool counts either this caller, or has deleted it before.
-  const isThere = sql`exists (select from browser_pools p where p.id = ${pool} and p.deleted_at is null for key share)`
+  // With its lock: who deletes the pool counts either this caller, or has deleted it before. One that has come up after its configuration was discarded is ended.
+  const isThere = sql`exists (
+    select from browser_pools p where p.id = ${pool} and p.deleted_at is null and (t.lease > 0 or t.pool_generation >= p.oldest) for key share)`
   const which = sql<SqlBool>`state = 'warm' and scope = ${scope} and pool_id = ${pool} and ${isThere}`
   return moveFirstBrowser(db, which, sql`replica is distinct from ${replica}, made_at`, 'running', 'lent', columns)
 }
