@@ -128,8 +128,12 @@ export class ConfigError extends Error {
   }
 }
 
+/** How many times longer a session stays awake whose client is connected and silent, unless it is set: more than the 30 s for which Playwright waits for an event, with the usual 5 s. */
+const STANDBY_CONNECTED = 7
+
 /** Reads the settings. @throws ConfigError naming the variable. */
 export function readConfig(env: NodeJS.ProcessEnv): Config {
+  const standbyAfterSeconds = integer(env, 'COB_STANDBY_AFTER_SECONDS', 5, 0, 86_400)
   return {
     host: env.COB_HOST || '127.0.0.1',
     port: integer(env, 'COB_PORT', 2627, 0, 65535),
@@ -159,8 +163,14 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     appLogMb: integer(env, 'COB_APP_LOG_MB', 256, 1, 1_048_576),
     diskReserveMb: integer(env, 'COB_DISK_RESERVE_MB', 1024, 0, 16_777_216),
     maxInvocations: integer(env, 'COB_MAX_INVOCATIONS', 20, 1, 10_000),
-    standbyAfterSeconds: integer(env, 'COB_STANDBY_AFTER_SECONDS', 5, 0, 86_400),
-    standbyConnectedAfterSeconds: integer(env, 'COB_STANDBY_CONNECTED_AFTER_SECONDS', 35, 1, 86_400),
+    standbyAfterSeconds,
+    standbyConnectedAfterSeconds: integer(
+      env,
+      'COB_STANDBY_CONNECTED_AFTER_SECONDS',
+      Math.min(86_400, Math.max(1, STANDBY_CONNECTED * standbyAfterSeconds)),
+      1,
+      86_400,
+    ),
     abandonedGraceSeconds: integer(env, 'COB_ABANDONED_GRACE_SECONDS', 900, 1, 1_000_000),
     gitBase: origin(env, 'COB_GIT_BASE') ?? 'https://github.com',
     chromeStoreUrl: address(env, 'COB_CHROME_STORE_URL') ?? 'https://clients2.google.com/service/update2/crx',

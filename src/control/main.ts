@@ -152,7 +152,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     meter: metrics.shelf,
     pools: {
       counts: async () => ({ pools: await poolCounts(db, { scope, replica }), orphans: await countOrphans(db, scope) }),
-      plan: (id, during) => poolSource.plan(id, during),
+      plan: (id) => poolSource.plan(id),
       made: (id, error) => poolSource.made(id, error),
     },
     endSteps: [

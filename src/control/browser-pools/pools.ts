@@ -49,7 +49,7 @@ interface PoolsSettings {
   lending: Lending
   leases: PoolLeases
   lookUp: LookUp
-  profiles: Pick<Profiles, 'idOf' | 'choose'>
+  profiles: Pick<Profiles, 'chosen' | 'choose'>
 }
 
 export interface BrowserPools {
@@ -105,7 +105,7 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
     if (refusal) throw fault.field(refusal.field, refusal.problem)
     const { brought } = await lookUp(project, wanted)
     const { profile } = config
-    return { extension_ids: brought?.ids ?? [], ...(profile && { profile_id: await profiles.idOf(project, profile) }) }
+    return { extension_ids: brought?.ids ?? [], ...(profile && { profile_id: (await profiles.chosen(project, profile)).id }) }
   }
 
   /** Does `work`, which gives a pool `more` seats. */
@@ -209,12 +209,13 @@ interface PoolSourceSettings extends Pick<PoolsSettings, 'db' | 'lookUp' | 'prof
 /** How the shelf makes browsers of pools. */
 export function makePoolSource({ db, fitter, lookUp, profiles, log }: PoolSourceSettings): Omit<PoolSource, 'counts'> {
   return {
-    async plan(id, signal) {
+    async plan(id) {
       const row = await poolById(db, id)
       if (!row?.project_id) return undefined
       const config = whole(row)
       const { options, brought } = await lookUp(row.project_id, ofBrowser(config))
-      const profile = await profiles.choose(row.project_id, config.profile && { ...config.profile, save: false }, signal)
+      // A session that is just being saved into it is not waited for: its save has the browser made anew.
+      const profile = config.profile && { ...(await profiles.chosen(row.project_id, config.profile)), save: false }
       const stored = storedOptions(options)
       const { viewport, maxScreen } = stored
       return {

@@ -78,8 +78,8 @@ export interface Profiles {
   download(project: string, idOrName: string, format: 'tar.zst' | 'tar'): Promise<Bytes>
   versions(project: string, idOrName: string): Promise<Version[]>
   restore(project: string, idOrName: string, versionId: string): Promise<Profile>
-  /** The id of the profile that an option names. @throws 400 when there is none */
-  idOf(project: string, given: Pick<Selected, 'id' | 'name'>): Promise<string>
+  /** The profile that an option names, as it is now. @throws 400 when there is none */
+  chosen(project: string, given: Pick<Selected, 'id' | 'name'>): Promise<Pick<Chosen, 'id' | 'called'>>
   // The rest is what sessions need (browsers/session-profiles.ts).
   choose(project: string, given: Selected | undefined, signal: AbortSignal): Promise<Chosen | undefined>
   load(
@@ -199,11 +199,11 @@ export function makeProfiles({ db, objects, saves, maxBytes, savedMs = SAVED_MS,
       if (!row) throw fault.notFound('version', versionId)
       return record(row)
     },
-    idOf: async (project, given) => (await chosenRow(project, given)).id,
+    chosen: async (project, given) => naming(await chosenRow(project, given)),
     async choose(project, given, signal) {
       if (!given) return undefined
       const row = await chosenRow(project, given)
-      const chosen = { id: row.id, called: row.name ?? row.id, save: given.save ?? false }
+      const chosen = { ...naming(row), save: given.save ?? false }
       if (row.is_saving) await saved(chosen, signal)
       return chosen
     },
@@ -250,6 +250,8 @@ export async function removeObjects(objects: Objects, keys: readonly string[], l
   for (const key of keys)
     await objects.delete(key).catch((err: unknown) => log.warn({ err, key }, 'the object of a version could not be removed; the sweep of objects does it'))
 }
+
+const naming = ({ id, name }: ProfileRow) => ({ id, called: name ?? id })
 
 const record = (row: ProfileRow): Profile => ({
   id: row.id,

@@ -75,20 +75,22 @@ export class Boots {
   }
 
   /**
-   * Makes a browser for a pool; false when the pool has as many as it may, or was deleted. Nobody waits for it until `wanted` resolves; `isUrgent`: somebody has from the beginning.
+   * Makes a browser for a pool; false when the pool has as many as it may, or was deleted. Nobody waits for it until `wanted` resolves.
+   * `turn` is left when it has booted, and what is left to do takes long; without one, somebody waits for it from the beginning.
    * @throws when that does not work, or not with the pool's configuration; nothing is left then, or the sweep ends it
    */
-  async pooled(pool: string, wanted: Promise<void>, isUrgent: boolean, signal: AbortSignal): Promise<boolean> {
+  async pooled(pool: string, wanted: Promise<void>, turn: Disposable | undefined, signal: AbortSignal): Promise<boolean> {
     const { db, scope, leases, registry, endings, endpoints, keep, pools, starts } = this.#settings
-    const plan = await pools!.plan(pool, signal)
+    const plan = await pools!.plan(pool)
     if (!plan) return false
     const { ownership, spec, dress } = plan
     const id = newId()
     using _ = registry.booting(id)
     const row = await insertPooled(db, id, { scope, replica: leases.replica }, ownership)
     if (!row) return false
-    // Only this, and not what a profile or an extension takes.
-    const instance = await this.#boot({ id, ...spec, wanted }, signal, (work) => starts.run(work, signal, isUrgent))
+    const instance = await this.#boot({ id, ...spec, wanted }, signal, turn ? undefined : (work) => starts.run(work, signal, true))
+    // A profile or an extension that hangs must not keep other boots waiting.
+    turn?.[Symbol.dispose]()
     try {
       await dress({ ...row, endpoint: endpoints.store(instance.agent, id) }, signal)
     } catch (error) {

@@ -25,7 +25,7 @@ export interface PoolSource {
   /** The pools whose browsers this scope keeps, and how many are left of deleted ones. */
   counts(): Promise<{ pools: PoolCount[]; orphans: number }>
   /** Undefined when the pool was deleted. @throws a fault when its configuration names what does not exist any more */
-  plan(pool: string, signal: AbortSignal): Promise<PoolBoot | undefined>
+  plan(pool: string): Promise<PoolBoot | undefined>
   /** Records that a browser of the pool could be made, or why not. Does not wait. */
   made(pool: string, error: unknown): void
 }

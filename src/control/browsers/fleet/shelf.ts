@@ -74,6 +74,8 @@ export class Shelf {
   #bootMs = 0
   /** Whether the last attempt to count the shelf has succeeded. */
   #isCounted = true
+  /** Of the refill that is just being begun. */
+  #turn: Disposable | undefined
   /** Whether the last refill that had a choice was for a pool. */
   #wasPool = false
 
@@ -241,13 +243,16 @@ export class Shelf {
   async #boot(keeping: Keeping, isAwaited: boolean, wanted: Promise<void>): Promise<boolean> {
     const { boots, others, meter, signal } = this.#settings
     const began = this.#now()
+    // A boot for a caller of a pool takes a turn when it is planned.
+    const turn = isAwaited ? undefined : this.#turn
     meter?.booting(isAwaited)
     const beganAt = (this.#bootBeganAt = performance.now())
     this.#served.ring()
     try {
       if (keeping.kind) await boots.ready(keeping.kind, wanted, signal)
-      else if (!(await this.#pools.boot(keeping, () => boots.pooled(keeping.name, wanted, isAwaited, signal)))) {
-        keeping.retryAt = this.#now() + REFUSED_MS
+      else if (!(await this.#pools.boot(keeping, () => boots.pooled(keeping.name, wanted, turn, signal)))) {
+        // Until the next boot is begun, what our count has not seen may have come to an end.
+        await sleep(REFUSED_MS, signal).catch(() => {})
         return false
       }
       keeping.booted(this.#now() - began)
@@ -301,8 +306,7 @@ export class Shelf {
           continue
         }
         const turn = scope.move()
-        // What a pool waits for besides its boot is its callers' affair: that boot takes a turn of its own.
-        if (short.pool) turn.dispose()
+        this.#turn = turn
         const refill = this.#refill(short).finally(() => turn.dispose())
         this.#refills.add(refill)
         void refill.finally(() => this.#refills.delete(refill))
