@@ -48,3 +48,7 @@ const plain = (network: object | undefined): unknown => JSON.parse(JSON.stringif
 /** What its browsers are created with. Their profile is loaded besides. */
 export const ofBrowser = ({ profile: _profile, fill_rate_per_minute: _rate, refresh_on_profile_update: _refresh, ...options }: WholeConfig): CreateBrowser =>
   options as CreateBrowser
+
+/** Whether two configurations make the same browsers. */
+export const hasSameBrowsers = (one: WholeConfig, other: WholeConfig): boolean =>
+  isDeepStrictEqual([ofBrowser(one), one.profile], [ofBrowser(other), other.profile])

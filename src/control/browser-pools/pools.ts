@@ -15,7 +15,7 @@ import type { Place, Region } from '../browsers/options/option/contract.ts'
 import { problemOf, type PoolLeases } from '../browsers/pool-leases.ts'
 import { refuseStart } from '../network/contract.ts'
 import type { Profiles } from '../profiles/profiles.ts'
-import { normal, ofBrowser, split, updated, whole, type WholeConfig } from './config.ts'
+import { hasSameBrowsers, normal, ofBrowser, split, updated, whole, type WholeConfig } from './config.ts'
 import { MAX_WAIT_SECONDS, type AcquireBrowser, type BrowserPool, type CreatePool, type UpdatePool } from './contract.ts'
 import {
   changePool,
@@ -157,8 +157,10 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
       for (let left = CHANGE_TRIES; ; left--) {
         if (left === 0) throw fault.conflict('this pool is being changed by others at the same time')
         const row = await find(project, id)
-        const config = updated(whole(row), changes)
-        const resolved = await resolve(project, config)
+        const before = whole(row)
+        const config = updated(before, changes)
+        // A pool whose proxy or profile is gone can still be renamed, or made smaller.
+        const resolved = hasSameBrowsers(config, before) ? row.resolved : await resolve(project, config)
         const [name, size] = [changes.name || row.name, changes.size ?? row.size]
         // After it has become smaller, callers may have more of its browsers than its size.
         const seats = Math.max(row.size, await poolSeats(db, id))
