@@ -117,6 +117,7 @@ const BODILESS = [
   '/browsers/{id}/computer/clipboard/read',
   '/browsers/{id}/computer/get_mouse_position',
   '/profiles/{id_or_name}/versions/{version_id}/restore',
+  '/audit-logs/export/destinations/{id}/test',
 ]
 
 // ---- the properties ----

@@ -13,6 +13,8 @@ const seed = Number(process.env.FC_SEED ?? Date.now() % 2 ** 31)
 const OTHER = newId()
 const KEY = newKey()
 const APP_KEY = newKey()
+/** No project's: refused without a look at the object. */
+const OF_ALL = '/audit-logs/export/destinations/'
 
 let cloud: FastCloud
 /** Objects of the default project, by the beginning of the paths that name one. A new group names its own here. */
@@ -54,6 +56,10 @@ beforeAll(async () => {
       OTHER,
       of,
     ])
+  const destination = newId()
+  await cloud.query(`insert into audit_log_destinations (id, bucket, prefix, region, role_arn, external_id) values ($1, 'logs', '', 'eu-west-1', '', '')`, [
+    destination,
+  ])
   await insertKey(KEY, null)
   await insertKey(APP_KEY, theirs!)
   objects = {
@@ -66,6 +72,7 @@ beforeAll(async () => {
       id: ((await (await cloud.send('POST', '/org/api_keys', { name: 'theirs', project_id: DEFAULT_PROJECT })).json()) as { id: string }).id,
     },
     '/proxies/': await theirProxy(),
+    [OF_ALL]: { id: destination },
     '/org/projects/': { id: DEFAULT_PROJECT, id_or_name: DEFAULT_PROJECT },
   }
 })
@@ -98,6 +105,7 @@ const state = async () =>
     await cloud.query('select id from replays order by id'),
     await cloud.query('select * from extensions order by id'),
     await cloud.query('select * from proxies order by id'),
+    await cloud.query('select * from audit_log_destinations order by id'),
     await cloud.query('select id, name, expires_at, deleted_at from api_keys where project_id = $1 order by id', [DEFAULT_PROJECT]),
     await cloud.query('select * from profiles order by id'),
     await cloud.query('select id from profile_versions order by id'),
@@ -119,8 +127,8 @@ describe.each([
       const nobodys = await answerTo(method, filled(unknown), key(), sample)
       const plain = (text: string, values: Record<string, string>) => Object.values(values).reduce((said, id) => said.replaceAll(id, '…'), text)
       expect([theirs.status, plain(theirs.text, found)]).toEqual([nobodys.status, plain(nobodys.text, unknown)])
-      // The code of an app manages no keys, whatever they are.
-      const refusal = key() === APP_KEY && path.startsWith('/org/api_keys/') ? 403 : 404
+      // The code of an app manages no keys, whatever they are, and no key of a project what is of the whole organization.
+      const refusal = (key() === APP_KEY && path.startsWith('/org/api_keys/')) || path.startsWith(OF_ALL) ? 403 : 404
       expect([400, refusal]).toContain(theirs.status)
       if (sample === undefined) expect(theirs.status).toBe(refusal)
     }

@@ -64,6 +64,44 @@ test('a bucket of Amazon needs its region', () => {
   expect(() => readConfig({ ...S3, COB_S3_ENDPOINT: '' })).toThrow(/^COB_S3_REGION: must be set too/)
 })
 
+const EXPORT = { COB_AUDIT_EXPORT_ACCESS_KEY_ID: 'one', COB_AUDIT_EXPORT_SECRET_ACCESS_KEY: 'two' }
+
+test('the audit log is exported with both parts of a key, or not at all; never with the key of the object store', () => {
+  expect([readConfig({}).auditExport, readConfig(S3).auditExport]).toEqual([undefined, undefined])
+  expect(readConfig(EXPORT).auditExport).toEqual({
+    accessKeyId: 'one',
+    secretAccessKey: 'two',
+    s3Endpoint: undefined,
+    stsEndpoint: undefined,
+    principalArn: '',
+  })
+  const more = {
+    COB_AUDIT_EXPORT_S3_ENDPOINT: 'http://s3.test:9000',
+    COB_AUDIT_EXPORT_STS_ENDPOINT: 'http://sts.test',
+    COB_AUDIT_EXPORT_PRINCIPAL_ARN: 'arn:aws:iam::1:user/cob',
+  }
+  expect(readConfig({ ...EXPORT, ...more }).auditExport).toMatchObject({
+    s3Endpoint: 'http://s3.test:9000',
+    stsEndpoint: 'http://sts.test',
+    principalArn: 'arn:aws:iam::1:user/cob',
+  })
+  for (const [name, value] of Object.entries(more)) expect(() => readConfig({ [name]: value })).toThrow(/^COB_AUDIT_EXPORT_ACCESS_KEY_ID: must be set too/)
+})
+
+test.each([
+  ['COB_AUDIT_EXPORT_ACCESS_KEY_ID', ''],
+  ['COB_AUDIT_EXPORT_SECRET_ACCESS_KEY', ''],
+  ['COB_AUDIT_EXPORT_SECRET_ACCESS_KEY', 'CANARY\n'],
+  ['COB_AUDIT_EXPORT_S3_ENDPOINT', 'https://s3.example.org/logs'],
+  ['COB_AUDIT_EXPORT_STS_ENDPOINT', 'sts.example.org'],
+  ['COB_AUDIT_EXPORT_PRINCIPAL_ARN', 'cob'],
+  ['COB_AUDIT_EXPORT_SECONDS', '0'],
+])('%s=%j is refused by its name, and its value is not shown', (name, value) => {
+  const read = () => readConfig({ ...EXPORT, [name]: value })
+  expect(read).toThrow(new RegExp(`^${name}: must `))
+  expect(read).not.toThrow(/CANARY/)
+})
+
 test.each(['COB_PROXY_DATACENTER', 'COB_PROXY_ISP', 'COB_PROXY_RESIDENTIAL', 'COB_PROXY_MOBILE'])(
   '%s is refused by its name, and its value is not repeated',
   (name) => {

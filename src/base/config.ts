@@ -75,6 +75,10 @@ export interface Config {
   trustedProxies: BlockList
   /** Days that entries of the audit log are kept. */
   auditLogRetentionDays: number
+  /** How the audit log may be exported; undefined: not at all. */
+  auditExport: AuditExportSettings | undefined
+  /** How often what is new in the audit log is exported, in seconds. */
+  auditExportSeconds: number
   /** Days that replays are kept. */
   replayRetentionDays: number
   /** The most that one saved profile may have, compressed, in MiB. */
@@ -115,6 +119,18 @@ export interface S3Settings {
   secretAccessKey: string
   /** All keys begin with it and a `/`. */
   prefix: string
+}
+
+/** Who writes exports of the audit log, and where. Callers choose bucket, region and role, never a server. */
+export interface AuditExportSettings {
+  accessKeyId: string
+  secretAccessKey: string
+  /** Origin of an S3 server; undefined means Amazon's. */
+  s3Endpoint: string | undefined
+  /** Origin of an STS server; undefined means Amazon's, and with {@link s3Endpoint} none. */
+  stsEndpoint: string | undefined
+  /** The user or role that these keys belong to, for the policies of roles; empty: not told. */
+  principalArn: string
 }
 
 /** The regions that the API knows. */
@@ -176,6 +192,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     chromeStoreUrl: address(env, 'COB_CHROME_STORE_URL') ?? 'https://clients2.google.com/service/update2/crx',
     trustedProxies: addresses(env, 'COB_TRUSTED_PROXIES'),
     auditLogRetentionDays: integer(env, 'COB_AUDIT_LOG_RETENTION_DAYS', 365, 1, 36_500),
+    auditExport: auditExport(env),
+    auditExportSeconds: integer(env, 'COB_AUDIT_EXPORT_SECONDS', 60, 1, 3600),
     replayRetentionDays: integer(env, 'COB_REPLAY_RETENTION_DAYS', 30, 1, 36_500),
     profileMaxMb: integer(env, 'COB_PROFILE_MAX_MB', 1024, 1, 5120),
     keepEndedDays: integer(env, 'COB_KEEP_ENDED_DAYS', 30, 1, 36_500),
@@ -292,6 +310,14 @@ function warmBrowsersMax(env: NodeJS.ProcessEnv): number | undefined {
   return least === 0 ? 0 : most
 }
 
+function needed(env: NodeJS.ProcessEnv, name: string, why: string): string {
+  const value = env[name]
+  if (!value) throw new ConfigError(name, `must be set too, because ${why}`)
+  // A copied line feed would make every request fail with an error about its signature.
+  if (/[^\x21-\x7e]/.test(value)) throw new ConfigError(name, 'must not hold spaces or line feeds')
+  return value
+}
+
 const S3_PREFIX = /^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/
 
 // All or nothing: a bucket that is named only in part would leave objects in the data directory, where nobody expects them.
@@ -303,22 +329,32 @@ function s3(env: NodeJS.ProcessEnv): S3Settings | undefined {
     return undefined
   }
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$/.test(bucket)) throw new ConfigError('COB_S3_BUCKET', 'must be the name of a bucket, without a scheme or a path')
-  const needed = (name: string, why: string): string => {
-    const value = env[name]
-    if (!value) throw new ConfigError(name, `must be set too, because ${why}`)
-    // A copied line feed would make every request fail with an error about its signature.
-    if (/[^\x21-\x7e]/.test(value)) throw new ConfigError(name, 'must not hold spaces or line feeds')
-    return value
-  }
   const endpoint = origin(env, 'COB_S3_ENDPOINT')
   const prefix = env.COB_S3_PREFIX || 'cob'
   if (!S3_PREFIX.test(prefix)) throw new ConfigError('COB_S3_PREFIX', 'must be letters, digits, ".", "_" and "-", in segments joined by "/"')
   return {
     bucket,
     endpoint,
-    region: env.COB_S3_REGION || endpoint === undefined ? needed('COB_S3_REGION', 'COB_S3_BUCKET is set without COB_S3_ENDPOINT') : 'us-east-1',
-    accessKeyId: needed('COB_S3_ACCESS_KEY_ID', 'COB_S3_BUCKET is set'),
-    secretAccessKey: needed('COB_S3_SECRET_ACCESS_KEY', 'COB_S3_BUCKET is set'),
+    region: env.COB_S3_REGION || endpoint === undefined ? needed(env, 'COB_S3_REGION', 'COB_S3_BUCKET is set without COB_S3_ENDPOINT') : 'us-east-1',
+    accessKeyId: needed(env, 'COB_S3_ACCESS_KEY_ID', 'COB_S3_BUCKET is set'),
+    secretAccessKey: needed(env, 'COB_S3_SECRET_ACCESS_KEY', 'COB_S3_BUCKET is set'),
     prefix,
+  }
+}
+
+// Not the keys of COB_S3_…: whoever manages destinations names a bucket, and would reach that of the service itself.
+function auditExport(env: NodeJS.ProcessEnv): AuditExportSettings | undefined {
+  const names = ['ACCESS_KEY_ID', 'SECRET_ACCESS_KEY', 'S3_ENDPOINT', 'STS_ENDPOINT', 'PRINCIPAL_ARN'].map((name) => `COB_AUDIT_EXPORT_${name}`)
+  const first = names.find((name) => env[name])
+  if (first === undefined) return undefined
+  const why = `${first} is set`
+  const principalArn = env.COB_AUDIT_EXPORT_PRINCIPAL_ARN || ''
+  if (principalArn && !/^arn:[\x21-\x7e]{1,2000}$/.test(principalArn)) throw new ConfigError('COB_AUDIT_EXPORT_PRINCIPAL_ARN', 'must begin with "arn:"')
+  return {
+    accessKeyId: needed(env, 'COB_AUDIT_EXPORT_ACCESS_KEY_ID', why),
+    secretAccessKey: needed(env, 'COB_AUDIT_EXPORT_SECRET_ACCESS_KEY', why),
+    s3Endpoint: origin(env, 'COB_AUDIT_EXPORT_S3_ENDPOINT'),
+    stsEndpoint: origin(env, 'COB_AUDIT_EXPORT_STS_ENDPOINT'),
+    principalArn,
   }
 }

@@ -12,6 +12,7 @@ import { invocations } from './invocations/contract.ts'
 import { account } from './org/account/contract.ts'
 import { apiKeys } from './org/api-keys/contract.ts'
 import { auditLogs } from './org/audit-logs/contract.ts'
+import { auditExports } from './org/audit-logs/exports/contract.ts'
 import { projects } from './org/projects/contract.ts'
 import { profiles } from './profiles/contract.ts'
 import { proxies } from './proxies/contract.ts'
@@ -33,6 +34,7 @@ export const contracts: Contract[] = [
   apiKeys,
   projects,
   auditLogs,
+  auditExports,
   account,
   system,
 ]

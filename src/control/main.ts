@@ -47,7 +47,7 @@ import { Runs } from './invocations/runs.ts'
 import { LIVE_PATH, liveLinks } from './live/links.ts'
 import { makeLiveViews } from './live/routes.ts'
 import { keyChecker, ownKey, type OwnKey } from './org/keys.ts'
-import { auditTrail, oldEntries, storeRows, watchKeys } from './org/mount.ts'
+import { auditTrail, exportAuditLog, makeTarget, oldEntries, oldExports, storeRows, watchKeys } from './org/mount.ts'
 import { projectResolver } from './org/projects/resolve.ts'
 import { projectCaps, projectHoldings } from './in-projects.ts'
 import { admission } from './principal.ts'
@@ -286,6 +286,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const resolve = projectResolver(db)
   const trail = opened.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
   const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH] }
+  const exportTarget = makeTarget(config.auditExport)
   const context = makeServer({
     log,
     authenticate: admission(keyChecker(db), resolve, tokens, browsers),
@@ -318,7 +319,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     disk,
     metrics,
     audit,
-    organization: { resolve, caps, holdings: projectHoldings, trail },
+    organization: { resolve, caps, holdings: projectHoldings, trail, exportTarget },
   })
   const { keepEndedDays: days } = config
   opened.use(
@@ -332,12 +333,14 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
         endedDeployments(db, scope, days),
         deletedProxies(db, days),
         oldEntries(db, config.auditLogRetentionDays),
+        oldExports(db, days, config.auditLogRetentionDays),
       ],
       log,
       () => leases.holds('purge'),
     ),
   )
   opened.use(careForObjects({ db, objects, isShared: config.s3 !== undefined, isOurs: () => leases.holds('objects'), owners: objectOwners(db, scope), log }))
+  opened.use(exportAuditLog({ db, target: exportTarget, everyMs: config.auditExportSeconds * 1000, isOurs: () => leases.holds('exports'), log }))
   // In this order: no new callers, then the sessions, then the work in the background, then their store.
   opened.defer(async () => {
     app.server.close()

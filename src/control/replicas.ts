@@ -15,7 +15,7 @@ import type { Runs } from './invocations/runs.ts'
 import type { Replays } from './replays/replays.ts'
 
 /** Every duty: any replica can do all of them. */
-const DUTIES: readonly Duty[] = ['shelf', 'builds', 'deployments', 'purge', 'objects', 'replays', 'runs']
+const DUTIES: readonly Duty[] = ['shelf', 'builds', 'deployments', 'purge', 'objects', 'replays', 'runs', 'exports']
 
 /** Who does what: this service everything, unless it is one of several replicas. What it opens is closed with `opened`. */
 export async function takeLeases(

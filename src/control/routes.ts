@@ -67,7 +67,7 @@ interface Parts {
   disk: Disk
   metrics: Metrics
   audit: AuditSettings
-  organization: Pick<OrganizationSettings, 'resolve' | 'caps' | 'holdings' | 'trail'>
+  organization: Pick<OrganizationSettings, 'resolve' | 'caps' | 'holdings' | 'trail' | 'exportTarget'>
 }
 
 export function mountRoutes(context: MountContext, parts: Parts): void {

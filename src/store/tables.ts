@@ -69,6 +69,34 @@ export interface Tables {
     auth_strategy: string
     user_id: string
   }
+  audit_log_destinations: {
+    id: string
+    bucket: string
+    prefix: string
+    region: string
+    role_arn: string
+    kms_key_id: string | null
+    external_id: string
+    status: Generated<string>
+    /** When it was active, as a multirange. */
+    active: Generated<string>
+    version: Generated<number>
+    consecutive_failures: Generated<number>
+    last_error: string | null
+    last_error_at: Time | null
+    last_exported_cursor: string | null
+    last_success_at: Time | null
+    next_attempt_at: Time | null
+    created_at: DefaultTime
+    updated_at: DefaultTime
+    deleted_at: Time | null
+  }
+  /** Entries of the audit log that a destination has not got yet. */
+  audit_log_undelivered: {
+    destination_id: string
+    at: Time
+    event_id: string
+  }
   browsers: {
     id: string
     state: string

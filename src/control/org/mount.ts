@@ -6,6 +6,10 @@ import { accountHandlers, type Limits } from './account/handlers.ts'
 import { apiKeys } from './api-keys/contract.ts'
 import { apiKeyHandlers } from './api-keys/handlers.ts'
 import { auditLogs } from './audit-logs/contract.ts'
+import { auditExports } from './audit-logs/exports/contract.ts'
+import { makeDestinations } from './audit-logs/exports/destinations.ts'
+import { auditExportHandlers } from './audit-logs/exports/handlers.ts'
+import type { Target } from './audit-logs/exports/target.ts'
 import { auditLogHandlers } from './audit-logs/handlers.ts'
 import type { Trail } from './audit-logs/trail.ts'
 import { projects } from './projects/contract.ts'
@@ -14,7 +18,9 @@ import { makeLimits, type Caps } from './projects/limits.ts'
 import { makeProjects, type Holding } from './projects/projects.ts'
 import type { ResolveProject } from './projects/resolve.ts'
 
-export { oldEntries } from './audit-logs/purge.ts'
+export { exportAuditLog } from './audit-logs/exports/exporter.ts'
+export { makeTarget } from './audit-logs/exports/target.ts'
+export { oldEntries, oldExports } from './audit-logs/purge.ts'
 export { storeRows } from './audit-logs/rows.ts'
 export { auditTrail } from './audit-logs/trail.ts'
 export { assertOrganization } from './projects/projects.ts'
@@ -30,6 +36,7 @@ export interface OrganizationSettings {
   caps: Caps
   holdings: readonly Holding[]
   trail: Pick<Trail, 'flush'>
+  exportTarget: Target
   /** How many sessions this service has. */
   sessions: () => Promise<number>
 }
@@ -43,6 +50,7 @@ export function mountOrganization(context: MountContext, settings: OrganizationS
   }
   mount(context, apiKeys, apiKeyHandlers(db))
   mount(context, auditLogs, auditLogHandlers(db, settings.trail))
+  mount(context, auditExports, auditExportHandlers(makeDestinations(db, settings.exportTarget)))
   mount(context, account, accountHandlers(config))
   const limits = makeLimits({ ...settings, maxSessions: config.maxBrowsers, onChange })
   mount(context, projects, projectHandlers(makeProjects({ ...settings, onChange }), limits))

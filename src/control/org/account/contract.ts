@@ -2,6 +2,9 @@
 import { z } from 'zod'
 import { json, route } from '../../../http/route.ts'
 
+/** A service is one organization, with this id everywhere: no client has to tell two services apart by it. */
+export const ORGANIZATION = 'defaultorganization00000'
+
 const Scope = z.object({ project_id: z.string().nullable() })
 
 const AuthContext = z.object({

@@ -2,10 +2,7 @@
 import type { Config } from '../../../base/config.ts'
 import { known, type Handlers } from '../../../http/route.ts'
 import { namedProjects } from '../projects/resolve.ts'
-import type { account } from './contract.ts'
-
-/** A service is one organization, with this id everywhere: no client has to tell two services apart by it. */
-const ORGANIZATION = 'defaultorganization00000'
+import { ORGANIZATION, type account } from './contract.ts'
 
 /** What the settings limit. */
 export type Limits = Pick<Config, 'maxBrowsers' | 'maxInvocations' | 'replayRetentionDays'>

@@ -1,9 +1,10 @@
-// Removes old entries of the audit log.
+// Removes old entries of the audit log, and what is left of its exports.
 import { sql } from 'kysely'
 import { sleep } from '../../../base/wait.ts'
 import { inBatches } from '../../../store/batches.ts'
 import type { Db } from '../../../store/db.ts'
 import type { Purge } from '../../system/purge.ts'
+import { removeDeleted, removeUndeliverable } from './exports/rows.ts'
 
 const AT_ONCE = 5_000
 
@@ -19,4 +20,13 @@ export const oldEntries = (db: Db, days: number): Purge => ({
       await sleep(performance.now() - began, signal)
       return Number(numAffectedRows ?? 0)
     }),
+})
+
+/** Destinations that were deleted more than `days` ago, and entries that were not exported within `logDays`. */
+export const oldExports = (db: Db, days: number, logDays: number): Purge => ({
+  what: 'exports of the audit log',
+  async run(signal) {
+    const entries = await inBatches(AT_ONCE, signal, (limit) => removeUndeliverable(db, logDays, limit))
+    return entries + (await removeDeleted(db, days))
+  },
 })

@@ -51,14 +51,37 @@ export const storeRows =
       select r.* from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as r
         (at timestamptz, event_id text, project_id text, method text, path text, route text, status smallint, duration_ms integer,
          domain text, client_ip text, user_agent text, auth_strategy text, user_id text)
-      on conflict do nothing)
-    update audit_log set status = r.status, duration_ms = r.duration_ms
-    from jsonb_to_recordset(${JSON.stringify(results)}::jsonb) as r (at timestamptz, event_id text, status smallint, duration_ms integer)
-    where audit_log.at = r.at and audit_log.event_id = r.event_id`.execute(db)
+      on conflict do nothing
+      returning at, event_id),
+    changed as (
+      update audit_log set status = r.status, duration_ms = r.duration_ms
+      from jsonb_to_recordset(${JSON.stringify(results)}::jsonb) as r (at timestamptz, event_id text, status smallint, duration_ms integer)
+      where audit_log.at = r.at and audit_log.event_id = r.event_id
+      returning audit_log.at, audit_log.event_id)
+    -- For exports. A result may come when its entry was exported without one.
+    insert into audit_log_undelivered (destination_id, at, event_id)
+    select d.id, e.at, e.event_id from (select * from added union all select * from changed) e
+    join audit_log_destinations d on d.deleted_at is null and d.active @> e.at
+    on conflict do nothing`.execute(db)
   }
 
 /** As for `created_by` of API keys. Others have none. */
 const EMAIL = sql<string>`case auth_strategy when 'api_key' then user_id || '@key.cob.internal' else '' end`
+
+/** What callers see of a row. */
+export const ENTRY = [
+  ...(['event_id', 'at', 'method', 'path', 'route', 'status', 'duration_ms', 'domain', 'client_ip', 'user_agent', 'auth_strategy', 'user_id'] as const).map(
+    (name) => `audit_log.${name}` as const,
+  ),
+  EMAIL.as('email'),
+  'audit_log.project_id',
+] as const
+
+export const entryOf = ({ event_id, at, ...rest }: Omit<AuditLogEntry, 'timestamp'> & { at: Date }): AuditLogEntry => ({
+  event_id,
+  timestamp: at.toISOString(),
+  ...rest,
+})
 
 const holds = (text: RawBuilder<string>, part: string): RawBuilder<SqlBool> => sql`strpos(lower(${text}), lower(${part}::text)) > 0`
 
@@ -70,12 +93,7 @@ export async function findEntries(
   position: Position | undefined,
   limit: number,
 ): Promise<AuditLogEntry[]> {
-  let select = db
-    .selectFrom('audit_log')
-    .select(['event_id', 'at', 'method', 'path', 'route', 'status', 'duration_ms', 'domain', 'client_ip', 'user_agent'])
-    .select(['auth_strategy', 'user_id', EMAIL.as('email'), 'project_id'])
-    .where('at', '>=', start)
-    .where('at', '<', end)
+  let select = db.selectFrom('audit_log').select(ENTRY).where('at', '>=', start).where('at', '<', end)
   if (project !== undefined) select = select.where('project_id', '=', project)
   if (position) select = select.where(sql<SqlBool>`(at, event_id) < (${position.at.toISOString()}::timestamptz, ${position.eventId})`)
   if (filter.auth_strategy) select = select.where('auth_strategy', '=', filter.auth_strategy)
@@ -92,5 +110,5 @@ export async function findEntries(
   ]
   if (anyOf.length > 0) select = select.where((eb) => eb.or(anyOf))
   const rows = await select.orderBy('at', 'desc').orderBy('event_id', 'desc').limit(limit).execute()
-  return rows.map(({ event_id, at, ...rest }) => ({ event_id, timestamp: at.toISOString(), ...rest }))
+  return rows.map(entryOf)
 }

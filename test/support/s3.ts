@@ -1,0 +1,140 @@
+// An S3 server and an STS server in the test's own process, on one port. They check signatures as Amazon's do, so a request with wrong or ended credentials is refused.
+import { createHash, createHmac } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { buffer } from 'node:stream/consumers'
+import { gunzipSync } from 'node:zlib'
+import { newId } from '../../src/base/ids.ts'
+import type { AuditLogEntry } from '../../src/control/org/audit-logs/contract.ts'
+
+/** The credentials that the server knows. */
+export const KEYS = { accessKeyId: 'AKIACOB', secretAccessKey: 'the-secret-key' }
+
+export interface StoredObject {
+  body: Buffer
+  headers: IncomingMessage['headers']
+  /** The role whose credentials have signed it; undefined: {@link KEYS}. */
+  role: string | undefined
+}
+
+export interface S3Server extends AsyncDisposable {
+  url: string
+  buckets: Set<string>
+  /** By bucket, `/` and key. */
+  objects: Map<string, StoredObject>
+  /** Roles that may be assumed, with the ExternalId that each asks for. */
+  roles: Map<string, string>
+  /** How often a role was assumed, how many requests for an object have arrived, and how many of them were written or refused. */
+  counts: { assumed: number; begun: number; puts: number }
+  /** Makes the server refuse all objects with this status, or take what has arrived so late, if its client is still there. */
+  trouble: { status?: number; ms?: number }
+  /** What exports below a prefix of a bucket have, object by object in the order of their keys. */
+  exported(bucket: string, prefix?: string): AuditLogEntry[][]
+}
+
+export async function s3Server(): Promise<S3Server> {
+  const temporary = new Map<string, { secret: string; token: string; role: string }>()
+  const it = {
+    buckets: new Set(['logs']),
+    objects: new Map<string, StoredObject>(),
+    roles: new Map<string, string>(),
+    counts: { assumed: 0, begun: 0, puts: 0 },
+    trouble: {} as S3Server['trouble'],
+  }
+
+  function assumeRole(form: URLSearchParams): { status: number; xml: string } {
+    const role = form.get('RoleArn')!
+    if (!it.roles.has(role) || it.roles.get(role) !== form.get('ExternalId'))
+      return refusal(403, 'AccessDenied', `not allowed to perform sts:AssumeRole on ${role}`)
+    it.counts.assumed++
+    const [id, secret, token] = [newId(), newId(), newId()]
+    temporary.set(id, { secret, token, role })
+    const until = new Date(Date.now() + 900_000).toISOString()
+    const given = `<AccessKeyId>${id}</AccessKeyId><SecretAccessKey>${secret}</SecretAccessKey><SessionToken>${token}</SessionToken><Expiration>${until}</Expiration>`
+    return {
+      status: 200,
+      xml: `<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>${given}</Credentials></AssumeRoleResult></AssumeRoleResponse>`,
+    }
+  }
+
+  function putObject(request: IncomingMessage, body: Buffer): { status: number; xml: string } {
+    it.counts.puts++
+    if (it.trouble.status !== undefined) return refusal(it.trouble.status, 'SlowDown', 'Please reduce your request rate.')
+    const path = decodeURIComponent(new URL(request.url!, 'http://x').pathname.slice(1))
+    const bucket = path.split('/')[0]!
+    if (!it.buckets.has(bucket)) return refusal(404, 'NoSuchBucket', 'The specified bucket does not exist')
+    it.objects.set(path, { body, headers: request.headers, role: temporary.get(signerOf(request))?.role })
+    return { status: 200, xml: '' }
+  }
+
+  const server = createServer((request, response) => {
+    void (async () => {
+      const body = await buffer(request)
+      if (request.method === 'PUT') it.counts.begun++
+      if (it.trouble.ms !== undefined) await new Promise((resolve) => setTimeout(resolve, it.trouble.ms))
+      if (request.socket.destroyed) return
+      const signer = signerOf(request)
+      const given = temporary.get(signer)
+      const secret = signer === KEYS.accessKeyId ? KEYS.secretAccessKey : given?.secret
+      const isRight =
+        secret !== undefined && isSigned(request, body, secret) && (given === undefined || request.headers['x-amz-security-token'] === given.token)
+      const { status, xml } = !isRight
+        ? refusal(403, 'SignatureDoesNotMatch', 'The request signature does not match')
+        : request.method === 'POST'
+          ? assumeRole(new URLSearchParams(body.toString()))
+          : putObject(request, body)
+      response.writeHead(status, { 'content-type': 'text/xml', etag: '"x"' }).end(xml)
+    })()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    ...it,
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    get trouble() {
+      return it.trouble
+    },
+    set trouble(trouble) {
+      it.trouble = trouble
+    },
+    exported: (bucket, prefix = '') =>
+      [...it.objects]
+        .filter(([key]) => key.startsWith(`${bucket}/${prefix}`) && key.endsWith('.jsonl.gz'))
+        .sort(([a], [b]) => (a < b ? -1 : 1))
+        .map(([, { body }]) => {
+          const lines = gunzipSync(body).toString().trimEnd().split('\n')
+          return lines.map((line) => JSON.parse(line) as AuditLogEntry)
+        }),
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+const refusal = (status: number, code: string, message: string) => ({
+  status,
+  // S3 and STS have different forms.
+  xml: `<ErrorResponse><Error><Code>${code}</Code><Message>${message}</Message></Error><Code>${code}</Code><Message>${message}</Message></ErrorResponse>`,
+})
+
+const hmac = (key: string | Buffer, text: string): Buffer => createHmac('sha256', key).update(text).digest()
+const sha256 = (data: string | Buffer): string => createHash('sha256').update(data).digest('hex')
+const signatureOf = ({ headers }: IncomingMessage) =>
+  /Credential=([^/]+)\/(\d+)\/([^/]+)\/([^/]+)\/aws4_request, ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]+)/.exec(headers.authorization ?? '')
+const signerOf = (request: IncomingMessage): string => signatureOf(request)?.[1] ?? ''
+
+/** Whether a request has the right Signature Version 4, and the content that is signed. */
+function isSigned(request: IncomingMessage, body: Buffer, secret: string): boolean {
+  const [, , date, region, service, names, signature] = signatureOf(request)!
+  const { pathname, searchParams } = new URL(request.url!, 'http://x')
+  const query = [...searchParams].map((pair) => pair.map(encodeURIComponent).join('=')).sort()
+  const claimed = request.headers['x-amz-content-sha256'] as string | undefined
+  if (claimed !== undefined && claimed !== sha256(body)) return false
+  const headers = names!.split(';').map((name) => `${name}:${String(request.headers[name]).trim()}\n`)
+  const canonical = [request.method, pathname, query.join('&'), headers.join(''), names, claimed ?? sha256(body)].join('\n')
+  const scope = `${date}/${region}/${service}/aws4_request`
+  const text = ['AWS4-HMAC-SHA256', request.headers['x-amz-date'], scope, sha256(canonical)].join('\n')
+  const key = [region!, service!, 'aws4_request'].reduce<Buffer>(hmac, hmac(`AWS4${secret}`, date!))
+  return hmac(key, text).toString('hex') === signature
+}
