@@ -74,7 +74,7 @@ describe('when a browser is given back', () => {
       for (const url of [view(mine), watch]) {
         const response = await fetch(url, { redirect: 'manual' })
         expect([response.status, await response.text()]).toEqual([410, expect.stringContaining('given back')])
-        expect(await refused(socketOf(url))).toBe(401)
+        expect(await refused(socketOf(url))).toBe(404)
       }
     }
     await check()

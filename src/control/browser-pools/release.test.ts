@@ -95,13 +95,13 @@ describe('a browser that is given back', () => {
     expect(next).not.toHaveProperty('name')
   })
 
-  test('that has changed nothing is told nothing but its timeout', async () => {
+  test('that has changed nothing is told nothing but its timeout, and to release what is down', async () => {
     const pool = await filled({ size: 1 })
     const mine = await acquire(pool.id)
     await until('its timeout', FILL_MS, () => fitted(mine.session_id).timeout_seconds === 600)
     const begun = fits(mine.session_id).length
     await release(pool.id, mine)
-    expect(fits(mine.session_id).slice(begun)).toEqual([{ timeout_seconds: 0 }])
+    expect(fits(mine.session_id).slice(begun)).toEqual([{ timeout_seconds: 0, let_go: true }])
   })
 
   test('with a profile that its caller has attached ends, and the profile is saved', async () => {

@@ -67,7 +67,7 @@ export function makeTarget(settings: AuditExportSettings | undefined): Target {
     const name = nameOf(place)
     const known = assumed.get(name)
     if (known && !isNew && known.endsAt - Date.now() > MARGIN_MS) return known.credentials
-    const { STSClient, AssumeRoleCommand } = await import('@aws-sdk/nested-clients/sts')
+    const { STSClient, AssumeRoleCommand } = await import('@aws-sdk/client-sts')
     const client = new STSClient({
       region,
       ...(stsEndpoint !== undefined && { endpoint: stsEndpoint }),
