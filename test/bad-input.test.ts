@@ -102,6 +102,10 @@ const errorsAsText = (_: string, value: unknown): unknown => (value instanceof E
 async function tidy(request: BadRequest, { status, body }: Answer): Promise<void> {
   if (request.method === 'POST' && status === 200 && body.includes('"cdp_ws_url"'))
     await cloud.fetch(`/browsers/${(JSON.parse(body.toString()) as Session).session_id}`, { method: 'DELETE' })
+  if (request.method === 'POST' && status === 200 && body.includes('"browser_pool_config"')) {
+    const { id } = JSON.parse(body.toString()) as { id: string }
+    await cloud.fetch(`/browser_pools/${id}`, { method: 'DELETE', headers: { 'content-type': 'application/json' }, body: '{"force":true}' })
+  }
   if (request.method === 'DELETE' && status === 204) await makeLive()
 }
 
@@ -114,6 +118,7 @@ async function survives(request: BadRequest): Promise<void> {
 /** Operations whose contract has no body. */
 const BODILESS = [
   '/browsers/{id}/replays/{replay_id}/stop',
+  '/browser_pools/{id_or_name}/flush',
   '/browsers/{id}/computer/clipboard/read',
   '/browsers/{id}/computer/get_mouse_position',
   '/profiles/{id_or_name}/versions/{version_id}/restore',

@@ -4,12 +4,15 @@ import fc from 'fast-check'
 import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newId } from '../src/base/ids.ts'
+import { until } from '../src/base/wait.ts'
 import { newKey } from '../src/control/org/keys.ts'
 import { DEFAULT_PROJECT } from '../src/control/org/projects/resolve.ts'
 import { routes } from './support/bad-requests.ts'
 import { startFastCloud, type FastCloud } from './support/fast-cloud.ts'
 
 const seed = Number(process.env.FC_SEED ?? Date.now() % 2 ** 31)
+/** A boot of a fake browser on a busy machine. */
+const FILL_MS = 20_000
 const OTHER = newId()
 const KEY = newKey()
 const APP_KEY = newKey()
@@ -23,6 +26,9 @@ beforeAll(async () => {
   cloud = await startFastCloud()
   const { session_id: browser } = await cloud.create({ name: 'theirs', timeout_seconds: 3600 })
   const { replay_id } = (await (await cloud.send('POST', `/browsers/${browser}/replays`, {})).json()) as { replay_id: string }
+  const pool = ((await (await cloud.send('POST', '/browser_pools', { name: 'theirs', size: 1 })).json()) as { id: string }).id
+  const isFilled = async () => ((await (await cloud.fetch(`/browser_pools/${pool}`)).json()) as { available_count: number }).available_count === 1
+  await until('a full pool', FILL_MS, isFilled, { everyMs: 20 })
   const profile = ((await (await cloud.send('POST', '/profiles', { name: 'theirs' })).json()) as { id: string }).id
   const [deployment, invocation, theirs, extension, version] = [newId(), newId(), newId(), newId(), newId()]
   await cloud.query('insert into projects (id, name) values ($1, $2)', [OTHER, 'Other'])
@@ -72,6 +78,7 @@ beforeAll(async () => {
       id: ((await (await cloud.send('POST', '/org/api_keys', { name: 'theirs', project_id: DEFAULT_PROJECT })).json()) as { id: string }).id,
     },
     '/proxies/': await theirProxy(),
+    '/browser_pools/': { id: pool, id_or_name: pool },
     [OF_ALL]: { id: destination },
     '/org/projects/': { id: DEFAULT_PROJECT, id_or_name: DEFAULT_PROJECT },
   }
@@ -105,6 +112,7 @@ const state = async () =>
     await cloud.query('select id from replays order by id'),
     await cloud.query('select * from extensions order by id'),
     await cloud.query('select * from proxies order by id'),
+    await cloud.query('select * from browser_pools order by id'),
     await cloud.query('select * from audit_log_destinations order by id'),
     await cloud.query('select id, name, expires_at, deleted_at from api_keys where project_id = $1 order by id', [DEFAULT_PROJECT]),
     await cloud.query('select * from profiles order by id'),
@@ -143,6 +151,7 @@ describe.each([
     '/apps',
     '/profiles',
     '/proxies',
+    '/browser_pools',
     '/org/api_keys?status=all',
     '/org/projects',
   ])('finds nothing in %s', async (path) => {

@@ -27,13 +27,20 @@ const OWN_GROUPS = ['CDP', 'System']
 const UNLISTED = '/browsers/{id}/curl/raw'
 
 /** Operations of newer SDKs, which the published list (0.84) does not have. */
-const NEWER = ['GET /auth/context', 'GET /org/entitlements']
+const NEWER = [
+  'GET /auth/context',
+  'GET /org/entitlements',
+  ...['GET', 'POST'].map((method) => `${method} /audit-logs/export/destinations`),
+  ...['GET', 'PATCH', 'DELETE'].map((method) => `${method} /audit-logs/export/destinations/{id}`),
+  'POST /audit-logs/export/destinations/{id}/test',
+]
 
 /** Operations of ours beside the published ones of their group. */
 const OURS = ['GET /profiles/{id_or_name}/versions', 'POST /profiles/{id_or_name}/versions/{version_id}/restore']
 
 /** Operations with more than one successful answer. */
 const SEVERAL: Record<string, string[]> = {
+  acquireBrowser: ['200', '204'],
   createInvocation: ['200', '202'],
   downloadProfile: ['200', '202'],
   downloadReplay: ['200', '202', '206'],
