@@ -36,14 +36,21 @@ export const invocationMoves: MoveLog = {
 export function mover<State extends string>({ table, column = 'state', lifecycle, log }: Moving<State>) {
   const state = sql.ref(column)
   /**
-   * Moves row `id` to `to` if its lifecycle allows that from its present state, and sets `columns` with it.
+   * Moves row `id` to `to` if its lifecycle allows that from its present state, and `only` holds, and sets `columns` with it. Waits for who is changing the row.
    * Returns the row's state before, or undefined when its state does not allow the move: another caller was first.
    */
-  return async (db: Db, id: string, to: State, reason: string | null, columns: Record<string, unknown> = {}): Promise<State | undefined> => {
+  return async (
+    db: Db,
+    id: string,
+    to: State,
+    reason: string | null,
+    columns: Record<string, unknown> = {},
+    only: RawBuilder<SqlBool> = sql`true`,
+  ): Promise<State | undefined> => {
     const { rows } = await sql<{ before: State }>`
       with old as (
         select t.id, t.${state} as before ${log.deployment ? sql`, ${lockEvents(log.deployment)}` : sql``}
-        from ${sql.table(table)} t where id = ${id} and ${state} = any(${lifecycle.from(to)}) for no key update),
+        from ${sql.table(table)} t where id = ${id} and ${state} = any(${lifecycle.from(to)}) and ${only} for no key update),
       moved as (update ${sql.table(table)} t set ${setting(column, to, columns)} from old where t.id = old.id returning t.*, old.before),
       ${logged(log, to, reason)}
       select before ${log.deployment ? sql`, ${announceEvents(log.deployment)}` : sql``} from moved t`.execute(db)

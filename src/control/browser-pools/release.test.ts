@@ -1,4 +1,5 @@
 // Giving a browser of a pool back: what the next caller finds as the pool has made it, and what is nobody's any more.
+import pg from 'pg'
 import { describe, expect, test } from 'vitest'
 import type { Session } from '../../../test/support/fast-cloud.ts'
 import { newId } from '../../base/ids.ts'
@@ -237,4 +238,22 @@ describe('at the moment of a release', () => {
       async () => (await cloud.query(`select 1 from replays where browser_id = $1 and state = 'recording'`, [next.session_id])).length === 0,
     )
   })
+})
+
+test('a release waits for whoever is just noting that the browser is used', async () => {
+  const pool = await filled({ size: 1 })
+  const mine = await acquire(pool.id)
+  const client = new pg.Client({ host: cloud.paths.postgresSocket, user: 'cob', database: 'postgres' })
+  await client.connect()
+  try {
+    await client.query('begin')
+    await client.query('update browsers set last_active_at = now() where id = $1', [mine.session_id])
+    const released = release(pool.id, mine)
+    await until('the release to wait', FILL_MS, async () => (await cloud.query(`select from pg_stat_activity where wait_event_type = 'Lock'`)).length > 0)
+    await client.query('commit')
+    await released
+  } finally {
+    await client.end()
+  }
+  await until('the pool', FILL_MS, async () => (await json<{ available_count: number }>(await cloud.fetch(`/browser_pools/${pool.id}`))).available_count === 1)
 })

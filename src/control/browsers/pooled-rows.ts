@@ -90,8 +90,11 @@ export async function lendFirst(db: Db, { scope, replica }: Watched, pool: strin
 }
 
 /** Takes a browser away from its caller, before it is put back or ended. Returns its row; undefined when this caller does not have it any more. */
-export const beginRelease = (db: Db, { id, lease }: Pick<BrowserRow, 'id' | 'lease'>): Promise<BrowserRow | undefined> =>
-  moveFirstBrowser(db, sql`id = ${id} and state = 'running' and lease = ${lease}`, sql`id`, 'releasing', 'given back', { last_active_at: sql`now()` })
+export async function beginRelease(db: Db, { id, lease }: Pick<BrowserRow, 'id' | 'lease'>): Promise<BrowserRow | undefined> {
+  const moved = await moveBrowser(db, id, 'releasing', 'given back', { last_active_at: sql`now()` }, sql`lease = ${lease}`)
+  if (moved === undefined) return undefined
+  return (await db.selectFrom('browsers').selectAll().where('id', '=', id).executeTakeFirst()) as unknown as BrowserRow | undefined
+}
 
 /** Makes a browser wait for the next caller of its pool; false when it has ended. It is the last in turn. */
 export async function endRelease(db: Db, id: string): Promise<boolean> {

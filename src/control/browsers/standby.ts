@@ -201,7 +201,13 @@ export function sleepWhenUnused({ standby, config, isAlone, sessions, log }: Sta
   }
 
   const run = async () => {
-    for await (const _ of setInterval(LOOK_MS, undefined, { signal: stop.signal })) look()
+    for await (const _ of setInterval(LOOK_MS, undefined, { signal: stop.signal }))
+      try {
+        look()
+      } catch (err) {
+        // One instance whose driver fails must not keep all others awake for ever.
+        log.error({ err }, 'looking for unused sessions failed; it is done again')
+      }
   }
   const running = run().catch((err: unknown) => stop.signal.aborted || log.error({ err }, 'sessions do not sleep any more'))
 
