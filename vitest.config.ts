@@ -35,6 +35,8 @@ export default defineConfig({
       project('real', 1, 2, 120_000, ['test/{sdk,e2e,chaos}/**/*.test.ts'], [...HANDS, ...DESK]),
       project('desk', 2, 2, 120_000, DESK),
       project('hands', 3, 1, 120_000, HANDS),
+      // Only with the collector that script/test-otel builds.
+      ...(process.env.COB_TEST_OTEL ? [project('otel', 4, 1, 120_000, ['test/otel/*.test.ts'])] : []),
       // Only with the server that script/test-s3 starts.
       ...(process.env.COB_TEST_S3 ? [project('s3', 4, 1, 120_000, ['test/s3/*.test.ts'])] : []),
     ],

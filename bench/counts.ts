@@ -66,6 +66,9 @@ export interface Counts {
   acquires: number
   poolSize: number
   poolCallers: number
+  /** Loads of a page with much to do, for each of the sets of telemetry; console lines whose way is timed. */
+  heavies: number
+  lines: number
 }
 
 const FULL: Counts = {
@@ -115,6 +118,8 @@ const FULL: Counts = {
   acquires: 100,
   poolSize: 10,
   poolCallers: 100,
+  heavies: 8,
+  lines: 200,
 }
 const QUICK: Counts = {
   cold: 3,
@@ -163,6 +168,8 @@ const QUICK: Counts = {
   acquires: 20,
   poolSize: 3,
   poolCallers: 30,
+  heavies: 2,
+  lines: 20,
 }
 
 export const countsOf = (env: NodeJS.ProcessEnv): Counts => (env.BENCH_QUICK === '1' ? QUICK : FULL)

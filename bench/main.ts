@@ -27,6 +27,7 @@ import { measurePools, measurePoolsCold } from './pools.ts'
 import { measureScreenshots } from './screenshots.ts'
 import { startService, type Service } from './sessions.ts'
 import { measureStandby, STANDBY } from './standby.ts'
+import { measureTelemetry } from './telemetry.ts'
 import { measureTyping } from './typing.ts'
 import { openMeter, watchOthers } from './usage.ts'
 import { measureWarm } from './warm.ts'
@@ -37,7 +38,22 @@ const RUN_MS = 90 * 60_000
 /** How long a run may wait in total until other programs are idle. BENCH_PATIENCE_SECONDS overrides it. */
 const PATIENCE_SECONDS = 60
 
-const SECTIONS = ['start', 'costs', 'link', 'computer', 'inside', 'watch', 'apps', 'warm', 'dressed', 'pools', 'fives', 'burst', 'standby'] as const
+const SECTIONS = [
+  'start',
+  'costs',
+  'link',
+  'computer',
+  'inside',
+  'watch',
+  'apps',
+  'warm',
+  'dressed',
+  'pools',
+  'fives',
+  'burst',
+  'standby',
+  'telemetry',
+] as const
 type Section = (typeof SECTIONS)[number]
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { only: { type: 'string', multiple: true } } })
@@ -130,6 +146,7 @@ async function measure(signal: AbortSignal, rest: () => Promise<void>): Promise<
     await using service = await startService(0, signal, STANDBY)
     await step('standby', 'sessions that sleep', () => measureStandby(bench, service))
   }
+  if (wanted('telemetry')) await withService(0, signal, (service) => step('telemetry', 'telemetry', () => measureTelemetry(bench, service)))
   await step('burst', 'bursts', () => measureBurst(bench, say))
 
   return version

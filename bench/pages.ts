@@ -1,12 +1,13 @@
 // The pages: a small one, one that fills the screen with content that makes screenshots large, and one for typing. All are static once drawn. Also
-// those of moving.ts.
+// those of moving.ts and heavy.ts.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { FIELD } from './field.ts'
+import { DATA, HEAVY } from './heavy.ts'
 import { MOVING, PAINT } from './moving.ts'
 
-type Name = 'small' | 'rich' | 'field' | 'moving' | 'paint'
+type Name = 'small' | 'rich' | 'field' | 'moving' | 'paint' | 'heavy'
 
 export interface Pages extends AsyncDisposable {
   /** The address for a session, and the one for this machine's own programs. */
@@ -58,10 +59,11 @@ const RICH = `<!doctype html><title>rich</title><link rel="icon" href="data:,">
   }
 </script>`
 
-const PAGES: Record<Name, string> = { small: SMALL, rich: RICH, field: FIELD, moving: MOVING, paint: PAINT }
+const PAGES: Record<Name, string> = { small: SMALL, rich: RICH, field: FIELD, moving: MOVING, paint: PAINT, heavy: HEAVY }
 
 export async function servePages(): Promise<Pages> {
   const server = createServer((request, response) => {
+    if (request.url?.startsWith('/data')) return void response.setHeader('content-type', 'application/json').end(DATA)
     response.setHeader('content-type', 'text/html; charset=utf-8').end(PAGES[request.url?.slice(1) as Name] ?? SMALL)
   })
   server.listen(0, '127.0.0.1')

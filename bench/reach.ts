@@ -82,6 +82,9 @@ export function reachOf(rows: readonly Row[]): Reach[] {
     upTo(id, `${what} p50 <= 10 ms`, 10, p50, ms)
     upTo(id, `${what} p99 <= 30 ms`, 30, ({ cob }) => cob.p99, ms)
   }
+  const added = ({ cob, beside }: Row) => cob.p50 - beside!.p50
+  upTo('telemetry_idle_default', 'telemetry, default set: an idle page costs <= 1 % of a core more', 1, added, (value) => `${value.toFixed(1)} %`)
+  upTo('telemetry_heavy_default', 'telemetry, default set: a heavy page costs <= 1.05 x', 1.05, ratio, times)
   faster('move_event', 'pointer move in a batch p50 than xdotool', 100)
   return reaches
 }

@@ -70,7 +70,11 @@ async function send({ method, path, headers, body, pieces }: BadRequest): Promis
     client.end()
     const [response] = await answered
     const chunks: Buffer[] = []
-    for await (const chunk of response as AsyncIterable<Buffer>) chunks.push(chunk)
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      chunks.push(chunk)
+      // It goes on for as long as the session.
+      if (response.headers['content-type'] === 'text/event-stream') break
+    }
     return { status: response.statusCode!, headers: response.headers, body: Buffer.concat(chunks) }
   }
   answered.catch(() => {})
@@ -106,7 +110,8 @@ async function tidy(request: BadRequest, { status, body }: Answer): Promise<void
     const { id } = JSON.parse(body.toString()) as { id: string }
     await cloud.fetch(`/browser_pools/${id}`, { method: 'DELETE', headers: { 'content-type': 'application/json' }, body: '{"force":true}' })
   }
-  if (request.method === 'DELETE' && status === 204) await makeLive()
+  // Others than that of the session itself answer the same.
+  if (request.method === 'DELETE' && status === 204 && (await cloud.fetch(`/browsers/${live.session_id}`)).status === 404) await makeLive()
 }
 
 async function survives(request: BadRequest): Promise<void> {

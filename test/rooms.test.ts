@@ -70,7 +70,7 @@ const RULES: Rule[] = [
   },
   {
     files: 'control/live/page/*.js',
-    may: ['control/live/page/*.js'],
+    may: ['control/live/page/*.js', 'control/telemetry/page/*.js'],
     packages: ['@novnc/novnc'],
     why: 'people load it into their browsers, so whatever it imports is public and has to run there',
   },
@@ -113,7 +113,7 @@ const ARROWS: { files: string; may: string; why: string }[] = [
   { files: 'control/deployments/deployments.ts', may: 'control/org/keys.ts', why: "a deployment's key is made in the transaction that makes the deployment" },
   { files: 'control/deployments/endings.ts', may: 'control/org/keys.ts', why: "a deployment's key is released in the transaction that ends it" },
   {
-    files: 'control/proxies/references.ts',
+    files: 'control/{proxies,telemetry/destinations}/references.ts',
     may: 'control/browsers/options/look-up.ts',
     why: 'a group looks up what an option of browsers names (types only)',
   },
@@ -127,8 +127,17 @@ const ARROWS: { files: string; may: string; why: string }[] = [
     may: 'control/profiles/profiles.ts',
     why: 'a pool looks up its profile as a session does (types only)',
   },
+  {
+    files: 'control/{live,replays}/**',
+    may: 'control/telemetry/{read,shown/*,page/*}.{ts,js}',
+    why: 'the pages for people show events in the same form, with the same list',
+  },
   { files: 'control/*/**', may: 'control/browsers/end-step.ts', why: 'a group adds its step to the end of a session (types only)' },
-  { files: 'control/{*,org/*}/purge.ts', may: 'control/system/purge.ts', why: 'each group says what of its own is removed after how long (types only)' },
+  {
+    files: 'control/{*,org/*,telemetry/*}/purge.ts',
+    may: 'control/system/purge.ts',
+    why: 'each group says what of its own is removed after how long (types only)',
+  },
   { files: 'control/system/*.ts', may: 'control/browsers/fleet/shelf-state.ts', why: 'what the shelf counts is a figure of the service (types only)' },
   {
     files: 'control/live/routes.ts',

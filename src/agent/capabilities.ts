@@ -10,8 +10,23 @@ import { processes } from './process/contract.ts'
 import { profile } from './profile/contract.ts'
 import { recording } from './recording/contract.ts'
 import { Fit, fitting, session } from './session/contract.ts'
+import { telemetry, telemetryFeed } from './telemetry/contract.ts'
 
-const CONTRACTS: readonly Contract[] = [session, computer, curl, playwright, filesystem, processes, logs, recording, extensions, extensionStaging, profile]
+const CONTRACTS: readonly Contract[] = [
+  session,
+  computer,
+  curl,
+  playwright,
+  filesystem,
+  processes,
+  logs,
+  recording,
+  extensions,
+  extensionStaging,
+  profile,
+  telemetry,
+  telemetryFeed,
+]
 
 /** Everything that an agent of this version can do: the ids of its routes, and the settings that it can fit a browser to. */
 export const CAPABILITIES: readonly string[] = [

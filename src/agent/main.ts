@@ -2,15 +2,18 @@
 // the driver opened that socket outside the sandbox, so no program in here can replace it.
 import '../base/own-program.ts'
 import { flushCompileCache } from 'node:module'
+import { setImmediate } from 'node:timers/promises'
 import { takeKeys } from '../base/access.ts'
 import { openLease } from '../base/lease.ts'
 import { makeLog } from '../base/log.ts'
+import { sleep } from '../base/wait.ts'
 import { EXTENSIONS_DIR } from './extensions/contract.ts'
 import { displayReady, displaySaid } from './display/xvfb.ts'
 import { guard } from './guard.ts'
 import { LogRing } from './logs/ring.ts'
 import { openSpeakers } from './recording/speakers.ts'
 import { DISPLAY, DISPLAY_LOG, FRAMEBUFFER, PIPE_DIR, type AgentSpec } from './spec.ts'
+import type { OnCrash } from './telemetry/crashes.ts'
 
 const spec = JSON.parse(process.env.COB_AGENT ?? '{}') as AgentSpec
 delete process.env.COB_AGENT
@@ -32,7 +35,8 @@ await display
 const connection = await connectX(DISPLAY, (err) => log.debug({ err }, 'the X server refused a request'), stop.signal)
 const screen = await openScreen(connection, FRAMEBUFFER, spec.viewport)
 const windows = await manageWindows(connection, screen, log)
-const speakers = openSpeakers('/run/cob', log)
+let onCrash: OnCrash = () => {}
+const speakers = openSpeakers('/run/cob', log, (crash) => onCrash(crash))
 const keeper = new Keeper(spec.chromium, screen, { ...process.env, DISPLAY, PULSE_COOKIE: '/run/cob/pulse/cookie' }, log, stop.signal, (line) =>
   said.chromium.add(line),
 )
@@ -59,6 +63,11 @@ const [
   { openLogs },
   { keepSmall },
   { openRecordings },
+  { makeCollectors },
+  { openCapture },
+  { crashTeller },
+  { Journal },
+  { makeSecrets },
   { serveAgent },
   { sockets },
   { listenInside },
@@ -83,6 +92,11 @@ const [
   import('./logs/handlers.ts'),
   import('./logs/small.ts'),
   import('./recording/recordings.ts'),
+  import('./telemetry/capture/collectors.ts'),
+  import('./telemetry/capture/targets.ts'),
+  import('./telemetry/crashes.ts'),
+  import('./telemetry/journal.ts'),
+  import('./telemetry/redact.ts'),
   import('./serve.ts'),
   import('./session/sockets.ts'),
   import('./session/inside.ts'),
@@ -108,9 +122,13 @@ makeDownloads()
 const files = openFiles('/home/kernel', log)
 const processes = openProcesses(PIPE_DIR, log)
 const logs = openLogs(said)
-const recordings = openRecordings(screen, speakers, '/home/kernel', log)
+const journal = new Journal()
+onCrash = crashTeller(journal)
+const recordings = openRecordings(screen, speakers, '/home/kernel', log, { onCrash, clock: () => journal.now() })
 const proxy = makeBrowserProxy({ browser: keeper, writePolicy: writeProxyPolicy, apiPorts: spec.apiPorts, log })
 const extensions = openExtensionFolder(EXTENSIONS_DIR)
+const secrets = makeSecrets()
+openCapture({ browser: keeper, telemetry: journal, collectors: makeCollectors({ secrets, log }), secrets, log, signal: stop.signal })
 const server = await serveAgent(
   {
     keeper,
@@ -133,9 +151,11 @@ const server = await serveAgent(
     }),
     processes,
     logs,
-    live: (hands) => openLive(desk, hands, log),
+    live: (hands) => openLive(desk, hands, journal, log),
     recordings,
     profile: openProfile(keeper),
+    journal,
+    secrets,
     lease: openLease(spec.graceSeconds * 1000, () => void end('no service has come back', 0)),
     ready: up.then(() => {}),
   },
@@ -143,11 +163,18 @@ const server = await serveAgent(
   log,
 )
 if (!spec.isTrial) server.listen({ fd: 0 })
-listenInside(spec.id, spec.apiPorts, sockets(keeper, proxy, log), log)
+listenInside(spec.id, spec.apiPorts, sockets(keeper, proxy, journal, log), log)
+
+/** For those who follow telemetry to read why it ends. */
+const LAST_WORDS_MS = 100
 
 async function end(why: string, code: number): Promise<never> {
   log.info({ why }, 'the agent ends')
   stop.abort(new Error(why))
+  const hasLastWords = code !== 0 && journal.captures('system')
+  journal.close()
+  // Readers of its streams get the last events.
+  await (hasLastWords ? sleep(LAST_WORDS_MS) : setImmediate())
   server.closeAllConnections()
   await keeper.close().catch((err: unknown) => log.warn({ err }, 'Chromium did not close'))
   await Promise.resolve(files[Symbol.asyncDispose]()).catch((err: unknown) => log.warn({ err }, 'a watch did not end'))
@@ -160,7 +187,10 @@ process.on('SIGTERM', () => void end('asked to', 0))
 process.on('SIGINT', () => void end('asked to', 0))
 keeper.on('given_up', (detail) => void end(detail, 1))
 void connection.ended.then(() => {
-  if (!stop.signal.aborted) log.error({ said: displaySaid() }, 'the X server ended')
+  if (!stop.signal.aborted) {
+    log.error({ said: displaySaid() }, 'the X server ended')
+    onCrash({ service: 'xvfb', phase: 'running' })
+  }
   return end('the X server ended', 1)
 })
 up.catch((err: unknown) => {

@@ -45,6 +45,12 @@ import { makeFitting } from './session/fit/fitting.ts'
 import { fitSteps } from './session/fit/steps.ts'
 import { sessionHandlers } from './session/handlers.ts'
 import { sockets } from './session/sockets.ts'
+import { telemetry as telemetryContract, telemetryFeed } from './telemetry/contract.ts'
+import { telemetryFeedHandlers, telemetryHandlers } from './telemetry/handlers.ts'
+import { tellCalls } from './telemetry/calls.ts'
+import { crashTeller, tellChromiumCrashes } from './telemetry/crashes.ts'
+import type { Secrets } from './telemetry/capture/secrets.ts'
+import type { Journal } from './telemetry/journal.ts'
 
 /** How the paths of links begin. */
 const LINKS = SOCKETS.links.slice(0, SOCKETS.links.indexOf('{'))
@@ -72,6 +78,10 @@ export interface Workplace {
   live: (hands: Hands) => Live
   recordings: Recordings
   profile: Profile
+  /** The telemetry of the session. */
+  journal: Journal
+  /** What its events must not hold. */
+  secrets: Pick<Secrets, 'forget'>
   /** Ends the instance when no service has watched it for too long. */
   lease: Lease
   /** Settles when the browser has started for the first time. */
@@ -98,6 +108,8 @@ export async function serveAgent(
     live,
     recordings,
     profile,
+    journal,
+    secrets,
     lease,
     ready,
   }: Workplace,
@@ -125,7 +137,7 @@ export async function serveAgent(
   })
   const hands = makeHands(desk.input, desk.keyboard, (signal) => keeper.painted(signal))
   const fitting = makeFitting(
-    fitSteps({ browser: keeper, screen: desk.screen, window, writePolicy, writePopupPolicy, proxy, setTimeZone, loader, lease, hands, log }),
+    fitSteps({ browser: keeper, screen: desk.screen, window, writePolicy, writePopupPolicy, proxy, setTimeZone, loader, lease, hands, journal, secrets, log }),
     log,
   )
   keeper.onRestart(() => fitting.afterRestart())
@@ -137,11 +149,22 @@ export async function serveAgent(
     recovery: () => keeper.isRecovering,
   }
   mount(context, session, sessionHandlers(keeper, desk.screen, fitting, ready, lease, activities, clients))
-  const ofClients = Object.values<Contract>({ computer, curlContract, playwrightContract, filesystem, extensionsContract, processContract, logsContract })
+  const ofClients = Object.values<Contract>({
+    computer,
+    curlContract,
+    playwrightContract,
+    filesystem,
+    extensionsContract,
+    processContract,
+    logsContract,
+    telemetryContract,
+  })
   const tools = new Set(ofClients.flatMap((contract) => Object.values(contract).map(({ id }) => id)))
   context.app.addHook('onRequest', async (request, reply) => {
     if (tools.has(routeId(request))) clients.add(reply.raw)
   })
+  tellCalls(context.app, journal)
+  tellChromiumCrashes(keeper, crashTeller(journal))
   mount(context, computer, computerHandlers(desk, Math.random, hands))
   mount(context, curlContract, curlHandlers(curl))
   mount(context, playwrightContract, playwrightHandlers(playwright))
@@ -150,9 +173,11 @@ export async function serveAgent(
   mount(context, extensionStaging, stagingHandlers(extensions))
   mount(context, processContract, processHandlers(processes))
   mount(context, logsContract, logHandlers(logs))
+  mount(context, telemetryContract, telemetryHandlers(journal))
+  mount(context, telemetryFeed, telemetryFeedHandlers(journal))
   mount(context, recording, recordingHandlers(recordings))
   mount(context, profileContract, profileHandlers(profile, fitting))
-  mountUpgrades(context.app.server, log, { ...sockets(keeper, proxy, log), ...liveSockets(live(hands), log) }, { admit })
+  mountUpgrades(context.app.server, log, { ...sockets(keeper, proxy, journal, log), ...liveSockets(live(hands), log) }, { admit })
   await context.app.ready()
   return context.app.server
 }

@@ -79,8 +79,15 @@ export interface Config {
   auditExport: AuditExportSettings | undefined
   /** How often what is new in the audit log is exported, in seconds. */
   auditExportSeconds: number
+  /** How far a destination of telemetry may be behind before the oldest events are given up: MiB of one session as they are stored, and hours. */
+  telemetryBehindMb: number
+  telemetryBehindHours: number
   /** Days that replays are kept. */
   replayRetentionDays: number
+  /** Days that telemetry is kept. */
+  telemetryRetentionDays: number
+  /** The most that is kept of the telemetry of one session, compressed, in MiB. */
+  telemetryMaxMb: number
   /** The most that one saved profile may have, compressed, in MiB. */
   profileMaxMb: number
   /** Days that sessions, runs and deployments are found after their end. */
@@ -194,7 +201,11 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     auditLogRetentionDays: integer(env, 'COB_AUDIT_LOG_RETENTION_DAYS', 365, 1, 36_500),
     auditExport: auditExport(env),
     auditExportSeconds: integer(env, 'COB_AUDIT_EXPORT_SECONDS', 60, 1, 3600),
+    telemetryBehindMb: integer(env, 'COB_TELEMETRY_EXPORT_BEHIND_MB', 64, 1, 65_536),
+    telemetryBehindHours: integer(env, 'COB_TELEMETRY_EXPORT_BEHIND_HOURS', 6, 1, 720),
     replayRetentionDays: integer(env, 'COB_REPLAY_RETENTION_DAYS', 30, 1, 36_500),
+    telemetryRetentionDays: integer(env, 'COB_TELEMETRY_RETENTION_DAYS', 30, 1, 36_500),
+    telemetryMaxMb: integer(env, 'COB_TELEMETRY_MAX_MB', 256, 1, 1_048_576),
     profileMaxMb: integer(env, 'COB_PROFILE_MAX_MB', 1024, 1, 5120),
     keepEndedDays: integer(env, 'COB_KEEP_ENDED_DAYS', 30, 1, 36_500),
     allowHostLoopback: flag(env, 'COB_ALLOW_HOST_LOOPBACK'),

@@ -11,20 +11,24 @@ export interface Signer {
   sign(subject: string, claims?: JWTPayload): Promise<string>
   /** The subject of a token; undefined for anything that {@link sign} of this purpose has not made. */
   subjectOf(token: unknown): Promise<string | undefined>
+  /** All that a token says; undefined as for {@link subjectOf}. */
+  read(token: unknown): Promise<JWTPayload | undefined>
 }
 
 /** Signs JWTs. `purpose` is their audience, too. */
 export function makeSigner(secretKey: Buffer, purpose: string): Signer {
   const key = derivedKey(secretKey, purpose)
+  const read = async (token: unknown) => {
+    if (typeof token !== 'string') return undefined
+    return jwtVerify(token, key, { audience: purpose, algorithms: [ALGORITHM] }).then(
+      ({ payload }) => payload,
+      () => undefined,
+    )
+  }
   return {
     sign: (subject, claims = {}) => new SignJWT(claims).setProtectedHeader({ alg: ALGORITHM }).setAudience(purpose).setSubject(subject).sign(key),
-    async subjectOf(token) {
-      if (typeof token !== 'string') return undefined
-      return jwtVerify(token, key, { audience: purpose, algorithms: [ALGORITHM] }).then(
-        ({ payload }) => payload.sub,
-        () => undefined,
-      )
-    },
+    subjectOf: async (token) => (await read(token))?.sub,
+    read,
   }
 }
 

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { PACKAGE_DIR } from '../base/paths.ts'
+import { MAX_SEQ } from '../agent/telemetry/contract.ts'
 import { MAX_INTEGER } from '../http/route.ts'
 import { contracts, openapiText } from './api.ts'
 import { instanceApis } from './browsers/instance-apis.ts'
@@ -33,10 +34,18 @@ const NEWER = [
   ...['GET', 'POST'].map((method) => `${method} /audit-logs/export/destinations`),
   ...['GET', 'PATCH', 'DELETE'].map((method) => `${method} /audit-logs/export/destinations/{id}`),
   'POST /audit-logs/export/destinations/{id}/test',
+  ...['GET', 'POST'].map((method) => `${method} /telemetry/destinations`),
+  ...['GET', 'PATCH', 'DELETE'].map((method) => `${method} /telemetry/destinations/{id_or_name}`),
 ]
 
 /** Operations of ours beside the published ones of their group. */
-const OURS = ['GET /profiles/{id_or_name}/versions', 'POST /profiles/{id_or_name}/versions/{version_id}/restore']
+const OURS = [
+  'GET /profiles/{id_or_name}/versions',
+  'POST /profiles/{id_or_name}/versions/{version_id}/restore',
+  'GET /browsers/{id}/har',
+  'DELETE /browsers/{id}/telemetry',
+  'DELETE /telemetry',
+]
 
 /** Operations with more than one successful answer. */
 const SEVERAL: Record<string, string[]> = {
@@ -85,15 +94,18 @@ test('both answers to POST /invocations are described', () => {
 
 test('every integer that callers send to the control plane is limited to the range of its database column', () => {
   const forwarded = new Set(Object.values(instanceApis).map(({ id }) => id))
+  /** Columns of 64 bits. */
+  const large = new Set(['listTelemetryEvents'])
   const unbounded: string[] = []
-  const look = (name: string, schema: unknown): void => {
+  const look = (name: string, schema: unknown, limit: number): void => {
     if (typeof schema !== 'object' || schema === null) return
     const { type, maximum } = schema as { type?: unknown; maximum?: number }
-    if (type === 'integer' && !(Number(maximum) <= MAX_INTEGER)) unbounded.push(name)
-    for (const [key, value] of Object.entries(schema)) look(`${name}.${key}`, value)
+    if (type === 'integer' && !(Number(maximum) <= limit)) unbounded.push(name)
+    for (const [key, value] of Object.entries(schema)) look(`${name}.${key}`, value, limit)
   }
   for (const { operation } of operations.filter((one) => !forwarded.has(one.operation.operationId)))
-    for (const part of ['parameters', 'requestBody'] as const) look(`${operation.operationId}.${part}`, operation[part])
+    for (const part of ['parameters', 'requestBody'] as const)
+      look(`${operation.operationId}.${part}`, operation[part], large.has(operation.operationId) ? MAX_SEQ : MAX_INTEGER)
   expect(unbounded).toEqual([])
 })
 

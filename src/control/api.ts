@@ -18,15 +18,19 @@ import { profiles } from './profiles/contract.ts'
 import { proxies } from './proxies/contract.ts'
 import { replays } from './replays/contract.ts'
 import { system } from './system/contract.ts'
+import { telemetryDestinations } from './telemetry/destinations/contract.ts'
+import { telemetryArchive } from './telemetry/contract.ts'
 
 export const contracts: Contract[] = [
   browsers,
   cdpHttp,
   replays,
+  telemetryArchive,
   instanceApis,
   browserPools,
   profiles,
   proxies,
+  telemetryDestinations,
   deployments,
   apps,
   invocations,

@@ -19,7 +19,6 @@ import { listenForEvents, notify } from '../store/events.ts'
 import { makeObjects } from '../store/make-objects.ts'
 import { makeSpool } from '../store/spool.ts'
 import { apiHosts, boundAddress, inside, portsOf } from './addresses.ts'
-import { deletedPools } from './browser-pools/purge.ts'
 import { watchActivity } from './browsers/activity.ts'
 import type { EndReason } from './browsers/end-step.ts'
 import { fitsMemory } from './browsers/fleet/demand.ts'
@@ -30,7 +29,6 @@ import { killInstance, removeInstance } from './browsers/fleet/instance-steps.ts
 import { OpenCalls } from './browsers/open-calls.ts'
 import { placeOf } from './browsers/place.ts'
 import { countOrphans, keptBrowser, poolCounts } from './browsers/pooled-rows.ts'
-import { endedSessions } from './browsers/purge.ts'
 import { findBrowser, watcherOf } from './browsers/rows.ts'
 import { makeSessionProxies } from './browsers/session-proxies.ts'
 import { closeSockets, sessionSockets, type OpenSockets } from './browsers/sockets.ts'
@@ -38,16 +36,14 @@ import { sleepWhenUnused } from './browsers/standby.ts'
 import { storedEndpoints } from './browsers/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
 import { makeDeployments } from './deployments/deployments.ts'
-import { endedDeployments, oldLines } from './deployments/purge.ts'
 import { buildsInProgress } from './deployments/rows.ts'
 import { makeExtensions } from './extensions/extensions.ts'
 import { makeInvocations } from './invocations/invocations.ts'
-import { endedRuns } from './invocations/purge.ts'
 import { Runs } from './invocations/runs.ts'
 import { LIVE_PATH, liveLinks } from './live/links.ts'
 import { makeLiveViews } from './live/routes.ts'
 import { keyChecker, ownKey, type OwnKey } from './org/keys.ts'
-import { auditTrail, exportAuditLog, makeTarget, oldEntries, oldExports, storeRows, watchKeys } from './org/mount.ts'
+import { assertOrganization, auditTrail, exportAuditLog, makeTarget, storeRows, watchKeys } from './org/mount.ts'
 import { projectResolver } from './org/projects/resolve.ts'
 import { projectCaps, projectHoldings } from './in-projects.ts'
 import { admission } from './principal.ts'
@@ -55,21 +51,24 @@ import { objectOwners } from './object-owners.ts'
 import { openStore } from './open-store.ts'
 import { mountRoutes } from './routes.ts'
 import { checkPort, listenProblem } from './port.ts'
+import { purges } from './purges.ts'
 import { buildsOf, closingText, dismissOwn, END_BUILD, hearReplicas, takeLeases, teller } from './replicas.ts'
 import { makeProfiles } from './profiles/profiles.ts'
-import { deletedProfiles } from './profiles/purge.ts'
 import { Saves } from './profiles/saves.ts'
 import { makeProxies } from './proxies/proxies.ts'
-import { deletedProxies } from './proxies/purge.ts'
 import { proxyNaming, timeZoneOfSession, waysOfSession } from './proxies/references.ts'
 import { openTimeZones } from './proxies/time-zones.ts'
-import { makeReplays, replaySigner } from './replays/replays.ts'
+import { replayEvents } from './replays/events.ts'
+import { replaySigner } from './replays/links.ts'
+import { makeReplays } from './replays/replays.ts'
 import { endRecordings, Transfers } from './replays/transfers.ts'
 import { makeSessions } from './sessions.ts'
 import { makeDisk } from './system/disk.ts'
 import { makeMetrics } from './system/metrics.ts'
 import { careForObjects } from './system/objects.ts'
 import { keepPurging } from './system/purge.ts'
+import { makeTelemetryExports } from './telemetry/exports.ts'
+import { openTelemetry } from './telemetry/open.ts'
 
 export interface ControlPlane extends AsyncDisposable {
   /** Where it listens. */
@@ -123,6 +122,15 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     fullDisk: () => disk.room.problem,
     log,
   })
+  const findSession = (project: string | undefined, idOrName: string) => findBrowser(db, { scope, project }, idOrName, true)
+  const tell = teller(db, log)
+  const tellWatcher = async (id: string) => {
+    const watcher = await watcherOf(db, id)
+    if (watcher?.replica) tell(watcher.replica)
+  }
+  const telemetry = opened.use(
+    openTelemetry({ db, objects, scope, leases, registry, standby: driver.standby, tellWatcher, disk, config, metrics, findSession, log }),
+  )
   const standby = opened.use(sleepWhenUnused({ standby: driver.standby, config, isAlone: leases.isAlone, sessions: () => registry.reachable, log }))
   metrics.show('cob_browsers_asleep', 'Sessions that sleep', () => standby.asleep)
   const forwarder = opened.use(makeForwarder({ allowHostLoopback: config.allowHostLoopback, logLevel: config.logLevel, log }))
@@ -161,11 +169,15 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
       closeSockets(openSockets, tellClosing),
       endRecordings(transfers, (id) => registry.get(id) !== undefined, leases.isAlone ? undefined : async () => replays.look()),
       saves.step,
+      telemetry.archive.step,
       sessionProxies.forget,
       killInstance(registry),
       removeInstance(registry),
     ],
-    onTaken: ({ id, agent }) => sessionProxies.restore(id, agent),
+    onTaken: ({ id, agent }) => {
+      sessionProxies.restore(id, agent)
+      telemetry.archive.lookSoon()
+    },
     hasRoom: () => disk.room.problem === undefined,
     log,
     apiPorts: () => portsOf(bound(), config.publicUrl),
@@ -181,6 +193,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
 
   const profiles = makeProfiles({ db, objects, saves, maxBytes: config.profileMaxMb * 1024 * 1024, log })
   const nameProxy = proxyNaming(proxies)
+  const telemetryExports = makeTelemetryExports({ db, scope, objects, secretKey, config, assertOrganization, log })
   const { browsers, browserPools, poolSource } = makeSessions({
     db,
     scope,
@@ -192,7 +205,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     calls,
     uses: standby,
     lookUp: async (project, given) => ({
-      options: await nameProxy(project, given),
+      options: await telemetryExports.nameDestination(await nameProxy(project, given)),
       brought: await extensions.choose(project, given.extensions),
     }),
     profiles,
@@ -202,21 +215,17 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
       if (!leases.isAlone) await notify(db, 'closing', closingText(session.id, 'released', session.lease))
     },
     stopRecordings: (session) => replays.stopAll(session),
+    telemetry: telemetry.archive,
     place: placeOf(config.region, config.instanceMemoryMb),
     maxBrowsers: config.maxBrowsers,
     log,
   })
   const sockets = sessionSockets(browsers, tokens, openSockets, log)
-  const findSession = (project: string | undefined, idOrName: string) => findBrowser(db, { scope, project }, idOrName, true)
   const extensions = makeExtensions({ db, objects, scope, log })
-  const tell = teller(db, log)
   const replays = makeReplays({
     db,
     leases,
-    tellWatcher: async (id) => {
-      const watcher = await watcherOf(db, id)
-      if (watcher?.replica) tell(watcher.replica)
-    },
+    tellWatcher,
     objects,
     spool: makeSpool(paths.spool),
     earlierDir: paths.objects,
@@ -232,8 +241,15 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   })
   await replays.adopt()
   await saves.adopt()
+  await telemetry.archive.adopt()
   await fleet.endLost()
-  const live = makeLiveViews((id) => findSession(undefined, id), links, sockets)
+  const live = makeLiveViews({
+    findSession: (id) => findSession(undefined, id),
+    links,
+    sockets,
+    reach: (session) => browsers.reach(undefined, session),
+    log,
+  })
   const deployments = makeDeployments({
     db,
     bells,
@@ -282,7 +298,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   opened.defer(() => runs.stop())
   const invocations = makeInvocations({ db, bells, scope, runs, maxInvocations: config.maxInvocations })
   await runs.adopt()
-  opened.use(hearReplicas(bells, { scope, leases, openSockets, calls, registry, fleet, runs, deployments, replays, log }))
+  opened.use(hearReplicas(bells, { scope, leases, openSockets, calls, registry, fleet, runs, deployments, replays, telemetry: telemetry.archive, log }))
   const resolve = projectResolver(db)
   const trail = opened.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
   const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH] }
@@ -308,8 +324,11 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     browsers,
     browserPools,
     replays,
+    replayEvents: replayEvents({ db, objects }),
+    telemetry: telemetry.rules,
     profiles,
     proxies,
+    destinations: telemetryExports.destinations,
     deployments,
     invocations,
     extensions,
@@ -321,26 +340,10 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     audit,
     organization: { resolve, caps, holdings: projectHoldings, trail, exportTarget },
   })
-  const { keepEndedDays: days } = config
-  opened.use(
-    keepPurging(
-      [
-        endedSessions(db, scope, days),
-        deletedProfiles(db, days),
-        deletedPools(db, days),
-        oldLines(db, scope),
-        endedRuns(db, scope, days),
-        endedDeployments(db, scope, days),
-        deletedProxies(db, days),
-        oldEntries(db, config.auditLogRetentionDays),
-        oldExports(db, days, config.auditLogRetentionDays),
-      ],
-      log,
-      () => leases.holds('purge'),
-    ),
-  )
+  opened.use(keepPurging(purges({ db, objects, scope, config }), log, () => leases.holds('purge')))
   opened.use(careForObjects({ db, objects, isShared: config.s3 !== undefined, isOurs: () => leases.holds('objects'), owners: objectOwners(db, scope), log }))
   opened.use(exportAuditLog({ db, target: exportTarget, everyMs: config.auditExportSeconds * 1000, isOurs: () => leases.holds('exports'), log }))
+  opened.use(telemetryExports.start(metrics, () => leases.holds('telemetry_exports')))
   // In this order: no new callers, then the sessions, then the work in the background, then their store.
   opened.defer(async () => {
     app.server.close()
@@ -348,6 +351,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     await deployments[Symbol.asyncDispose]()
     await fleet.stop()
     await replays[Symbol.asyncDispose]()
+    await telemetry[Symbol.asyncDispose]()
     // Other replicas take over at once.
     await leases[Symbol.asyncDispose]()
     await app.close()

@@ -5,6 +5,7 @@ import { archiveObjects, codeObjects } from './deployments/rows.ts'
 import { extensionObjects } from './extensions/rows.ts'
 import { profileObjects } from './profiles/rows.ts'
 import { replayObjects } from './replays/rows.ts'
+import { telemetryObjects } from './telemetry/rows.ts'
 
 export const objectOwners = (db: Db, scope: string): ObjectOwner[] => [
   replayObjects(db, scope),
@@ -12,4 +13,5 @@ export const objectOwners = (db: Db, scope: string): ObjectOwner[] => [
   codeObjects(db, scope),
   extensionObjects(db, scope),
   profileObjects(db, scope),
+  telemetryObjects(db, scope),
 ]

@@ -13,9 +13,10 @@ import type { Registry } from './browsers/fleet/registry.ts'
 import type { Deployments } from './deployments/deployments.ts'
 import type { Runs } from './invocations/runs.ts'
 import type { Replays } from './replays/replays.ts'
+import type { TelemetryArchive } from './telemetry/archive.ts'
 
 /** Every duty: any replica can do all of them. */
-const DUTIES: readonly Duty[] = ['shelf', 'builds', 'deployments', 'purge', 'objects', 'replays', 'runs', 'exports']
+const DUTIES: readonly Duty[] = ['shelf', 'builds', 'deployments', 'purge', 'objects', 'replays', 'runs', 'exports', 'telemetry', 'telemetry_exports']
 
 /** Who does what: this service everything, unless it is one of several replicas. What it opens is closed with `opened`. */
 export async function takeLeases(
@@ -52,6 +53,7 @@ interface Parts {
   runs: Runs
   deployments: Deployments
   replays: Replays
+  telemetry: Pick<TelemetryArchive, 'lookSoon'>
   log: Log
 }
 
@@ -65,14 +67,20 @@ export function dismissOwn({ id, lease }: LeasedSession, openSockets: OpenSocket
 }
 
 /** Looks after what other replicas tell of, until it is disposed. */
-export function hearReplicas(bells: EventBells, { scope, leases, openSockets, calls, registry, fleet, runs, deployments, replays, log }: Parts): Disposable {
+export function hearReplicas(
+  bells: EventBells,
+  { scope, leases, openSockets, calls, registry, fleet, runs, deployments, replays, telemetry, log }: Parts,
+): Disposable {
   const leave = new DisposableStack()
   const onLook = (text: string) => {
     fleet.heard(text)
     runs.heard(text)
     if (text === buildsOf(scope)) deployments.heard(undefined)
     else if (text.startsWith(END_BUILD)) deployments.heard(text.slice(END_BUILD.length))
-    else if (text === leases.replica) void replays.look().catch((err: unknown) => log.warn({ err }, 'looking for recordings of other replicas failed'))
+    else if (text === leases.replica) {
+      void replays.look().catch((err: unknown) => log.warn({ err }, 'looking for recordings of other replicas failed'))
+      telemetry.lookSoon()
+    }
   }
   const onClosing = (text: string) => {
     const [id, reason, lease] = text.split(' ')

@@ -16,7 +16,7 @@ import { cdpHttpHandlers, cdpHttpSlashed } from './browsers/cdp-http.ts'
 import { browsers as browsersContract, cdpHttp } from './browsers/contract.ts'
 import type { Fleet } from './browsers/fleet.ts'
 import { browserHandlers } from './browsers/handlers.ts'
-import { atSession, innerPath, instanceApis, notBuilt, notBuiltHandlers, reacher } from './browsers/instance-apis.ts'
+import { atSession, innerPath, instanceApis, reacher } from './browsers/instance-apis.ts'
 import { countByState, countSeats } from './browsers/rows.ts'
 import type { SessionSockets } from './browsers/sockets.ts'
 import { deployments as deploymentsContract } from './deployments/contract.ts'
@@ -38,6 +38,7 @@ import { proxies as proxiesContract } from './proxies/contract.ts'
 import { proxyHandlers } from './proxies/handlers.ts'
 import type { Proxies } from './proxies/proxies.ts'
 import { replays as replaysContract } from './replays/contract.ts'
+import type { ReplayEvents } from './replays/events.ts'
 import { replayHandlers } from './replays/handlers.ts'
 import { servePlayer } from './replays/player.ts'
 import type { Replays } from './replays/replays.ts'
@@ -47,6 +48,12 @@ import { serveDocs } from './system/docs.ts'
 import { systemHandlers } from './system/handlers.ts'
 import { serveHome } from './system/home.ts'
 import type { Metrics } from './system/metrics.ts'
+import { telemetryDestinations } from './telemetry/destinations/contract.ts'
+import type { Destinations } from './telemetry/destinations/destinations.ts'
+import { destinationHandlers } from './telemetry/destinations/handlers.ts'
+import { telemetryArchive } from './telemetry/contract.ts'
+import { telemetryHandlers } from './telemetry/handlers.ts'
+import type { Telemetry } from './telemetry/telemetry.ts'
 
 /** What the routes work on. */
 interface Parts {
@@ -56,8 +63,11 @@ interface Parts {
   browsers: Browsers
   browserPools: BrowserPools
   replays: Replays
+  replayEvents: ReplayEvents
+  telemetry: Telemetry
   profiles: Profiles
   proxies: Proxies
+  destinations: Destinations
   deployments: Deployments
   invocations: Invocations
   extensions: Extensions
@@ -78,10 +88,11 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
   mountForward(context, instanceApis, reacher(browsers), innerPath)
   mountForward(context, atSession(instanceApis), reacher(browsers), innerPath)
   for (const replaysBelow of [replaysContract, atSession(replaysContract)]) mount(context, replaysBelow, replayHandlers(replays))
-  for (const unbuilt of [notBuilt, atSession(notBuilt)]) mount(context, unbuilt, notBuiltHandlers)
+  mount(context, telemetryArchive, telemetryHandlers(parts.telemetry))
   mount(context, browserPoolsContract, browserPoolHandlers(parts.browserPools))
   mount(context, profilesContract, profileHandlers(profiles))
   mount(context, proxiesContract, proxyHandlers(proxies))
+  mount(context, telemetryDestinations, destinationHandlers(parts.destinations))
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
@@ -105,6 +116,6 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
   )
   serveHome(context)
   serveDocs(app)
-  servePlayer(app, replays)
-  live.mount(app)
+  servePlayer(app, replays, parts.replayEvents, context.log)
+  live.mount(app, context.known)
 }

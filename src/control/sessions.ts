@@ -7,7 +7,7 @@ import { makeBrowserPools, makePoolSource, type BrowserPools } from './browser-p
 import { poolNames } from './browser-pools/rows.ts'
 import type { Activity } from './browsers/activity.ts'
 import { makeBrowsers, type Browsers } from './browsers/browsers.ts'
-import { makeFitter } from './browsers/fitter.ts'
+import { makeFitter, type FitterSettings } from './browsers/fitter.ts'
 import type { Fleet } from './browsers/fleet.ts'
 import type { PoolSource } from './browsers/fleet/pools.ts'
 import type { OpenCalls } from './browsers/open-calls.ts'
@@ -38,6 +38,8 @@ interface SessionsSettings {
   /** Ends the calls and connections of a caller who gives a browser back, here and at other replicas. */
   dismiss: (session: LeasedSession) => Promise<void>
   stopRecordings: (session: { id: string; endpoint: Endpoint }) => Promise<void>
+  /** Hears whether sessions capture telemetry. */
+  telemetry: FitterSettings['telemetry']
   place: Place
   maxBrowsers: number
   log: Log

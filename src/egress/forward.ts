@@ -124,7 +124,19 @@ export function hostOf({ method, url = '' }: IncomingMessage): string | undefine
 
 const targetOfUrl = (url: URL): Target => ({ host: url.hostname.replace(/^\[|\]$/g, ''), port: Number(url.port || 80) })
 
-const HOP_BY_HOP = ['connection', 'host', 'keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer', 'upgrade']
+const HOP_BY_HOP = [
+  'connection',
+  'host',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'upgrade',
+  // A site cannot pass for the proxy.
+  PROXY_ERROR_HEADER.toLowerCase(),
+]
 
 /** The headers of a message that are not about its connection, as a list of names and values. */
 function endToEnd({ rawHeaders, headers }: IncomingMessage): string[] {

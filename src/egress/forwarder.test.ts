@@ -33,7 +33,16 @@ beforeAll(async () => {
       reply.writeHead(200, { 'content-length': 100 }).write('only this')
       return void setTimeout(() => reply.destroy(), 20)
     }
-    reply.writeHead(200, { 'content-length': 4, connection: 'keep-alive, x-hop', 'x-hop': 'a', 'x-end': 'b', 'set-cookie': ['a=1', 'b=2'] }).end('site')
+    reply
+      .writeHead(200, {
+        'content-length': 4,
+        connection: 'keep-alive, x-hop',
+        'x-hop': 'a',
+        'X-Kernel-Proxy-Error': 'unreachable',
+        'x-end': 'b',
+        'set-cookie': ['a=1', 'b=2'],
+      })
+      .end('site')
   }
   site = await serveSockets(createHttp((incoming, reply) => void answer(incoming, reply)))
 })
@@ -130,6 +139,15 @@ describe('plain HTTP', () => {
       expect(said).toMatch(/^HTTP\/1.1 200 [^]*site$/)
       expect(seen).toMatchObject([{ method: 'POST', url: '/form', body: 'hello' }])
     }
+  })
+
+  test('a site cannot pass for the proxy', async () => {
+    await using proxy = await httpProxy({ names: NAMES })
+    await using agent = await agentOf()
+    await agent.use({ port: proxy.port })
+    const said = await answerTo(agent, get('/', 'Connection: close'))
+    expect(said).toMatch(/^HTTP\/1.1 200 [^]*x-end: b/)
+    expect(said).not.toMatch(/x-kernel-proxy-error/i)
   })
 
   test('an answer that is cut off is cut off for the browser too', async () => {

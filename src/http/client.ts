@@ -41,6 +41,7 @@ type Part<Name extends string, T> = [T] extends [undefined]
 export type Input<R extends Route> = Part<'params', z.input<R['params']>> & Part<'query', QueryOf<R['query']>> & Part<'body', BodyOf<R['body']>>
 
 type Answer<R extends Route> = R['reply'] extends { kind: 'json'; schema: infer S extends z.ZodType } ? z.output<S> : void
+type Event<R extends Route> = R['reply'] extends { kind: 'events'; event: infer S extends z.ZodType } ? z.output<S> : never
 type Line<R extends Route> = R['reply'] extends { kind: 'lines'; line: infer S extends z.ZodType } ? z.output<S> : never
 
 /**
@@ -125,11 +126,32 @@ export async function openLines<R extends With<'lines'>>(
   return linesOf(route, await ask(endpoint, route, input, options.signal), options)
 }
 
-async function* linesOf<R extends With<'lines'>>(
+/** As {@link openLines}, for a route that answers events. Frames without an event are passed over. */
+export async function openEvents<R extends With<'events'>>(
+  endpoint: Endpoint,
   route: R,
-  response: IncomingMessage,
-  { signal, maxLineBytes, maxValues, heard }: LinesOptions,
-): AsyncGenerator<Line<R>[], void> {
+  input: Input<R>,
+  options: LinesOptions,
+): Promise<AsyncGenerator<Event<R>[], void>> {
+  const response = await ask(endpoint, route, input, options.signal)
+  const event = (line: string) => parsed(route, route.reply.event, line.slice(EVENT.length)) as Event<R>
+  return (async function* () {
+    for await (const lines of textsOf(route, response, options)) {
+      const found = lines.filter((line) => line.startsWith(EVENT))
+      if (found.length > 0) yield found.map(event)
+    }
+  })()
+}
+
+/** How the line of a frame begins that has the event; ours have one. */
+const EVENT = 'data: '
+
+async function* linesOf<R extends With<'lines'>>(route: R, response: IncomingMessage, options: LinesOptions): AsyncGenerator<Line<R>[], void> {
+  for await (const lines of textsOf(route, response, options)) yield lines.map((line) => parsed(route, route.reply.line, line) as Line<R>)
+}
+
+/** The lines of an answer as they come. */
+async function* textsOf(route: Route, response: IncomingMessage, { signal, maxLineBytes, maxValues, heard }: LinesOptions): AsyncGenerator<string[], void> {
   let text = new Gathered()
   for await (const chunk of pieces(route, response, signal)) {
     heard?.(chunk.length)
@@ -141,8 +163,7 @@ async function* linesOf<R extends With<'lines'>>(
       text.add(bytes.subarray(end))
       const whole = bytes.subarray(0, end - 1)
       if (hasMoreValues(whole, maxValues)) throw unlike(route, `more than ${maxValues} values came at once`)
-      const lines = whole.toString().split('\n')
-      yield lines.map((line) => parsed(route, route.reply.line, line) as Line<R>)
+      yield whole.toString().split('\n')
     }
     if (text.length > maxLineBytes) throw unlike(route, `a line has more than ${maxLineBytes} bytes`)
   }

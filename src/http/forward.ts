@@ -1,6 +1,7 @@
 // Forwards routes of one server through another. Bodies are streamed and never held whole.
 import type { FastifyRequest } from 'fastify'
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
+import { PassThrough, type Readable } from 'node:stream'
 import { Gathered } from '../base/gathered.ts'
 import { announced, tooLarge } from './body.ts'
 import { assertOffered, BadAnswer, crossing, fetchFrom, type Endpoint } from './endpoint.ts'
@@ -86,12 +87,21 @@ export function mountForward(
       response.pause()
       await request.entry?.stored
       if (response.destroyed && !response.complete) throw fault.unavailable('the browser does not answer')
-      void reply.headers(headers as Record<string, string>).send(response)
+      void reply.headers(headers as Record<string, string>).send(route.looksOn ? endingWith(response) : response)
       bound(response, maxBytes)
       if (offered && status === 200) keepCopy(response, headers, (answer) => kept.keep(address, answer))
       return reply
     })
   }
+}
+
+/** What comes of an answer until it ends or breaks off. */
+function endingWith(response: IncomingMessage): Readable {
+  const out = new PassThrough()
+  const end = () => out.end()
+  response.on('error', end).on('close', end)
+  out.on('close', () => response.destroy())
+  return response.pipe(out)
 }
 
 /** {@link passedHead}; a refused answer is not read further. */

@@ -54,6 +54,11 @@ export interface Route<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.
    * `authorization` as well unless it holds the key for this service. Most of that site's headers are returned.
    */
   relays: boolean
+  /**
+   * It only looks on while a session goes on: it does not count as a use of the session, and its stream simply ends when the session ends, or is not the
+   * caller's any more. When the stream breaks off for another reason it ends, too: its reader can go on where it was.
+   */
+  looksOn: boolean
   /** A request changes nothing, so the audit log is told of it when it is answered, not before. GET does not, as a rule; other methods do. */
   reads: boolean
   /** The request makes something that takes room on the disk. It is refused with 503 while there is too little room. */
@@ -85,6 +90,7 @@ interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodTyp
   reply: R
   revalidates?: boolean
   relays?: boolean
+  looksOn?: boolean
   reads?: boolean
   needsRoom?: boolean
   deadlineMs?: number
@@ -102,6 +108,7 @@ export function route<R extends Reply, P extends z.ZodType = typeof NO_FIELDS, Q
     maxBodyBytes: DEFAULT_MAX_BODY,
     revalidates: false,
     relays: false,
+    looksOn: false,
     reads: spec.method === 'GET',
     needsRoom: false,
     deadlineMs: DEFAULT_DEADLINE_MS,

@@ -19,6 +19,8 @@ export class FrameBoundary {
   #payloadLeft = 0
   #header: number[] = []
   #closed = false
+  /** Messages that have ended, or will with the present frame. Pings, pongs and closes are none. */
+  messages = 0
 
   /** Whether the next byte would begin a frame. */
   get isBetweenFrames(): boolean {
@@ -45,7 +47,9 @@ export class FrameBoundary {
       const short = header[1]! & 0x7f
       const size = 2 + (short === 126 ? 2 : short === 127 ? 8 : 0) + (header[1]! & 0x80 ? 4 : 0)
       if (header.length < size) continue
-      if ((header[0]! & 0x0f) === 8) this.#closed = true
+      const opcode = header[0]! & 0x0f
+      if (opcode === 8) this.#closed = true
+      if (opcode < 8 && header[0]! >= 0x80) this.messages++
       this.#payloadLeft = short < 126 ? short : header.slice(2, short === 126 ? 4 : 10).reduce((sum, byte) => sum * 256 + byte, 0)
       this.#header = []
     }
@@ -94,7 +98,7 @@ const CLOSE_LINGER_MS = 1_000
 /**
  * Joins `client` and `upstream` (both past their handshakes) until either ends. When upstream ends, or `signal` aborts, the client gets a close
  * frame with the result of `why()`, if the stream stands between two frames. `head` is what upstream has already sent. `witness` sees each
- * piece before it is passed on. Resolves when both sockets are closed.
+ * piece before it is passed on. `boundary` knows where the frames to the client end. Resolves when both sockets are closed, with which of them ended first.
  */
 export async function splice(
   client: Duplex,
@@ -102,25 +106,27 @@ export async function splice(
   head: Buffer,
   why: () => Promise<CloseReason> | CloseReason,
   signal?: AbortSignal,
-  witness?: Witness,
-): Promise<void> {
-  const boundary = new FrameBoundary()
-  const { promise: clientGone, resolve: onClientGone } = Promise.withResolvers<void>()
-  const { promise: upstreamGone, resolve: onUpstreamGone } = Promise.withResolvers<void>()
+  witness?: Partial<Witness>,
+  boundary = new FrameBoundary(),
+): Promise<'client' | 'upstream'> {
+  const gone = Promise.withResolvers<'client' | 'upstream'>()
+  const onClientGone = () => gone.resolve('client')
+  const onUpstreamGone = () => gone.resolve('upstream')
   const toClient = pass(upstream, client)
   const toUpstream = pass(client, upstream)
   const forward = (chunk: Buffer) => {
-    witness?.received(chunk)
+    witness?.received?.(chunk)
     boundary.push(chunk)
     toClient(chunk)
   }
   if (head.length > 0) forward(head)
   upstream.on('data', forward)
   client.on('drain', () => upstream.resume())
-  client.on('data', (chunk: Buffer) => {
-    witness?.sent(chunk)
+  const backward = (chunk: Buffer) => {
+    witness?.sent?.(chunk)
     toUpstream(chunk)
-  })
+  }
+  client.on('data', backward)
   upstream.on('drain', () => client.resume())
   // A broken socket closes. The other side has no use for the cause.
   client.on('error', () => client.destroy())
@@ -135,8 +141,10 @@ export async function splice(
   if (upstream.destroyed || upstream.readableEnded) onUpstreamGone()
   using _aborted = signal && addAbortListener(signal, () => onUpstreamGone())
 
-  await Promise.race([clientGone, upstreamGone])
+  const first = await gone.promise
   upstream.off('data', forward)
+  // What the client sends from now on answers the end: its close frame, above all.
+  client.off('data', backward)
   upstream.destroy()
   if (!client.destroyed) {
     const closed = once(client, 'close').catch(() => {})
@@ -147,4 +155,5 @@ export async function splice(
     await closed
     clearTimeout(timer)
   }
+  return first
 }

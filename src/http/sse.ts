@@ -13,6 +13,12 @@ export const SSE_TYPE = 'text/event-stream'
  */
 export const EVENT_ID = Symbol('event id')
 
+/**
+ * The name of the property that holds an event's JSON, if it has been made before. It is sent in place of the event; empty: the frame has only its id, which
+ * moves a reader that reconnects past events that it does not want.
+ */
+export const EVENT_JSON = Symbol('event json')
+
 /** Proxies commonly close a connection after 30-60 s of silence. */
 const HEARTBEAT_MS = 15_000
 
@@ -37,8 +43,8 @@ async function* frames(events: AsyncIterable<object>, signal: AbortSignal, log: 
         if (!signal.aborted) yield ': still here\n\n'
       } else if (result.done) return
       else {
-        const id = (result.value as { [EVENT_ID]?: number })[EVENT_ID]
-        yield `${id === undefined ? '' : `id: ${id}\n`}data: ${JSON.stringify(result.value)}\n\n`
+        const { [EVENT_ID]: id, [EVENT_JSON]: json = JSON.stringify(result.value) } = result.value as { [EVENT_ID]?: number; [EVENT_JSON]?: string }
+        yield `${id === undefined ? '' : `id: ${id}\n`}${json === '' ? '' : `data: ${json}\n`}\n`
         next = iterator.next()
         next.catch(() => {})
       }

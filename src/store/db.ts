@@ -108,3 +108,9 @@ export function isProjectGone(error: unknown): boolean {
   const { code, constraint } = error as { code?: string; constraint?: string }
   return code === '23503' && constraint?.endsWith('_project_id_fkey') === true
 }
+
+/** Whether an error is Postgres refusing a session or a pool because the telemetry destination that it names is gone. */
+export function isDestinationGone(error: unknown): boolean {
+  const { code, constraint } = error as { code?: string; constraint?: string }
+  return code === '23503' && constraint === 'telemetry_exports_destination'
+}

@@ -258,6 +258,7 @@ export interface Tables {
     object: string
     made_at: DefaultTime
     started_at: Time | null
+    clock_started_at: number | null
     finished_at: Time | null
     end_reason: string | null
     ready_at: Time | null
@@ -287,6 +288,47 @@ export interface Tables {
     session_id: string
     is_whole: boolean
     created_at: DefaultTime
+  }
+  telemetry_segments: {
+    session_id: string
+    first_seq: number
+    last_seq: number
+    first_ts: number
+    last_ts: number
+    events: number
+    types: number
+    bytes: number
+    data: Buffer | null
+    scope: string | null
+    object: string | null
+    created_at: DefaultTime
+  }
+  telemetry_destinations: {
+    id: string
+    name: string
+    endpoint: string
+    description: string | null
+    header_names: string[]
+    headers: Buffer | null
+    consecutive_failures: Generated<number>
+    last_error: string | null
+    last_error_at: Time | null
+    last_export_at: Time | null
+    next_attempt_at: Time | null
+    created_at: DefaultTime
+    updated_at: DefaultTime
+    deleted_at: Time | null
+  }
+  /** Times in which a session's telemetry goes to a destination. A trigger on `browsers` writes them. */
+  telemetry_exports: {
+    id: Generated<number>
+    session_id: string
+    destination_id: string
+    from_ts: number
+    until_ts: number | null
+    is_kept: boolean
+    last_seq: Generated<number>
+    finished_at: Time | null
   }
   replay_events: {
     id: Generated<number>

@@ -197,7 +197,7 @@ describe('a recording survives', () => {
     expect(await wrongMoments(file, replay.started_at!, BUSY_MS)).toEqual([])
     const rowOf = () => cloud.query<{ state: string; ended_steps: string[] }>('select state, ended_steps from browsers where id = $1', [session.id])
     const [row] = await until('its end', 20_000, async () => (await rowOf()).every(({ state }) => state === 'deleted') && rowOf(), { everyMs: 50 })
-    expect(row!.ended_steps).toEqual(['wake', 'calls', 'clients', 'recordings', 'profile', 'proxy', 'kill', 'instance'])
+    expect(row!.ended_steps).toEqual(['wake', 'calls', 'clients', 'recordings', 'profile', 'telemetry', 'proxy', 'kill', 'instance'])
     await session.browser.close().catch(() => {})
   })
 

@@ -16,6 +16,7 @@ import { killChromium } from '../support/inside.ts'
 import { mmdb } from '../support/mmdb.ts'
 import { openSession } from '../support/session.ts'
 import { shareCloud } from '../support/shelf.ts'
+import { capturing } from '../support/telemetry.ts'
 
 let cloud: Cloud
 let detectors: Detectors
@@ -49,8 +50,8 @@ const differing = (found: Findings) =>
   )
 
 /** A session that reaches the detectors, for `work`. */
-async function inSession(stealth: boolean, work: (id: string, cdpUrl: string) => Promise<Findings>): Promise<Findings> {
-  const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ stealth })
+async function inSession(stealth: boolean, work: (id: string, cdpUrl: string) => Promise<Findings>, options = {}): Promise<Findings> {
+  const { session_id: id, cdp_ws_url } = await cloud.client.browsers.create({ stealth, ...options })
   try {
     await bringDetectors(cloud, id, detectors)
     return await work(id, cdp_ws_url)
@@ -96,6 +97,10 @@ describe('by computer controls', () => {
   test('with stealth, botd, fpscanner and 120 checks of our own find what they find in a browser that was started by hand', async () => {
     expect(Object.keys(byHand).length).toBeGreaterThan(300)
     expect(differing(await inSession(true, openByHand))).toEqual({})
+  })
+
+  test('the same with telemetry of pages, network, interaction and pictures', async () => {
+    expect(differing(await inSession(true, openByHand, { telemetry: capturing('page', 'network', 'interaction', 'screenshot') }))).toEqual({})
   })
 
   test('an ordinary session differs in one thing: its pages may open windows by themselves', async () => {

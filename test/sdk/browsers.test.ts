@@ -101,7 +101,7 @@ describe('sessions', () => {
     ['proxy_id', { proxy_id: 'p' }],
     ['extensions', { extensions: [{ name: 'e' }] }],
     ['invocation_id', { invocation_id: 'i' }],
-    ['telemetry', { telemetry: { enabled: true } }],
+    ['telemetry.enabled', { telemetry: { enabled: false, browser: { console: { enabled: true } } } }],
     ['gpu', { gpu: true }],
     ['viewport.width', { viewport: { width: 0, height: 700 } }],
     ['timeout_seconds', { timeout_seconds: 5 }],

@@ -7,7 +7,7 @@ import type { Endpoint } from '../../src/http/endpoint.ts'
 import type { Cloud } from './cloud.ts'
 
 /** A session's agent: by its Unix socket, or by TCP with the credential that its row keeps sealed. */
-export async function endpointOf(cloud: Cloud, id: string): Promise<Endpoint> {
+export async function endpointOf(cloud: Pick<Cloud, 'query' | 'dataDir'>, id: string): Promise<Endpoint> {
   const [row] = await cloud.query<{ endpoint: StoredEndpoint }>('select endpoint from browsers where id = $1', [id])
   const key = readFileSync(dataPaths(cloud.dataDir).secretKey, 'utf8').trim()
   return storedEndpoints(makeSealer(Buffer.from(key, 'hex'), 'endpoints')).open(row!.endpoint, id)

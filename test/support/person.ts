@@ -47,9 +47,9 @@ export async function live(page: Page): Promise<void> {
   await until('a picture', SEEN_MS, async () => (await pixel(page, 5, 5)).some((value) => value > 0), { everyMs: 50 })
 }
 
-/** The colour of a session's pixel in the view. */
+/** The colour of a session's pixel in the view; empty while the view has no picture yet. */
 const pixel = (page: Page, x: number, y: number): Promise<number[]> =>
-  page.evaluate(`[...document.querySelector('#screen canvas').getContext('2d').getImageData(${x}, ${y}, 1, 1).data].slice(0, 3)`)
+  page.evaluate(`[...(document.querySelector('#screen canvas')?.getContext('2d').getImageData(${x}, ${y}, 1, 1).data ?? [])].slice(0, 3)`)
 
 /** Resolves when the view shows the session's pixel at `x`, `y` in this colour. */
 export async function sees(page: Page, colour: number[], x = 900, y = 600): Promise<void> {

@@ -5,9 +5,9 @@ import { exceptionsAtTop } from '../../../test/support/fake-cdp.ts'
 import { CdpGone } from './cdp.ts'
 import { cdpOverPipe } from './cdp-pipe.ts'
 
-function open(maxBytes?: number) {
+function open(maxBytes?: number, maxEventBytes?: number) {
   const [input, output] = [new PassThrough(), new PassThrough()]
-  const cdp = cdpOverPipe(input, output, maxBytes)
+  const cdp = cdpOverPipe(input, output, maxBytes, maxEventBytes)
   const say = (...pieces: (Buffer | string)[]) => pieces.forEach((piece) => output.write(piece))
   return { cdp, input, output, say }
 }
@@ -42,15 +42,29 @@ test('an answer above the limit rejects its own command, and is not held in memo
   }
 })
 
-test('an event above the limit is an exception at the top, and the messages after it are read', async () => {
+test('an event above its limit is dropped and told, however often and in however many pieces, and is no exception; the messages after it are read', async () => {
   using top = exceptionsAtTop()
-  const { cdp, output, say } = open(1_000)
+  const { cdp, output, say } = open(5_000, 1_000)
   const heard: string[] = []
+  const lost: string[] = []
   cdp.on('Target.targetDestroyed', ({ targetId }) => heard.push(targetId))
+  cdp.onLostEvent((method) => lost.push(method))
   const event = (targetId: string) => `${JSON.stringify({ method: 'Target.targetDestroyed', params: { targetId } })}\0`
-  say(event('x'.repeat(1_000)), event('next'))
-  await expect.poll(() => heard).toEqual(['next'])
-  expect(top.thrown).toEqual(['Chromium sent an event that is too large'])
+  const room = 1_000 - (event('').length - 1)
+  say(event('x'.repeat(room)))
+  const large = event('x'.repeat(room + 1))
+  for (const pieces of [1, 3, 300]) {
+    const step = Math.ceil(large.length / pieces)
+    for (let from = 0; from < large.length; from += step) say(large.slice(from, from + step))
+  }
+  say(event('next'))
+  // An answer of the same length was asked for.
+  const answered = cdp.send('Target.createTarget', { url: 'a' })
+  say(answer(1, 'x'.repeat(2_000)))
+  expect((await answered).targetId).toHaveLength(2_000)
+  expect(heard.map((id) => id.length)).toEqual([room, 'next'.length])
+  expect(lost).toEqual(Array(3).fill('Target.targetDestroyed'))
+  expect(top.thrown).toEqual([])
   output.destroy()
 })
 

@@ -7,25 +7,37 @@ import { makeCdp, type Cdp } from './cdp.ts'
  * the agent holds a message several times while reading it.
  */
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-/** Of a larger message, this much is kept, for the number of its command. */
-const BEGINNING_BYTES = 64
+/** Bytes of one event. Nobody has asked for them: a page makes as many as it likes, as long as it likes, and reading one holds up the agent. */
+const MAX_EVENT_BYTES = 4 * 1024 * 1024
+/** How Chromium begins an answer. Everything else is an event. */
+const ANSWER = Buffer.from('{"id":')
+/** Of a larger message, this much is kept, for the number of its command or the name of the event. */
+const BEGINNING_BYTES = 128
 
 /** Speaks CDP (JSON messages, each ended by a NUL) over Chromium's file descriptors 3 and 4. */
-export function cdpOverPipe(input: Writable, output: Readable, maxBytes = MAX_MESSAGE_BYTES): Cdp {
+export function cdpOverPipe(input: Writable, output: Readable, maxBytes = MAX_MESSAGE_BYTES, maxEventBytes = Math.min(maxBytes, MAX_EVENT_BYTES)): Cdp {
   const { cdp, receiver } = makeCdp((text) => input.write(`${text}\0`))
   let parts: Buffer[] = []
   let bytes = 0
+  /** Of the message that is being read, when its kind is known. */
+  let limit = 0
   const add = (part: Buffer) => {
     bytes += part.length
-    if (bytes <= maxBytes) parts.push(part)
-    else parts = [Buffer.concat([...parts, part], BEGINNING_BYTES)]
+    if (limit === 0) {
+      parts.push(part)
+      if (bytes < ANSWER.length) return
+      const beginning = Buffer.concat(parts, ANSWER.length)
+      limit = beginning.equals(ANSWER) ? maxBytes : maxEventBytes
+      if (bytes > limit) parts = [Buffer.concat(parts, BEGINNING_BYTES)]
+    } else if (bytes <= limit) parts.push(part)
+    else if (bytes - part.length <= limit) parts = [Buffer.concat([...parts, part], BEGINNING_BYTES)]
   }
   const finish = () => {
     const whole = Buffer.concat(parts)
-    if (bytes <= maxBytes) receiver.onMessage(whole.toString())
+    if (bytes <= (limit || maxEventBytes)) receiver.onMessage(whole.toString())
     else receiver.onTooLarge(whole.toString())
     parts = []
-    bytes = 0
+    bytes = limit = 0
   }
   output.on('data', (chunk: Buffer) => {
     let from = 0

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { exceptionsAtTop, fakeCdp, silence } from '../../../test/support/fake-cdp.ts'
 import { WaitTimeout } from '../../base/wait.ts'
-import { CdpGone, CdpRefusal, makeCdp } from './cdp.ts'
+import { CdpGone, CdpRefusal, makeCdp, type CdpSession } from './cdp.ts'
 
 /** The state of a promise at this moment. */
 async function stateOf(promise: Promise<unknown>): Promise<string> {
@@ -196,6 +196,17 @@ test('a browser that answers nothing gets 10,000 commands and no more; an answer
   expect((await Promise.allSettled(all)).filter(({ status }) => status === 'rejected')).toHaveLength(10_000)
 })
 
+test('sessions that Chromium has opened get 2,000 commands without an answer, those that are urgent besides, and take nothing from others', async () => {
+  const { cdp, receiver, written } = bare()
+  const page = cdp.adopt('s', 'a')
+  const all: Promise<unknown>[] = Array.from({ length: 2_000 }, () => page.send('Page.enable', {}))
+  await expect(page.send('Page.enable', {})).rejects.toThrow('the browser has not answered 2000 commands')
+  all.push(page.send('Runtime.runIfWaitingForDebugger', {}, { isUrgent: true }), cdp.send('Browser.getVersion', {}))
+  expect(written).toHaveLength(2_002)
+  receiver.onEnd()
+  expect((await Promise.allSettled(all)).filter(({ status }) => status === 'rejected')).toHaveLength(2_002)
+})
+
 test('a message that is not CDP, or a listener that fails, is an exception at the top, and the next messages are read', async () => {
   using top = exceptionsAtTop()
   const { cdp, receiver, tell } = bare()
@@ -212,4 +223,24 @@ test('a message that is not CDP, or a listener that fails, is an exception at th
     ...Array.from({ length: 3 }, () => expect.stringContaining('not an object')),
     'the listener failed',
   ])
+})
+
+test('a session that Chromium has opened by itself gets its events at once, ends with the one that it was opened in, and is left there', async () => {
+  const { cdp, sent, emit } = fakeCdp()
+  const page = await cdp.session('page')
+  const heard: string[] = []
+  let inside: CdpSession | undefined
+  page.on('Target.attachedToTarget', ({ sessionId, targetInfo }) => {
+    inside = cdp.adopt(sessionId, targetInfo.targetId, page)
+    inside.on('Page.loadEventFired', () => heard.push(targetInfo.targetId))
+  })
+  const attach = (targetId: string) => emit('Target.attachedToTarget', { sessionId: `own-${targetId}`, targetInfo: { targetId } }, 'session-1')
+  attach('frame')
+  emit('Page.loadEventFired', {}, 'own-frame')
+  expect(heard).toEqual(['frame'])
+  await inside!.detach()
+  expect(sent.at(-1)).toMatchObject({ method: 'Target.detachFromTarget', params: { sessionId: 'own-frame' }, sessionId: 'session-1' })
+  attach('other')
+  page.drop()
+  expect(inside!.detached.aborted).toBe(true)
 })

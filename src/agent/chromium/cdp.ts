@@ -10,9 +10,17 @@ export const NO_LIMIT_MS = 2_147_483_647
 
 /** Commands without an answer. A browser that hangs gets some of every action; far fewer were seen. Above this, commands fail at once. */
 const MAX_PENDING = 10_000
+/** The same for sessions that Chromium has opened by itself, together: pages decide how many those are, and what happens in them. The agent's own commands have the rest. */
+const MAX_PENDING_ADOPTED = 2_000
 
 /** Chromium refused a command, or its answer was too large. The message is Chromium's. */
-export class CdpRefusal extends Error {}
+export class CdpRefusal extends Error {
+  readonly method?: Method
+  constructor(message: string, method?: Method) {
+    super(message)
+    this.method = method
+  }
+}
 
 /** The target of a command is gone, or the connection has ended: a client closed the page, or the browser ended. */
 export class CdpGone extends Error {}
@@ -28,6 +36,8 @@ export interface SendOptions {
   limitMs?: number
   /** Ends the wait for the answer. Chromium may still carry out the command. */
   signal?: AbortSignal
+  /** Sends it however many commands wait for their answer. For those without which a page would stand still; who sends them bounds their number. */
+  isUrgent?: boolean
 }
 
 /** What commands are sent to: the browser, or one session of a target. */
@@ -62,6 +72,13 @@ export interface Cdp extends CdpChannel {
   readonly ended: AbortSignal
   /** Attaches to a target, in a session of its own. @throws as {@link CdpChannel.send} */
   session(targetId: string, options?: SendOptions): Promise<CdpSession>
+  /**
+   * Takes over a session that Chromium has opened by itself, as its event `Target.attachedToTarget` says. Call it in the listener of that event: the events of
+   * the session follow at once. `by`: the session that has got the event, with which this one ends; none: it is one with the browser.
+   */
+  adopt(sessionId: string, targetId: string, by?: CdpSession): CdpSession
+  /** Calls `listener` for each event that was too large to be read, with its name. The returned function ends that. */
+  onLostEvent(listener: (method: string) => void): () => void
 }
 
 /** What the carrier of messages tells the client. */
@@ -76,6 +93,7 @@ export interface CdpReceiver {
 
 interface Pending {
   channel: Channel
+  method: Method
   /** Reads the result in the same turn in which it arrives, before the next message. */
   read: (result: Record<string, unknown>) => unknown
   answer: PromiseWithResolvers<unknown>
@@ -85,6 +103,8 @@ interface Channel {
   sessionId?: string
   listeners: Map<string, Set<(params: never) => void>>
   end: AbortController
+  /** Whether Chromium has opened it by itself. */
+  isAdopted: boolean
 }
 
 /** Makes a client over something that carries messages. `write` sends one; what arrives is reported to the receiver. */
@@ -92,7 +112,9 @@ export function makeCdp(write: (text: string) => void): { cdp: Cdp; receiver: Cd
   const pending = new Map<number, Pending>()
   const sessions = new Map<string, Channel>()
   const browser = makeChannel()
+  const lostListeners = new Set<(method: string) => void>()
   let lastId = 0
+  let pendingAdopted = 0
 
   async function post(
     channel: Channel,
@@ -101,18 +123,21 @@ export function makeCdp(write: (text: string) => void): { cdp: Cdp; receiver: Cd
     options: SendOptions = {},
     read: Pending['read'] = (result) => result,
   ): Promise<unknown> {
-    const { limitMs = ANSWER_MS, signal } = options
+    const { limitMs = ANSWER_MS, signal, isUrgent = false } = options
     channel.end.signal.throwIfAborted()
     signal?.throwIfAborted()
-    if (pending.size >= MAX_PENDING) throw new Error(`${method}: the browser has not answered ${MAX_PENDING} commands`)
+    const [waiting, most] = channel.isAdopted ? [pendingAdopted, MAX_PENDING_ADOPTED] : [pending.size, MAX_PENDING]
+    if (!isUrgent && waiting >= most) throw new Error(`${method}: the browser has not answered ${most} commands`)
     const id = ++lastId
     const answer = Promise.withResolvers<unknown>()
-    pending.set(id, { channel, read, answer })
+    pending.set(id, { channel, method, read, answer })
+    if (channel.isAdopted) pendingAdopted++
     try {
       write(JSON.stringify({ id, method, params, sessionId: channel.sessionId }))
       return await within(method, limitMs, answer.promise, signal)
     } finally {
       pending.delete(id)
+      if (channel.isAdopted) pendingAdopted--
     }
   }
 
@@ -140,14 +165,21 @@ export function makeCdp(write: (text: string) => void): { cdp: Cdp; receiver: Cd
     }
   }
 
-  function open(sessionId: string, targetId: string): CdpSession {
-    const channel = makeChannel(sessionId)
+  function open(sessionId: string, targetId: string, isAdopted: boolean, by?: CdpSession): CdpSession {
+    const channel = makeChannel(sessionId, isAdopted)
     sessions.set(sessionId, channel)
     const drop = () => end(channel, SESSION_ENDED)
+    if (by) {
+      by.detached.addEventListener('abort', drop)
+      channel.end.signal.addEventListener('abort', () => by.detached.removeEventListener('abort', drop))
+      if (by.detached.aborted) drop()
+    }
     const detach = async () => {
       if (channel.end.signal.aborted) return
       try {
-        await post(browser, 'Target.detachFromTarget', { sessionId })
+        // Chromium knows a session only where it was opened.
+        const options = { isUrgent: isAdopted }
+        await (by ? by.send('Target.detachFromTarget', { sessionId }, options) : post(browser, 'Target.detachFromTarget', { sessionId }, options))
       } catch (error) {
         // The target may have been closed meanwhile.
         if (!channel.end.signal.aborted) throw error
@@ -163,10 +195,10 @@ export function makeCdp(write: (text: string) => void): { cdp: Cdp; receiver: Cd
     // The wait for it has ended before.
     if (!waiting) return
     pending.delete(id as number)
-    const { answer, read } = waiting
+    const { answer, method, read } = waiting
     if (isObject(result)) return answer.resolve(read(result))
     const why = isObject(error) ? String(error.message) : 'the answer has no result'
-    answer.reject(new (GONE.test(why) ? CdpGone : CdpRefusal)(why))
+    answer.reject(GONE.test(why) ? new CdpGone(why) : new CdpRefusal(why, method))
   }
 
   function onEvent(method: string, params: object, sessionId: unknown): void {
@@ -189,8 +221,14 @@ export function makeCdp(write: (text: string) => void): { cdp: Cdp; receiver: Cd
     onTooLarge: (beginning) =>
       alone(() => {
         const [, id] = /^\{"id":(\d+),/.exec(beginning) ?? []
-        if (id === undefined) throw new Error('Chromium sent an event that is too large')
-        pending.get(Number(id))?.answer.reject(new CdpRefusal('the answer is too large'))
+        if (id === undefined) {
+          // Pages can make events of any size, so this is no fault of the agent.
+          const [, method = 'unknown'] = /^\{"method":"([A-Za-z.]{1,100})"/.exec(beginning) ?? []
+          for (const listener of lostListeners) alone(() => listener(method))
+          return
+        }
+        const waiting = pending.get(Number(id))
+        waiting?.answer.reject(new CdpRefusal('the answer is too large', waiting.method))
       }),
     onEnd(cause) {
       const why = new CdpGone('the browser closed the connection', { cause })
@@ -206,7 +244,7 @@ export function makeCdp(write: (text: string) => void): { cdp: Cdp; receiver: Cd
       signal?.throwIfAborted()
       // Even when nobody waits any more, Chromium opens the session; then it is ended.
       const attached = post(browser, 'Target.attachToTarget', { targetId, flatten: true }, { limitMs: NO_LIMIT_MS }, ({ sessionId }) =>
-        open(String(sessionId), targetId),
+        open(String(sessionId), targetId, false),
       )
       try {
         return (await within('Target.attachToTarget', limitMs, attached, signal)) as CdpSession
@@ -215,11 +253,16 @@ export function makeCdp(write: (text: string) => void): { cdp: Cdp; receiver: Cd
         throw error
       }
     },
+    adopt: (sessionId, targetId, by) => open(sessionId, targetId, true, by),
+    onLostEvent(listener) {
+      lostListeners.add(listener)
+      return () => void lostListeners.delete(listener)
+    },
   }
   return { cdp, receiver }
 }
 
-const makeChannel = (sessionId?: string): Channel => ({ sessionId, listeners: new Map(), end: new AbortController() })
+const makeChannel = (sessionId?: string, isAdopted = false): Channel => ({ sessionId, listeners: new Map(), end: new AbortController(), isAdopted })
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value)
 

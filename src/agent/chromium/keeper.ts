@@ -39,7 +39,9 @@ export interface Finished {
 }
 
 export interface KeeperEvents {
-  chromium_crashed: [detail: string]
+  chromium_crashed: [detail: string, pid: number]
+  /** After a crash. It is tried again, or given up. */
+  chromium_not_started: []
   chromium_restarted: [detail: string]
   given_up: [detail: string]
 }
@@ -225,7 +227,9 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     this.#finished ??= this.#turns.run(async () => {
       const run = this.#run
       this.#run = undefined
-      const whole = (await run?.close(FINISH_MS)) ?? false
+      // One that comes back after a crash is not as it was yet.
+      const isWhole = run !== undefined && !this.#recovering
+      const whole = ((await run?.close(FINISH_MS)) ?? false) && isWhole
       return { whole, version: this.#version }
     })
     return this.#finished
@@ -282,7 +286,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
     this.#recovering = true
     const detail = `ended with ${exit.signal ?? exit.code}`
     this.#log.error({ pid: run.pid, ...exit }, 'Chromium ended by itself; starting it again')
-    this.emit('chromium_crashed', detail)
+    this.emit('chromium_crashed', detail, run.pid)
     while (this.#mayRestart()) {
       try {
         // A caller may have restarted it already.
@@ -296,6 +300,7 @@ export class Keeper extends EventEmitter<KeeperEvents> {
       } catch (err) {
         if (this.#closing) return
         this.#log.error({ err }, 'Chromium did not start again')
+        this.emit('chromium_not_started')
       }
     }
     this.emit('given_up', `Chromium ended ${MAX_CRASHES + 1} times within ${CRASH_WINDOW_MS / 1000} s`)

@@ -46,6 +46,7 @@ export async function startChromium(
   const name = nameProcess(child.pid ?? 0)
   if (!name) throw new Error(`${program} could not be started`)
   const pipe = cdpOverPipe(child.stdio[3] as Writable, child.stdio[4] as Readable)
+  tellLostEvents(pipe, log)
   const listening = Promise.withResolvers<RegExpExecArray>()
   listening.promise.catch(() => {})
   // Chromium's stderr is useful only when it fails to start; otherwise it is noise.
@@ -85,4 +86,21 @@ export async function startChromium(
     await terminate(name, 0)
     throw error
   }
+}
+
+/** A page can make many of them. */
+const LOST_TOLD_EVERY_MS = 1_000
+
+/** Says in the log that events were too large to be read. */
+function tellLostEvents(pipe: Cdp, log: Log): void {
+  let toldAt = -Infinity
+  let events = 0
+  pipe.onLostEvent((method) => {
+    events++
+    const now = performance.now()
+    if (now - toldAt < LOST_TOLD_EVERY_MS) return
+    toldAt = now
+    log.warn({ method, events }, 'Chromium sent events that are too large to be read')
+    events = 0
+  })
 }

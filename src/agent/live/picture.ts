@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import type { Log } from '../../base/log.ts'
 import { until, within } from '../../base/wait.ts'
+import type { OnCrash } from '../telemetry/crashes.ts'
 import { servePictureDisplay } from './picture-display.ts'
 
 const PROGRAM = 'X0tigervnc'
@@ -38,6 +39,8 @@ const COMMAND = [
 interface Running {
   stop(): void
   isStopping: boolean
+  /** It has taken a connection. */
+  isUp: boolean
   ended: Promise<unknown>
   hasEnded: boolean
   /** Its last output. */
@@ -47,14 +50,16 @@ interface Running {
 export class Picture {
   readonly #target: string
   readonly #log: Log
+  readonly #onCrash: OnCrash
   #running: Running | undefined
   #viewers = 0
   #linger: NodeJS.Timeout | undefined
 
-  /** `target`: the display's Unix socket. */
-  constructor(target: string, log: Log) {
+  /** `target`: the display's Unix socket. `onCrash` is called when the server has ended by itself. */
+  constructor(target: string, log: Log, onCrash: OnCrash) {
     this.#target = target
     this.#log = log
+    this.#onCrash = onCrash
   }
 
   /** Opens a connection for a viewer. Starts the server when it does not run; it ends some time after the last connection has closed. */
@@ -65,6 +70,7 @@ export class Picture {
       if (this.#running?.isStopping) await within('the picture server to end', READY_MS, this.#running.ended, signal)
       const running = (this.#running ??= this.#start())
       const socket = await until('the server of the picture', READY_MS, () => (running.hasEnded ? gone(running) : reach()), { everyMs: 5, signal })
+      running.isUp = true
       socket.once('close', () => this.#left())
       return socket
     } catch (error) {
@@ -85,6 +91,7 @@ export class Picture {
     const child = spawn(PROGRAM, COMMAND, { stdio: ['ignore', 'ignore', 'pipe'] })
     const running: Running = {
       isStopping: false,
+      isUp: false,
       stop() {
         running.isStopping = true
         child.kill()
@@ -103,6 +110,7 @@ export class Picture {
       running.hasEnded = true
       display.close()
       if (this.#running === running) this.#running = undefined
+      if (!running.isStopping) this.#onCrash({ service: 'x0tigervnc', phase: running.isUp ? 'running' : 'startup', pid: child.pid })
       this.#log.debug({ said: running.said, code: child.exitCode, ms: Math.round(performance.now() - started) }, 'the picture server ended')
     })
     return running

@@ -1,9 +1,13 @@
 // The live view inside an instance: who watches, who may also control, and the clipboard between them and the session.
 import type { WebSocket } from 'ws'
+import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import type { Computer } from '../computer/handlers.ts'
 import type { Hands } from '../computer/hands.ts'
 import { DISPLAY_SOCKET } from '../spec.ts'
+import { crashTeller } from '../telemetry/crashes.ts'
+import type { Source } from '../telemetry/contract.ts'
+import type { Telemetry } from '../telemetry/telemetry.ts'
 import { Picture } from './picture.ts'
 import { joinViewer, MAX_TEXT, PICTURE_ENDED, type Viewer } from './viewer.ts'
 import { ViewerHands } from './viewer-hands.ts'
@@ -15,14 +19,16 @@ const TOO_MANY = 1013
 /** Longest single wait for a clipboard change, so that the loop ends soon after the last viewer has left. */
 const CLIPBOARD_WAIT_MS = 30_000
 
+const SOURCE: Source = { kind: 'kernel_api' }
+
 export interface Live {
   /** Adds a viewer, whose WebSocket is open. Resolves when it has left. */
   join(client: WebSocket, control: boolean): Promise<void>
 }
 
 /** The live view of a desk. Viewers share `hands`, and so their turns, with callers' actions. */
-export function openLive(desk: Computer, hands: Hands, log: Log): Live {
-  const picture = new Picture(DISPLAY_SOCKET, log)
+export function openLive(desk: Computer, hands: Hands, telemetry: Telemetry, log: Log): Live {
+  const picture = new Picture(DISPLAY_SOCKET, log, crashTeller(telemetry))
   const viewers = new Set<Viewer>()
   /** Viewers that may control. Only they receive the clipboard. */
   const actors = new Set<Viewer>()
@@ -89,11 +95,17 @@ export function openLive(desk: Computer, hands: Hands, log: Log): Live {
       viewers.add(viewer)
       viewer.tell({ type: 'hello', control })
       tellCount()
+      const began = performance.now()
+      const { floor } = telemetry
+      const id = newId()
+      telemetry.emit({ type: 'live_view_connect', source: SOURCE, data: { session_id: id } })
       if (control) {
         actors.add(viewer)
         greet(viewer).catch((err: unknown) => log.warn({ err }, 'the clipboard cannot be watched'))
       }
       await viewer.ended
+      const duration = Math.round((performance.now() - began) * 1000) / 1000
+      if (telemetry.floor === floor) telemetry.emit({ type: 'live_view_disconnect', source: SOURCE, data: { session_id: id, duration_ms: duration } })
       viewers.delete(viewer)
       actors.delete(viewer)
       tellCount()

@@ -24,6 +24,8 @@ export type RecordingSpec = z.infer<typeof RecordingSpec>
 export const RecordingStatus = z.object({
   /** When its first picture was taken, in milliseconds since 1970. */
   startedAt: z.int().min(0),
+  /** The same moment on the clock of the session's telemetry, in microseconds since 1970. Agents of earlier versions do not tell it. */
+  startedClock: z.int().min(0).optional(),
   durationMs: z.int().min(0),
   /** Bytes so far; all of them once it has ended. */
   bytes: z.int().min(0),

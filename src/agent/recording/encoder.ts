@@ -79,6 +79,11 @@ export class Encoder {
 
   readonly #onRoom: () => void
 
+  /** Undefined when it could not be started. */
+  get pid(): number | undefined {
+    return this.#child.pid
+  }
+
   /** Whether it can take a picture now: it has read the last one and keeps up. */
   get hasRoom(): boolean {
     return !this.#writing && this.#inside < 2 && !this.#hasEnded

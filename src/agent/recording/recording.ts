@@ -7,7 +7,16 @@ import { Encoder, even, type Size } from './encoder.ts'
 import type { Packet } from './flv.ts'
 import { AUDIO_ID, fileHead, fragment, stillThere, VIDEO_ID, type Sample } from './fragments.ts'
 import type { Sound } from './sound.ts'
+import type { OnCrash } from '../telemetry/crashes.ts'
 import { Spool } from './spool.ts'
+
+/** What a recording has from its session. */
+export interface RecordingTold {
+  /** Called when an encoder has ended by itself. */
+  onCrash: OnCrash
+  /** Microseconds since 1970, on the clock that the session's telemetry has. */
+  clock: () => number
+}
 
 /** How often new data is written to disk; a kill loses at most this much. */
 const WRITE_EVERY_MS = 1_000
@@ -27,6 +36,7 @@ export class Recording implements Viewer, AsyncDisposable {
   readonly #camera: Camera
   readonly #spec: RecordingSpec
   readonly #log: Log
+  readonly #onCrash: OnCrash
   readonly #sound: Sound | undefined
   readonly #interval: number
   readonly #longest: number
@@ -34,7 +44,8 @@ export class Recording implements Viewer, AsyncDisposable {
   readonly #ended = Promise.withResolvers<void>()
   readonly #writes = new Mutex()
   readonly #startedWall = Date.now()
-  readonly #started = performance.now()
+  readonly #startedClock: number
+  readonly #started: number
   #timers: NodeJS.Timeout[] = []
   #encoder: Encoder | undefined
   #size: Size | undefined
@@ -53,10 +64,13 @@ export class Recording implements Viewer, AsyncDisposable {
   #end: { reason: EndOfRecording; at: number } | undefined
   #hasEnded = false
 
-  constructor(camera: Camera, spec: RecordingSpec, dir: string, sound: Sound | undefined, log: Log) {
+  constructor(camera: Camera, spec: RecordingSpec, dir: string, sound: Sound | undefined, log: Log, { onCrash, clock }: RecordingTold) {
+    this.#startedClock = clock()
+    this.#started = performance.now()
     this.#camera = camera
     this.#spec = spec
     this.#log = log
+    this.#onCrash = onCrash
     this.#sound = sound
     this.#interval = 1000 / spec.framerate
     this.#longest = spec.maxDurationMs ?? Infinity
@@ -71,6 +85,7 @@ export class Recording implements Viewer, AsyncDisposable {
   get status(): RecordingStatus {
     return {
       startedAt: this.#startedWall,
+      startedClock: this.#startedClock,
       durationMs: Math.round(this.#end?.at ?? this.#now()),
       bytes: this.spool.length,
       ...(this.#hasEnded && { ended: this.#end!.reason }),
@@ -168,8 +183,11 @@ export class Recording implements Viewer, AsyncDisposable {
     this.#log.error({ recording: this.#spec.id, words }, 'an encoder ended by itself')
     this.#encoder = undefined
     this.#inside = []
-    if (++this.#deaths > MAX_ENCODER_DEATHS || !this.#avcC) void this.stop('encoder_failed')
-    else this.#camera.again(this)
+    this.#onCrash({ service: 'ffmpeg', phase: this.#avcC ? 'running' : 'startup', pid: encoder.pid })
+    if (++this.#deaths > MAX_ENCODER_DEATHS || !this.#avcC) {
+      this.#onCrash({ service: 'ffmpeg', phase: 'gave_up' })
+      void this.stop('encoder_failed')
+    } else this.#camera.again(this)
   }
 
   #onPacket(packet: Packet): void {

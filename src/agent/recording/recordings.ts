@@ -6,7 +6,7 @@ import { fault } from '../../http/fault.ts'
 import type { Screen } from '../display/screen.ts'
 import { Camera } from './camera.ts'
 import { BYTES_AT_ONCE, type RecordingSpec, type RecordingStatus } from './contract.ts'
-import { Recording } from './recording.ts'
+import { Recording, type RecordingTold } from './recording.ts'
 import { openSound, type Sound } from './sound.ts'
 import type { Speakers } from './speakers.ts'
 
@@ -26,7 +26,14 @@ export interface Recordings extends AsyncDisposable {
 }
 
 /** `dir` holds the data that has not been fetched yet. */
-export function openRecordings(screen: Screen, speakers: Pick<Speakers, 'server'>, dir: string, log: Log, soundOf = openSound): Recordings {
+export function openRecordings(
+  screen: Screen,
+  speakers: Pick<Speakers, 'server'>,
+  dir: string,
+  log: Log,
+  told: RecordingTold,
+  soundOf = openSound,
+): Recordings {
   const all = new Map<string, Recording>()
   /** Recordings that wait for their sound. One that is dropped meanwhile never begins. */
   const starting = new Map<string, { made: Promise<Recording>; isDropped: boolean }>()
@@ -54,7 +61,7 @@ export function openRecordings(screen: Screen, speakers: Pick<Speakers, 'server'
         await sound?.close()
         throw fault.unavailable('the recording was dropped before it began')
       }
-      const recording = new Recording(camera, spec, dir, sound, log)
+      const recording = new Recording(camera, spec, dir, sound, log, told)
       all.set(spec.id, recording)
       return recording
     }

@@ -5,6 +5,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { dirname, join } from 'node:path'
 import type { Log } from '../../base/log.ts'
 import { until } from '../../base/wait.ts'
+import type { OnCrash } from '../telemetry/crashes.ts'
 
 /** It is ready after 50 ms on an idle machine. */
 const READY_MS = 10_000
@@ -18,9 +19,9 @@ export interface Speakers {
 
 /**
  * Listens where programs look for a sound server (`<runtimeDir>/pulse/native`). The first connection starts the server, and all connections are
- * passed on to it. A silent session has no process for sound.
+ * passed on to it. A silent session has no process for sound. `onCrash` is called when the server has ended.
  */
-export function openSpeakers(runtimeDir: string, log: Log): Speakers {
+export function openSpeakers(runtimeDir: string, log: Log, onCrash: OnCrash): Speakers {
   const [door, inner] = [join(runtimeDir, 'pulse/native'), join(runtimeDir, 'pulse-server/native')]
   for (const path of [door, inner]) mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   let running: { child: ChildProcess; ready: Promise<void> } | undefined
@@ -28,13 +29,15 @@ export function openSpeakers(runtimeDir: string, log: Log): Speakers {
   const ready = (): Promise<void> => {
     if (!running) {
       const child = startServer(inner)
+      let isUp = false
       child.on('error', (err) => log.error({ err }, 'the sound server cannot be started'))
       child.on('close', (code) => {
         log.warn({ code }, 'the sound server ended')
+        onCrash({ service: 'pulseaudio', phase: isUp ? 'running' : 'startup', pid: child.pid })
         running = undefined
       })
       // One that did not start in time may never; after its end the next program or recording starts another.
-      const isReady = until('the sound server', READY_MS, () => child.exitCode === null && answers(inner), { everyMs: 10 }).then(() => {})
+      const isReady = until('the sound server', READY_MS, () => child.exitCode === null && answers(inner), { everyMs: 10 }).then(() => void (isUp = true))
       isReady.catch(() => child.kill('SIGKILL'))
       running = { child, ready: isReady }
     }

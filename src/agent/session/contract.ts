@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { json, lines, none, route } from '../../http/route.ts'
 import { ExtensionName, MAX_EXTENSIONS } from '../extensions/contract.ts'
+import { TelemetryFit } from '../telemetry/contract.ts'
 
 /** The size of a display in pixels and its refresh rate in Hz. */
 export const Viewport = z.object({ width: z.number(), height: z.number(), refresh_rate: z.number() })
@@ -45,6 +46,8 @@ export const Fit = z.strictObject({
   let_go: z.literal(true).optional(),
   /** Extensions that are unpacked in the session already, to be loaded besides those that are. */
   extensions: z.array(ExtensionName).max(MAX_EXTENSIONS).optional(),
+  /** What telemetry captures from now on, in place of what it has captured. */
+  telemetry: TelemetryFit.optional(),
 })
 export type Fit = z.infer<typeof Fit>
 

@@ -1,23 +1,35 @@
 // The agent's WebSockets: CDP is forwarded to Chromium's port, BiDi is handled by the mapper.
 import type { OutgoingHttpHeaders } from 'node:http'
+import type { Duplex } from 'node:stream'
 import { WebSocketServer } from 'ws'
 import type { Log } from '../../base/log.ts'
+import { resultWithin } from '../../base/wait.ts'
 import { upgradeTo, type Upgraded } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
-import { splice } from '../../http/splice.ts'
+import { FrameBoundary, splice } from '../../http/splice.ts'
 import { completeHandshake, handshakeHeaders, type UpgradeCall, type UpgradeHandler } from '../../http/upgrade.ts'
 import { CLOSED, CRASHED } from '../chromium/crashed.ts'
 import type { Browser } from '../chromium/keeper.ts'
+import type { ChromiumRun } from '../chromium/process.ts'
 import { reachBrowser } from '../chromium/reach.ts'
 import type { BrowserProxy } from '../egress/proxy.ts'
+import { cdpClient, type Ending } from '../telemetry/clients/cdp-client.ts'
+import type { Telemetry } from '../telemetry/telemetry.ts'
 import { SOCKETS } from './contract.ts'
 
+/** A browser that closes its connections ends soon after, or has only closed these. */
+const EXIT_MS = 2_000
+
 /** Connects to the browser; when it is just ending, to the one that starts after it. */
-async function toBrowser(keeper: Browser, headers: OutgoingHttpHeaders, signal: AbortSignal, path?: string): Promise<Upgraded> {
+async function toBrowser(keeper: Browser, headers: OutgoingHttpHeaders, signal: AbortSignal, path?: string): Promise<{ upstream: Upgraded; run: ChromiumRun }> {
   try {
     return await reachBrowser(
       keeper,
-      ({ port, browserPath }) => upgradeTo({ host: '127.0.0.1', port }, path ?? browserPath, { host: `127.0.0.1:${port}`, ...headers }, signal),
+      async (run) => {
+        const { port, browserPath } = run
+        const upstream = await upgradeTo({ host: '127.0.0.1', port }, path ?? browserPath, { host: `127.0.0.1:${port}`, ...headers }, signal)
+        return { upstream, run }
+      },
       signal,
     )
   } catch (error) {
@@ -25,16 +37,46 @@ async function toBrowser(keeper: Browser, headers: OutgoingHttpHeaders, signal: 
   }
 }
 
+/** Whether the other side has ended a socket; else it was destroyed here. */
+function endsByItself(socket: Duplex): () => boolean {
+  let has = false
+  const onEnd = () => (has = true)
+  socket.on('end', onEnd).on('error', onEnd)
+  return () => has
+}
+
+/** Why the browser has ended a connection. */
+async function whyUpstream(keeper: Browser, run: ChromiumRun): Promise<Ending> {
+  if (keeper.isFinished) return 'context_cancelled'
+  if (!keeper.isCurrent(run)) return 'upstream_changed'
+  const exit = await resultWithin(EXIT_MS, run.exited)
+  return exit === undefined ? 'upstream_error' : 'upstream_changed'
+}
+
 export type SocketHandlers = Record<(typeof SOCKETS)[keyof typeof SOCKETS], UpgradeHandler>
 
 /** The paths of the agent's WebSockets and their handlers. */
-export function sockets(keeper: Browser, links: Pick<BrowserProxy, 'link'>, log: Log): SocketHandlers {
+export function sockets(keeper: Browser, links: Pick<BrowserProxy, 'link'>, telemetry: Telemetry, log: Log): SocketHandlers {
   const bidi = new WebSocketServer({ noServer: true, maxPayload: 64 * 1024 * 1024 })
   const spliced = async ({ request, socket, head, signal }: UpgradeCall, path?: string): Promise<void> => {
-    const upstream = await toBrowser(keeper, handshakeHeaders(request), signal, path)
+    const { upstream, run } = await toBrowser(keeper, handshakeHeaders(request), signal, path)
     completeHandshake(socket, upstream)
-    if (head.length > 0) upstream.socket.write(head)
-    await splice(socket, upstream.socket, upstream.head, () => (keeper.isFinished ? CLOSED : CRASHED))
+    const hasLeft = endsByItself(socket)
+    const boundary = new FrameBoundary()
+    const client = cdpClient(telemetry, boundary)
+    if (head.length > 0) {
+      client.sent(head)
+      upstream.socket.write(head)
+    }
+    let first: Awaited<ReturnType<typeof splice>> | undefined
+    try {
+      first = await splice(socket, upstream.socket, upstream.head, () => (keeper.isFinished ? CLOSED : CRASHED), undefined, client, boundary)
+    } finally {
+      await client.end(async () => {
+        if (client.hasClosed) return 'client_close'
+        return first === 'upstream' ? whyUpstream(keeper, run) : hasLeft() ? 'client_close' : 'context_cancelled'
+      })
+    }
   }
   return {
     [SOCKETS.cdp]: (call) => spliced(call),

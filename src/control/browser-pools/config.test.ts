@@ -146,7 +146,7 @@ const BAD: [field: string, fields: object][] = [
   ['chrome_policy.ProxyMode', { chrome_policy: { ProxyMode: 'direct' } }],
   ['gpu', { gpu: true }],
   ['video_memory', { video_memory: '4GiB' }],
-  ['telemetry', { telemetry: { enabled: true } }],
+  ['telemetry.enabled', { telemetry: { enabled: false, browser: { console: {} } } }],
   ['location', { location: { timezone: 'Europe/Berlin' } }],
   ['vaults', { vaults: [{ name: 'a' }] }],
   ['other', { other: 1 }],

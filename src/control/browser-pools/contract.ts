@@ -4,9 +4,10 @@ import { isId } from '../../base/ids.ts'
 import { json, MAX_INTEGER, none, page, pagingQuery, route } from '../../http/route.ts'
 import { Browser, Name as SessionName, Tags } from '../browsers/contract.ts'
 import { MAX_POLICY_BYTES, OPTIONS, StartUrl } from '../browsers/options/contract.ts'
-import { createShape, Memory, notBuilt, Region } from '../browsers/options/option/contract.ts'
+import { createShape, Memory, Region } from '../browsers/options/option/contract.ts'
 import { refuseStart } from '../network/contract.ts'
 import { oneWayOut } from '../proxies/contract.ts'
+import { GivenTelemetry } from '../telemetry/contract.ts'
 
 const group = 'Browser Pools'
 const Time = z.iso.datetime()
@@ -116,7 +117,8 @@ export const AcquireBrowser = z.strictObject({
   start_url: StartUrl.optional(),
   /** A profile for this caller, in a pool without one. The browser ends when it is given back. */
   profile: SessionProfile,
-  telemetry: notBuilt('telemetry is'),
+  /** What it captures for this caller, laid over what the pool says. */
+  telemetry: GivenTelemetry.optional(),
 })
 export type AcquireBrowser = z.output<typeof AcquireBrowser>
 
@@ -146,6 +148,7 @@ export const PoolConfig = z.object({
       proxy_routes: z.array(z.object({ hosts: z.array(z.string()), proxy: Choice })).optional(),
     })
     .optional(),
+  telemetry: GivenTelemetry.optional(),
   /** Unless it has more than 64 KiB. */
   chrome_policy: z.record(z.string(), z.unknown()).optional(),
 })

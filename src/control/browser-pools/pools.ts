@@ -3,7 +3,7 @@ import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
 import { fault } from '../../http/fault.ts'
 import type { Page } from '../../http/route.ts'
-import { isDuplicate, isProjectGone, type Db } from '../../store/db.ts'
+import { isDestinationGone, isDuplicate, isProjectGone, type Db } from '../../store/db.ts'
 import { NoSeat } from '../../store/seats.ts'
 import { browserRules, storedOptions, type Fitter } from '../browsers/fitter.ts'
 import type { Browser } from '../browsers/contract.ts'
@@ -15,6 +15,7 @@ import type { Place, Region } from '../browsers/options/option/contract.ts'
 import { problemOf, type PoolLeases } from '../browsers/pool-leases.ts'
 import { refuseStart } from '../network/contract.ts'
 import type { Profiles } from '../profiles/profiles.ts'
+import { merged, saysSomething, telemetryProblem, type GivenTelemetry, type StoredTelemetry } from '../telemetry/contract.ts'
 import { hasSameBrowsers, normal, ofBrowser, split, updated, whole, type WholeConfig } from './config.ts'
 import { MAX_WAIT_SECONDS, type AcquireBrowser, type BrowserPool, type CreatePool, type UpdatePool } from './contract.ts'
 import {
@@ -103,9 +104,24 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
     const wanted = ofBrowser(config)
     const refusal = browserRules.refuseCreate(wanted, place)
     if (refusal) throw fault.field(refusal.field, refusal.problem)
-    const { brought } = await lookUp(project, wanted)
+    const { options, brought } = await lookUp(project, wanted)
     const { profile } = config
-    return { extension_ids: brought?.ids ?? [], ...(profile && { profile_id: (await profiles.chosen(project, profile)).id }) }
+    const destination = merged(options.telemetry)?.destination
+    return {
+      extension_ids: brought?.ids ?? [],
+      ...(profile && { profile_id: (await profiles.chosen(project, profile)).id }),
+      ...(destination !== undefined && { destination_id: destination }),
+    }
+  }
+
+  /** What a browser captures for a caller who says this. Undefined: what its pool says; null: nothing. @throws 400 */
+  async function captured(project: string, given: GivenTelemetry | undefined, ofPool: GivenTelemetry | undefined): Promise<StoredTelemetry | null | undefined> {
+    if (!saysSomething(given)) return undefined
+    const [base, own] = await Promise.all([ofPool, given].map(async (telemetry) => (await lookUp(project, { telemetry })).options.telemetry))
+    const before = merged(base)
+    const refusal = telemetryProblem(own, before, true)
+    if (refusal) throw fault.field(refusal.field, refusal.problem)
+    return merged(own, before) ?? null
   }
 
   /** Does `work`, which gives a pool `more` seats. */
@@ -124,6 +140,7 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
       return made
     } catch (error) {
       if (isDuplicate(error, 'browser_pools_name')) throw fault.conflict(`there is a browser pool named "${name}" already`)
+      if (isDestinationGone(error)) throw fault.field('telemetry.export.otlp.destination', 'has just been deleted')
       if (isProjectGone(error)) throw fault.projectNotFound(project)
       if (!(error instanceof NoSeat)) throw error
       const { projectLimit: limit } = error
@@ -179,7 +196,7 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
       await lending.changed()
       await Promise.all([lending.discardIdle(id), force ? lending.endLeft() : undefined])
     },
-    async acquire(project, idOrName, { profile, acquire_timeout_seconds: seconds, name, tags = {}, start_url }, origin, signal) {
+    async acquire(project, idOrName, { profile, acquire_timeout_seconds: seconds, name, tags = {}, start_url, telemetry: given }, origin, signal) {
       const pool = await poolOfCaller(db, { scope, project }, idOrName)
       if (!pool) throw fault.notFound('browser pool', idOrName)
       const problem = refuseStart(pool.config.network, start_url)
@@ -188,7 +205,8 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
       const chosen = await profiles.choose(project, profile, signal)
       const fills = pool.config.fill_rate_per_minute > 0 ? Math.ceil((100 * 60) / pool.config.fill_rate_per_minute) : Infinity
       const waitMs = Math.min(seconds ?? fills, MAX_WAIT_SECONDS) * 1000
-      return leases.acquire(pool, { name, tags, start_url }, chosen, waitMs, origin, signal)
+      const telemetry = await captured(project, given, telemetryOf(pool))
+      return leases.acquire(pool, { name, tags, start_url, telemetry }, chosen, waitMs, origin, signal)
     },
     async release(project, idOrName, sessionId, reuse) {
       const pool = await poolOfCaller(db, { scope, project }, idOrName)
@@ -203,6 +221,12 @@ export function makeBrowserPools(settings: PoolsSettings): BrowserPools {
   }
 }
 
+/** What the browsers of a pool capture. Its destination is the one that it has named, whatever that is called now. */
+function telemetryOf({ config: { telemetry }, resolved: { destination_id: id } }: Pick<PoolRow, 'config' | 'resolved'>): GivenTelemetry | undefined {
+  const otlp = telemetry?.export?.otlp
+  return otlp?.destination && id !== undefined ? { ...telemetry, export: { otlp: { ...otlp, destination: { id } } } } : telemetry
+}
+
 interface PoolSourceSettings extends Pick<PoolsSettings, 'db' | 'lookUp' | 'profiles'> {
   fitter: Fitter
   log: Log
@@ -215,7 +239,7 @@ export function makePoolSource({ db, fitter, lookUp, profiles, log }: PoolSource
       const row = await poolById(db, id)
       if (!row?.project_id) return undefined
       const config = whole(row)
-      const { options, brought } = await lookUp(row.project_id, ofBrowser(config))
+      const { options, brought } = await lookUp(row.project_id, { ...ofBrowser(config), telemetry: telemetryOf(row) })
       // A session that is just being saved into it is not waited for: its save has the browser made anew.
       const profile = config.profile && { ...(await profiles.chosen(row.project_id, config.profile)), save: false }
       const stored = storedOptions(options)
@@ -234,7 +258,9 @@ export function makePoolSource({ db, fitter, lookUp, profiles, log }: PoolSource
         spec: { viewport, maxScreen },
         async dress(made, within) {
           const state = { viewport, fullscreen: false, stealth: false }
-          await fitter.dress(made, { wanted: options, brought, profile, state }, (rest, ms) => fitter.fit(made, rest, within, ms), within)
+          // It captures nothing until a caller has it.
+          const { telemetry: _, ...wanted } = options
+          await fitter.dress(made, { wanted, brought, profile, state }, (rest, ms) => fitter.fit(made, rest, within, ms), within)
         },
       }
     },

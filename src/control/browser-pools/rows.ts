@@ -13,6 +13,8 @@ export type StoredConfig = Omit<PoolConfig, 'size' | 'name' | 'chrome_policy'>
 export interface Resolved {
   extension_ids: readonly string[]
   profile_id?: string | undefined
+  /** Where telemetry of its browsers is exported to. */
+  destination_id?: string | undefined
 }
 
 export type PoolRow = Omit<Selectable<Tables['browser_pools']>, 'config' | 'resolved'> & { config: StoredConfig; resolved: Resolved }
@@ -77,8 +79,10 @@ export async function countedPool(db: Db, within: Within, idOrName: string, maxP
 }
 
 /** What a caller of a pool needs to know of it. */
-export const poolOfCaller = (db: Db, within: Within, idOrName: string): Promise<Pick<PoolRow, 'id' | 'name' | 'config'> | undefined> =>
-  kept(db, within).select(['id', 'name', 'config']).where(called(idOrName)).executeTakeFirst() as Promise<Pick<PoolRow, 'id' | 'name' | 'config'> | undefined>
+export const poolOfCaller = (db: Db, within: Within, idOrName: string): Promise<Pick<PoolRow, 'id' | 'name' | 'config' | 'resolved'> | undefined> =>
+  kept(db, within).select(['id', 'name', 'config', 'resolved']).where(called(idOrName)).executeTakeFirst() as Promise<
+    Pick<PoolRow, 'id' | 'name' | 'config' | 'resolved'> | undefined
+  >
 
 export interface PoolFilter {
   name?: string | undefined

@@ -128,8 +128,6 @@ describe('a create is refused, and the error names the field, for', () => {
 
   test.each([
     ['gpu', true],
-    ['telemetry', { enabled: true }],
-    ['telemetry', { browser: { console: { enabled: true } } }],
     ['location', { timezone: 'Europe/Berlin' }],
     ['vaults', [{ name: 'mine' }]],
     ['video_memory', '4GiB'],
@@ -286,7 +284,6 @@ describe('an update of a session', () => {
   })
 
   test.each([
-    ['telemetry', { enabled: true }],
     ['timeout_seconds', 100],
     ['headless', true],
   ])('of %s, which cannot be changed, is refused, and the error names it', async (field, value) => {

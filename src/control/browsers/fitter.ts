@@ -33,11 +33,13 @@ export function storedOptions(wanted: Parameters<typeof browserRules.stored>[0])
   return { ...stored, maxScreen: { width: Math.max(width, USUAL_MAX_SCREEN.width), height: Math.max(height, USUAL_MAX_SCREEN.height) } }
 }
 
-interface FitterSettings {
+export interface FitterSettings {
   fleet: Pick<Fleet, 'endpointOf'>
   endpoints: Endpoints
   profiles: SessionProfiles
   sessionProxies: SessionProxies
+  /** Hears whether a session captures telemetry from now on. */
+  telemetry: { noted(session: { id: string; isOn: boolean }): void }
   log: Log
 }
 
@@ -72,7 +74,7 @@ export interface Fitter {
   ): Promise<Awaited<ReturnType<SessionProfiles['load']>> | undefined>
 }
 
-export function makeFitter({ fleet, endpoints, profiles, sessionProxies, log }: FitterSettings): Fitter {
+export function makeFitter({ fleet, endpoints, profiles, sessionProxies, telemetry, log }: FitterSettings): Fitter {
   const at = (row: BrowserRow) => ({ id: row.id, lease: row.lease, endpoint: endpoints.open(row.endpoint!, row.id) })
 
   const assertFits: Fitter['assertFits'] = ({ id }, wanted) => {
@@ -86,8 +88,9 @@ export function makeFitter({ fleet, endpoints, profiles, sessionProxies, log }: 
     const agent = at(row).endpoint
     const limit = AbortSignal.any([signal, AbortSignal.timeout(ms)])
     const tell = (body: Fit) => call(agent, session.fitSession, { body }, { signal: limit })
-    if (!wanted.proxy) return await tell(wanted)
-    await sessionProxies.fitted(row, agent, (told) => tell({ ...wanted, ...told }), limit)
+    if (wanted.proxy) await sessionProxies.fitted(row, agent, (told) => tell({ ...wanted, ...told }), limit)
+    else await tell(wanted)
+    if (wanted.telemetry) telemetry.noted({ id: row.id, isOn: wanted.telemetry.categories.length > 0 })
   }
 
   return {

@@ -8,10 +8,11 @@ import { filesystem } from '../../agent/fs/contract.ts'
 import { logs } from '../../agent/logs/contract.ts'
 import { playwright } from '../../agent/playwright/contract.ts'
 import { processes } from '../../agent/process/contract.ts'
-import { fault } from '../../http/fault.ts'
+import { telemetry } from '../../agent/telemetry/contract.ts'
 import { under, type Target } from '../../http/forward.ts'
 import { splitUrl } from '../../http/body.ts'
-import { none, route, sessionOf, type Contract, type Handlers, type Principal } from '../../http/route.ts'
+import { routeId } from '../../http/mount.ts'
+import { sessionOf, type Contract, type Principal } from '../../http/route.ts'
 import type { Browsers } from './browsers.ts'
 
 /** Time that the hop to the agent may add to a call's own limit. */
@@ -26,7 +27,7 @@ export const SESSION_PATH = '/browser/session'
 /** Every agent tool that callers may use, below its browser, by id or name. A new tool is added by one word here. */
 export const instanceApis: Contract = Object.assign(
   {},
-  ...[computer, curl, playwright, filesystem, processes, logs, extensions].map((tool) =>
+  ...[computer, curl, playwright, filesystem, processes, logs, extensions, telemetry].map((tool) =>
     under('/browsers/{id}', tool, (call) => ({
       params: z.strictObject({ id: z.string(), ...(call.params as z.ZodObject).shape }),
       faults: [...new Set(['not_found', 'bad_gateway', 'unavailable', ...call.faults] as const)],
@@ -35,20 +36,6 @@ export const instanceApis: Contract = Object.assign(
     })),
   ),
 ) as Contract
-
-const session = z.strictObject({ id: z.string() })
-const unbuilt = { method: 'GET', group: 'Browsers', params: session, query: z.looseObject({}), access: 'session', reply: none() } as const
-
-/** What clients call on a session by themselves and Cob does not have. It answers an error that names it. Not part of the documented API. */
-export const notBuilt = {
-  streamTelemetry: route({ ...unbuilt, path: '/browsers/{id}/telemetry/stream', id: 'streamTelemetry', summary: 'Not built' }),
-  listTelemetry: route({ ...unbuilt, path: '/browsers/{id}/telemetry/events', id: 'listTelemetry', summary: 'Not built' }),
-}
-
-const noTelemetry = () => {
-  throw fault.notBuilt('telemetry is')
-}
-export const notBuiltHandlers: Handlers<typeof notBuilt> = { streamTelemetry: noTelemetry, listTelemetry: noTelemetry }
 
 /** A contract of calls below `/browsers/{id}`, and once more below {@link SESSION_PATH}. */
 export const atSession = <C extends Contract>(contract: C): C =>
@@ -67,8 +54,15 @@ export function innerPath(url: string): string {
   )
 }
 
+/** Calls that neither keep a session from timing out nor from sleeping. */
+const ONLOOKERS = new Set(Object.values(instanceApis).flatMap(({ id, looksOn }) => (looksOn ? [id] : [])))
+
 /** Finds the agent of a forwarded call. */
 export const reacher =
   (browsers: Browsers) =>
-  (request: FastifyRequest, principal: Principal): Promise<Target> =>
-    browsers.reach(principal.project, sessionOf(principal, (request.params as { id: string }).id))
+  async (request: FastifyRequest, principal: Principal): Promise<Target> => {
+    const reached = await browsers.reach(principal.project, sessionOf(principal, (request.params as { id: string }).id))
+    if (!ONLOOKERS.has(routeId(request))) return reached
+    reached.release()
+    return { ...reached, release: () => {} }
+  }

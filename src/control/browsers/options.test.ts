@@ -14,7 +14,7 @@ describe('the options of a create', () => {
     { telemetry: null },
     { telemetry: {} },
     { telemetry: { enabled: false } },
-    { telemetry: { enabled: false, browser: { console: { enabled: false } } } },
+    { telemetry: { enabled: false, browser: {} } },
     { extensions: [] },
     { proxy_id: '' },
     { proxy: { mode: 'direct' } },

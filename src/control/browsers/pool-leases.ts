@@ -8,6 +8,7 @@ import type { Endpoint } from '../../http/endpoint.ts'
 import { Fault, fault } from '../../http/fault.ts'
 import type { LeasedSession } from '../../http/route.ts'
 import type { Db } from '../../store/db.ts'
+import { fittedTelemetry } from '../telemetry/contract.ts'
 import type { Activity } from './activity.ts'
 import type { Browser } from './contract.ts'
 import { WARM_FIT_MS, type Fitter } from './fitter.ts'
@@ -84,7 +85,10 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
     held.defer(uses.hold(row.id))
     try {
       const loaded = profile && (await profiles.load(at(row), profile, { keepTabs: lease.start_url === undefined, isUpdate: true }, signal))
-      await fitNew(row, lease.start_url === undefined ? {} : { start_url: lease.start_url }, signal, WARM_FIT_MS)
+      const { telemetry } = row.options
+      // While it waited, nothing was captured.
+      const wanted = { ...(telemetry && { telemetry: fittedTelemetry(telemetry) }), ...(lease.start_url !== undefined && { start_url: lease.start_url }) }
+      await fitNew(row, wanted, signal, WARM_FIT_MS)
       const shown = await show({ ...row, ...loaded })
       signal.throwIfAborted()
       return shown
@@ -101,6 +105,7 @@ export function makePoolLeases({ db, fleet, fitter, profiles, present, activity,
       // 0: what a browser allows that nobody has.
       timeout_seconds: 0,
       let_go: true,
+      ...(row.options.telemetry && { telemetry: fittedTelemetry(undefined) }),
       ...(!(isSame('proxy_id') && isSame('network')) && { proxy: { on: true } }),
       ...(!isSame('viewport') && { viewport: before.viewport }),
     }

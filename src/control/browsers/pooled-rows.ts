@@ -1,6 +1,7 @@
 // The rows of browsers that belong to pools: made for one, lent to its callers, given back, ended when it does not want them any more.
 import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import type { Db } from '../../store/db.ts'
+import type { StoredTelemetry } from '../telemetry/contract.ts'
 import { ended, moveBrowser, moveFirstBrowser } from './lifecycle.ts'
 import { owned, type BrowserOptions, type BrowserRow, type Ownership, type Watched } from './rows.ts'
 
@@ -75,12 +76,21 @@ export interface Lease {
   name: string | undefined
   tags: Record<string, string>
   start_url: string | undefined
+  /** What it captures, if it is not what the pool says; null: nothing. */
+  telemetry?: StoredTelemetry | null | undefined
 }
 
 /** Lends the browser of a pool that has waited longest, first those that this replica watches, in one statement. Undefined when none waits. */
-export async function lendFirst(db: Db, { scope, replica }: Watched, pool: string, { name, tags, start_url: url }: Lease): Promise<BrowserRow | undefined> {
+export async function lendFirst(
+  db: Db,
+  { scope, replica }: Watched,
+  pool: string,
+  { name, tags, start_url: url, telemetry }: Lease,
+): Promise<BrowserRow | undefined> {
   const times = { created_at: sql`now()`, last_active_at: sql`now()` }
-  const options = url === undefined ? {} : { options: sql`jsonb_set(t.options, '{start_url}', to_jsonb(${url}::text))` }
+  const said = { ...(url !== undefined && { start_url: url }), ...(telemetry && { telemetry }) }
+  const merged = sql`t.options || ${JSON.stringify(said)}::jsonb`
+  const options = url === undefined && telemetry === undefined ? {} : { options: telemetry === null ? sql`(${merged}) - 'telemetry'` : merged }
   const columns = { name: name ?? null, tags: JSON.stringify(tags), lease: sql`t.lease + 1`, ...options, ...times }
   // With its lock: who deletes the pool counts either this caller, or has deleted it before. One that has come up after its configuration was discarded is ended.
   const isThere = sql`exists (

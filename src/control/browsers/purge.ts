@@ -6,7 +6,7 @@ import type { Purge } from '../system/purge.ts'
 
 const AT_ONCE = 500
 
-/** Sessions of this scope that ended more than `days` ago. A session that has a replay stays as long as that: its replays are found by it. */
+/** Sessions of this scope that ended more than `days` ago. A session stays as long as its replays and its telemetry, which are found by it. */
 export const endedSessions = (db: Db, scope: string, days: number): Purge => ({
   what: 'sessions',
   run: (signal) =>
@@ -16,6 +16,7 @@ export const endedSessions = (db: Db, scope: string, days: number): Purge => ({
           select b.id from browsers b
           where b.scope = ${scope} and b.state = 'deleted' and b.deleted_at < now() - ${days} * interval '1 day'
             and not exists (select from replays r where r.browser_id = b.id)
+            and not exists (select from telemetry_segments s where s.session_id = b.id)
           limit ${limit})`.execute(db)
       return Number(numAffectedRows ?? 0)
     }),

@@ -8,6 +8,8 @@ import { bundling } from '../../base/bundler.ts'
 import { PACKAGE_DIR } from '../../base/paths.ts'
 
 const PAGE_DIR = join(import.meta.dirname, 'page')
+/** The list of events, which the page of replays has, too. */
+const EVENTS_DIR = join(import.meta.dirname, '../telemetry/page')
 const NOVNC_DIR = join(PACKAGE_DIR, 'node_modules/@novnc/novnc')
 
 export interface Asset {
@@ -43,7 +45,10 @@ export async function makeBundle(): Promise<Bundle> {
   )
   const files = new Map([
     ['view.js', await asset('text/javascript; charset=utf-8', Buffer.from(outputFiles[0]!.contents))],
-    ['view.css', await asset('text/css; charset=utf-8', readFileSync(join(PAGE_DIR, 'view.css')))],
+    [
+      'view.css',
+      await asset('text/css; charset=utf-8', Buffer.concat([readFileSync(join(PAGE_DIR, 'view.css')), readFileSync(join(EVENTS_DIR, 'events.css'))])),
+    ],
   ])
   const hash = createHash('sha256')
   for (const { plain } of files.values()) hash.update(plain)

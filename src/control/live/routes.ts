@@ -1,9 +1,15 @@
 // The HTTP side of the live view: its page, its files, and the WebSocket below the token.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { LIVE_SOCKETS } from '../../agent/live/contract.ts'
+import type { Endpoint } from '../../http/endpoint.ts'
 import { fault } from '../../http/fault.ts'
+import { eventStream, SSE_TYPE } from '../../http/sse.ts'
 import type { UpgradeHandler } from '../../http/upgrade.ts'
+import type { Log } from '../../base/log.ts'
+import type { LeasedSession } from '../../http/route.ts'
 import type { SessionSockets } from '../browsers/sockets.ts'
+import type { StoredTelemetry } from '../telemetry/contract.ts'
+import { liveEventLists } from './events.ts'
 import { makeBundle, type Bundle } from './bundle.ts'
 import { LIVE_PATH, type Access, type LiveLinks } from './links.ts'
 import { endingOf, livePage, messagePage } from './pages.ts'
@@ -13,22 +19,37 @@ const YEAR_SECONDS = 31_536_000
 
 /** The session and the rights that a token opens. */
 type Found =
-  | { state: 'running'; id: string; lease: number; access: Access; name: string; project: string | undefined }
+  | { state: 'running'; id: string; lease: number; access: Access; name: string; project: string | undefined; captured: readonly string[] }
   | { state: 'ended'; reason: string }
   | { state: 'unknown' }
 
 export interface LiveViews {
-  /** Adds the page. It is for people, so it is not part of the API. */
-  mount(app: FastifyInstance): void
+  /** Adds the page. It is for people, so it is not part of the API. `known`: as in MountContext. */
+  mount(app: FastifyInstance, known: (socket: object) => void): void
   handlers: Record<string, UpgradeHandler>
 }
 
-/** What a session's row says, also after its end. */
-type FindSession = (
-  id: string,
-) => Promise<{ state: string; name: string | null; end_reason: string | null; project_id: string | null; lease: number } | undefined>
+interface LiveSettings {
+  /** What a session's row says, also after its end. */
+  findSession(id: string): Promise<SessionRow | undefined>
+  links: LiveLinks
+  sockets: Pick<SessionSockets, 'join'>
+  /** The agent of a running session; `ended` aborts when its caller has given it back to its pool. @throws 404 */
+  reach(session: LeasedSession): Promise<{ endpoint: Endpoint; release: () => void; ended?: AbortSignal | undefined }>
+  log: Log
+}
 
-export function makeLiveViews(findSession: FindSession, links: LiveLinks, sockets: Pick<SessionSockets, 'join'>): LiveViews {
+interface SessionRow {
+  state: string
+  name: string | null
+  end_reason: string | null
+  project_id: string | null
+  lease: number
+  options: { telemetry?: StoredTelemetry | undefined }
+}
+
+export function makeLiveViews({ findSession, links, sockets, reach, log }: LiveSettings): LiveViews {
+  const lists = liveEventLists()
   let bundled: Promise<Bundle> | undefined
   const bundle = () => (bundled ??= makeBundle().catch((error: unknown) => ((bundled = undefined), Promise.reject(error))))
 
@@ -39,7 +60,10 @@ export function makeLiveViews(findSession: FindSession, links: LiveLinks, socket
     if (!row) return { state: 'ended', reason: 'deleted' }
     // The caller of its pool for whom the link was made has given it back.
     if (row.lease !== told.lease || row.state === 'warm' || row.state === 'releasing') return { state: 'ended', reason: 'released' }
-    if (row.state === 'running') return { state: 'running', ...told, name: row.name ?? 'Live view', project: row.project_id ?? undefined }
+    if (row.state === 'running') {
+      const captured = row.options.telemetry?.categories ?? []
+      return { state: 'running', ...told, name: row.name ?? 'Live view', project: row.project_id ?? undefined, captured }
+    }
     return { state: 'ended', reason: row.end_reason ?? 'deleted' }
   }
 
@@ -79,6 +103,27 @@ export function makeLiveViews(findSession: FindSession, links: LiveLinks, socket
       .send({ state: found.state, ...(found.state === 'ended' && { reason: found.reason, message: endingOf(found.reason) }) })
   }
 
+  /** The list of events. It only looks on: the session may time out, or sleep, under it. */
+  async function events(request: FastifyRequest, reply: FastifyReply, known: (socket: object) => void): Promise<FastifyReply> {
+    const found = await find((request.params as { token: string }).token)
+    if (found.state !== 'running') return state(request, reply)
+    known(request.raw.socket)
+    request.caller = { by: { kind: 'link', id: found.id }, project: found.project }
+    const { endpoint, release, ended } = await reach(found)
+    release()
+    const gone = new AbortController()
+    reply.raw.on('close', () => gone.abort(fault.clientClosed()))
+    // It may have left while its session was looked for.
+    if (reply.raw.destroyed || request.raw.socket.destroyed) gone.abort(fault.clientClosed())
+    const signal = ended ? AbortSignal.any([gone.signal, ended]) : gone.signal
+    const shown = found.access === 'control' && !asksToWatch(request.query) ? 'full' : 'brief'
+    const messages = lists.open({ id: found.id, categories: found.captured, endpoint, shown }, signal)
+    return guarded(request, reply)
+      .type(SSE_TYPE)
+      .header('x-accel-buffering', 'no')
+      .send(eventStream(messages, signal, log))
+  }
+
   async function asset(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const { tag, name } = request.params as { tag: string; name: string }
     const { tag: current, files } = await bundle()
@@ -94,10 +139,11 @@ export function makeLiveViews(findSession: FindSession, links: LiveLinks, socket
   }
 
   return {
-    mount(app) {
+    mount(app, known) {
       const config = { id: 'liveView' }
       app.get(`${LIVE_PATH}/:token`, { config: { ...config, route: `${LIVE_PATH}/{token}` } }, page)
       app.get(`${LIVE_PATH}/:token/state`, { config }, state)
+      app.get(`${LIVE_PATH}/:token/events`, { config }, (request, reply) => events(request, reply, known))
       app.get(`${ASSETS_PATH}/:tag/:name`, { config }, asset)
     },
     handlers: {

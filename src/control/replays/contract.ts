@@ -1,6 +1,7 @@
 // The contract of the Replays group: films of a session's screen.
 import { z } from 'zod'
 import { MAX_FRAMERATE } from '../../agent/recording/contract.ts'
+import { EventsShown } from '../telemetry/shown/contract.ts'
 import { MAX_INTEGER, PARTIAL, bytes, json, none, route } from '../../http/route.ts'
 
 const group = 'Browser Replays'
@@ -30,6 +31,8 @@ export const Replay = z.object({
 })
 export type Replay = z.output<typeof Replay>
 
+/** Ours: how much of the session's telemetry the link in the answer shows beside the video; "brief" unless it is given. */
+const linkQuery = z.strictObject({ events: EventsShown.optional() })
 const ofBrowser = z.strictObject({ id: z.string().min(1) })
 const ofReplay = z.strictObject({ id: z.string().min(1), replay_id: z.string().min(1) })
 
@@ -42,8 +45,9 @@ export const replays = {
     summary: 'List the replays of a browser session, oldest first; the session may have ended',
     access: 'session',
     params: ofBrowser,
+    query: linkQuery,
     reply: json(z.array(Replay)),
-    faults: ['not_found'],
+    faults: ['forbidden', 'not_found'],
   }),
   startReplay: route({
     method: 'POST',
@@ -54,10 +58,11 @@ export const replays = {
     summary: 'Start recording a browser session',
     access: 'session',
     params: ofBrowser,
+    query: linkQuery,
     body: StartReplay,
     bodyOptional: true,
     reply: json(Replay, 201),
-    faults: ['not_found', 'conflict', 'unavailable'],
+    faults: ['forbidden', 'not_found', 'conflict', 'unavailable'],
   }),
   stopReplay: route({
     method: 'POST',

@@ -14,8 +14,9 @@ import { fileObjects } from '../../store/objects-files.ts'
 import type { Objects } from '../../store/objects.ts'
 import { makeSpool, type Spool } from '../../store/spool.ts'
 import { findMissing, removeUnnamed } from '../../store/sweep.ts'
-import { FILMS_AT_ONCE, makeReplays, replaySigner, type Replays } from './replays.ts'
+import { FILMS_AT_ONCE, makeReplays, type Replays } from './replays.ts'
 import { findReplay, replayObjects, type ReplayRow } from './rows.ts'
+import { replaySigner } from './links.ts'
 import { Transfers } from './transfers.ts'
 
 const NOTICE_MS = 20_000

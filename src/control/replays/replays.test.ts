@@ -16,7 +16,8 @@ import { openDb } from '../../store/db.ts'
 import { fileObjects } from '../../store/objects-files.ts'
 import { makeSpool } from '../../store/spool.ts'
 import { findBrowser } from '../browsers/rows.ts'
-import { makeReplays, replaySigner, type Replays, type ReplaysSettings } from './replays.ts'
+import { makeReplays, type Replays, type ReplaysSettings } from './replays.ts'
+import { replaySigner } from './links.ts'
 import { Transfers } from './transfers.ts'
 
 let cloud: FastCloud

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import { recording, type RecordingSpec } from '../../agent/recording/contract.ts'
 import { newId } from '../../base/ids.ts'
 import type { Log } from '../../base/log.ts'
-import { makeSigner, type Signer } from '../../base/signed.ts'
+import type { Signer } from '../../base/signed.ts'
 import { Slots } from '../../base/slots.ts'
 import { until, within } from '../../base/wait.ts'
 import { call } from '../../http/client.ts'
@@ -17,7 +17,9 @@ import type { Db } from '../../store/db.ts'
 import { alone, type Leases } from '../../store/leases.ts'
 import type { Objects } from '../../store/objects.ts'
 import type { Spool } from '../../store/spool.ts'
+import type { EventsShown } from '../telemetry/shown/contract.ts'
 import type { Replay, StartReplay } from './contract.ts'
+import { openedBy, viewUrl } from './links.ts'
 import { Pace } from './pace.ts'
 import { isBefore, recordedSession, type FindSession } from './recorded.ts'
 import {
@@ -62,7 +64,7 @@ export interface ReplaysSettings {
   earlierDir?: string
   /** Empty at first. The end of a session looks into it. */
   transfers: Transfers
-  /** Of {@link replaySigner}. */
+  /** Of replaySigner (links.ts). */
   tokens: Signer
   scope: string
   /** Who shares this scope. Nobody, unless given. */
@@ -84,14 +86,15 @@ export interface ReplaysSettings {
 }
 
 export interface Replays extends AsyncDisposable {
-  start(project: string, called: Called, wanted: StartReplay, origin: string, signal: AbortSignal): Promise<Replay>
-  list(project: string, called: Called, origin: string): Promise<Replay[]>
+  /** `events`: how much of them the link in the answer shows. */
+  start(project: string, called: Called, wanted: StartReplay, origin: string, signal: AbortSignal, events?: EventsShown): Promise<Replay>
+  list(project: string, called: Called, origin: string, events?: EventsShown): Promise<Replay[]>
   stop(project: string, called: Called, replayId: string): Promise<void>
   /** Ends the recordings of a session whose caller gives it back. What they have recorded is fetched behind that. @throws when its agent does not end them */
   stopAll(session: { id: string; endpoint: Endpoint }): Promise<void>
   download(project: string, called: Called, replayId: string, range: string | undefined): Promise<Bytes>
-  /** A replay for the holder of its token. @throws 404 */
-  viewed(replayId: string, token: unknown): Promise<FoundReplay>
+  /** A replay for the holder of its token, and how much of its events that shows. @throws 404 */
+  viewed(replayId: string, token: unknown): Promise<FoundReplay & { events: EventsShown }>
   video(row: ReplayRow, range: string | undefined): Promise<Bytes>
   /** After a start: continues what an earlier service had begun. */
   adopt(): Promise<void>
@@ -103,9 +106,6 @@ export interface Replays extends AsyncDisposable {
 
 /** When something was first seen. */
 const seen = (times: Map<string, number>, id: string): number => times.get(id) ?? times.set(id, performance.now()).get(id)!
-
-/** Signs the tokens of player pages. Each opens one replay, for as long as that replay exists. */
-export const replaySigner = (secretKey: Buffer): Signer => makeSigner(secretKey, 'cob-replay')
 
 export function makeReplays(settings: ReplaysSettings): Replays {
   const { db, objects, spool, earlierDir, transfers, tokens, scope, retentionDays, freshMs, fullDisk, log, findSession, reach, endpointOf } = settings
@@ -138,12 +138,12 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     return made
   }
 
-  async function present(row: ReplayRow, origin: string): Promise<Replay> {
+  async function present(row: ReplayRow, origin: string, events?: EventsShown): Promise<Replay> {
     return {
       replay_id: row.id,
       started_at: row.started_at!.toISOString(),
       finished_at: row.finished_at?.toISOString() ?? null,
-      replay_view_url: `${origin}/replays/${row.id}/view?jwt=${await tokens.sign(row.id)}`,
+      replay_view_url: await viewUrl(tokens, origin, row.id, events),
     }
   }
 
@@ -264,7 +264,7 @@ export function makeReplays(settings: ReplaysSettings): Replays {
   }
 
   const replays: Replays = {
-    async start(project, called, wanted, origin, signal) {
+    async start(project, called, wanted, origin, signal, events) {
       const { id: browserId, endpoint, release, ended } = await reach(project, called)
       const id = newId()
       try {
@@ -284,10 +284,10 @@ export function makeReplays(settings: ReplaysSettings): Replays {
         try {
           const before = Date.now()
           const limit = AbortSignal.any([signal, AbortSignal.timeout(START_MS), ...(ended ? [ended] : [])])
-          const { startedAt } = await call(endpoint, recording.startRecording, { body: spec }, { signal: limit })
+          const { startedAt, startedClock } = await call(endpoint, recording.startRecording, { body: spec }, { signal: limit })
           // Nobody would ever end a recording whose caller left before it got the answer.
           signal.throwIfAborted()
-          const row = await markStarted(db, id, new Date(Math.min(Math.max(startedAt, before), Date.now())))
+          const row = await markStarted(db, id, new Date(Math.min(Math.max(startedAt, before), Date.now())), startedClock)
           // Its caller has given it back meanwhile.
           ended?.throwIfAborted()
           starting.delete(id)
@@ -298,7 +298,7 @@ export function makeReplays(settings: ReplaysSettings): Replays {
             // The session may have ended while the row was written: its end has not found this recording.
             if (!endpointOf(browserId)) void made.end(0)
           }
-          return await present(row, origin)
+          return await present(row, origin, events)
         } catch (error) {
           await undo(id, endpoint)
           if (signal.aborted) throw error
@@ -311,10 +311,10 @@ export function makeReplays(settings: ReplaysSettings): Replays {
         release()
       }
     },
-    async list(project, called, origin) {
+    async list(project, called, origin, events) {
       const { id, since } = await browserOf(project, called)
       const rows = (await listReplays(db, id)).filter((row) => !isBefore(row, since))
-      return Promise.all(rows.map((row) => present(row, origin)))
+      return Promise.all(rows.map((row) => present(row, origin, events)))
     },
     async stop(project, called, replayId) {
       const { id } = await find(project, called, replayId)
@@ -330,9 +330,10 @@ export function makeReplays(settings: ReplaysSettings): Replays {
     },
     download: async (project, called, replayId, range) => video(await find(project, called, replayId), range),
     async viewed(replayId, token) {
-      const row = (await tokens.subjectOf(token)) === replayId ? await findReplay(db, scope, replayId) : undefined
+      const opened = await openedBy(tokens, token)
+      const row = opened?.id === replayId ? await findReplay(db, scope, replayId) : undefined
       if (!row) throw fault.notFound('replay', replayId)
-      return row
+      return { ...row, events: opened!.events }
     },
     video,
     async adopt() {

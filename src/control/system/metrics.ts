@@ -9,6 +9,8 @@ export interface Metrics {
   request(done: { id: string; method: string; status: number; ms: number }): void
   /** Adds a figure that is asked for each time. */
   show(name: string, help: string, value: () => number): void
+  /** Adds a counter, and returns what raises it. */
+  count(name: string, help: string): (by: number) => void
   /** The figures as text; `browsers` by state. */
   render(browsers: Record<string, number>, shelf: ShelfState, sockets: number, room: Room): Promise<string>
 }
@@ -61,6 +63,10 @@ export function makeMetrics(): Metrics {
           this.set(value())
         },
       })
+    },
+    count(name, help) {
+      const counter = new Counter({ name, help, registers })
+      return (by) => counter.inc(by)
     },
     request({ id, status, ms }) {
       duration.observe({ route: id, status: `${Math.floor(status / 100)}xx` }, ms / 1000)

@@ -23,6 +23,8 @@ import type { Logs } from '../../agent/logs/handlers.ts'
 import type { Playwright } from '../../agent/playwright/playwright.ts'
 import type { ProcessTable } from '../../agent/process/handlers.ts'
 import { serveAgent } from '../../agent/serve.ts'
+import { Journal } from '../../agent/telemetry/journal.ts'
+import { makeSecrets } from '../../agent/telemetry/redact.ts'
 import type { Lease } from '../../base/lease.ts'
 import { silentLog } from '../../base/log.ts'
 import type { DataPaths } from '../../base/paths.ts'
@@ -100,6 +102,8 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, overTls: boolean,
       live: pretendLive,
       recordings,
       profile: pretendProfile(memory),
+      journal: new Journal(),
+      secrets: makeSecrets(),
       lease: pretendLease(),
       ready: Promise.resolve(),
     },

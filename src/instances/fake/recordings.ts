@@ -18,6 +18,7 @@ export function pretendRecordings(dir: string): Recordings {
   const find = (id: string) => all.get(id) ?? raise(fault.notFound('recording', id))
   const status = ({ spool, startedAt, end }: Pretended) => ({
     startedAt,
+    startedClock: startedAt * 1000,
     durationMs: end?.durationMs ?? Date.now() - startedAt,
     bytes: spool.length,
     ...(end && { ended: end.reason }),

@@ -17,7 +17,8 @@ import { groupKiller } from './group-kill.ts'
 import { hostRanges } from '../../base/own-addresses.ts'
 import type { InstanceLimits, Limits } from './limits.ts'
 import { makeListener, socketIn, type Listener } from './listener.ts'
-import { presentProcesses, RECORD, recall, remember, type Remembered } from './remembered.ts'
+import type { OomKills } from './oom.ts'
+import { presentProcesses, readIfThere, RECORD, recall, remember, type Remembered } from './remembered.ts'
 import type { Bounds } from './sandbox.ts'
 import { emptyDisk, keeperOf, makeDisk, makeMemoryFolders, storageLines, type Content, type Quota, type Storage } from './storage.ts'
 import type { Trash } from './trash.ts'
@@ -55,6 +56,8 @@ export interface SandboxKind {
   trash: Trash
   storage: () => Promise<Storage>
   usage: Usage
+  /** Tells their agents of programs that the kernel kills for memory. */
+  kills?: OomKills | undefined
   /** Blocks addresses for them that the machine gets later. */
   addresses: LaterAddresses
   /** The service that starts them: others must not take what it starts for remains. */
@@ -258,6 +261,7 @@ export class LocalInstance implements Instance {
     this.#watching.abort(new Error('another service watches the instance'))
     this.#kind.addresses.forget(this)
     this.#kind.usage.forget(this)
+    this.#kind.kills?.forget(this)
   }
 
   #resolveExit(exit: Exit): void {
@@ -280,6 +284,7 @@ export class LocalInstance implements Instance {
   }
 
   #watch(): Lifeline {
+    this.#kind.kills?.follow(this)
     // When the service stops, what goes on belongs to another one: it has not ended.
     // A sleeping session needs its X server to start Chromium again.
     const wake = () => this.#kind.standby?.wake(this.id)
@@ -361,6 +366,7 @@ export class LocalInstance implements Instance {
       { everyMs: 2 },
     ).finally(() => clearTimeout(timer))
     this.#kind.addresses.forget(this)
+    this.#kind.kills?.forget(this)
     this.#watching.abort(new Error('the instance was ended'))
     await this.#keeperGone()
     await this.#kind.limits.freezer?.remove(this.id)
@@ -384,14 +390,6 @@ export class LocalInstance implements Instance {
   /** Its present processes. */
   live(): ProcessName[] {
     return presentProcesses(this.#processes, this.#kind.limits.members(this.id))
-  }
-}
-
-function readIfThere(file: string): string | undefined {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch {
-    return undefined
   }
 }
 

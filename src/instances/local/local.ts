@@ -21,6 +21,7 @@ import { planNetwork } from './network.ts'
 import { sharedPlaces } from './places.ts'
 import { AGENT_ENTRY, sandboxCommand } from './sandbox.ts'
 import { diskOf, diskQuota, findStorage, type Storage } from './storage.ts'
+import { OomKills } from './oom.ts'
 import { localStandby } from './standby.ts'
 import { Trash } from './trash.ts'
 import { Usage } from './usage.ts'
@@ -53,13 +54,14 @@ export function localDriver(config: Config, paths: DataPaths, scope: string, log
     addresses,
     storage,
     usage,
+    kills: new OomKills(scope, log, stop.signal),
     trash,
     replica,
     overTls: config.driver === 'local-tls',
     log,
     signal: stop.signal,
   }
-  const runs: SandboxKind = { ...browsers, root: paths.appSandboxes, standby: undefined, limits: findLimits(`${scope}-apps`) }
+  const runs: SandboxKind = { ...browsers, root: paths.appSandboxes, standby: undefined, kills: undefined, limits: findLimits(`${scope}-apps`) }
   const apps = localApps(config, paths, runs, () => compiled())
 
   const places = sharedPlaces(paths.root)

@@ -24,6 +24,7 @@ test('files beside a source file are found where a sandbox has them', () => {
   expect(agent.split('\n').filter((line) => /import\.meta\.(url|dirname|filename)/.test(line) && !line.includes('__cob_require'))).toEqual([])
   for (const seen of [
     '"/opt/cob/src/agent/fs"',
+    '"/opt/cob/src/agent/telemetry/capture"',
     '"file:///opt/cob/src/agent/chromium/bidi.ts"',
     '"file:///opt/cob/src/base/paths.ts"',
     '"/opt/cob/node_modules/@lydell/node-pty/index.js"',

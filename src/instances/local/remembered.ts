@@ -48,3 +48,12 @@ export function presentProcesses(known: readonly ProcessName[], members: readonl
   const below = [...alive.flatMap(({ pid }) => descendantsOf(pid)), ...members]
   return [...new Map([...alive, ...below.map(nameProcess).filter((name) => name !== undefined)].map((name) => [name.pid, name])).values()]
 }
+
+/** The text of a file; undefined when there is none. */
+export function readIfThere(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return undefined
+  }
+}

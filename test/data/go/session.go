@@ -5,7 +5,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -93,11 +92,17 @@ func main() {
 	mp4, _ := io.ReadAll(video.Body)
 	expect("an MP4", len(mp4) > 8 && string(mp4[4:8]) == "ftyp")
 
-	telemetry := client.Browsers.Telemetry.StreamStreaming(ctx, id, kernel.BrowserTelemetryStreamParams{})
-	for telemetry.Next() {
+	_, err = client.Browsers.Update(ctx, id, kernel.BrowserUpdateParams{}, option.WithJSONSet("telemetry", map[string]any{"enabled": true}))
+	check("capture telemetry", err)
+	telemetry := client.Browsers.Telemetry.StreamStreaming(ctx, id, kernel.BrowserTelemetryStreamParams{Replay: kernel.String("all")})
+	_, err = client.Browsers.Computer.GetMousePosition(ctx, id)
+	check("make an event", err)
+	expect("it is streamed", telemetry.Next() && telemetry.Current().Seq > 0)
+	check("end the stream", telemetry.Close())
+	kept := client.Browsers.Telemetry.EventsAutoPaging(ctx, id, kernel.BrowserTelemetryEventsParams{})
+	for kept.Next() {
 	}
-	var fault *kernel.Error
-	expect("telemetry is refused by name", errors.As(telemetry.Err(), &fault) && fault.StatusCode == 404)
+	check("read the archive", kept.Err())
 
 	pages := client.Browsers.ListAutoPaging(ctx, kernel.BrowserListParams{Limit: kernel.Int(1)})
 	for pages.Next() {

@@ -27,6 +27,19 @@ async def items(stream):
     return [item async for item in stream] if hasattr(stream, "__aiter__") else list(stream)
 
 
+async def first(stream, type):
+    """The first event of a type, from a sync or async client."""
+    stream = await result(stream)
+    if hasattr(stream, "__aiter__"):
+        async for item in stream:
+            if item.event.type == type:
+                return item
+    else:
+        for item in stream:
+            if item.event.type == type:
+                return item
+
+
 def named(call, **wanted):
     """Arguments with their names in this release: `id` became `id_or_name`."""
     if "id" in wanted and "id" not in inspect.signature(call).parameters:
@@ -91,8 +104,17 @@ async def whole(client):
     out = await items(browsers.process.stdout_stream(spawned.process_id, **named(browsers.process.stdout_stream, id=id)))
     assert any(event.event == "exit" for event in out), out
 
-    error = await raises(kernel.NotFoundError, lambda: browsers.telemetry.stream(id))
-    assert "telemetry is not built" in str(error), error
+    watched = await result(browsers.update(**named(browsers.update, id=id), telemetry={"enabled": True, "browser": {"console": {"enabled": True}}}))
+    assert watched.telemetry.browser.console.enabled and not watched.telemetry.browser.network.enabled, watched
+    await result(browsers.playwright.execute(**named(browsers.playwright.execute, id=id), code="await page.evaluate(() => console.log('told to python'))"))
+    told = await first(browsers.telemetry.stream(**named(browsers.telemetry.stream, id=id), extra_query={"replay": "all"}), "console_log")
+    assert "told to python" in str(told), told
+    for _ in range(100):
+        kept = await items(browsers.telemetry.events(**named(browsers.telemetry.events, id=id), category=["console"], limit=5))
+        if kept:
+            break
+        await asyncio.sleep(0.1)
+    assert [one.seq for one in kept] == [told.seq], kept
 
     await result(browsers.replays.stop(recording.replay_id, **named(browsers.replays.stop, id=id)))
     films = await result(browsers.replays.list(id))

@@ -56,6 +56,8 @@ function parts() {
     writePopupPolicy: () => note('pop-ups'),
     setTimeZone: async (zone: string) => note(`time zone: ${zone}`),
     hands: { letGo: async () => note('let go') },
+    journal: { capture: async ({ categories }) => note(`capture ${categories.join(' ')}`), hideFromNext: () => note('hide') },
+    secrets: { forget: () => note('forget') },
     log: silentLog,
   } satisfies FitParts
   return { made, page, did, fitting: makeFitting(fitSteps(made), silentLog) }
@@ -70,6 +72,12 @@ const failure = (work: Promise<void>) =>
     () => 'done',
     (error: Error & { status?: number }) => `${error.status}: ${error.message}`,
   )
+
+test('what one caller has typed is neither told to the next one nor left out of their events', async () => {
+  const { fitting, did } = parts()
+  await fitting.fit({ let_go: true })
+  expect(did).toEqual(['let go', 'hide', 'forget'])
+})
 
 test('each setting is applied by one step', () => {
   const applied = fitSteps(parts().made).flatMap(({ settings }) => settings)

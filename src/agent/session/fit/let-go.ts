@@ -1,14 +1,17 @@
-// Keys and buttons: what a caller has left down is released.
-import { atOnce, type Step } from './step.ts'
+// What a caller leaves: keys and buttons that are down are released, and the next caller's stream of telemetry begins after its events, with nothing known of its secrets.
+import type { Step } from './step.ts'
 import type { FitParts } from './steps.ts'
 
 /** The calls of that caller have ended, and each releases what it holds. */
 const TURN_MS = 5_000
 
-export const letGo = ({ hands }: Pick<FitParts, 'hands'>): Step => ({
+export const letGo = ({ hands, journal, secrets }: Pick<FitParts, 'hands' | 'journal' | 'secrets'>): Step => ({
   settings: ['let_go'],
   async apply() {
     await hands.letGo(AbortSignal.timeout(TURN_MS))
-    return atOnce
+    return async () => {
+      journal.hideFromNext()
+      secrets.forget()
+    }
   },
 })

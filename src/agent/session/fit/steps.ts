@@ -14,8 +14,11 @@ import { letGo } from './let-go.ts'
 import { policy } from './policy.ts'
 import { proxy } from './proxy.ts'
 import { startPage } from './start-page.ts'
+import type { Secrets } from '../../telemetry/capture/secrets.ts'
+import type { Journal } from '../../telemetry/journal.ts'
 import type { Step } from './step.ts'
 import { stealth } from './stealth.ts'
+import { telemetry } from './telemetry.ts'
 import { timeZone } from './time-zone.ts'
 import { timeout } from './timeout.ts'
 import { viewport } from './viewport.ts'
@@ -35,15 +38,18 @@ export interface FitParts {
   setTimeZone: SetTimeZone
   lease: Lease
   hands: Pick<Hands, 'letGo'>
+  journal: Pick<Journal, 'capture' | 'hideFromNext'>
+  secrets: Pick<Secrets, 'forget'>
   log: Log
 }
 
 /**
- * Makes the steps. The proxy comes before what restarts Chromium: one that has just started does not take it at once, but has it from its start when it is set by then. After
+ * Makes the steps. Telemetry comes before all that it could tell of. The proxy comes before what restarts Chromium: one that has just started does not take it at once, but has it from its start when it is set by then. After
  * that what the first page has to find; then the screen, the window in it, and the page in that.
  */
 export const fitSteps = (parts: FitParts): readonly Step[] => [
   timeout(parts),
+  telemetry(parts),
   letGo(parts),
   proxy(parts),
   timeZone(parts),

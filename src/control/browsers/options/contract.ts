@@ -6,6 +6,7 @@ import { ExtensionChoices } from '../../extensions/contract.ts'
 import { networkOption } from '../../network/contract.ts'
 import { profileOption, saveOption } from '../../profiles/contract.ts'
 import { proxyOptions } from '../../proxies/contract.ts'
+import { telemetryOption } from '../../telemetry/contract.ts'
 import { Memory, notBuilt, option, Region, type Refusal } from './option/contract.ts'
 
 /** The largest screen that an X server is started with. */
@@ -130,7 +131,7 @@ export const OPTIONS = {
   network: networkOption,
   /** Looked up and sent to the browser before it is fitted (extensions/chosen.ts). */
   extensions: option({ create: ExtensionChoices }),
-  telemetry: noneYetAnywhere('telemetry is'),
+  telemetry: telemetryOption,
   vaults: noneYet('vaults are'),
   // The last one: an update opens it after all other changes. Empty opens nothing. A page that does not open fails neither a create nor an update.
   start_url: option({

@@ -5,7 +5,7 @@ import type { CreateBrowser, UpdateBrowser } from '../contract.ts'
 
 /** The options of a create or an update that name something. */
 export type Naming = Pick<CreateBrowser & UpdateBrowser, 'proxy' | 'proxy_id'> &
-  Pick<CreateBrowser | UpdateBrowser, 'network'> &
+  Pick<CreateBrowser | UpdateBrowser, 'network' | 'telemetry'> &
   Partial<Pick<CreateBrowser, 'extensions'>>
 
 /** What a browser does not have by itself. */

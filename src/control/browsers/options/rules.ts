@@ -70,7 +70,8 @@ export function optionRules<T extends Options>(options: T): OptionRules<T> {
         .filter(([name]) => of(given, name) !== undefined)
         .map(([name, { restore, refit }]) => {
           const value = of(given, name) as never
-          return { name, stored: restore && ({ [name]: restore(value, of(before, name) as never) } as Partial<StoredOptions<T>>), fit: refit?.(value) ?? {} }
+          const after = restore?.(value, of(before, name) as never)
+          return { name, stored: restore && ({ [name]: after } as Partial<StoredOptions<T>>), fit: refit?.(value, after as never) ?? {} }
         }),
     isStored: (given) => each.some(([name, { restore }]) => restore && of(given, name) !== undefined),
     shown: (row, place) =>

@@ -1,6 +1,7 @@
 // The live view's page: the picture, the bar above it, and the message when there is no picture.
 import RFB from 'novnc-core/rfb.js'
 import { initLogging } from 'novnc-core/util/logging.js'
+import { openEventList } from './events.js'
 import { takeKeys } from './keys.js'
 import { keepLine } from './line.js'
 import { Notches } from './wheel.js'
@@ -23,6 +24,7 @@ const isTouched = matchMedia('(pointer: coarse)').matches
 let rfb
 let channel
 let toastTimer
+const events = openEventList(at, base)
 
 function show(state, words) {
   document.body.dataset.state = state
@@ -124,6 +126,7 @@ const line = keepLine(base, {
     for (const id of ['keyboard', 'clipboard', 'actual', 'share', 'count']) at(id).hidden = true
     panel.hidden = true
     keys.hidden = true
+    events.end()
     rfb = undefined
   },
 })

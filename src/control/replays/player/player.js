@@ -5,7 +5,14 @@ const video = find('video')
 const seek = find('.seek')
 const tip = find('.tip')
 const startedAt = Number(main.dataset.started)
+/** The same moment on the clock of the session's events, in microseconds. */
+const began = Number(main.dataset.clock)
 const address = `video${location.search}`
+/** Events that are loaded before somebody asks for more. */
+const EVENTS_AT_ONCE = 20_000
+/** Parts of the line that marks are put into. */
+const MARK_PARTS = 600
+let events
 
 const two = (number) => String(number).padStart(2, '0')
 const duration = () => (Number.isFinite(video.duration) ? video.duration : 0)
@@ -29,6 +36,7 @@ function show() {
   seek.value = String(now)
   seek.setAttribute('aria-valuetext', `${clock(now)} of ${clock(all)}`)
   find('.done').style.width = `${all ? (now / all) * 100 : 0}%`
+  events?.moveTo(began + now * 1e6)
 }
 
 function showState() {
@@ -60,10 +68,99 @@ function drawActivity() {
   svg.append(path)
 }
 
+/** Marks of events on the time line, one for each kind in each part of it; failures reach higher. */
+function drawMarks(lines, kindOf) {
+  const all = duration()
+  const svg = find('.marks')
+  if (!(all > 0)) return
+  const marks = new Map()
+  for (const line of lines) {
+    const part = Math.floor(((line.ts - began) / 1e6 / all) * MARK_PARTS)
+    if (part < 0 || part > MARK_PARTS) continue
+    const kind = kindOf(line)
+    const kinds = marks.get(kind) ?? new Map()
+    marks.set(kind, kinds.set(part, kinds.get(part) || line.tone === 'bad'))
+  }
+  svg.setAttribute('viewBox', `0 0 ${MARK_PARTS} 100`)
+  svg.replaceChildren(
+    ...[...marks].map(([kind, parts], row) => {
+      const path = document.createElementNS('http://www.w3.org/2000/svg', 'path')
+      path.setAttribute('d', [...parts].map(([part, isBad]) => (isBad ? `M${part} 0v100h2V0z` : `M${part} ${10 + row * 11}v16h2v-16z`)).join(''))
+      path.dataset.kind = kind
+      return path
+    }),
+  )
+}
+
+/** The list of events, which comes page by page while the video already plays. */
+async function openEvents() {
+  const { eventList, kindOf } = await import(main.dataset.list)
+  const get = async (path) => {
+    const response = await fetch(`${path}${path.includes('?') ? '&' : '?'}${location.search.slice(1)}`)
+    if (!response.ok) throw new Error(`the service answered ${response.status}`)
+    return response.json()
+  }
+  let shown = []
+  const marks = () => drawMarks(shown, kindOf)
+  events = eventList(find('.events'), {
+    when({ ts }) {
+      const seconds = Math.max(0, (ts - began) / 1e6)
+      return `${clock(seconds)}.${Math.floor(seconds * 10 + 0.001) % 10}`
+    },
+    details: ({ seq }) => get(`events/${seq}`),
+    jump({ ts }) {
+      video.currentTime = Math.min(duration(), Math.max(0, (ts - began) / 1e6))
+    },
+    changed(lines) {
+      shown = lines
+      marks()
+    },
+  })
+  for (const name of ['loadedmetadata', 'durationchange']) video.addEventListener(name, marks)
+  const button = (text, act) => {
+    const made = document.createElement('button')
+    made.type = 'button'
+    made.textContent = text
+    made.addEventListener('click', act)
+    return made
+  }
+  async function load(after) {
+    let next = after
+    try {
+      for (let loaded = 0; next !== undefined && loaded < EVENTS_AT_ONCE;) {
+        const page = await get(`events?after=${next}`)
+        events.add(page.events)
+        loaded += page.events.length
+        next = page.next
+      }
+      if (next !== undefined)
+        events.say(
+          `The first ${events.length} events.`,
+          button('Load more', () => void load(next)),
+        )
+    } catch {
+      events.say(
+        'The events could not be loaded.',
+        button('Try again', () => void load(next)),
+      )
+    }
+    show()
+  }
+  await load(0)
+}
+
+function toggleEvents() {
+  const panel = find('.events')
+  panel.hidden = !panel.hidden
+  find('.list').setAttribute('aria-expanded', String(!panel.hidden))
+  if (!panel.hidden) events?.shown()
+}
+
 const KEYS = {
   ' ': toggle,
   k: toggle,
   f: fullScreen,
+  e: () => main.dataset.list && toggleEvents(),
   ArrowLeft: () => move(-5),
   ArrowRight: () => move(5),
   j: () => move(-10),
@@ -75,9 +172,9 @@ const KEYS = {
 }
 document.addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return
-  const { tagName } = event.target
-  // A button handles space itself, and the list of speeds handles all keys.
-  if (tagName === 'SELECT' || (event.key === ' ' && /^(BUTTON|A)$/.test(tagName))) return
+  const { tagName, type } = event.target
+  // A button handles space itself; the list of speeds and the search handle all keys.
+  if (tagName === 'SELECT' || type === 'search' || (event.key === ' ' && /^(BUTTON|A)$/.test(tagName))) return
   const act = KEYS[event.key.length === 1 ? event.key.toLowerCase() : event.key]
   if (!act) return
   event.preventDefault()
@@ -109,3 +206,7 @@ find('.download').href = address
 video.src = address
 drawActivity()
 show()
+if (main.dataset.list) {
+  find('.list').addEventListener('click', toggleEvents)
+  void openEvents()
+}

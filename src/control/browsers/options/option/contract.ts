@@ -61,8 +61,8 @@ export interface Option<Create extends Schema, Update extends Schema, Stored, Re
   reply?: { schema: Reply; of?: string; show: (stored: Stored, place: Place) => Output<Reply> } | undefined
   /** What a new session's browser is fitted to. Absent: nothing. */
   fit?: ((given: Output<Create>, booted: Omit<Booted, 'maxScreen'>) => Fit) | undefined
-  /** What a running browser is fitted to by an update. Absent: nothing. */
-  refit?: ((given: Output<Update>) => Fit) | undefined
+  /** What a running browser is fitted to by an update, after which the row has `stored`. Absent: nothing. */
+  refit?: ((given: Output<Update>, stored: Stored | undefined) => Fit) | undefined
 }
 
 /** Declares an option. What is left out does not exist for it. */

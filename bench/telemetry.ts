@@ -1,0 +1,113 @@
+// What telemetry costs: CPU of an idle page and of one that has much to do, with nothing captured, with the default set and with everything; how soon an
+// event is read; how many bytes an event takes in the archive.
+import { sleep, until } from '../src/base/wait.ts'
+import { SETTABLE_CATEGORIES } from '../src/agent/telemetry/contract.ts'
+import type { Bench } from './bench.ts'
+import { drive, openPage } from './drive.ts'
+import { row, type Row } from './figures.ts'
+import { HEAVY_REQUESTS } from './heavy.ts'
+import type { Service, Session } from './sessions.ts'
+import { cpuSeconds, tree } from './usage.ts'
+
+const on = (...names: string[]) => Object.fromEntries(names.map((name) => [name, { enabled: true }]))
+const MODES = {
+  off: {},
+  default: { telemetry: { enabled: true } },
+  most: { telemetry: { enabled: true, browser: on(...SETTABLE_CATEGORIES.filter((name) => name !== 'screenshot')) } },
+  all: { telemetry: { enabled: true, browser: on(...SETTABLE_CATEGORIES) } },
+} as const
+type Mode = keyof typeof MODES
+const MODE_NAMES = Object.keys(MODES) as Mode[]
+const OFF = 'telemetry off'
+const HEAVY_MS = 60_000
+/** What a page has begun goes on for a while, and so does what tells of it. */
+const SETTLE_MS = 2_000
+const STORED_MS = 10_000
+
+const each = <T>(make: (mode: Mode) => T): Record<Mode, T> => Object.fromEntries(MODE_NAMES.map((mode) => [mode, make(mode)])) as Record<Mode, T>
+
+export async function measureTelemetry(bench: Bench, service: Service): Promise<Row[]> {
+  const { counts, pages, signal, rest } = bench
+  await using scope = new AsyncDisposableStack()
+  const sessions = {} as Record<Mode, Session>
+  for (const mode of MODE_NAMES) sessions[mode] = scope.use(await service.create(MODES[mode]))
+  const cpu = each((mode) => () => cpuSeconds(tree(service.pidOf(sessions[mode]))))
+
+  // All at the same time, so that other programs disturb all alike.
+  for (const { cdpUrl } of Object.values(sessions)) await openPage(cdpUrl, pages.inside('rich'))
+  await sleep(SETTLE_MS, signal)
+  await rest()
+  const idle = each(() => [] as number[])
+  for (let i = 0; i < counts.costs; i++) {
+    const [before, began] = [each((mode) => cpu[mode]()), performance.now()]
+    await sleep(counts.idleMs, signal)
+    const seconds = (performance.now() - began) / 1000
+    for (const mode of MODE_NAMES) idle[mode].push(((cpu[mode]() - before[mode]) / seconds) * 100)
+  }
+
+  // One after the other, in turns.
+  const heavy = each(() => [] as number[])
+  const service_ = each(() => [] as number[])
+  const driven = {} as Record<Mode, Awaited<ReturnType<typeof drive>>>
+  for (const mode of MODE_NAMES) driven[mode] = scope.use(await drive(sessions[mode].cdpUrl))
+  // The service's own part: its processes less those of the sessions, which are below it.
+  const own = () => cpuSeconds(tree(service.cloud.pid())) - MODE_NAMES.reduce((sum, mode) => sum + cpu[mode](), 0)
+  for (let i = 0; i < counts.heavies; i++)
+    for (const mode of MODE_NAMES) {
+      await rest()
+      const before = [cpu[mode](), own()] as const
+      await driven[mode].page.goto(pages.inside('heavy'))
+      await driven[mode].page.waitForFunction('window.done === true', undefined, { timeout: HEAVY_MS })
+      await sleep(SETTLE_MS, signal)
+      heavy[mode].push(cpu[mode]() - before[0])
+      service_[mode].push(own() - before[1])
+    }
+
+  const latency = await latencies(bench, service, sessions.most, driven.most.page)
+  const perEvent = await bytesPerEvent(service, sessions.most)
+  const beside = (samples: readonly number[]) => ({ what: OFF, samples })
+  const names: Record<Exclude<Mode, 'off'>, string> = { default: 'default set', most: 'all but screenshots', all: 'everything' }
+  return [
+    ...(['default', 'most', 'all'] as const).flatMap((mode) => [
+      row(`telemetry_idle_${mode}`, `telemetry, ${names[mode]}: CPU of an idle page`, '%', idle[mode], beside(idle.off)),
+      row(`telemetry_heavy_${mode}`, `telemetry, ${names[mode]}: CPU of a page with ${HEAVY_REQUESTS} requests`, 's', heavy[mode], beside(heavy.off)),
+      row(`telemetry_service_${mode}`, `telemetry, ${names[mode]}: CPU of the service meanwhile`, 's', service_[mode], beside(service_.off)),
+    ]),
+    row('telemetry_latency', 'telemetry: a console line until it is read', 'ms', latency),
+    row('telemetry_bytes', 'telemetry: bytes of an event in the archive', '', [perEvent]),
+  ]
+}
+
+/** How long it takes from a line in the console until a reader of the stream has it. */
+async function latencies({ counts, signal }: Bench, service: Service, { id }: Session, page: Awaited<ReturnType<typeof drive>>['page']): Promise<number[]> {
+  const stop = new AbortController()
+  const response = await service.cloud.fetch(`/browsers/${id}/telemetry/stream?type=console_log`, { signal: AbortSignal.any([signal, stop.signal]) })
+  const ms: number[] = []
+  const reading = (async () => {
+    let rest = ''
+    const decoder = new TextDecoder()
+    for await (const chunk of response.body!) {
+      const now = performance.timeOrigin + performance.now()
+      rest += decoder.decode(chunk as Uint8Array, { stream: true })
+      for (const [, at] of rest.matchAll(/"text":"said at ([\d.]+)/g)) ms.push(now - Number(at))
+      rest = rest.slice(rest.lastIndexOf('\n') + 1)
+    }
+  })().catch(() => {})
+  for (let i = 0; i < counts.lines; i++) {
+    await page.evaluate(`console.log('said at ' + (performance.timeOrigin + performance.now()))`)
+    await sleep(20, signal)
+  }
+  await until('the lines to be read', STORED_MS, () => ms.length >= counts.lines)
+  stop.abort()
+  await reading
+  return ms
+}
+
+async function bytesPerEvent({ cloud }: Service, { id }: Session): Promise<number> {
+  await sleep(SETTLE_MS)
+  const [sum] = await cloud.query<{ bytes: string; events: string }>(
+    `select sum(bytes)::text as bytes, sum(events)::text as events from telemetry_segments where session_id = $1`,
+    [id],
+  )
+  return Number(sum!.bytes) / Number(sum!.events)
+}

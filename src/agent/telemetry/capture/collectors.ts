@@ -1,0 +1,25 @@
+// The collectors: what is captured in Chromium.
+import type { Log } from '../../../base/log.ts'
+import type { Redaction } from '../redact.ts'
+import type { Collector } from './collector.ts'
+import { consoleCollector } from './console.ts'
+import { interaction } from './interaction.ts'
+import { networkCollector } from './network.ts'
+import { page } from './page.ts'
+import { passwords } from './passwords.ts'
+import { screenshot } from './screenshot.ts'
+
+export interface CollectorParts {
+  secrets: Redaction
+  log: Log
+}
+
+/** The first learns secrets before the others tell of anything. */
+export const makeCollectors = ({ secrets, log }: CollectorParts): readonly Collector[] => [
+  passwords(secrets),
+  page(secrets),
+  networkCollector(secrets),
+  consoleCollector(secrets),
+  interaction(secrets),
+  screenshot(log),
+]

@@ -1,0 +1,191 @@
+// Tells of what pages and workers write to their console, and of exceptions that nobody caught.
+//
+// It needs Chromium's Runtime domain, which a page can notice, as it can with Playwright (docs/stealth.md): an object whose properties are read by what is shown
+// of it tells the page so when it is logged. There is no other way to the arguments of a call: the Console domain has only the first one. So the console is not
+// captured unless a caller asks for it, and a session that must not be noticed does without.
+import { sleep } from '../../../base/wait.ts'
+import { CdpGone } from '../../chromium/cdp.ts'
+import type { Protocol } from '../../chromium/cdp-protocol.ts'
+import type { Redaction } from '../redact.ts'
+import type { Telemetry } from '../telemetry.ts'
+import type { Collector, WatchedTarget } from './collector.ts'
+import { Budget } from './console/budget.ts'
+import { exceptionText, lengthOf, Lines, stackOf } from './console/text.ts'
+import { Losses } from './losses.ts'
+import { cdpSource } from './source.ts'
+
+/** The group of the objects that Chromium keeps for whoever reads the console. They would stay until the page is left. */
+const OBJECTS = 'console'
+const RELEASE_MS = 1_000
+/** A page that hangs answers nothing. */
+const ANSWER_MS = 30_000
+/** A page that did not answer is asked again after this. */
+const AGAIN_MS = 1_000
+
+export function consoleCollector(secrets: Redaction): Collector {
+  return {
+    categories: ['console'],
+    types: ['page', 'iframe', 'worker', 'service_worker', 'shared_worker'],
+    async watch(target, telemetry) {
+      const watch = new ConsoleWatch(target, telemetry, secrets)
+      target.signal.addEventListener('abort', () => watch.end(), { once: true })
+      try {
+        await watch.begin()
+      } catch (error) {
+        watch.end()
+        throw error
+      }
+      return async () => {
+        watch.end()
+        if (!target.session.detached.aborted) await target.session.send('Runtime.disable', {})
+      }
+    },
+  }
+}
+
+/** What is told of one target. */
+class ConsoleWatch {
+  readonly #target: WatchedTarget
+  readonly #telemetry: Telemetry
+  readonly #secrets: Redaction
+  readonly #lines: Lines
+  readonly #losses: Losses
+  readonly #listeners: (() => void)[]
+  readonly #end = new AbortController()
+  readonly #budget = new Budget()
+  /** When the domain is enabled, Chromium first sends again what was written before. */
+  #isReplay = true
+  /** The time of the last line that was counted, on Chromium's clock, in milliseconds. */
+  #last = Date.now()
+  #isPaused = false
+  #release: NodeJS.Timeout | undefined
+
+  constructor(target: WatchedTarget, telemetry: Telemetry, secrets: Redaction) {
+    this.#target = target
+    this.#telemetry = telemetry
+    this.#secrets = secrets
+    this.#lines = new Lines(secrets)
+    this.#losses = new Losses('console', target, telemetry)
+    const { session } = target
+    this.#listeners = [
+      session.on('Runtime.consoleAPICalled', (event) => this.#called(event)),
+      session.on('Runtime.exceptionThrown', (event) => this.#thrown(event)),
+    ]
+  }
+
+  async begin(): Promise<void> {
+    const { session, signal } = this.#target
+    this.#isReplay = true
+    await session.send('Runtime.enable', {}, { limitMs: ANSWER_MS, signal })
+    this.#isReplay = false
+  }
+
+  end(): void {
+    this.#end.abort(new CdpGone('the console is not read any more'))
+    for (const off of this.#listeners.splice(0)) off()
+    clearTimeout(this.#release)
+    this.#losses.tell()
+  }
+
+  /** `length`: what it has in characters. */
+  #mayTell(isError: boolean, timestamp: number, length: number): boolean {
+    if (this.#isReplay && timestamp <= this.#last) return false
+    this.#last = timestamp
+    if (this.#isPaused || !this.#budget.allows(isError, length)) {
+      this.#losses.add()
+      this.#pause()
+      return false
+    }
+    this.#pause()
+    return true
+  }
+
+  /**
+   * Leaves a page alone that writes very much, until the next second. Of what it writes meanwhile Chromium keeps the last 1,000 lines, which are counted when it is
+   * heard again, so the number of lost lines is the least that it can be.
+   */
+  #pause(): void {
+    const ms = this.#budget.floodedMs
+    if (ms === undefined || this.#isPaused || this.#end.signal.aborted) return
+    this.#isPaused = true
+    const { session, signal: gone } = this.#target
+    const signal = AbortSignal.any([gone, this.#end.signal])
+    let hasFailed = false
+    const failed = (step: string) => (error: unknown) => {
+      if (signal.aborted || error instanceof CdpGone || hasFailed) return
+      hasFailed = true
+      this.#telemetry.emit({ type: 'monitor_init_failed', source: cdpSource(step, this.#target.context()), data: { step } })
+    }
+    const pause = async () => {
+      // A page that does not answer is left when it can, and is to be heard again all the same.
+      await session.send('Runtime.disable', {}, { limitMs: ANSWER_MS, signal }).catch(failed('Runtime.disable'))
+      await sleep(ms, signal)
+      while (!(await this.#beginsAgain(failed('Runtime.enable')))) await sleep(AGAIN_MS, signal)
+    }
+    pause()
+      .catch(failed('Runtime.enable'))
+      .finally(() => (this.#isPaused = false))
+  }
+
+  async #beginsAgain(failed: (error: unknown) => void): Promise<boolean> {
+    try {
+      await this.begin()
+      return true
+    } catch (error) {
+      failed(error)
+      return false
+    }
+  }
+
+  #called({ type, args, stackTrace, timestamp }: Protocol.Runtime.ConsoleAPICalledEvent): void {
+    if (args.some(({ objectId }) => objectId !== undefined)) this.#releaseSoon()
+    const isError = type === 'error'
+    if (
+      !this.#mayTell(
+        isError,
+        timestamp,
+        args.reduce((sum, arg) => sum + lengthOf(arg), 0),
+      )
+    )
+      return
+    const { text, all, isCut } = this.#lines.of(args)
+    const context = this.#target.context()
+    this.#telemetry.emit({
+      type: isError ? 'console_error' : 'console_log',
+      source: cdpSource('Runtime.consoleAPICalled', context),
+      data: { ...context, level: String(type).slice(0, 32), text, args: all, stack_trace: stackOf(stackTrace, this.#secrets) },
+      truncated: isCut,
+    })
+  }
+
+  #thrown({ timestamp, exceptionDetails: details }: Protocol.Runtime.ExceptionThrownEvent): void {
+    if (details.exception?.objectId !== undefined) this.#releaseSoon()
+    if (!this.#mayTell(true, timestamp, details.text.length + (details.exception ? lengthOf(details.exception) : 0))) return
+    const { text, isCut } = this.#lines.cut(exceptionText(details))
+    const context = this.#target.context()
+    const from = details.url ?? details.stackTrace?.callFrames[0]?.url
+    this.#telemetry.emit({
+      type: 'console_error',
+      source: cdpSource('Runtime.exceptionThrown', context),
+      data: {
+        ...context,
+        text,
+        line: details.lineNumber,
+        column: details.columnNumber,
+        source_url: from === undefined ? undefined : this.#lines.cut(from).text,
+        stack_trace: stackOf(details.stackTrace, this.#secrets),
+      },
+      truncated: isCut,
+    })
+  }
+
+  /** The arguments stay in the page's memory for as long as someone may ask for their properties. Nobody does. */
+  #releaseSoon(): void {
+    this.#release ??= setTimeout(() => {
+      this.#release = undefined
+      const { session, signal } = this.#target
+      // A page that has gone holds nothing.
+      session.send('Runtime.releaseObjectGroup', { objectGroup: OBJECTS }, { signal }).catch(() => {})
+    }, RELEASE_MS).unref()
+  }
+}

@@ -1,0 +1,120 @@
+// Console calls as texts: what a person would read, bounded, without secrets.
+import type { Protocol } from '../../../chromium/cdp-protocol.ts'
+import { secretKind } from '../../redact/names.ts'
+import { REDACTED } from '../../redact/ranges.ts'
+import { announcedPlaces, announcesSecret, type CutText, type Redaction } from '../../redact.ts'
+
+const MAX_TEXT_BYTES = 4096
+/** All arguments of a call, in bytes. */
+const MAX_ARGS_BYTES = 8192
+const MAX_ARGS = 32
+/** Of a stack with those that have led to it. */
+const MAX_FRAMES = 20
+const MAX_PARENTS = 4
+const MAX_NAME = 256
+const MAX_URL_BYTES = 1024
+
+type RemoteObject = Protocol.Runtime.RemoteObject
+
+/** A call's arguments: the first one, and all. */
+export interface Call {
+  text: string
+  all: string[]
+  isCut: boolean
+}
+
+export class Lines {
+  readonly #secrets: Redaction
+
+  constructor(secrets: Redaction) {
+    this.#secrets = secrets
+  }
+
+  cut(text: string): CutText {
+    return this.#secrets.scrubCut(text, MAX_TEXT_BYTES)
+  }
+
+  of(args: readonly RemoteObject[]): Call {
+    const all: string[] = []
+    let left = MAX_ARGS_BYTES
+    let isCut = args.length > MAX_ARGS
+    let before = ''
+    const places = args[0]?.type === 'string' ? announcedPlaces(textOf(args[0])) : new Set()
+    for (const [place, arg] of args.slice(0, MAX_ARGS).entries()) {
+      const given = textOf(arg)
+      const shown =
+        announcesSecret(before) || places.has(place - 1) ? { text: REDACTED, isCut: false } : this.#secrets.scrubCut(given, Math.min(MAX_TEXT_BYTES, left))
+      before = given
+      all.push(shown.text)
+      isCut ||= shown.isCut
+      left -= Buffer.byteLength(shown.text)
+      if (left <= 0) {
+        isCut ||= all.length < args.length
+        break
+      }
+    }
+    return { text: all[0] ?? '', all, isCut }
+  }
+}
+
+/** Roughly how many characters Chromium has sent of a value. */
+export const lengthOf = ({ value, description }: RemoteObject): number => (typeof value === 'string' ? value.length : 0) + (description?.length ?? 0)
+
+/** A value as a console shows it. */
+export function textOf({ type, value, unserializableValue, description, subtype, preview }: RemoteObject): string {
+  if (type === 'string') return String(value)
+  if (unserializableValue !== undefined) return type === 'bigint' ? unserializableValue.replace(/n$/, '') : unserializableValue
+  if (type === 'undefined' || subtype === 'null') return subtype ?? type
+  if (type !== 'object') return description ?? String(value)
+  return preview && subtype !== 'error' ? previewText(preview) : (description ?? '')
+}
+
+/** An object with the few properties that Chromium sends without being asked. */
+function previewText({ type, subtype, description = '', properties, entries, overflow }: Protocol.Runtime.ObjectPreview): string {
+  const isList = subtype === 'array' || subtype === 'typedarray'
+  if (type === 'function' || (properties.length === 0 && !entries && subtype !== 'array' && description !== 'Object')) return description
+  const shown = entries
+    ? entries.map(({ key, value }) => (key ? `${previewText(key)} => ${previewText(value)}` : previewText(value)))
+    : properties.map((property) => (isList && /^\d+$/.test(property.name) ? valueText(property) : `${property.name}: ${valueText(property)}`))
+  if (overflow) shown.push('…')
+  if (isList) return `[${shown.join(', ')}]`
+  return `${description === 'Object' ? '' : `${description} `}{${shown.join(', ')}}`
+}
+
+function valueText({ name, type, value = '', valuePreview }: Protocol.Runtime.PropertyPreview): string {
+  const kind = secretKind(name)
+  if (kind && !(kind === 'tokens' && type === 'number')) return REDACTED
+  if (valuePreview) return previewText(valuePreview)
+  return type === 'string' ? JSON.stringify(value) : value
+}
+
+/** What the console says of an exception: "Uncaught", and its first lines up to the stack. */
+export function exceptionText({ text, exception }: Protocol.Runtime.ExceptionDetails): string {
+  if (!exception) return text
+  const said = exception.subtype === 'error' ? (exception.description ?? '') : textOf(exception)
+  const stack = said.search(/\n {4}at /)
+  return `${text} ${stack < 0 ? said : said.slice(0, stack)}`.trim()
+}
+
+/** A stack as events hold it: not longer than a person reads. */
+export function stackOf(stack: Protocol.Runtime.StackTrace | undefined, secrets: Redaction, left = MAX_FRAMES, depth = 0): object | undefined {
+  if (!stack || left <= 0 || (stack.callFrames.length === 0 && !stack.parent)) return undefined
+  // Frames of one stack are mostly of the same few files.
+  const urls = new Map<string, string>()
+  const urlOf = (url: string) => {
+    if (!urls.has(url)) urls.set(url, secrets.scrubCut(url, MAX_URL_BYTES).text)
+    return urls.get(url)!
+  }
+  const frames = stack.callFrames.slice(0, left)
+  return {
+    description: stack.description === undefined ? undefined : secrets.scrubCut(stack.description, MAX_NAME).text,
+    callFrames: frames.map(({ functionName, scriptId, url, lineNumber, columnNumber }) => ({
+      functionName: secrets.scrubCut(functionName, MAX_NAME).text,
+      scriptId: scriptId.slice(0, 64),
+      url: urlOf(url),
+      lineNumber,
+      columnNumber,
+    })),
+    parent: depth < MAX_PARENTS ? stackOf(stack.parent, secrets, left - frames.length, depth + 1) : undefined,
+  }
+}

@@ -1,0 +1,58 @@
+// Clicks, keys and scrolling of users and of programs that act as one. What is found in pages, and what is left out there: in-page/interaction.js.
+import type { NewEvent } from '../telemetry.ts'
+import type { Collector } from './collector.ts'
+import { Losses } from './losses.ts'
+import type { Secrets } from './secrets.ts'
+import { text } from './watched.ts'
+import { worldOf, type Said } from './world.ts'
+
+const MAX_TEXT = 200
+const MAX_SELECTOR = 512
+const MAX_TAG = 64
+const MAX_KEY = 32
+/** Texts are longer than what is told of them, so that secrets are found at their end (in-page/interaction.js). */
+const MAX_TOLD = 1024
+
+export const interaction = (secrets: Secrets): Collector => ({
+  categories: ['interaction'],
+  types: ['page', 'iframe'],
+  watch(target, telemetry) {
+    const losses = new Losses('interaction', target, telemetry)
+    const hear = (said: Said, frameId: string) => {
+      if (!telemetry.captures('interaction')) return
+      const event = eventOf(said, secrets)
+      if (!event) return
+      // What is loaded in a frame is not known here.
+      const context = target.context(frameId === target.session.targetId ? {} : { frame_id: frameId, loader_id: undefined })
+      telemetry.emit({ ...event, data: { ...context, ...event.data } })
+    }
+    return worldOf(target).use('interaction', hear, () => losses.add())
+  },
+})
+
+const source = { kind: 'cdp', event: 'Runtime.bindingCalled' } as const
+
+function eventOf(said: Said, secrets: Secrets): NewEvent | undefined {
+  const clean = (value: unknown, max: number) => secrets.scrubCut(text(value, MAX_TOLD), max).text || undefined
+  switch (said.type) {
+    case 'click': {
+      const { x, y, tag, selector, text: shown } = said
+      const data = { x: pixel(x), y: pixel(y), tag: clean(tag, MAX_TAG) ?? '', selector: clean(selector, MAX_SELECTOR), text: clean(shown, MAX_TEXT) }
+      return { type: 'interaction_click', source, data }
+    }
+    case 'key':
+      return {
+        type: 'interaction_key',
+        source,
+        data: { key: clean(said.key, MAX_KEY) ?? '', tag: clean(said.tag, MAX_TAG) ?? '', selector: clean(said.selector, MAX_SELECTOR) },
+      }
+    case 'scroll': {
+      const [from_x, from_y, to_x, to_y] = [said.fromX, said.fromY, said.toX, said.toY].map(pixel)
+      return { type: 'interaction_scroll_settled', source, data: { from_x, from_y, to_x, to_y, target_selector: clean(said.selector, MAX_SELECTOR) } }
+    }
+    default:
+      return undefined
+  }
+}
+
+const pixel = (value: unknown): number => (Number.isFinite(value) ? Math.round(value as number) : 0)

@@ -1,0 +1,387 @@
+// Tells of requests, their answers, and why they failed, as Chromium's Network domain sees them: of pages, frames in other processes, and workers.
+import type { Protocol } from '../../chromium/cdp-protocol.ts'
+import { scrubHeaders, scrubHeadersAgain } from '../redact/headers.ts'
+import type { CutText, Redaction } from '../redact.ts'
+import type { Telemetry } from '../telemetry.ts'
+import type { Collector, Context, WatchedTarget } from './collector.ts'
+import { Losses } from './losses.ts'
+import { Bodies, BodyGate } from './network/bodies.ts'
+import { Budget } from './network/budget.ts'
+import { bodyBytes, isBinary, isEndless, POST_BYTES, usesNetwork } from './network/content.ts'
+import { Flights, type Flight, type Head, type Held } from './network/flights.ts'
+import { proxyErrorOf, proxyErrorOfFailure, type ProxyError } from './network/proxy-errors.ts'
+import { cdpSource } from './source.ts'
+
+const MAX_URL_BYTES = 4096
+/** What Chromium keeps of bodies in the memory of each page, in bytes; without a limit 100 MB or more. */
+const KEPT_BODIES = 8 * 1024 * 1024
+/** A longer body is not fetched: it would go through the agent as a whole. */
+const MAX_BODY = 1024 * 1024
+/** Post data up to this length comes with its request; of longer ones nothing is told but that there is some. */
+const MAX_POST = 64 * 1024
+const SHORT = 64
+/** So much of a text is looked at before it is cut. */
+const MAX_RAW = 4096
+
+const cut = (value: unknown, max = SHORT): string => (typeof value === 'string' ? value.slice(0, max) : '')
+
+/**
+ * Documents of frames and scripts of workers, with the requests among which they are. They are asked for in the page, and come in a process of their own, so what becomes of
+ * them is told in another session, or, when that was too late, nowhere.
+ */
+type Moving = Map<string, { flight: Flight; flights: Flights }>
+/** How many are remembered, of all targets. */
+const MAX_MOVING = 200
+
+/** How many bytes the body of an answer has that is complete; {@link Infinity} when it cannot be had, or that is not known. */
+function sizeOf({ bytes, isFromMemory }: Flight, { headers }: Head): number {
+  // What is in memory has been told when it came.
+  if (isFromMemory) return Infinity
+  if (bytes > 0) return bytes
+  // Chromium shows nothing of a body that the page reads as a blob.
+  const name = Object.keys(headers).find((key) => key.toLowerCase() === 'content-length')
+  return name !== undefined && Number(headers[name]) > 0 ? Infinity : 0
+}
+
+/** Requests that the browser makes for pages have random ids; those that pages make have numbers. */
+const isToken = (requestId: string): boolean => !requestId.includes('.')
+
+const hasNoBody = ({ method, head }: Flight): boolean => method === 'HEAD' || (head !== undefined && [204, 205, 304].includes(head.status))
+
+export function networkCollector(secrets: Redaction): Collector {
+  const held: Held = { length: 0 }
+  const moving: Moving = new Map()
+  const gate = new BodyGate()
+  return {
+    categories: ['network'],
+    types: ['page', 'iframe', 'worker', 'service_worker', 'shared_worker'],
+    async watch(target, telemetry) {
+      const watch = new NetworkWatch(target, telemetry, secrets, { held, moving, gate })
+      target.signal.addEventListener('abort', () => watch.end(), { once: true })
+      try {
+        await target.session.send('Network.enable', { maxTotalBufferSize: KEPT_BODIES, maxResourceBufferSize: MAX_BODY, maxPostDataSize: MAX_POST })
+      } catch (error) {
+        watch.end()
+        throw error
+      }
+      return async () => {
+        watch.end()
+        if (!target.session.detached.aborted) await target.session.send('Network.disable', {})
+      }
+    },
+  }
+}
+
+/** What all targets share. */
+interface Shared {
+  held: Held
+  moving: Moving
+  gate: BodyGate
+}
+
+/** What is told of one target. */
+class NetworkWatch {
+  readonly #target: WatchedTarget
+  readonly #telemetry: Telemetry
+  readonly #secrets: Redaction
+  readonly #moving: Moving
+  readonly #flights: Flights
+  readonly #bodies: Bodies
+  readonly #losses: Losses
+  readonly #budget = new Budget()
+  readonly #listeners: (() => void)[]
+
+  constructor(target: WatchedTarget, telemetry: Telemetry, secrets: Redaction, { held, moving, gate }: Shared) {
+    this.#target = target
+    this.#telemetry = telemetry
+    this.#secrets = secrets
+    this.#moving = moving
+    this.#flights = new Flights(held, () => this.#idle())
+    this.#bodies = new Bodies(target, gate)
+    this.#losses = new Losses('network', target, telemetry)
+    const { session } = target
+    if (target.type === 'iframe') for (const [id, { flight }] of moving) if (flight.frameId === session.targetId) this.#arrived(id)
+    this.#listeners = [
+      session.on('Network.requestWillBeSent', (event) => this.#sent(event)),
+      session.on('Network.requestServedFromCache', ({ requestId }) => this.#fromMemory(requestId)),
+      session.on('Network.responseReceived', (event) => this.#answered(event)),
+      session.on('Network.dataReceived', ({ requestId, dataLength }) => this.#received(requestId, dataLength)),
+      session.on('Network.loadingFinished', ({ requestId }) => this.#finished(requestId)),
+      session.on('Network.loadingFailed', (event) => this.#failed(event)),
+      session.on('Network.webSocketCreated', (event) => this.#socketMade(event)),
+      session.on('Network.webSocketWillSendHandshakeRequest', (event) => this.#socketSent(event)),
+      session.on('Network.webSocketHandshakeResponseReceived', (event) => this.#socketAnswered(event)),
+      session.on('Network.webSocketFrameError', (event) => this.#socketFailed(event)),
+      session.on('Network.webSocketClosed', ({ requestId }) => void this.#flights.take(requestId)),
+    ]
+  }
+
+  end(): void {
+    for (const off of this.#listeners.splice(0)) off()
+    for (const [id, { flights }] of this.#moving) if (flights === this.#flights) this.#moving.delete(id)
+    this.#flights.clear()
+    this.#losses.tell()
+  }
+
+  #sent({ requestId, loaderId, documentURL, request, initiator, redirectResponse, type, frameId }: Protocol.Network.RequestWillBeSentEvent): void {
+    if (!usesNetwork(request.url)) return
+    if (!this.#budget.allows()) {
+      this.#flights.take(requestId)
+      return this.#losses.add()
+    }
+    const redirected = redirectResponse && (this.#flights.take(requestId) ?? this.#unknown(redirectResponse.url, type, frameId, loaderId))
+    if (redirected) {
+      redirected.head = this.#head(redirectResponse)
+      this.#proxySaid(requestId, redirected, redirectResponse)
+      this.#tellAnswer(requestId, redirected, undefined, 'Network.requestWillBeSent')
+    }
+    const url = this.#url(request.url)
+    const isMain = frameId !== undefined && frameId === this.#target.session.targetId && requestId === loaderId
+    const flight: Flight = {
+      url: url.text,
+      isUrlCut: url.isCut,
+      version: this.#secrets.version,
+      method: this.#clean(request.method),
+      resourceType: cut(type),
+      frameId: frameId && cut(frameId),
+      loaderId: cut(loaderId) || undefined,
+      isMain,
+      bytes: 0,
+      isFromMemory: false,
+      isEndless: false,
+    }
+    if (!this.#flights.add(requestId, flight)) this.#losses.add()
+    if (!isMain && isToken(requestId)) this.#mayMove(requestId, flight)
+    const post = this.#post(request)
+    const headers = scrubHeaders(request.headers, this.#secrets)
+    this.#emit('network_request', 'Network.requestWillBeSent', flight, url.isCut || post.isCut || headers.isCut, {
+      request_id: cut(requestId),
+      method: flight.method,
+      document_url: this.#url(documentURL).text,
+      headers: headers.headers,
+      post_data: post.text,
+      resource_type: flight.resourceType,
+      initiator_type: cut(initiator.type),
+      is_redirect: redirected !== undefined,
+      redirect_url: redirected?.url,
+    })
+  }
+
+  #fromMemory(requestId: string): void {
+    const flight = this.#flights.get(requestId)
+    if (flight) flight.isFromMemory = true
+  }
+
+  #answered({ requestId, loaderId, type, response, frameId }: Protocol.Network.ResponseReceivedEvent): void {
+    if (!usesNetwork(response.url)) return
+    let flight = this.#flights.get(requestId)
+    if (!flight) {
+      // One that was one too many is counted already.
+      if (!this.#moving.has(requestId) && !this.#budget.allows()) return
+      flight = this.#arrived(requestId) ?? this.#unknown(response.url, type, frameId, loaderId)
+      if (!this.#flights.get(requestId) && !this.#flights.add(requestId, flight)) return this.#losses.add()
+    }
+    flight.resourceType = cut(type)
+    if (!this.#flights.answered(requestId, this.#head(response))) return this.#losses.add()
+    this.#proxySaid(requestId, flight, response)
+    if (type !== 'EventSource' && !isEndless(response.mimeType)) return
+    this.#flights.endless(flight)
+    this.#tellAnswer(requestId, flight, undefined, 'Network.responseReceived')
+  }
+
+  #received(requestId: string, bytes: number): void {
+    const flight = this.#flights.get(requestId)
+    if (flight) flight.bytes += bytes
+  }
+
+  #finished(requestId: string): void {
+    const flight = this.#flights.get(requestId) ?? this.#arrived(requestId)
+    if (!flight) return
+    // A page that leaves for another one cannot be trusted to end its requests.
+    if (flight.isMain && flight.head && flight.head.status !== 204 && flight.head.status !== 205) this.#flights.dropBefore(flight)
+    this.#flights.take(requestId)
+    this.#moving.delete(requestId)
+    if (flight.isEndless) return
+    const tell = (body: CutText | undefined) => this.#tellAnswer(requestId, flight, body, 'Network.loadingFinished')
+    if (!flight.head) return tell(undefined)
+    const limit = bodyBytes(flight.head.mime_type)
+    const size = flight.method === 'HEAD' || limit === 0 ? 0 : sizeOf(flight, flight.head)
+    if (size === 0) return tell(undefined)
+    if (size > MAX_BODY) return tell({ text: '', isCut: true })
+    void this.#bodies.fetch(requestId, size).then((body) => {
+      if (this.#target.signal.aborted) return
+      tell(body === undefined ? { text: '', isCut: true } : isBinary(body) ? undefined : this.#secrets.scrubCut(body, limit))
+    })
+  }
+
+  #failed({ requestId, type, errorText, canceled }: Protocol.Network.LoadingFailedEvent): void {
+    const flight = this.#flights.get(requestId) ?? this.#arrived(requestId)
+    this.#flights.take(requestId)
+    this.#moving.delete(requestId)
+    // The page has closed its event stream.
+    if (flight?.isEndless && canceled) return
+    // Chromium ends a fetch so when its answer can have no body.
+    if (flight?.head && canceled && hasNoBody(flight)) return this.#tellAnswer(requestId, flight, undefined, 'Network.loadingFailed')
+    const data = { request_id: cut(requestId), error_text: this.#clean(errorText, 256), canceled: canceled ?? false }
+    const event = 'Network.loadingFailed'
+    if (!flight) return this.#tellLateFailure(event, data)
+    flight.resourceType ||= cut(type)
+    this.#emit('network_loading_failed', event, flight, false, { ...data, resource_type: flight.resourceType })
+    const why = proxyErrorOfFailure(errorText)
+    if (why) this.#tellProxyError(requestId, flight, why, event)
+  }
+
+  /** A request that began before the capture, or was one too many: neither its address nor its frame is known. */
+  #tellLateFailure(event: string, data: object): void {
+    const { target_id, target_type, session_id, nav_seq } = this.#target.context()
+    const context = { target_id, target_type, session_id, nav_seq }
+    this.#telemetry.emit({ type: 'network_loading_failed', source: cdpSource(event, context), data: { ...context, ...data } })
+  }
+
+  #proxySaid(requestId: string, flight: Flight, { url, status, headers }: Protocol.Network.Response): void {
+    // What comes through a tunnel is a site's, whatever it says.
+    const why = /^http:/i.test(url.slice(0, 8)) ? proxyErrorOf(status, headers) : undefined
+    if (why) this.#tellProxyError(requestId, flight, why, 'Network.responseReceived')
+  }
+
+  #tellProxyError(requestId: string, flight: Flight, why: ProxyError, event: string): void {
+    this.#emit('proxy_error', event, flight, false, { ...why, request_id: cut(requestId), method: flight.method, resource_type: flight.resourceType })
+  }
+
+  /** `body`: undefined when there is none to be told. */
+  #tellAnswer(requestId: string, flight: Flight, body: CutText | undefined, event: string): void {
+    this.#refresh(flight)
+    const { status, status_text, mime_type, headers, isCut = false } = flight.head ?? {}
+    this.#emit('network_response', event, flight, isCut || (body?.isCut ?? false), {
+      request_id: cut(requestId),
+      method: flight.method,
+      status,
+      status_text,
+      mime_type,
+      headers,
+      resource_type: flight.resourceType,
+      body: body?.text === '' && body.isCut ? undefined : body?.text,
+    })
+  }
+
+  #idle(): void {
+    // Others have no network of their own: what they load is part of a page.
+    if (this.#target.type !== 'page') return
+    const context = this.#target.context()
+    this.#telemetry.emit({ type: 'network_idle', source: { ...cdpSource('', context), event: undefined }, data: context })
+  }
+
+  #socketMade({ requestId, url }: Protocol.Network.WebSocketCreatedEvent): void {
+    if (!this.#budget.allows()) return this.#losses.add()
+    const told = this.#url(url)
+    const flight: Flight = { ...this.#unknown('', 'WebSocket', undefined, undefined), url: told.text, isUrlCut: told.isCut, method: 'GET', isEndless: false }
+    if (!this.#flights.add(requestId, flight)) return this.#losses.add()
+    // An open socket is no request that the page waits for.
+    this.#flights.endless(flight)
+  }
+
+  #socketSent({ requestId, request }: Protocol.Network.WebSocketWillSendHandshakeRequestEvent): void {
+    const flight = this.#flights.get(requestId)
+    if (!flight) return
+    const headers = scrubHeaders(request.headers, this.#secrets)
+    const data = { request_id: cut(requestId), method: 'GET', headers: headers.headers, resource_type: 'WebSocket', is_redirect: false }
+    this.#emit('network_request', 'Network.webSocketWillSendHandshakeRequest', flight, headers.isCut, data)
+  }
+
+  #socketAnswered({ requestId, response }: Protocol.Network.WebSocketHandshakeResponseReceivedEvent): void {
+    const flight = this.#flights.get(requestId)
+    if (!flight) return
+    const { headers, isCut, length } = scrubHeaders(response.headers, this.#secrets)
+    flight.head = {
+      status: Math.trunc(response.status),
+      status_text: this.#clean(response.statusText, 256),
+      mime_type: '',
+      headers,
+      isCut,
+      length,
+    }
+    this.#tellAnswer(requestId, flight, undefined, 'Network.webSocketHandshakeResponseReceived')
+    // Nothing more is told of it.
+    this.#flights.take(requestId)
+  }
+
+  #socketFailed({ requestId, errorMessage }: Protocol.Network.WebSocketFrameErrorEvent): void {
+    const flight = this.#flights.take(requestId)
+    if (!flight) return
+    const data = { request_id: cut(requestId), error_text: this.#clean(errorMessage, 1024), canceled: false, resource_type: 'WebSocket' }
+    this.#emit('network_loading_failed', 'Network.webSocketFrameError', flight, false, data)
+  }
+
+  /** What is known of a request whose beginning was not seen. */
+  #unknown(url: string, type: string | undefined, frameId: string | undefined, loaderId: string | undefined): Flight {
+    const { text, isCut } = this.#url(url)
+    return {
+      url: text,
+      isUrlCut: isCut,
+      version: this.#secrets.version,
+      method: undefined,
+      resourceType: cut(type),
+      frameId: frameId && cut(frameId),
+      loaderId: cut(loaderId) || undefined,
+      isMain: false,
+      bytes: 0,
+      isFromMemory: false,
+      isEndless: false,
+    }
+  }
+
+  #mayMove(requestId: string, flight: Flight): void {
+    this.#moving.set(requestId, { flight, flights: this.#flights })
+    if (this.#moving.size > MAX_MOVING) this.#moving.delete(this.#moving.keys().next().value!)
+  }
+
+  /** Takes over a request of another session. */
+  #arrived(requestId: string): Flight | undefined {
+    const found = this.#moving.get(requestId)
+    if (!found) return undefined
+    this.#moving.delete(requestId)
+    if (!found.flights.take(requestId) || !this.#flights.add(requestId, found.flight)) return undefined
+    return found.flight
+  }
+
+  #head({ status, statusText, mimeType, headers: given }: Protocol.Network.Response): Head {
+    const { headers, isCut, length } = scrubHeaders(given, this.#secrets)
+    return { status: Math.trunc(status), status_text: this.#clean(statusText, 256), mime_type: this.#clean(mimeType, 128), headers, isCut, length }
+  }
+
+  #post({ postData, hasPostData }: Protocol.Network.Request): { text: string | undefined; isCut: boolean } {
+    if (postData === undefined) return { text: undefined, isCut: hasPostData ?? false }
+    // The bytes of a file are no text.
+    return isBinary(postData) ? { text: undefined, isCut: false } : this.#secrets.scrubCut(postData, POST_BYTES)
+  }
+
+  #clean = (text: unknown, max = SHORT): string => this.#secrets.scrubCut(cut(text, MAX_RAW), max).text
+
+  /** Takes out of what is kept of a request what has been learned since. */
+  #refresh(flight: Flight): void {
+    const { version } = this.#secrets
+    if (flight.version === version) return
+    flight.version = version
+    flight.url = this.#secrets.scrubAgain({ text: flight.url, isCut: flight.isUrlCut }).text
+    const { head } = flight
+    if (!head) return
+    head.headers = scrubHeadersAgain(head.headers, head.isCut, this.#secrets)
+    head.status_text = this.#secrets.scrub(head.status_text)
+  }
+
+  #url = (url: string): CutText => this.#secrets.scrubCut(url, MAX_URL_BYTES)
+
+  #emit(
+    type: 'network_request' | 'network_response' | 'network_loading_failed' | 'proxy_error',
+    event: string,
+    flight: Flight,
+    truncated: boolean,
+    data: object,
+  ): void {
+    this.#refresh(flight)
+    const { url, frameId, loaderId } = flight
+    const more: Partial<Context> = { url, ...(frameId && { frame_id: frameId }), ...(loaderId && { loader_id: loaderId }) }
+    const context = this.#target.context(more)
+    this.#telemetry.emit({ type, source: cdpSource(event, context), data: { ...context, ...data }, truncated })
+  }
+}

@@ -1,0 +1,59 @@
+// What `proxy_error` events say: why the session's proxy did not reach a site.
+import { PROXY_ERROR_HEADER } from '../../../../base/proxy-probe.ts'
+
+const CODES = new Set([
+  'destination_blocked',
+  'destination_route_unavailable',
+  'network_policy_denied',
+  'provider_blacklisted',
+  'provider_unreachable',
+  'provider_rejected',
+  'origin_tls_timeout',
+  'origin_response_incomplete',
+  'proxy_unavailable',
+  'restricted_route_unavailable',
+  'upstream_timeout',
+  'upstream_dns_failure',
+  'upstream_connect_failed',
+])
+/** The words of our own proxy (egress/upstream-error.ts, agent/egress/listener.ts). */
+const OWN: Record<string, string> = { unreachable: 'provider_unreachable', credentials: 'provider_rejected', refused: 'upstream_connect_failed' }
+const MAX_RAW = 64
+
+const HEADER = PROXY_ERROR_HEADER.toLowerCase()
+/** What the proxy answers instead of a site. */
+const STATUSES = new Set([502, 403])
+
+export interface ProxyError {
+  code: string
+  raw_code?: string
+  status: number
+}
+
+/** What the proxy has said in place of a site; undefined when the answer is a site's. */
+export function proxyErrorOf(status: number, headers: Record<string, unknown>): ProxyError | undefined {
+  if (!STATUSES.has(status)) return undefined
+  const name = Object.keys(headers).find((key) => key.length === HEADER.length && key.toLowerCase() === HEADER)
+  return name === undefined ? undefined : { ...named(String(headers[name])), status }
+}
+
+/**
+ * What Chromium says of a proxy that opens no connection for it, as for https sites. It does not tell what the proxy has answered; 502 is what ours answers to
+ * all but a host that is not allowed.
+ */
+export function proxyErrorOfFailure(errorText: string): ProxyError | undefined {
+  const [, name] = /^net::(ERR_(?:\w*PROX\w*|TUNNEL_\w+|SOCKS_\w+))$/.exec(errorText.slice(0, 128)) ?? []
+  if (name === undefined) return undefined
+  return { ...(name === 'ERR_PROXY_CONNECTION_FAILED' ? { code: 'proxy_unavailable' } : named(name)), status: 502 }
+}
+
+function named(value: string): Pick<ProxyError, 'code' | 'raw_code'> {
+  const raw = value
+    .slice(0, 1024)
+    .trim()
+    .toLowerCase()
+    .replaceAll(/[^a-z\d_]/g, '_')
+    .slice(0, MAX_RAW)
+  const code = OWN[raw] ?? raw
+  return CODES.has(code) ? { code } : { code: 'unknown', raw_code: raw }
+}

@@ -1,0 +1,164 @@
+// The life of pages: navigations, loading, what moves while it loads and when it comes to rest, tabs that are opened, pages that crash.
+import type { CdpSession } from '../../chromium/cdp.ts'
+import type { Protocol } from '../../chromium/cdp-protocol.ts'
+import type { Telemetry } from '../telemetry.ts'
+import type { Collector, WatchedTarget } from './collector.ts'
+import type { Secrets } from './secrets.ts'
+import { addressOf, isInternal, MAX_RAW_URL, text } from './watched.ts'
+
+/** A page has come to rest when nothing in it has moved for so long after it has loaded. */
+const SETTLED_MS = 1_000
+const MAX_ID = 64
+const MAX_TITLE = 512
+const MAX_URL = 4096
+
+const cdp = (event: string) => ({ kind: 'cdp', event }) as const
+
+export const page = (secrets: Secrets): Collector => ({
+  categories: ['page'],
+  types: ['page', 'iframe'],
+  async watch(target, telemetry) {
+    const ends = [watchNavigations(target, telemetry, secrets)]
+    if (target.type === 'page') ends.push(watchLoading(target, telemetry))
+    ends.push(watchTimeline(target, telemetry, secrets))
+    const { session } = target
+    const enabled = [session.send('PerformanceTimeline.enable', { eventTypes: ['layout-shift', 'largest-contentful-paint'] })]
+    if (target.type === 'page') {
+      ends.push(
+        session.on('Inspector.targetCrashed', () => {
+          const { target_id, target_type, session_id = '', url } = target.context()
+          telemetry.emit({
+            type: 'page_crashed',
+            source: { ...cdp('Inspector.targetCrashed'), metadata: { target_id, session_id } },
+            data: { target_id, target_type, url },
+          })
+        }),
+      )
+      enabled.push(session.send('Inspector.enable', {}))
+    }
+    const stop = async () => {
+      for (const end of ends) end()
+      await session.send('PerformanceTimeline.enable', { eventTypes: [] })
+    }
+    try {
+      await Promise.all(enabled)
+    } catch (error) {
+      for (const end of ends) end()
+      throw error
+    }
+    return stop
+  },
+})
+
+/** Tells of a tab that has just been opened. */
+export function tabOpened(
+  { targetId, openerId, title, url }: Protocol.Target.TargetInfo,
+  { telemetry, secrets }: { telemetry: Telemetry; secrets: Secrets },
+): void {
+  // A person's new tab is one of Chromium's pages.
+  const isTab = !isInternal(url) || /^chrome:\/\/(?:newtab|new-tab-page)\b/.test(url)
+  if (!isTab || !telemetry.captures('page')) return
+  const data = {
+    target_id: text(targetId, MAX_ID),
+    target_type: 'page',
+    url: secrets.scrubCut(text(url, MAX_RAW_URL), MAX_URL).text,
+    title: secrets.scrubCut(text(title, MAX_RAW_URL), MAX_TITLE).text,
+    ...(openerId && { opener_id: text(openerId, MAX_ID) }),
+  }
+  telemetry.emit({ type: 'page_tab_opened', source: cdp('Target.attachedToTarget'), data })
+}
+
+function watchNavigations({ session, context }: WatchedTarget, telemetry: Telemetry, secrets: Secrets): () => void {
+  return session.on('Page.frameNavigated', ({ frame }) => {
+    if (!telemetry.captures('page')) return
+    const { target_id, target_type, session_id } = context()
+    const data = {
+      target_id,
+      target_type,
+      session_id,
+      frame_id: text(frame.id, MAX_ID),
+      loader_id: text(frame.loaderId, MAX_ID),
+      ...(frame.parentId && { parent_frame_id: text(frame.parentId, MAX_ID) }),
+      url: secrets.scrubCut(addressOf(frame), MAX_URL).text,
+    }
+    telemetry.emit({ type: 'page_navigation', source: cdp('Page.frameNavigated'), data })
+  })
+}
+
+/** Tells when the document of a page is there, has loaded, and has come to rest. */
+function watchLoading({ session, context, signal }: WatchedTarget, telemetry: Telemetry): () => void {
+  let isThere = false
+  let settling: NodeJS.Timeout | undefined
+  const settle = () => {
+    settling = undefined
+    telemetry.emit({ type: 'page_layout_settled', source: cdp('PerformanceTimeline.timelineEventAdded'), data: context() })
+    if (isThere) telemetry.emit({ type: 'page_navigation_settled', source: cdp('Page.domContentEventFired'), data: context() })
+  }
+  const restart = () => {
+    clearTimeout(settling)
+    settling = setTimeout(settle, SETTLED_MS)
+  }
+  const stop = () => {
+    clearTimeout(settling)
+    settling = undefined
+  }
+  signal.addEventListener('abort', stop, { once: true })
+  const ends = [
+    session.on('Page.frameNavigated', ({ frame }) => {
+      if (frame.id !== session.targetId) return
+      isThere = false
+      stop()
+    }),
+    session.on('Page.domContentEventFired', ({ timestamp }) => {
+      isThere = true
+      const data = { ...context(), cdp_timestamp: number(timestamp) }
+      telemetry.emit({ type: 'page_dom_content_loaded', source: cdp('Page.domContentEventFired'), data })
+    }),
+    session.on('Page.loadEventFired', ({ timestamp }) => {
+      const data = { ...context(), cdp_timestamp: number(timestamp) }
+      telemetry.emit({ type: 'page_load', source: cdp('Page.loadEventFired'), data })
+      restart()
+    }),
+    onShift(session, () => {
+      if (settling !== undefined) restart()
+    }),
+    stop,
+  ]
+  return () => {
+    for (const end of ends) end()
+  }
+}
+
+const onShift = (session: CdpSession, listener: () => void): (() => void) =>
+  session.on('PerformanceTimeline.timelineEventAdded', ({ event }) => {
+    if (event?.type === 'layout-shift') listener()
+  })
+
+/** Tells of entries of the performance timeline, which Chromium reports without a script in the page. */
+function watchTimeline({ session, context }: WatchedTarget, telemetry: Telemetry, secrets: Secrets): () => void {
+  return session.on('PerformanceTimeline.timelineEventAdded', ({ event }) => {
+    if (!telemetry.captures('page')) return
+    const common = { ...context(), source_frame_id: text(event.frameId, MAX_ID), time: milliseconds(event.time) }
+    const source = cdp('PerformanceTimeline.timelineEventAdded')
+    if (event.type === 'layout-shift') {
+      const { value, hadRecentInput } = event.layoutShiftDetails ?? {}
+      const layout_shift_details = { value: number(value), had_recent_input: hadRecentInput === true }
+      telemetry.emit({ type: 'page_layout_shift', source, data: { ...common, duration: number(event.duration), layout_shift_details } })
+    } else if (event.type === 'largest-contentful-paint') {
+      const { renderTime, loadTime, size, elementId, url, nodeId } = event.lcpDetails ?? {}
+      const lcp_details = {
+        render_time: milliseconds(renderTime),
+        load_time: milliseconds(loadTime),
+        size: number(size),
+        ...(elementId && { element_id: secrets.scrubCut(text(elementId, MAX_RAW_URL), 200).text }),
+        ...(url && { url: secrets.scrubCut(text(url, MAX_RAW_URL), MAX_URL).text }),
+        ...(Number.isSafeInteger(nodeId) && { node_id: nodeId }),
+      }
+      telemetry.emit({ type: 'page_lcp', source, data: { ...common, lcp_details } })
+    }
+  })
+}
+
+const number = (value: unknown): number => (Number.isFinite(value) ? (value as number) : 0)
+/** Chromium's seconds since 1970. */
+const milliseconds = (seconds: unknown): number => Math.round(number(seconds) * 1000 * 1000) / 1000

@@ -1,0 +1,24 @@
+// Learns what is typed into password-like fields, or is filled in there, so that it is kept out of all events. It works whatever is captured in Chromium.
+import { CDP_CATEGORIES } from '../contract.ts'
+import type { Collector } from './collector.ts'
+import type { Secrets } from './secrets.ts'
+import { worldOf } from './world.ts'
+
+const MAX_LENGTH = 256
+
+export const passwords = (secrets: Pick<Secrets, 'learn'>): Collector => ({
+  categories: CDP_CATEGORIES,
+  isGuard: true,
+  types: ['page', 'iframe'],
+  watch: (target) =>
+    worldOf(target).use('passwords', ({ value, stage, field }, frameId) => {
+      if (!isValue(value)) return
+      secrets.learn(value, {
+        stage: isValue(stage) ? stage : undefined,
+        source: frameId,
+        field: Number.isSafeInteger(field) ? (field as number) : undefined,
+      })
+    }),
+})
+
+const isValue = (value: unknown): value is string => typeof value === 'string' && value.length <= MAX_LENGTH

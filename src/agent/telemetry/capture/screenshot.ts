@@ -1,0 +1,100 @@
+// Pictures of the page that is on the screen, after it has loaded and after clicks and scrolling. Taken as frames of a screencast: Chromium makes them smaller itself, and
+// neither the page nor its size changes.
+import type { Log } from '../../../base/log.ts'
+import { within } from '../../../base/wait.ts'
+import { CdpGone, type CdpSession } from '../../chromium/cdp.ts'
+import type { Telemetry } from '../telemetry.ts'
+import type { Collector, WatchedTarget } from './collector.ts'
+import { MAX_ASKED, worldOf } from './world.ts'
+
+/** At most one picture in this time, for all pages. */
+const EVERY_MS = 2_000
+/** What a click or a load changes is on the screen by then. */
+const SOON_MS = 300
+/** A page that is not on the screen has no frames. */
+const FRAME_MS = 2_000
+/** The longest side in pixels: a picture of the first size that is too large is made again in the next. */
+const SIDES = [960, 480] as const
+/** In characters of base64, 700 KB of PNG. */
+const MAX_PICTURE = 933_000
+
+export function screenshot(log: Log): Collector {
+  /** All frames with a process of their own: a picture of a page can show them. */
+  const frames = new Set<WatchedTarget>()
+  let nextAt = 0
+  let waiting: NodeJS.Timeout | undefined
+  let last: { target: WatchedTarget; telemetry: Telemetry } | undefined
+
+  async function take(target: WatchedTarget, telemetry: Telemetry): Promise<void> {
+    const showsSecret = async () => {
+      const worlds = [target, ...frames].map(worldOf)
+      if (worlds.reduce((sum, { size }) => sum + size, 0) > MAX_ASKED) return true
+      return (await Promise.all(worlds.map((world) => world.showsSecret()))).includes(true)
+    }
+    if (target.signal.aborted || !telemetry.captures('screenshot')) return
+    if (await showsSecret()) return
+    const { target_id, session_id = '' } = target.context()
+    const source = { kind: 'cdp', event: 'Page.screencastFrame', metadata: { target_id, session_id } } as const
+    for (const side of SIDES) {
+      const png = await frameOf(target.session, side)
+      // A frame that came before the secret, or after it.
+      if (png === undefined || (await showsSecret())) return
+      if (png.length <= MAX_PICTURE) return telemetry.emit({ type: 'monitor_screenshot', source, data: { png } })
+    }
+    telemetry.emit({ type: 'monitor_screenshot', source, truncated: true })
+  }
+
+  /** The page of the last cause is in the picture. */
+  function soon(target: WatchedTarget, telemetry: Telemetry): void {
+    last = { target, telemetry }
+    waiting ??= setTimeout(
+      () => {
+        waiting = undefined
+        nextAt = performance.now() + EVERY_MS
+        take(last!.target, last!.telemetry).catch((err: unknown) => {
+          if (!(err instanceof CdpGone)) log.debug({ err }, 'telemetry got no picture of a page')
+        })
+      },
+      Math.max(SOON_MS, nextAt - performance.now()),
+    )
+  }
+
+  return {
+    categories: ['screenshot'],
+    types: ['page', 'iframe'],
+    async watch(target, telemetry) {
+      const cause = () => soon(target, telemetry)
+      if (target.type === 'iframe') {
+        frames.add(target)
+        target.signal.addEventListener('abort', () => frames.delete(target), { once: true })
+        return async () => void frames.delete(target)
+      }
+      const unload = target.session.on('Page.loadEventFired', cause)
+      try {
+        const unheard = await worldOf(target).use('interaction', ({ type }) => {
+          if (type === 'click' || type === 'scroll') cause()
+        })
+        return async () => {
+          unload()
+          await unheard()
+        }
+      } catch (error) {
+        unload()
+        throw error
+      }
+    },
+  }
+}
+
+/** A picture of the page; undefined when it is not on the screen. */
+async function frameOf(session: CdpSession, side: number): Promise<string | undefined> {
+  const { promise, resolve } = Promise.withResolvers<string>()
+  const off = session.on('Page.screencastFrame', ({ data }) => resolve(data))
+  try {
+    await session.send('Page.startScreencast', { format: 'png', maxWidth: side, maxHeight: side }, { limitMs: FRAME_MS })
+    return await within('a frame', FRAME_MS, promise).catch(() => undefined)
+  } finally {
+    off()
+    await session.send('Page.stopScreencast', {}, { limitMs: FRAME_MS })
+  }
+}

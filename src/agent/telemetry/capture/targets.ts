@@ -1,0 +1,107 @@
+// Follows what is captured and the runs of Chromium: attaches to its targets when a category needs that, and tells when the capture is interrupted.
+import type { Log } from '../../../base/log.ts'
+import { Mutex } from '../../../base/mutex.ts'
+import { resultWithin } from '../../../base/wait.ts'
+import { CdpGone, type Cdp } from '../../chromium/cdp.ts'
+import type { Browser } from '../../chromium/keeper.ts'
+import { CDP_CATEGORIES } from '../contract.ts'
+import type { Telemetry } from '../telemetry.ts'
+import { Attachment } from './attachment.ts'
+import type { Collector } from './collector.ts'
+import type { Secrets } from './secrets.ts'
+import { stepOf } from './watched.ts'
+
+/** How long a change of what is captured, or a restart of Chromium, waits for the capture. On an idle machine it needs some ten milliseconds. */
+const CHANGE_MS = 5_000
+/** After a failure it is tried again. */
+const AGAIN_MS = 5_000
+
+export interface CaptureParts {
+  browser: Pick<Browser, 'run' | 'onRestart' | 'isFinished' | 'on'>
+  telemetry: Telemetry
+  collectors: readonly Collector[]
+  secrets: Secrets
+  log: Log
+  signal: AbortSignal
+}
+
+/** Begins to follow. Nothing is asked of Chromium before a category is captured that needs it. */
+export function openCapture({ browser, telemetry, collectors, secrets, log, signal }: CaptureParts): void {
+  const turns = new Mutex()
+  let attachment: Attachment | undefined
+  /** When the capture was interrupted, in milliseconds of `performance.now()`. */
+  let lostAt: number | undefined
+
+  const isWanted = () => !signal.aborted && !browser.isFinished && CDP_CATEGORIES.some((category) => telemetry.captures(category))
+  const wanted = () => (isWanted() ? collectors.filter(({ categories }) => categories.some((category) => telemetry.captures(category))) : [])
+
+  let again: NodeJS.Timeout | undefined
+  /** Whether it was told that it has failed, since it last succeeded. */
+  let toldFailure = false
+
+  /** Brings Chromium to what is captured now. */
+  async function follow(): Promise<void> {
+    if (!isWanted()) {
+      lostAt = undefined
+      const before = attachment
+      attachment = undefined
+      if (before && !before.cdp.ended.aborted) await before.use([])
+      return
+    }
+    const { pipe } = await browser.run()
+    // It has just ended: the next run is followed when it is there.
+    if (pipe.ended.aborted) return
+    if (attachment?.cdp !== pipe) attachment = begin(pipe)
+    await attachment.use(wanted())
+    if (lostAt === undefined) return
+    const data = { reconnect_duration_ms: Math.round(performance.now() - lostAt) }
+    lostAt = undefined
+    telemetry.emit({ type: 'monitor_reconnected', source: { kind: 'cdp' }, data })
+  }
+
+  function begin(pipe: Cdp): Attachment {
+    const begun = new Attachment(pipe, { telemetry, secrets, log })
+    pipe.ended.addEventListener(
+      'abort',
+      () => {
+        if (attachment !== begun) return
+        attachment = undefined
+        if (!isWanted()) return
+        lostAt ??= performance.now()
+        telemetry.emit({ type: 'monitor_disconnected', source: { kind: 'cdp' }, data: { reason: 'chrome_restarted' } })
+      },
+      { once: true },
+    )
+    return begun
+  }
+
+  /** The same, one after the other, and without an error. */
+  async function change(): Promise<void> {
+    try {
+      clearTimeout(again)
+      await turns.run(follow, signal)
+      toldFailure = false
+    } catch (err) {
+      if (signal.aborted || err instanceof CdpGone) return
+      clearTimeout(again)
+      again = setTimeout(() => void change(), AGAIN_MS).unref()
+      if (toldFailure) return
+      toldFailure = true
+      const step = stepOf(err)
+      log.warn({ err, step }, 'telemetry cannot watch the browser')
+      telemetry.emit({ type: 'monitor_init_failed', source: { kind: 'cdp', event: step }, data: { step } })
+    }
+  }
+  const changed = () => resultWithin(CHANGE_MS, change(), signal)
+
+  const forget = telemetry.onChange(changed)
+  const stop = () => {
+    forget()
+    clearTimeout(again)
+  }
+  signal.addEventListener('abort', stop, { once: true })
+  browser.onRestart(changed)
+  browser.on('given_up', () => {
+    if (isWanted()) telemetry.emit({ type: 'monitor_reconnect_failed', source: { kind: 'cdp' }, data: { reason: 'reconnect_exhausted' } })
+  })
+}

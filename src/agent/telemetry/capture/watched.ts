@@ -1,0 +1,288 @@
+// One target that is watched: where it is, the collectors that work on it, and what they may tell. Targets come and go by attachment.ts.
+import { performance } from 'node:perf_hooks'
+import type { Log } from '../../../base/log.ts'
+import { resultWithin, within, WaitTimeout } from '../../../base/wait.ts'
+import { CdpGone, CdpRefusal, type CdpSession } from '../../chromium/cdp.ts'
+import type { EventName, Protocol } from '../../chromium/cdp-protocol.ts'
+import type { Telemetry } from '../telemetry.ts'
+import type { Collector, Context, WatchedTarget } from './collector.ts'
+import { Losses } from './losses.ts'
+import type { Secrets } from './secrets.ts'
+import { withhold } from './withheld.ts'
+import { worldOf } from './world.ts'
+
+/** A collector begins with some commands that Chromium answers in milliseconds; a page that hangs answers none. */
+const START_MS = 10_000
+/** A collector ends with some commands. After this its target is left without waiting for them. */
+const STOP_MS = 2_000
+/** A collector that could not begin is begun again after this, or with the next document. */
+const AGAIN_MS = 5_000
+/** The longest address in an event, in characters. */
+const MAX_URL = 4096
+/** So much of it is looked at: it is cut when it has no secrets any more. */
+export const MAX_RAW_URL = 16 * 1024
+
+/** Pages of Chromium itself and of extensions. Nothing of them is told. */
+const INTERNAL = /^(?:chrome|chrome-extension|chrome-search|chrome-untrusted|chrome-error|devtools|edge):/i
+
+export const isInternal = (url: string): boolean => INTERNAL.test(url)
+
+/** What a target is made of. */
+export interface WatchedParts {
+  session: CdpSession
+  sessionId: string
+  type: Context['target_type']
+  url: string
+  /** Whether it had loaded something before it was watched. */
+  isOld: boolean
+  telemetry: Telemetry
+  secrets: Secrets
+  log: Log
+}
+
+interface Work {
+  /** The collector's end. Undefined: it did not begin. */
+  started: Promise<(() => Promise<void>) | undefined>
+  end: AbortController
+}
+
+export class Watched {
+  readonly type: Context['target_type']
+  readonly session: CdpSession
+  readonly #parts: WatchedParts
+  readonly #telemetry: Telemetry
+  #collectors: readonly Collector[] = []
+  readonly #working = new Map<Collector, Work>()
+  /** Those of them that have begun. */
+  readonly #running = new Set<Collector>()
+  /** Those whose failure was told of; once for each document. */
+  readonly #failed = new Set<Collector>()
+  #again: NodeJS.Timeout | undefined
+  /** Aborts when the target has gone, or is not watched any more. */
+  readonly #end = new AbortController()
+  #internal: boolean
+  readonly #context: Context
+  /** Its address without what was secret when it had this version. */
+  #url = { text: '', isCut: false, version: 0 }
+
+  constructor(parts: WatchedParts) {
+    const { sessionId, type, url, isOld, telemetry } = parts
+    const session = this.#carefully(parts)
+    this.#parts = { ...parts, session }
+    this.type = type
+    this.session = session
+    this.#internal = isInternal(url)
+    this.#context = { target_id: session.targetId, target_type: type, session_id: sessionId }
+    if (type === 'page' || type === 'iframe') this.#context.frame_id = session.targetId
+    if (isOld && type === 'page') this.#context.nav_seq = 1
+    this.#moveTo(url)
+    // What it tells of Chromium's own pages is left out.
+    this.#telemetry = {
+      captures: (category) => !this.#internal && telemetry.captures(category),
+      get excluded() {
+        return telemetry.excluded
+      },
+      emit: (event) => {
+        if (!this.#internal) telemetry.emit(this.#mayMissPasswords ? withhold(event) : event)
+      },
+      get floor() {
+        return telemetry.floor
+      },
+      now: () => telemetry.now(),
+      onChange: (listener) => telemetry.onChange(listener),
+    }
+    this.#losses = new Losses('unreadable', { context: () => this.#context, signal: this.#end.signal }, telemetry)
+    session.detached.addEventListener('abort', () => this.#abort(), { once: true })
+    if (session.detached.aborted) this.#abort()
+    if (type === 'page' || type === 'iframe') this.#followPage(isOld)
+  }
+
+  readonly #losses: Losses
+
+  /** The session, with listeners that may fail: what Chromium says of a page may be odd, because pages can take over their renderer. That is counted as lost. */
+  #carefully({ session, log }: WatchedParts): CdpSession {
+    type Listener = (params: never) => void
+    const careful = new WeakMap<Listener, Listener>()
+    const on = (event: EventName, listener: Listener) => {
+      const wrapped: Listener = (params) => {
+        try {
+          listener(params)
+        } catch (err) {
+          log.debug({ err, event }, 'telemetry could not read an event')
+          this.#losses.add()
+        }
+      }
+      careful.set(listener, wrapped)
+      return session.on(event, wrapped as never)
+    }
+    const off = (event: EventName, listener: Listener) => session.off(event, (careful.get(listener) ?? listener) as never)
+    return { ...session, on, off }
+  }
+
+  /** Whether a password may be typed here that nobody learns. */
+  get #mayMissPasswords(): boolean {
+    const { session } = this
+    return this.#collectors.some((collector) => collector.isGuard && !this.#running.has(collector)) || worldOf({ session }).isBehind
+  }
+
+  /** Its listeners are before those of collectors, so that those find the context that belongs to an event. */
+  #followPage(isOld: boolean): void {
+    const { session, log } = this.#parts
+    session.on('Page.frameNavigated', ({ frame }) => {
+      if (frame.id !== session.targetId) return
+      this.#context.nav_seq = (this.#context.nav_seq ?? 0) + 1
+      this.#context.loader_id = text(frame.loaderId, 64)
+      this.#moveTo(addressOf(frame))
+      this.#failed.clear()
+      // A page that hung when a collector was to begin is another one now.
+      this.#beginMissing()
+    })
+    session.on('Page.navigatedWithinDocument', ({ frameId, url }) => {
+      if (frameId === session.targetId) this.#moveTo(text(url, MAX_RAW_URL))
+    })
+    session.send('Page.enable', {}, { limitMs: START_MS }).catch((error: unknown) => {
+      if (!this.isGone && !(error instanceof CdpGone)) this.fail(stepOf(error), error)
+    })
+    if (!isOld) return
+    const before = this.#context.nav_seq
+    session
+      .send('Page.getFrameTree', {}, { limitMs: START_MS })
+      .then(({ frameTree: { frame } }) => {
+        if (this.#context.nav_seq !== before || frame.id !== session.targetId) return
+        this.#context.loader_id = text(frame.loaderId, 64)
+        this.#moveTo(addressOf(frame))
+      })
+      .catch((err: unknown) => log.debug({ err }, 'a page did not say where it is'))
+  }
+
+  #beginMissing(): void {
+    if (!this.isGone && this.#collectors.some((collector) => !this.#working.has(collector))) void this.use(this.#collectors)
+  }
+
+  #moveTo(url: string): void {
+    this.#internal = isInternal(url)
+    const { secrets } = this.#parts
+    this.#url = { ...secrets.scrubCut(url, MAX_URL), version: secrets.version }
+    this.#context.url = this.#url.text
+  }
+
+  #contextNow(): Context {
+    const { secrets } = this.#parts
+    if (this.#url.version !== secrets.version) {
+      this.#url = { ...secrets.scrubAgain(this.#url), version: secrets.version }
+      this.#context.url = this.#url.text
+    }
+    return this.#context
+  }
+
+  #abort(): void {
+    this.#end.abort(new CdpGone('the target is not watched any more'))
+    for (const { end } of this.#working.values()) end.abort(this.#end.signal.reason)
+    this.#working.clear()
+    this.#running.clear()
+    clearTimeout(this.#again)
+  }
+
+  get isGone(): boolean {
+    return this.#end.signal.aborted
+  }
+
+  /** Changes which collectors work on it: those that are new are begun, others ended. Resolves when that is done, or its limits have passed. */
+  async use(collectors: readonly Collector[]): Promise<void> {
+    const wanted = collectors.filter(({ types }) => types.includes(this.type))
+    this.#collectors = wanted
+    const ended = [...this.#working.keys()].filter((collector) => !wanted.includes(collector))
+    const begun = wanted.filter((collector) => !this.#working.has(collector))
+    await Promise.all([...begun.map((collector) => this.#begin(collector)), ...ended.map((collector) => this.#finish(collector))])
+  }
+
+  async #begin(collector: Collector): Promise<void> {
+    if (this.isGone) return
+    const end = new AbortController()
+    const { session, type } = this
+    const target: WatchedTarget = {
+      session,
+      type,
+      context: (more) => ({ ...this.#contextNow(), ...more }),
+      signal: end.signal,
+    }
+    const started = this.#start(collector, target, end)
+    this.#working.set(collector, { started, end })
+    await started
+  }
+
+  async #start(collector: Collector, target: WatchedTarget, end: AbortController): Promise<(() => Promise<void>) | undefined> {
+    const watching = (async () => collector.watch(target, this.#telemetry))()
+    try {
+      const stop = await within(`collecting ${collector.categories.join(', ')}`, START_MS, watching)
+      if (!end.signal.aborted && this.#working.get(collector)?.end === end) this.#running.add(collector)
+      return stop
+    } catch (error) {
+      if (this.#working.get(collector)?.end === end) this.#working.delete(collector)
+      end.abort(new CdpGone('it did not begin'))
+      void this.#later(collector, watching)
+      if (!this.isGone && !(error instanceof CdpGone) && !this.#failed.has(collector)) {
+        this.#failed.add(collector)
+        this.fail(stepOf(error), error)
+      }
+      return undefined
+    }
+  }
+
+  /** After a collector did not begin: when it has failed, or has begun too late and was ended, it begins again. */
+  async #later(collector: Collector, watching: Promise<() => Promise<void>>): Promise<void> {
+    const stop = await watching.catch(() => undefined)
+    if (stop) {
+      await stop().catch((err: unknown) => this.#parts.log.debug({ err }, 'a collector of telemetry that began late did not end'))
+      // If it has begun once more meanwhile, this has ended what that needs.
+      await this.#finish(collector)
+    }
+    if (this.isGone) return
+    clearTimeout(this.#again)
+    this.#again = setTimeout(() => this.#beginMissing(), AGAIN_MS).unref()
+  }
+
+  async #finish(collector: Collector): Promise<void> {
+    const work = this.#working.get(collector)
+    if (!work) return
+    this.#working.delete(collector)
+    this.#running.delete(collector)
+    const stop = async () => (await work.started)?.()
+    const began = performance.now()
+    try {
+      await within('a collector to end', STOP_MS, stop())
+    } catch (err) {
+      if (!(err instanceof CdpGone)) this.#parts.log.warn({ err, ms: performance.now() - began }, 'a collector of telemetry did not end')
+    } finally {
+      work.end.abort(new CdpGone('nothing of this is captured any more'))
+    }
+  }
+
+  /** Tells that something of it could not be begun. */
+  fail(step: string, err: unknown): void {
+    this.#parts.log.warn({ err, step }, 'telemetry cannot watch a page')
+    const { session, sessionId, telemetry } = this.#parts
+    telemetry.emit({
+      type: 'monitor_init_failed',
+      source: { kind: 'cdp', event: step, metadata: { target_id: session.targetId, session_id: sessionId } },
+      data: { step },
+    })
+  }
+
+  /** Ends all collectors, without a wait for a page that hangs. What Chromium has of the session ends with it. */
+  async end(): Promise<void> {
+    if (this.isGone) return
+    await resultWithin(STOP_MS, this.use([]))
+    this.#abort()
+  }
+}
+
+/** The step that has failed, as events tell it. */
+export const stepOf = (error: unknown): string =>
+  (error instanceof CdpRefusal && error.method) || (error instanceof WaitTimeout && error.what.slice(0, 200)) || 'unknown'
+
+/** The address of a document; of an error page, that which could not be loaded. To be scrubbed, then cut. */
+export const addressOf = (frame: Pick<Protocol.Page.Frame, 'url' | 'unreachableUrl'>): string => text(frame.unreachableUrl ?? frame.url, MAX_RAW_URL)
+
+/** A text from Chromium, cut. */
+export const text = (value: unknown, max: number): string => (typeof value === 'string' ? value.slice(0, max) : '')

@@ -1,0 +1,29 @@
+// Tells of programs of the instance that ended and were not meant to.
+import type { Browser } from '../chromium/keeper.ts'
+import type { Telemetry } from './telemetry.ts'
+
+/** A program that ended. */
+export interface Crash {
+  service: 'chromium' | 'xvfb' | 'pulseaudio' | 'ffmpeg' | 'x0tigervnc'
+  /** It had not come up yet; it ran; it is not started again. */
+  phase: 'startup' | 'running' | 'gave_up'
+  pid?: number | undefined
+}
+
+export type OnCrash = (crash: Crash) => void
+
+export const crashTeller =
+  (telemetry: Telemetry): OnCrash =>
+  ({ service, phase, pid }) =>
+    telemetry.emit({
+      type: 'service_crashed',
+      source: { kind: 'local_process', event: phase },
+      data: { service_name: service, phase, ...(pid !== undefined && { pid }) },
+    })
+
+/** Tells of Chromium's ends. */
+export function tellChromiumCrashes(browser: Pick<Browser, 'on'>, onCrash: OnCrash): void {
+  browser.on('chromium_crashed', (_detail, pid) => onCrash({ service: 'chromium', phase: 'running', pid }))
+  browser.on('chromium_not_started', () => onCrash({ service: 'chromium', phase: 'startup' }))
+  browser.on('given_up', () => onCrash({ service: 'chromium', phase: 'gave_up' }))
+}

@@ -1,0 +1,65 @@
+// The calls of telemetry, answered by the journal.
+import { Readable } from 'node:stream'
+import { setTimeout as delay } from 'node:timers/promises'
+import { fault } from '../../http/fault.ts'
+import type { Handlers } from '../../http/route.ts'
+import type { FeedLine, telemetry, telemetryFeed } from './contract.ts'
+import type { Journal } from './journal.ts'
+
+/** A follower that hears nothing for some times this long takes the agent for dead. */
+export const FEED_BEAT_MS = 1_000
+
+/** @throws 400 */
+function numberOf(header: string | string[] | undefined): number | undefined {
+  if (header === undefined || header === '') return undefined
+  if (typeof header !== 'string' || !/^\d{1,15}$/.test(header)) throw fault.field('Last-Event-ID', 'must be the id of an event of this stream')
+  return Number(header)
+}
+
+export function telemetryHandlers(journal: Journal): Handlers<typeof telemetry> {
+  return {
+    streamTelemetry({ query: { replay, type }, headers, signal }) {
+      const after = journal.begin(numberOf(headers['last-event-id']), replay === 'all')
+      return journal.stream(after, type && new Set(type), signal)
+    },
+  }
+}
+
+export function telemetryFeedHandlers(journal: Journal): Handlers<typeof telemetryFeed> {
+  return {
+    feedTelemetry: ({ query: { after }, signal }) => Readable.from(feed(journal, after, signal), { objectMode: false, highWaterMark: 256 * 1024 }),
+    addTelemetry({ body }) {
+      journal.emit(body as Parameters<Journal['emit']>[0])
+    },
+  }
+}
+
+/** After some lines the next ones are gathered: each write wakes the service, and a client of CDP may make a thousand events a second. */
+const GATHER_MS = 20
+/** Characters at once; the longest event has a million. */
+const LINES_LENGTH = 256 * 1024
+
+/** The lines of the feed. An event that comes alone is told at once. */
+async function* feed(journal: Journal, after: number, signal: AbortSignal): AsyncGenerator<string> {
+  const line = (value: FeedLine) => `${JSON.stringify(value)}\n`
+  yield line({ last: journal.last })
+  let told = performance.now()
+  const beat = setInterval(() => journal.wake(), FEED_BEAT_MS).unref()
+  try {
+    for (let seq = after; !signal.aborted;) {
+      const lines = journal.linesAfter(seq, LINES_LENGTH)
+      if (lines) {
+        seq = lines.last
+        yield lines.text
+        if (lines.text.length < LINES_LENGTH) await delay(GATHER_MS, undefined, { signal: journal.closed, ref: false }).catch(() => {})
+      } else if (journal.closed.aborted) return
+      // Another reader may have woken this one.
+      else if (performance.now() - told >= FEED_BEAT_MS / 2) {
+        told = performance.now()
+        yield line({ last: journal.last })
+      } else await journal.changed(signal)
+    }
+  } finally {
+    clearInterval(beat)
+  }
+}

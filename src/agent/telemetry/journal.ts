@@ -1,0 +1,332 @@
+// The telemetry of the session as it happens: gives each event its number and time, and keeps the last ones for readers. It never waits for a reader.
+import { Bell } from '../../base/bell.ts'
+import { EVENT_ID, EVENT_JSON } from '../../http/sse.ts'
+import {
+  CDP_CATEGORIES,
+  MAX_EVENT,
+  MAX_SCREENSHOT_EVENT,
+  TYPES,
+  type Category,
+  type Envelope,
+  type SettableCategory,
+  type TelemetryEvent,
+  type TelemetryFit,
+} from './contract.ts'
+import type { NewEvent, Telemetry } from './telemetry.ts'
+
+/** What is kept. The API promises 1,024 events; a service that comes back after a restart reads on from here. */
+const KEPT_EVENTS = 8_192
+/** In characters of JSON. The session's memory limit includes it. */
+const KEPT_LENGTH = 16 * 1024 * 1024
+/**
+ * What pictures have of that. Above it the oldest ones are left out of their events, which are truncated then: some twenty pictures would else be all that is
+ * kept of a session.
+ */
+const KEPT_PICTURES_LENGTH = 8 * 1024 * 1024
+/** What a session may tell of in a second. A page decides how much happens in it; what is above this is dropped, and told of. */
+const EVENTS_A_SECOND = 4_000
+const LENGTH_A_SECOND = 8 * 1024 * 1024
+const WINDOW_MS = 1_000
+/** How often a stream is told the number of the last event that its filter has left out: as often as it would get a comment. */
+const SKIPPED_MS = 15_000
+
+/** An event as it is sent. `type` is for filters. */
+export interface Kept {
+  seq: number
+  type: TelemetryEvent['type']
+  /** The envelope as JSON. */
+  json: string
+  /** The same without its picture, if it has one. */
+  brief?: string
+}
+
+/** How a journal differs in tests. */
+export interface JournalOptions {
+  events?: number
+  length?: number
+  picturesLength?: number
+  eventsASecond?: number
+  lengthASecond?: number
+  now?: () => number
+}
+
+export class Journal implements Telemetry {
+  readonly #bell = new Bell()
+  readonly #limits: Required<Omit<JournalOptions, 'now'>>
+  readonly #clock: () => number
+  readonly #listeners = new Set<(captured: TelemetryFit) => unknown>()
+  #captured: ReadonlySet<Category> = new Set()
+  #excluded: ReadonlySet<string> = new Set()
+  /** The kept events are those of `#kept` from `#head` on. */
+  #kept: Kept[] = []
+  #head = 0
+  #length = 0
+  /** The numbers of the kept events that have their picture, and what those take. */
+  #pictures: number[] = []
+  #picturesLength = 0
+  #last = 0
+  #lastTs = 0
+  /** Streams do not show events up to this one: they are of a caller before. */
+  #floor = 0
+  #window = { until: 0, events: 0, length: 0 }
+  #lost = { count: 0, from: 0, until: 0 }
+  #telling: NodeJS.Timeout | undefined
+  #isRinging = false
+  #isClosed = false
+  readonly #closing = new AbortController()
+  #callers = 0
+
+  constructor({
+    events = KEPT_EVENTS,
+    length = KEPT_LENGTH,
+    picturesLength = KEPT_PICTURES_LENGTH,
+    eventsASecond = EVENTS_A_SECOND,
+    lengthASecond = LENGTH_A_SECOND,
+    now = steadyClock(),
+  }: JournalOptions = {}) {
+    this.#limits = { events, length, picturesLength, eventsASecond, lengthASecond }
+    this.#clock = now
+  }
+
+  captures(category: Category): boolean {
+    return this.#captured.has(category)
+  }
+
+  get excluded(): ReadonlySet<string> {
+    return this.#excluded
+  }
+
+  /** The number of the last event; 0 when there was none. */
+  get last(): number {
+    return this.#last
+  }
+
+  now(): number {
+    return Math.max(this.#clock(), this.#lastTs)
+  }
+
+  onChange(listener: (captured: TelemetryFit) => unknown): () => void {
+    this.#listeners.add(listener)
+    return () => void this.#listeners.delete(listener)
+  }
+
+  /** Changes what is captured. Resolves when what captures has followed, within limits of its own. */
+  async capture(wanted: TelemetryFit): Promise<void> {
+    const hasCdp = wanted.categories.some((category) => (CDP_CATEGORIES as readonly SettableCategory[]).includes(category))
+    this.#captured = new Set<Category>([...wanted.categories, ...(hasCdp ? (['monitor'] as const) : [])])
+    this.#excluded = new Set(wanted.excluded_methods)
+    await Promise.all([...this.#listeners].map((listener) => listener(wanted)))
+  }
+
+  /** The next caller of the browser does not see what there was until now. */
+  hideFromNext(): void {
+    this.#floor = this.#last
+    this.#callers++
+  }
+
+  get floor(): number {
+    return this.#callers
+  }
+
+  emit({ type, source, data, truncated }: NewEvent): void {
+    const category = TYPES[type]
+    const isLoss = type === 'monitor_events_lost'
+    if (this.#isClosed || (isLoss ? this.#captured.size === 0 : !this.#captured.has(category))) return
+    const ts = (this.#lastTs = this.now())
+    if (!isLoss) this.#nextWindow(ts)
+    const seq = ++this.#last
+    // Nothing is made of what is dropped anyway.
+    if (!isLoss && this.#window.events >= this.#limits.eventsASecond) return this.#lose(seq)
+    const event = { type, category, ts, source, ...(data && { data }), ...(truncated && { truncated }) }
+    let json = JSON.stringify({ seq, event })
+    const isPicture = category === 'screenshot'
+    if (json.length > (isPicture ? MAX_SCREENSHOT_EVENT : MAX_EVENT))
+      json = JSON.stringify({ seq, event: { type, category, ts, source: { kind: source.kind }, truncated: true } })
+    // What tells of lost events is not lost itself.
+    if (!isLoss && !this.#mayPass(json.length)) return this.#lose(seq)
+    this.#keep({ seq, type, json, ...(isPicture && data && { brief: JSON.stringify({ seq, event: { type, category, ts, source, truncated: true } }) }) })
+  }
+
+  #nextWindow(ts: number): void {
+    if (ts < this.#window.until) return
+    this.#window = { until: ts + WINDOW_MS * 1000, events: 0, length: 0 }
+    this.#tellLost()
+  }
+
+  #mayPass(length: number): boolean {
+    const window = this.#window
+    if (window.events >= this.#limits.eventsASecond || window.length + length > this.#limits.lengthASecond) return false
+    window.events++
+    window.length += length
+    return true
+  }
+
+  #lose(seq: number): void {
+    const lost = this.#lost
+    if (lost.count === 0) lost.from = seq
+    lost.until = seq
+    lost.count++
+    this.#telling ??= setTimeout(() => this.#tellLost(), WINDOW_MS).unref()
+  }
+
+  #tellLost(): void {
+    clearTimeout(this.#telling)
+    this.#telling = undefined
+    const { count, from, until } = this.#lost
+    if (count === 0) return
+    this.#lost.count = 0
+    this.emit({ type: 'monitor_events_lost', source: { kind: 'local_process' }, data: { reason: 'too_many', count, first_seq: from, last_seq: until } })
+  }
+
+  #keep(kept: Kept): void {
+    this.#kept.push(kept)
+    this.#length += kept.json.length
+    if (kept.brief !== undefined) this.#keepPicture(kept)
+    const { events, length } = this.#limits
+    while ((this.#kept.length - this.#head > events || this.#length > length) && this.#kept.length - this.#head > 1) this.#length -= this.#forget().json.length
+    if (this.#head > events) {
+      this.#kept = this.#kept.slice(this.#head)
+      this.#head = 0
+    }
+    if (this.#isRinging) return
+    // Once for all events of a turn.
+    this.#isRinging = true
+    setImmediate(() => {
+      this.#isRinging = false
+      this.#bell.ring()
+    })
+  }
+
+  #keepPicture({ seq, json }: Kept): void {
+    this.#pictures.push(seq)
+    this.#picturesLength += json.length
+    while (this.#picturesLength > this.#limits.picturesLength && this.#pictures.length > 1) {
+      const at = this.#after(this.#pictures.shift()! - 1)
+      const { seq: oldest, type, json: whole, brief = '' } = this.#kept[at]!
+      this.#kept[at] = { seq: oldest, type, json: brief }
+      this.#picturesLength -= whole.length
+      this.#length -= whole.length - brief.length
+    }
+  }
+
+  #forget(): Kept {
+    const first = this.#kept[this.#head]!
+    if (first.brief !== undefined) {
+      this.#pictures.shift()
+      this.#picturesLength -= first.json.length
+    }
+    // Its text is freed before the list is cut.
+    this.#kept[this.#head++] = { seq: first.seq, type: first.type, json: '' }
+    return first
+  }
+
+  /** Where the first kept event after `seq` is in the list. */
+  #after(seq: number): number {
+    let [low, high] = [this.#head, this.#kept.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.#kept[middle]!.seq > seq) high = middle
+      else low = middle + 1
+    }
+    return low
+  }
+
+  /** The kept events after `seq`, and each new one, until the journal is closed or `signal` aborts. `idle` is called before each wait. */
+  async *read(seq: number, signal: AbortSignal): AsyncGenerator<Kept> {
+    while (!signal.aborted) {
+      // The list may have been cut meanwhile.
+      const next = this.#kept[this.#after(seq)]
+      if (next) {
+        seq = next.seq
+        yield next
+      } else if (this.#isClosed) return
+      else await this.#bell.heard(signal)
+    }
+  }
+
+  /** The kept events after `seq` as lines of JSON, until they have about `length` characters, and the number of the last of them; undefined when there is none. */
+  linesAfter(seq: number, length: number): { text: string; last: number } | undefined {
+    let text = ''
+    let last = 0
+    for (let at = this.#after(seq); at < this.#kept.length && text.length < length; at++) {
+      const kept = this.#kept[at]!
+      text += `${kept.json}\n`
+      last = kept.seq
+    }
+    return last === 0 ? undefined : { text, last }
+  }
+
+  /** Resolves at the next event, when someone wakes its readers, or when the journal is closed. @throws the signal's reason */
+  changed(signal: AbortSignal): Promise<void> {
+    return this.#bell.heard(signal)
+  }
+
+  /** Wakes everyone who waits, though there is nothing new. */
+  wake(): void {
+    this.#bell.ring()
+  }
+
+  /** Aborts when there will be no more events. */
+  get closed(): AbortSignal {
+    return this.#closing.signal
+  }
+
+  /** Where a stream begins: after the event `lastId` if its reader names one, else with the oldest or with the next one. */
+  begin(lastId: number | undefined, all: boolean): number {
+    if (lastId === undefined) return all ? this.#floor : this.#last
+    // A number that no event has yet is of nobody; so that nothing is hidden from its reader, it begins with the next one.
+    return Math.max(Math.min(lastId, this.#last), this.#floor)
+  }
+
+  /** Frames of a stream: events of `types`, or all, and now and then the number of the last one that was left out. */
+  async *stream(after: number, types: ReadonlySet<string> | undefined, signal: AbortSignal): AsyncGenerator<Envelope> {
+    const reader = this.read(after, signal)
+    if (!types) {
+      for await (const kept of reader) yield frame(kept.seq, kept.json)
+      return
+    }
+    let skipped = 0
+    let told = performance.now()
+    const timer = setInterval(() => this.#bell.ring(), SKIPPED_MS).unref()
+    try {
+      for (let seq = after; !signal.aborted;) {
+        const next = this.#kept[this.#after(seq)]
+        if (next) {
+          seq = next.seq
+          if (types.has(next.type)) {
+            skipped = 0
+            yield frame(seq, next.json)
+            continue
+          }
+          skipped = seq
+        }
+        const isDue = skipped > 0 && performance.now() - told >= SKIPPED_MS
+        if (isDue || (skipped > 0 && !next && this.#isClosed)) {
+          yield frame(skipped, '')
+          skipped = 0
+          told = performance.now()
+        } else if (!next && this.#isClosed) return
+        else if (!next) await this.#bell.heard(signal)
+      }
+    } finally {
+      clearInterval(timer)
+    }
+  }
+
+  /** Ends all readers, after what they have not read yet. */
+  close(): void {
+    this.#tellLost()
+    this.#isClosed = true
+    this.#closing.abort()
+    this.#bell.ring()
+  }
+}
+
+/** A frame of an event stream that has its JSON already; without one, only the number. */
+const frame = (seq: number, json: string): Envelope => ({ [EVENT_ID]: seq, [EVENT_JSON]: json }) as unknown as Envelope
+
+/** The time of day at its first call, from then on by the clock that never runs backwards. */
+function steadyClock(): () => number {
+  const start = Date.now() * 1000 - performance.now() * 1000
+  return () => Math.round(start + performance.now() * 1000)
+}

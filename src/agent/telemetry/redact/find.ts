@@ -1,0 +1,342 @@
+// Finds secrets in any text by what is beside them: names in URLs, forms, cookies, JSON, XML, HTML and plain words; also tokens by their own form. The text may be cut
+// anywhere. One pass: what is looked at ahead is passed over afterwards, or is bounded.
+import { secretKind, type SecretKind } from './names.ts'
+import type { Range } from './ranges.ts'
+import { unitsOf, type Units } from './units.ts'
+
+const code = (char: string): number => char.charCodeAt(0)
+const [NEWLINE, RETURN, SPACE, TAB] = [code('\n'), code('\r'), code(' '), code('\t')]
+const [DOUBLE, SINGLE, BACKTICK, BACKSLASH] = [code('"'), code("'"), code('`'), code('\\')]
+const [COLON, EQUALS, AMPERSAND, COMMA, SEMICOLON, SLASH] = [code(':'), code('='), code('&'), code(','), code(';'), code('/')]
+const [LESS, GREATER, OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET] = [code('<'), code('>'), code('{'), code('}'), code('['), code(']')]
+const [AT, HASH, QUESTION, PLUS, OPEN_PAREN] = [code('@'), code('#'), code('?'), code('+'), code('(')]
+
+/** Characters of names: letters, digits, `_`, `-`, `.`, `$`, and all beyond ASCII. */
+const WORD = new Uint8Array(128)
+for (const char of 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.$') WORD[code(char)] = 1
+/** What may stand between a name and its `:` or `=`: a quote, the brackets of `user[password]`, `password[]` and `password[0]`, spaces. */
+const BETWEEN = new Set([DOUBLE, SINGLE, BACKSLASH, OPEN_BRACKET, CLOSE_BRACKET, SPACE, TAB, ...Array.from('0123456789', code)])
+const MAX_BETWEEN = 8
+const SPACES = new Set([SPACE, TAB, NEWLINE, RETURN])
+const BETWEEN_TEXTS = new Set([...SPACES, COMMA, PLUS])
+const QUOTES = new Set([DOUBLE, SINGLE, BACKTICK])
+/** What ends a value without quotes. After `=` fewer: URLs and forms leave the others as they are. */
+const ENDS_AFTER_EQUALS = new Set([AMPERSAND, DOUBLE, LESS, GREATER, HASH, ...SPACES])
+const ENDS_AFTER_COLON = new Set([...ENDS_AFTER_EQUALS, COMMA, CLOSE_BRACE, CLOSE_BRACKET, SINGLE, BACKTICK])
+const ENDS_OF_ATTRIBUTE = new Set([GREATER, SLASH, ...SPACES])
+const ENDS_OF_LINE = new Set([NEWLINE, RETURN])
+const ENDS_OF_AUTHORITY = new Set([SLASH, QUESTION, HASH, DOUBLE, SINGLE, LESS, GREATER, BACKSLASH, ...SPACES])
+/** Not secrets, whatever their name. */
+const NOTHING = new Set(['', 'null', 'undefined', 'true', 'false', 'none', 'nil'])
+
+/** How far the value of `{"name": "password", "value": …}` and of `<input name="password" value="…">` may be from the name. */
+const MAX_APART = 300
+/** How far the blank line of a part of a form may be from its name. */
+const MAX_PART_HEADERS = 400
+const MAX_SPACES = 64
+/** JSON that is encoded begins so: the head of a JWT, or all of an opaque token of many services. */
+const JWT = 'eyJ'
+const MIN_JWT = 20
+const MIN_SCHEME_TOKEN = 6
+/** So much of what may be a token is judged. */
+const MAX_JUDGED = 256
+
+/** What every secret has that is found by a name: a sign, a quote, an escape, a tag, a double slash, or a token's own beginning. Most headers and lines have none. */
+const MAYBE = /[:=<%\\"'`]|\/\/|eyJ|bearer|basic/i
+/** Tokens of services that have a form of their own. */
+const TOKENS =
+  /(?<![A-Za-z\d])(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|sk[-_](?=[\w-]{0,100}\d)[\w-]{20,}|xox[abprs]-[\w-]{8,}|AKIA[A-Z\d]{16}|AIza[\w-]{35}|glpat-[\w-]{10,})/g
+/** A number of tokens is no secret. */
+const NUMBER = /^[\d.]+$/
+
+export function findSecrets(text: string): Range[] {
+  const found: Range[] = [...text.matchAll(TOKENS)].map(({ 0: token, index }) => [index, index + token.length])
+  return MAYBE.test(text) ? [...found, ...new Finder(text).run()] : found
+}
+
+class Finder {
+  readonly #text: string
+  readonly #units: Units
+  readonly #codes: Uint16Array
+  readonly #levels: Uint8Array
+  readonly #length: number
+  readonly #found: Range[] = []
+  /** Whether `code` is one of OAuth. */
+  readonly #hasState: boolean
+  /** Up to here a field `value` belongs to the name of a secret. */
+  #valueUntil = -1
+  /** The last `value` of a field that was no secret then. */
+  #lastValue: Range | undefined
+
+  constructor(text: string) {
+    this.#text = text
+    this.#units = unitsOf(text)
+    ;({ codes: this.#codes, levels: this.#levels, length: this.#length } = this.#units)
+    this.#hasState = /state(?:=|%3D|["'\\\]]{0,4} ?:)/i.test(text)
+  }
+
+  run(): Range[] {
+    for (let at = 0; at < this.#length;) {
+      if (!this.#isWord(at)) {
+        const isEndOfField = this.#codes[at] === CLOSE_BRACE || this.#codes[at] === GREATER
+        if (isEndOfField) this.#lastValue = undefined
+        at = (this.#codes[at] === SLASH && this.#userInfo(at, true)) || at + 1
+        continue
+      }
+      let end = at + 1
+      while (end < this.#length && this.#isWord(end)) end++
+      at = Math.max(end, this.#word(at, end))
+    }
+    return this.#found
+  }
+
+  /** Judges one word, and what follows it. Returns where to go on, at the earliest. */
+  #word(from: number, to: number): number {
+    const word = this.#string(from, to)
+    const jwt = word.indexOf(JWT)
+    if (jwt >= 0 && word.length - jwt >= MIN_JWT) {
+      this.#add(from + jwt, to)
+      return to
+    }
+    const authority = this.#codes[to] === COLON ? this.#userInfo(to + 1) : undefined
+    if (authority !== undefined) return authority
+    const lower = word.length > 64 ? '' : word.toLowerCase()
+    if (lower === 'bearer' || lower === 'basic') return this.#scheme(to, lower)
+    const kind = this.#kind(word, lower, from)
+    if (kind && this.#codes[from - 1] === LESS) return this.#element(to)
+    const sign = this.#sign(to)
+    if (sign < 0) return kind ? this.#nameAlone(from, to) : to
+    if (kind) return this.#announced(from, to, sign) ?? this.#value(sign, kind)
+    if (lower === 'value' || lower === 'content') this.#lastValue = this.#contentAt(sign)
+    return to
+  }
+
+  /** The value of an attribute or a field, with or without quotes. */
+  #contentAt(sign: number): Range {
+    const at = this.#skip(sign + 1, SPACES)
+    return this.#quoted(at)?.content ?? [at, this.#until(at, ENDS_AFTER_COLON, 255, at + MAX_APART)]
+  }
+
+  #kind(word: string, lower: string, from: number): SecretKind | undefined {
+    if ((lower === 'value' || lower === 'content') && from <= this.#valueUntil) return 'value'
+    if (lower === 'code' && this.#hasState) return 'value'
+    return secretKind(word)
+  }
+
+  /** Where the `:` or `=` of a name that ends here is; -1 when there is none. */
+  #sign(at: number): number {
+    const limit = Math.min(this.#length, at + MAX_BETWEEN)
+    while (at < limit && BETWEEN.has(this.#codes[at]!)) at++
+    const found = this.#codes[at]
+    return at < this.#length && (found === COLON || found === EQUALS) ? at : -1
+  }
+
+  /** `'token:', '…'` and `"token=" + "…"` of a program: the quotes are around the name, and the value is the next text. Undefined when it is none. */
+  #announced(from: number, to: number, sign: number): number | undefined {
+    const quote = this.#codes[from - 1]
+    if (from === 0 || !QUOTES.has(quote!) || this.#codes.subarray(to, sign).includes(quote!)) return undefined
+    const end = this.#skip(sign + 1, SPACES)
+    if (this.#codes[end] !== quote) return undefined
+    const next = this.#skip(end + 1, BETWEEN_TEXTS)
+    const quoted = next > end + 1 ? this.#quoted(next) : undefined
+    if (!quoted) return end + 1
+    this.#add(...quoted.content)
+    return quoted.end
+  }
+
+  /** Replaces the value after the sign. Returns its end. */
+  #value(sign: number, kind: SecretKind): number {
+    const level = this.#levels[sign]!
+    let at = sign + 1
+    // `=>` and `==`, but not for long.
+    while (at < sign + 3 && (this.#codes[at] === GREATER || this.#codes[at] === EQUALS)) at++
+    const isColon = this.#codes[sign] === COLON
+    at = this.#skip(at, isColon ? SPACES : new Set([SPACE]))
+    const quoted = this.#quoted(at, level)
+    if (quoted) {
+      this.#add(...quoted.content)
+      return quoted.end
+    }
+    const first = this.#codes[at]
+    if (isColon && (first === OPEN_BRACKET || (first === OPEN_BRACE && (kind === 'all' || kind === 'tokens')))) {
+      const end = this.#closed(at)
+      this.#add(at, end)
+      return end
+    }
+    if (isColon && first === OPEN_BRACE) return at
+    const end = this.#until(at, kind === 'line' && isColon ? ENDS_OF_LINE : isColon ? ENDS_AFTER_COLON : ENDS_AFTER_EQUALS, level)
+    if (end - at > 16 || !this.#isNothing(this.#string(at, end), kind)) this.#add(at, end)
+    return Math.max(end, at)
+  }
+
+  #isNothing(value: string, kind: SecretKind): boolean {
+    return NOTHING.has(value.toLowerCase()) || (kind === 'tokens' && NUMBER.test(value))
+  }
+
+  /** The text between the quotes that begin here. It may have no end. */
+  #quoted(at: number, level = 255): { content: Range; end: number } | undefined {
+    let open = at
+    while (this.#codes[open] === BACKSLASH && open < at + 16) open++
+    const quote = this.#codes[open]!
+    if (open >= this.#length || !QUOTES.has(quote)) return undefined
+    // A quote in JSON within JSON has one backslash before it, the next deeper one three, and so on.
+    const depth = open - at
+    let backslashes = 0
+    for (let to = open + 1; to < this.#length; to++) {
+      if (this.#codes[to] === BACKSLASH) {
+        backslashes++
+        continue
+      }
+      // A raw quote within an escaped text ends that text, too.
+      if (
+        this.#codes[to] === quote &&
+        this.#levels[to]! <= Math.max(level, this.#levels[open]!) &&
+        (backslashes < depth || backslashes % (2 * (depth + 1)) === depth)
+      )
+        return { content: [open + 1, to - Math.min(depth, backslashes)], end: to + 1 }
+      backslashes = 0
+    }
+    return { content: [open + 1, this.#length], end: this.#length }
+  }
+
+  /** The end of the object or list that begins here. */
+  #closed(at: number): number {
+    let depth = 0
+    for (let to = at; to < this.#length; to++) {
+      const found = this.#codes[to]
+      if (found === OPEN_BRACE || found === OPEN_BRACKET) depth++
+      else if ((found === CLOSE_BRACE || found === CLOSE_BRACKET) && --depth === 0) return to + 1
+      else if (found === DOUBLE || (found === BACKSLASH && this.#codes[to + 1] === DOUBLE)) to = (this.#quoted(to)?.end ?? to + 1) - 1
+    }
+    return this.#length
+  }
+
+  /** `<password>…</password>` whose name ends here. */
+  #element(to: number): number {
+    let at = to
+    const limit = Math.min(this.#length, to + MAX_APART)
+    while (at < limit && this.#codes[at] !== GREATER) at++
+    if (this.#codes[at] !== GREATER || this.#codes[at - 1] === SLASH) return to
+    at++
+    const isData = this.#string(at, Math.min(this.#length, at + 9)) === '<![CDATA['
+    const end = isData ? this.#find(at, ']]>', this.#length) : this.#until(at, new Set([LESS]), 255)
+    this.#add(at, end)
+    return end
+  }
+
+  /** A name without a sign: the value may be a part of a form, the next text of a list, or that of a field `value`. */
+  #nameAlone(from: number, to: number): number {
+    const before = this.#codes[from - 1]
+    const isQuoted = from > 0 && QUOTES.has(before!) && (this.#codes[to] === before || this.#codes[to] === BACKSLASH || this.#codes[to] === CLOSE_BRACKET)
+    // `<input type=password value=…>`
+    const isAttribute = before === EQUALS && to < this.#length && ENDS_OF_ATTRIBUTE.has(this.#codes[to]!)
+    if (isAttribute) this.#nearValue(from, to)
+    if (!isQuoted) return to
+    let after = to
+    while (this.#codes[after] === BACKSLASH || this.#codes[after] === CLOSE_BRACKET) after++
+    after++
+    const part = this.#part(after)
+    if (part !== undefined) return part
+    let open = from - 2
+    while (this.#codes[open] === BACKSLASH) open--
+    // `["password", "…"]`, and `setItem('password', '…')`.
+    if ((this.#codes[open] === OPEN_BRACKET || this.#codes[open] === OPEN_PAREN) && this.#codes[after] === COMMA) {
+      const quoted = this.#quoted(this.#skip(after + 1, SPACES))
+      if (quoted) {
+        this.#add(...quoted.content)
+        return quoted.end
+      }
+    }
+    this.#nearValue(from, to)
+    return to
+  }
+
+  /** The value of a field is beside its name: before it or after it. */
+  #nearValue(from: number, to: number): void {
+    this.#valueUntil = to + MAX_APART
+    if (this.#lastValue && from - this.#lastValue[1] < MAX_APART) this.#add(...this.#lastValue)
+  }
+
+  /** The content of a part of a multipart form, whose name has ended here. */
+  #part(at: number): number | undefined {
+    const isHead = this.#codes[at] === RETURN || this.#codes[at] === NEWLINE || this.#codes[at] === SEMICOLON
+    if (!isHead) return undefined
+    const limit = Math.min(this.#length, at + MAX_PART_HEADERS)
+    const blank = this.#find(at, '\r\n\r\n', limit)
+    if (blank >= limit) return undefined
+    const end = this.#find(blank + 4, '\r\n--', this.#length)
+    this.#add(blank + 4, end)
+    return end
+  }
+
+  /** `Bearer …` and `Basic …`. */
+  #scheme(to: number, scheme: string): number {
+    const at = this.#skip(to, new Set([SPACE, TAB, PLUS]))
+    if (at === to) return to
+    const token = this.#string(at, this.#until(at, ENDS_AFTER_COLON, 255, at + MAX_JUDGED))
+    // "basic information" is none: a name and a password have a colon between them.
+    const isToken = scheme === 'bearer' ? /\d/.test(token) || token.length >= 16 : Buffer.from(token, 'base64').includes(COLON)
+    if (token.length < MIN_SCHEME_TOKEN || !isToken) return to
+    const end = this.#until(at, ENDS_AFTER_COLON, 255)
+    this.#add(at, end)
+    return end
+  }
+
+  /** The user and password of a URL whose slashes begin here. Undefined when they are none. `isBare`: it has no scheme, and then a name alone is none. */
+  #userInfo(to: number, isBare = false): number | undefined {
+    let from = to
+    for (let slashes = 0; slashes < 2; slashes++) {
+      // JSON of some servers has a backslash before each.
+      while (this.#codes[from] === BACKSLASH && from < to + 8) from++
+      if (this.#codes[from++] !== SLASH) return undefined
+    }
+    if (from > this.#length) return undefined
+    // The highest level: an address within that is escaped as often ends there too, so none is looked at twice.
+    const end = this.#until(from, ENDS_OF_AUTHORITY, Math.max(...this.#levels.subarray(to, from)))
+    let at = end
+    while (at > from && this.#codes[at] !== AT) at--
+    if (isBare && !this.#codes.subarray(from, at).includes(COLON)) return from
+    if (this.#codes[at] === AT && at > from && at < this.#length) this.#add(from, at)
+    return at > from ? at : from
+  }
+
+  #isWord(at: number): boolean {
+    const found = this.#codes[at]!
+    return found < 128 ? WORD[found] === 1 : true
+  }
+
+  #skip(at: number, what: ReadonlySet<number>): number {
+    const limit = Math.min(this.#length, at + MAX_SPACES)
+    while (at < limit && what.has(this.#codes[at]!)) at++
+    return at
+  }
+
+  /** Where the next of `ends` is that is not escaped more often than `level`. */
+  #until(at: number, ends: ReadonlySet<number>, level: number, limit = this.#length): number {
+    const stop = Math.min(limit, this.#length)
+    while (at < stop && !(this.#levels[at]! <= level && ends.has(this.#codes[at]!))) at++
+    return at
+  }
+
+  /** Where `what` begins, or `limit`. */
+  #find(at: number, what: string, limit: number): number {
+    for (; at < limit; at++) {
+      let same = 0
+      while (same < what.length && this.#codes[at + same] === what.charCodeAt(same)) same++
+      if (same === what.length) return at
+    }
+    return limit
+  }
+
+  #string(from: number, to: number): string {
+    const { starts } = this.#units
+    const plain = this.#text.slice(starts[from], starts[to])
+    if (plain.length === to - from) return plain
+    return String.fromCharCode(...this.#codes.subarray(from, Math.min(to, from + 4096)))
+  }
+
+  #add(from: number, to: number): void {
+    const { starts } = this.#units
+    if (to > from) this.#found.push([starts[from]!, starts[to]!])
+  }
+}

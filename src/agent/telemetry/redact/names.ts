@@ -1,0 +1,72 @@
+// Which names tell that the value beside them is a secret: of headers, query parameters, cookies, and fields of forms, JSON and XML.
+
+/**
+ * - `value`: a text or number beside the name is a secret
+ * - `all`: also everything in an object or list beside it
+ * - `line`: also the rest of its line, as in `Cookie: a=b; c=d`
+ * - `tokens`: as `all`, but a number is how many there are, as APIs of language models count them
+ */
+export type SecretKind = 'value' | 'all' | 'line' | 'tokens'
+
+/** Without accents. */
+function simple(name: string): string {
+  return name.normalize('NFKD').replaceAll(/\p{M}/gu, '')
+}
+
+/**
+ * Names that are secrets wherever they are part of a name, without case, accents and punctuation. Those of fields that people fill in are in
+ * capture/in-page/password-like.js, too.
+ */
+const PARTS = new RegExp(
+  simple(
+    'password passwd passphrase passcode passwort passkey kennwort geheim contrase senha motdepasse parola wachtwoord haslo пароль 密码 密碼 パスワード 비밀번호 ' +
+      'secret token credential apikey accesskey privatekey jwt signature authorization sessionid sessid sessionkey csrf xsrf samlresponse samlrequest codeverifier ' +
+      'cardnumber creditcard ccnumber ccnum securitycode verificationcode twofactorcode authcode onetimecode onetimepass otpcode smscode pincode recoverycode ' +
+      'backupcode seedphrase mnemonic socialsecurity',
+  ).replaceAll(' ', '|'),
+)
+
+/** Words of names that are secrets: as parts of words they are in ordinary ones. */
+const WORDS = new Set('pass pwd psw pw pword pin otp totp hotp mfa 2fa tfa tan cvv cvc csc ssn iban code2fa userpass userpwd userpw mfacode'.split(' '))
+/** What is told about such a secret. */
+const ABOUT = /(?:^| )(?:type|count|limit|enabled|required|method|status|length|hint|url|uri|policy|expires|through|rate)(?: at| in)?$/
+
+/** Names that are secrets only as a whole: as parts they are in ordinary words. */
+const WHOLE = new Set('auth xauth authentication bearer sig hmac sid sess session ssid lsid connect.sid assertion ticket'.split(' '))
+
+const LINES = new Set(['cookie', 'setcookie', 'cookie2', 'setcookie2', 'authorization', 'proxyauthorization'])
+
+/** What describes a token. */
+const HARMLESS = /^(?:token|signature|secret)s?(?:type|count|limit|version|name|algorithm|expir\w*)$|passwordless|^(?:sessionid|token)length$/
+
+/** Longer names are judged by their end. */
+const MAX_NAME = 64
+const MAX_KNOWN = 2_000
+const known = new Map<string, SecretKind | undefined>()
+
+/** What a name tells of its value; undefined: nothing. */
+export function secretKind(given: string): SecretKind | undefined {
+  const name = given.length > MAX_NAME ? given.slice(-MAX_NAME) : given
+  if (known.has(name)) return known.get(name)
+  // Pages choose names, so they are not kept without end.
+  if (known.size >= MAX_KNOWN) known.clear()
+  const kind = judge(name)
+  known.set(name, kind)
+  return kind
+}
+
+function judge(name: string): SecretKind | undefined {
+  const lower = name.toLowerCase()
+  const plain = simple(lower).replaceAll(/[^\p{L}\d]/gu, '')
+  const last = lower.slice(lower.lastIndexOf('.') + 1).replaceAll(/[^a-z\d]/g, '')
+  if (LINES.has(plain) || LINES.has(last)) return 'line'
+  if (HARMLESS.test(plain)) return undefined
+  if (PARTS.test(plain)) return plain.endsWith('tokens') ? 'tokens' : 'all'
+  if (WHOLE.has(plain) || WHOLE.has(last) || WHOLE.has(lower)) return 'value'
+  const words = name
+    .replaceAll(/([\p{Ll}\d])(\p{Lu})/gu, '$1 $2')
+    .toLowerCase()
+    .split(/[^\p{L}\d]+/u)
+  const isSecret = WORDS.has(plain) || words.some((word) => WORDS.has(word) || WORDS.has(word.replace(/\d+$/, '')))
+  return isSecret && !ABOUT.test(words.join(' ')) ? 'all' : undefined
+}

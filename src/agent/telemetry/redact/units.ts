@@ -1,0 +1,55 @@
+// A text as the one who reads it in the end sees it: with the escapes of URLs and JSON resolved, each character with its place in the text.
+
+/** Characters, each with where it begins in the text, and how often it was escaped for a URL. All have one entry more: the end. */
+export interface Units {
+  length: number
+  codes: Uint16Array
+  levels: Uint8Array
+  starts: Uint32Array
+}
+
+const PERCENT = 0x25
+const BACKSLASH = 0x5c
+const MAX_LEVEL = 255
+
+export function unitsOf(text: string): Units {
+  const codes = new Uint16Array(text.length + 1)
+  const levels = new Uint8Array(text.length + 1)
+  const starts = new Uint32Array(text.length + 1)
+  let length = 0
+  for (let at = 0; at < text.length; length++) {
+    starts[length] = at
+    let code = text.charCodeAt(at++)
+    if (code === PERCENT) {
+      let level = 0
+      // "%2522" is an escaped "%22".
+      for (let next = hexAt(text, at, 2); code === PERCENT && next >= 0; next = hexAt(text, at, 2)) {
+        code = next
+        level++
+        at += 2
+      }
+      levels[length] = Math.min(level, MAX_LEVEL)
+    } else if (code === BACKSLASH && text.charCodeAt(at) === 0x75) {
+      const value = hexAt(text, at + 1, 4)
+      if (value >= 0) {
+        code = value
+        at += 5
+      }
+    }
+    codes[length] = code
+  }
+  starts[length] = text.length
+  return { length, codes, levels, starts }
+}
+
+/** The number that `digits` hexadecimal digits are; -1 when they are not. */
+function hexAt(text: string, at: number, digits: number): number {
+  let value = 0
+  for (let end = at + digits; at < end; at++) {
+    const code = text.charCodeAt(at)
+    const digit = code >= 48 && code <= 57 ? code - 48 : (code | 32) >= 97 && (code | 32) <= 102 ? (code | 32) - 87 : -1
+    if (digit < 0) return -1
+    value = value * 16 + digit
+  }
+  return value
+}

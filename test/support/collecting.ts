@@ -1,0 +1,56 @@
+// One target of a pretended Chromium for tests of telemetry's collectors, and what they tell of it.
+import type { Collector, Context } from '../../src/agent/telemetry/capture/collector.ts'
+import type { NewEvent, Telemetry } from '../../src/agent/telemetry/telemetry.ts'
+import { fakeCdp, type FakeCdp } from './fake-cdp.ts'
+
+export interface Collecting {
+  chromium: FakeCdp
+  /** What was told so far. */
+  told: (NewEvent & { data: Record<string, unknown> })[]
+  types(): string[]
+  of(type: string): Record<string, unknown>[]
+  /** An event of Chromium's for this target. */
+  emit(method: string, params: object): void
+  /** The commands that Chromium got, by name. */
+  commands(): string[]
+  stop(): Promise<void>
+  /** The target goes away. */
+  vanish(): void
+}
+
+/** Begins to collect of a target. `replayed`: events, by name, that Chromium sends when its Runtime domain is enabled. */
+export async function collecting(
+  collector: Collector,
+  type: Context['target_type'] = 'page',
+  replies: FakeCdp['replies'] = {},
+  replayed: Record<string, object[]> = {},
+): Promise<Collecting> {
+  const chromium = fakeCdp(replies)
+  replies['Runtime.enable'] ??= () => {
+    for (const [method, events] of Object.entries(replayed)) for (const event of events) chromium.emit(method, event, 'session-1')
+    return {}
+  }
+  const told: Collecting['told'] = []
+  const session = await chromium.cdp.session('TARGET')
+  const telemetry: Telemetry = {
+    captures: () => true,
+    excluded: new Set(),
+    floor: 0,
+    emit: (event) => void told.push(structuredClone(event) as Collecting['told'][number]),
+    now: () => 0,
+    onChange: () => () => {},
+  }
+  const context: Context = { target_id: 'TARGET', target_type: type, session_id: 'session-1', nav_seq: 1, url: 'https://page.test/' }
+  const target = { session, type, signal: session.detached, context: (more?: Partial<Context>) => ({ ...context, ...more }) }
+  const stop = await collector.watch(target, telemetry)
+  return {
+    chromium,
+    told,
+    stop,
+    types: () => told.map((event) => event.type),
+    of: (name) => told.filter((event) => event.type === name).map(({ data }) => data),
+    emit: (method, params) => chromium.emit(method, params, 'session-1'),
+    commands: () => chromium.sent.map(({ method }) => method),
+    vanish: () => session.drop(),
+  }
+}

@@ -1,0 +1,28 @@
+// Kept events of sessions, as a test says that they happened.
+import { TYPES, type Envelope, type EventType } from '../../src/agent/telemetry/contract.ts'
+import { lineOf, pack } from '../../src/control/telemetry/segments.ts'
+
+/** An event of a test: its type, when it was, in microseconds, and what it has. */
+export type Told = [type: EventType, ts: number, data?: Record<string, unknown>]
+
+export const envelope = ([type, ts, data]: Told, seq: number): Envelope => ({
+  seq,
+  event: { type, category: TYPES[type], ts, source: { kind: 'cdp' }, ...(data && { data }) },
+})
+
+/** Keeps events of a session, numbered from `first` on, as the service does: in runs, compressed. */
+export async function keepEvents(
+  cloud: { query(text: string, values?: unknown[]): Promise<unknown> },
+  sessionId: string,
+  told: readonly Told[],
+  { first = 1, atOnce = 1_000 }: { first?: number; atOnce?: number } = {},
+): Promise<void> {
+  for (let from = 0; from < told.length; from += atOnce) {
+    const run = told.slice(from, from + atOnce).map((one, at) => envelope(one, first + from + at))
+    const { session_id, first_seq, last_seq, first_ts, last_ts, events, types, bytes, data } = await pack(sessionId, run.map(lineOf))
+    await cloud.query(
+      `insert into telemetry_segments (session_id, first_seq, last_seq, first_ts, last_ts, events, types, bytes, data) values ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+      [session_id, first_seq, last_seq, first_ts, last_ts, events, types, bytes, data],
+    )
+  }
+}

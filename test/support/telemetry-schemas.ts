@@ -1,0 +1,71 @@
+// Checks events of telemetry against the published contract: as SDK 0.84 has them (test/data/schemas.json), where it knows the type, and as the newest
+// Python SDK has them (test/data/newest-telemetry.json, made from its models), where no field may be that the contract does not name.
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { EventType, TYPES, type Envelope } from '../../src/agent/telemetry/contract.ts'
+import { PACKAGE_DIR } from '../../src/base/paths.ts'
+import { conforms } from './contract.ts'
+
+interface Schemas {
+  /** The schema of each type of event. */
+  'x-event-types': Record<string, string>
+  /** The schema of the data of each command in `cdp_command` events. */
+  'x-cdp-commands': Record<string, string>
+  $defs: Record<string, object>
+}
+
+const file = (name: string): unknown => JSON.parse(readFileSync(join(PACKAGE_DIR, 'test/data', name), 'utf8'))
+const newest = file('newest-telemetry.json') as Schemas
+const { 'x-telemetry-event-types': known } = file('schemas.json') as { 'x-telemetry-event-types': { type: string; schema: string }[] }
+const older = new Map(known.map(({ type, schema }) => [type, schema]))
+
+const ajv = new Ajv2020({ strict: false, allErrors: true })
+ajv.addSchema(newest)
+const compiled = new Map<string, ValidateFunction>()
+
+/** Types that the newest release knows. */
+export const NEWEST_TYPES = Object.keys(newest['x-event-types'])
+/** Commands that the newest release knows. */
+export const NEWEST_COMMANDS = Object.keys(newest['x-cdp-commands'])
+
+/** Of our own making: events that are missing between two others. Who tells of them adds what is known. */
+const Lost = z.looseObject({ reason: z.string() })
+
+/** The longest envelope, as JSON; of a screenshot 1 MiB. */
+const MAX_LENGTH = 64 * 1024
+
+function check(definition: string, value: unknown): void {
+  const validate = compiled.get(definition) ?? ajv.compile({ $ref: `newest-telemetry#/$defs/${definition}` })
+  compiled.set(definition, validate)
+  if (!validate(value)) throw new Error(`not a ${definition}: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(value, null, 1).slice(0, 1500)}`)
+}
+
+/** Throws unless `envelope` is an event as the contract has it; returns it. */
+export function assertEvent(envelope: unknown): Envelope {
+  const { seq, event, ...rest } = envelope as Envelope
+  const said = JSON.stringify(envelope).slice(0, 500)
+  if (Object.keys(rest).length > 0) throw new Error(`an envelope has a seq and an event, nothing else: ${said}`)
+  if (!Number.isSafeInteger(seq) || seq < 1) throw new Error(`seq is not a number from 1 on: ${said}`)
+  const { type } = event
+  if (!EventType.safeParse(type).success) throw new Error(`${String(type)} is no type of event: ${said}`)
+  if (event.category !== TYPES[type]) throw new Error(`${type} is not of the category ${event.category}: ${said}`)
+  if (JSON.stringify(envelope).length > (type === 'monitor_screenshot' ? 16 : 1) * MAX_LENGTH) throw new Error(`the event is too long: ${said}`)
+  if (type === 'monitor_events_lost') {
+    Lost.parse(event.data ?? {})
+    return envelope as Envelope
+  }
+  const { data, truncated } = event
+  const schema = older.get(type)
+  if (schema) conforms(schema, event)
+  if (type === 'cdp_command') {
+    // One clear error, in place of one for each command.
+    const definition = newest['x-cdp-commands'][String(data?.method)]
+    if (!definition) throw new Error(`${String(data?.method)} is no command of the contract: ${said}`)
+    check(definition, data)
+  }
+  // The contract has data in some events always; one that was too long has none.
+  if (!(truncated && data === undefined)) check(newest['x-event-types'][type]!, event)
+  return envelope as Envelope
+}

@@ -1,0 +1,74 @@
+// The telemetry of a session under test: its stream, read as any client reads it.
+import type { Envelope } from '../../src/agent/telemetry/contract.ts'
+import { until } from '../../src/base/wait.ts'
+import type { Cloud } from './cloud.ts'
+import { openSession, type Session } from './session.ts'
+
+/** On a busy machine. */
+const TOLD_MS = 20_000
+
+export interface TelemetryEvents extends AsyncDisposable {
+  /** All that was told so far, from the first event of the session. */
+  all: Told[]
+  of(type: string): Told[]
+  /** The first event that `matches`. @throws when none comes */
+  next(type: string, matches?: (event: Told) => boolean): Promise<Told>
+}
+
+export interface Told {
+  seq: number
+  type: string
+  ts: number
+  source: { kind: string; event?: string; metadata?: Record<string, string> }
+  data: Record<string, unknown>
+  truncated?: boolean
+}
+
+/** Reads the stream of a session until it is disposed of. */
+export async function readTelemetry(cloud: Cloud, id: string): Promise<TelemetryEvents> {
+  const stop = new AbortController()
+  const answer = await cloud.fetch(`/browsers/${id}/telemetry/stream?replay=all`, { signal: stop.signal })
+  if (!answer.ok || !answer.body) throw new Error(`the stream answered ${answer.status}: ${await answer.text()}`)
+  const all: Told[] = []
+  const read = async () => {
+    let rest = ''
+    for await (const piece of answer.body!.pipeThrough(new TextDecoderStream())) {
+      const lines = (rest + piece).split('\n')
+      rest = lines.pop()!
+      for (const line of lines)
+        if (line.startsWith('data:')) {
+          const { seq, event } = JSON.parse(line.slice(5)) as Envelope
+          all.push({ seq, ...event, data: (event.data ?? {}) as Told['data'] } as Told)
+        }
+    }
+  }
+  const reading = read().catch((error: unknown) => {
+    if (!stop.signal.aborted) throw error
+  })
+  return {
+    all,
+    of: (type) => all.filter((event) => event.type === type),
+    next: (type, matches = () => true) => until(`an event ${type}`, TOLD_MS, () => all.find((event) => event.type === type && matches(event)), { everyMs: 20 }),
+    async [Symbol.asyncDispose]() {
+      stop.abort()
+      await reading
+    },
+  }
+}
+
+/** The option of a session that captures these categories besides the default ones. */
+export const capturing = (...names: string[]) => ({ enabled: true, browser: Object.fromEntries(names.map((name) => [name, { enabled: true }])) })
+
+export interface WatchedSession extends AsyncDisposable {
+  session: Session
+  told: TelemetryEvents
+}
+
+/** A session that captures these categories, and what it tells. */
+export async function watchedSession(cloud: Cloud, names: readonly string[], options: object = {}): Promise<WatchedSession> {
+  await using scope = new AsyncDisposableStack()
+  const session = scope.use(await openSession(cloud, { ...options, telemetry: capturing(...names) } as Parameters<typeof openSession>[1]))
+  const told = scope.use(await readTelemetry(cloud, session.id))
+  const owner = scope.move()
+  return { session, told, [Symbol.asyncDispose]: () => owner.disposeAsync() }
+}

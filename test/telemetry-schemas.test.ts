@@ -1,0 +1,45 @@
+// The checker of events: what it knows is what the agent's contract has, and it refuses what the published contract does not have.
+import { expect, test } from 'vitest'
+import { CDP_COMMANDS, EVENT_TYPES } from '../src/agent/telemetry/contract.ts'
+import { assertEvent, NEWEST_COMMANDS, NEWEST_TYPES } from './support/telemetry-schemas.ts'
+
+const event = (more: object = {}, data: object = {}) => ({
+  seq: 1,
+  event: {
+    type: 'api_call',
+    category: 'control',
+    ts: 1,
+    source: { kind: 'kernel_api' },
+    data: { operation_id: 'TypeText', status: 200, duration_ms: 1.5, request_id: 'r', ...data },
+    ...more,
+  },
+})
+
+test('every type of event and every command of the newest release is one of ours, and the other way round', () => {
+  expect(NEWEST_TYPES.toSorted()).toEqual(EVENT_TYPES.filter((type) => type !== 'monitor_events_lost').toSorted())
+  expect(NEWEST_COMMANDS.toSorted()).toEqual([...CDP_COMMANDS].toSorted())
+})
+
+test('an event with all that the contract has passes', () => {
+  assertEvent(event())
+  assertEvent({
+    seq: 2,
+    event: { type: 'monitor_events_lost', category: 'monitor', ts: 1, source: { kind: 'local_process' }, data: { reason: 'any', more: 1 } },
+  })
+})
+
+test.each([
+  ['a field that the contract does not have', event({}, { text: 'typed' })],
+  ['a field beside its data', event({ session: 'x' })],
+  ['a missing field', event({ data: { operation_id: 'TypeText' } })],
+  ['the category of another type', event({ category: 'platform' })],
+  ['an unknown source', event({ source: { kind: 'us' } })],
+  ['a time that is not an integer', event({ ts: 1.5 })],
+  ['a type that is not known', event({ type: 'api_called' })],
+  ['a number below 1', { ...event(), seq: 0 }],
+  ['a text that is too long', event({}, { request_id: 'x'.repeat(70_000) })],
+  ['a command that is not known', event({ type: 'cdp_command', data: { method: 'Runtime.evaluate' } })],
+  ['a command with what was typed', event({ type: 'cdp_command', data: { method: 'Input.insertText', text_length: 1, text: 'x' } })],
+])('an event with %s is refused', (_name, envelope) => {
+  expect(() => assertEvent(envelope)).toThrow()
+})
