@@ -140,6 +140,11 @@ const ARROWS: { files: string; may: string; why: string }[] = [
   },
   { files: 'control/system/*.ts', may: 'control/browsers/fleet/shelf-state.ts', why: 'what the shelf counts is a figure of the service (types only)' },
   {
+    files: 'control/auth-connections/browsers.ts',
+    may: 'control/{browsers/{browsers,rows},replays/replays}.ts',
+    why: 'the browser of a login is a session, which may be recorded (types only)',
+  },
+  {
     files: 'control/live/routes.ts',
     may: 'control/browsers/sockets.ts',
     why: 'a viewer is one of the sockets of a session, and closed with them (types only)',

@@ -236,7 +236,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     fullDisk: () => disk.room.problem,
     log,
     findSession,
-    reach: browsers.reach,
+    reach: (project, called) => browsers.reach(project, called, { isForLogins: true }),
     endpointOf: (id) => fleet.endpointOf(id),
   })
   await replays.adopt()
@@ -247,7 +247,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     findSession: (id) => findSession(undefined, id),
     links,
     sockets,
-    reach: (session) => browsers.reach(undefined, session),
+    reach: (session) => browsers.reach(undefined, session, { isForLogins: true }),
     log,
   })
   const deployments = makeDeployments({

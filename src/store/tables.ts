@@ -1,9 +1,10 @@
 // The tables as types. The migrations explain the columns.
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
+import type { LoginTables } from './tables-logins.ts'
 
-type Json<T extends object | null> = JSONColumnType<T, string, string>
-type Time = ColumnType<Date, Date | string, Date | string>
-type DefaultTime = ColumnType<Date, Date | string | undefined, Date | string>
+export type Json<T extends object | null> = JSONColumnType<T, string, string>
+export type Time = ColumnType<Date, Date | string, Date | string>
+export type DefaultTime = ColumnType<Date, Date | string | undefined, Date | string>
 
 /** How the save of a session's profile has ended. */
 export interface ProfileEnd {
@@ -14,7 +15,7 @@ export interface ProfileEnd {
   message: string
 }
 
-export interface Tables {
+export interface Tables extends LoginTables {
   leases: {
     scope: string
     duty: string
@@ -334,70 +335,6 @@ export interface Tables {
   replay_events: {
     id: Generated<number>
     replay_id: string
-    at: DefaultTime
-    state: string
-    reason: string | null
-  }
-  auth_connections: {
-    id: string
-    scope: string
-    project_id: string
-    profile_id: string
-    domain: string
-    login_url: string | null
-    allowed_domains: ColumnType<string[], string[] | undefined, string[]>
-    auto_reauth: boolean
-    health_checks: boolean
-    health_check_seconds: number
-    record_session: boolean
-    save_credentials: boolean
-    credential_id: string | null
-    provider_id: string | null
-    provider_path: string | null
-    proxy_id: string | null
-    browser: Json<object>
-    status: Generated<string>
-    checked_at: Time | null
-    post_login_url: string | null
-    learned: ColumnType<object | null, string | null | undefined, string | null>
-    next_check_at: Time | null
-    checks: ColumnType<object, string | undefined, string>
-    version: Generated<number>
-    created_at: DefaultTime
-    updated_at: DefaultTime
-  }
-  auth_flows: {
-    id: string
-    connection_id: string
-    scope: string
-    type: string
-    state: string
-    step: string
-    asked: ColumnType<object, string | undefined, string>
-    memory: ColumnType<object, string | undefined, string>
-    pause: ColumnType<object | null, string | null | undefined, string | null>
-    answer: Buffer | null
-    typed: Buffer | null
-    browser_id: string | null
-    replay_id: string | null
-    telemetry_captured: Generated<boolean>
-    error_code: string | null
-    error_message: string | null
-    website_error: string | null
-    post_login_url: string | null
-    previous_status: string | null
-    code_hash: Buffer | null
-    code_used_at: Time | null
-    replica: string | null
-    started_at: DefaultTime
-    updated_at: DefaultTime
-    expires_at: Time
-    input_until: Time | null
-    finished_at: Time | null
-  }
-  auth_flow_events: {
-    id: Generated<number>
-    flow_id: string
     at: DefaultTime
     state: string
     reason: string | null

@@ -61,14 +61,15 @@ interface BrowsersSettings {
 }
 
 export interface Browsers {
-  create(by: Principal, wanted: CreateBrowser, origin: string, signal: AbortSignal): Promise<Browser>
+  /** `authFlowId`: it is the browser of this login or health check. */
+  create(by: Pick<Principal, 'project'>, wanted: CreateBrowser, origin: string, signal: AbortSignal, authFlowId?: string): Promise<Browser>
   list(by: Principal, filter: ListFilter & { region: Region | undefined }, origin: string): Promise<Page<Browser>>
   get(by: Principal, called: Called, includeDeleted: boolean, origin: string): Promise<Browser>
   update(by: Principal, idOrName: string, changes: UpdateBrowser, origin: string, signal: AbortSignal): Promise<Browser>
   /**
    * Ends a session; resolves when it is out of use. `isRemoved`: when nothing is left of it, or the first attempt to end it has failed; also for one that is being ended.
    */
-  delete(by: Principal, idOrName: string, isRemoved: boolean): Promise<void>
+  delete(by: Pick<Principal, 'project'>, idOrName: string, isRemoved: boolean): Promise<void>
   /** The live sessions of an app's run, newest first. All are of the run's project. */
   ofInvocation(invocationId: string, origin: string): Promise<Browser[]>
   /** Ends the sessions of a run. */
@@ -83,10 +84,13 @@ export interface Browsers {
   leaseOf(id: string): Promise<number | undefined>
   /**
    * The agent of a running session of a project; of any, when a secret has named it. The session counts as in use until it is released. @throws 404, also when it belongs to another caller of its pool now;
-   * 429 when too many callers hold it
+   * 429 when too many callers hold it; 409 for the browser of a login, unless `how` says that this call shows its callers nothing of what is typed
    */
-  reach(project: string | undefined, called: Called): Promise<Reached>
+  reach(project: string | undefined, called: Called, how?: { isForLogins: boolean }): Promise<Reached>
 }
+
+/** What is typed into the browser of a login is secret, to those as well who could read the page by its tools. */
+const closed = (id: string) => fault.conflict(`the browser "${id}" belongs to a login: its tools are closed; its live view shows it`)
 
 /** A running session that counts as in use, and stays awake, until it is released. */
 export interface Reached {
@@ -234,7 +238,7 @@ export function makeBrowsers({
   })
 
   return {
-    async create({ project }, given, origin, signal) {
+    async create({ project }, given, origin, signal, authFlowId) {
       check(options.refuseCreate(given, place))
       await checkUnfinished(project, given.invocation_id)
       const { options: wanted, brought } = await lookUp(project, given)
@@ -246,6 +250,7 @@ export function makeBrowsers({
         options: storedOptions(wanted),
         timeoutSeconds: wanted.timeout_seconds,
         invocationId: wanted.invocation_id,
+        authFlowId,
       }
       // A warm browser may have started to hang while it was idle. Then replace it with another one, once.
       const begun = (fitMs: number) => begin(ownership, wanted, brought, profile, fitMs, signal)
@@ -263,7 +268,8 @@ export function makeBrowsers({
     },
     get: async ({ project }, called, includeDeleted, origin) => presentOne(await find(project, called, includeDeleted), origin),
     async update({ project }, idOrName, given, origin, signal) {
-      const { id, lease, pool_id: pool } = await find(project, idOrName)
+      const { id, lease, pool_id: pool, auth_flow_id: flow } = await find(project, idOrName)
+      if (flow !== null) throw closed(id)
       const inTime = pool === null ? signal : AbortSignal.any([signal, calls.signalOf({ id, lease })])
       const { options: changes } = await lookUp(project, given)
       // Once begun it goes on when the browser is given back, which waits for it: nobody knows what the browser would have of one that is broken off.
@@ -301,17 +307,19 @@ export function makeBrowsers({
       if (row) fleet.belongs(row)
       return row?.lease
     },
-    async reach(project, called) {
+    async reach(project, called, { isForLogins } = { isForLogins: false }) {
       // Every call to a session comes here. A query would take half of the time of a click.
       const { idOrName: id, lease: wanted } = calledBy(called)
       const known = fleet.endpointOf(id)
-      if (known && (project === undefined || fleet.projectOf(id) === project)) {
+      if (known && (project === undefined ? fleet.projectOf(id) !== undefined : fleet.projectOf(id) === project)) {
+        if (!isForLogins && fleet.isClosed(id)) throw closed(id)
         if (!fleet.isPooled(id)) return { id, endpoint: known, ...hold(id) }
         const lease = fleet.leaseOf(id)
         if (lease !== undefined && (wanted === undefined || wanted === lease)) return { id, endpoint: known, ...hold(id), ended: calls.signalOf({ id, lease }) }
       }
       const row = await find(project, called)
       fleet.belongs(row)
+      if (!isForLogins && row.auth_flow_id !== null) throw closed(row.id)
       if (row.state !== 'running' || !row.endpoint) throw fault.notFound('browser', id)
       return { ...at(row), ...hold(row.id), ended: row.pool_id === null ? undefined : calls.signalOf(row) }
     },

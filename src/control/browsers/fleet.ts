@@ -118,6 +118,11 @@ export class Fleet {
     return this.#settings.registry.projectOf(id)
   }
 
+  /** Whether the tools of a session that runs here are closed to callers, as far as its project is known. */
+  isClosed(id: string): boolean {
+    return this.#settings.registry.isClosed(id)
+  }
+
   /** Whether a session that runs here belongs to a pool. */
   isPooled(id: string): boolean {
     return this.#settings.registry.isPooled(id)
@@ -129,8 +134,8 @@ export class Fleet {
   }
 
   /** Records the project that a session's row names, and which caller of its pool has it. */
-  belongs({ id, project_id: project, lease }: Pick<BrowserRow, 'id' | 'project_id' | 'lease'>): void {
-    if (project !== null) this.#settings.registry.belongs(id, project, lease)
+  belongs({ id, project_id: project, lease, auth_flow_id: flow }: Pick<BrowserRow, 'id' | 'project_id' | 'lease' | 'auth_flow_id'>): void {
+    if (project !== null) this.#settings.registry.belongs(id, project, lease, flow !== null)
   }
 
   /** Whether the wanted number of ready instances is there, or the last attempt to start one succeeded. */

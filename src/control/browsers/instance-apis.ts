@@ -30,7 +30,7 @@ export const instanceApis: Contract = Object.assign(
   ...[computer, curl, playwright, filesystem, processes, logs, extensions, telemetry].map((tool) =>
     under('/browsers/{id}', tool, (call) => ({
       params: z.strictObject({ id: z.string(), ...(call.params as z.ZodObject).shape }),
-      faults: [...new Set(['not_found', 'bad_gateway', 'unavailable', ...call.faults] as const)],
+      faults: [...new Set(['not_found', 'conflict', 'bad_gateway', 'unavailable', ...call.faults] as const)],
       access: 'session',
       deadlineMs: call.deadlineMs + HOP_MS,
     })),
@@ -61,8 +61,11 @@ const ONLOOKERS = new Set(Object.values(instanceApis).flatMap(({ id, looksOn }) 
 export const reacher =
   (browsers: Browsers) =>
   async (request: FastifyRequest, principal: Principal): Promise<Target> => {
-    const reached = await browsers.reach(principal.project, sessionOf(principal, (request.params as { id: string }).id))
-    if (!ONLOOKERS.has(routeId(request))) return reached
+    // Telemetry has no value of a login.
+    const isOnlooker = ONLOOKERS.has(routeId(request))
+    const called = sessionOf(principal, (request.params as { id: string }).id)
+    const reached = await browsers.reach(principal.project, called, { isForLogins: isOnlooker })
+    if (!isOnlooker) return reached
     reached.release()
     return { ...reached, release: () => {} }
   }

@@ -23,6 +23,8 @@ export interface Ownership {
   timeoutSeconds: number
   /** The app's run that it ends with. */
   invocationId?: string | undefined
+  /** The login or health check that it is for. Its tools are closed to callers. */
+  authFlowId?: string | undefined
 }
 
 export type BrowserRow = Omit<Selectable<Tables['browsers']>, 'options' | 'endpoint' | 'state'> & {
@@ -32,12 +34,13 @@ export type BrowserRow = Omit<Selectable<Tables['browsers']>, 'options' | 'endpo
 }
 
 /** The columns of a row that belongs to a caller's session. */
-export const owned = ({ project, name, tags, options, timeoutSeconds }: Ownership) => ({
+export const owned = ({ project, name, tags, options, timeoutSeconds, authFlowId }: Ownership) => ({
   project_id: project,
   name: name ?? null,
   tags: JSON.stringify(tags),
   options: JSON.stringify(options),
   timeout_seconds: timeoutSeconds,
+  auth_flow_id: authFlowId ?? null,
 })
 
 /** Of this scope, and of the replica that watches it. */
@@ -49,8 +52,8 @@ export interface Watched {
 export async function insertStarting(db: Db, id: string, { scope, replica }: Watched, warmKind: string | null, ownership?: Ownership): Promise<void> {
   await sql`
     with made as (
-      insert into browsers (id, state, scope, replica, warm_kind, project_id, name, tags, options, timeout_seconds, invocation_id)
-      values (${id}, 'starting', ${scope}, ${replica}, ${warmKind}, ${ownership?.project ?? null}, ${ownership?.name ?? null}, ${JSON.stringify(ownership?.tags ?? {})}, ${JSON.stringify(ownership?.options ?? {})}, ${ownership?.timeoutSeconds ?? 60}, ${ownership?.invocationId ?? null})
+      insert into browsers (id, state, scope, replica, warm_kind, project_id, name, tags, options, timeout_seconds, invocation_id, auth_flow_id)
+      values (${id}, 'starting', ${scope}, ${replica}, ${warmKind}, ${ownership?.project ?? null}, ${ownership?.name ?? null}, ${JSON.stringify(ownership?.tags ?? {})}, ${JSON.stringify(ownership?.options ?? {})}, ${ownership?.timeoutSeconds ?? 60}, ${ownership?.invocationId ?? null}, ${ownership?.authFlowId ?? null})
       returning id)
     insert into browser_events (browser_id, state) select id, 'starting' from made`.execute(db)
 }

@@ -84,7 +84,8 @@ export function sessionSockets(browsers: Browsers, tokens: SessionTokens, open: 
   async function join(session: LeasedSession, path: string, { request, socket, head, signal, known, accepted }: UpgradeCall, by: By = 'token'): Promise<void> {
     const project = await browsers.projectOf(session.id)
     known(project === undefined ? undefined : { by: { kind: by === 'token' ? 'session' : 'link', id: session.id }, project })
-    const target = await browsers.reach(undefined, session)
+    // By a link a person sees the screen, where fields of logins are masked.
+    const target = await browsers.reach(undefined, session, { isForLogins: by === 'link' })
     const { id } = target
     const sockets = open.get(id) ?? new Map<(reason: EndReason) => void, OpenSocket>()
     const viewers = [...sockets.values()].filter((other) => other.by === 'link').length

@@ -21,6 +21,8 @@ export class Registry {
   readonly #projects = new Map<string, string>()
   /** Which caller of its pool has an instance, as far as it is known. */
   readonly #leases = new Map<string, number>()
+  /** Sessions of logins and health checks. */
+  readonly #closed = new Set<string>()
   /** Instances that are not claimed by a session yet. */
   readonly #ready = new Set<string>()
   /** Instances of pools: those that wait for a caller, and those that callers have. */
@@ -86,9 +88,15 @@ export class Registry {
     return this.#leases.get(id)
   }
 
-  /** Records the project of a session, and which caller of its pool has it. */
-  belongs(id: string, project: string, lease: number): void {
+  /** Whether the tools of a session that runs here are closed to callers. Known together with its project. */
+  isClosed(id: string): boolean {
+    return this.#closed.has(id)
+  }
+
+  /** Records the project of a session, which caller of its pool has it, and whether its tools are closed to callers. */
+  belongs(id: string, project: string, lease: number, isClosed: boolean): void {
     if (!this.#instances.has(id)) return
+    if (isClosed) this.#closed.add(id)
     this.#projects.set(id, project)
     // A row may have been read before the next caller got it.
     if (this.#lent.has(id)) this.#leases.set(id, Math.max(lease, this.#leases.get(id) ?? 0))
@@ -185,6 +193,6 @@ export class Registry {
     this.#instances.delete(id)
     this.#projects.delete(id)
     this.#leases.delete(id)
-    for (const marks of [this.#ready, this.#idle, this.#lent, this.#ending, this.#gone]) marks.delete(id)
+    for (const marks of [this.#closed, this.#ready, this.#idle, this.#lent, this.#ending, this.#gone]) marks.delete(id)
   }
 }
