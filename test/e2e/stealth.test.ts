@@ -1,6 +1,7 @@
 // What detectors of automated browsers find in sessions: nothing that they do not find in a browser that a person has started on the same machine.
 import { once } from 'node:events'
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
+import { mkdtempDisposable } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { chromium, type Page } from 'playwright-core'
@@ -262,7 +263,8 @@ test('the time zone can be set while pages are open: they, new ones and workers 
 })
 
 test('with stealth and a GeoIP file, the time zone goes with the proxy; without stealth it stays', async () => {
-  const file = join(mkdtempSync(join(tmpdir(), 'cob-geoip-')), 'city.mmdb')
+  await using folder = await mkdtempDisposable(join(tmpdir(), 'cob-geoip-'))
+  const file = join(folder.path, 'city.mmdb')
   writeFileSync(file, mmdb('GeoLite2-City', { '127.0.0.0/8': { location: { time_zone: 'Asia/Kolkata' } } }))
   await using own = await shareCloud({ COB_GEOIP_FILE: file })
   const proxy = await own.client.proxies.create({ type: 'custom', config: { host: '127.0.0.1', port: 9 } })

@@ -1,13 +1,13 @@
 // Time zones of addresses, from databases of cities and of countries.
-import { mkdtempSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { mmdb } from '../../../test/support/mmdb.ts'
+import { scratchDir } from '../../../test/support/scratch.ts'
 import { openTimeZones } from './time-zones.ts'
 
 const stored = (content: Buffer | string): string => {
-  const file = join(mkdtempSync(join(tmpdir(), 'cob-geoip-')), 'geoip.mmdb')
+  const file = join(scratchDir('cob-geoip-'), 'geoip.mmdb')
   writeFileSync(file, content)
   return file
 }

@@ -285,11 +285,12 @@ export class Shelf {
         scope.use(await starts.enter(signal))
         if (this.#isOwed || this.#tooEarlyMs > 0) continue
         this.#isChanged = false
+        // Before the count: a kind that was left out because it waits is looked at again, also when its wait is over by the end of the count.
+        const now = this.#now()
         const short = await this.#shortOne()
         this.#isCounted = true
         if (!short) {
           if (this.#isChanged) continue
-          const now = this.#now()
           const pauses = [...this.#all.map(({ retryAt }) => retryAt - now), this.#pools.pauseMs].filter((ms) => ms > 0)
           if (pauses.length === 0) {
             // One whose boots fail may be booting again just now.
