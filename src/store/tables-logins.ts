@@ -2,7 +2,26 @@
 import type { ColumnType, Generated } from 'kysely'
 import type { DefaultTime, Json, Time } from './tables.ts'
 
+/** How codes are made of a credential's TOTP secret. */
+export interface TotpSettings {
+  algorithm: 'SHA1' | 'SHA256' | 'SHA512'
+  digits: number
+  period: number
+}
+
 export interface LoginTables {
+  credentials: {
+    id: string
+    project_id: string
+    name: string
+    domain: string
+    sso_provider: string | null
+    value_keys: string[]
+    sealed: Buffer
+    totp: ColumnType<TotpSettings | null, string | null, string | null>
+    created_at: DefaultTime
+    updated_at: DefaultTime
+  }
   auth_connections: {
     id: string
     scope: string
