@@ -24,6 +24,8 @@ export function bannerOf(view: View, form: ReadonlySet<Seen>): Seen | undefined 
     const found = candidates.find(({ label }) => label.has('reject_all')) ?? candidates.find(({ label }) => label.has('accept_all'))
     if (found) return found
   }
+  // A form in a dialog has that dialog's own button to close it.
+  if (!isAboutCookies && [...form].some(({ control }) => control.in_dialog)) return undefined
   const closing = candidates.filter(({ label, control }) => (control.in_dialog || isAboutCookies) && hasAny(label, 'close', 'later', 'no', 'send'))
   return closing.find(({ control }) => control.in_dialog) ?? closing[0]
 }

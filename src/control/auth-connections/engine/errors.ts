@@ -40,7 +40,11 @@ export function websiteErrorOf(view: View, group: Group | undefined): string | u
 
 /** Without anything marked as a message: a heading or a sentence which says that what was typed is wrong. */
 function sentence(view: View): string | undefined {
-  for (const text of [...view.model.headings, ...sentencesOf(view.bodyText)]) {
+  // Labels have no full stops: without them, what is left between them is a sentence of its own.
+  let body = view.bodyText
+  for (const label of [...view.model.headings, ...view.fields.map(({ control }) => control.label), ...view.boxes.map(({ control }) => control.label)])
+    if (label.length > 2) body = body.replace(label, ' . ')
+  for (const text of [...view.model.headings, ...sentencesOf(body)]) {
     const words = wordsOf(text)
     if (
       text.length <= 200 &&

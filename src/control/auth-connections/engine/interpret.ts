@@ -17,6 +17,9 @@ import { hasAny } from './words.ts'
 /** Kinds that pages of users who are logged in may have: they ask something before they let on. */
 const AFTER_LOGIN: PageKind[] = ['consent', 'organization_choice', 'account_choice', 'trust_device']
 
+/** A notice has no more buttons and links than this. */
+const FEW = 12
+
 /** What a page means for a login. */
 export function interpret(page: PageModel, context: PageContext): Interpretation {
   const view = look(page, context)
@@ -114,7 +117,10 @@ function withoutForm(view: View, groups: Group[], signOut: { seen: Seen; isHidde
   if (ways.length > 0) return { kind: 'way_to_login', confidence: 0.8, evidence: ['leads to a login'], ways, choices: isOffer ? found.choices! : [] }
   const menu = accountMenuOf(view)
   if (menu) return { kind: 'logged_in', confidence: 0.6, evidence: ['a menu of an account'], signOut: undefined }
-  const proceed = onward(view)
+  // A page between has little on it; an application has much, with tips that are to be closed.
+  const isSmall = view.clickables.length <= FEW || view.model.has_dialog
+  if (view.context.hasSubmitted && !isSmall) return { kind: 'logged_in', confidence: 0.6, evidence: ['no form any more, and much to press'] }
+  const proceed = isSmall ? onward(view) : undefined
   if (proceed || bannerOf(view, new Set())) return { kind: 'interstitial', confidence: 0.6, evidence: ['a page between'], proceed }
   if (view.context.hasSubmitted && view.clickables.length > 2) return { kind: 'logged_in', confidence: 0.5, evidence: ['no form any more'] }
   return { kind: 'unknown', confidence: 0, evidence: [] }

@@ -114,7 +114,10 @@ function externalWait(view: View): Found | undefined {
 
 /** What the page says about it, as a person is to read it. */
 export function messageOf(view: View, about: Word[]): string {
-  const found = [...view.model.headings, ...sentencesOf(view.bodyText)].filter((text) => text.length <= 300 && hasAny(wordsOf(text), ...about))
+  // A heading has no full stop: in the text of the page, it begins the sentence that follows.
+  const sentences = sentencesOf(view.bodyText)
+  const headings = view.model.headings.filter((heading) => !sentences.some((sentence) => sentence.includes(heading)))
+  const found = [...headings, ...sentences].filter((text) => text.length <= 300 && hasAny(wordsOf(text), ...about))
   return (found.slice(0, 2).join(' ') || view.model.title).slice(0, 400)
 }
 

@@ -19,7 +19,10 @@ function isSignOut({ control, label }: Seen): boolean {
 
 /** A menu of the user's, which may also be shown to guests: a weaker mark. */
 export const accountMenuOf = (view: View): Seen | undefined =>
-  view.clickables.find(({ label, control }) => label.has('account') && !hasAny(label, 'sign_in', 'sign_up') && tokensOf(control.label).length <= 4)
+  view.clickables.find(({ label, control }) => label.has('account') && !hasAny(label, 'sign_in', 'sign_up') && tokensOf(control.label).length <= 4) ??
+  // An icon, which only the page's own names tell of.
+  view.clickables.find(({ name, control }) => control.tag !== 'a' && control.label.length <= 3 && hasAny(name, 'account', 'user')) ??
+  view.clickables.find(({ name, control }) => control.href_path === '/' && control.label.length <= 3 && hasAny(name, 'account', 'user'))
 
 /** What the site itself has failed with: Chromium's error, a status of the server, its words. */
 export function failureOf(view: View): { reason: string; confidence: number } | undefined {

@@ -107,8 +107,9 @@ export function ssoProviderOf(view: View, seen: Seen): string | undefined {
   }
   const inPath = AUTH_PATH.test(target.path) ? brandOf(target.path.replaceAll(/[^\p{L}\p{N}]+/gu, ' ')) : undefined
   if (inPath !== undefined && (text === '' || isWith)) return inPath
+  const named = isWith && !hasAny(label, ...OWN_WAY) ? other(text) : undefined
+  if (named !== undefined) return named
   if (label.has('sso') && !hasAny(label, 'sign_up')) return 'sso'
-  if (isWith && !hasAny(label, ...OWN_WAY)) return other(text)
   return undefined
 }
 
