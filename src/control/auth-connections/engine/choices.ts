@@ -8,7 +8,7 @@ import { hasAny, wordsOf, type Words } from './words.ts'
 const MAX_LABEL = 200
 const MAX_CHOICES = 30
 /** `j***@example.com`, `•••92`, `+49 *** 12`, `ending in 92`. */
-const MASKED = /[\p{L}\p{N}.+_-]{0,40}[*•●·…xX]{2,20}[\p{L}\p{N}*•●·….@_-]{0,60}|\+?\p{N}[\p{N}\s()-]{0,8}[*•●]{1,14}[\s\p{N}*•●()-]{0,12}/u
+const MASKED = /[\p{L}\p{N}.+_-]{0,40}[*•●·…xX]{2,20}(?:[\p{L}\p{N}*•●·….@_-]{1,60}|\s?\p{N}{2,4})?|\+?\p{N}[\p{N}\s()-]{0,8}[*•●]{1,14}[\s\p{N}*•●()-]{0,12}/u
 const ENDING =
   /\b(?:ending (?:in|with)|ends (?:in|with)|endet auf|endend auf|finissant par|termina(?:do|da)? (?:en|em)|che termina con|eindigend op)\s*:?\s*(\p{N}{2,4})/iu
 const ADDRESS = /[\p{L}\p{N}._%+-]{1,64}@[\p{L}\p{N}.-]{1,190}\.\p{L}{2,24}/u

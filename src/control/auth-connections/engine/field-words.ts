@@ -20,7 +20,7 @@ export const FIELD_WORDS = {
     아이디 | 사용자 | 계정
     المستخدم | الحساب | اسم الدخول | שם משתמש | ชื่อผู้ใช้`,
   email: `
-    email | e mail | mail | mail address | emailaddress | courriel | adresse e mail | adresse electronique | correo | correo electronico | indirizzo email | posta elettronica
+    email | e mail | mail | mail address | emailaddress | mailadres* | emailadres* | courriel | adresse e mail | adresse electronique | correo | correo electronico | indirizzo email | posta elettronica
     poczta | adres e mail | e post | epost | e posta | eposta | sahkoposti* | e postadress
     почт* | электронная почта | имейл | メール | 邮箱 | 电子邮件 | 電子郵件 | 信箱 | 邮件 | 이메일 | 메일 주소 | البريد | אימייל | อีเมล`,
   phone: `
@@ -46,7 +46,7 @@ export const FIELD_WORDS = {
   authenticator: `
     authenticator | authenticator app | authentication app | authy | totp | time based | code generator | google authenticator | microsoft authenticator | security app | 2fa app | two factor app | otp app
     authenticator app | authentifizierungs app | authentifikator | application d authentification | aplicacion de autenticacion | autenticador | app di autenticazione | aplicativo autenticador | app autenticador
-    authenticatie app | verificatie app | aplikacja uwierzytelniajaca | aplikacji uwierzytelniajacej | overovaci aplikace | autentiseringsapp | godkendelsesapp | todennussovellus | dogrulama uygulamasi | приложени* аутентификац* | аутентификатор*
+    todennussovellu* | uwierzytelniajac* | autentiseringsapp* | godkendelsesapp* | authenticatie app | verificatie app | aplikacja uwierzytelniajaca | aplikacji uwierzytelniajacej | overovaci aplikace | autentiseringsapp | godkendelsesapp | todennussovellus | dogrulama uygulamasi | приложени* аутентификац* | аутентификатор*
     認証アプリ | 認証システム アプリ | 身份验证器 | 驗證器 | 验证器应用 | 인증 앱 | تطبيق المصادقة`,
   search: `
     search | query | q | find | suche | suchen | suchbegriff | rechercher | recherche | buscar | busqueda | cerca | ricerca | pesquisar | pesquisa | procurar | busca | zoeken | zoek | szukaj | wyszukaj | hledat | vyhledat | sok | sog | soeg | hae | etsi | haku | ara | arama | поиск | найти

@@ -8,12 +8,51 @@ import { PAGE_KINDS, type Interpretation } from './interpretation.ts'
 
 /** Words that rules look for, and texts of anybody. */
 const text = (maxLength: number) =>
-  fc.oneof(
-    fc.constantFrom('', 'Username', 'E-Mail', 'Passwort', 'Password', 'Confirm password', 'New password', 'Code', 'Sign in', 'Log in', 'Weiter', 'Sign out', 'Register', 'Create account'),
-    fc.constantFrom('Continue with Google', 'Use another way', 'Text message to •••92', 'Choose an account', 'jane@example.com', 'Trust this device', 'ログイン', 'パスワード', 'تسجيل الدخول'),
-    fc.constantFrom('Search', 'Newsletter', 'Accept all cookies', 'Incorrect password', 'Forgot password?', 'Authorize', 'Cancel', 'Yes', 'No', 'Choose an organization', 'Check your phone'),
-    fc.string({ maxLength: Math.min(maxLength, 60), unit: 'grapheme' }),
-  ).map((value) => value.slice(0, maxLength))
+  fc
+    .oneof(
+      fc.constantFrom(
+        '',
+        'Username',
+        'E-Mail',
+        'Passwort',
+        'Password',
+        'Confirm password',
+        'New password',
+        'Code',
+        'Sign in',
+        'Log in',
+        'Weiter',
+        'Sign out',
+        'Register',
+        'Create account',
+      ),
+      fc.constantFrom(
+        'Continue with Google',
+        'Use another way',
+        'Text message to •••92',
+        'Choose an account',
+        'jane@example.com',
+        'Trust this device',
+        'ログイン',
+        'パスワード',
+        'تسجيل الدخول',
+      ),
+      fc.constantFrom(
+        'Search',
+        'Newsletter',
+        'Accept all cookies',
+        'Incorrect password',
+        'Forgot password?',
+        'Authorize',
+        'Cancel',
+        'Yes',
+        'No',
+        'Choose an organization',
+        'Check your phone',
+      ),
+      fc.string({ maxLength: Math.min(maxLength, 60), unit: 'grapheme' }),
+    )
+    .map((value) => value.slice(0, maxLength))
 
 const control = fc.record<Partial<Control>>({
   tag: fc.constantFrom('input', 'input', 'input', 'select', 'textarea', 'button', 'a', 'other'),
@@ -42,7 +81,12 @@ const control = fc.record<Partial<Control>>({
   submits: fc.boolean(),
   options: fc.array(text(100), { maxLength: 4 }),
   in_dialog: fc.boolean(),
-  box: fc.record({ x: fc.integer({ min: -100, max: 2000 }), y: fc.integer({ min: -100, max: 3000 }), width: fc.integer({ min: 0, max: 800 }), height: fc.integer({ min: 0, max: 800 }) }),
+  box: fc.record({
+    x: fc.integer({ min: -100, max: 2000 }),
+    y: fc.integer({ min: -100, max: 3000 }),
+    width: fc.integer({ min: 0, max: 800 }),
+    height: fc.integer({ min: 0, max: 800 }),
+  }),
 })
 const anyPage = fc
   .record({
@@ -53,7 +97,9 @@ const anyPage = fc
     url: fc.oneof(fc.webUrl(), fc.constantFrom('https://example.test/login', 'https://example.test/#/register', 'about:blank', '')),
     status: fc.constantFrom(null, 200, 401, 404, 503),
     passkey_asked: fc.boolean(),
-    alerts: fc.array(fc.record({ text: text(300), by: fc.constantFrom('role' as const, 'live' as const, 'invalid' as const, 'class' as const) }), { maxLength: 4 }),
+    alerts: fc.array(fc.record({ text: text(300), by: fc.constantFrom('role' as const, 'live' as const, 'invalid' as const, 'class' as const) }), {
+      maxLength: 4,
+    }),
   })
   .map(({ controls, ...more }) => page(controls, more))
 const anyContext = fc.record({ domain: fc.domain(), hasSubmitted: fc.boolean(), ssoProvider: fc.constantFrom(undefined, 'google') })
@@ -111,7 +157,14 @@ describe('any page', () => {
   test('that asks for a new password gets no password', () => {
     const registration = fc.record({
       around: fc.array(control, { maxLength: 4 }),
-      confirm: fc.constantFrom('Confirm password', 'Repeat password', 'Passwort wiederholen', 'Confirmez le mot de passe', 'Repita la contraseña', 'Powtórz hasło'),
+      confirm: fc.constantFrom(
+        'Confirm password',
+        'Repeat password',
+        'Passwort wiederholen',
+        'Confirmez le mot de passe',
+        'Repita la contraseña',
+        'Powtórz hasło',
+      ),
       autocomplete: fc.constantFrom('', 'new-password'),
       submit: fc.constantFrom('Create account', 'Sign up', 'Registrieren', 'Créer un compte', 'Continue', 'Save'),
     })
@@ -134,7 +187,13 @@ describe('any page', () => {
   test.each(['node-red-login', 'django-login', 'parse-dashboard-login', 'jupyter-login'])('%s has the same signature with other links on it', (name) => {
     const model = savedPage(name)
     const links = page(
-      Array.from({ length: 30 }, (_, index) => ({ tag: 'a' as const, label: `Topic ${index}`, href_path: `/t/${index}`, href_host: model.host, box: { x: 900, y: index * 20, width: 80, height: 16 } })),
+      Array.from({ length: 30 }, (_, index) => ({
+        tag: 'a' as const,
+        label: `Topic ${index}`,
+        href_path: `/t/${index}`,
+        href_host: model.host,
+        box: { x: 900, y: index * 20, width: 80, height: 16 },
+      })),
     ).controls.map((one, index) => ({ ...one, ref: `9.0.${index}` }))
     const other = { ...model, controls: [...links, ...model.controls] }
     expect(interpret(other, context()).signature).toBe(interpret(model, context()).signature)
@@ -157,11 +216,18 @@ describe('a page at all limits', () => {
         id: long(word, 200),
         submits: true,
       })),
-      { body: long(word, MAX_BODY_TEXT), headings: Array.from({ length: 30 }, () => long(word, 300)), alerts: Array.from({ length: 20 }, () => ({ text: long(word, 500) })) },
+      {
+        body: long(word, MAX_BODY_TEXT),
+        headings: Array.from({ length: 30 }, () => long(word, 300)),
+        alerts: Array.from({ length: 20 }, () => ({ text: long(word, 500) })),
+      },
     )
 
   // A time that grows with the square of anything would be minutes here.
-  test.each(['password', 'sign in with', 'x*', '***', 'a@', 'enter code', '.', 'パスワード', 'ending in', '1 (', 'é', 'mit'])('of "%s" is interpreted', (word) => {
-    expect(PAGE_KINDS).toContain(interpret(full(word), context({ hasSubmitted: true })).kind)
-  })
+  test.each(['password', 'sign in with', 'x*', '***', 'a@', 'enter code', '.', 'パスワード', 'ending in', '1 (', 'é', 'mit'])(
+    'of "%s" is interpreted',
+    (word) => {
+      expect(PAGE_KINDS).toContain(interpret(full(word), context({ hasSubmitted: true })).kind)
+    },
+  )
 })

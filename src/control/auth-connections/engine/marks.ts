@@ -12,8 +12,10 @@ export function signOutOf(view: View): { seen: Seen; isHidden: boolean } | undef
 
 function isSignOut({ control, label }: Seen): boolean {
   // "You have been signed out. Sign in again": a sentence, or a link that leads in.
-  if (tokensOf(control.label).length > 6) return false
-  if (label.has('sign_out') && !label.has('sign_in')) return true
+  const { length } = tokensOf(control.label)
+  if (length > 6) return false
+  // In some languages one phrase is part of the other ("kirjaudu", "kirjaudu ulos").
+  if (label.has('sign_out') && (!label.has('sign_in') || length <= 2)) return true
   return control.href_path !== null && wordsOfName(control.href_path).has('sign_out') && !label.has('sign_in')
 }
 
