@@ -74,6 +74,12 @@ const RULES: Rule[] = [
     packages: ['@novnc/novnc'],
     why: 'people load it into their browsers, so whatever it imports is public and has to run there',
   },
+  {
+    files: 'control/auth-connections/page/*.js',
+    may: ['control/auth-connections/page/*.js'],
+    packages: [],
+    why: 'people load it into their browsers as it is: its files import each other, and nothing else',
+  },
   { files: 'control/*/*/*.js', may: [], packages: [], why: 'people load it into their browsers as it is' },
   {
     files: 'control/main.ts',

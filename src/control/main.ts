@@ -18,6 +18,7 @@ import { listenForEvents, notify } from '../store/events.ts'
 import { makeObjects } from '../store/make-objects.ts'
 import { makeSpool } from '../store/spool.ts'
 import { apiHosts, boundAddress, inside, portsOf } from './addresses.ts'
+import { HOSTED_PATH } from './auth-connections/hosted-page.ts'
 import { watchActivity } from './browsers/activity.ts'
 import type { EndReason } from './browsers/end-step.ts'
 import { fitsMemory } from './browsers/fleet/demand.ts'
@@ -303,7 +304,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   opened.use(hearReplicas(bells, { scope, leases, openSockets, calls, registry, fleet, runs, deployments, replays, telemetry: telemetry.archive, log }))
   const resolve = projectResolver(db)
   const trail = opened.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
-  const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH] }
+  const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH, HOSTED_PATH] }
   const exportTarget = makeTarget(config.auditExport)
   const context = makeServer({
     log,
@@ -311,7 +312,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     guard: opened.use(watchKeys(db, log)).guard,
     ...(config.rateLimitPerMinute > 0 && { rateLimit: new RateLimit(config.rateLimitPerMinute) }),
     origin: config.publicUrl,
-    secretsBelow: [LIVE_PATH],
+    secretsBelow: [LIVE_PATH, HOSTED_PATH],
     audit,
     anonymous: anonymousLimits(config),
     assertRoom: disk.assertRoom,

@@ -8,6 +8,7 @@ import type { Db } from '../store/db.ts'
 import { openapiText } from './api.ts'
 import { apps } from './apps/contract.ts'
 import { appHandlers } from './apps/handlers.ts'
+import { serveHostedPage } from './auth-connections/hosted-page.ts'
 import { browserPools as browserPoolsContract } from './browser-pools/contract.ts'
 import { browserPoolHandlers } from './browser-pools/handlers.ts'
 import type { BrowserPools } from './browser-pools/pools.ts'
@@ -123,4 +124,5 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
   serveDocs(app)
   servePlayer(app, replays, parts.replayEvents, context.log)
   live.mount(app, context.known)
+  serveHostedPage(app)
 }

@@ -175,6 +175,8 @@ const Field = z.object({
   reason: z.enum(['missing', 'rejected']),
   hint: z.string().optional(),
   input_mode: z.string().optional(),
+  /** Labels of the options of a list, one of which is the value. Cob's own. */
+  options: z.array(z.string()).optional(),
 })
 export type Field = z.output<typeof Field>
 
