@@ -79,7 +79,7 @@ export type Control = z.infer<typeof Control>
 
 export const Frame = z.object({
   url: text(2048),
-  /** Of its origin, as browsers write it; empty for those without one (srcdoc, data): then that of its parent counts for nothing. */
+  /** Of its origin, as browsers write it: a srcdoc has that of its parent. Empty without one (a sandbox, data:): then that of its parent counts for nothing. */
   host: text(253),
   parent: z.int().min(0).max(MAX_FRAMES).nullable(),
   name: text(200),
@@ -108,7 +108,9 @@ export const PageModel = z.object({
   is_popup: z.boolean(),
   /** The first one is the page itself. */
   frames: z.array(Frame).min(1).max(MAX_FRAMES),
-  forms: z.array(z.object({ frame: z.int().min(0).max(MAX_FRAMES), action_host: text(253).nullable(), action_path: Short.nullable(), method: text(10) })).max(MAX_FORMS),
+  forms: z
+    .array(z.object({ frame: z.int().min(0).max(MAX_FRAMES), action_host: text(253).nullable(), action_path: Short.nullable(), method: text(10) }))
+    .max(MAX_FORMS),
   controls: z.array(Control).max(MAX_CONTROLS),
   headings: z.array(Short).max(30),
   /** Texts that look like messages: by ARIA, by class name, and those that belong to an invalid control. */
@@ -119,10 +121,13 @@ export const PageModel = z.object({
 })
 export type PageModel = z.infer<typeof PageModel>
 
-/** A host that may get values: itself and, with `*.` before it, every name below. In lower case, ASCII. */
+/** A host that may get values; with `*.` before it, itself and every name below. In lower case, ASCII. */
 export const AllowedHost = z.string().regex(/^(\*\.)?[a-z0-9.:[\]_-]{1,253}$/)
 
-const Value = z.string().min(1).max(16 * 1024)
+const Value = z
+  .string()
+  .min(1)
+  .max(16 * 1024)
 export const Action = z.discriminatedUnion('kind', [
   /** Replaces what is in a field, by key events and text as a person's. `boxes`: one character into each of these, in place of all into `ref`. */
   z.strictObject({ kind: z.literal('fill'), ref: Ref, value: Value, boxes: z.array(Ref).max(12).optional() }),
