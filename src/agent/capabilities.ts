@@ -4,6 +4,7 @@ import { computer } from './computer/contract.ts'
 import { curl } from './curl/contract.ts'
 import { extensions, extensionStaging } from './extensions/contract.ts'
 import { filesystem } from './fs/contract.ts'
+import { login } from './login/contract.ts'
 import { logs } from './logs/contract.ts'
 import { playwright } from './playwright/contract.ts'
 import { processes } from './process/contract.ts'
@@ -19,6 +20,7 @@ const CONTRACTS: readonly Contract[] = [
   playwright,
   filesystem,
   processes,
+  login,
   logs,
   recording,
   extensions,

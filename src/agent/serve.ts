@@ -27,6 +27,9 @@ import { filesystem } from './fs/contract.ts'
 import { filesystemHandlers, type Files } from './fs/handlers.ts'
 import type { Live } from './live/view.ts'
 import { liveSockets } from './live/sockets.ts'
+import { login as loginContract } from './login/contract.ts'
+import { loginHandlers } from './login/handlers.ts'
+import type { Login } from './login/login.ts'
 import { logs as logsContract } from './logs/contract.ts'
 import { logHandlers, type Logs } from './logs/handlers.ts'
 import { playwright as playwrightContract } from './playwright/contract.ts'
@@ -73,6 +76,8 @@ export interface Workplace {
   extensions: ExtensionFolder
   loader: ExtensionLoader
   processes: ProcessTable
+  /** Logging in, for the service itself. */
+  login: Login
   logs: Logs
   /** The live view; viewers that control share `hands` with callers' actions. */
   live: (hands: Hands) => Live
@@ -104,6 +109,7 @@ export async function serveAgent(
     extensions,
     loader,
     processes,
+    login,
     logs,
     live,
     recordings,
@@ -172,6 +178,7 @@ export async function serveAgent(
   mount(context, extensionsContract, extensionHandlers(extensions, fitting))
   mount(context, extensionStaging, stagingHandlers(extensions))
   mount(context, processContract, processHandlers(processes))
+  mount(context, loginContract, loginHandlers(login))
   mount(context, logsContract, logHandlers(logs))
   mount(context, telemetryContract, telemetryHandlers(journal))
   mount(context, telemetryFeed, telemetryFeedHandlers(journal))

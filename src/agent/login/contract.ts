@@ -79,7 +79,7 @@ export type Control = z.infer<typeof Control>
 
 export const Frame = z.object({
   url: text(2048),
-  /** Of its origin, as browsers write it; empty for those without one (srcdoc, data): then that of its parent counts for nothing. */
+  /** Of its origin, as browsers write it: a srcdoc has that of its parent. Empty without one (a sandbox, data:): then that of its parent counts for nothing. */
   host: text(253),
   parent: z.int().min(0).max(MAX_FRAMES).nullable(),
   name: text(200),
@@ -121,7 +121,7 @@ export const PageModel = z.object({
 })
 export type PageModel = z.infer<typeof PageModel>
 
-/** A host that may get values: itself and, with `*.` before it, every name below. In lower case, ASCII. */
+/** A host that may get values; with `*.` before it, itself and every name below. In lower case, ASCII. */
 export const AllowedHost = z.string().regex(/^(\*\.)?[a-z0-9.:[\]_-]{1,253}$/)
 
 const Value = z

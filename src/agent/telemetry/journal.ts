@@ -89,7 +89,23 @@ export class Journal implements Telemetry {
   }
 
   captures(category: Category): boolean {
-    return this.#captured.has(category)
+    return this.#captured.has(category) && !this.#withheld.has(category)
+  }
+
+  /** One entry for each caller that withholds it. */
+  readonly #withholding = new Set<readonly Category[]>()
+  #withheld: ReadonlySet<Category> = new Set()
+
+  /** Drops events of these categories until the returned function is called. For what the agent itself does with secrets. */
+  withhold(categories: readonly Category[]): () => void {
+    const mine = [...categories]
+    const change = () => (this.#withheld = new Set([...this.#withholding].flat()))
+    this.#withholding.add(mine)
+    change()
+    return () => {
+      this.#withholding.delete(mine)
+      change()
+    }
   }
 
   get excluded(): ReadonlySet<string> {
@@ -131,7 +147,7 @@ export class Journal implements Telemetry {
   emit({ type, source, data, truncated }: NewEvent): void {
     const category = TYPES[type]
     const isLoss = type === 'monitor_events_lost'
-    if (this.#isClosed || (isLoss ? this.#captured.size === 0 : !this.#captured.has(category))) return
+    if (this.#isClosed || (isLoss ? this.#captured.size === 0 : !this.captures(category))) return
     const ts = (this.#lastTs = this.now())
     if (!isLoss) this.#nextWindow(ts)
     const seq = ++this.#last

@@ -33,6 +33,7 @@ import { makeAgentKeys } from '../agent-keys.ts'
 import type { Driver, Exit, Instance, InstanceSpec } from '../driver.ts'
 import { fakeApps } from './apps.ts'
 import { CHROMIUM, pretendProfile, type Memory } from './profile.ts'
+import { pretendLogin } from './login.ts'
 import { pretendRecordings } from './recordings.ts'
 import { fakeStandby, forget } from './standby.ts'
 import { watched } from './watchers.ts'
@@ -98,6 +99,7 @@ async function startFake(spec: InstanceSpec, paths: DataPaths, overTls: boolean,
       extensions: openExtensionFolder(join(dir, 'extensions')),
       loader: pretendLoader,
       processes: noProcesses,
+      login: pretendLogin(spec.id, scope),
       logs: noLogs,
       live: pretendLive,
       recordings,

@@ -1,7 +1,7 @@
 // What holds for any page, also a hostile one.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { context, page, savedPage } from '../../../../test/support/login-pages.ts'
+import { context, page, savedPage } from '../../../../test/support/page-models.ts'
 import { MAX_BODY_TEXT, MAX_CONTROLS, PageModel, type Control } from '../../../agent/login/contract.ts'
 import { interpret } from './interpret.ts'
 import { PAGE_KINDS, type Interpretation } from './interpretation.ts'

@@ -1,6 +1,6 @@
 // Login pages in the languages that people meet most are understood by their words.
 import { describe, expect, test } from 'vitest'
-import { box, button, context, input, link, page, password, press } from '../../../../test/support/login-pages.ts'
+import { box, button, context, input, link, page, password, press } from '../../../../test/support/page-models.ts'
 import { interpret } from './interpret.ts'
 
 interface Texts {

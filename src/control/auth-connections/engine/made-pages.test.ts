@@ -1,6 +1,6 @@
 // Pages that no application at hand shows, made in a few words, are understood.
 import { describe, expect, test } from 'vitest'
-import { box, button, context, frame, input, link, page, password, press, radio } from '../../../../test/support/login-pages.ts'
+import { box, button, context, frame, input, link, page, password, press, radio } from '../../../../test/support/page-models.ts'
 import type { PageModel } from '../../../agent/login/contract.ts'
 import { interpret } from './interpret.ts'
 

@@ -1,6 +1,6 @@
 // Pages that real applications have shown, as the agent's reader reads them, are understood.
 import { describe, expect, test } from 'vitest'
-import { context, savedPage } from '../../../../test/support/login-pages.ts'
+import { context, savedPage } from '../../../../test/support/page-models.ts'
 import { interpret } from './interpret.ts'
 import { SURE, type Interpretation } from './interpretation.ts'
 

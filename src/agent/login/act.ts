@@ -1,0 +1,251 @@
+// Acts on the page that was read last. Values go to one element of one document, whose host and those of the documents around it are allowed, or nowhere.
+import { z } from 'zod'
+import { sleep, WaitTimeout } from '../../base/wait.ts'
+import { CdpGone } from '../chromium/cdp.ts'
+import type { Params } from '../chromium/cdp-protocol.ts'
+import type { Acted, Action, Ref } from './contract.ts'
+import { isAllowedHost } from './hosts.ts'
+import { placeOf, type ReadFrame, type Reading } from './read.ts'
+import type { Tab } from './tab.ts'
+import { DocumentGone } from './world.ts'
+
+/** A page handles an input event within some milliseconds. One that takes longer has got it all the same. */
+const INPUT_MS = 3_000
+/** Scrolling within frames of other processes comes a frame or two later. */
+const SCROLLED_MS = 60
+
+const Outcome = z.object({ problem: z.enum(['host', 'gone', 'unusable', 'covered']).nullable(), host: z.string().max(253).optional() })
+const Spot = Outcome.extend({ x: z.number().optional(), y: z.number().optional() })
+const Checked = Outcome.extend({ checked: z.boolean().optional() })
+/** A document that is gone, in the words of an outcome. */
+const GONE = { problem: 'gone' } as const
+type Problem = { problem: NonNullable<Acted['problem']>; host?: string }
+type Fill = Extract<Action, { kind: 'fill' }>
+
+/** What acting needs of the rest of the agent. */
+export interface ActParts {
+  /** Keeps a value out of events from now on. */
+  learn: (value: string) => void
+}
+
+interface Target {
+  frame: ReadFrame
+  index: number
+  path: [generation: number, index: number]
+}
+
+/** Carries out actions in their order; the first that fails is the last. */
+export async function act(reading: Reading, actions: readonly Action[], hosts: readonly string[], parts: ActParts, signal: AbortSignal): Promise<Acted> {
+  const hand = new Hand(reading, hosts, parts, signal)
+  let done = 0
+  for (const action of actions) {
+    signal.throwIfAborted()
+    const problem = await hand.do(action)
+    if (problem) return { done, problem: problem.problem, host: problem.host ?? null }
+    done++
+  }
+  return { done, problem: null, host: null }
+}
+
+class Hand {
+  readonly #reading: Reading
+  readonly #hosts: readonly string[]
+  readonly #parts: ActParts
+  readonly #signal: AbortSignal
+
+  constructor(reading: Reading, hosts: readonly string[], parts: ActParts, signal: AbortSignal) {
+    this.#reading = reading
+    this.#hosts = hosts
+    this.#parts = parts
+    this.#signal = signal
+  }
+
+  get #tab(): Tab {
+    return this.#reading.tab
+  }
+
+  async do(action: Action): Promise<Problem | undefined> {
+    const target = this.#find(action.ref)
+    if (!target) return GONE
+    try {
+      switch (action.kind) {
+        case 'fill':
+          return await (action.boxes ? this.#fillBoxes(action.value, action.boxes) : this.#fill(action, target))
+        case 'select':
+          return await this.#ask(target, 'choose', [action.option])
+        case 'check':
+          return await this.#check(target, action.checked)
+        case 'click':
+          return await this.#click(target)
+        case 'press':
+          return (await this.#ask(target, 'focus')) ?? (await this.#key({ key: action.key, code: 'Enter', windowsVirtualKeyCode: 13, text: '\r' }))
+      }
+    } catch (error) {
+      if (error instanceof DocumentGone || error instanceof CdpGone) return GONE
+      if (error instanceof WaitTimeout) return { problem: 'unusable' } // the page hangs
+      throw error
+    }
+  }
+
+  /** What a reference names; undefined when it is of another read, or of a tab that is closed. */
+  #find(ref: Ref): Target | undefined {
+    const [generation, at, index] = ref.split('.').map(Number) as [number, number, number]
+    const frame = this.#reading.frames[at]
+    if (generation !== this.#reading.generation || !frame || this.#tab.isGone) return undefined
+    return { frame, index, path: [generation, index] }
+  }
+
+  async #ask({ frame, path }: Target, name: string, more: readonly unknown[] = []): Promise<Problem | undefined> {
+    const { problem, host } = Outcome.parse(await frame.world.call(name, [...path, ...more]))
+    if (problem === null) return undefined
+    return { problem: problem === 'covered' ? 'unusable' : problem, ...(host !== undefined && { host }) }
+  }
+
+  async #fill({ value }: Fill, target: Target): Promise<Problem | undefined> {
+    const refused = await this.#prepare([target])
+    if (refused) return refused
+    this.#parts.learn(value)
+    // As a person does. A field that something covers is reached by the keyboard.
+    const clicked = await this.#clickAt(target)
+    if (clicked && clicked.problem !== 'unusable') return clicked
+    const problem = (await this.#refused([target])) ?? (await this.#ask(target, 'fill', [value, this.#hosts]))
+    // Pages that look at a field when a key has been released look now. This key has no value.
+    if (!problem) await this.#key({ key: 'Shift', code: 'ShiftLeft', windowsVirtualKeyCode: 16 })
+    return problem
+  }
+
+  /**
+   * One character into each box. Keys go to whatever has the focus, and a frame of another host can take that at any moment. So keys have the characters only
+   * when the page has no such frame. Otherwise each is inserted, as text is, between keys that have none.
+   */
+  async #fillBoxes(value: string, refs: readonly Ref[]): Promise<Problem | undefined> {
+    const characters = Array.from(value)
+    const found = refs.map((ref) => this.#find(ref))
+    const boxes = found.filter((box) => box !== undefined)
+    if (boxes.length < found.length) return GONE
+    if (characters.length > boxes.length) return { problem: 'unusable' }
+    const refused = await this.#prepare(boxes)
+    if (refused) return refused
+    this.#parts.learn(value)
+    const clicked = await this.#clickAt(boxes[0]!)
+    if (clicked && clicked.problem !== 'unusable') return clicked
+    for (const [at, character] of characters.entries()) {
+      this.#signal.throwIfAborted()
+      const problem = await this.#fillBox(boxes[at]!, character)
+      if (problem) return problem
+    }
+    return undefined
+  }
+
+  async #fillBox(box: Target, character: string): Promise<Problem | undefined> {
+    const refused = await this.#refused([box])
+    if (refused) return refused
+    if (await this.#isAllAllowed()) return (await this.#ask(box, 'ready', [this.#hosts])) ?? (await this.#key(keyOf(character)))
+    const problem = (await this.#ask(box, 'ready', [this.#hosts])) ?? (await this.#ask(box, 'fill', [character, this.#hosts]))
+    if (!problem) await this.#key({ key: 'Unidentified', windowsVirtualKeyCode: 229 })
+    return problem
+  }
+
+  /** Masks the fields, after a first look at where they are. */
+  async #prepare(targets: readonly Target[]): Promise<Problem | undefined> {
+    const refused = await this.#refused(targets)
+    if (refused) return refused
+    for (const frame of new Set(targets.map((target) => target.frame))) {
+      const host = z
+        .string()
+        .max(253)
+        .nullable()
+        .parse(await frame.world.call('refused', [this.#hosts]))
+      if (host !== null) return { problem: 'host', host }
+      await this.#tab.mask(frame.state)
+    }
+    for (const { frame, path } of targets) await frame.world.call('mask', path)
+    return undefined
+  }
+
+  /** What Chromium itself says of where the page and its frames are: not what their renderers say. */
+  async #refused(targets: readonly Target[]): Promise<Problem | undefined> {
+    const { frames } = this.#reading
+    const around = new Set<ReadFrame>(targets.map(({ frame }) => frame))
+    for (const { parent } of around) if (parent !== null) around.add(frames[parent]!)
+    const wrong = (await this.#tab.hosts([frames[0]!.state.id, ...[...around].map(({ state }) => state.id)])).find((host) => !isAllowedHost(host, this.#hosts))
+    return wrong === undefined ? undefined : { problem: 'host', host: wrong }
+  }
+
+  /** Whether every frame of the tab may get values. */
+  async #isAllAllowed(): Promise<boolean> {
+    const frames = await this.#tab.frames()
+    const isAllowed = ({ url }: { url: string }) =>
+      /^about:(?:blank|srcdoc)$/.test(url) || (URL.canParse(url) && isAllowedHost(new URL(url).hostname, this.#hosts))
+    return frames.every(isAllowed)
+  }
+
+  async #check(target: Target, wanted: boolean): Promise<Problem | undefined> {
+    const state = async () => Checked.parse(await target.frame.world.call('isChecked', target.path))
+    const before = await state()
+    if (before.problem !== null) return GONE
+    if (before.checked === wanted) return undefined
+    const problem = await this.#click(target, { key: ' ', code: 'Space', windowsVirtualKeyCode: 32, text: ' ' })
+    if (problem) return problem
+    return (await state()).checked === wanted ? undefined : { problem: 'unusable' }
+  }
+
+  /** A click, or the key that does the same on what is covered but takes the focus. */
+  async #click(target: Target, key: Key = { key: 'Enter', code: 'Enter', windowsVirtualKeyCode: 13, text: '\r' }): Promise<Problem | undefined> {
+    const problem = await this.#clickAt(target)
+    if (problem?.problem !== 'unusable') return problem
+    return (await this.#ask(target, 'focus')) ?? (await this.#key(key))
+  }
+
+  /** A click at the element's place on the screen. `unusable`: something else is there. */
+  async #clickAt(target: Target): Promise<Problem | undefined> {
+    const { frame, path } = target
+    const hidden = await this.#ask(target, 'show')
+    if (hidden) return hidden
+    if (frame.parent !== null) await sleep(SCROLLED_MS, this.#signal)
+    const spot = Spot.parse(await frame.world.call('point', path))
+    if (spot.problem !== null) return { problem: spot.problem === 'gone' ? 'gone' : 'unusable' }
+    let [x, y] = [spot.x ?? 0, spot.y ?? 0]
+    for (let at: ReadFrame = frame; at.parent !== null; at = this.#reading.frames[at.parent]!) {
+      const { box, visible } = await placeOf(this.#reading.frames[at.parent]!, at.state.id)
+      if (!visible) return { problem: 'unusable' }
+      x += box.x
+      y += box.y
+    }
+    const mouse = { x, y, button: 'left', clickCount: 1 } as const
+    await this.#input('Input.dispatchMouseEvent', { type: 'mouseMoved', x, y })
+    await this.#input('Input.dispatchMouseEvent', { ...mouse, type: 'mousePressed', buttons: 1 })
+    await this.#input('Input.dispatchMouseEvent', { ...mouse, type: 'mouseReleased' })
+    return undefined
+  }
+
+  async #key(key: Key): Promise<undefined> {
+    const { text, ...rest } = key
+    await this.#input('Input.dispatchKeyEvent', {
+      ...rest,
+      type: text === undefined ? 'rawKeyDown' : 'keyDown',
+      ...(text !== undefined && { text, unmodifiedText: text }),
+    })
+    await this.#input('Input.dispatchKeyEvent', { ...rest, type: 'keyUp' })
+    return undefined
+  }
+
+  /** Sends an input event. One that makes the page go, or that it does not handle in time, was sent all the same. */
+  async #input<M extends 'Input.dispatchMouseEvent' | 'Input.dispatchKeyEvent'>(method: M, params: Params<M>): Promise<void> {
+    try {
+      await this.#tab.session.send(method, params, { limitMs: INPUT_MS, signal: this.#signal })
+    } catch (error) {
+      if (!(error instanceof CdpGone) && !(error instanceof WaitTimeout)) throw error
+    }
+  }
+}
+
+type Key = { key: string; code?: string; windowsVirtualKeyCode?: number; text?: string }
+
+/** The key that writes a character, on an American keyboard. */
+function keyOf(character: string): Key {
+  if (/^\d$/.test(character)) return { key: character, code: `Digit${character}`, windowsVirtualKeyCode: character.charCodeAt(0), text: character }
+  if (/^[a-z]$/i.test(character))
+    return { key: character, code: `Key${character.toUpperCase()}`, windowsVirtualKeyCode: character.toUpperCase().charCodeAt(0), text: character }
+  return { key: character, text: character }
+}
