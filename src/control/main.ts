@@ -35,6 +35,7 @@ import { closeSockets, sessionSockets, type OpenSockets } from './browsers/socke
 import { sleepWhenUnused } from './browsers/standby.ts'
 import { storedEndpoints } from './browsers/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
+import { makeCredentials } from './credentials/credentials.ts'
 import { makeDeployments } from './deployments/deployments.ts'
 import { buildsInProgress } from './deployments/rows.ts'
 import { makeExtensions } from './extensions/extensions.ts'
@@ -328,6 +329,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     telemetry: telemetry.rules,
     profiles,
     proxies,
+    credentials: makeCredentials({ db, sealerOf: (project) => makeSealer(secretKey, `credentials-${project}`) }),
     destinations: telemetryExports.destinations,
     deployments,
     invocations,
