@@ -2,12 +2,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
 import { newId } from '../../base/ids.ts'
+import { fixedKeys } from '../../base/keys.ts'
 import { silentLog } from '../../base/log.ts'
 import { makeSealer } from '../../base/sealed.ts'
 import { openDb, type Db } from '../../store/db.ts'
 import { DEFAULT_PROJECT } from '../org/projects/resolve.ts'
 import { MAX_VALUE_BYTES, MAX_VALUES, MAX_VALUES_BYTES, type Credential } from './contract.ts'
-import { makeCredentials, totpCode, type Credentials } from './credentials.ts'
+import { makeCredentials, purposeOf, totpCode, type Credentials } from './credentials.ts'
 import { readTotp } from './totp.ts'
 
 const SECRET = 'JBSWY3DPEHPK3PXP'
@@ -27,7 +28,7 @@ beforeAll(async () => {
 })
 afterAll(() => scope.disposeAsync())
 
-const engineWith = (key: Buffer) => makeCredentials({ db, sealerOf: (project) => makeSealer(key, `credentials-${project}`), now: () => NOW })
+const engineWith = (key: Buffer) => makeCredentials({ db, sealerOf: (project) => makeSealer(fixedKeys(key), purposeOf(project)), now: () => NOW })
 
 const named = (name: string, others: object = {}) => ({ name, domain: 'site.test', values: { username: 'kim', password: 'hush' }, ...others })
 

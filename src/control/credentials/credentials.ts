@@ -20,6 +20,9 @@ import { readTotp, totpCode, type TotpSpec } from './totp.ts'
 
 const KIND = 'credential'
 
+/** The purpose of the sealer of a project's credentials: each project has a key of its own. */
+export const purposeOf = (project: string): string => `credentials-${project}`
+
 /** Suffixes that are tried for a name that is taken, before a random one. */
 const SUFFIXES = 20
 
