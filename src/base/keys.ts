@@ -1,5 +1,5 @@
 // The keys of a service: the one that signs, and those that encrypt what is stored. They are kept outside the database: in files, or in settings.
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chownSync, closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { derivedKey } from './derived-key.ts'
 
@@ -64,9 +64,13 @@ export function readKeyFile(file: string): FileKey[] {
 /** Replaces the file as a whole. When this returns, it is on the disk: what a key has encrypted must not be there before the key. */
 export function writeKeyFile(file: string, keys: readonly FileKey[]): void {
   const lines = keys.map(({ secret, madeAt, isTakingOver }) => `${secret.toString('hex')} ${madeAt.toISOString()}${isTakingOver ? ' taking-over' : ''}`)
-  const fresh = `${file}.${process.pid}`
+  // One name, so that what a killed command has left is replaced by the next one. Only one runs at a time.
+  const fresh = `${file}.new`
   try {
     writeFileSync(fresh, `${[HEAD, ...lines].join('\n')}\n`, { mode: 0o600, flush: true })
+    // root may run the command for a service of another user, which must be able to read it.
+    const { uid, gid } = statSync(dirname(file))
+    if (process.getuid?.() === 0) chownSync(fresh, uid, gid)
     renameSync(fresh, file)
   } finally {
     rmSync(fresh, { force: true })

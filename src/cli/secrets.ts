@@ -46,7 +46,8 @@ export async function rotateSecrets(config: Config): Promise<number> {
       if (!isSet) completeRotation(paths.sealingKeys)
       for (const which of unreadable) say(`cannot be read with any key, and stays as it is: ${which}`)
       const others = readKeyFile(paths.sealingKeys).filter((key) => key.id !== id).length
-      if (!isSet && others > 0) say(`${counted(others, 'older key')} can still decrypt, for backups from before; "cob secrets forget" removes what nothing needs`)
+      if (!isSet && others > 0)
+        say(`${counted(others, 'older key')} can still decrypt, for backups from before; "cob secrets forget" removes what nothing needs`)
       return unreadable.length > 0 ? 1 : 0
     }),
   )
@@ -61,7 +62,13 @@ export const listSecrets = (config: Config): Promise<number> =>
     const all = keys.sealing()
     for (const [at, { id }] of all.entries()) {
       const ofFile = file.find((key) => key.id === id)
-      const from = ofFile ? `${paths.sealingKeys}, made ${ofFile.madeAt.toISOString()}` : id !== keys.root.id ? 'COB_SEALING_KEYS' : config.secretKey ? 'COB_SECRET_KEY' : paths.secretKey
+      const from = ofFile
+        ? `${paths.sealingKeys}, made ${ofFile.madeAt.toISOString()}`
+        : id !== keys.root.id
+          ? 'COB_SEALING_KEYS'
+          : config.secretKey
+            ? 'COB_SECRET_KEY'
+            : paths.secretKey
       const roles = [at === 0 ? 'encrypts' : 'decrypts', ...(id === keys.root.id ? ['signs'] : []), ...(ofFile?.isTakingOver ? ['rotation not complete'] : [])]
       const before = id === keys.root.id ? (counts.get(undefined) ?? 0) : 0
       say(`${id}  ${roles.join(', ')}; ${counted((counts.get(id) ?? 0) + before, 'value')}; ${from}`)

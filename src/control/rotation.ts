@@ -77,7 +77,9 @@ export async function reencrypt({ db, keys, signal, settleMs = SETTLE_MS, column
     sum += changed
     if (changed === 0) return { changed: sum, unreadable: [...unreadable].toSorted() }
     if (rounds === MAX_ROUNDS)
-      throw new Error('values are still being encrypted with an older key: is there a service that does not have the new one? Give it the key, and run this again')
+      throw new Error(
+        'values are still being encrypted with an older key: is there a service that does not have the new one? Give it the key, and run this again',
+      )
   }
 }
 
@@ -126,7 +128,12 @@ export async function countByKey(db: Db, keys: Keys): Promise<Map<string | undef
  * Removes the keys of the file that have encrypted nothing that is stored, except the first. Returns them, and those that stay, with the reason.
  * @throws when a rotation is not complete
  */
-export async function forgetUnused(db: Db, keys: Keys, file: string, now = new Date()): Promise<{ forgotten: FileKey[]; kept: { key: FileKey; why: string }[] }> {
+export async function forgetUnused(
+  db: Db,
+  keys: Keys,
+  file: string,
+  now = new Date(),
+): Promise<{ forgotten: FileKey[]; kept: { key: FileKey; why: string }[] }> {
   const [first, ...others] = readKeyFile(file)
   if (first?.isTakingOver) throw new Error('a rotation was ended before it was complete; run "cob secrets rotate" first')
   if (!first || others.length === 0) return { forgotten: [], kept: [] }

@@ -32,5 +32,6 @@ export async function withDatabase<T>(config: Config, signal: AbortSignal, work:
   const migrations = await migratorOf(db).getMigrations()
   if (migrations.some(({ executedAt }) => executedAt === undefined))
     throw new Error('the database is of an older version of Cob; start the service of this version once, which brings it up to date')
-  return work(db, paths)
+  // Awaited here: what was opened is closed when this function returns.
+  return await work(db, paths)
 }
