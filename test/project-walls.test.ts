@@ -82,6 +82,7 @@ beforeAll(async () => {
       id: ((await (await cloud.send('POST', '/org/api_keys', { name: 'theirs', project_id: DEFAULT_PROJECT })).json()) as { id: string }).id,
     },
     '/proxies/': await theirProxy(),
+    '/credentials/': await theirCredential(),
     '/browser_pools/': { id: pool, id_or_name: pool },
     [OF_ALL]: { id: destination },
     [SHARED]: { id: collector, id_or_name: collector },
@@ -93,6 +94,12 @@ afterAll(() => cloud[Symbol.asyncDispose]())
 async function theirProxy(): Promise<Record<string, string>> {
   const proxy = { type: 'custom', name: 'theirs', config: { host: 'proxy.test', port: 8080 } }
   const { id } = (await (await cloud.send('POST', '/proxies', proxy)).json()) as { id: string }
+  return { id, id_or_name: id }
+}
+
+async function theirCredential(): Promise<Record<string, string>> {
+  const credential = { name: 'theirs', domain: 'site.test', values: { password: 'secret' }, totp_secret: 'JBSWY3DPEHPK3PXP' }
+  const { id } = (await (await cloud.send('POST', '/credentials', credential)).json()) as { id: string }
   return { id, id_or_name: id }
 }
 
@@ -118,6 +125,7 @@ const state = async () =>
     await cloud.query('select * from extensions order by id'),
     await cloud.query('select * from proxies order by id'),
     await cloud.query('select * from browser_pools order by id'),
+    await cloud.query('select * from credentials order by id'),
     await cloud.query('select * from audit_log_destinations order by id'),
     await cloud.query('select * from telemetry_destinations order by id'),
     await cloud.query('select id, name, expires_at, deleted_at from api_keys where project_id = $1 order by id', [DEFAULT_PROJECT]),
@@ -157,6 +165,7 @@ describe.each([
     '/apps',
     '/profiles',
     '/proxies',
+    '/credentials',
     '/browser_pools',
     '/org/api_keys?status=all',
     '/org/projects',

@@ -22,6 +22,8 @@ export interface Config {
   apiKey: string | undefined
   /** 32 bytes as 64 hex digits; undefined keeps one in `<data>/secret-key`. */
   secretKey: string | undefined
+  /** As the one above: the first encrypts what is stored, all decrypt. */
+  sealingKeys: string[]
   /** Other services share this one's database and data directory: each is a replica (store/leases.ts). */
   replicas: boolean
   driver: 'local' | 'local-tls' | 'fake'
@@ -166,6 +168,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     s3: s3(env),
     apiKey: apiKey(env),
     secretKey: secretKey(env),
+    sealingKeys: sealingKeys(env),
     replicas: replicas(env),
     driver: oneOf(env, 'COB_DRIVER', 'local', ['local', 'local-tls', 'fake']),
     warmBrowsers: integer(env, 'COB_WARM_BROWSERS', 1, 0, MOST_WARM),
@@ -298,6 +301,13 @@ function secretKey(env: NodeJS.ProcessEnv): string | undefined {
   if (!key) return undefined
   if (!/^[0-9a-f]{64}$/i.test(key)) throw new ConfigError('COB_SECRET_KEY', 'must be 32 bytes as 64 hex digits (openssl rand -hex 32)')
   return key
+}
+
+function sealingKeys(env: NodeJS.ProcessEnv): string[] {
+  const keys = (env.COB_SEALING_KEYS ?? '').split(',').flatMap((key) => key.trim() || [])
+  if (!keys.every((key) => /^[0-9a-f]{64}$/i.test(key)))
+    throw new ConfigError('COB_SEALING_KEYS', 'must be keys of 32 bytes, each as 64 hex digits (openssl rand -hex 32), with commas between them')
+  return keys
 }
 
 // A replica finds nothing of the others in an embedded database, which ends with the service that started it.

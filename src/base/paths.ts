@@ -16,6 +16,8 @@ export interface DataPaths {
   instances: string
   apiKey: string
   secretKey: string
+  /** The keys that encrypt stored values, once there is another than the one above. */
+  sealingKeys: string
   hostId: string
   instance(id: string): string
   /** Sandboxes of apps, builds and runs: one directory each, like instances. */
@@ -53,6 +55,7 @@ export function dataPaths(dir: string): DataPaths {
     instances,
     apiKey: join(root, 'api-key'),
     secretKey: join(root, 'secret-key'),
+    sealingKeys: join(root, 'sealing-keys'),
     hostId: join(root, 'host-id'),
     instance: (id) => join(instances, id),
     appSandboxes,

@@ -23,6 +23,20 @@ program
     process.exitCode = await doctor(readConfig(process.env), { endOrphans })
   })
 
+const secrets = program.command('secrets').description('the keys that encrypt what is stored (docs/credentials.md)')
+for (const [name, description, run] of [
+  ['rotate', 'make a new key, and encrypt everything with it again; run it again if it was ended', 'rotateSecrets'],
+  ['list', 'say which keys there are, and how many values each has encrypted', 'listSecrets'],
+  ['forget', 'remove older keys that nothing in the database needs; backups from before cannot be read then', 'forgetSecrets'],
+] as const)
+  secrets
+    .command(name)
+    .description(description)
+    .action(async () => {
+      const commands = await import('./secrets.ts')
+      process.exitCode = await commands[run](readConfig(process.env))
+    })
+
 program
   .command('openapi')
   .description('print the OpenAPI document')

@@ -6,6 +6,7 @@ import { apps } from './apps/contract.ts'
 import { browserPools } from './browser-pools/contract.ts'
 import { browsers, cdpHttp } from './browsers/contract.ts'
 import { instanceApis } from './browsers/instance-apis.ts'
+import { credentials } from './credentials/contract.ts'
 import { deployments } from './deployments/contract.ts'
 import { extensions } from './extensions/contract.ts'
 import { invocations } from './invocations/contract.ts'
@@ -30,6 +31,7 @@ export const contracts: Contract[] = [
   browserPools,
   profiles,
   proxies,
+  credentials,
   telemetryDestinations,
   deployments,
   apps,

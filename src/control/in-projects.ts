@@ -2,6 +2,7 @@
 import type { Db } from '../store/db.ts'
 import { countPools, IS_OVER as IS_POOL_OVER } from './browser-pools/rows.ts'
 import { countLive, countSeats, IS_OVER as IS_BROWSER_OVER } from './browsers/rows.ts'
+import { countCredentials, IS_OVER as IS_CREDENTIAL_OVER } from './credentials/rows.ts'
 import { countKept, IS_OVER as IS_DEPLOYMENT_OVER } from './deployments/rows.ts'
 import { countStored, IS_OVER as IS_EXTENSION_OVER } from './extensions/rows.ts'
 import { countUnfinished, IS_OVER as IS_RUN_OVER } from './invocations/rows.ts'
@@ -17,6 +18,7 @@ export const projectHoldings: readonly Holding[] = [
   { called: 'deployments', isAtWork: false, count: countKept, table: 'deployments', isOver: IS_DEPLOYMENT_OVER },
   { called: 'extensions', isAtWork: false, count: countStored, table: 'extensions', isOver: IS_EXTENSION_OVER },
   { called: 'proxies', isAtWork: false, count: countProxies, table: 'proxies', isOver: IS_PROXY_OVER },
+  { called: 'credentials', isAtWork: false, count: countCredentials, table: 'credentials', isOver: IS_CREDENTIAL_OVER },
   { called: 'unfinished invocations', isAtWork: true, count: (tx, project) => countUnfinished(tx, { project }), table: 'invocations', isOver: IS_RUN_OVER },
   { called: 'profiles', isAtWork: false, count: countProfiles, table: 'profiles', isOver: IS_PROFILE_OVER },
 ]

@@ -1,5 +1,4 @@
 // Wires the control plane: opens its parts in order into a scope, passes them as arguments, listens.
-import { randomBytes } from 'node:crypto'
 import type { AnonymousLimits } from '../base/anonymous.ts'
 import type { Config } from '../base/config.ts'
 import { newId } from '../base/ids.ts'
@@ -35,6 +34,7 @@ import { closeSockets, sessionSockets, type OpenSockets } from './browsers/socke
 import { sleepWhenUnused } from './browsers/standby.ts'
 import { storedEndpoints } from './browsers/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
+import { makeCredentials, purposeOf } from './credentials/credentials.ts'
 import { makeDeployments } from './deployments/deployments.ts'
 import { buildsInProgress } from './deployments/rows.ts'
 import { makeExtensions } from './extensions/extensions.ts'
@@ -62,6 +62,7 @@ import { replayEvents } from './replays/events.ts'
 import { replaySigner } from './replays/links.ts'
 import { makeReplays } from './replays/replays.ts'
 import { endRecordings, Transfers } from './replays/transfers.ts'
+import { serviceKeys } from './service-keys.ts'
 import { makeSessions } from './sessions.ts'
 import { makeDisk } from './system/disk.ts'
 import { makeMetrics } from './system/metrics.ts'
@@ -93,14 +94,15 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const { db, address } = await openStore(config, paths, scope, log, signal, opened)
   disk.watch()
   const key = await ownKey(db, scope, config.apiKey, paths.apiKey)
-  const secretKey = Buffer.from(config.secretKey ?? secretFile(paths.secretKey, () => randomBytes(32).toString('hex')).value, 'hex')
+  const keys = serviceKeys(config, paths)
+  const { secret: secretKey } = keys.root
   const tokens = sessionTokens(secretKey)
   const links = liveLinks(secretKey)
   signal.throwIfAborted()
 
   // What the steps of an end work on. The parts that fill these come later, because they need the fleet.
   const registry = new Registry()
-  const endpoints = storedEndpoints(makeSealer(secretKey, 'endpoints'))
+  const endpoints = storedEndpoints(makeSealer(keys, 'endpoints'))
   const openSockets: OpenSockets = new Map()
   const leases = await takeLeases(config, address, scope, replica, log, opened)
   const bells = opened.use(listenForEvents(address, log))
@@ -134,7 +136,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const standby = opened.use(sleepWhenUnused({ standby: driver.standby, config, isAlone: leases.isAlone, sessions: () => registry.reachable, log }))
   metrics.show('cob_browsers_asleep', 'Sessions that sleep', () => standby.asleep)
   const forwarder = opened.use(makeForwarder({ allowHostLoopback: config.allowHostLoopback, logLevel: config.logLevel, log }))
-  const proxies = makeProxies({ db, sealer: makeSealer(secretKey, 'proxies'), provided: config.proxies, reach: config, checkUrl: config.proxyCheckUrl, log })
+  const proxies = makeProxies({ db, sealer: makeSealer(keys, 'proxies'), provided: config.proxies, reach: config, checkUrl: config.proxyCheckUrl, log })
   const sessionProxies = makeSessionProxies({
     forwarder,
     uses: standby,
@@ -193,7 +195,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
 
   const profiles = makeProfiles({ db, objects, saves, maxBytes: config.profileMaxMb * 1024 * 1024, log })
   const nameProxy = proxyNaming(proxies)
-  const telemetryExports = makeTelemetryExports({ db, scope, objects, secretKey, config, assertOrganization, log })
+  const telemetryExports = makeTelemetryExports({ db, scope, objects, keys, config, assertOrganization, log })
   const { browsers, browserPools, poolSource } = makeSessions({
     db,
     scope,
@@ -256,7 +258,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     leases,
     tellBuilder: (toEnd) => tell(toEnd === undefined ? buildsOf(scope) : END_BUILD + toEnd),
     objects,
-    sealer: makeSealer(secretKey, 'deployments'),
+    sealer: makeSealer(keys, 'deployments'),
     sandboxes: driver.apps,
     scope,
     apiUrl: () => inside(bound().port),
@@ -328,6 +330,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     telemetry: telemetry.rules,
     profiles,
     proxies,
+    credentials: makeCredentials({ db, sealerOf: (project) => makeSealer(keys, purposeOf(project)) }),
     destinations: telemetryExports.destinations,
     deployments,
     invocations,

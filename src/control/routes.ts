@@ -19,6 +19,9 @@ import { browserHandlers } from './browsers/handlers.ts'
 import { atSession, innerPath, instanceApis, reacher } from './browsers/instance-apis.ts'
 import { countByState, countSeats } from './browsers/rows.ts'
 import type { SessionSockets } from './browsers/sockets.ts'
+import { credentials as credentialsContract } from './credentials/contract.ts'
+import type { Credentials } from './credentials/credentials.ts'
+import { credentialHandlers } from './credentials/handlers.ts'
 import { deployments as deploymentsContract } from './deployments/contract.ts'
 import type { Deployments } from './deployments/deployments.ts'
 import { deploymentHandlers } from './deployments/handlers.ts'
@@ -67,6 +70,7 @@ interface Parts {
   telemetry: Telemetry
   profiles: Profiles
   proxies: Proxies
+  credentials: Credentials
   destinations: Destinations
   deployments: Deployments
   invocations: Invocations
@@ -92,6 +96,7 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
   mount(context, browserPoolsContract, browserPoolHandlers(parts.browserPools))
   mount(context, profilesContract, profileHandlers(profiles))
   mount(context, proxiesContract, proxyHandlers(proxies))
+  mount(context, credentialsContract, credentialHandlers(parts.credentials))
   mount(context, telemetryDestinations, destinationHandlers(parts.destinations))
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))

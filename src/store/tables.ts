@@ -14,6 +14,13 @@ export interface ProfileEnd {
   message: string
 }
 
+/** How codes are made of a credential's TOTP secret. */
+export interface TotpSettings {
+  algorithm: 'SHA1' | 'SHA256' | 'SHA512'
+  digits: number
+  period: number
+}
+
 export interface Tables {
   leases: {
     scope: string
@@ -247,6 +254,18 @@ export interface Tables {
     last_checked: Time | null
     created_at: DefaultTime
     deleted_at: Time | null
+  }
+  credentials: {
+    id: string
+    project_id: string
+    name: string
+    domain: string
+    sso_provider: string | null
+    value_keys: string[]
+    sealed: Buffer
+    totp: ColumnType<TotpSettings | null, string | null, string | null>
+    created_at: DefaultTime
+    updated_at: DefaultTime
   }
   replays: {
     id: string

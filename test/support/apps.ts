@@ -8,6 +8,7 @@ import { buffer } from 'node:stream/consumers'
 import { ZipFile } from 'yazl'
 import { silentLog, type Log } from '../../src/base/log.ts'
 import { dataPaths, type DataPaths } from '../../src/base/paths.ts'
+import { fixedKeys } from '../../src/base/keys.ts'
 import { makeSealer } from '../../src/base/sealed.ts'
 import { until } from '../../src/base/wait.ts'
 import { makeDeployments, type Deployments, type DeploymentsSettings } from '../../src/control/deployments/deployments.ts'
@@ -177,7 +178,7 @@ export async function startAppHost(): Promise<AppHost> {
   const driver = fakeDriver(paths)
   scope.defer(async () => void (await Promise.all((await adoptAll(driver.apps)).map((instance) => instance[Symbol.asyncDispose]()))))
   const objects = fileObjects(paths.objects)
-  const sealer = makeSealer(Buffer.alloc(32, 7), 'deployments')
+  const sealer = makeSealer(fixedKeys(Buffer.alloc(32, 7)), 'deployments')
   const services: Deployments[] = []
   scope.defer(async () => void (await Promise.all(services.map((service) => service[Symbol.asyncDispose]()))))
   const service = (settings: Partial<DeploymentsSettings> = {}) => {

@@ -14,6 +14,7 @@ import { startPostgres } from '../../store/embedded.ts'
 import type { EndReason, EndStep } from './end-step.ts'
 import { usualKind, WARM_VIEWPORT, type Kind } from './fleet/kinds.ts'
 import { Registry } from './fleet/registry.ts'
+import { fixedKeys } from '../../base/keys.ts'
 import { makeSealer } from '../../base/sealed.ts'
 import { storedEndpoints } from './stored-endpoint.ts'
 import { Fleet } from './fleet.ts'
@@ -75,7 +76,7 @@ export function makeFleet(warm: number | Kind[] = 0, over = driver, through = db
     },
   }
   const fleet = new Fleet({
-    endpoints: storedEndpoints(makeSealer(Buffer.alloc(32), 'endpoints')),
+    endpoints: storedEndpoints(makeSealer(fixedKeys(Buffer.alloc(32)), 'endpoints')),
     db: through,
     driver: over,
     scope: HOST,

@@ -4,6 +4,7 @@ import { createServer as createTls } from 'node:https'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
 import { httpProxy, makeCertificates, serveSockets, socksProxy, tcpServer, type Login } from '../../../test/support/upstreams.ts'
+import { fixedKeys } from '../../base/keys.ts'
 import { makeSealer } from '../../base/sealed.ts'
 import { checkUpstream } from './check.ts'
 import type { Proxy } from './contract.ts'
@@ -198,7 +199,7 @@ describe('a check reaches nothing that is closed to callers', () => {
 })
 
 test('a row becomes the server to connect to, with its login, bypasses and certificates', () => {
-  const sealer = makeSealer(Buffer.alloc(32, 1), 'proxies')
+  const sealer = makeSealer(fixedKeys(Buffer.alloc(32, 1)), 'proxies')
   const provided = {
     datacenter: undefined,
     isp: undefined,

@@ -34,7 +34,10 @@ export function secretsOf({ id, secrets }: ProxyRow, sealer: Sealer): Secrets {
   try {
     return JSON.parse(sealer.open(secrets, id)) as Secrets
   } catch (cause) {
-    throw new Unusable('its password cannot be read any more, because the key of the service has changed (COB_SECRET_KEY): create it again', { cause })
+    throw new Unusable(
+      'its password cannot be read any more, because the service does not have the key that has encrypted it (COB_SECRET_KEY, COB_SEALING_KEYS): create it again',
+      { cause },
+    )
   }
 }
 

@@ -1,5 +1,6 @@
 // Wires the export of telemetry: its destinations, and the work in the background.
 import type { Config } from '../../base/config.ts'
+import type { Keys } from '../../base/keys.ts'
 import type { Log } from '../../base/log.ts'
 import { makeSealer } from '../../base/sealed.ts'
 import type { Principal } from '../../http/route.ts'
@@ -16,7 +17,7 @@ interface ExportsSettings {
   db: Db
   scope: string
   objects: Objects
-  secretKey: Buffer
+  keys: Keys
   config: Pick<Config, 'allowHostLoopback' | 'region' | 'telemetryBehindMb' | 'telemetryBehindHours'>
   assertOrganization: (by: Principal) => void
   log: Log
@@ -30,8 +31,8 @@ export interface TelemetryExports {
   start(figures: Figures, isOurs: () => boolean): AsyncDisposable
 }
 
-export function makeTelemetryExports({ db, scope, objects, secretKey, config, assertOrganization, log }: ExportsSettings): TelemetryExports {
-  const sealer = makeSealer(secretKey, 'telemetry-destinations')
+export function makeTelemetryExports({ db, scope, objects, keys, config, assertOrganization, log }: ExportsSettings): TelemetryExports {
+  const sealer = makeSealer(keys, 'telemetry-destinations')
   const destinations = makeDestinations({ db, sealer, reach: config, assertOrganization })
   return {
     destinations,
