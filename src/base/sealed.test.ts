@@ -11,7 +11,7 @@ const keys = fixedKeys(ROOT)
 const sealer = makeSealer(keys, 'tests')
 
 /** As earlier versions of Cob have done it. */
-function sealedBefore(text: string, owner: string, nonce = randomBytes(12)): Buffer {
+function sealedBefore(text: string, owner: string, nonce: Buffer = randomBytes(12)): Buffer {
   const cipher = createCipheriv('aes-256-gcm', derivedKey(ROOT, 'cob-sealed-tests'), nonce).setAAD(Buffer.from(owner))
   return Buffer.concat([nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()])
 }

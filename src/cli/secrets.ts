@@ -36,8 +36,8 @@ export async function rotateSecrets(config: Config): Promise<number> {
   const signal = stopSignal()
   return withDatabase(config, signal, (db, paths) =>
     alone(db, async () => {
-      const isNew = !isSet && beginRotation(paths.sealingKeys)
       const keys = keysOf(config, paths)
+      const isNew = !isSet && beginRotation(paths.sealingKeys)
       const [{ id }] = keys.sealing()
       if (isSet) say(`using the first key of COB_SEALING_KEYS, ${id}`)
       else say(isNew ? `made a new key, ${id}, in ${paths.sealingKeys}` : `going on with the key ${id}, which a rotation has made that was not completed`)

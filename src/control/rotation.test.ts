@@ -169,6 +169,28 @@ test('what callers change meanwhile is kept', async () => {
   await assertReadable()
 })
 
+test('a change that comes between reading a value and writing it again is the one that stays', async () => {
+  let isDue = true
+  const columns = sealedColumns.map((column) => ({
+    ...column,
+    others: async (...given: Parameters<typeof column.others>) => {
+      const values = await column.others(...given)
+      if (column.table === 'credentials' && isDue) {
+        isDue = false
+        expect((await cloud.send('PATCH', '/credentials/mine', { values: { between: 'v' } })).status).toBe(200)
+      }
+      return values
+    },
+  }))
+  beginRotation(cloud.paths.sealingKeys)
+  await reencrypt({ db, keys, signal: never, settleMs: 0, columns })
+  completeRotation(cloud.paths.sealingKeys)
+  const [row] = await cloud.query<{ sealed: Buffer }>('select sealed from credentials where id = $1', [ids.credential])
+  expect(JSON.parse(makeSealer(keys, purposeOf(DEFAULT_PROJECT)).open(row!.sealed, ids.credential!))).toMatchObject({
+    values: { password: 'hush', between: 'v' },
+  })
+})
+
 test('what no key opens is named, and stays as it is; the rest is encrypted', async () => {
   const foreign = makeSealer(openKeys({ root: randomBytes(32), set: [], file: '/nowhere' }), 'proxies').seal('{}', ids.proxy!)
   await cloud.query('update proxies set secrets = $1 where id = $2', [foreign, ids.proxy])

@@ -1,7 +1,7 @@
 // `cob secrets` as operators run it: beside a running service, with none, and killed again and again.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, statSync } from 'node:fs'
+import { readFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -78,6 +78,8 @@ test('with a service that is stopped, it starts the database for itself and stop
   expect([code, err]).toEqual([0, ''])
   expect(() => statSync(pid)).toThrow('ENOENT')
   expect((await cob(['secrets', 'forget'])).out).toMatch(/^(kept [0-9a-f]{16}: it was replaced less than 60 minutes ago.*\n)+$/)
+  // It only signs now, so a new one loses no value.
+  rmSync(dataPaths(cloud.dataDir).secretKey)
   await cloud.start()
   expect(await stored()).toHaveLength(21)
   await assertReadable()

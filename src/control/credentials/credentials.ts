@@ -4,7 +4,7 @@ import type { Sealer } from '../../base/sealed.ts'
 import { fault } from '../../http/fault.ts'
 import type { Page } from '../../http/route.ts'
 import { isDuplicate, isProjectGone, type Db } from '../../store/db.ts'
-import { MAX_NAME, problemOfValues, Values, type CreateCredential, type Credential, type TotpCode, type UpdateCredential } from './contract.ts'
+import { hostOf, MAX_NAME, problemOfValues, Values, type CreateCredential, type Credential, type TotpCode, type UpdateCredential } from './contract.ts'
 import {
   changeCredential,
   deleteCredential,
@@ -229,7 +229,7 @@ export function makeCredentials({ db, sealerOf, now = () => new Date() }: Creden
       }
       assertFits(values)
       const id = newId()
-      const row = { id, project_id: project, domain, ...columns(project, id, { values }) }
+      const row = { id, project_id: project, domain: hostOf(domain) ?? domain, ...columns(project, id, { values }) }
       for (let at = 1; ; at++) {
         const suffix = at === 1 ? '' : at <= SUFFIXES ? `-${at}` : `-${newId()}`
         const free = Array.from(name)

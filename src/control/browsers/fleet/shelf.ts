@@ -285,8 +285,7 @@ export class Shelf {
         scope.use(await starts.enter(signal))
         if (this.#isOwed || this.#tooEarlyMs > 0) continue
         this.#isChanged = false
-        // Before the count: a kind that was left out because it waits is looked at again, also when its wait is over by the end of the count.
-        const now = this.#now()
+        const now = this.#now() // before the count: a kind that waits then is looked at again, also when its wait is over after the count
         const short = await this.#shortOne()
         this.#isCounted = true
         if (!short) {
