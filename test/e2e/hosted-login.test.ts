@@ -6,9 +6,13 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { makeLog } from '../../src/base/log.ts'
 import { until } from '../../src/base/wait.ts'
 import type { Choice, Field } from '../../src/control/auth-connections/contract.ts'
+import { hostedPath } from '../../src/control/auth-connections/hosted-page.ts'
 import { driveAsComponent } from '../support/component.ts'
 import { CONNECTION_ID, playLogin, type Played, type PlayedLogin } from '../support/logins.ts'
+import { servePages } from '../support/pages.ts'
 import { invitePerson, SEEN_MS, type Person } from '../support/person.ts'
+import { openSession, where } from '../support/session.ts'
+import { shareCloud } from '../support/shelf.ts'
 import { serveSockets } from '../support/upstreams.ts'
 
 const PHONE: BrowserContextOptions = { viewport: { width: 320, height: 640 }, hasTouch: true, isMobile: true }
@@ -487,4 +491,29 @@ test('the requests of the official React component, from a page of another origi
   )
   expect([flowStatus, requests]).toEqual(['SUCCESS', ['POST /exchange', 'GET ', 'POST /submit', 'GET ', 'POST /submit', 'GET ']])
   expect(login.bodies).toEqual([{ fields: { user: 'ada' } }, { fields: {}, mfa_option_id: 'totp' }])
+})
+
+test('the screen in the page is the live view: what is clicked there is clicked in the browser of the login', async () => {
+  await using pages = await servePages()
+  await using cloud = await shareCloud()
+  await using session = await openSession(cloud, { timeout_seconds: 600, headless: true, viewport: { width: 1024, height: 768 } })
+  await session.page.goto(pages.url('watched.html'))
+  const page = await person.newPage()
+  // The page and the live view of the service, the login of the test.
+  await page.route('**/auth/connections/**', async (route) => {
+    const { pathname } = new URL(route.request().url())
+    if (pathname.endsWith('/events')) return route.abort()
+    return route.fulfill({ response: await route.fetch({ url: login.url + pathname }) })
+  })
+  login.play({ flow_step: 'AWAITING_EXTERNAL_ACTION', interaction_id: 'i1', live_view_url: session.made.browser_live_view_url! })
+  await page.goto(new URL(hostedPath(CONNECTION_ID, login.code), session.made.browser_live_view_url!).href)
+  await page.getByRole('button', { name: 'Continue' }).click()
+  const screen = page.frameLocator('iframe')
+  await screen.locator('[data-state=live]').waitFor()
+  const canvas = screen.locator('#screen canvas')
+  const { width } = (await canvas.boundingBox())!
+  const { x, y } = await where(session.page, '#paint')
+  const wide = await canvas.evaluate((element) => (element as unknown as { width: number }).width)
+  await canvas.click({ position: { x: (x * width) / wide, y: (y * width) / wide } })
+  await until('the click', SEEN_MS, () => session.page.evaluate<boolean>('painted === 1'))
 })

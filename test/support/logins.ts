@@ -3,7 +3,7 @@ import fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import { Connection, FlowEvent, Submission } from '../../src/control/auth-connections/contract.ts'
 import { hostedPath, serveHostedPage } from '../../src/control/auth-connections/hosted-page.ts'
 import { fault } from '../../src/http/fault.ts'
-import { eventStream } from '../../src/http/sse.ts'
+import { EVENT_NAME, eventStream } from '../../src/http/sse.ts'
 import type { Log } from '../../src/base/log.ts'
 
 export const CONNECTION_ID = 'connection-1'
@@ -162,7 +162,7 @@ export async function playLogin({
       while (!signal.aborted) {
         const next = new Promise<void>((resolve) => (wake = resolve))
         const now = event()
-        yield now
+        yield Object.assign(now, { [EVENT_NAME]: now.event })
         if (now.flow_status !== 'IN_PROGRESS') return
         await next
       }

@@ -1,6 +1,6 @@
 // The hosted login page: takes the code out of the address, exchanges it, and leads a person through a login of a connection.
 import { foreign, make } from './dom.js'
-import { placeOf, readWays, withQuery } from './leave.js'
+import { parsed, placeOf, readWays, withQuery } from './leave.js'
 import { questionElement, questionName, questionOf } from './question.js'
 import { exchange, follow, isOver, Refused } from './session.js'
 import { failureOf, plain, sentence } from './texts.js'
@@ -105,9 +105,8 @@ function showScreen(url) {
 
 /** The path of a live view of this service; undefined for everything else. */
 function viewPath(url) {
-  if (!URL.canParse(url, location.href)) return undefined
-  const { pathname, search } = new URL(url, location.href)
-  return pathname.startsWith(LIVE_PATH) ? pathname + search : undefined
+  const found = parsed(url, location.href)
+  return found?.pathname.startsWith(LIVE_PATH) ? found.pathname + found.search : undefined
 }
 
 const busy = (name, heading, lead) => {
