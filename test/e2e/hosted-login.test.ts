@@ -331,7 +331,11 @@ describe('a bad connection', () => {
     login.faults.everything = true
     await press(page, 'Enter')
     await expect.poll(() => problem(page).textContent()).toContain('could not be sent')
+    login.endStreams()
+    const connection = page.locator('#connection')
+    await expect.poll(() => connection.textContent()).toBe('No connection to the service. Trying again…')
     login.faults.everything = false
+    await expect.poll(() => connection.textContent()).toBe('')
     await page.getByRole('button', { name: 'Continue', exact: true }).click()
     await until('the answer', SEEN_MS, () => login.answers.length === 1)
     expect(login.answers[0]!.field_values).toEqual({ f1: 'ada', f2: SECRET })

@@ -1,4 +1,5 @@
 // A service for tests of clients of logins: the real hosted page, and the public calls of one connection, whose flow the test plays.
+import type { Socket } from 'node:net'
 import fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
 import { Connection, FlowEvent, Submission } from '../../src/control/auth-connections/contract.ts'
 import { hostedPath, serveHostedPage } from '../../src/control/auth-connections/hosted-page.ts'
@@ -28,6 +29,8 @@ export interface PlayedLogin extends AsyncDisposable {
   requests: { method: string; url: string; headers: Record<string, unknown> }[]
   /** How many streams are open. */
   streams(): number
+  /** Breaks the streams that are open, as a network does. */
+  endStreams(): void
   /** Whether streams are refused, as by a proxy that knows none; whether everything is, as by a service that is away; whether the token is good. */
   faults: { streams: boolean; everything: boolean; token: number | undefined; submit: number | undefined }
 }
@@ -88,6 +91,7 @@ export async function playLogin({
   let state: Played = ASLEEP
   let codeIsGood = true
   const listeners = new Set<() => void>()
+  const streaming = new Set<Socket>()
   const login: PlayedLogin = {
     url: '',
     code: CODE,
@@ -107,6 +111,9 @@ export async function playLogin({
     onAnswer: undefined,
     requests: [],
     streams: () => listeners.size,
+    endStreams: () => {
+      for (const socket of streaming) socket.destroy()
+    },
     faults: { streams: false, everything: false, token: undefined, submit: undefined },
     [Symbol.asyncDispose]: () => app.close(),
   }
@@ -149,8 +156,13 @@ export async function playLogin({
   })
   app.get('/auth/connections/:id/events', async (request, reply) => {
     if (login.faults.streams) return refuse(reply, 502)
+    const { socket } = request.raw
+    streaming.add(socket)
     const gone = new AbortController()
-    reply.raw.on('close', () => gone.abort(fault.clientClosed()))
+    reply.raw.on('close', () => {
+      streaming.delete(socket)
+      gone.abort(fault.clientClosed())
+    })
     return reply.type('text/event-stream').send(eventStream(states(gone.signal), gone.signal, log))
   })
   async function* states(signal: AbortSignal): AsyncGenerator<FlowEvent> {
