@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { silentLog } from '../base/log.ts'
@@ -11,7 +12,7 @@ import type { Endpoint } from './endpoint.ts'
 import { mount } from './mount.ts'
 import { events, route } from './route.ts'
 import { makeServer } from './server.ts'
-import { EVENT_ID, EVENT_JSON } from './sse.ts'
+import { EVENT_ID, EVENT_JSON, EVENT_NAME, eventStream } from './sse.ts'
 
 const SOON_MS = 10_000
 const watch = route({ method: 'GET', path: '/watch', id: 'watch', group: 'Test', summary: '', deadlineMs: Infinity, reply: events(z.object({ n: z.int() })) })
@@ -95,4 +96,13 @@ test('a reader who leaves ends the request', async () => {
   await using other = await saying(['data: {"n":1}\n\n'], false)
   for await (const _ of await openEvents(other.endpoint, watch, {}, { signal: new AbortController().signal, maxLineBytes: 1_000, maxValues: 1_000 })) break
   await within('the end of the request', SOON_MS, other.left)
+})
+
+test('an event may have a name for readers that choose by it; its data are the same', async () => {
+  async function* named() {
+    yield { [EVENT_NAME]: 'state', event: 'state', n: 1 }
+    yield { event: 'other' }
+  }
+  const { signal } = new AbortController()
+  expect(await text(eventStream(named(), signal, silentLog))).toBe(': open\n\nevent: state\ndata: {"event":"state","n":1}\n\ndata: {"event":"other"}\n\n')
 })

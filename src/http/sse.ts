@@ -19,6 +19,12 @@ export const EVENT_ID = Symbol('event id')
  */
 export const EVENT_JSON = Symbol('event json')
 
+/**
+ * The name of the property that holds the name of an event, for readers that choose by the SSE name, as the official React component for logins does. Readers
+ * with `EventSource.onmessage` do not get events with a name.
+ */
+export const EVENT_NAME = Symbol('event name')
+
 /** Proxies commonly close a connection after 30-60 s of silence. */
 const HEARTBEAT_MS = 15_000
 
@@ -28,6 +34,12 @@ const HEARTBEAT_MS = 15_000
  */
 export function eventStream(events: AsyncIterable<object>, signal: AbortSignal, log: Log): Readable {
   return Readable.from(frames(events, signal, log), { objectMode: false, highWaterMark: 64 * 1024 })
+}
+
+interface Framed {
+  [EVENT_ID]?: number
+  [EVENT_NAME]?: string
+  [EVENT_JSON]?: string
 }
 
 async function* frames(events: AsyncIterable<object>, signal: AbortSignal, log: Log): AsyncGenerator<string> {
@@ -43,8 +55,8 @@ async function* frames(events: AsyncIterable<object>, signal: AbortSignal, log: 
         if (!signal.aborted) yield ': still here\n\n'
       } else if (result.done) return
       else {
-        const { [EVENT_ID]: id, [EVENT_JSON]: json = JSON.stringify(result.value) } = result.value as { [EVENT_ID]?: number; [EVENT_JSON]?: string }
-        yield `${id === undefined ? '' : `id: ${id}\n`}${json === '' ? '' : `data: ${json}\n`}\n`
+        const { [EVENT_ID]: id, [EVENT_NAME]: name, [EVENT_JSON]: json = JSON.stringify(result.value) } = result.value as Framed
+        yield `${name === undefined ? '' : `event: ${name}\n`}${id === undefined ? '' : `id: ${id}\n`}${json === '' ? '' : `data: ${json}\n`}\n`
         next = iterator.next()
         next.catch(() => {})
       }

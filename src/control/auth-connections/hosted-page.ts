@@ -14,7 +14,10 @@ const YEAR_SECONDS = 31_536_000
 export const hostedPath = (connectionId: string, code: string): string =>
   `${HOSTED_PATH}/${encodeURIComponent(connectionId)}?${new URLSearchParams({ code }).toString()}`
 
-/** Only content of this origin, in no other page's frame. Scripts cannot make markup from text at all. */
+/**
+ * Only content of this origin, in no other page's frame. Scripts cannot make markup from text at all. There is no cross-origin-opener-policy: integrators that
+ * open the page in a window of its own have to see when it is closed.
+ */
 const HEADERS = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; frame-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; " +
@@ -23,7 +26,6 @@ const HEADERS = {
   'referrer-policy': 'no-referrer',
   'x-content-type-options': 'nosniff',
   'x-robots-tag': 'noindex',
-  'cross-origin-opener-policy': 'same-origin',
   'cross-origin-resource-policy': 'same-origin',
   'permissions-policy': 'camera=(), geolocation=(), microphone=(), display-capture=()',
 }

@@ -3,6 +3,15 @@
 /** Schemes that would run in this page, or show what is not a place. Apps have schemes of their own, so all others are allowed. */
 const REFUSED = ['javascript:', 'data:', 'vbscript:', 'blob:', 'file:']
 
+/** A parsed address, or undefined. Phones of three years ago have no `URL.parse` and no `URL.canParse`. */
+export function parsed(text, base) {
+  try {
+    return new URL(text, base)
+  } catch {
+    return undefined
+  }
+}
+
 /**
  * Reads `success_url` and `error_url`. `problem` says what is wrong with one of them.
  * @param {URLSearchParams} query
@@ -15,10 +24,11 @@ export function readWays(query) {
     const field = `${name}_url`
     const text = query.get(field)
     if (text === null || text === '') continue
-    if (!URL.canParse(text)) ways.problem ??= `${field} must be a whole address with its scheme.`
-    else if (REFUSED.includes(new URL(text).protocol)) ways.problem ??= `${field} must not begin with ${new URL(text).protocol}`
+    const url = parsed(text)
+    if (!url) ways.problem ??= `${field} must be a whole address with its scheme.`
+    else if (REFUSED.includes(url.protocol)) ways.problem ??= `${field} must not begin with ${url.protocol}`
     // As it was parsed: what was checked is what is opened.
-    else ways[name] = new URL(text).href
+    else ways[name] = url.href
   }
   return ways
 }

@@ -1,6 +1,6 @@
 // The hosted login page: takes the code out of the address, exchanges it, and leads a person through a login of a connection.
 import { foreign, make } from './dom.js'
-import { placeOf, readWays, withQuery } from './leave.js'
+import { parsed, placeOf, readWays, withQuery } from './leave.js'
 import { questionElement, questionName, questionOf } from './question.js'
 import { exchange, follow, isOver, Refused } from './session.js'
 import { failureOf, plain, sentence } from './texts.js'
@@ -72,7 +72,7 @@ function show({ name, heading, lead = '', problem = '', body = [] }) {
     const title = make('h1', { id: 'heading', tabindex: '-1' }, heading)
     find('heading').replaceWith(title)
     find('lead').replaceChildren(...[lead].flat().filter(Boolean))
-    find('body').replaceChildren(...[body].flat())
+    find('body').replaceChildren(...[body].flat().filter(Boolean))
     document.title = heading
     title.focus({ preventScroll: true })
     scrollTo(0, 0)
@@ -105,15 +105,17 @@ function showScreen(url) {
 
 /** The path of a live view of this service; undefined for everything else. */
 function viewPath(url) {
-  if (!URL.canParse(url, location.href)) return undefined
-  const { pathname, search } = new URL(url, location.href)
-  return pathname.startsWith(LIVE_PATH) ? pathname + search : undefined
+  const found = parsed(url, location.href)
+  return found?.pathname.startsWith(LIVE_PATH) ? found.pathname + found.search : undefined
 }
 
+const spinner = () => make('div', { class: 'spinner', 'aria-hidden': 'true' })
+
+/** A step in which the person only waits. */
 const busy = (name, heading, lead) => {
   const isNew = shown !== name
   showScreen()
-  show({ name, heading, lead, body: make('div', { class: 'spinner', 'aria-hidden': 'true' }) })
+  show({ name, heading, lead, body: spinner() })
   if (isNew)
     slow = setTimeout(() => {
       find('body').append(make('p', { class: 'quiet', role: 'status' }, 'This takes longer than usual. You can leave this page open.'))
@@ -243,13 +245,14 @@ function showQuestion() {
   const message = sentence(state.external_action_message)
   showScreen(isOutside ? state.live_view_url : undefined)
   const hasScreen = isOutside && find('screen').dataset.path !== ''
+  const isEmpty = asked.fields.length + asked.choices.length === 0
   const usual = hasScreen ? 'Do it on the screen below. This page goes on by itself.' : 'Do it on your other device. This page goes on by itself.'
   show({
     name: `${isOutside ? 'external' : 'input'} ${name}`,
     heading: isOutside ? 'Your help is needed' : asked.title,
     lead: isOutside ? [message && make('strong', { class: 'said' }, foreign(message)), usual] : '',
     problem: notice || (said && `${domain} says: ${said}`),
-    body: question.element,
+    body: [!isEmpty && question.element, isEmpty && !hasScreen && spinner()],
   })
 }
 

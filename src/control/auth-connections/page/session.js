@@ -86,7 +86,7 @@ export async function exchange(id, code, onTrouble) {
   }
 }
 
-/** The events of a stream, one `{ event, data }` at a time. */
+/** The events of a stream, one at a time. What kind it is stands in its data. */
 async function* eventsOf(body, heard) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader()
   let text = ''
@@ -100,9 +100,11 @@ async function* eventsOf(body, heard) {
     text = parts.pop()
     for (const part of parts) {
       const lines = part.split('\n')
-      const all = (name) => lines.filter((line) => line.startsWith(`${name}:`)).map((line) => line.slice(name.length + 1).replace(/^ /, ''))
-      const data = all('data').join('\n')
-      if (data) yield { event: all('event').at(-1), data: JSON.parse(data) }
+      const data = lines
+        .filter((line) => line.startsWith('data:'))
+        .map((line) => line.slice(5))
+        .join('\n')
+      if (data) yield JSON.parse(data)
     }
   }
 }
@@ -162,10 +164,10 @@ export function follow({ id, token, onState, onOver, onConnection }) {
     heard()
     try {
       const { body } = await send(`${pathOf(id)}/events`, { token, accept: 'text/event-stream', signal: stream.signal })
-      for await (const { event, data } of eventsOf(body, heard)) {
+      for await (const event of eventsOf(body, heard)) {
         isStreaming = true
         reached()
-        if (event === 'managed_auth_state' && data.flow_status) take({ ...connection, ...data })
+        if (event.event === 'managed_auth_state') take({ ...connection, ...event })
       }
     } finally {
       clearTimeout(silence)
@@ -180,6 +182,8 @@ export function follow({ id, token, onState, onOver, onConnection }) {
       // A proxy may let no stream through: whether there is a connection is told by the requests beside it.
       await readStream().catch((error) => isOver(error) && failed(error))
       if (revision > before) attempt = 0
+      // Without a stream the state is asked for, from now on.
+      wake()
       if (!isStopped) await pause(RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)])
     }
   }

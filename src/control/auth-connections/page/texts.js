@@ -20,6 +20,7 @@ export function plain(text, longest = NAME_LENGTH) {
     .replaceAll(/\s+/g, ' ')
     .trim()
   const letters = Array.from(line)
+  if (line === '') return ''
   return letters.length > longest || text.length > longest * 8 ? `${letters.slice(0, longest - 1).join('')}…` : line
 }
 

@@ -1,0 +1,192 @@
+// A service for tests of clients of logins: the real hosted page, and the public calls of one connection, whose flow the test plays.
+import type { Socket } from 'node:net'
+import fastify, { type FastifyReply, type FastifyRequest } from 'fastify'
+import { Connection, FlowEvent, Submission } from '../../src/control/auth-connections/contract.ts'
+import { hostedPath, serveHostedPage } from '../../src/control/auth-connections/hosted-page.ts'
+import { fault } from '../../src/http/fault.ts'
+import { EVENT_NAME, eventStream } from '../../src/http/sse.ts'
+import type { Log } from '../../src/base/log.ts'
+
+export const CONNECTION_ID = 'connection-1'
+const CODE = 'code-of-one-use'
+
+export type Played = Partial<Omit<FlowEvent & { event: 'managed_auth_state' }, 'event' | 'timestamp'>>
+
+export interface PlayedLogin extends AsyncDisposable {
+  url: string
+  /** The address for the person, with more in its query. */
+  hosted(query?: Record<string, string>): string
+  code: string
+  /** Makes this the state, and tells streams. */
+  play(state: Played): void
+  /** What was answered, oldest first. */
+  answers: Submission[]
+  /** The bodies of answers as they came. */
+  bodies: unknown[]
+  /** Called with each answer that is taken. */
+  onAnswer: ((answer: Submission) => void) | undefined
+  /** Every request: method, path, and the headers that may tell a secret. */
+  requests: { method: string; url: string; headers: Record<string, unknown> }[]
+  /** How many streams are open. */
+  streams(): number
+  /** Breaks the streams that are open, as a network does. */
+  endStreams(): void
+  /** Whether streams are refused, as by a proxy that knows none; whether everything is, as by a service that is away; whether the token is good. */
+  faults: { streams: boolean; everything: boolean; token: number | undefined; submit: number | undefined }
+}
+
+const ASLEEP = { flow_status: 'IN_PROGRESS', flow_step: 'DISCOVERING' } as const
+
+const base = {
+  id: CONNECTION_ID,
+  status: 'NEEDS_AUTH',
+  allowed_domains: [],
+  auto_reauth: true,
+  health_checks: true,
+  health_check_interval: 3600,
+  record_session: false,
+  save_credentials: true,
+  browser: { stealth: true, telemetry: null },
+  browser_telemetry: null,
+  can_reauth: false,
+  can_reauth_reason: 'no_prior_successful_login',
+  flow_type: 'LOGIN',
+  flow_expires_at: new Date(Date.now() + 600_000).toISOString(),
+  browser_session_id: null,
+}
+const nothing = Object.fromEntries(
+  [
+    'fields',
+    'choices',
+    'discovered_fields',
+    'mfa_options',
+    'pending_sso_buttons',
+    'sign_in_options',
+    'interaction_id',
+    'external_action_message',
+    'website_error',
+  ].map((name) => [name, null]),
+)
+const alsoNothing = { error_code: null, error_message: null, hosted_url: null, live_view_url: null, sso_provider: null }
+
+/** A public call's CORS headers, as `managed-auth` promises them to pages of any origin. */
+const CORS = {
+  'access-control-allow-origin': '*',
+  'access-control-allow-headers': 'Authorization, Content-Type, Accept',
+  'access-control-allow-methods': 'GET, POST, OPTIONS',
+}
+
+/** Starts it on a free port of this machine. */
+export async function playLogin({
+  domain = 'shop.example',
+  profileName = 'work',
+  log,
+}: {
+  domain?: string
+  profileName?: string
+  log: Log
+}): Promise<PlayedLogin> {
+  const app = fastify({ forceCloseConnections: true })
+  const token = `token-${Math.random().toString(36).slice(2)}`
+  let state: Played = ASLEEP
+  let codeIsGood = true
+  const listeners = new Set<() => void>()
+  const streaming = new Set<Socket>()
+  const login: PlayedLogin = {
+    url: '',
+    code: CODE,
+    hosted: (query = {}) => {
+      const url = new URL(hostedPath(CONNECTION_ID, CODE), login.url)
+      for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value)
+      return url.href
+    },
+    play(next) {
+      state = { ...ASLEEP, ...next }
+      // What the page is shown is what the contract allows.
+      FlowEvent.parse(event())
+      for (const listener of listeners) listener()
+    },
+    answers: [],
+    bodies: [],
+    onAnswer: undefined,
+    requests: [],
+    streams: () => listeners.size,
+    endStreams: () => {
+      for (const socket of streaming) socket.destroy()
+    },
+    faults: { streams: false, everything: false, token: undefined, submit: undefined },
+    [Symbol.asyncDispose]: () => app.close(),
+  }
+  const event = () => ({ event: 'managed_auth_state' as const, timestamp: new Date().toISOString(), ...ASLEEP, ...state })
+  const refuse = (reply: FastifyReply, status: number, message = 'refused by the test') => reply.code(status).send({ code: 'refused', message })
+
+  app.addHook('onRequest', async ({ method, url, headers }, reply) => {
+    login.requests.push({ method, url, headers })
+    if (!url.startsWith('/auth/connections/')) return
+    if (login.faults.everything) {
+      reply.hijack()
+      return void reply.raw.socket?.destroy()
+    }
+    void reply.headers(CORS)
+    if (method !== 'OPTIONS' && !url.endsWith('/exchange')) {
+      if (login.faults.token !== undefined) return refuse(reply, login.faults.token)
+      if (headers.authorization !== `Bearer ${token}`) return refuse(reply, 401)
+    }
+  })
+  app.options('/auth/connections/*', async (_request, reply) => reply.code(204).send())
+  app.post('/auth/connections/:id/exchange', async (request, reply) => {
+    const isRight = (request.body as { code?: unknown }).code === CODE && (request.params as { id: string }).id === CONNECTION_ID
+    if (!isRight || !codeIsGood) return refuse(reply, 401)
+    codeIsGood = false
+    return { jwt: token }
+  })
+  app.get('/auth/connections/:id', async () =>
+    Connection.parse({ ...base, ...nothing, ...alsoNothing, domain, profile_name: profileName, ...ASLEEP, ...state }),
+  )
+  app.post('/auth/connections/:id/submit', async (request: FastifyRequest, reply) => {
+    login.bodies.push(request.body)
+    const { success, data } = Submission.safeParse(request.body)
+    if (!success) return refuse(reply, 400, 'not a submission')
+    if (login.faults.submit !== undefined) return refuse(reply, login.faults.submit, 'the answer is refused')
+    if (data.interaction_id !== undefined && data.interaction_id !== state.interaction_id) return refuse(reply, 409, 'another question by now')
+    login.answers.push(data)
+    login.play({ flow_step: 'SUBMITTING' })
+    login.onAnswer?.(data)
+    return reply.code(202).send({ accepted: true })
+  })
+  app.get('/auth/connections/:id/events', async (request, reply) => {
+    if (login.faults.streams) return refuse(reply, 502)
+    const { socket } = request.raw
+    streaming.add(socket)
+    const gone = new AbortController()
+    reply.raw.on('close', () => {
+      streaming.delete(socket)
+      gone.abort(fault.clientClosed())
+    })
+    return reply.type('text/event-stream').send(eventStream(states(gone.signal), gone.signal, log))
+  })
+  async function* states(signal: AbortSignal): AsyncGenerator<FlowEvent> {
+    let wake = () => {}
+    const changed = () => wake()
+    listeners.add(changed)
+    signal.addEventListener('abort', changed)
+    try {
+      while (!signal.aborted) {
+        const next = new Promise<void>((resolve) => (wake = resolve))
+        const now = event()
+        yield Object.assign(now, { [EVENT_NAME]: now.event })
+        if (now.flow_status !== 'IN_PROGRESS') return
+        await next
+      }
+    } finally {
+      listeners.delete(changed)
+    }
+  }
+  // What the page embeds for things that a person must do elsewhere.
+  app.get('/browser/live/:token', async (_request, reply) =>
+    reply.type('text/html').send('<!doctype html><html lang="en"><title>Live</title><h1>Screen</h1><button>Inside</button></html>'),
+  )
+  serveHostedPage(app)
+  login.url = (await app.listen({ port: 0, host: '127.0.0.1' })).replace('[::1]', '127.0.0.1')
+  return login
+}
