@@ -79,3 +79,10 @@ export function afterCheck(connection: Rules, result: CheckResult, canReauth: bo
     isCheck: false,
   }
 }
+
+/** After a caller has changed whether or how often a connection is checked: at once when the new interval is over already. */
+export function rescheduled(connection: Rules & Pick<ConnectionRow, 'checked_at'>, moment: Moment): Date | null {
+  if (connection.checked_at === null) return null
+  const next = nextCheck(connection, { ...moment, at: connection.checked_at.getTime() })
+  return next && new Date(Math.max(next.getTime(), moment.at))
+}

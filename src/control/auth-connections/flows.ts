@@ -1,5 +1,5 @@
 // Flows: every change of one is a compare-and-set, heard at once by all who follow it, at every replica. What a flow does is the engine's part (engine/); what callers may ask of it: connections.ts.
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import { newId } from '../../base/ids.ts'
 import type { Sealer } from '../../base/sealed.ts'
@@ -21,9 +21,6 @@ export const INPUT_MS = 10 * 60_000
 /** A health check opens one page or two. */
 export const CHECK_MS = 5 * 60_000
 
-/** 256 bits, which nobody guesses. */
-const CODE_BYTES = 32
-
 /** How a flow ends. */
 export type FlowEnd =
   | {
@@ -44,6 +41,8 @@ export interface FlowsSettings {
   bells: EventBells
   /** For answers and typed values; the owner is the flow. */
   sealer: Sealer
+  /** The code that opens the page of a flow. */
+  codeOf: (flowId: string) => string
   /** Most logins in progress. */
   maxPending: number
   /** Whether the service could log in again by itself. */
@@ -54,7 +53,7 @@ export interface FlowsSettings {
 
 /** Every `boolean` says whether it was done: false when the flow has ended, or another replica has it now. Whoever works on it stops then. */
 export interface Flows {
-  /** Starts a flow. A health check that is under way gives way to a login. @throws 409 flow_in_progress; too_many_pending_sessions */
+  /** Starts a flow, and makes the code that opens its page. A health check that is under way gives way to a login. @throws 409 flow_in_progress; too_many_pending_sessions */
   begin(connection: ConnectionRow, type: FlowType, asked: Asked): Promise<{ flow: FlowRow; code: string }>
   /** Ends the flow of a connection, for a caller. Who works on it hears of it and ends its browser. */
   cancel(connectionId: string, why: string): Promise<FlowRow | undefined>
@@ -99,7 +98,7 @@ export const hashOfCode = (code: string): Buffer => createHash('sha256').update(
 const FORGET = { answer: null, typed: null, replica: null, input_until: null }
 
 export function makeFlows(settings: FlowsSettings): Flows {
-  const { db, scope, leases, bells, sealer, maxPending, canReauth, now = Date.now, random = Math.random } = settings
+  const { db, scope, leases, bells, sealer, codeOf, maxPending, canReauth, now = Date.now, random = Math.random } = settings
   const seats = new SharedSeats(db, {
     name: `logins of ${scope}`,
     async count(tx) {
@@ -122,13 +121,13 @@ export function makeFlows(settings: FlowsSettings): Flows {
 
   const news = (tx: Db, id: string) => sql`select ${announceNotice('auth_flow', sql`${id}`)}`.execute(tx)
 
-  async function insert(tx: Db, connection: ConnectionRow, type: FlowType, asked: Asked, code: string | undefined): Promise<FlowRow> {
+  async function insert(tx: Db, connection: ConnectionRow, type: FlowType, asked: Asked, hasPage: boolean): Promise<FlowRow> {
     const id = newId()
     const { rows } = await sql<FlowRow>`
       with made as (
         insert into auth_flows (id, connection_id, scope, type, state, step, asked, previous_status, code_hash, expires_at)
         values (${id}, ${connection.id}, ${scope}, ${type}, 'IN_PROGRESS', 'DISCOVERING', ${JSON.stringify(asked)}, ${connection.status},
-          ${code === undefined ? null : hashOfCode(code)}, now() + ${type === 'health_check' ? CHECK_MS : FLOW_MS} * interval '1 millisecond')
+          ${hasPage ? hashOfCode(codeOf(id)) : null}, now() + ${type === 'health_check' ? CHECK_MS : FLOW_MS} * interval '1 millisecond')
         returning *),
       logged as (insert into auth_flow_events (flow_id, state) select id, state from made)
       select *, ${announceNotice('auth_flow', sql`id`)} from made`.execute(tx)
@@ -186,7 +185,7 @@ export function makeFlows(settings: FlowsSettings): Flows {
       const next = afterCheck(connection, result, await canReauth(connection), times)
       const { reauth, isCheck, ...columns } = next
       await set({ ...columns, checks: JSON.stringify(columns.checks), ...(isCheck && { checked_at: sql`now()` }) })
-      if (reauth) await insert(tx, connection, 'reauth', {}, undefined)
+      if (reauth) await insert(tx, connection, 'reauth', {}, false)
       return
     }
     // Of one that nobody has asked for: the next try comes later each time.
@@ -210,19 +209,19 @@ export function makeFlows(settings: FlowsSettings): Flows {
 
   return {
     async begin(connection, type, asked) {
-      const code = randomBytes(CODE_BYTES).toString('base64url')
       const take = async (tx: Db) => {
+        // As whoever ends a flow does. A deletion that is under way is waited for.
+        if (!(await lockConnection(tx, connection.id))) throw fault.notFound('auth connection', connection.id)
         await makeWay(tx, connection.id, type)
-        return insert(tx, connection, type, asked, type === 'health_check' ? undefined : code)
+        return insert(tx, connection, type, asked, type !== 'health_check')
       }
       try {
         const flow = type === 'health_check' ? await db.transaction().execute(take) : await seats.take(undefined, take)
-        return { flow, code }
+        return { flow, code: codeOf(flow.id) }
       } catch (error) {
         if (isDuplicate(error, 'auth_flows_live')) throw fault.flowInProgress()
         if (error instanceof NoSeat)
           throw fault.tooManyPending(`${maxPending} logins are in progress, the limit of this service (COB_MAX_LOGINS); try again when one has ended`)
-        if ((error as { code?: string }).code === '23503') throw fault.notFound('auth connection', connection.id)
         throw error
       }
     },

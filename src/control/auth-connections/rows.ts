@@ -33,15 +33,6 @@ export type ConnectionRow = Omit<Selectable<Table>, 'browser' | 'learned' | 'che
   status: 'AUTHENTICATED' | 'NEEDS_AUTH'
 }
 
-/** With the names of what it refers to. */
-export type NamedConnection = ConnectionRow & {
-  profile_name: string | null
-  credential_name: string | null
-  /** Whether the stored credential has a TOTP secret, and for which site of another service it is. */
-  credential_has_totp: boolean | null
-  provider_name: string | null
-}
-
 export interface ConnectionFilter {
   domain?: string | undefined
   profile_name?: string | undefined
@@ -133,12 +124,10 @@ export async function deleteConnection(db: Db, id: string): Promise<boolean> {
 export const connectionsOfProfile = async (db: Db, profile: string): Promise<string[]> =>
   (await db.selectFrom('auth_connections').select('id').where('profile_id', '=', profile).execute()).map(({ id }) => id)
 
-/** A connection of this proxy, or of a login in progress that was started with it. */
-export const isProxyUsed = sql<SqlBool>`(
-  exists (select from auth_connections c where c.proxy_id = proxies.id)
-  or exists (select from auth_flows f where f.state = 'IN_PROGRESS' and f.asked->>'proxy_id' = proxies.id))`
+/** A connection that is deleted has no row. */
+export const IS_OVER = sql<SqlBool>`false`
 
-/** All connections of the service, for its limits. */
+/** Connections of the service, or of a project. */
 export async function countConnections(db: Db, { scope, project }: { scope?: string; project?: string }): Promise<number> {
   const { count } = await db
     .selectFrom('auth_connections')
