@@ -83,6 +83,7 @@ beforeAll(async () => {
     },
     '/proxies/': await theirProxy(),
     '/credentials/': await theirCredential(),
+    '/auth/connections/': await theirConnection(),
     '/browser_pools/': { id: pool, id_or_name: pool },
     [OF_ALL]: { id: destination },
     [SHARED]: { id: collector, id_or_name: collector },
@@ -103,7 +104,14 @@ async function theirCredential(): Promise<Record<string, string>> {
   return { id, id_or_name: id }
 }
 
-const naming = routes.filter(({ method, path }) => path.includes('{') && !(method === 'GET' && path.startsWith(SHARED)))
+async function theirConnection(): Promise<Record<string, string>> {
+  const { id } = (await (await cloud.send('POST', '/auth/connections', { domain: 'site.test', profile_name: 'theirs' })).json()) as { id: string }
+  return { id }
+}
+
+/** Needs no key, but a code of the very connection (hand-off.test.ts). */
+const EXCHANGE = '/auth/connections/{id}/exchange'
+const naming = routes.filter(({ method, path }) => path.includes('{') && path !== EXCHANGE && !(method === 'GET' && path.startsWith(SHARED)))
 
 async function answerTo(method: string, path: string, key: string, body: unknown): Promise<{ status: number; text: string }> {
   const response = await fetch(cloud.url + path, {
@@ -124,6 +132,8 @@ const state = async () =>
     await cloud.query('select id from replays order by id'),
     await cloud.query('select * from extensions order by id'),
     await cloud.query('select * from proxies order by id'),
+    await cloud.query('select * from auth_connections order by id'),
+    await cloud.query('select * from auth_flows order by id'),
     await cloud.query('select * from browser_pools order by id'),
     await cloud.query('select * from credentials order by id'),
     await cloud.query('select * from audit_log_destinations order by id'),
@@ -166,6 +176,7 @@ describe.each([
     '/profiles',
     '/proxies',
     '/credentials',
+    '/auth/connections',
     '/browser_pools',
     '/org/api_keys?status=all',
     '/org/projects',

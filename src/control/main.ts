@@ -18,7 +18,8 @@ import { listenForEvents, notify } from '../store/events.ts'
 import { makeObjects } from '../store/make-objects.ts'
 import { makeSpool } from '../store/spool.ts'
 import { apiHosts, boundAddress, inside, portsOf } from './addresses.ts'
-import { HOSTED_PATH } from './auth-connections/hosted-page.ts'
+import { HOSTED_PATH, hostedPath } from './auth-connections/hosted-page.ts'
+import { openManagedAuth, NO_CREDENTIALS } from './auth-connections/open.ts'
 import { watchActivity } from './browsers/activity.ts'
 import type { EndReason } from './browsers/end-step.ts'
 import { fitsMemory } from './browsers/fleet/demand.ts'
@@ -194,7 +195,14 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     await activity.ended
   })
 
-  const profiles = makeProfiles({ db, objects, saves, maxBytes: config.profileMaxMb * 1024 * 1024, log })
+  const profiles = makeProfiles({
+    db,
+    objects,
+    saves,
+    maxBytes: config.profileMaxMb * 1024 * 1024,
+    log,
+    onDeleted: (id) => managedAuth.connections.profileDeleted(id),
+  })
   const nameProxy = proxyNaming(proxies)
   const telemetryExports = makeTelemetryExports({ db, scope, objects, keys, config, assertOrganization, log })
   const { browsers, browserPools, poolSource } = makeSessions({
@@ -302,13 +310,32 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const invocations = makeInvocations({ db, bells, scope, runs, maxInvocations: config.maxInvocations })
   await runs.adopt()
   opened.use(hearReplicas(bells, { scope, leases, openSockets, calls, registry, fleet, runs, deployments, replays, telemetry: telemetry.archive, log }))
+  const managedAuth = opened.use(
+    openManagedAuth({
+      db,
+      scope,
+      keys,
+      leases,
+      bells,
+      config,
+      credentials: NO_CREDENTIALS,
+      createProfile: profiles.create,
+      names: { region: config.region, proxyIdOf: proxies.idOf, nameDestination: telemetryExports.nameDestination },
+      hostedPath,
+      liveViewUrl: async (id, at) => {
+        const row = await findSession(undefined, id)
+        return row?.state === 'running' ? at + links.path(row, 'control') : undefined
+      },
+      log,
+    }),
+  )
   const resolve = projectResolver(db)
   const trail = opened.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
   const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH, HOSTED_PATH] }
   const exportTarget = makeTarget(config.auditExport)
   const context = makeServer({
     log,
-    authenticate: admission(keyChecker(db), resolve, tokens, browsers),
+    authenticate: admission(keyChecker(db), resolve, tokens, browsers, managedAuth.handOff),
     guard: opened.use(watchKeys(db, log)).guard,
     ...(config.rateLimitPerMinute > 0 && { rateLimit: new RateLimit(config.rateLimitPerMinute) }),
     origin: config.publicUrl,
@@ -333,6 +360,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     proxies,
     credentials: makeCredentials({ db, sealerOf: (project) => makeSealer(keys, purposeOf(project)) }),
     destinations: telemetryExports.destinations,
+    managedAuth,
     deployments,
     invocations,
     extensions,
