@@ -1,13 +1,13 @@
 // One tab of a login: its sessions with Chromium (its own, and those of frames in other processes), its frames, dialogs, requests, and questions for passwords by HTTP.
 import type { Log } from '../../base/log.ts'
-import { resultWithin } from '../../base/wait.ts'
+import { resultWithin, WaitTimeout } from '../../base/wait.ts'
 import { CdpGone, type Cdp, type CdpSession } from '../chromium/cdp.ts'
 import type { Protocol } from '../chromium/cdp-protocol.ts'
 import { MAX_FRAMES } from './contract.ts'
 import { openWorld, script, WORLD, type World } from './world.ts'
 
 /** A command that Chromium or an idle page answers. */
-const ANSWER_MS = 4_000
+const ANSWER_MS = 3_000
 /** The same at the end, when nobody needs the answer. */
 const LEAVE_MS = 1_000
 /** Frames with a process of their own that are looked into. */
@@ -75,6 +75,17 @@ export class Tab {
       throw error
     }
     return tab
+  }
+
+  /** Whether its page answers: one with a script that never ends does not, and takes no other document either. */
+  async answers(): Promise<boolean> {
+    try {
+      await this.session.send('Runtime.evaluate', { expression: '1' }, { limitMs: ANSWER_MS })
+      return true
+    } catch (error) {
+      if (error instanceof WaitTimeout || error instanceof CdpGone) return false
+      throw error
+    }
   }
 
   get isGone(): boolean {
