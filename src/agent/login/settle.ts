@@ -23,7 +23,7 @@ export async function settle(tabs: Tabs, reading: Reading, limitMs: number, sign
     if (performance.now() >= end) return { by, is_quiet: false }
     await sleep(Math.min(EVERY_MS, Math.max(1, end - performance.now())), signal)
   }
-  const isQuiet = await quiet(tabs, Math.min(end, performance.now() + MAX_QUIET_MS), signal)
+  const isQuiet = await quiet(tabs, end - performance.now(), signal)
   if (by !== 'changed') return { by, is_quiet: isQuiet }
   // What happens first is often the first of several: a form vanishes, then the next document comes.
   const later = await whatHappened(tabs, reading)
@@ -39,8 +39,10 @@ async function whatHappened(tabs: Tabs, { tab, documents, popups, pulse }: Readi
   return typeof now === 'object' && now.text !== pulse ? 'changed' : 'nothing'
 }
 
-/** Resolves with whether the page that the login is in then is quiet before `end`, in milliseconds of `performance.now()`. */
-export async function quiet(tabs: Tabs, end: number, signal: AbortSignal): Promise<boolean> {
+/** Resolves with whether the page that the login is in then is quiet within `limitMs`, and soon after it has been parsed. */
+export async function quiet(tabs: Tabs, limitMs: number, signal: AbortSignal): Promise<boolean> {
+  const begin = performance.now()
+  const end = begin + limitMs
   let last = ''
   let since = performance.now()
   let misses = 0
@@ -58,6 +60,7 @@ export async function quiet(tabs: Tabs, end: number, signal: AbortSignal): Promi
       last = now
       since = performance.now()
     } else if (performance.now() - since >= QUIET_MS) return true
+    if (pulse?.isParsed && performance.now() - begin >= MAX_QUIET_MS) return false
     await sleep(EVERY_MS, signal)
   }
   return false

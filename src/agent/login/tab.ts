@@ -17,7 +17,7 @@ const MAX_SHEETS = 500
 /** Requests that are counted at once. */
 const MAX_REQUESTS = 500
 /** A request that takes longer is a stream, or waits for something: the page may be quiet all the same. */
-const YOUNG_MS = 8_000
+const YOUNG_MS = 4_000
 /** Kinds of requests for which a page is waited for. */
 const WAITED_FOR = new Set(['Document', 'Script', 'XHR', 'Fetch'])
 
@@ -133,7 +133,7 @@ export class Tab {
     await Promise.all([
       session.send('Page.enable', {}, options),
       session.send('Network.enable', { maxTotalBufferSize: 0, maxResourceBufferSize: 0 }, options),
-      // Nothing is stopped but questions for a password.
+      // Documents are stopped for a moment: Chromium tells only of those whether they ask for a password. Nobody is asked by a dialog then.
       session.send('Fetch.enable', { handleAuthRequests: true, patterns: [{ urlPattern: '*', resourceType: 'Document' }] }, options),
       session.send('Target.setAutoAttach', { autoAttach: true, waitForDebuggerOnStart: false, flatten: true, filter: [{ type: 'iframe' }] }, options),
       ...scripts,
