@@ -1,7 +1,5 @@
 // The agent's side of logins, over a real Chromium: reading pages as login forms, typing into them, and that values go nowhere else.
-import { once } from 'node:events'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { WebSocket } from 'ws'
 import type { Action, PageModel } from '../../src/agent/login/contract.ts'
 import { until } from '../../src/base/wait.ts'
 import { endpointOf } from '../support/agents.ts'
@@ -23,23 +21,18 @@ let site: LoginSite
 let id: string
 let login: ReturnType<typeof loginsOf>
 let told: TelemetryEvents
-let awake: WebSocket
 beforeAll(async () => {
-  cloud = await shareCloud()
+  // The calls go past the service, which would take the session for one that nothing uses.
+  cloud = await shareCloud({ COB_STANDBY_AFTER_SECONDS: '0' })
   site = await serveLogins(pages)
-  const options = { telemetry: capturing('interaction', 'network', 'console', 'page', 'screenshot', 'control') }
-  const made = await cloud.client.browsers.create(options as object)
-  id = made.session_id
-  // A connection without commands: nobody else uses the session, and it would fall asleep.
-  awake = new WebSocket(made.cdp_ws_url)
-  await once(awake, 'open')
+  const options = { timeout_seconds: 600, telemetry: capturing('interaction', 'network', 'console', 'page', 'screenshot', 'control') }
+  id = (await cloud.client.browsers.create(options as object)).session_id
   told = await readTelemetry(cloud, id)
   login = loginsOf(await endpointOf(cloud, id))
   // The same machine by its address is another site, so its frames have a process of their own.
   foreign = /^[\d.]+/.exec((await runInside(cloud, id, `getent ahostsv4 ${OWN}`)).output)![0]
 }, 90_000)
 afterAll(async () => {
-  awake.close()
   await told[Symbol.asyncDispose]()
   await cloud.client.browsers.deleteByID(id)
   await site[Symbol.asyncDispose]()
@@ -181,7 +174,10 @@ test('boxes for a code get real key events, one character each, wherever the pag
   const boxes = [0, 1, 2, 3, 4, 5].map((at) => controlIn(model, `d${at}`).ref)
   const action: Action = { kind: 'fill', ref: boxes[0]!, value: '194053', boxes }
   expect(await login.act([action])).toEqual({ done: 1, problem: null, host: null })
-  const events = [...'194053'].map((digit) => `down${digit}Digit${digit}`).join()
+  const events = '194053'
+    .split('')
+    .map((digit) => `down${digit}Digit${digit}`)
+    .join()
   await until('all boxes', SEEN_MS, async () => (await login.read()).title === `194053 true ${events}`)
   expect(await login.act([{ ...action, value: '1234567' }])).toMatchObject({ done: 0, problem: 'gone' })
 })
@@ -217,9 +213,9 @@ test('a page that takes the focus away, moves the field or goes elsewhere gets n
       <iframe id=same src=/empty-page></iframe><script>const victim = document.querySelector('[name=victim]'); ${more}</script>`)
   page('empty-page', '<p>empty')
   const hostile: Record<string, string> = {
-    focus: `victim.onfocus = () => thief.focus()`,
-    frame: `const steal = () => { thief.contentWindow.focus(); requestAnimationFrame(steal) }; steal()`,
-    beforeinput: `victim.addEventListener('beforeinput', () => { thief.focus(); thief.contentWindow.focus() })`,
+    steal: `victim.onfocus = victim.onmousedown = () => thief.focus(); victim.addEventListener('beforeinput', () => { thief.focus(); thief.contentWindow.focus() })
+      const steal = () => { thief.contentWindow.focus(); requestAnimationFrame(steal) }; steal()`,
+    insert: `victim.addEventListener('beforeinput', () => { thief.focus(); thief.contentWindow.focus() })`,
     adopt: `victim.onfocus = () => same.contentDocument.body.append(victim)`,
     leave: `victim.onfocus = () => { location = '${site.url('thief', foreign)}' }`,
   }
@@ -233,7 +229,7 @@ test('a page that takes the focus away, moves the field or goes elsewhere gets n
   // A page that goes to another host between the read and the typing.
   const goes = Promise.withResolvers<void>()
   page('when', (request, response) => void goes.promise.then(() => response.end()))
-  page('leaves', beside(`fetch('/when').then(() => { location = '${site.url('thief', foreign)}' })`) as Made)
+  page('leaves', beside(`const image = new Image(); image.onerror = () => { location = '${site.url('thief', foreign)}' }; image.src = '/when'`) as Made)
   const model = await opened('leaves')
   goes.resolve()
   expect(await login.settle()).toMatchObject({ by: 'navigated' })
@@ -249,4 +245,164 @@ test('a host that is not allowed gets nothing, also not by its name as a part of
   expect(await login.act([fill(own, 'user')], ['cob.internal', `x.${OWN}`, `*.x.${OWN}`])).toEqual({ done: 0, problem: 'host', host: OWN })
   expect(await login.act([fill(own, 'user')], ['*.cob.internal'])).toMatchObject({ done: 1 })
   expect((await login.read()).controls[0]).toMatchObject({ has_value: true })
+})
+
+test('nothing that was typed is in any event, and neither clicks nor keys of a login are told', async () => {
+  page(
+    'told',
+    `<form action=/told-next><input name=user><input name=pin inputmode=numeric><button id=go>Go</button></form><script>
+    document.querySelector('[name=user]').oninput = ({ target }) => { console.log('typed ' + target.value); history.replaceState(0, '', '?q=' + encodeURIComponent(target.value)) }
+  </script>`,
+  )
+  page('told-next', '<title>Told</title>')
+  const model = await opened('told')
+  await login.act([fill(model, 'user', 'jane.canary@example.test'), fill(model, 'pin', '73519'), click(model, 'go')])
+  await login.settle()
+  await told.next('page_navigation_settled', ({ data }) => String(data.url).includes('/told-next'))
+  await told.next('console_log')
+  const all = JSON.stringify(told.all)
+  for (const value of [SECRET, encodeURIComponent(SECRET), 'jane.canary', '73519', '194053']) expect(all).not.toContain(value)
+  expect([...told.of('interaction_click'), ...told.of('interaction_key')]).toEqual([])
+  expect(told.all.filter(({ source }) => /Login/.test(source.event ?? ''))).toEqual([])
+})
+
+test('a popup of the page is read while it is there, then its opener again', async () => {
+  page('opener', `<title>Opener</title><button id=sso onclick="window.open('/popup', '', 'width=400,height=400')">With the other one</button>`)
+  page(
+    'popup',
+    `<title>Popup</title><input name=user><button id=done onclick="opener.document.title = document.querySelector('input').value; window.close()">Done</button>`,
+  )
+  const model = await opened('opener')
+  expect(await login.act([click(model, 'sso')])).toMatchObject({ done: 1 })
+  expect(await login.settle()).toMatchObject({ by: 'popup' })
+  const popup = await login.read()
+  expect(popup).toMatchObject({ title: 'Popup', is_popup: true })
+  expect(await login.act([fill(popup, 'user', 'in the popup'), click(popup, 'done')])).toMatchObject({ done: 2 })
+  expect(await login.settle()).toMatchObject({ by: 'closed' })
+  expect(await login.read()).toMatchObject({ title: 'in the popup', is_popup: false })
+})
+
+test('a message of the same page, a form that vanishes and nothing at all are told apart', async () => {
+  page(
+    'spa',
+    `<div id=all><input name=user><button id=wrong>A</button><button id=right>B</button></div><div id=said class=help-error></div><script>
+    wrong.onclick = () => setTimeout(() => { said.textContent = 'That was wrong' }, 300)
+    right.onclick = () => fetch('/slow').then(() => { all.remove(); document.body.append('Done') })
+  </script>`,
+  )
+  page('slow', (request, response) => void setTimeout(() => response.end(), 900))
+  const model = await opened('spa')
+  await login.act([fill(model, 'user', 'someone')])
+  expect(await login.settle(700)).toEqual({ by: 'nothing', is_quiet: false })
+  await login.act([click(model, 'wrong')])
+  expect(await login.settle()).toEqual({ by: 'changed', is_quiet: true })
+  const again = await login.read()
+  expect(again.alerts).toEqual([{ text: 'That was wrong', by: 'class', control: null }])
+  await login.act([click(again, 'right')])
+  expect(await login.settle()).toEqual({ by: 'changed', is_quiet: true })
+  expect(await login.read()).toMatchObject({ controls: [], body: expect.stringContaining('Done') })
+})
+
+test('passwords by HTTP, addresses without an answer, and dialogs stop nothing', async () => {
+  page('basic', (request, response) => response.writeHead(401, { 'www-authenticate': 'Basic realm=x' }).end('<h1>No entry</h1>'))
+  expect(await opened('basic')).toMatchObject({ http_auth: true, status: 401 })
+  expect(await login.open('http://host.cob.internal:9/')).toEqual({ error: expect.stringMatching(/^net::ERR_/) })
+  expect(await login.read()).toMatchObject({ error: expect.stringMatching(/^net::ERR_/), status: null, host: OWN })
+  page(
+    'dialogs',
+    `<title>-</title><input name=user><script>onbeforeunload = (event) => event.preventDefault(); alert('a'); document.title = 'said ' + confirm('b')</script>`,
+  )
+  const model = await opened('dialogs')
+  expect(model).toMatchObject({ title: 'said false', http_auth: false, error: null, status: 200 })
+  expect(await login.act([fill(model, 'user', 'someone')])).toMatchObject({ done: 1 })
+  page('after', '<title>After</title>')
+  expect(await opened('after')).toMatchObject({ title: 'After' })
+})
+
+test('a page that asks for a passkey is refused at once, and that is told', async () => {
+  const html = `<title>-</title><script>
+    const publicKey = { challenge: new Uint8Array(16), rpId: 'localhost', userVerification: 'required' }
+    navigator.credentials.get({ publicKey, mediation: 'conditional' }).catch(() => { document.title = 'suggestions ended' })
+    setTimeout(() => navigator.credentials.get({ publicKey }).catch(({ name }) => { document.title = name + ' ' + Object.keys(window).filter((key) => key.startsWith('cob')) }), 200)
+  </script>`
+  const serve = `require('http').createServer((q, s) => s.setHeader('content-type', 'text/html').end(${JSON.stringify(html)})).listen(8765, '127.0.0.1')`
+  void runInside(cloud, id, `node -e "$(echo ${Buffer.from(serve).toString('base64')} | base64 -d)"`)
+  await until('the server inside', SEEN_MS, async () => (await login.open('http://localhost:8765/')).error === null)
+  await until('the refusal', SEEN_MS, async () => (await login.read()).title === 'NotAllowedError')
+  expect(await login.read()).toMatchObject({ passkey_asked: true })
+  page('no-passkey', '<p>none')
+  expect(await opened('no-passkey')).toMatchObject({ passkey_asked: false })
+})
+
+test('a page of any size is read within limits, and one that hangs ends nothing but itself', async () => {
+  const deep = '<div>'.repeat(3_000)
+  page(
+    'huge',
+    `<h1>Huge</h1><label for=user>${'very long '.repeat(100_000)}</label><input id=user><div id=more></div>${deep}<p>x</p><script>
+      for (let i = 0; i < 4000; i++) { const input = document.createElement('input'); input.title = 'n'.repeat(1000); more.append(input) }
+      let host = document.body; for (let i = 0; i < 500; i++) { const next = document.createElement('div'); host.append(next); host = next.attachShadow({ mode: 'open' }) }
+      for (let i = 0; i < 60; i++) document.body.append(document.createElement('iframe'))
+    </script>`,
+  )
+  const model = await opened('huge')
+  expect(model.controls.length).toBe(400)
+  expect(controlIn(model, 'user').label.length).toBeLessThanOrEqual(300)
+  expect(model.frames.length).toBeLessThanOrEqual(50)
+  page('hangs', '<title>Hangs</title><input name=user><script>setTimeout(() => { for (;;); }, 1500)</script>')
+  let last = await opened('hangs')
+  const hangs = async () => {
+    try {
+      last = await login.read()
+    } catch (error) {
+      return /503.*does not answer/.test(String(error))
+    }
+  }
+  await until('the end of its answers', SEEN_MS, hangs)
+  expect(await login.act([fill(last, 'user')])).toMatchObject({ done: 0, problem: 'unusable' })
+  page('fine', '<title>Fine</title>')
+  expect(await opened('fine')).toMatchObject({ title: 'Fine' })
+})
+
+test('marks tell of cookies without their values and of storage; what was typed is masked in pictures until the end', async () => {
+  page('marks', (request, response) =>
+    response
+      .writeHead(200, { 'set-cookie': ['sid=abcdefgh; HttpOnly', `lang=en; Max-Age=900`], 'content-type': 'text/html' })
+      .end('<script>localStorage.a = 1</script>'),
+  )
+  await opened('marks')
+  const marks = await login.marks([OWN])
+  expect(marks.stored).toEqual([OWN])
+  expect(marks.cookies.map(({ name, is_session, http_only }) => [name, is_session, http_only]).toSorted()).toEqual([
+    ['lang', false, false],
+    ['sid', true, true],
+  ])
+  expect(JSON.stringify(marks)).not.toContain('abcdefgh')
+  expect(await login.marks(['other.test'])).toMatchObject({ cookies: [] })
+  const picture = async () =>
+    Buffer.from(await (await cloud.client.browsers.computer.captureScreenshot(id, { region: { x: 0, y: 95, width: 600, height: 100 } })).arrayBuffer())
+  page(
+    'masked',
+    `<title>M</title><style>input { font: 40px monospace; caret-color: transparent; outline: none; border: 0; cursor: none } body { cursor: none }</style><input name=user autofocus>`,
+  )
+  const model = await opened('masked')
+  const empty = await picture()
+  await login.act([fill(model, 'user', 'iiiiiiii')])
+  let first = empty
+  const isStill = async () => {
+    const [before, now] = [first, (first = await picture())]
+    return now.equals(before) && !now.equals(empty)
+  }
+  await until('discs', SEEN_MS, isStill, { everyMs: 100 })
+  // The picture is one of discs: the letters have other widths and forms.
+  await login.act([fill(model, 'user', 'WWWWWWWW')])
+  await login.settle(300)
+  await until('the same discs', SEEN_MS, async () => (await picture()).equals(first))
+  // Another tab, masked as well; at the end it is the only one, and shows what is in it.
+  await login.open(site.url('masked'), true)
+  await login.act([fill(await login.read(), 'user', 'WWWWWWWW')])
+  await until('discs in another tab', SEEN_MS, async () => (await picture()).equals(first))
+  await login.end()
+  await until('the letters', SEEN_MS, async () => !(await picture()).equals(first))
+  expect((await cloud.client.browsers.playwright.execute(id, { code: 'return context.pages().length' })).result).toBe(1)
+  await expect(login.read()).rejects.toThrow(/503/)
 })

@@ -41,7 +41,7 @@ export interface Login {
 }
 
 export interface LoginParts {
-  browser: Pick<Browser, 'run'>
+  browser: Pick<Browser, 'run' | 'painted'>
   secrets: Pick<Secrets, 'learn'>
   journal: Pick<Journal, 'withhold'>
   log: Log
@@ -100,7 +100,7 @@ export function makeLogin({ browser, secrets, journal, log }: LoginParts): Login
         await session.send('Page.bringToFront', {}, { limitMs: PARSED_MS })
         try {
           const { errorText } = await session.send('Page.navigate', { url }, { limitMs: NAVIGATE_MS, signal })
-          await quiet(tabs, performance.now() + PARSED_MS, signal)
+          await quiet(tabs, PARSED_MS, signal)
           return { error: errorText === undefined || tab.hasAskedPassword ? null : errorText.slice(0, 100) }
         } catch (error) {
           if (!(error instanceof WaitTimeout)) throw error
@@ -116,6 +116,7 @@ export function makeLogin({ browser, secrets, journal, log }: LoginParts): Login
         const resume = journal.withhold(['interaction', 'screenshot'])
         try {
           await tab.session.send('Page.bringToFront', {}, { limitMs: PARSED_MS })
+          await browser.painted(signal)
           return await act(reading, actions, hosts, { learn }, signal)
         } finally {
           setTimeout(resume, LATE_MS).unref()

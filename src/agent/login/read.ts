@@ -7,6 +7,8 @@ import { DocumentGone, type World } from './world.ts'
 
 /** All of a model as JSON, in bytes: the service reads no longer answer. */
 const MAX_MODEL_BYTES = 600_000
+/** A large page is laid out first. The scripts end by themselves. */
+const READ_MS = 6_000
 /** Closed shadow roots of one document that are looked into. */
 const MAX_CLOSED = 10
 
@@ -103,7 +105,7 @@ export async function readTab(
 
 /** The same of a document whose closed shadow roots are opened first: Chromium tells them by the elements that have them. */
 async function readWorld(world: World, generation: number): Promise<unknown> {
-  const said = await world.call('read', [generation])
+  const said = await world.call('read', [generation], READ_MS)
   const closed = z.object({ closed: z.int() }).safeParse(said)
   if (!closed.success || closed.data.closed === 0) return said
   let opened = 0
@@ -120,7 +122,7 @@ async function readWorld(world: World, generation: number): Promise<unknown> {
     await world.callWith('open', objectId, [object.objectId])
     opened++
   }
-  return opened > 0 ? world.call('read', [generation]) : said
+  return opened > 0 ? world.call('read', [generation], READ_MS) : said
 }
 
 const NOWHERE: Place = { box: { x: 0, y: 0, width: 0, height: 0 }, visible: false, covered: false, name: '', title: '' }

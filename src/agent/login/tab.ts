@@ -1,13 +1,13 @@
 // One tab of a login: its sessions with Chromium (its own, and those of frames in other processes), its frames, dialogs, requests, and questions for passwords by HTTP.
 import type { Log } from '../../base/log.ts'
-import { resultWithin } from '../../base/wait.ts'
+import { resultWithin, WaitTimeout } from '../../base/wait.ts'
 import { CdpGone, type Cdp, type CdpSession } from '../chromium/cdp.ts'
 import type { Protocol } from '../chromium/cdp-protocol.ts'
 import { MAX_FRAMES } from './contract.ts'
 import { openWorld, script, WORLD, type World } from './world.ts'
 
 /** A command that Chromium or an idle page answers. */
-const ANSWER_MS = 4_000
+const ANSWER_MS = 3_000
 /** The same at the end, when nobody needs the answer. */
 const LEAVE_MS = 1_000
 /** Frames with a process of their own that are looked into. */
@@ -17,7 +17,7 @@ const MAX_SHEETS = 500
 /** Requests that are counted at once. */
 const MAX_REQUESTS = 500
 /** A request that takes longer is a stream, or waits for something: the page may be quiet all the same. */
-const YOUNG_MS = 8_000
+const YOUNG_MS = 4_000
 /** Kinds of requests for which a page is waited for. */
 const WAITED_FOR = new Set(['Document', 'Script', 'XHR', 'Fetch'])
 
@@ -77,6 +77,17 @@ export class Tab {
     return tab
   }
 
+  /** Whether its page answers: one with a script that never ends does not, and takes no other document either. */
+  async answers(): Promise<boolean> {
+    try {
+      await this.session.send('Runtime.evaluate', { expression: '1' }, { limitMs: ANSWER_MS })
+      return true
+    } catch (error) {
+      if (error instanceof WaitTimeout || error instanceof CdpGone) return false
+      throw error
+    }
+  }
+
   get isGone(): boolean {
     return this.session.detached.aborted
   }
@@ -122,7 +133,7 @@ export class Tab {
     await Promise.all([
       session.send('Page.enable', {}, options),
       session.send('Network.enable', { maxTotalBufferSize: 0, maxResourceBufferSize: 0 }, options),
-      // Nothing is stopped but questions for a password.
+      // Documents are stopped for a moment: Chromium tells only of those whether they ask for a password. Nobody is asked by a dialog then.
       session.send('Fetch.enable', { handleAuthRequests: true, patterns: [{ urlPattern: '*', resourceType: 'Document' }] }, options),
       session.send('Target.setAutoAttach', { autoAttach: true, waitForDebuggerOnStart: false, flatten: true, filter: [{ type: 'iframe' }] }, options),
       ...scripts,

@@ -56,12 +56,14 @@ export class Tabs {
     if (this.#cdp !== pipe) this.#begin(pipe)
     for (const popup of this.#tabs.slice(1)) await this.#close(popup)
     const [known] = this.#tabs.filter((tab) => !tab.isGone)
-    if (known && !isNew) return known
+    const isHung = known !== undefined && !(await known.answers())
+    if (known && !isNew && !isHung) return known
     const { targetInfos } = await pipe.send('Target.getTargets', {}, { limitMs: TAB_MS })
     const isThere = known === undefined && !isNew && targetInfos.some(({ targetId, type }) => type === 'page' && targetId === firstPage)
     const targetId = isThere ? firstPage : (await pipe.send('Target.createTarget', { url: 'about:blank' }, { limitMs: TAB_MS })).targetId
     const tab = await Tab.open(pipe, targetId, this.#log)
-    await known?.end()
+    if (isHung) await this.#close(known)
+    else await known?.end()
     this.#tabs = [tab]
     return tab
   }

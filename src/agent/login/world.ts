@@ -9,7 +9,7 @@ const NAME = `cob${randomBytes(12).toString('hex')}`
 const EVENT = `cob${randomBytes(12).toString('hex')}`
 export const WORLD = 'cob-login'
 /** A document that is not busy answers within some milliseconds; a large one needs a second to be read. */
-const ANSWER_MS = 4_000
+const ANSWER_MS = 3_000
 
 /** The text of a script beside this file, with its names. */
 export const script = (name: string): string =>

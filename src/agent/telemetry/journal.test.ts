@@ -230,3 +230,17 @@ describe('a stream', () => {
     await expect(next).rejects.toThrow('enough')
   })
 })
+
+test('events of a category that is withheld are dropped until the last one who withholds it has ended that', async () => {
+  const journal = made()
+  const picture: NewEvent = { type: 'monitor_screenshot', source, data: { png: 'x' } }
+  const ends = [journal.withhold(['screenshot', 'interaction']), journal.withhold(['screenshot'])]
+  expect([journal.captures('screenshot'), journal.captures('console')]).toEqual([false, true])
+  journal.emit(picture)
+  journal.emit(line('told'))
+  ends[0]!()
+  journal.emit(picture)
+  ends[1]!()
+  journal.emit(picture)
+  expect((await rest(journal)).map(({ event }) => event.type)).toEqual(['console_log', 'monitor_screenshot'])
+})

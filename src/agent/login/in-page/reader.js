@@ -8,6 +8,8 @@
   const MAX_NODES = 60_000
   const WALK_MS = 1_500
   const MAX_DEPTH = 2_000
+  /** The same for what is asked of each control. */
+  const DETAILS_MS = 1_500
   /** Of each kind: fields, and what is clicked. */
   const MAX_OF_KIND = 400
   const MAX_FORMS = 100
@@ -284,7 +286,12 @@
       ...leadsTo(form.getAttribute instanceof Function ? attr(form, 'action') : ''),
       method: attr(form, 'method').toLowerCase().slice(0, 10) || 'get',
     })
-    const read = [...fields, ...clicks].map((one) => ({ ...one, control: controlOf(one, forms) }))
+    const end = performance.now() + DETAILS_MS
+    const read = []
+    for (const one of [...fields, ...clicks]) {
+      if (performance.now() > end) break
+      read.push({ ...one, control: controlOf(one, forms) })
+    }
     // Fields that are shown are worth the most, then what can be clicked.
     const worth = ({ kind, control }) => (kind === 'field' ? (control.visible ? 0 : 2) : control.visible ? 1 : 3)
     const kept = read
