@@ -49,7 +49,7 @@ function wayScore(view: View, seen: Seen): number {
   if (path.has('sign_out')) score -= 10
   if (ssoProviderOf(view, seen) !== undefined) score -= 3
   // Another site's login is not this one's, as a rule; of one organisation it often is.
-  if (control.href_host !== null && control.href_host !== view.model.host && !isRelated(control.href_host, view.context.domain)) score -= 3
+  if (control.href_host !== null && control.href_host !== view.model.host && !isRelated(control.href_host, view.context.domain)) score -= 5
   return score
 }
 

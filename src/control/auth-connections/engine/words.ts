@@ -23,7 +23,8 @@ const emptyNode = (): Node => ({ words: [], next: new Map() })
 const phrases = emptyNode()
 /** Beginnings of words, written with a `*` in the lists. */
 const stems = new Map<string, Word[]>()
-const joined: [phrase: string, word: Word][] = []
+/** Phrases of such scripts, by their first letters. */
+const joined = new Map<string, [phrase: string, word: Word][]>()
 let longestStem = 0
 
 /** Lower case, without accents, in one form: what a list and a page are compared in. */
@@ -46,8 +47,10 @@ for (const [word, list] of Object.entries(LISTS) as [Word, string][])
   for (const entry of list.split(/[|\n]/)) {
     const phrase = entry.trim()
     if (phrase === '') continue
-    if (JOINED.test(phrase)) joined.push([fold(phrase).replaceAll(/\s+/g, ' '), word])
-    else if (phrase.endsWith('*')) {
+    if (JOINED.test(phrase)) {
+      const plain = fold(phrase).replaceAll(/\s+/g, ' ')
+      joined.set(plain[0]!, [...(joined.get(plain[0]!) ?? []), [plain, word]])
+    } else if (phrase.endsWith('*')) {
       const stem = fold(phrase.slice(0, -1))
       longestStem = Math.max(longestStem, stem.length)
       stems.set(stem, [...(stems.get(stem) ?? []), word])
@@ -94,7 +97,8 @@ function find(text: string, most: number): Words {
   }
   if (JOINED.test(text)) {
     const plain = fold(text)
-    for (const [phrase, word] of joined) if (!found.has(word) && plain.includes(phrase)) found.add(word)
+    for (let at = 0; at < plain.length; at++)
+      for (const [phrase, word] of joined.get(plain[at]!) ?? []) if (!found.has(word) && plain.startsWith(phrase, at)) found.add(word)
   }
   return found
 }
