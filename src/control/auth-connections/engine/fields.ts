@@ -221,7 +221,11 @@ const forgotLinks = (view: View, fields: Seen[]): boolean =>
 
 function isResetForm(view: View, fields: Seen[], submit: Seen | undefined): boolean {
   if (submit && hasAny(submit.label, 'sign_in')) return false
+  if (submit && hasAny(submit.label, 'newer')) return true
   const place = placeOf(fields[0]!.control)
   if (view.clickables.some(({ control, label }) => control.submits && placeOf(control) === place && label.has('forgot'))) return true
-  return (view.path.has('forgot') || view.headings.has('forgot')) && !view.headings.has('sign_in') && !hasAny(view.headings, 'two_factor')
+  if (hasAny(view.headings, 'two_factor') || fields.some(({ autocomplete }) => autocomplete.has('one-time-code'))) return false
+  const says = view.path.has('forgot') || view.headings.has('forgot') || view.title.has('forgot')
+  // "You will receive a link to reset your password": a login page says so on links only.
+  return says ? !view.headings.has('sign_in') : view.body.has('forgot') && !(submit && submit.label.has('next'))
 }

@@ -51,6 +51,24 @@ describe('fields', () => {
       roles(page([input('User'), password('Password'), { tag: 'select', label: 'Language', form: 0, options: ['English', 'Deutsch'] }, button('Log in')])),
     ).toEqual(USER_AND_PASSWORD)
   })
+  test('get their keys from labels, short texts beside them or their names, not from examples in them', () => {
+    const model = page([
+      { tag: 'select', label: 'System', near: 'System', label_from: 'near', form: 0, has_value: true, name: 'auth[driver]' },
+      input('localhost', { label_from: 'placeholder', placeholder: 'localhost', near: 'Server', name: 'auth[server]' }),
+      input('Username', { name: 'auth[username]' }),
+      password('Password'),
+      input('データベース', { name: 'auth[db]' }),
+      button('Login'),
+    ])
+    expect(roles(model)).toEqual(['select:system', 'text:server', ...USER_AND_PASSWORD, 'text:db'])
+  })
+  test('of an account page are left: to delete the account, to change its address', () => {
+    const rest = [link('Log out', '/logout')]
+    const at = { url: 'https://example.test/profile', headings: ['Profile'] }
+    expect(read(page([password('Current password'), button('Remove my account'), ...rest], at)).kind).toBe('logged_in')
+    expect(read(page([input('Email'), password('Password'), button('Save'), ...rest], at)).kind).toBe('logged_in')
+    expect(read(page([input('Code'), button('Verify'), ...rest], { headings: ['Two-factor authentication'] })).kind).toBe('code')
+  })
   test('of terms that have to be agreed to are asked for, and not ticked', () => {
     const found = read(page([input('User'), password('Password'), box('I agree to the terms', { required: true }), button('Log in')]))
     expect(found.fields.map(({ role, key }) => `${role}:${key}`)).toEqual([...USER_AND_PASSWORD, 'checkbox:terms'])

@@ -41,7 +41,8 @@ export function fold(text: string): string {
 const FOLDED: Record<string, string> = { ß: 'ss', ı: 'i', ł: 'l', ø: 'o', æ: 'ae', œ: 'oe', đ: 'd', '’': "'" }
 
 /** The words of a text, folded. */
-export const tokensOf = (text: string): string[] => fold(text).match(/[\p{L}\p{N}]+/gu) ?? []
+export const tokensOf = (text: string): string[] => split(fold(text))
+const split = (plain: string): string[] => plain.match(/[\p{L}\p{N}]+/gu) ?? []
 
 for (const [word, list] of Object.entries(LISTS) as [Word, string][])
   for (const entry of list.split(/[|\n]/)) {
@@ -84,7 +85,10 @@ export const spaced = (name: string): string =>
 function find(text: string, most: number): Words {
   const found = new Set<Word>()
   if (text === '') return found
-  const tokens = tokensOf(text).slice(0, most)
+  const isJoined = JOINED.test(text)
+  // Without spaces, a few letters are a word.
+  const plain = fold(isJoined ? text.slice(0, most * 4) : text)
+  const tokens = split(plain).slice(0, most)
   for (let at = 0; at < tokens.length; at++) {
     let node: Node | undefined = phrases
     for (let next = at; next < tokens.length; next++) {
@@ -95,8 +99,7 @@ function find(text: string, most: number): Words {
     const token = tokens[at]!
     for (let length = Math.min(token.length, longestStem); length >= 3; length--) for (const word of stems.get(token.slice(0, length)) ?? []) found.add(word)
   }
-  if (JOINED.test(text)) {
-    const plain = fold(text)
+  if (isJoined) {
     for (let at = 0; at < plain.length; at++)
       for (const [phrase, word] of joined.get(plain[at]!) ?? []) if (!found.has(word) && plain.startsWith(phrase, at)) found.add(word)
   }
