@@ -3,7 +3,7 @@ import { maskedIn, mfaMethodIn } from './choices.ts'
 import type { FieldRole, MfaMethod, PageField } from './interpretation.ts'
 import type { Group, Role } from './fields.ts'
 import type { Seen, View } from './view.ts'
-import { spaced, tokensOf } from './words.ts'
+import { spaced, tokensOf, wordsOf } from './words.ts'
 
 const MAX_HINT = 300
 const MAX_KEY = 40
@@ -123,8 +123,9 @@ function codeSource(view: View, seen: Seen, group: Group): { by: MfaMethod | und
 }
 
 function isAboutCode(text: string): boolean {
-  const words = tokensOf(text).length > 0 ? mfaMethodIn(text) : undefined
-  return words !== undefined && text.length <= 400
+  if (text.length > 400) return false
+  const words = wordsOf(text)
+  return mfaMethodIn(text, words) !== undefined || (words.has('code') && words.has('success'))
 }
 
 /** Sentences of the visible text. */

@@ -120,7 +120,8 @@ function withoutForm(view: View, groups: Group[], signOut: { seen: Seen; isHidde
   if (hasAny(view.headings, 'human') || hasAny(view.title, 'human'))
     return { kind: 'captcha', confidence: 0.6, evidence: ['the page checks who its visitor is'], external: captchaAction(view) }
   if (signOut && !ways.some(isPlain)) return { kind: 'logged_in', confidence: 0.8, evidence: ['a link to sign out in a closed menu'], signOut: signOut.seen }
-  if (ways.some(isPlain) || (ways.length > 0 && !view.context.hasSubmitted)) return { kind: 'way_to_login', confidence: 0.8, evidence: ['leads to a login'], ways, choices: isOffer ? found.choices! : [] }
+  if (ways.some(isPlain) || (ways.length > 0 && !view.context.hasSubmitted))
+    return { kind: 'way_to_login', confidence: 0.8, evidence: ['leads to a login'], ways, choices: isOffer ? found.choices! : [] }
   const menu = accountMenuOf(view)
   if (menu) return { kind: 'logged_in', confidence: 0.6, evidence: ['a menu of an account'], signOut: undefined }
   // A page between has little on it; an application has much, with tips that are to be closed.
