@@ -15,6 +15,7 @@ import { auditLogs } from './org/audit-logs/contract.ts'
 import { auditExports } from './org/audit-logs/exports/contract.ts'
 import { projects } from './org/projects/contract.ts'
 import { profiles } from './profiles/contract.ts'
+import { credentialProviders } from './credential-providers/contract.ts'
 import { proxies } from './proxies/contract.ts'
 import { replays } from './replays/contract.ts'
 import { system } from './system/contract.ts'
@@ -31,6 +32,7 @@ export const contracts: Contract[] = [
   profiles,
   proxies,
   telemetryDestinations,
+  credentialProviders,
   deployments,
   apps,
   invocations,

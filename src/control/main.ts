@@ -35,6 +35,7 @@ import { closeSockets, sessionSockets, type OpenSockets } from './browsers/socke
 import { sleepWhenUnused } from './browsers/standby.ts'
 import { storedEndpoints } from './browsers/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
+import { makeCredentialProviders } from './credential-providers/providers.ts'
 import { makeDeployments } from './deployments/deployments.ts'
 import { buildsInProgress } from './deployments/rows.ts'
 import { makeExtensions } from './extensions/extensions.ts'
@@ -194,6 +195,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const profiles = makeProfiles({ db, objects, saves, maxBytes: config.profileMaxMb * 1024 * 1024, log })
   const nameProxy = proxyNaming(proxies)
   const telemetryExports = makeTelemetryExports({ db, scope, objects, secretKey, config, assertOrganization, log })
+  const credentialProviders = makeCredentialProviders({ db, secretKey, config, assertOrganization, log })
   const { browsers, browserPools, poolSource } = makeSessions({
     db,
     scope,
@@ -329,6 +331,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     profiles,
     proxies,
     destinations: telemetryExports.destinations,
+    credentialProviders,
     deployments,
     invocations,
     extensions,

@@ -34,6 +34,9 @@ import { assertOrganization, mountOrganization, type OrganizationSettings } from
 import { profiles as profilesContract } from './profiles/contract.ts'
 import { profileHandlers } from './profiles/handlers.ts'
 import type { Profiles } from './profiles/profiles.ts'
+import { credentialProviders } from './credential-providers/contract.ts'
+import { credentialProviderHandlers } from './credential-providers/handlers.ts'
+import type { CredentialProviders } from './credential-providers/providers.ts'
 import { proxies as proxiesContract } from './proxies/contract.ts'
 import { proxyHandlers } from './proxies/handlers.ts'
 import type { Proxies } from './proxies/proxies.ts'
@@ -68,6 +71,7 @@ interface Parts {
   profiles: Profiles
   proxies: Proxies
   destinations: Destinations
+  credentialProviders: CredentialProviders
   deployments: Deployments
   invocations: Invocations
   extensions: Extensions
@@ -93,6 +97,7 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
   mount(context, profilesContract, profileHandlers(profiles))
   mount(context, proxiesContract, proxyHandlers(proxies))
   mount(context, telemetryDestinations, destinationHandlers(parts.destinations))
+  mount(context, credentialProviders, credentialProviderHandlers(parts.credentialProviders))
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))

@@ -330,6 +330,18 @@ export interface Tables {
     last_seq: Generated<number>
     finished_at: Time | null
   }
+  credential_providers: {
+    id: string
+    name: string
+    provider_type: string
+    token: Buffer
+    cache_ttl_seconds: number
+    enabled: Generated<boolean>
+    priority: Generated<number>
+    version: Generated<number>
+    created_at: DefaultTime
+    updated_at: DefaultTime
+  }
   replay_events: {
     id: Generated<number>
     replay_id: string
