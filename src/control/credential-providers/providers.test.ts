@@ -29,7 +29,7 @@ beforeAll(async () => {
   providers = makeCredentialProviders({
     db,
     secretKey,
-    config: { credentialFilesDir: dir },
+    config: { credentialFilesDir: dir, allowHostLoopback: false },
     assertOrganization: () => {},
     log: silentLog,
   })

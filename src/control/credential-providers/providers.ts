@@ -9,6 +9,7 @@ import type { Page, Principal } from '../../http/route.ts'
 import { isDuplicate, type Db } from '../../store/db.ts'
 import { BackendProblem, type Backend, type Item, type ItemValues } from './backends/backend.ts'
 import { credentialFiles } from './backends/files.ts'
+import { makeAsker } from './backends/http.ts'
 import { openBackend, type BackendTools } from './backends/open.ts'
 import { WrongToken } from './backends/token.ts'
 import type { CreateProvider, CredentialProvider, ProviderItem, ProviderType, TestResult, UpdateProvider } from './contract.ts'
@@ -43,7 +44,7 @@ export class ProviderProblem extends Error {
 interface ProvidersSettings {
   db: Db
   secretKey: Buffer
-  config: Pick<Config, 'credentialFilesDir'>
+  config: Pick<Config, 'credentialFilesDir' | 'allowHostLoopback'>
   log: Log
   /** @throws 403 unless the caller has a key of the whole organization */
   assertOrganization: (by: Principal) => void
@@ -93,7 +94,7 @@ const presentItem = (item: Item): ProviderItem => ({
 
 export function makeCredentialProviders({ db, secretKey, config, assertOrganization, log }: ProvidersSettings): CredentialProviders {
   const sealer = makeSealer(secretKey, 'credential-providers')
-  const tools: BackendTools = { files: credentialFiles(config.credentialFilesDir) }
+  const tools: BackendTools = { files: credentialFiles(config.credentialFilesDir), asker: makeAsker(config) }
   const lists = makeItemLists()
   /** One call at a time of each provider, so that nobody can have a store opened many times at once. */
   const turns = new Mutexes()

@@ -2,11 +2,11 @@
 import { basename, dirname, join } from 'node:path'
 import { z } from 'zod'
 import { Slots } from '../../../base/slots.ts'
-import { asDomain } from '../match.ts'
 import { BackendProblem, MOST_ITEMS, USER_NAMES, type Backend, type Item, type ItemValues, type Vault } from './backend.ts'
 import type { CredentialFiles } from './files.ts'
 import { decrypt } from './gpg.ts'
 import { readOtp } from './otpauth.ts'
+import { hostsIn } from './path-hosts.ts'
 import { FilePath, jsonToken } from './token.ts'
 
 const MAX_ENTRY = 256 * 1024
@@ -66,13 +66,6 @@ function vaultOf(id: string): Vault {
   const folder = dirname(id)
   return folder === '.' ? { id: '', name: 'Store' } : { id: folder, name: folder }
 }
-
-/** People name entries and folders after sites: `web/example.com/kim`, `example.com`, `kim@example.com`. */
-const hostsIn = (id: string): string[] =>
-  id
-    .split('/')
-    .map((part) => part.slice(part.lastIndexOf('@') + 1))
-    .filter((part) => part.includes('.') && asDomain(part) !== undefined)
 
 /** The first line is the password. Others are `name: value`, or a one-time password's URI. */
 export function parseEntry(text: string): ItemValues {
