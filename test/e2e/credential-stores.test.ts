@@ -1,10 +1,12 @@
-// Password stores that other programs have made: KeePass files by keepassxc-cli, password stores by pass and gpg. What is read is what was put in.
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+// Password stores that other programs have made: KeePass files by keepassxc-cli, password stores by pass and gpg, exports of Bitwarden sealed by Python. What is read is what was put in.
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Backend } from '../../src/control/credential-providers/backends/backend.ts'
 import { BackendProblem } from '../../src/control/credential-providers/backends/backend.ts'
+import { bitwardenExportBackend } from '../../src/control/credential-providers/backends/bitwarden-export.ts'
 import { credentialFiles, type CredentialFiles } from '../../src/control/credential-providers/backends/files.ts'
 import { keepassBackend } from '../../src/control/credential-providers/backends/keepass.ts'
 import { passBackend } from '../../src/control/credential-providers/backends/pass.ts'
@@ -220,6 +222,54 @@ describe('a password store of pass', () => {
     setImmediate(() => caller.abort(new Error('gone')))
     await expect(asked).rejects.toThrow()
     expect(agentsIn('/home/gpg')).toEqual([])
+  })
+})
+
+describe('an export of Bitwarden', () => {
+  const EXPORT = JSON.stringify({
+    encrypted: false,
+    folders: [{ id: 'f1', name: 'Work' }],
+    items: [
+      {
+        id: 'i1',
+        type: 1,
+        name: 'Site',
+        folderId: 'f1',
+        login: { username: 'kim', password: 'one ✓', totp: 'JBSWY3DPEHPK3PXP', uris: [{ match: null, uri: 'https://site.test' }] },
+        fields: [{ name: 'company_id', value: 'C-7', type: 0 }],
+      },
+      { id: 'i2', type: 2, name: 'Note', folderId: null, notes: 'no login' },
+    ],
+  })
+  const write = (name: string, text: string) => writeFileSync(join(dir, name), text, { mode: 0o600 })
+  const open = (token: object) => bitwardenExportBackend(JSON.stringify(token), files)
+
+  test.each(['pbkdf2', 'argon2id'])('that a password protects by %s is read with it, and not with another one', async (kdf) => {
+    const sealed = run('/usr/bin/python3', [join(PACKAGE_DIR, 'test/data/python/bitwarden_export.py')], {
+      input: JSON.stringify({ text: EXPORT, password: 'öffnen', kdf }),
+    })
+    write('sealed.json', sealed)
+    const backend = open({ file: 'sealed.json', password: 'öffnen' })
+    expect(await backend.listItems(never)).toEqual([{ id: 'i1', title: 'Site', vault: { id: 'f1', name: 'Work' }, urls: ['https://site.test'] }])
+    expect(await read(backend, 'Site')).toEqual({
+      values: { company_id: 'C-7', username: 'kim', password: 'one ✓' },
+      totp: 'JBSWY3DPEHPK3PXP',
+      urls: ['https://site.test'],
+    })
+    expect(await problem(open({ file: 'sealed.json', password: 'wrong' }).test(never))).toBe('the password of the export is wrong')
+    expect(await problem(open({ file: 'sealed.json' }).test(never))).toBe('the export is protected with a password, and the token has none')
+    const expensive = { ...(JSON.parse(sealed) as object), kdfIterations: 3_000_000 }
+    write('sealed.json', JSON.stringify(expensive))
+    expect(await problem(backend.test(never))).toMatch(/^(the export asks for more|opening the export takes too much)/)
+  })
+
+  test('that nothing protects is read if nobody else can read the file; one that only its account opens is refused', async () => {
+    write('plain.json', EXPORT)
+    expect((await open({ file: 'plain.json' }).test(never)).map(({ name }) => name)).toEqual(['Work', 'No Folder'])
+    chmodSync(join(dir, 'plain.json'), 0o644)
+    expect(await problem(open({ file: 'plain.json' }).test(never))).toMatch(/its mode must be 0600$/)
+    write('account.json', JSON.stringify({ encrypted: true, encKeyValidation_DO_NOT_EDIT: '2.a|b|c', folders: [], items: [] }))
+    expect(await problem(open({ file: 'account.json' }).test(never))).toMatch(/only its account can open/)
   })
 })
 

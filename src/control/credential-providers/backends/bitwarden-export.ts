@@ -1,9 +1,10 @@
 // The type `bitwarden-export`: a JSON export of Bitwarden or Vaultwarden, plain or protected with a password of its own.
-import { argon2, createDecipheriv, createHash, createHmac, pbkdf2, timingSafeEqual } from 'node:crypto'
+import { createDecipheriv, createHash, createHmac, pbkdf2, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { z } from 'zod'
 import { Slots } from '../../../base/slots.ts'
 import { abortable } from '../../../base/wait.ts'
+import { deriveByArgon2 } from './argon2.ts'
 import { assertFew, BackendProblem, parseJson, type Backend } from './backend.ts'
 import { BitwardenItem, Folder, itemOf, loginsOf, valuesOf, vaultsOf } from './bitwarden-item.ts'
 import type { CredentialFiles } from './files.ts'
@@ -11,10 +12,6 @@ import { FilePath, jsonToken } from './token.ts'
 
 const MAX_BYTES = 32 * 1024 * 1024
 const MAX_PBKDF2 = 2_000_000
-/** In MiB; times passes: some seconds of one core. */
-const MAX_MEMORY = 256
-const MAX_WORK = 8192
-const MAX_LANES = 16
 
 const Token = z.strictObject({ file: FilePath, password: z.string().min(1).optional() })
 
@@ -39,18 +36,19 @@ const opening = new Slots(1)
 export function bitwardenExportBackend(token: string, files: CredentialFiles): Backend {
   const { file, password } = jsonToken(Token, token)
 
-  async function readNow(signal: AbortSignal): Promise<Plain> {
+  async function readNow(): Promise<Plain> {
     // A plain export has passwords in it.
     const bytes = await files.read(file, { maxBytes: MAX_BYTES, isPrivate: true })
     const content = parseJson(bytes.toString('utf8'), 'the export')
     const locked = Protected.safeParse(content).data
     if (locked && password === undefined) throw new BackendProblem('the export is protected with a password, and the token has none')
-    const plain = Plain.safeParse(locked ? parseJson(await unlock(locked, password!, signal), 'what is in the export') : content).data
+    const plain = Plain.safeParse(locked ? parseJson(await unlock(locked, password!), 'what is in the export') : content).data
     if (!plain) throw new BackendProblem('the export is no JSON export of Bitwarden, or one that only its account can open; choose "password protected"')
     assertFew(plain.items.length)
     return plain
   }
-  const read = (signal: AbortSignal) => opening.run(() => readNow(signal), signal)
+  // As with KeePass files: the slot is free when the work has ended, which cannot be stopped.
+  const read = (signal: AbortSignal) => abortable(opening.run(readNow, signal), signal)
 
   return {
     test: async (signal) => vaultsOf((await read(signal)).folders),
@@ -65,23 +63,18 @@ export function bitwardenExportBackend(token: string, files: CredentialFiles): B
 
 const sha256 = (text: string): Buffer => createHash('sha256').update(text, 'utf8').digest()
 
-async function keyOf(locked: Protected, password: string, signal: AbortSignal): Promise<Buffer> {
+async function keyOf(locked: Protected, password: string): Promise<Buffer> {
   const { kdfType, kdfIterations: passes, kdfMemory: memory, kdfParallelism: lanes, salt } = locked
   if (kdfType === 0) {
     if (passes > MAX_PBKDF2) throw new BackendProblem(`the export asks for more than ${MAX_PBKDF2} rounds of PBKDF2, the limit`)
-    return abortable(promisify(pbkdf2)(password, salt, passes, 32, 'sha256'), signal)
+    return promisify(pbkdf2)(password, salt, passes, 32, 'sha256')
   }
-  if (!memory || !lanes || memory > MAX_MEMORY || memory * passes > MAX_WORK || lanes > MAX_LANES)
-    throw new BackendProblem(`the export asks for more of Argon2 than is allowed: ${MAX_MEMORY} MiB, ${MAX_WORK} MiB times passes, ${MAX_LANES} lanes`)
-  const settings = { message: Buffer.from(password, 'utf8'), nonce: sha256(salt), memory: memory * 1024, passes, parallelism: lanes, tagLength: 32 }
-  const work = promisify(argon2)('argon2id', settings).catch(() => {
-    throw new BackendProblem('the export has impossible settings of Argon2')
-  })
-  return abortable(work, signal)
+  if (!memory || !lanes) throw new BackendProblem('the export does not say how its key is derived')
+  return deriveByArgon2('the export', { variant: 'argon2id', message: Buffer.from(password, 'utf8'), salt: sha256(salt), memory: memory * 1024, passes, lanes })
 }
 
-async function unlock(locked: Protected, password: string, signal: AbortSignal): Promise<string> {
-  const key = await keyOf(locked, password, signal)
+async function unlock(locked: Protected, password: string): Promise<string> {
+  const key = await keyOf(locked, password)
   // HKDF-Expand of one block (RFC 5869).
   const [encrypting, signing] = ['enc', 'mac'].map((use) => createHmac('sha256', key).update(`${use}\u0001`).digest()) as [Buffer, Buffer]
   if (opened(locked.encKeyValidation_DO_NOT_EDIT, encrypting, signing) === undefined) throw new BackendProblem('the password of the export is wrong')

@@ -1,8 +1,7 @@
 // The key of a KDBX 4 file: what password and key file come to, and its derivation, which is made to be expensive and therefore has limits here.
-import { argon2, createCipheriv, createHash } from 'node:crypto'
+import { createCipheriv, createHash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
-import { promisify } from 'node:util'
-import { abortable } from '../../../base/wait.ts'
+import { deriveByArgon2 } from './argon2.ts'
 import { BackendProblem } from './backend.ts'
 
 /** The derivation's parameters as the file has them. */
@@ -12,19 +11,13 @@ const ARGON2D = 'ef636ddf8c29444b91f7a9a403e30a0c'
 const ARGON2ID = '9e298b1956db4773b23dfc3ec6f0a1e6'
 const AES = ['c9d9f39a628a4460bf740d08c18a4fea', '7c02bb8279a74ac0927d114a00648238']
 
-/** KeePassXC takes 64 MiB by itself, and as many passes as take one second. */
-const MAX_MEMORY = 256n * 1024n * 1024n
-/** Memory times passes: some seconds of one core. */
-const MAX_WORK = 8n * 1024n * 1024n * 1024n
-const MAX_LANES = 16n
+/** A second of one core, or less. */
 const MAX_ROUNDS = 20_000_000n
 const KEY_BYTES = 32
 /** Encrypted at once by AES: some milliseconds. */
 const PIECE = 4 * 1024 * 1024
 
-const tooExpensive = (what: string) => new BackendProblem(`opening the KeePass file takes ${what}; choose less in its security settings`)
 const sha256 = (bytes: Buffer): Buffer => createHash('sha256').update(bytes).digest()
-const derive = promisify(argon2)
 
 /** The key that a password and a key file make together. */
 export function compositeKey(password: string | undefined, keyFile: Buffer | undefined): Buffer {
@@ -46,38 +39,28 @@ function keyOfFile(bytes: Buffer): Buffer {
   return sha256(bytes)
 }
 
-/** @throws BackendProblem when it costs more than is allowed; the signal's reason */
+/** What has begun may go on after an abort. @throws BackendProblem when it costs more than is allowed; the signal's reason */
 export async function deriveKey(kdf: KDF, composite: Buffer, signal: AbortSignal): Promise<Buffer> {
+  signal.throwIfAborted()
   const id = bytesOf(kdf, '$UUID').toString('hex')
-  if (id === ARGON2D || id === ARGON2ID) return byArgon2(id === ARGON2D ? 'argon2d' : 'argon2id', kdf, composite, signal)
+  if (id === ARGON2D || id === ARGON2ID) return byArgon2(id === ARGON2D ? 'argon2d' : 'argon2id', kdf, composite)
   if (AES.includes(id)) return byAes(bytesOf(kdf, 'S'), numberOf(kdf, 'R'), composite, signal)
   throw new BackendProblem('the KeePass file uses an unknown key derivation')
 }
 
-async function byArgon2(variant: 'argon2d' | 'argon2id', kdf: KDF, composite: Buffer, signal: AbortSignal): Promise<Buffer> {
-  const [memory, passes, lanes] = [numberOf(kdf, 'M'), numberOf(kdf, 'I'), numberOf(kdf, 'P')]
-  if (memory > MAX_MEMORY) throw tooExpensive(`more than ${MAX_MEMORY / 1024n / 1024n} MiB of memory`)
-  if (memory * passes > MAX_WORK || lanes > MAX_LANES)
-    throw tooExpensive(`too long: at most ${MAX_WORK / 1024n / 1024n} MiB times passes are allowed, and ${MAX_LANES} lanes`)
+function byArgon2(variant: 'argon2d' | 'argon2id', kdf: KDF, composite: Buffer): Promise<Buffer> {
   if (kdf.has('V') && numberOf(kdf, 'V') !== 0x13n) throw new BackendProblem('the KeePass file uses an old version of Argon2')
-  const work = derive(variant, {
-    message: composite,
-    nonce: bytesOf(kdf, 'S'),
-    memory: Number(memory / 1024n),
-    passes: Number(passes),
-    parallelism: Number(lanes),
-    tagLength: KEY_BYTES,
-  }).catch(() => {
-    throw new BackendProblem('the KeePass file has impossible settings of Argon2')
-  })
-  return abortable(work, signal)
+  // The file has its memory in bytes.
+  const [memory, passes, lanes] = [Number(numberOf(kdf, 'M') / 1024n), Number(numberOf(kdf, 'I')), Number(numberOf(kdf, 'P'))]
+  return deriveByArgon2('the KeePass file', { variant, message: composite, salt: bytesOf(kdf, 'S'), memory, passes, lanes })
 }
 
 /**
  * AES in CBC mode over zeros, from the block on that is to be transformed: each block that comes out is the one before it, encrypted once more. One call instead of millions.
  */
 async function byAes(key: Buffer, rounds: bigint, composite: Buffer, signal: AbortSignal): Promise<Buffer> {
-  if (rounds > MAX_ROUNDS) throw tooExpensive(`more than ${MAX_ROUNDS} rounds of AES`)
+  if (rounds > MAX_ROUNDS)
+    throw new BackendProblem(`opening the KeePass file takes more than ${MAX_ROUNDS} rounds of AES; choose less in its security settings`)
   if (key.length !== KEY_BYTES || rounds < 1n) throw new BackendProblem('the KeePass file has impossible settings of AES')
   const zeros = Buffer.alloc(PIECE)
   const halves = [composite.subarray(0, 16), composite.subarray(16)]

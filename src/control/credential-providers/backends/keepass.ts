@@ -1,6 +1,7 @@
 // The type `keepass`: a KDBX 4 file of KeePass, KeePassXC and others.
 import { z } from 'zod'
 import { Slots } from '../../../base/slots.ts'
+import { abortable } from '../../../base/wait.ts'
 import { BackendProblem, type Backend, type Item, type ItemValues, type Vault } from './backend.ts'
 import type { CredentialFiles } from './files.ts'
 import { openKdbx } from './kdbx.ts'
@@ -25,12 +26,17 @@ const NOT_VALUES = /^(Title|UserName|Password|URL|Notes|otp|TOTP (Seed|Settings)
 export function keepassBackend(token: string, files: CredentialFiles): Backend {
   const { file, password, keyfile } = jsonToken(Token, token)
 
+  async function readNow(signal: AbortSignal): Promise<Entry[]> {
+    const bytes = await files.read(file, { maxBytes: MAX_FILE })
+    const key = keyfile === undefined ? undefined : await files.read(keyfile, { maxBytes: MAX_KEY_FILE })
+    return readEntries(await openKdbx(bytes, compositeKey(password, key), signal), signal)
+  }
+  // A caller who goes away leaves at once, and the slot is free when the work has ended, which cannot be stopped everywhere.
   const read = (signal: AbortSignal): Promise<Entry[]> =>
-    opening.run(async () => {
-      const bytes = await files.read(file, { maxBytes: MAX_FILE })
-      const key = keyfile === undefined ? undefined : await files.read(keyfile, { maxBytes: MAX_KEY_FILE })
-      return readEntries(await openKdbx(bytes, compositeKey(password, key), signal), signal)
-    }, signal)
+    abortable(
+      opening.run(() => readNow(signal), signal),
+      signal,
+    )
 
   return {
     async test(signal) {

@@ -7,7 +7,7 @@ import { BackendProblem, type Backend } from './backend.ts'
 import { bitwardenBackend } from './bitwarden.ts'
 import { makeAsker } from './http.ts'
 import { connectBackend } from './onepassword-connect.ts'
-import { onePasswordBackend, type Client } from './onepassword.ts'
+import { connectOnePassword, onePasswordBackend, type Client } from './onepassword.ts'
 import { vaultBackend } from './vault.ts'
 
 const never = new AbortController().signal
@@ -208,6 +208,12 @@ test('onepassword: a token for another server is refused before the SDK sees it,
     throw new Error('CANARY')
   }
   expect(await problem(onePasswordBackend(tokenFor('my.1password.eu'), failing).test(never))).toBe('the token was not accepted, or 1Password cannot be reached')
+})
+
+test('onepassword: the SDK itself is loaded, and refuses a token that has only an address, without asking anybody', async () => {
+  expect(await problem(onePasswordBackend(tokenFor('my.1password.com'), connectOnePassword).test(never))).toBe(
+    'the token was not accepted, or 1Password cannot be reached',
+  )
 })
 
 // ---- bw serve ----
