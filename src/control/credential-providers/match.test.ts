@@ -72,6 +72,13 @@ test('a child does not match its parent, and an address matches itself alone', (
   expect(title('1.127.0.0.1', [item('same', '127.0.0.1')])).toBeUndefined()
 })
 
+test('a name below which everybody can have one is no parent', () => {
+  expect(title('bank.co.uk', [item('suffix', 'co.uk'), item('pattern', '*.co.uk')])).toBeUndefined()
+  expect(title('kim.github.io', [item('suffix', 'github.io')])).toBeUndefined()
+  expect(title('kim.github.io', [item('pattern', '*.github.io')])).toBe('pattern')
+  expect(title('github.io', [item('suffix', 'github.io')])).toBe('suffix')
+})
+
 test('names in other scripts are compared in their ASCII form', () => {
   expect(title('xn--bcher-kva.example', [item('books', 'https://BÜCHER.example/')])).toBe('books')
   expect(title('bücher.example', [item('books', 'xn--bcher-kva.example')])).toBe('books')

@@ -1,5 +1,6 @@
 // Which item of a list is meant by a domain. Hosts are compared label by label in their ASCII form (IDNA), never by parts of texts.
 import { domainToASCII } from 'node:url'
+import { getPublicSuffix } from 'tldts'
 
 /** The host that a stored URL names, with or without scheme, port and path; `*.` stays in front. Undefined when it names none. */
 export function hostOf(url: string): string | undefined {
@@ -37,6 +38,8 @@ function distance(domain: string, host: string): number | undefined {
   const base = isPattern ? host.slice(2) : host
   if (!isPattern && domain === base) return EXACT
   if (isAddress(domain) || isAddress(base) || !base.includes('.') || !isBelow(domain, base)) return undefined
+  // What is below "co.uk" or "github.io" belongs to others. A pattern for the second kind is somebody's own wish.
+  if (getPublicSuffix(base, { allowPrivateDomains: !isPattern }) === base) return undefined
   return domain.split('.').length - base.split('.').length
 }
 
