@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PACKAGE_DIR } from '../../src/base/paths.ts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { until } from '../../src/base/wait.ts'
 import type { Backend } from '../../src/control/credential-providers/backends/backend.ts'
 import { BackendProblem } from '../../src/control/credential-providers/backends/backend.ts'
 import { bitwardenExportBackend } from '../../src/control/credential-providers/backends/bitwarden-export.ts'
@@ -12,6 +13,7 @@ import { keepassBackend } from '../../src/control/credential-providers/backends/
 import { passBackend } from '../../src/control/credential-providers/backends/pass.ts'
 import { makeKeePass, makeOldKeePass, makePass, run, type KeePass, type PassStore } from '../support/password-stores.ts'
 
+const SOON_MS = 20_000
 const never = new AbortController().signal
 let dir: string
 let files: CredentialFiles
@@ -216,12 +218,28 @@ describe('a password store of pass', () => {
     expect(readdirSync(join(dir, 'gnupg')).toSorted()).toEqual(['private-keys-v1.d', 'pubring.kbx'])
   })
 
-  test('leaves no program when its caller goes away', async () => {
+  test('leaves no program when its caller goes away while it runs', async () => {
     const caller = new AbortController()
+    const reason = new Error('gone')
     const asked = open().test(caller.signal)
-    setImmediate(() => caller.abort(new Error('gone')))
-    await expect(asked).rejects.toThrow()
+    asked.catch(() => {})
+    await until('gpg', SOON_MS, () => agentsIn('/home/gpg').length > 0, { everyMs: 1 })
+    caller.abort(reason)
+    await expect(asked).rejects.toBe(reason)
+    await until('the end of gpg', SOON_MS, () => agentsIn('/home/gpg').length === 0)
+  })
+
+  test('with an entry that becomes large when it is decrypted is refused', async () => {
+    store.compress('large', '0'.repeat(8 * 1024 * 1024))
+    expect(await problem(read(open(), 'large'))).toBe('the entry has more than 262144 bytes, the limit')
     expect(agentsIn('/home/gpg')).toEqual([])
+  })
+
+  test('shows its passphrase to no list of processes', async () => {
+    const asked = open().test(never)
+    await until('gpg', SOON_MS, () => agentsIn('/home/gpg').length > 0, { everyMs: 1 })
+    expect(agentsIn('open ✓')).toEqual([])
+    await asked
   })
 })
 

@@ -54,6 +54,8 @@ export function makeOldKeePass(dir: string, { name, password }: { name: string; 
 
 export interface PassStore extends Disposable {
   insert(name: string, text: string): void
+  /** By gpg alone, which compresses; pass does not. */
+  compress(name: string, text: string): void
 }
 
 /** A new password store in `dir`/store with keys in `dir`/gnupg, made by pass and gpg. */
@@ -68,6 +70,8 @@ export function makePass(dir: string, passphrase: string): PassStore {
   // What an operator copies.
   run('cp', ['-r', join(home, 'private-keys-v1.d'), join(home, 'pubring.kbx'), join(dir, 'gnupg')])
   return {
+    compress: (name, text) =>
+      void run('gpg', ['--batch', '--trust-model', 'always', '-e', '-r', 'kim@example.com', '-o', join(dir, 'store', `${name}.gpg`)], { env, input: text }),
     insert: (name, text) => void run('pass', ['insert', '--multiline', name], { env, input: text }),
     [Symbol.dispose]() {
       run('gpgconf', ['--kill', 'all'], { env })

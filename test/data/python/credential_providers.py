@@ -14,9 +14,7 @@ made = providers.create(name="py", provider_type="file", token=sys.argv[1], cach
 try:
     assert made.enabled is True and made.priority == 0 and not hasattr(made, "token"), made
     assert providers.retrieve(made.id).to_dict() == made.to_dict()
-    listed = [provider.id for provider in providers.list(query="py", limit=1)] if kernel.__version__ != "0.84.0" else [
-        provider.id for provider in providers.list()
-    ]
+    listed = [provider.id for provider in providers.list(query="py", limit=1)]
     assert made.id in listed, listed
     tried = providers.test(made.id)
     assert tried.success is True and [vault.name for vault in tried.vaults] == ["File"], tried

@@ -77,8 +77,7 @@ async function decryptNow(message: Buffer, home: string, passphrase: string, sig
   } catch (error) {
     signal.throwIfAborted()
     if (limit.aborted) throw new BackendProblem(`gpg did not decrypt the entry within ${GPG_MS / 1000} s`)
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT')
-      throw new BackendProblem('the programs bwrap (bubblewrap) and gpg are needed on the machine of the service')
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw new BackendProblem('bubblewrap is not installed on the machine of the service')
     throw error
   }
 }
@@ -96,6 +95,7 @@ function collect(pipe: Readable, most: number, onMore: () => void): () => string
 
 /** Its own words have names of keys and of files, so they stay here. It says the same ("No secret key") when a key is missing and when the passphrase is wrong. */
 function meaning(complaint: string): string {
+  if (/^bwrap: execvp gpg/m.test(complaint)) return 'gpg is not installed on the machine of the service'
   if (/^bwrap:/m.test(complaint)) return 'the sandbox of gpg did not start on the machine of the service'
   if (/bad passphrase|no passphrase|no secret key/i.test(complaint)) return 'the passphrase is wrong, or the GnuPG home has no key that decrypts the entry'
   return 'gpg could not decrypt the entry'
