@@ -128,6 +128,7 @@ const BODILESS = [
   '/browsers/{id}/computer/get_mouse_position',
   '/profiles/{id_or_name}/versions/{version_id}/restore',
   '/audit-logs/export/destinations/{id}/test',
+  '/org/credential_providers/{id}/test',
 ]
 
 // ---- the properties ----

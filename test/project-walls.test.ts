@@ -20,6 +20,8 @@ const APP_KEY = newKey()
 const OF_ALL = '/audit-logs/export/destinations/'
 /** No project's either, but everybody reads them. */
 const SHARED = '/telemetry/destinations/'
+/** The same, but what is below one is for keys of the whole organization. */
+const PROVIDERS = '/org/credential_providers/'
 
 let cloud: FastCloud
 /** Objects of the default project, by the beginning of the paths that name one. A new group names its own here. */
@@ -70,6 +72,8 @@ beforeAll(async () => {
   ])
   const collector = newId()
   await cloud.query(`insert into telemetry_destinations (id, name, endpoint, header_names) values ($1, 'ours', 'http://collector.test', '{}')`, [collector])
+  const provider = newId()
+  await cloud.query(`insert into credential_providers (id, name, provider_type, token, cache_ttl_seconds) values ($1, 'ours', 'file', '', 300)`, [provider])
   await insertKey(KEY, null)
   await insertKey(APP_KEY, theirs!)
   objects = {
@@ -87,6 +91,7 @@ beforeAll(async () => {
     '/browser_pools/': { id: pool, id_or_name: pool },
     [OF_ALL]: { id: destination },
     [SHARED]: { id: collector, id_or_name: collector },
+    [PROVIDERS]: { id: provider },
     '/org/projects/': { id: DEFAULT_PROJECT, id_or_name: DEFAULT_PROJECT },
   }
 })
@@ -111,7 +116,7 @@ async function theirConnection(): Promise<Record<string, string>> {
 
 /** Needs no key, but a code of the very connection (hand-off.test.ts). */
 const EXCHANGE = '/auth/connections/{id}/exchange'
-const naming = routes.filter(({ method, path }) => path.includes('{') && path !== EXCHANGE && !(method === 'GET' && path.startsWith(SHARED)))
+const naming = routes.filter(({ method, path }) => path.includes('{') && path !== EXCHANGE && !(method === 'GET' && (path.startsWith(SHARED) || path === `${PROVIDERS}{id}`)))
 
 async function answerTo(method: string, path: string, key: string, body: unknown): Promise<{ status: number; text: string }> {
   const response = await fetch(cloud.url + path, {
@@ -138,6 +143,7 @@ const state = async () =>
     await cloud.query('select * from credentials order by id'),
     await cloud.query('select * from audit_log_destinations order by id'),
     await cloud.query('select * from telemetry_destinations order by id'),
+    await cloud.query('select * from credential_providers order by id'),
     await cloud.query('select id, name, expires_at, deleted_at from api_keys where project_id = $1 order by id', [DEFAULT_PROJECT]),
     await cloud.query('select * from profiles order by id'),
     await cloud.query('select id from profile_versions order by id'),
@@ -160,7 +166,8 @@ describe.each([
       const plain = (text: string, values: Record<string, string>) => Object.values(values).reduce((said, id) => said.replaceAll(id, '…'), text)
       expect([theirs.status, plain(theirs.text, found)]).toEqual([nobodys.status, plain(nobodys.text, unknown)])
       // The code of an app manages no keys, whatever they are, and no key of a project what is of the whole organization.
-      const refusal = (key() === APP_KEY && path.startsWith('/org/api_keys/')) || path.startsWith(OF_ALL) || path.startsWith(SHARED) ? 403 : 404
+      const isOfAll = [OF_ALL, SHARED, PROVIDERS].some((beginning) => path.startsWith(beginning))
+      const refusal = (key() === APP_KEY && path.startsWith('/org/api_keys/')) || isOfAll ? 403 : 404
       expect([400, refusal]).toContain(theirs.status)
       if (sample === undefined) expect(theirs.status).toBe(refusal)
     }

@@ -14,6 +14,8 @@ export interface Config {
   /** Origin that clients use when a proxy stands in front of the service: scheme and host, no path. */
   publicUrl: string | undefined
   dataDir: string
+  /** The only folder whose files callers may have read as password stores. */
+  credentialFilesDir: string
   /** The user's own Postgres; undefined starts the embedded one. */
   databaseUrl: string | undefined
   /** The bucket for archives and replays; undefined keeps them as files in the data directory. */
@@ -172,12 +174,14 @@ const STANDBY_CONNECTED = 7
 
 /** Reads the settings. @throws ConfigError naming the variable. */
 export function readConfig(env: NodeJS.ProcessEnv): Config {
+  const dataDir = env.COB_DATA_DIR || defaultDataDir(env)
   const standbyAfterSeconds = integer(env, 'COB_STANDBY_AFTER_SECONDS', 5, 0, 86_400)
   return {
     host: env.COB_HOST || '127.0.0.1',
     port: integer(env, 'COB_PORT', 2627, 0, 65535),
     publicUrl: origin(env, 'COB_PUBLIC_URL'),
-    dataDir: env.COB_DATA_DIR || defaultDataDir(env),
+    dataDir,
+    credentialFilesDir: env.COB_CREDENTIAL_FILES_DIR || join(dataDir, 'credential-files'),
     databaseUrl: env.DATABASE_URL || undefined,
     s3: s3(env),
     apiKey: apiKey(env),

@@ -17,6 +17,7 @@ import { auditLogs } from './org/audit-logs/contract.ts'
 import { auditExports } from './org/audit-logs/exports/contract.ts'
 import { projects } from './org/projects/contract.ts'
 import { profiles } from './profiles/contract.ts'
+import { credentialProviders } from './credential-providers/contract.ts'
 import { proxies } from './proxies/contract.ts'
 import { replays } from './replays/contract.ts'
 import { system } from './system/contract.ts'
@@ -35,6 +36,7 @@ export const contracts: Contract[] = [
   credentials,
   telemetryDestinations,
   authConnections,
+  credentialProviders,
   deployments,
   apps,
   invocations,

@@ -37,6 +37,7 @@ import { sleepWhenUnused } from './browsers/standby.ts'
 import { storedEndpoints } from './browsers/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
 import { makeCredentials, purposeOf } from './credentials/credentials.ts'
+import { makeCredentialProviders } from './credential-providers/providers.ts'
 import { makeDeployments } from './deployments/deployments.ts'
 import { buildsInProgress } from './deployments/rows.ts'
 import { makeExtensions } from './extensions/extensions.ts'
@@ -205,6 +206,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   })
   const nameProxy = proxyNaming(proxies)
   const telemetryExports = makeTelemetryExports({ db, scope, objects, keys, config, assertOrganization, log })
+  const credentialProviders = makeCredentialProviders({ db, keys, config, assertOrganization, log })
   const { browsers, browserPools, poolSource } = makeSessions({
     db,
     scope,
@@ -361,6 +363,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     credentials: makeCredentials({ db, sealerOf: (project) => makeSealer(keys, purposeOf(project)) }),
     destinations: telemetryExports.destinations,
     managedAuth,
+    credentialProviders,
     deployments,
     invocations,
     extensions,

@@ -42,6 +42,9 @@ import { assertOrganization, mountOrganization, type OrganizationSettings } from
 import { profiles as profilesContract } from './profiles/contract.ts'
 import { profileHandlers } from './profiles/handlers.ts'
 import type { Profiles } from './profiles/profiles.ts'
+import { credentialProviders } from './credential-providers/contract.ts'
+import { credentialProviderHandlers } from './credential-providers/handlers.ts'
+import type { CredentialProviders } from './credential-providers/providers.ts'
 import { proxies as proxiesContract } from './proxies/contract.ts'
 import { proxyHandlers } from './proxies/handlers.ts'
 import type { Proxies } from './proxies/proxies.ts'
@@ -78,6 +81,7 @@ interface Parts {
   credentials: Credentials
   destinations: Destinations
   managedAuth: Pick<ManagedAuth, 'connections' | 'handOff'>
+  credentialProviders: CredentialProviders
   deployments: Deployments
   invocations: Invocations
   extensions: Extensions
@@ -105,6 +109,7 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
   mount(context, credentialsContract, credentialHandlers(parts.credentials))
   mount(context, telemetryDestinations, destinationHandlers(parts.destinations))
   mount(context, authConnections, authConnectionHandlers(parts.managedAuth.connections, parts.managedAuth.handOff))
+  mount(context, credentialProviders, credentialProviderHandlers(parts.credentialProviders))
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))

@@ -58,6 +58,7 @@ function column(table: keyof Tables, name: string, { value = sql.ref(name), stor
 export const sealedColumns: readonly SealedColumn[] = [
   column('auth_flows', 'answer', { purpose: 'auth-flows' }),
   column('auth_flows', 'typed', { purpose: 'auth-flows' }),
+  column('credential_providers', 'token', { purpose: 'credential-providers' }),
   column('credentials', 'sealed', { purpose: { column: 'project_id', of: purposeOf } }),
   column('deployments', 'secrets', { purpose: 'deployments' }),
   column('proxies', 'secrets', { purpose: 'proxies' }),

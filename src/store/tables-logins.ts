@@ -22,6 +22,18 @@ export interface LoginTables {
     created_at: DefaultTime
     updated_at: DefaultTime
   }
+  credential_providers: {
+    id: string
+    name: string
+    provider_type: string
+    token: Buffer
+    cache_ttl_seconds: number
+    enabled: Generated<boolean>
+    priority: Generated<number>
+    version: Generated<number>
+    created_at: DefaultTime
+    updated_at: DefaultTime
+  }
   auth_connections: {
     id: string
     scope: string

@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { button, context, input, link, page, password, savedPage } from '../../../../test/support/login-pages.ts'
+import { button, context, input, link, page, password, savedPage } from '../../../../test/support/page-models.ts'
 import { interpretByModel, makeModelInterpreter, ModelAnswer, type ModelInterpreter } from './model.ts'
 import { redactPage, redactText } from './redact.ts'
 

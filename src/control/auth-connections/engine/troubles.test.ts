@@ -1,6 +1,6 @@
 // Pages with captchas, failures and messages of the site, made in a few words, are understood.
 import { describe, expect, test } from 'vitest'
-import { button, context, frame, input, link, page, password } from '../../../../test/support/login-pages.ts'
+import { button, context, frame, input, link, page, password } from '../../../../test/support/page-models.ts'
 import type { PageModel } from '../../../agent/login/contract.ts'
 import { interpret } from './interpret.ts'
 

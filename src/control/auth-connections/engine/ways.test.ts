@@ -1,6 +1,6 @@
 // Where a login form is looked for, in which order.
 import { expect, test } from 'vitest'
-import { button, context, input, link, page, press } from '../../../../test/support/login-pages.ts'
+import { button, context, input, link, page, press } from '../../../../test/support/page-models.ts'
 import { interpret } from './interpret.ts'
 import { LOGIN_PATHS, waysFrom } from './ways.ts'
 

@@ -1,0 +1,95 @@
+// Files of the operator that callers may have read as credentials: below one folder, and nothing else of this machine.
+import { constants } from 'node:fs'
+import { open, readdir, readlink, realpath, type FileHandle } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { BackendProblem } from './backend.ts'
+
+export interface CredentialFiles {
+  /** A whole file. @throws BackendProblem when it is not there, is no file, is outside of the folder, or is larger than `maxBytes` */
+  read(path: string, options: { maxBytes: number; isPrivate?: boolean }): Promise<Buffer>
+  /** The real path of a folder, which is below the folder of credential files. @throws BackendProblem */
+  folder(path: string): Promise<string>
+  /** The files below a folder whose names end with `ending`, by their paths from it, sorted. Names with a dot in front and links are left out. @throws BackendProblem */
+  list(path: string, ending: string, most: number): Promise<string[]>
+}
+
+const MAX_DEPTH = 16
+const OTHERS_MAY = 0o077
+
+/** `root` is what the operator allows (COB_CREDENTIAL_FILES_DIR). */
+export function credentialFiles(root: string): CredentialFiles {
+  /** Where a path of a token leads, with its links followed. @throws BackendProblem */
+  async function real(path: string): Promise<string> {
+    const base = await realpath(root).catch(() => {
+      throw new BackendProblem('the folder of credential files does not exist on the machine of the service (COB_CREDENTIAL_FILES_DIR)')
+    })
+    const found = await realpath(resolve(base, path)).catch(() => undefined)
+    // Outside is the same as missing: an answer must not tell which files this machine has.
+    if (found === undefined || !isInside(base, found)) throw missing(path)
+    return found
+  }
+
+  /** Opens it. What is open is checked again: between the two, a folder may have been replaced by a link. @throws BackendProblem */
+  async function opened(path: string): Promise<FileHandle> {
+    const found = await real(path)
+    // Without waiting for a writer, if it is a pipe.
+    const file = await open(found, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK).catch((error: NodeJS.ErrnoException) => {
+      throw error.code === 'EACCES' ? new BackendProblem(`the service may not read the file "${shown(path)}"`) : missing(path)
+    })
+    try {
+      if ((await readlink(`/proc/self/fd/${file.fd}`)) !== found) throw missing(path)
+      return file
+    } catch (error) {
+      await file.close()
+      throw error
+    }
+  }
+
+  return {
+    async read(path, { maxBytes, isPrivate = false }) {
+      await using file = await opened(path)
+      const stat = await file.stat()
+      if (!stat.isFile()) throw missing(path)
+      if (isPrivate && (stat.mode & OTHERS_MAY) !== 0)
+        throw new BackendProblem(`other users of the machine may read or write the file "${shown(path)}": its mode must be 0600`)
+      if (stat.size > maxBytes) throw new BackendProblem(`the file "${shown(path)}" is larger than ${maxBytes} bytes, the limit`)
+      const bytes = Buffer.alloc(stat.size)
+      // It may have become shorter meanwhile; what was added is not read.
+      let at = 0
+      while (at < bytes.length) {
+        const { bytesRead } = await file.read(bytes, at, bytes.length - at, at)
+        if (bytesRead === 0) break
+        at += bytesRead
+      }
+      return bytes.subarray(0, at)
+    },
+    async folder(path) {
+      const found = await real(path)
+      await readdir(found).catch(() => {
+        throw missing(path)
+      })
+      return found
+    },
+    async list(path, ending, most) {
+      const found: string[] = []
+      const folders: { at: string; depth: number }[] = [{ at: '', depth: 0 }]
+      const base = await real(path)
+      for (const { at, depth } of folders) {
+        const entries = await readdir(join(base, at), { withFileTypes: true }).catch(() => {
+          throw missing(path)
+        })
+        for (const entry of entries.filter(({ name }) => !name.startsWith('.'))) {
+          const inside = join(at, entry.name)
+          if (entry.isDirectory() && depth < MAX_DEPTH) folders.push({ at: inside, depth: depth + 1 })
+          if (entry.isFile() && entry.name.endsWith(ending)) found.push(inside)
+        }
+        if (found.length > most || folders.length > most) throw new BackendProblem(`the folder "${shown(path)}" has more than ${most} entries, the limit`)
+      }
+      return found.toSorted()
+    },
+  }
+}
+
+const isInside = (base: string, path: string): boolean => path === base || path.startsWith(base === '/' ? base : `${base}/`)
+const missing = (path: string) => new BackendProblem(`there is no "${shown(path)}" in the folder of credential files`)
+const shown = (path: string): string => (path.length > 100 ? `${path.slice(0, 100)}…` : path)

@@ -1,0 +1,36 @@
+// One-time passwords as stores keep them: made into an otpauth:// URI, or left as a base32 secret.
+
+const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
+
+/** RFC 4648, without padding. */
+export function base32(bytes: Uint8Array): string {
+  let bits = ''
+  for (const byte of bytes) bits += byte.toString(2).padStart(8, '0')
+  return (bits.match(/.{1,5}/g) ?? []).map((five) => ALPHABET[Number.parseInt(five.padEnd(5, '0'), 2)]).join('')
+}
+
+export interface OneTimePassword {
+  /** Base32. */
+  secret: string
+  period?: string | undefined
+  digits?: string | undefined
+  algorithm?: string | undefined
+}
+
+/** A secret alone stays one; with settings it becomes a URI. */
+export function otpauth({ secret, ...settings }: OneTimePassword): string {
+  const plain = secret.replace(/[\s=-]/g, '').toUpperCase()
+  const given = Object.entries(settings).filter((entry): entry is [string, string] => entry[1] !== undefined)
+  if (given.length === 0) return plain
+  return `otpauth://totp/item?${new URLSearchParams({ secret: plain, ...Object.fromEntries(given) }).toString()}`
+}
+
+/** What a field for one-time passwords holds: a URI, `key=…&step=…&size=…`, or a secret. Undefined when it is nothing of that. */
+export function readOtp(text: string): string | undefined {
+  const value = text.trim()
+  if (/^otpauth:\/\//i.test(value)) return value
+  const query = new URLSearchParams(value)
+  const key = query.get('key')
+  if (key) return otpauth({ secret: key, period: query.get('step') ?? undefined, digits: query.get('size') ?? undefined })
+  return /^[a-z2-7\s-]+=*$/i.test(value) ? otpauth({ secret: value }) : undefined
+}
