@@ -1,0 +1,67 @@
+// What the site says is wrong: a message near the form, not what is always written there.
+import type { Group } from './fields.ts'
+import { sentencesOf } from './describe.ts'
+import type { View } from './view.ts'
+import { hasAny, wordsOf, type Words } from './words.ts'
+
+const MAX_MESSAGE = 300
+/** Longer texts are help, terms or whole pages that carry a class by chance. */
+const LONGEST = 400
+
+interface Message {
+  text: string
+  score: number
+}
+
+/** The message of the site, in its own words; undefined if it has none. */
+export function websiteErrorOf(view: View, group: Group | undefined): string | undefined {
+  const { model, context } = view
+  const messages: Message[] = []
+  const inForm = new Set(group?.roles.flatMap(({ seen, boxes }) => [seen, ...(boxes ?? [])].map(({ control }) => control.ref)))
+  for (const { text, by, control } of model.alerts) {
+    const words = wordsOf(text)
+    if (!mayBeMessage(text, words)) continue
+    const isOwn = control !== null && inForm.has(control)
+    const isWrong = hasAny(words, 'wrong', 'expired', 'server_error', 'bot')
+    // A live region tells of anything; what has an alarming class may be a hint that is always there.
+    const isLoud = by === 'role' || by === 'invalid' || by === 'class'
+    if (!isWrong && !(context.hasSubmitted && isLoud && !words.has('success'))) continue
+    messages.push({ text, score: (isWrong ? 4 : 0) + (isOwn ? 3 : 0) + (by === 'role' ? 2 : by === 'invalid' ? 1.5 : by === 'class' ? 1 : 0) })
+  }
+  for (const { seen } of group?.roles ?? []) {
+    const { control } = seen
+    if (control.invalid && control.described !== '' && mayBeMessage(control.described, wordsOf(control.described)))
+      messages.push({ text: control.described, score: wordsOf(control.described).has('wrong') ? 6 : 2 })
+  }
+  const best = messages.toSorted((a, b) => b.score - a.score)[0]
+  if (best) return clean(best.text)
+  return context.hasSubmitted && group ? sentence(view) : undefined
+}
+
+/** Without anything marked as a message: a heading or a sentence which says that what was typed is wrong. */
+function sentence(view: View): string | undefined {
+  // Labels have no full stops: without them, what is left between them is a sentence of its own.
+  let body = view.bodyText
+  for (const label of [...view.model.headings, ...view.fields.map(({ control }) => control.label), ...view.boxes.map(({ control }) => control.label)])
+    if (label.length > 2) body = body.replace(label, ' . ')
+  for (const text of [...view.model.headings, ...sentencesOf(body)]) {
+    const words = wordsOf(text)
+    if (
+      text.length <= 200 &&
+      mayBeMessage(text, words) &&
+      words.has('wrong') &&
+      !words.has('forgot') &&
+      hasAny(words, 'user', 'password', 'code', 'email', 'sign_in', 'two_factor')
+    )
+      return clean(text)
+  }
+  return undefined
+}
+
+function mayBeMessage(text: string, words: Words): boolean {
+  const trimmed = text.trim()
+  if (trimmed.length < 3 || trimmed.length > LONGEST) return false
+  return !words.has('cookies') && !words.has('newsletter')
+}
+
+const clean = (text: string): string => text.replaceAll(/\s+/g, ' ').trim().slice(0, MAX_MESSAGE)

@@ -1,0 +1,40 @@
+// Recognises a user who is logged in, and a site that has failed.
+import type { Seen, View } from './view.ts'
+import { hasAny, tokensOf, wordsOfName } from './words.ts'
+
+/** A link to sign out, which only a user who is logged in has. */
+export function signOutOf(view: View): { seen: Seen; isHidden: boolean } | undefined {
+  const shown = view.clickables.find(isSignOut)
+  if (shown) return { seen: shown, isHidden: false }
+  const hidden = view.hidden.find(isSignOut)
+  return hidden && { seen: hidden, isHidden: true }
+}
+
+function isSignOut({ control, label }: Seen): boolean {
+  // "You have been signed out. Sign in again": a sentence, or a link that leads in.
+  const { length } = tokensOf(control.label)
+  if (length > 6) return false
+  // In some languages one phrase is part of the other ("kirjaudu", "kirjaudu ulos").
+  if (label.has('sign_out') && (!label.has('sign_in') || length <= 2)) return true
+  return control.href_path !== null && wordsOfName(control.href_path).has('sign_out') && !label.has('sign_in')
+}
+
+/** A menu of the user's, which may also be shown to guests: a weaker mark. */
+export const accountMenuOf = (view: View): Seen | undefined =>
+  view.clickables.find(({ label, control }) => label.has('account') && !hasAny(label, 'sign_in', 'sign_up') && tokensOf(control.label).length <= 4) ??
+  // An icon, which only the page's own names tell of.
+  view.clickables.find(({ name, control }) => control.tag !== 'a' && control.label.length <= 3 && hasAny(name, 'account', 'user')) ??
+  view.clickables.find(({ name, control }) => control.href_path === '/' && control.label.length <= 3 && hasAny(name, 'account', 'user'))
+
+/** What the site itself has failed with: Chromium's error, a status of the server, its words. */
+export function failureOf(view: View): { reason: string; confidence: number } | undefined {
+  const { error, status } = view.model
+  if (error !== null) return { reason: 'the page could not be opened', confidence: 1 }
+  if (status !== null && status >= 500) return { reason: `the server answered ${status}`, confidence: 0.95 }
+  if (status !== null && status >= 400) return { reason: `the server answered ${status}`, confidence: 0.8 }
+  if (hasAny(view.headings, 'server_error', 'expired', 'bot') || hasAny(view.title, 'server_error', 'expired', 'bot'))
+    return { reason: 'the page says that something failed', confidence: 0.7 }
+  const isShort = tokensOf(view.bodyText).length < 60
+  if (isShort && hasAny(view.body, 'server_error', 'expired', 'bot')) return { reason: 'a short page that says that something failed', confidence: 0.6 }
+  return undefined
+}

@@ -1,0 +1,103 @@
+// Finds words of login pages in a text: which of our lists it speaks of. The lists themselves are in field-words.ts, action-words.ts and message-words.ts.
+import { ACTION_WORDS } from './action-words.ts'
+import { FIELD_WORDS } from './field-words.ts'
+import { MESSAGE_WORDS } from './message-words.ts'
+
+const LISTS = { ...FIELD_WORDS, ...ACTION_WORDS, ...MESSAGE_WORDS }
+/** A meaning that words of any language have in common. */
+export type Word = keyof typeof LISTS
+export type Words = ReadonlySet<Word>
+
+/** Scripts that do not put spaces between words, or join particles to them: there a phrase counts wherever it is found. */
+const JOINED = /[\u0590-\u08ff\u0e00-\u0e7f\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u3400-\u9fff\uac00-\ud7af]/
+/** Of one label: what is longer is no label. */
+const LABEL_TOKENS = 40
+const TEXT_TOKENS = 1600
+
+interface Node {
+  words: Word[]
+  next: Map<string, Node>
+}
+
+const emptyNode = (): Node => ({ words: [], next: new Map() })
+const phrases = emptyNode()
+/** Beginnings of words, written with a `*` in the lists. */
+const stems = new Map<string, Word[]>()
+const joined: [phrase: string, word: Word][] = []
+let longestStem = 0
+
+/** Lower case, without accents, in one form: what a list and a page are compared in. */
+export function fold(text: string): string {
+  const lower = text.toLowerCase()
+  // Most texts are ASCII, and normalising costs more than all that follows.
+  if (/^[\p{ASCII}]*$/u.test(lower)) return lower
+  const plain = lower
+    .normalize('NFKD')
+    .replace(/\p{Mn}/gu, '')
+    .normalize('NFC')
+  return plain.replace(/[ßıłøæœđ’]/g, (letter) => FOLDED[letter]!)
+}
+const FOLDED: Record<string, string> = { ß: 'ss', ı: 'i', ł: 'l', ø: 'o', æ: 'ae', œ: 'oe', đ: 'd', '’': "'" }
+
+/** The words of a text, folded. */
+export const tokensOf = (text: string): string[] => fold(text).match(/[\p{L}\p{N}]+/gu) ?? []
+
+for (const [word, list] of Object.entries(LISTS) as [Word, string][])
+  for (const entry of list.split(/[|\n]/)) {
+    const phrase = entry.trim()
+    if (phrase === '') continue
+    if (JOINED.test(phrase)) joined.push([fold(phrase).replaceAll(/\s+/g, ' '), word])
+    else if (phrase.endsWith('*')) {
+      const stem = fold(phrase.slice(0, -1))
+      longestStem = Math.max(longestStem, stem.length)
+      stems.set(stem, [...(stems.get(stem) ?? []), word])
+    } else {
+      let node = phrases
+      for (const token of tokensOf(phrase)) {
+        const next = node.next.get(token) ?? emptyNode()
+        node.next.set(token, next)
+        node = next
+      }
+      node.words.push(word)
+    }
+  }
+
+/** Which lists a label speaks of. */
+export const wordsOf = (text: string): Words => find(text, LABEL_TOKENS)
+
+/** The same of a long text. */
+export const wordsOfText = (text: string): Words => find(text, TEXT_TOKENS)
+
+/** The same of a name in code: `userName`, `auth[user_name]`, `j_password`. */
+export const wordsOfName = (name: string): Words => wordsOf(spaced(name))
+
+/** A name in code as separate words. */
+export const spaced = (name: string): string =>
+  name
+    .replaceAll(/([\p{Ll}\p{N}])(\p{Lu})/gu, '$1 $2')
+    .replaceAll(/[^\p{L}\p{N}]+/gu, ' ')
+    .trim()
+
+function find(text: string, most: number): Words {
+  const found = new Set<Word>()
+  if (text === '') return found
+  const tokens = tokensOf(text).slice(0, most)
+  for (let at = 0; at < tokens.length; at++) {
+    let node: Node | undefined = phrases
+    for (let next = at; next < tokens.length; next++) {
+      node = node.next.get(tokens[next]!)
+      if (!node) break
+      for (const word of node.words) found.add(word)
+    }
+    const token = tokens[at]!
+    for (let length = Math.min(token.length, longestStem); length >= 3; length--) for (const word of stems.get(token.slice(0, length)) ?? []) found.add(word)
+  }
+  if (JOINED.test(text)) {
+    const plain = fold(text)
+    for (const [phrase, word] of joined) if (!found.has(word) && plain.includes(phrase)) found.add(word)
+  }
+  return found
+}
+
+/** Whether two sets have a word in common. */
+export const hasAny = (words: Words, ...wanted: Word[]): boolean => wanted.some((word) => words.has(word))
