@@ -61,6 +61,10 @@ export interface Config {
   diskReserveMb: number
   /** Most runs of all apps at the same time. Callers over it are told to retry later. */
   maxInvocations: number
+  /** Most logins of managed auth at the same time. Each has a browser. */
+  maxLogins: number
+  /** Most health checks of managed auth at the same time. Each has a browser. */
+  maxHealthChecks: number
   /** Sessions and runs without a service end themselves after their timeout plus this time. */
   abandonedGraceSeconds: number
   /** Sessions that nothing uses for so long sleep; 0: none does. */
@@ -186,6 +190,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     appLogMb: integer(env, 'COB_APP_LOG_MB', 256, 1, 1_048_576),
     diskReserveMb: integer(env, 'COB_DISK_RESERVE_MB', 1024, 0, 16_777_216),
     maxInvocations: integer(env, 'COB_MAX_INVOCATIONS', 20, 1, 10_000),
+    maxLogins: integer(env, 'COB_MAX_LOGINS', 20, 1, 10_000),
+    maxHealthChecks: integer(env, 'COB_MAX_HEALTH_CHECKS', 2, 1, 1_000),
     standbyAfterSeconds,
     standbyConnectedAfterSeconds: integer(
       env,

@@ -3,6 +3,7 @@ import { VERSION } from '../base/version.ts'
 import { openapi } from '../http/openapi.ts'
 import type { Contract } from '../http/route.ts'
 import { apps } from './apps/contract.ts'
+import { authConnections } from './auth-connections/contract.ts'
 import { browserPools } from './browser-pools/contract.ts'
 import { browsers, cdpHttp } from './browsers/contract.ts'
 import { instanceApis } from './browsers/instance-apis.ts'
@@ -31,6 +32,7 @@ export const contracts: Contract[] = [
   profiles,
   proxies,
   telemetryDestinations,
+  authConnections,
   deployments,
   apps,
   invocations,

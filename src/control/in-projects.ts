@@ -1,5 +1,6 @@
 // What projects hold, of all groups: what keeps one from being deleted, and what its limits count.
 import type { Db } from '../store/db.ts'
+import { countConnections, IS_OVER as IS_CONNECTION_OVER } from './auth-connections/rows.ts'
 import { countPools, IS_OVER as IS_POOL_OVER } from './browser-pools/rows.ts'
 import { countLive, countSeats, IS_OVER as IS_BROWSER_OVER } from './browsers/rows.ts'
 import { countKept, IS_OVER as IS_DEPLOYMENT_OVER } from './deployments/rows.ts'
@@ -18,6 +19,13 @@ export const projectHoldings: readonly Holding[] = [
   { called: 'extensions', isAtWork: false, count: countStored, table: 'extensions', isOver: IS_EXTENSION_OVER },
   { called: 'proxies', isAtWork: false, count: countProxies, table: 'proxies', isOver: IS_PROXY_OVER },
   { called: 'unfinished invocations', isAtWork: true, count: (tx, project) => countUnfinished(tx, { project }), table: 'invocations', isOver: IS_RUN_OVER },
+  {
+    called: 'auth connections',
+    isAtWork: false,
+    count: (tx, project) => countConnections(tx, { project }),
+    table: 'auth_connections',
+    isOver: IS_CONNECTION_OVER,
+  },
   { called: 'profiles', isAtWork: false, count: countProfiles, table: 'profiles', isOver: IS_PROFILE_OVER },
 ]
 

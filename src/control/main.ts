@@ -19,6 +19,7 @@ import { listenForEvents, notify } from '../store/events.ts'
 import { makeObjects } from '../store/make-objects.ts'
 import { makeSpool } from '../store/spool.ts'
 import { apiHosts, boundAddress, inside, portsOf } from './addresses.ts'
+import { openManagedAuth, NO_CREDENTIALS } from './auth-connections/open.ts'
 import { watchActivity } from './browsers/activity.ts'
 import type { EndReason } from './browsers/end-step.ts'
 import { fitsMemory } from './browsers/fleet/demand.ts'
@@ -191,7 +192,14 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     await activity.ended
   })
 
-  const profiles = makeProfiles({ db, objects, saves, maxBytes: config.profileMaxMb * 1024 * 1024, log })
+  const profiles = makeProfiles({
+    db,
+    objects,
+    saves,
+    maxBytes: config.profileMaxMb * 1024 * 1024,
+    log,
+    onDeleted: (id) => managedAuth.connections.profileDeleted(id),
+  })
   const nameProxy = proxyNaming(proxies)
   const telemetryExports = makeTelemetryExports({ db, scope, objects, secretKey, config, assertOrganization, log })
   const { browsers, browserPools, poolSource } = makeSessions({
@@ -299,13 +307,32 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const invocations = makeInvocations({ db, bells, scope, runs, maxInvocations: config.maxInvocations })
   await runs.adopt()
   opened.use(hearReplicas(bells, { scope, leases, openSockets, calls, registry, fleet, runs, deployments, replays, telemetry: telemetry.archive, log }))
+  const managedAuth = opened.use(
+    openManagedAuth({
+      db,
+      scope,
+      secretKey,
+      leases,
+      bells,
+      config,
+      credentials: NO_CREDENTIALS,
+      createProfile: profiles.create,
+      names: { region: config.region, proxyIdOf: proxies.idOf, nameDestination: telemetryExports.nameDestination },
+      hostedPath: (id, code) => `/auth/login/${encodeURIComponent(id)}?${new URLSearchParams({ code }).toString()}`,
+      liveViewUrl: async (id, at) => {
+        const row = await findSession(undefined, id)
+        return row?.state === 'running' ? at + links.path(row, 'control') : undefined
+      },
+      log,
+    }),
+  )
   const resolve = projectResolver(db)
   const trail = opened.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
   const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH] }
   const exportTarget = makeTarget(config.auditExport)
   const context = makeServer({
     log,
-    authenticate: admission(keyChecker(db), resolve, tokens, browsers),
+    authenticate: admission(keyChecker(db), resolve, tokens, browsers, managedAuth.handOff),
     guard: opened.use(watchKeys(db, log)).guard,
     ...(config.rateLimitPerMinute > 0 && { rateLimit: new RateLimit(config.rateLimitPerMinute) }),
     origin: config.publicUrl,
@@ -329,6 +356,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     profiles,
     proxies,
     destinations: telemetryExports.destinations,
+    managedAuth,
     deployments,
     invocations,
     extensions,

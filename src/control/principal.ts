@@ -4,13 +4,15 @@ import { fault } from '../http/fault.ts'
 import { bearer } from '../http/bearer.ts'
 import type { Authenticate } from '../http/mount.ts'
 import type { Principal } from '../http/route.ts'
+import type { HandOff } from './auth-connections/hand-off.ts'
 import type { Browsers } from './browsers/browsers.ts'
 import type { SessionTokens } from './browsers/tokens.ts'
 import type { CheckKey } from './org/keys.ts'
 import { namedProjects, type ResolveProject } from './org/projects/resolve.ts'
 
 /**
- * Who calls: a key, for its project or the one that a header names; or the holder of a session's token (`?jwt=`), for calls below its own session, by id or by name. A project
+ * Who calls: a key, for its project or the one that a header names; the holder of a session's token (`?jwt=`), for calls below its own session, by id or by name; or
+ * the holder of a login's token, for the few calls that go on with this login. A project
  * that a header names must exist, and for a token be the session's.
  */
 export function admission(
@@ -18,6 +20,7 @@ export function admission(
   resolve: ResolveProject,
   tokens: SessionTokens,
   browsers: Pick<Browsers, 'nameOf' | 'leaseOf' | 'projectOf'>,
+  logins: Pick<HandOff, 'isToken' | 'check'>,
 ): (...call: Parameters<Authenticate>) => Promise<Principal> {
   const bySession = async (request: FastifyRequest, token: unknown, idOrName: string): Promise<Principal> => {
     const session = await tokens.check(token, idOrName, browsers)
@@ -30,10 +33,19 @@ export function admission(
     if (namedProjects(request.headers).length > 0) await resolve({ project }, request.headers)
     return { by, project }
   }
+  const byLogin = async (request: FastifyRequest, token: string, connection: string): Promise<Principal> => {
+    const { flow, project } = await logins.check(token, connection)
+    const by = { kind: 'login', id: flow } as const
+    request.caller = { by, project }
+    if (namedProjects(request.headers).length > 0) await resolve({ project }, request.headers)
+    return { by, project }
+  }
   return async (request, access, _signal, seen) => {
     const { jwt } = request.query as { jwt?: unknown }
     if (access === 'session' && jwt !== undefined) return bySession(request, jwt, (request.params as { id: string }).id)
-    const by = await checkKey(bearer(request))
+    const token = bearer(request)
+    if (access === 'login' && token !== undefined && logins.isToken(token)) return byLogin(request, token, (request.params as { id: string }).id)
+    const by = await checkKey(token)
     // The audit log also has requests that are refused from here on.
     request.caller = { by, project: by.project }
     seen(by)

@@ -2,6 +2,7 @@
 import type { Config } from '../base/config.ts'
 import type { Db } from '../store/db.ts'
 import type { Objects } from '../store/objects.ts'
+import { oldFlows } from './auth-connections/purge.ts'
 import { deletedPools } from './browser-pools/purge.ts'
 import { endedSessions } from './browsers/purge.ts'
 import { endedDeployments, oldLines } from './deployments/purge.ts'
@@ -28,6 +29,7 @@ export const purges = ({ db, objects, scope, config: { keepEndedDays: days, audi
   oldLines(db, scope),
   endedRuns(db, scope, days),
   endedDeployments(db, scope, days),
+  oldFlows(db, scope, days),
   deletedProxies(db, days),
   oldEntries(db, auditLogRetentionDays),
   oldExports(db, days, auditLogRetentionDays),

@@ -16,7 +16,7 @@ import type { Replays } from './replays/replays.ts'
 import type { TelemetryArchive } from './telemetry/archive.ts'
 
 /** Every duty: any replica can do all of them. */
-const DUTIES: readonly Duty[] = ['shelf', 'builds', 'deployments', 'purge', 'objects', 'replays', 'runs', 'exports', 'telemetry', 'telemetry_exports']
+const DUTIES: readonly Duty[] = ['shelf', 'builds', 'deployments', 'purge', 'objects', 'replays', 'runs', 'exports', 'telemetry', 'telemetry_exports', 'logins']
 
 /** Who does what: this service everything, unless it is one of several replicas. What it opens is closed with `opened`. */
 export async function takeLeases(

@@ -8,6 +8,10 @@ import type { Db } from '../store/db.ts'
 import { openapiText } from './api.ts'
 import { apps } from './apps/contract.ts'
 import { appHandlers } from './apps/handlers.ts'
+import { authConnections } from './auth-connections/contract.ts'
+import { authConnectionHandlers } from './auth-connections/handlers.ts'
+import { countConnections } from './auth-connections/rows.ts'
+import type { ManagedAuth } from './auth-connections/open.ts'
 import { browserPools as browserPoolsContract } from './browser-pools/contract.ts'
 import { browserPoolHandlers } from './browser-pools/handlers.ts'
 import type { BrowserPools } from './browser-pools/pools.ts'
@@ -68,6 +72,7 @@ interface Parts {
   profiles: Profiles
   proxies: Proxies
   destinations: Destinations
+  managedAuth: Pick<ManagedAuth, 'connections' | 'handOff'>
   deployments: Deployments
   invocations: Invocations
   extensions: Extensions
@@ -93,11 +98,18 @@ export function mountRoutes(context: MountContext, parts: Parts): void {
   mount(context, profilesContract, profileHandlers(profiles))
   mount(context, proxiesContract, proxyHandlers(proxies))
   mount(context, telemetryDestinations, destinationHandlers(parts.destinations))
+  mount(context, authConnections, authConnectionHandlers(parts.managedAuth.connections, parts.managedAuth.handOff))
   mount(context, deploymentsContract, deploymentHandlers(deployments))
   mount(context, apps, appHandlers(db))
   mount(context, invocationsContract, invocationHandlers(invocations, browsers))
   mount(context, extensionsContract, extensionHandlers(extensions, chromeStore(config.chromeStoreUrl)))
-  mountOrganization(context, { ...parts.organization, db, config, sessions: () => countSeats(db, { scope }) })
+  mountOrganization(context, {
+    ...parts.organization,
+    db,
+    config,
+    sessions: () => countSeats(db, { scope }),
+    authConnections: () => countConnections(db, { scope }),
+  })
   const upgrades = mountUpgrades(app.server, context.log, { ...sockets.handlers, ...live.handlers }, { known: context.known, audit })
   mount(
     context,

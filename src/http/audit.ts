@@ -8,7 +8,7 @@ import type { ByKey } from './route.ts'
 
 /** Who has made a request: known as soon as its credential has been checked, also when it is refused after that. */
 export interface Caller {
-  by: ByKey | { kind: 'session'; id: string } | { kind: 'link'; id: string }
+  by: ByKey | { kind: 'session' | 'link' | 'login'; id: string }
   /** The project in effect. Undefined while it is not known. */
   project?: string | undefined
 }

@@ -8,12 +8,15 @@ export const ErrorModel = z.object({
   message: z.string(),
   details: z.array(z.object({ code: z.string().optional(), message: z.string().optional() })).optional(),
   inner_error: z.object({ code: z.string().optional(), message: z.string().optional() }).optional(),
+  /** Of a conflict with something that is there already: its id. */
+  existing_id: z.string().optional(),
 })
 export type ErrorBody = z.infer<typeof ErrorModel>
 
 const STATUS = {
   bad_request: 400,
   ambiguous_proxy_name: 400,
+  resource_in_use: 400,
   cannot_delete_current_key: 400,
   unauthorized: 401,
   forbidden: 403,
@@ -23,8 +26,11 @@ const STATUS = {
   request_timeout: 408,
   conflict: 409,
   stale_network: 409,
+  flow_in_progress: 409,
+  too_many_pending_sessions: 409,
   project_not_empty: 409,
   last_active_project: 409,
+  gone: 410,
   payload_too_large: 413,
   range_not_satisfiable: 416,
   client_closed_request: 499,
@@ -45,6 +51,7 @@ export interface FieldProblem {
 interface FaultOptions {
   details?: ErrorBody['details']
   inner?: ErrorBody['inner_error']
+  existingId?: string
   headers?: Record<string, string>
   cause?: unknown
 }
@@ -54,6 +61,8 @@ export class Fault extends Error {
   readonly code: FaultCode
   readonly details: ErrorBody['details']
   readonly inner: ErrorBody['inner_error']
+  /** Of what is there already, for a create that conflicts with it. */
+  readonly existingId: string | undefined
   readonly headers: Record<string, string>
   constructor(code: FaultCode, message: string, options: FaultOptions = {}) {
     super(message, { cause: options.cause })
@@ -61,13 +70,20 @@ export class Fault extends Error {
     this.code = code
     this.details = options.details
     this.inner = options.inner
+    this.existingId = options.existingId
     this.headers = options.headers ?? {}
   }
   get status(): number {
     return STATUS[this.code]
   }
   body(): ErrorBody {
-    return { code: this.code, message: this.message, ...(this.details && { details: this.details }), ...(this.inner && { inner_error: this.inner }) }
+    return {
+      code: this.code,
+      message: this.message,
+      ...(this.details && { details: this.details }),
+      ...(this.inner && { inner_error: this.inner }),
+      ...(this.existingId !== undefined && { existing_id: this.existingId }),
+    }
   }
 }
 
@@ -103,6 +119,15 @@ export const fault = {
   methodNotAllowed: (method: string, allowed: readonly string[]): Fault =>
     new Fault('method_not_allowed', `${method} is not possible here, only ${allowed.join(', ')}`, { headers: { allow: allowed.join(', ') } }),
   conflict: (message: string): Fault => new Fault('conflict', message, { headers: NO_RETRY }),
+  /** Such a thing exists already. Clients go on with that one. */
+  exists: (message: string, existingId: string): Fault => new Fault('conflict', message, { headers: NO_RETRY, existingId }),
+  /** One login at a time. */
+  flowInProgress: (): Fault => new Fault('flow_in_progress', 'a login of this connection is in progress', { headers: NO_RETRY }),
+  tooManyPending: (message: string): Fault => new Fault('too_many_pending_sessions', message, { headers: NO_RETRY }),
+  /** Something else has to be changed before it can be deleted. */
+  inUse: (message: string): Fault => new Fault('resource_in_use', message),
+  /** What a token was made for is over. */
+  gone: (message: string): Fault => new Fault('gone', message),
   /** Another change of a session's allowed hosts came first. */
   staleNetwork: (message: string): Fault => new Fault('stale_network', message, { headers: NO_RETRY }),
   /** `has` says what is left in it. */

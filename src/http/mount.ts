@@ -14,12 +14,12 @@ import type { ByKey, Bytes, Call, Contract, Handlers, Principal, Route } from '.
 import { eventStream, SSE_TYPE } from './sse.ts'
 
 /**
- * Who calls, and for which project: by a key, or by a session's own token where `access` is `session`. Undefined from servers that only the service calls.
+ * Who calls, and for which project: by a key, or by a session's own token where `access` is `session`, a login's where it is `login`. Undefined from servers that only the service calls.
  * `seen` is called as soon as a key is known, before its project is looked up. @throws 401, 403, 404, and what `seen` throws
  */
 export type Authenticate = (
   request: FastifyRequest,
-  access: 'key' | 'session',
+  access: 'key' | 'session' | 'login',
   signal: AbortSignal,
   seen: (key: ByKey) => void,
 ) => Promise<Principal | undefined>
@@ -51,6 +51,25 @@ export type Guard = (principal: Principal, end: (reason: Fault) => void) => Disp
 /** Time for the last bytes of a request that is ended: an error, or a stream's last event. Then its connection is closed. */
 const GOODBYE_MS = 500
 
+/** Pages of any origin may read the answer, and send what these routes take. Credentials are what their script adds, never cookies. */
+const ANY_ORIGIN = { 'access-control-allow-origin': '*' }
+const PREFLIGHT = {
+  ...ANY_ORIGIN,
+  'access-control-allow-headers': 'Authorization, Content-Type, Accept',
+  'access-control-allow-methods': 'GET, POST, OPTIONS',
+  'access-control-max-age': '600',
+}
+const PREFLIGHTS = new WeakMap<MountContext, Set<string>>()
+
+/** Answers what browsers ask before they let a page of another origin call. */
+function allowAnyOrigin(context: MountContext, url: string): void {
+  const known = PREFLIGHTS.get(context) ?? new Set()
+  PREFLIGHTS.set(context, known)
+  if (known.has(url)) return
+  known.add(url)
+  context.app.options(url, { config: { id: 'preflight' } }, (_request, reply) => reply.code(204).headers(PREFLIGHT).send())
+}
+
 /** Registers one route with its own way to answer; {@link mount} and forwarding both build on this. */
 export function register(
   context: MountContext,
@@ -60,11 +79,13 @@ export function register(
   const url = route.path.replaceAll(/\{(\w+)\}/g, ':$1')
   const methods = context.paths.get(url) ?? new Set()
   context.paths.set(url, methods.add(route.method))
+  if (route.anyOrigin) allowAnyOrigin(context, url)
   context.app.route({
     method: route.method,
     url,
     config: { id: route.id, route: route.path },
     handler: async (request, reply) => {
+      if (route.anyOrigin) void reply.headers(ANY_ORIGIN)
       const controller = new AbortController()
       const onClose = () => {
         if (!reply.raw.writableFinished) controller.abort(fault.clientClosed())

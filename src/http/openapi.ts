@@ -15,13 +15,23 @@ const GENERAL: Record<string, string> = {
   '403': 'The key may not do this.',
   '404': 'There is no such thing, or no such project.',
   '409': 'It conflicts with what is there.',
+  '410': 'What the token was made for is over.',
   '413': 'The body is too large.',
   '429': 'Too many at once, or too many requests of this key; Retry-After says when to ask again.',
   '500': 'Something went wrong on our side.',
   '502': 'The target of the request did not answer, or not in a way that can be passed on.',
   '503': 'The browser or the database does not answer, or has no space left; Retry-After, if it is there, says when to ask again.',
 }
-const FAULT_STATUS = { forbidden: '403', not_found: '404', conflict: '409', too_many_requests: '429', bad_gateway: '502', unavailable: '503' }
+const FAULT_STATUS = {
+  unauthorized: '401',
+  gone: '410',
+  forbidden: '403',
+  not_found: '404',
+  conflict: '409',
+  too_many_requests: '429',
+  bad_gateway: '502',
+  unavailable: '503',
+}
 
 const BODY_TYPE = { json: 'application/json', bytes: 'application/octet-stream', form: 'multipart/form-data' }
 

@@ -24,8 +24,11 @@ export type Reply =
 /** How a body is taken: parsed as JSON, or passed to the handler as a stream, whole or by the parts of a form. */
 export type BodyKind = 'json' | 'bytes' | 'form'
 
-/** Who may call a route: `key` needs a bearer key, `public` nothing, `session` a key or the token (`?jwt=`) of the session in the path. */
-export type Access = 'key' | 'public' | 'session'
+/**
+ * Who may call a route: `key` needs a bearer key, `public` nothing, `session` a key or the token (`?jwt=`) of the session in the path, `login` a key or, as bearer,
+ * the token of a login of the connection in the path.
+ */
+export type Access = 'key' | 'public' | 'session' | 'login'
 
 export interface Route<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.ZodType, B extends z.ZodType = z.ZodType, R extends Reply = Reply> {
   method: Method
@@ -61,12 +64,14 @@ export interface Route<P extends z.ZodType = z.ZodType, Q extends z.ZodType = z.
   looksOn: boolean
   /** A request changes nothing, so the audit log is told of it when it is answered, not before. GET does not, as a rule; other methods do. */
   reads: boolean
+  /** Pages of any origin may call it: their requests carry no cookies, only what their script was given. */
+  anyOrigin: boolean
   /** The request makes something that takes room on the disk. It is refused with 503 while there is too little room. */
   needsRoom: boolean
   /** Longest time until the answer, body included, has been sent. A caller gets 504 when the answer has not begun by then. Infinity for streams. */
   deadlineMs: number
   /** Error codes of this route besides the general ones. */
-  faults: readonly ('forbidden' | 'not_found' | 'conflict' | 'too_many_requests' | 'bad_gateway' | 'unavailable')[]
+  faults: readonly ('unauthorized' | 'gone' | 'forbidden' | 'not_found' | 'conflict' | 'too_many_requests' | 'bad_gateway' | 'unavailable')[]
 }
 
 const NO_FIELDS = z.strictObject({})
@@ -92,6 +97,7 @@ interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodTyp
   relays?: boolean
   looksOn?: boolean
   reads?: boolean
+  anyOrigin?: boolean
   needsRoom?: boolean
   deadlineMs?: number
   faults?: Route['faults']
@@ -110,6 +116,7 @@ export function route<R extends Reply, P extends z.ZodType = typeof NO_FIELDS, Q
     relays: false,
     looksOn: false,
     reads: spec.method === 'GET',
+    anyOrigin: false,
     needsRoom: false,
     deadlineMs: DEFAULT_DEADLINE_MS,
     faults: [],
@@ -225,8 +232,8 @@ type ReplyValue<R extends Reply> = R extends { kind: 'json'; schema: infer S ext
 
 /** Who calls, and what it sees: made for each request by the server's `authenticate`, and by nobody else. */
 export interface Principal {
-  /** What the caller has shown: a key, or the token of one session. */
-  by: ByKey | ({ kind: 'session' } & LeasedSession)
+  /** What the caller has shown: a key, or the token of one session or one login. */
+  by: ByKey | ({ kind: 'session' } & LeasedSession) | { kind: 'login'; /** The id of the flow. */ id: string }
   /** The project in effect: all that the caller sees and makes is in it. */
   project: string
 }

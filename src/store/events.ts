@@ -155,8 +155,11 @@ const select = (db: Db, source: EventSource) =>
     .$if('invocation' in source, (query) => query.where('invocation_id', '=', (source as { invocation: string }).invocation))
     .$if(!('invocation' in source), (query) => query.where('deployment_id', '=', source.deployment))
 
-/** What replicas tell each other: that one of them has something to do, that a session ends (id and reason), or has ended (id). */
-export type Notice = 'look' | 'closing' | 'ended'
+/** What replicas tell each other: that one of them has something to do, that a session ends (id and reason), or has ended (id); that a login has begun or was ended (id). */
+export type Notice = 'look' | 'closing' | 'ended' | 'auth_flow'
+
+/** SQL that sends a notice when the transaction commits. */
+export const announceNotice = (notice: Notice, text: RawBuilder<string>) => sql`pg_notify(${CHANNEL}, ${`${notice}:`} || ${text})`
 
 /** Sends a notice to every service with this database, this one too. One that is not connected at the moment misses it, and has to look by itself. */
 export const notify = async (db: Db, notice: Notice, text: string): Promise<void> =>
@@ -166,7 +169,7 @@ export const notify = async (db: Db, notice: Notice, text: string): Promise<void
 export interface EventBells extends AsyncDisposable {
   /** Calls `heard` with the text of each notice of this kind, until the returned function is called. */
   on(notice: Notice, heard: (text: string) => void): () => void
-  /** Resolves when there may be new events of a deployment, at the latest after {@link LOOK_AGAIN_MS}; rejects when `signal` aborts. */
+  /** Resolves when there may be new events of a deployment, or something new of a login, at the latest after {@link LOOK_AGAIN_MS}; rejects when `signal` aborts. */
   heard(deployment: string, signal: AbortSignal): { promise: Promise<void>; leave: () => void }
 }
 

@@ -6,7 +6,7 @@ import { announceEvents, lockEvents } from './events.ts'
 
 /** A table with a lifecycle, and the log of its moves. */
 interface Moving<State extends string> {
-  table: 'browsers' | 'deployments' | 'invocations' | 'replays'
+  table: 'browsers' | 'deployments' | 'invocations' | 'replays' | 'auth_flows'
   /** The column that holds the state; `state` unless named. */
   column?: 'state' | 'deletion'
   lifecycle: Lifecycle<State>
@@ -15,13 +15,14 @@ interface Moving<State extends string> {
 
 /** Where moves are logged: the log's columns, each with the expression over the moved row (`t`) that fills it. */
 interface MoveLog {
-  table: 'browser_events' | 'app_events' | 'replay_events'
+  table: 'browser_events' | 'app_events' | 'replay_events' | 'auth_flow_events'
   columns: Record<string, RawBuilder<unknown>>
-  /** For logs with followers: the deployment that the log belongs to. Its order is kept and its followers are woken. */
+  /** For logs with followers: the deployment, or login, that the log belongs to. Its order is kept and its followers are woken. */
   deployment?: RawBuilder<string>
 }
 
 export const browserMoves: MoveLog = { table: 'browser_events', columns: { browser_id: sql`t.id` } }
+export const authFlowMoves: MoveLog = { table: 'auth_flow_events', columns: { flow_id: sql`t.id` }, deployment: sql`t.id` }
 export const replayMoves: MoveLog = { table: 'replay_events', columns: { replay_id: sql`t.id` } }
 export const deploymentMoves: MoveLog = { table: 'app_events', columns: { deployment_id: sql`t.id`, kind: sql`'state'` }, deployment: sql`t.id` }
 /** The deletion of a deployment is in the log of its moves, as events that followers are not shown. */

@@ -39,6 +39,8 @@ export interface OrganizationSettings {
   exportTarget: Target
   /** How many sessions this service has. */
   sessions: () => Promise<number>
+  /** How many connections of managed auth it has. */
+  authConnections: () => Promise<number>
 }
 
 /** Adds their routes: `mount(context, contract, handlers)` for each group. */

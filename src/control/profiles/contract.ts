@@ -7,7 +7,7 @@ import { option } from '../browsers/options/option/contract.ts'
 const group = 'Profiles'
 const Time = z.iso.datetime()
 
-const Name = z
+export const Name = z
   .string()
   .regex(/^[A-Za-z0-9._-]{1,255}$/, 'must have 1 to 255 letters, digits, ".", "_" or "-"')
   .refine((name) => !isId(name), 'must not look like an id (24 letters and digits)')

@@ -50,6 +50,8 @@ interface ProfilesSettings {
   saves: Pick<Saves, 'add'>
   /** The most bytes of an archive. */
   maxBytes: number
+  /** What refers to a deleted profile goes with it. */
+  onDeleted: (id: string) => Promise<void>
   /** See {@link SAVED_MS}; tests have less time. */
   savedMs?: number
   log: Log
@@ -92,7 +94,7 @@ export interface Profiles {
   shown(rows: readonly { profile_id: string | null }[]): Promise<Map<string, SessionProfile>>
 }
 
-export function makeProfiles({ db, objects, saves, maxBytes, savedMs = SAVED_MS, log }: ProfilesSettings): Profiles {
+export function makeProfiles({ db, objects, saves, maxBytes, onDeleted, savedMs = SAVED_MS, log }: ProfilesSettings): Profiles {
   const named = <T>(project: string, name: string | undefined, work: Promise<T>): Promise<T> =>
     work.catch((error: unknown) => {
       if (isProjectGone(error)) throw fault.projectNotFound(project)
@@ -177,6 +179,7 @@ export function makeProfiles({ db, objects, saves, maxBytes, savedMs = SAVED_MS,
       const { id } = await find(project, idOrName)
       const keys = await removeProfile(db, id)
       if (!keys) throw fault.notFound('profile', idOrName)
+      await onDeleted(id)
       await removeObjects(objects, keys, log)
     },
     async download(project, idOrName, format) {

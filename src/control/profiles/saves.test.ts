@@ -217,7 +217,7 @@ test('a session that its caller never got is not saved', async () => {
 test('a create waits for a save for some seconds, and is refused then; a save that no service can finish any more is not waited for', async () => {
   const made = await service()
   const { id, profile } = await session(made, 'hang')
-  const profiles = makeProfiles({ db, objects: store(), saves: made.saves, maxBytes: MAX_BYTES, savedMs: 300, log: silentLog })
+  const profiles = makeProfiles({ db, objects: store(), saves: made.saves, maxBytes: MAX_BYTES, onDeleted: async () => {}, savedMs: 300, log: silentLog })
   void made.fleet.takeOut(id, 'deleted')
   await until('the save', NOTICE_MS, async () => (await savingSessions(db, profile)).length === 1)
   const choose = () => profiles.choose(DEFAULT_PROJECT, { id: profile, save: false }, signal)
@@ -239,7 +239,7 @@ test('an object store that is away when a session is to load its profile is what
   const { id, profile } = await session(made, 'far away')
   await made.fleet.end(id, 'deleted')
   const objects: Objects = { ...store(), get: () => Promise.reject(new Unavailable('the bucket is away', 7)) }
-  const profiles = makeProfiles({ db, objects, saves: made.saves, maxBytes: MAX_BYTES, log: silentLog })
+  const profiles = makeProfiles({ db, objects, saves: made.saves, maxBytes: MAX_BYTES, onDeleted: async () => {}, log: silentLog })
   const reader = await made.fleet.start(owner(), signal)
   const load = profiles.load(
     { id: reader, lease: 0, endpoint: made.fleet.endpointOf(reader)! },
@@ -259,7 +259,7 @@ test('a version whose object is gone is refused by name', async () => {
   const { object } = (await currentVersion(db, profile))!
   await store().delete(object)
   expect(await findMissing(store(), [profileObjects(db, HOST)], signal)).toEqual([object])
-  const profiles = makeProfiles({ db, objects: store(), saves: made.saves, maxBytes: MAX_BYTES, log: silentLog })
+  const profiles = makeProfiles({ db, objects: store(), saves: made.saves, maxBytes: MAX_BYTES, onDeleted: async () => {}, log: silentLog })
   const reader = await made.fleet.start(owner(), signal)
   const load = profiles.load(
     { id: reader, lease: 0, endpoint: made.fleet.endpointOf(reader)! },

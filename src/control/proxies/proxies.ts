@@ -11,7 +11,7 @@ import { isProjectGone, type Db } from '../../store/db.ts'
 import { problemOfBundle } from './certificates.ts'
 import { checkUpstream, type Checked } from './check.ts'
 import type { CreateProxy, Proxy } from './contract.ts'
-import { changeProxy, deleteProxy, findProxies, insertProxy, listProxies, proxyOfSession, type ProxyFilter, type ProxyRow } from './rows.ts'
+import { changeProxy, countLogins, deleteProxy, findProxies, insertProxy, listProxies, proxyOfSession, type ProxyFilter, type ProxyRow } from './rows.ts'
 import { choose, secretsOf, Unusable, upstreamOf, type Secrets, type UpstreamSettings } from './upstream.ts'
 
 /** Most checks at once: each may take ten seconds and two connections. */
@@ -33,7 +33,7 @@ export interface Proxies {
   /** @throws 404; 400 when several have the name, as all that follow */
   get(project: string, idOrName: string): Promise<Proxy>
   rename(project: string, idOrName: string, name: string): Promise<Proxy>
-  /** Sessions that use it keep it. */
+  /** Sessions that use it keep it. @throws 400 while an auth connection uses it */
   delete(project: string, idOrName: string): Promise<void>
   /** Tries it. With `url` the stored status does not change. @throws also 400 for a host that callers may not reach, and 429 */
   check(project: string, idOrName: string, url: string | undefined, signal: AbortSignal): Promise<Proxy>
@@ -153,7 +153,10 @@ export function makeProxies(settings: ProxiesSettings): Proxies {
       return present(row)
     },
     async delete(project, idOrName) {
-      if (!(await deleteProxy(db, (await find(project, idOrName)).id))) throw fault.notFound('proxy', idOrName)
+      const { id } = await find(project, idOrName)
+      if (await deleteProxy(db, id)) return
+      const uses = await countLogins(db, id)
+      throw uses > 0 ? fault.inUse(`${uses} auth connections use this proxy; change or delete them first`) : fault.notFound('proxy', idOrName)
     },
     async check(project, idOrName, url, signal) {
       const row = await find(project, idOrName)

@@ -65,13 +65,27 @@ const isInUse = sql<SqlBool>`(
   or exists (select from browsers b where b.deleted_at is null and b.options->'network' ? 'proxy_routes'
     and b.options->'network'->'proxy_routes' @> jsonb_build_array(jsonb_build_object('proxy', jsonb_build_object('id', proxies.id)))))`
 
-/** Marks it deleted; what is secret stays only as long as sessions use it. False when it is gone already. */
+/** Connections of managed auth use it, or a login in progress that was started with it. */
+const isOfLogins = sql<SqlBool>`(
+  exists (select from auth_connections c where c.proxy_id = proxies.id)
+  or exists (select from auth_flows f where f.state = 'IN_PROGRESS' and f.asked->>'proxy_id' = proxies.id))`
+
+/** How many connections of managed auth have this proxy. */
+export async function countLogins(db: Db, id: string): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select (select count(*) from auth_connections where proxy_id = ${id})
+      + (select count(*) from auth_flows where state = 'IN_PROGRESS' and asked->>'proxy_id' = ${id}) as count`.execute(db)
+  return Number(rows[0]!.count)
+}
+
+/** Marks it deleted; what is secret stays only as long as sessions use it. False when it is gone already, or managed auth uses it. */
 export async function deleteProxy(db: Db, id: string): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('proxies')
     .set({ deleted_at: sql<Date>`now()`, secrets: sql<Buffer | null>`case when ${isInUse} then secrets end` })
     .where('id', '=', id)
     .where('deleted_at', 'is', null)
+    .where(sql<SqlBool>`not ${isOfLogins}`)
     .executeTakeFirst()
   return numUpdatedRows > 0n
 }

@@ -1,6 +1,7 @@
 // Handlers of the account contract.
 import type { Config } from '../../../base/config.ts'
 import { known, type Handlers } from '../../../http/route.ts'
+import { CHECK_SECONDS } from '../../auth-connections/contract.ts'
 import { namedProjects } from '../projects/resolve.ts'
 import { ORGANIZATION, type account } from './contract.ts'
 
@@ -11,7 +12,11 @@ export type Limits = Pick<Config, 'maxBrowsers' | 'maxInvocations' | 'replayRete
 const INCLUDED = { enabled: true }
 
 /** The bounds of the interface, in seconds. */
-const HEALTH_CHECKS = { health_check_interval_default_seconds: 3600, health_check_interval_max_seconds: 86_400, health_check_interval_min_seconds: 300 }
+const HEALTH_CHECKS = {
+  health_check_interval_default_seconds: CHECK_SECONDS.usual,
+  health_check_interval_max_seconds: CHECK_SECONDS.most,
+  health_check_interval_min_seconds: CHECK_SECONDS.least,
+}
 
 export const accountHandlers = ({ maxBrowsers, maxInvocations, replayRetentionDays }: Limits): Handlers<typeof account> => ({
   getAuthContext({ principal, headers }) {

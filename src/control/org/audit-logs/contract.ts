@@ -81,9 +81,9 @@ export const AuditLogEntry = z.object({
   domain: z.string(),
   client_ip: z.string(),
   user_agent: z.string(),
-  /** `api_key`; `app`: the code of a deployment; `session`: the token of a session; `link`: the address of a live view or a replay. */
+  /** `api_key`; `app`: the code of a deployment; `session`: the token of a session; `link`: the address of a live view or a replay; `login`: the token of a login. */
   auth_strategy: z.string(),
-  /** The id of the key, the deployment, the session, or of what the link shows. */
+  /** The id of the key, the deployment, the session, the login, or of what the link shows. */
   user_id: z.string(),
   /** A placeholder for keys, as in `created_by` of a key; else empty. */
   email: z.string(),

@@ -12,8 +12,8 @@ function userOf({ by }: AuditEntry): { strategy: string; id: string } {
   return by.deployment === undefined ? { strategy: 'api_key', id: by.id } : { strategy: 'app', id: by.deployment }
 }
 
-/** Calls about the organization. Their paths may name other projects. */
-const ORGANIZATION = /^\/(org|audit-logs|auth)\b/
+/** Calls about the organization: of `/auth`, only who the caller is. Their paths may name other projects. */
+const ORGANIZATION = /^\/(org|audit-logs|auth\/context)\b/
 
 /** The project whose keys see an entry: the one in effect; for calls about the organization, only that of the caller's own key. */
 const projectOf = ({ route, by, project }: AuditEntry): string | undefined => (!ORGANIZATION.test(route) ? project : by.kind === 'key' ? by.project : undefined)

@@ -3,6 +3,7 @@ import { fault } from '../../../http/fault.ts'
 import type { Principal } from '../../../http/route.ts'
 import type { Db } from '../../../store/db.ts'
 import type { ProjectSeats } from '../../../store/seats.ts'
+import { CHECK_SECONDS } from '../../auth-connections/contract.ts'
 import type { OrgLimits, ProjectLimits, UpdateOrgLimits, UpdateProjectLimits } from './contract.ts'
 import { assertOrganization, visible } from './projects.ts'
 import { effectiveLimits, orgLimits, updateLimits, updateOrgLimits, type ProjectRow } from './rows.ts'
@@ -10,9 +11,6 @@ import { effectiveLimits, orgLimits, updateLimits, updateOrgLimits, type Project
 /** How long it is remembered that a project has no limit. A limit that another replica has set holds after so long, a change of one at once. */
 const REMEMBER_MS = 2_000
 const REMEMBER_PROJECTS = 1_000
-
-/** The original service's smallest interval between checks of an auth connection. */
-const MIN_HEALTH_CHECK_SECONDS = 300
 
 const KINDS = ['sessions', 'invocations'] as const
 type Kind = (typeof KINDS)[number]
@@ -63,6 +61,7 @@ interface LimitsSettings {
   /** Most sessions of this service, and how many there are. */
   maxSessions: number
   sessions: () => Promise<number>
+  authConnections: () => Promise<number>
   /** Called after every change. */
   onChange: () => void
 }
@@ -78,7 +77,7 @@ export interface Limits {
   updateAll(by: Principal, changes: UpdateOrgLimits): Promise<OrgLimits>
 }
 
-export function makeLimits({ db, maxSessions, sessions, onChange }: LimitsSettings): Limits {
+export function makeLimits({ db, maxSessions, sessions, authConnections, onChange }: LimitsSettings): Limits {
   const present = async (limits: Awaited<ReturnType<typeof orgLimits>>): Promise<OrgLimits> => {
     const used = await sessions()
     return {
@@ -86,9 +85,9 @@ export function makeLimits({ db, maxSessions, sessions, onChange }: LimitsSettin
       default_project_max_concurrent_sessions: limits.default_project_max_concurrent_sessions,
       concurrent_sessions_used: used,
       concurrent_sessions_available: Math.max(0, maxSessions - used),
-      auth_connections_used: 0,
+      auth_connections_used: await authConnections(),
       max_auth_connections: null,
-      min_health_check_interval_seconds: MIN_HEALTH_CHECK_SECONDS,
+      min_health_check_interval_seconds: CHECK_SECONDS.least,
       vaults_used: 0,
       max_vaults: null,
     }

@@ -56,7 +56,7 @@ export const hasOtherActive = async (db: Db, id: string): Promise<boolean> =>
   (await db.selectFrom('projects').select('id').where('status', '=', 'active').where('id', '<>', id).limit(1).executeTakeFirst()) !== undefined
 
 /** Tables with objects of projects. */
-export type TableOfProjects = 'browsers' | 'browser_pools' | 'deployments' | 'extensions' | 'invocations' | 'profiles' | 'proxies'
+export type TableOfProjects = 'browsers' | 'browser_pools' | 'auth_connections' | 'deployments' | 'extensions' | 'invocations' | 'profiles' | 'proxies'
 
 /** The ids of some rows of a project, at most `limit`, and `except` others are left out. */
 export async function someOver(db: Db, id: string, table: TableOfProjects, isOver: RawBuilder<SqlBool>, except: number, limit: number): Promise<string[]> {

@@ -1,0 +1,43 @@
+// Whether the service could log in again without a person, and why (not): from what the last login needed, and what is stored. No clock, no database.
+import type { ReauthReason } from './contract.ts'
+import type { Learned, Requirement } from './flow.ts'
+
+/** What is known of the values for a login; undefined: the connection has none. */
+export type Source = { kind: 'stored'; keys: readonly string[]; hasTotp: boolean } | { kind: 'external' } | undefined
+
+export interface CanReauth {
+  can_reauth: boolean
+  can_reauth_reason: ReauthReason
+}
+
+const yes = (can_reauth_reason: ReauthReason): CanReauth => ({ can_reauth: true, can_reauth_reason })
+const no = (can_reauth_reason: ReauthReason): CanReauth => ({ can_reauth: false, can_reauth_reason })
+
+/** What a person has to do somewhere else. A voice on the phone is no code that could be read. */
+const EXTERNAL: readonly Requirement[] = ['push', 'email_link', 'captcha', 'passkey', 'call', 'other']
+/** Pages call the same value by different names. */
+const IDENTIFIERS = new Set(['username', 'email', 'phone'])
+/** One-time codes are made for each login, and never stored. */
+const CODES = new Set(['code', 'totp', 'totp_code'])
+
+/** Whether a credential has everything that was typed. */
+function hasAll(typed: readonly string[], keys: readonly string[]): boolean {
+  const hasIdentifier = keys.some((key) => IDENTIFIERS.has(key))
+  return typed.every((key) => CODES.has(key) || keys.includes(key) || (IDENTIFIERS.has(key) && hasIdentifier))
+}
+
+/** `learned`: null before the first login that succeeded. */
+export function canReauth(learned: Pick<Learned, 'requirements' | 'keys'> | null, source: Source): CanReauth {
+  if (!learned) return no('no_prior_successful_login')
+  if (!source) return no('no_credential')
+  const needs = (...some: Requirement[]) => some.some((one) => learned.requirements.includes(one))
+  if (needs(...EXTERNAL)) return no('requires_external_action')
+  if (needs('sms')) return no('requires_sms_code')
+  if (needs('email')) return no('requires_email_code')
+  // Whether an item of a provider has a secret for codes is known only when it is read.
+  if (source.kind === 'external') return yes('external_credential')
+  if (needs('totp') && !source.hasTotp) return no('requires_totp_without_secret')
+  if (!hasAll(learned.keys, source.keys)) return no('no_viable_plans')
+  if (learned.requirements.length === 0) return yes('no_requirements_recorded')
+  return yes(needs('totp', 'sso', 'text') ? 'requirements_satisfiable' : 'has_credential')
+}
