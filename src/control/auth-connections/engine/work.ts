@@ -1,0 +1,120 @@
+// What the engine needs of the rest: rows of flows and connections, credentials, providers, a clock. Narrow, so that tests can stand in for each.
+import type { PageModel } from '../../../agent/login/contract.ts'
+import type { Log } from '../../../base/log.ts'
+import type { ErrorCode } from '../contract.ts'
+import type { Answer, Learned, Pause } from '../flow.ts'
+import type { LoginBrowsers } from './browser.ts'
+import type { Interpretation, PageContext } from './interpretation.ts'
+import type { StoredValues, Totp } from './secrets.ts'
+
+interface BrowserSettings {
+  stealth: boolean
+  proxy_mode?: 'direct' | 'default'
+  telemetry?: object
+}
+
+export interface Flow {
+  id: string
+  connection_id: string
+  type: 'login' | 'reauth' | 'health_check'
+  state: string
+  step: string
+  asked: { record_session?: boolean; proxy_id?: string | null; browser?: Partial<BrowserSettings> }
+  memory: Record<string, unknown>
+  pause: Pause | null
+  browser_id: string | null
+  code_hash: Buffer | null
+  expires_at: Date
+  input_until: Date | null
+}
+
+export interface Connection {
+  id: string
+  project_id: string
+  profile_id: string
+  domain: string
+  login_url: string | null
+  allowed_domains: string[]
+  record_session: boolean
+  save_credentials: boolean
+  credential_id: string | null
+  provider_id: string | null
+  provider_path: string | null
+  proxy_id: string | null
+  browser: BrowserSettings
+  status: string
+  post_login_url: string | null
+  learned: Learned | null
+}
+
+export type FlowEnd =
+  | { state: 'SUCCESS'; postLoginUrl: string | undefined; learned: Learned; credentialId?: string | undefined }
+  | { state: 'FAILED'; errorCode: ErrorCode; errorMessage: string; websiteError?: string | undefined }
+  | { state: 'EXPIRED' | 'CANCELED'; errorMessage: string }
+  | { state: 'AUTHENTICATED' | 'NEEDS_AUTH'; postLoginUrl?: string | undefined }
+
+/** The rows of flows (../flows.ts has them). Every `boolean`: false when the flow has ended, or another replica has it now. */
+export interface FlowRows {
+  claimNext(): Promise<Flow | undefined>
+  giveBack(): Promise<void>
+  onNews(heard: () => void): () => void
+  get(id: string): Promise<Flow | undefined>
+  connectionOf(flow: Pick<Flow, 'connection_id'>): Promise<Connection | undefined>
+  remember(id: string, memory: object): Promise<boolean>
+  ask(id: string, pause: Pause, step: 'AWAITING_INPUT' | 'AWAITING_EXTERNAL_ACTION', inputUntil: Date, websiteError?: string | null): Promise<boolean>
+  takeAnswer(id: string): Promise<Answer | undefined>
+  submitting(id: string): Promise<boolean>
+  discovering(id: string): Promise<boolean>
+  bind(id: string, what: { browserId?: string; replayId?: string; telemetryCaptured?: boolean }): Promise<boolean>
+  keepTyped(id: string, values: Record<string, string>): Promise<boolean>
+  openTyped(id: string): Promise<Record<string, string>>
+  finish(id: string, end: FlowEnd): Promise<boolean>
+  heard(id: string, signal: AbortSignal): { promise: Promise<void>; leave: () => void }
+  expireDue(): Promise<number>
+}
+
+export interface Tools<T extends Totp = Totp> {
+  flows: FlowRows
+  browsers: LoginBrowsers
+  credentials: {
+    open(project: string, id: string): Promise<StoredValues<T> | undefined>
+    idOf(project: string, name: string): Promise<string | undefined>
+    keep(project: string, what: { into: string | undefined; name: string; domain: string; values: Record<string, string> }): Promise<string>
+  }
+  /** Problems that callers are to hear of have a `code` (provider_unavailable, credential_not_found) and a message without values. */
+  providers: {
+    resolve(id: string, by: { path: string } | { domain: string }, signal: AbortSignal): Promise<{ values: Record<string, string>; totp: string | undefined }>
+  }
+  totp: {
+    /** A secret as stores have it. */
+    read(text: string): T
+    code(spec: T, now: Date): { code: string; expiresAt: Date }
+  }
+  interpret: (page: PageModel, context: PageContext) => Interpretation
+  /** Asked about pages that the rules do not understand, when a model is configured. It never sees values. */
+  model: ((page: PageModel, context: PageContext, signal: AbortSignal) => Promise<Interpretation | undefined>) | undefined
+  /** The name of a credential that is made of what was typed. */
+  credentialName: (connection: Connection) => Promise<string>
+  clock: { now(): number; sleep(ms: number, signal: AbortSignal): Promise<void> }
+  log: Pick<Log, 'info' | 'warn' | 'error'>
+}
+
+/** The flow has ended, or another replica works on it. */
+export class NotOurs extends Error {
+  override name = 'NotOurs'
+}
+
+/** The time of the flow, or of a question, is over. */
+export class Expired extends Error {
+  override name = 'Expired'
+}
+
+/** Ends the flow with a code. Its message is for callers. */
+export class FlowFailure extends Error {
+  override name = 'FlowFailure'
+  readonly code: ErrorCode
+  constructor(code: ErrorCode, message: string) {
+    super(message)
+    this.code = code
+  }
+}
