@@ -29,7 +29,13 @@ export function answered(memory: Memory, seen: Interpretation, page: PageFacts):
   const hadPassword = sent.fields.some(({ role }) => role === 'password') && back.some(({ role }) => role === 'password')
   // The form is still there while a person solves its captcha.
   if (seen.kind === 'captcha' && !says) return undefined
-  if (says || (!isSame && hadPassword)) return refused(memory, sent, seen, back.filter(({ isInvalid }) => isInvalid).map(({ key }) => key))
+  if (says || (!isSame && hadPassword))
+    return refused(
+      memory,
+      sent,
+      seen,
+      back.filter(({ isInvalid }) => isInvalid).map(({ key }) => key),
+    )
   if (!isSame) {
     memory.sent = undefined
     return undefined

@@ -25,10 +25,12 @@ export function choose(memory: Memory, seen: Interpretation, choice: PageChoice)
   return press(memory, seen, isConfirmed ? [choice.ref, seen.submit!] : [choice.ref], choice)
 }
 
-const isSame = (wanted: Chosen, offer: PageChoice): boolean => wanted.type === offer.type && wanted.label === offer.label && wanted.mfa === offer.mfa && wanted.provider === offer.provider
+const isSame = (wanted: Chosen, offer: PageChoice): boolean =>
+  wanted.type === offer.type && wanted.label === offer.label && wanted.mfa === offer.mfa && wanted.provider === offer.provider
 /** Labels change with the language and with numbers in them. What the choice is does not. */
 const isLike = (wanted: Chosen, offer: PageChoice): boolean =>
-  isSame(wanted, offer) || (wanted.type === offer.type && (wanted.mfa !== undefined || wanted.provider !== undefined) && wanted.mfa === offer.mfa && wanted.provider === offer.provider)
+  isSame(wanted, offer) ||
+  (wanted.type === offer.type && (wanted.mfa !== undefined || wanted.provider !== undefined) && wanted.mfa === offer.mfa && wanted.provider === offer.provider)
 
 /** What a person has chosen, if the page still offers it. */
 export function takeChosen(memory: Memory, seen: Interpretation): Decision | undefined {
@@ -88,5 +90,9 @@ export function byHost(memory: Memory, page: Pick<PageFacts, 'host'>, about: Kno
   const refused = [page.host, ...fields.map(({ host }) => host)].find((host) => !isAllowedHost(host, hosts))
   if (refused === undefined) return undefined
   const what = refused === '' ? 'a frame that has no host' : refused
-  return { do: 'fail', code: 'domain_not_allowed', message: `the login asks for values at ${what}, which is not among the allowed domains; add it to allowed_domains if it belongs to the site` }
+  return {
+    do: 'fail',
+    code: 'domain_not_allowed',
+    message: `the login asks for values at ${what}, which is not among the allowed domains; add it to allowed_domains if it belongs to the site`,
+  }
 }

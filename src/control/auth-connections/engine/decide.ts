@@ -1,6 +1,6 @@
 // The rules of a login: what to do next, from what was done and what the page is. Pure: no browser, no storage, no values.
 import { answered } from './answered.ts'
-import { byHost, known, pick, press } from './choosing.ts'
+import { byHost, pick, press } from './choosing.ts'
 import type { Decided, Decision, Known, PageFacts } from './decision.ts'
 import { fillForm } from './fill-form.ts'
 import { SURE, type Interpretation, type PageKind } from './interpretation.ts'
@@ -53,7 +53,9 @@ function next(memory: Memory, seen: Interpretation, page: PageFacts, about: Know
     case 'way_to_login':
       return way(memory, seen, page, about)
     case 'sign_up':
-      return memory.hasSent ? showPage(memory, seen, about, 'The site asks for a new password or a registration. Use the live view to go on.') : way(memory, seen, page, about)
+      return memory.hasSent
+        ? showPage(memory, seen, about, 'The site asks for a new password or a registration. Use the live view to go on.')
+        : way(memory, seen, page, about)
     case 'trust_device':
     case 'consent':
     case 'interstitial':
@@ -121,13 +123,15 @@ function unknown(memory: Memory, seen: Interpretation, page: PageFacts, about: K
   if (page.url === 'about:blank' || page.url === '') return candidate(memory, about) ?? fail('login_form_not_found', 'there is no address to begin at')
   const late = isLate(memory, seen)
   if (late) return late
-  if (memory.hasSent) return isTry(memory, 'verify unknown', 2) ? { do: 'verify' } : showPage(memory, seen, about, 'This page was not understood. Use the live view to go on.')
+  if (memory.hasSent)
+    return isTry(memory, 'verify unknown', 2) ? { do: 'verify' } : showPage(memory, seen, about, 'This page was not understood. Use the live view to go on.')
   return candidate(memory, about) ?? fail('login_form_not_found', 'no login form was found; give the connection the login_url')
 }
 
 /** A page that was understood, but not well enough to act by itself. */
 function unsure(memory: Memory, seen: Interpretation, about: Known): Decision {
-  if (!about.isAttended && !memory.hasSent) return candidate(memory, about) ?? fail('login_form_not_found', 'no page was understood to be the login form; give the connection the login_url')
+  if (!about.isAttended && !memory.hasSent)
+    return candidate(memory, about) ?? fail('login_form_not_found', 'no page was understood to be the login form; give the connection the login_url')
   return showPage(memory, seen, about, 'This page was not understood well enough. Use the live view to go on.')
 }
 
@@ -145,7 +149,7 @@ function way(memory: Memory, seen: Interpretation, page: PageFacts, about: Known
 /** "Stay signed in?", "Allow?", "Continue": yes. */
 function onward(memory: Memory, seen: Interpretation, about: Known): Decision {
   const { proceed, tick } = seen
-  if (proceed !== undefined && isTry(memory, `onward ${seen.signature}`, 2)) return press(memory, seen, [...tick, proceed])
+  if (proceed !== undefined && isTry(memory, `onward ${seen.signature}`, MAX_VISITS)) return press(memory, seen, [...tick, proceed])
   return showPage(memory, seen, about, 'The site wants something to be confirmed. Use the live view to go on.')
 }
 
@@ -154,9 +158,9 @@ function external(memory: Memory, seen: Interpretation, page: PageFacts, about: 
   const action = seen.external?.action ?? (seen.kind === 'captcha' ? 'captcha' : 'other')
   const message = seen.external?.message || 'Use the live view to go on.'
   if (!about.isAttended)
-    return action === 'captcha' ? fail('captcha_blocked', 'the site shows a captcha, and nobody is there to solve it') : unattended('something to be done elsewhere')
+    return action === 'captcha'
+      ? fail('captcha_blocked', 'the site shows a captcha, and nobody is there to solve it')
+      : unattended('something to be done elsewhere')
   if (seen.kind === 'captcha') return ask(memory, seen, about, [], { action, message })
   return byHost(memory, page, about, []) ?? ask(memory, seen, about, [], { action, message })
 }
-
-export { known }

@@ -57,7 +57,8 @@ function askFor(memory: Memory, seen: Interpretation, missing: PageField[], abou
 function fill(memory: Memory, seen: Interpretation, fills: Fill[], about: Known): Decision {
   // The captcha at the form has to be solved before it is sent: by a person, who sends it then.
   const isHeld = seen.external?.action === 'captcha'
-  if (isHeld && !about.isAttended) return { do: 'fail', code: 'captcha_blocked', message: 'the site shows a captcha at its form, and nobody is there to solve it' }
+  if (isHeld && !about.isAttended)
+    return { do: 'fail', code: 'captcha_blocked', message: 'the site shows a captcha at its form, and nobody is there to solve it' }
   if (fills.length === 0 && !about.isAttended && !isTry(memory, `empty ${seen.signature}`, 1)) return unattended('something that was not understood')
   if (isHeld && !isTry(memory, `held ${seen.signature} ${memory.rejections}`, 1)) return ask(memory, seen, about, [], seen.external)
   for (const { field, source } of fills) {

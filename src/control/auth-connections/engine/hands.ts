@@ -64,7 +64,10 @@ export class Hands {
     if (all.length === 0) return 'nothing'
     const { done, problem, host } = await this.browser.act(all, hosts, this.#signal)
     if (problem === 'host')
-      throw new FlowFailure('domain_not_allowed', `nothing was typed at ${host || 'a page without a host'}, which is not among the allowed domains; add it to allowed_domains if it belongs to the site`)
+      throw new FlowFailure(
+        'domain_not_allowed',
+        `nothing was typed at ${host || 'a page without a host'}, which is not among the allowed domains; add it to allowed_domains if it belongs to the site`,
+      )
     if (problem === null) return 'sent'
     if (done < values.length) return 'nothing'
     // A button that has gone after the fields were filled: the page has sent them by itself.

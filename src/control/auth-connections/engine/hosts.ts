@@ -46,5 +46,8 @@ export function allowedHosts({ domain, allowedDomains, hasChosenSso }: Rules): s
 /** Whether a host is one of these. An empty one (a frame without an origin of its own) is none. */
 export function isAllowedHost(host: string, patterns: readonly string[]): boolean {
   const name = canonicalHost(host)
-  return name !== '' && patterns.some((pattern) => (pattern.startsWith('*.') ? name.endsWith(pattern.slice(1)) && name.length > pattern.length - 1 : name === pattern))
+  return (
+    name !== '' &&
+    patterns.some((pattern) => (pattern.startsWith('*.') ? name.endsWith(pattern.slice(1)) && name.length > pattern.length - 1 : name === pattern))
+  )
 }

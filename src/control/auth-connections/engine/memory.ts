@@ -98,7 +98,15 @@ const EMPTY: Memory = {
 export const readMemory = (stored: Record<string, unknown>): Memory => ({ ...structuredClone(EMPTY), ...(stored as Partial<Memory>) })
 
 /** The same before another browser: pages of the old one say nothing any more, limits go on. */
-export const forNewBrowser = (memory: Memory): Memory => ({ ...memory, candidate: 0, hasActed: false, sent: undefined, chosen: undefined, cookies: undefined, visits: {} })
+export const forNewBrowser = (memory: Memory): Memory => ({
+  ...memory,
+  candidate: 0,
+  hasActed: false,
+  sent: undefined,
+  chosen: undefined,
+  cookies: undefined,
+  visits: {},
+})
 
 /** Counts, and says whether it was within the limit. */
 export function isTry(memory: Memory, name: string, most: number): boolean {
@@ -113,5 +121,4 @@ export function addOnce<T>(list: T[], value: T): void {
 }
 
 /** What a code says of a login. */
-export const requirementOfCode = (by: MfaMethod | undefined): Requirement =>
-  by === 'sms' || by === 'call' || by === 'email' || by === 'totp' ? by : 'other'
+export const requirementOfCode = (by: MfaMethod | undefined): Requirement => (by === 'sms' || by === 'call' || by === 'email' || by === 'totp' ? by : 'other')

@@ -105,7 +105,13 @@ async function hasChanged({ external }: Question, seen: Interpretation, memory: 
 }
 
 /** Takes what a person has answered into the memory (names only) and the secrets. */
-export async function takeAnswer(answer: Answer, pause: Pause, memory: Memory, secrets: SecretResolver, { flow, tools, remember }: Pick<Person, 'flow' | 'tools' | 'remember'>): Promise<void> {
+export async function takeAnswer(
+  answer: Answer,
+  pause: Pause,
+  memory: Memory,
+  secrets: SecretResolver,
+  { flow, tools, remember }: Pick<Person, 'flow' | 'tools' | 'remember'>,
+): Promise<void> {
   for (const { id, key, role } of pause.fields) {
     const value = answer.values[id]
     if (value === undefined) continue

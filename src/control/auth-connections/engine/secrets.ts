@@ -1,6 +1,5 @@
 // The values of one flow, in the memory of its worker only: of a stored credential, of a provider, and what a person has typed. Which value a field takes.
 import type { FieldRole } from './interpretation.ts'
-import type { Source } from './memory.ts'
 
 /** What a TOTP secret is to this file: something with a period. */
 export interface Totp {

@@ -104,7 +104,15 @@ interface Confirming {
  * Looks whether a login has succeeded, in a fresh tab; what a later check recognises it by. Undefined: the page that is open now asks to log in, so the flow goes on there.
  * @throws FlowFailure when nothing says so
  */
-export async function confirm({ page, seen, memory, probe: probeAt, cookies, loginUrl, look: tools }: Confirming): Promise<{ postLoginUrl: string; learned: Learned } | undefined> {
+export async function confirm({
+  page,
+  seen,
+  memory,
+  probe: probeAt,
+  cookies,
+  loginUrl,
+  look: tools,
+}: Confirming): Promise<{ postLoginUrl: string; learned: Learned } | undefined> {
   const before = /^https?:/.test(page.url) && page.error === null ? page.url : undefined
   const found = await probeAt(before)
   const changed = changedCookies(memory.cookies ?? [], await cookies())
@@ -117,7 +125,9 @@ export async function confirm({ page, seen, memory, probe: probeAt, cookies, log
   // No sign of a user, but the site kept something of the login and asks for nothing.
   const isLikely = (seen.kind === 'logged_in' && seen.confidence >= SURE) || (memory.hasSentPassword && changed.length > 0 && !isBroken)
   if (found.verdict === 'inconclusive' && !isLikely)
-    throw isBroken ? new FlowFailure('website_error', 'the site failed after the login') : new FlowFailure('navigation_confused', 'nothing on the pages after the login says that it succeeded')
+    throw isBroken
+      ? new FlowFailure('website_error', 'the site failed after the login')
+      : new FlowFailure('navigation_confused', 'nothing on the pages after the login says that it succeeded')
   const signsOut = found.seen.signOut !== undefined || seen.signOut !== undefined
   const postLoginUrl = before ?? found.page.url
   const redirects = !signsOut && loginUrl !== undefined && (await leadsElsewhere(tools, loginUrl, postLoginUrl))

@@ -119,7 +119,11 @@ class Worker {
     })
     this.#browserId = made.browser.id
     const { replayId, capturesTelemetry } = made
-    const isBound = await this.#tools.flows.bind(this.#flow.id, { browserId: made.browser.id, telemetryCaptured: capturesTelemetry, ...(replayId !== undefined && { replayId }) })
+    const isBound = await this.#tools.flows.bind(this.#flow.id, {
+      browserId: made.browser.id,
+      telemetryCaptured: capturesTelemetry,
+      ...(replayId !== undefined && { replayId }),
+    })
     if (!isBound) throw new NotOurs('the flow has ended')
     return (this.#hands = new Hands(made.browser, clock, this.#signal))
   }
@@ -212,7 +216,15 @@ class Worker {
   }
 
   async #verify(page: PageModel, seen: Interpretation): Promise<boolean> {
-    const result = await confirm({ page, seen, memory: this.#memory, probe: (url) => this.#probe(url, false), cookies: () => this.#cookies(), ...this.#where(), look: this.#lookTools() })
+    const result = await confirm({
+      page,
+      seen,
+      memory: this.#memory,
+      probe: (url) => this.#probe(url, false),
+      cookies: () => this.#cookies(),
+      ...this.#where(),
+      look: this.#lookTools(),
+    })
     if (result === undefined) {
       await this.#remember()
       return false
@@ -222,7 +234,14 @@ class Worker {
   }
 
   async #succeed(postLoginUrl: string, learned: Learned | undefined): Promise<void> {
-    const nothing = { requirements: [], keys: [], ssoProvider: undefined, steps: [], loginPath: undefined, marks: { cookies: [], signsOut: false, redirects: false } }
+    const nothing = {
+      requirements: [],
+      keys: [],
+      ssoProvider: undefined,
+      steps: [],
+      loginPath: undefined,
+      marks: { cookies: [], signsOut: false, redirects: false },
+    }
     this.#memory.success = { postLoginUrl, learned: learned ?? nothing, isSaved: false, isKeeping: false, credentialId: undefined }
     await this.#remember()
     await this.#save()
@@ -247,7 +266,12 @@ class Worker {
   async #check(): Promise<void> {
     const { verdict, page } = await this.#probe(this.#connection.post_login_url ?? undefined)
     if (verdict !== 'inconclusive') return this.#end({ state: verdict })
-    const why = page.error !== null ? `the page could not be opened (${page.error})` : page.status !== null && page.status >= 400 ? `the site answered ${page.status}` : 'no page says whether the user is logged in'
+    const why =
+      page.error !== null
+        ? `the page could not be opened (${page.error})`
+        : page.status !== null && page.status >= 400
+          ? `the site answered ${page.status}`
+          : 'no page says whether the user is logged in'
     throw new FlowFailure('website_error', `the check could not tell: ${why}`)
   }
 
@@ -328,7 +352,8 @@ class Worker {
   #endingOf(error: unknown): Ending {
     const websiteError = this.#memory.websiteError
     if (error instanceof FlowFailure) return { state: 'FAILED', errorCode: error.code, errorMessage: error.message, websiteError }
-    if (error instanceof Expired || this.#deadline.aborted) return { state: 'EXPIRED', errorMessage: error instanceof Expired ? error.message : 'the time for this login is over' }
+    if (error instanceof Expired || this.#deadline.aborted)
+      return { state: 'EXPIRED', errorMessage: error instanceof Expired ? error.message : 'the time for this login is over' }
     if (error instanceof BrowserGone) return { state: 'FAILED', errorCode: 'browser_error', errorMessage: 'the browser has ended', websiteError }
     this.#tools.log.error({ flow: this.#flow.id, error: error instanceof Error ? error.name : 'unknown' }, 'a login has failed inside')
     return { state: 'FAILED', errorCode: 'internal', errorMessage: 'the login failed inside the service', websiteError }
