@@ -82,6 +82,7 @@ beforeAll(async () => {
       id: ((await (await cloud.send('POST', '/org/api_keys', { name: 'theirs', project_id: DEFAULT_PROJECT })).json()) as { id: string }).id,
     },
     '/proxies/': await theirProxy(),
+    '/auth/connections/': await theirConnection(),
     '/browser_pools/': { id: pool, id_or_name: pool },
     [OF_ALL]: { id: destination },
     [SHARED]: { id: collector, id_or_name: collector },
@@ -96,7 +97,14 @@ async function theirProxy(): Promise<Record<string, string>> {
   return { id, id_or_name: id }
 }
 
-const naming = routes.filter(({ method, path }) => path.includes('{') && !(method === 'GET' && path.startsWith(SHARED)))
+async function theirConnection(): Promise<Record<string, string>> {
+  const { id } = (await (await cloud.send('POST', '/auth/connections', { domain: 'site.test', profile_name: 'theirs' })).json()) as { id: string }
+  return { id }
+}
+
+/** Needs no key, but a code of the very connection (hand-off.test.ts). */
+const EXCHANGE = '/auth/connections/{id}/exchange'
+const naming = routes.filter(({ method, path }) => path.includes('{') && path !== EXCHANGE && !(method === 'GET' && path.startsWith(SHARED)))
 
 async function answerTo(method: string, path: string, key: string, body: unknown): Promise<{ status: number; text: string }> {
   const response = await fetch(cloud.url + path, {
@@ -117,6 +125,8 @@ const state = async () =>
     await cloud.query('select id from replays order by id'),
     await cloud.query('select * from extensions order by id'),
     await cloud.query('select * from proxies order by id'),
+    await cloud.query('select * from auth_connections order by id'),
+    await cloud.query('select * from auth_flows order by id'),
     await cloud.query('select * from browser_pools order by id'),
     await cloud.query('select * from audit_log_destinations order by id'),
     await cloud.query('select * from telemetry_destinations order by id'),
@@ -157,6 +167,7 @@ describe.each([
     '/apps',
     '/profiles',
     '/proxies',
+    '/auth/connections',
     '/browser_pools',
     '/org/api_keys?status=all',
     '/org/projects',
