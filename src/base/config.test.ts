@@ -129,3 +129,19 @@ test('the address of the Chrome Web Store may have a path and a query, and nothi
   for (const wrong of ['mirror.example.org', 'file:///etc/passwd', 'https://user:word@mirror.example.org/', 'https://mirror.example.org/#a'])
     expect(() => readConfig({ COB_CHROME_STORE_URL: wrong })).toThrow(/^COB_CHROME_STORE_URL: must be an http or https address/)
 })
+
+test('a model for login pages is off by default, and needs an address and a name', () => {
+  expect(readConfig({}).loginModel).toBeUndefined()
+  const url = 'http://127.0.0.1:11434/v1'
+  expect(readConfig({ COB_LOGIN_MODEL_URL: url, COB_LOGIN_MODEL: 'small' }).loginModel).toEqual({ url, key: undefined, model: 'small' })
+  expect(readConfig({ COB_LOGIN_MODEL_URL: url, COB_LOGIN_MODEL: 'small', COB_LOGIN_MODEL_KEY: 'k-1' }).loginModel?.key).toBe('k-1')
+  expect(() => readConfig({ COB_LOGIN_MODEL_URL: url })).toThrow(/^COB_LOGIN_MODEL: must be set too/)
+  expect(() => readConfig({ COB_LOGIN_MODEL_KEY: 'CANARY' })).toThrow(/^COB_LOGIN_MODEL_URL: must be set too, because COB_LOGIN_MODEL_KEY is set/)
+  for (const wrong of [
+    { COB_LOGIN_MODEL_URL: 'ftp://CANARY/' },
+    { COB_LOGIN_MODEL_URL: url, COB_LOGIN_MODEL: 'a', COB_LOGIN_MODEL_KEY: 'CANARY with spaces' },
+  ]) {
+    expect(() => readConfig(wrong)).toThrow(/^COB_LOGIN_MODEL_(URL|KEY): must/)
+    expect(() => readConfig(wrong)).not.toThrow(/CANARY/)
+  }
+})

@@ -104,6 +104,8 @@ export interface Config {
   proxyCheckUrl: string | undefined
   /** A MaxMind database, for the time zones of proxies. */
   geoipFile: string | undefined
+  /** A model that is asked about login pages which the rules do not understand; undefined: none is. */
+  loginModel: LoginModelSettings | undefined
   /** The browser's program inside the instance. */
   chromium: string
   /** The region that sessions report: only a name, for clients that ask. */
@@ -130,6 +132,14 @@ export interface S3Settings {
   secretAccessKey: string
   /** All keys begin with it and a `/`. */
   prefix: string
+}
+
+/** A server that answers as OpenAI's does. */
+export interface LoginModelSettings {
+  /** Its base, before `/chat/completions`. */
+  url: string
+  key: string | undefined
+  model: string
 }
 
 /** Who writes exports of the audit log, and where. Callers choose bucket, region and role, never a server. */
@@ -223,6 +233,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     },
     proxyCheckUrl: address(env, 'COB_PROXY_CHECK_URL'),
     geoipFile: env.COB_GEOIP_FILE || undefined,
+    loginModel: loginModel(env),
     chromium: env.COB_CHROMIUM || '/usr/lib/chromium/chromium',
     region: oneOf(env, 'COB_REGION', 'us-east', REGIONS),
     logLevel: oneOf(env, 'COB_LOG_LEVEL', 'info', ['trace', 'debug', 'info', 'warn', 'error', 'silent']),
@@ -374,4 +385,14 @@ function auditExport(env: NodeJS.ProcessEnv): AuditExportSettings | undefined {
     stsEndpoint: origin(env, 'COB_AUDIT_EXPORT_STS_ENDPOINT'),
     principalArn,
   }
+}
+
+// A name or key without an address would look as if a model were asked.
+function loginModel(env: NodeJS.ProcessEnv): LoginModelSettings | undefined {
+  const url = address(env, 'COB_LOGIN_MODEL_URL')
+  const other = ['COB_LOGIN_MODEL', 'COB_LOGIN_MODEL_KEY'].find((name) => env[name])
+  if (url === undefined && other !== undefined) throw new ConfigError('COB_LOGIN_MODEL_URL', `must be set too, because ${other} is set`)
+  if (url === undefined) return undefined
+  const key = env.COB_LOGIN_MODEL_KEY ? needed(env, 'COB_LOGIN_MODEL_KEY', '') : undefined
+  return { url, key, model: needed(env, 'COB_LOGIN_MODEL', 'COB_LOGIN_MODEL_URL is set') }
 }

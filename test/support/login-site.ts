@@ -4,7 +4,8 @@ import type { Answer, Learned, Pause } from '../../src/control/auth-connections/
 import { BrowserGone, type LoginBrowser, type LoginBrowsers } from '../../src/control/auth-connections/engine/browser.ts'
 import { isAllowedHost } from '../../src/control/auth-connections/engine/hosts.ts'
 import { interpret } from '../../src/control/auth-connections/engine/interpret.ts'
-import type { Connection, Flow, FlowEnd, FlowRows, Tools } from '../../src/control/auth-connections/engine/work.ts'
+import type { FlowEnd } from '../../src/control/auth-connections/flows.ts'
+import type { Connection, Flow, FlowRows, Tools } from '../../src/control/auth-connections/engine/work.ts'
 import { page } from './login-pages.ts'
 
 export type Parts = Parameters<typeof page>[0]

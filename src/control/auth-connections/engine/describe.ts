@@ -3,7 +3,7 @@ import { maskedIn, mfaMethodIn } from './choices.ts'
 import type { FieldRole, MfaMethod, PageField } from './interpretation.ts'
 import type { Group, Role } from './fields.ts'
 import type { Seen, View } from './view.ts'
-import { spaced, tokensOf } from './words.ts'
+import { spaced, tokensOf, wordsOf } from './words.ts'
 
 const MAX_HINT = 300
 const MAX_KEY = 40
@@ -96,9 +96,16 @@ function keyFrom({ control, label }: Seen): string {
     const tokens = tokensOf(text).filter((token) => /^[a-z0-9]+$/.test(token))
     return tokens.length > 0 && tokens.length <= most && /^[a-z]/.test(tokens[0]!) ? tokens.join('_').slice(0, MAX_KEY) : undefined
   }
-  const own = control.label_from === 'near' ? '' : control.label
-  return word(own, 3) ?? word(control.placeholder, 3) ?? word(spaced(control.name), 4) ?? word(spaced(control.id), 4) ?? word(control.label, 6) ?? 'field'
+  const { label_from: from } = control
+  // A text beside a field is its label in forms without labels, if it is short. What stands in a field as a placeholder may be an example ("localhost").
+  const near = word(control.near, 2)
+  const own = from === 'near' ? near : from === 'placeholder' ? undefined : word(control.label, 3)
+  const coded = word(lastPart(control.name), 4) ?? word(lastPart(control.id), 4)
+  return own ?? coded ?? word(control.placeholder, 3) ?? near ?? word(control.label, 6) ?? 'field'
 }
+
+/** `auth[server]` is a server of a form that calls itself auth. */
+const lastPart = (name: string): string => spaced(/\[([^\]]+)\]$/.exec(name)?.[1] ?? name)
 
 /** By which way a code comes, from the nearest text that says so. */
 function codeSource(view: View, seen: Seen, group: Group): { by: MfaMethod | undefined; hint: string | undefined } {
@@ -116,8 +123,9 @@ function codeSource(view: View, seen: Seen, group: Group): { by: MfaMethod | und
 }
 
 function isAboutCode(text: string): boolean {
-  const words = tokensOf(text).length > 0 ? mfaMethodIn(text) : undefined
-  return words !== undefined && text.length <= 400
+  if (text.length > 400) return false
+  const words = wordsOf(text)
+  return mfaMethodIn(text, words) !== undefined || (words.has('code') && words.has('success'))
 }
 
 /** Sentences of the visible text. */

@@ -8,6 +8,9 @@ const MAX_MESSAGE = 300
 /** Longer texts are help, terms or whole pages that carry a class by chance. */
 const LONGEST = 400
 
+/** What is said on the way, and is no mistake. */
+const NEXT_STEP = ['success', 'two_factor', 'choose_method', 'choose_account', 'choose_org', 'waiting', 'check_mail'] as const
+
 interface Message {
   text: string
   score: number
@@ -18,14 +21,15 @@ export function websiteErrorOf(view: View, group: Group | undefined): string | u
   const { model, context } = view
   const messages: Message[] = []
   const inForm = new Set(group?.roles.flatMap(({ seen, boxes }) => [seen, ...(boxes ?? [])].map(({ control }) => control.ref)))
+  const isAgain = group?.roles.some(({ role }) => role === 'password') ?? false
   for (const { text, by, control } of model.alerts) {
     const words = wordsOf(text)
     if (!mayBeMessage(text, words)) continue
     const isOwn = control !== null && inForm.has(control)
     const isWrong = hasAny(words, 'wrong', 'expired', 'server_error', 'bot')
-    // A live region tells of anything; what has an alarming class may be a hint that is always there.
-    const isLoud = by === 'role' || by === 'invalid' || by === 'class'
-    if (!isWrong && !(context.hasSubmitted && isLoud && !words.has('success'))) continue
+    // In a language or words that no list has, a message counts when the form with the password is there again. Elsewhere it says what to do next ("enter the code").
+    const mayBe = context.hasSubmitted && by !== 'live' && isAgain && !hasAny(words, ...NEXT_STEP)
+    if (!isWrong && !mayBe) continue
     messages.push({ text, score: (isWrong ? 4 : 0) + (isOwn ? 3 : 0) + (by === 'role' ? 2 : by === 'invalid' ? 1.5 : by === 'class' ? 1 : 0) })
   }
   for (const { seen } of group?.roles ?? []) {
@@ -34,7 +38,7 @@ export function websiteErrorOf(view: View, group: Group | undefined): string | u
       messages.push({ text: control.described, score: wordsOf(control.described).has('wrong') ? 6 : 2 })
   }
   const best = messages.toSorted((a, b) => b.score - a.score)[0]
-  if (best) return clean(best.text)
+  if (best) return clean(view, best.text)
   return context.hasSubmitted && group ? sentence(view) : undefined
 }
 
@@ -53,7 +57,7 @@ function sentence(view: View): string | undefined {
       !words.has('forgot') &&
       hasAny(words, 'user', 'password', 'code', 'email', 'sign_in', 'two_factor')
     )
-      return clean(text)
+      return clean(view, text)
   }
   return undefined
 }
@@ -64,4 +68,9 @@ function mayBeMessage(text: string, words: Words): boolean {
   return !words.has('cookies') && !words.has('newsletter')
 }
 
-const clean = (text: string): string => text.replaceAll(/\s+/g, ' ').trim().slice(0, MAX_MESSAGE)
+/** Without a link at its end ("Lost your password?"), which is no part of what it says. */
+function clean(view: View, text: string): string {
+  const message = text.replaceAll(/\s+/g, ' ').trim()
+  const link = view.clickables.find(({ control }) => control.label.length > 3 && message.length > control.label.length + 3 && message.endsWith(control.label))
+  return (link ? message.slice(0, -link.control.label.length).trim() : message).slice(0, MAX_MESSAGE)
+}

@@ -65,8 +65,8 @@ export const FIELD_WORDS = {
     adiniz | soyadi | soyad | dogum tarihi | имя и фамилия | фамилия | дата рождения | 氏名 | お名前 | 生年月日 | 姓名 | 出生日期 | 이름 | 생년월일 | الاسم الأول | تاريخ الميلاد`,
   image_code: `captcha | characters you see | text in the image | letters shown | security image | caractères affiches | texto de la imagen | символы с картинки | код с картинки | 画像認証 | 图形验证码 | 圖形驗證碼 | 자동입력 방지 | kontrollzeichen | zeichen aus dem bild`,
   remember: `
-    remember me | remember | rememberme | keep me signed in | keep me logged in | keep signed in | stay signed in | stay logged in | persistent | permanent | permanent login | angemeldet bleiben | eingeloggt bleiben | anmeldung merken | merken | dauerhaft
-    se souvenir de moi | rester connecte | memoriser | maintenir la connexion | recordarme | recuerdame | recordar | mantener sesion | mantener la sesion | mantenerme conectado | ricordami | resta collegato | rimani connesso | mantieni l accesso
+    remember me | remember | rememberme | keep me signed in | keep me logged in | keep signed in | stay signed in | stay logged in | stay connected | persistent | permanent | permanent login | angemeldet bleiben | eingeloggt bleiben | anmeldung merken | merken | dauerhaft
+    se souvenir de moi | rester connecte | rester connectee | memoriser | maintenir la connexion | recordarme | recuerdame | recordar | mantener sesion | mantener la sesion | mantenerme conectado | ricordami | resta collegato | rimani connesso | mantieni l accesso
     lembrar | lembrar me | manter sessao | manter me conectado | continuar conectado | permanecer conectado | onthoud mij | onthouden | ingelogd blijven | aangemeld blijven | zapamietaj | nie wylogowuj | pozostan zalogowany
     zapamatovat | zustat prihlasen | neodhlasovat | kom ihag mig | forbli inloggad | husk mig | forbliv logget ind | forbliv logget pa | muista minut | pysy kirjautuneena | beni hatirla | oturumu acik tut | oturumum acik kalsin
     запомнить | оставаться в системе | не выходить | ログイン状態を保持 | ログインしたまま | 記憶する | サインインしたまま | 记住我 | 记住 | 保持登录 | 自动登录 | 記住 | 保持登入 | 로그인 유지 | 로그인 상태 유지 | 자동 로그인 | تذكرني | ابق متصلا | البقاء متصلا`,

@@ -74,7 +74,13 @@ function groupOf(view: View, fields: Seen[]): Group {
   if (boxes.length > 0) roles.push({ seen: boxes[0]!, role: 'code', boxes })
 
   const password = isSignUp ? undefined : passwords[0]
-  const codes = boxes.length > 0 ? [] : rest.filter((seen) => !passwords.includes(seen) && codeScore(view, seen) >= LEAST.code)
+  const codes =
+    boxes.length > 0
+      ? []
+      : bestCode(
+          view,
+          rest.filter((seen) => !passwords.includes(seen)),
+        )
   const identifier = isSignUp || isReset ? undefined : identifierOf(view, rest, password, codes)
   for (const seen of rest) {
     const role = roleOf(seen, { passwords, password, codes, identifier, isSignUp })
@@ -94,6 +100,15 @@ function groupOf(view: View, fields: Seen[]): Group {
   if (isSignUp || isReset) score = Math.min(score, 1)
   if (!password && hasAny(submit?.label ?? new Set(), 'newsletter')) score += weights.newsletter
   return { roles, ticks, submit, isSignUp, isReset, score, evidence }
+}
+
+/** One code is asked for at a time: a second field that speaks of it is its name, or something else. */
+function bestCode(view: View, fields: Seen[]): Seen[] {
+  const scored = fields.map((seen) => ({ seen, score: codeScore(view, seen) })).filter(({ score }) => score >= LEAST.code)
+  return scored
+    .toSorted((a, b) => b.score - a.score)
+    .slice(0, 1)
+    .map(({ seen }) => seen)
 }
 
 /** Whether a box is at fields: not a whole screen above or below them. */
@@ -221,7 +236,11 @@ const forgotLinks = (view: View, fields: Seen[]): boolean =>
 
 function isResetForm(view: View, fields: Seen[], submit: Seen | undefined): boolean {
   if (submit && hasAny(submit.label, 'sign_in')) return false
+  if (submit && hasAny(submit.label, 'newer')) return true
   const place = placeOf(fields[0]!.control)
   if (view.clickables.some(({ control, label }) => control.submits && placeOf(control) === place && label.has('forgot'))) return true
-  return (view.path.has('forgot') || view.headings.has('forgot')) && !view.headings.has('sign_in') && !hasAny(view.headings, 'two_factor')
+  if (hasAny(view.headings, 'two_factor') || fields.some(({ autocomplete }) => autocomplete.has('one-time-code'))) return false
+  const says = view.path.has('forgot') || view.headings.has('forgot') || view.title.has('forgot')
+  // "You will receive a link to reset your password": a login page says so on links only.
+  return says ? !view.headings.has('sign_in') : view.body.has('forgot') && !(submit && submit.label.has('next'))
 }

@@ -11,7 +11,7 @@ import { findKind, messageOf, type Found } from './kinds.ts'
 import { accountMenuOf, failureOf, signOutOf } from './marks.ts'
 import { signatureOf } from './signature.ts'
 import { look, type Seen, type View } from './view.ts'
-import { waysToLogin } from './ways.ts'
+import { isPlain, waysToLogin } from './ways.ts'
 import { hasAny } from './words.ts'
 
 /** Kinds that pages of users who are logged in may have: they ask something before they let on. */
@@ -55,7 +55,7 @@ function partsOf(view: View, groups: Group[], group: Group | undefined): Parts {
   if (captcha === 'puzzle' || (captcha === 'widget' && (!group || context.hasSubmitted || isFilled)))
     return { ...(group && formParts(view, group)), kind: 'captcha', confidence: 0.9, evidence: ['a captcha'], external: captchaAction(view) }
   const signOut = signOutOf(view)
-  if (group && !(signOut && !signOut.isHidden && formKind(view, group) === 'identifier')) {
+  if (group && !(signOut && !signOut.isHidden && isOfAccount(view, group))) {
     const parts = formParts(view, group)
     return captcha === 'widget' ? { ...parts, evidence: [...parts.evidence, 'a captcha at the form'], external: captchaAction(view) } : parts
   }
@@ -94,6 +94,12 @@ function formParts(view: View, group: Group): Parts {
   }
 }
 
+/** A form that users who are logged in have on pages of their account, to delete it or to change something. One that asks for a code may have a link to sign out beside it. */
+function isOfAccount(view: View, group: Group): boolean {
+  const isSignIn = (group.submit?.label.has('sign_in') ?? false) || view.headings.has('sign_in')
+  return formKind(view, group) !== 'code' && !isSignIn
+}
+
 /** Boxes that keep a session longer. */
 const isToTick = ({ control, label, name }: Seen): boolean =>
   control.checked === false && (hasAny(label, 'remember', 'trust') || name.has('remember')) && !label.has('shared_computer')
@@ -113,8 +119,9 @@ function withoutForm(view: View, groups: Group[], signOut: { seen: Seen; isHidde
   if (failure) return { kind: 'error', confidence: failure.confidence, evidence: [failure.reason], ways, proceed: onward(view) }
   if (hasAny(view.headings, 'human') || hasAny(view.title, 'human'))
     return { kind: 'captcha', confidence: 0.6, evidence: ['the page checks who its visitor is'], external: captchaAction(view) }
-  if (signOut && ways.length === 0) return { kind: 'logged_in', confidence: 0.75, evidence: ['a link to sign out in a closed menu'], signOut: signOut.seen }
-  if (ways.length > 0) return { kind: 'way_to_login', confidence: 0.8, evidence: ['leads to a login'], ways, choices: isOffer ? found.choices! : [] }
+  if (signOut && !ways.some(isPlain)) return { kind: 'logged_in', confidence: 0.8, evidence: ['a link to sign out in a closed menu'], signOut: signOut.seen }
+  if (ways.some(isPlain) || (ways.length > 0 && !view.context.hasSubmitted))
+    return { kind: 'way_to_login', confidence: 0.8, evidence: ['leads to a login'], ways, choices: isOffer ? found.choices! : [] }
   const menu = accountMenuOf(view)
   if (menu) return { kind: 'logged_in', confidence: 0.6, evidence: ['a menu of an account'], signOut: undefined }
   // A page between has little on it; an application has much, with tips that are to be closed.

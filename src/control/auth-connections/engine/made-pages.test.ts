@@ -51,6 +51,24 @@ describe('fields', () => {
       roles(page([input('User'), password('Password'), { tag: 'select', label: 'Language', form: 0, options: ['English', 'Deutsch'] }, button('Log in')])),
     ).toEqual(USER_AND_PASSWORD)
   })
+  test('get their keys from labels, short texts beside them or their names, not from examples in them', () => {
+    const model = page([
+      { tag: 'select', label: 'System', near: 'System', label_from: 'near', form: 0, has_value: true, name: 'auth[driver]' },
+      input('localhost', { label_from: 'placeholder', placeholder: 'localhost', near: 'Server', name: 'auth[server]' }),
+      input('Username', { name: 'auth[username]' }),
+      password('Password'),
+      input('データベース', { name: 'auth[db]' }),
+      button('Login'),
+    ])
+    expect(roles(model)).toEqual(['select:system', 'text:server', ...USER_AND_PASSWORD, 'text:db'])
+  })
+  test('of an account page are left: to delete the account, to change its address', () => {
+    const rest = [link('Log out', '/logout')]
+    const at = { url: 'https://example.test/profile', headings: ['Profile'] }
+    expect(read(page([password('Current password'), button('Remove my account'), ...rest], at)).kind).toBe('logged_in')
+    expect(read(page([input('Email'), password('Password'), button('Save'), ...rest], at)).kind).toBe('logged_in')
+    expect(read(page([input('Code'), button('Verify'), ...rest], { headings: ['Two-factor authentication'] })).kind).toBe('code')
+  })
   test('of terms that have to be agreed to are asked for, and not ticked', () => {
     const found = read(page([input('User'), password('Password'), box('I agree to the terms', { required: true }), button('Log in')]))
     expect(found.fields.map(({ role, key }) => `${role}:${key}`)).toEqual([...USER_AND_PASSWORD, 'checkbox:terms'])
@@ -334,74 +352,4 @@ describe('pages between', () => {
       proceed: '1.0.0',
     })
   })
-})
-
-describe('captchas', () => {
-  const form = [input('User'), password('Password'), button('Log in')]
-  test.each([
-    ['newassets.hcaptcha.com', '/captcha/v1/static/hcaptcha.html', 400, 600],
-    ['www.google.com', '/recaptcha/api2/bframe', 400, 580],
-    ['client-api.arkoselabs.com', '/fc/', 308, 300],
-  ])('a puzzle of %s is for a person', (host, path, width, height) => {
-    expect(read(page(form, { frames: [frame(host, path, width, height)] }))).toMatchObject({ kind: 'captcha', external: { action: 'captcha' } })
-  })
-  test('a box to tick at a form is for a person after the form was filled', () => {
-    const frames = [frame('challenges.cloudflare.com', '/turnstile/x', 300, 65)]
-    expect(read(page(form, { frames }))).toMatchObject({ kind: 'login', external: { action: 'captcha' } })
-    expect(read(page(form, { frames }), true)).toMatchObject({ kind: 'captcha' })
-    expect(read(page([], { frames }))).toMatchObject({ kind: 'captcha' })
-  })
-  test('a badge, or one that is not shown, is none', () => {
-    const frames = [
-      frame('www.google.com', '/recaptcha/api2/anchor?size=invisible', 256, 60),
-      frame('www.google.com', '/recaptcha/api2/bframe', 400, 580, { visible: false }),
-    ]
-    expect(read(page(form, { frames }))).toMatchObject({ kind: 'login', external: undefined })
-  })
-})
-
-describe('what fails', () => {
-  test('a server, an address, a session', () => {
-    expect(read(page([], { status: 503, headings: ['Service Unavailable'] })).kind).toBe('error')
-    expect(read(page([], { error: 'net::ERR_NAME_NOT_RESOLVED', status: null })).kind).toBe('error')
-    expect(read(page([link('Log in', '/login')], { headings: ['Your session has expired'] }))).toMatchObject({ kind: 'error', waysToLogin: ['1.0.0'] })
-    expect(read(page([], { http_auth: true, status: 401 })).kind).toBe('http_auth')
-  })
-  const form = (more: Parameters<typeof page>[1] = {}, described = '', invalid = false) =>
-    page([input('User', { described, invalid }), password('Password'), button('Log in')], more)
-  test('is told in the words of the site', () => {
-    expect(read(form({ alerts: [{ text: 'Wrong password. Try again.' }] }), true).websiteError).toBe('Wrong password. Try again.')
-    expect(
-      read(
-        form({
-          alerts: [
-            { text: 'Your account has been locked.', by: 'role' },
-            { text: 'We use cookies. Error.', by: 'class' },
-          ],
-        }),
-        true,
-      ).websiteError,
-    ).toBe('Your account has been locked.')
-    expect(read(form({}, 'We could not find this user', true), true).websiteError).toBe('We could not find this user')
-    expect(read(form({ headings: ['Shop'], body: 'Shop User Password The user name or password is incorrect. Log in' }), true).websiteError).toBe(
-      'The user name or password is incorrect.',
-    )
-    expect(read(form({ alerts: [{ text: 'Ups! Bitte melden Sie sich beim Support.', by: 'role' }] }), true).websiteError).toBe(
-      'Ups! Bitte melden Sie sich beim Support.',
-    )
-  })
-  test('is not what is always written there', () => {
-    const hints = [{ text: 'Warning: this is a private system.' }, { text: 'You have been signed out successfully.', by: 'role' as const }]
-    expect(read(form({ alerts: hints })).websiteError).toBeUndefined()
-    expect(read(form({ alerts: hints.slice(1) }), true).websiteError).toBeUndefined()
-    expect(read(form({}, 'At least 8 characters'), true).websiteError).toBeUndefined()
-    expect(read(form({ body: 'Forgot your password? Wrong shop? See the map.' }), true).websiteError).toBeUndefined()
-  })
-})
-
-test('ids in a path do not change the signature; another form does', () => {
-  const at = (url: string, parts = [input('User'), password('Password'), button('Log in')]) => read(page(parts, { url })).signature
-  expect(at('https://example.test/interaction/x7GhPq2LmN8vRtYw1/login?a=1')).toBe(at('https://example.test/interaction/Kd93mZpQ4rTv6bXy2/login?b=2#c'))
-  expect(at('https://example.test/a')).not.toBe(at('https://example.test/b'))
-  expect(at('https://example.test/a')).not.toBe(at('https://example.test/a', [password('Password'), button('Log in')]))
 })

@@ -1,6 +1,6 @@
 // Recognises a user who is logged in, and a site that has failed.
 import type { Seen, View } from './view.ts'
-import { hasAny, tokensOf, wordsOfName } from './words.ts'
+import { hasAny, tokensOf, wordsOf, wordsOfName } from './words.ts'
 
 /** A link to sign out, which only a user who is logged in has. */
 export function signOutOf(view: View): { seen: Seen; isHidden: boolean } | undefined {
@@ -34,6 +34,8 @@ export function failureOf(view: View): { reason: string; confidence: number } | 
   if (status !== null && status >= 400) return { reason: `the server answered ${status}`, confidence: 0.8 }
   if (hasAny(view.headings, 'server_error', 'expired', 'bot') || hasAny(view.title, 'server_error', 'expired', 'bot'))
     return { reason: 'the page says that something failed', confidence: 0.7 }
+  if (view.model.alerts.some(({ text, by }) => by !== 'live' && text.length <= 200 && hasAny(wordsOf(text), 'wrong', 'expired', 'server_error')))
+    return { reason: 'a message that something failed, and no form', confidence: 0.6 }
   const isShort = tokensOf(view.bodyText).length < 60
   if (isShort && hasAny(view.body, 'server_error', 'expired', 'bot')) return { reason: 'a short page that says that something failed', confidence: 0.6 }
   return undefined

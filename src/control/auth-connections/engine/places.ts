@@ -1,4 +1,5 @@
 // Addresses and options that follow from a connection: where its login form may be, what its browsers are, who may answer.
+import { browserOf } from '../wanted-browser.ts'
 import type { BrowserWish } from './browser.ts'
 import { allowedHosts, isAllowedHost } from './hosts.ts'
 import { LOGIN_PATHS } from './ways.ts'
@@ -21,17 +22,9 @@ export function candidatesOf(connection: Pick<Connection, 'domain' | 'login_url'
 /** A re-login in the background has no code for a hosted page: nobody was told of it. */
 export const isAttended = ({ type, code_hash: code }: Pick<Flow, 'type' | 'code_hash'>): boolean => type === 'login' || (type === 'reauth' && code !== null)
 
-/** What this login says comes before what its connection says. */
-export function wishOf({ id, asked, type }: Flow, connection: Connection): BrowserWish {
-  const mode = asked.browser?.proxy_mode ?? (asked.proxy_id === undefined ? connection.browser.proxy_mode : undefined)
-  const proxy = asked.proxy_id === undefined ? connection.proxy_id : asked.proxy_id
-  return {
-    project: connection.project_id,
-    profileId: connection.profile_id,
-    flowId: id,
-    proxyId: mode === undefined ? (proxy ?? undefined) : undefined,
-    stealth: asked.browser?.stealth ?? connection.browser.stealth,
-    telemetry: asked.browser?.telemetry ?? connection.browser.telemetry,
-    record: type !== 'health_check' && (asked.record_session ?? connection.record_session),
-  }
-}
+export const wishOf = (flow: Flow, connection: Connection): BrowserWish => ({
+  project: connection.project_id,
+  profileId: connection.profile_id,
+  flowId: flow.id,
+  ...browserOf(connection, flow),
+})

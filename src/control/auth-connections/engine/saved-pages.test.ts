@@ -20,7 +20,9 @@ interface Expected {
 const USER_AND_PASSWORD = ['identifier:username', 'password:password']
 const LOGIN: Expected = { kind: 'login', fields: USER_AND_PASSWORD }
 
-/** Besides the password, states after it has been sent. */
+const ADMINER = ['select:system', 'text:server', ...USER_AND_PASSWORD, 'text:database']
+
+/** The third: whether the password was sent before. */
 const PAGES: [name: string, expected: Expected, hasSubmitted?: boolean][] = [
   ['oidc-login', { ...LOGIN, submit: 'Sign-in' }],
   ['oidc-consent', { kind: 'consent', proceed: 'Continue' }, true],
@@ -42,6 +44,35 @@ const PAGES: [name: string, expected: Expected, hasSubmitted?: boolean][] = [
   ['jupyter-login', { kind: 'password', fields: ['password:password'], submit: 'Log in' }],
   ['jupyter-wrong', { kind: 'password', fields: ['password:password'], submit: 'Log in', error: 'Invalid credentials' }, true],
   ['jupyter-logged-in', { kind: 'logged_in' }, true],
+  ['adminer-login', { kind: 'login', fields: ADMINER, submit: 'Login', tick: ['Permanent login'] }],
+  ['adminer-wrong', { kind: 'login', fields: ADMINER, submit: 'Login', tick: ['Permanent login'], error: 'No such file or directory' }, true],
+  ['dokuwiki-home', { kind: 'way_to_login', ways: ['Log In'] }],
+  ['dokuwiki-login', { ...LOGIN, submit: 'Log In', tick: ['Remember me'] }],
+  ['dokuwiki-wrong', { ...LOGIN, submit: 'Log In', tick: ['Remember me'], error: 'Sorry, username or password was wrong.' }, true],
+  ['dokuwiki-logged-in', { kind: 'logged_in', signOut: 'Log Out' }, true],
+  ['dokuwiki-profile', { kind: 'logged_in', signOut: 'Log Out' }],
+  ['roundcube-login', { kind: 'login', fields: [...USER_AND_PASSWORD, 'select:server'], submit: 'Login' }],
+  ['roundcube-wrong', { kind: 'login', fields: [...USER_AND_PASSWORD, 'select:server'], submit: 'Login', error: 'Connection to storage server failed.' }, true],
+  ['wordpress-login', { ...LOGIN, submit: 'Log In', tick: ['Remember Me'] }],
+  [
+    'wordpress-wrong',
+    { ...LOGIN, submit: 'Log In', tick: ['Remember Me'], error: 'Error: The password you entered for the username jane is incorrect.' },
+    true,
+  ],
+  ['wordpress-logged-in', { kind: 'logged_in', signOut: 'Log Out' }, true],
+  ['wordpress-profile', { kind: 'logged_in', signOut: 'Log Out Everywhere Else' }],
+  ['wordpress-lost-password', { kind: 'sign_up', fields: ['text:user_login'], ways: ['Log in'] }],
+  ['simplesaml-login', { ...LOGIN, submit: 'Login' }],
+  ['simplesaml-wrong', { ...LOGIN, submit: 'Login', error: /^Incorrect username or password/ }, true],
+  ['simplesaml-logged-in', { kind: 'logged_in', signOut: 'Logout' }, true],
+  ['simplesaml-error', { kind: 'error' }],
+  ['lemonldap-login', { ...LOGIN, submit: 'Connect', tick: ['Stay connected on this device'] }],
+  ['lemonldap-wrong', { ...LOGIN, submit: 'Connect', tick: ['Stay connected on this device'], error: 'Wrong credentials' }, true],
+  ['lemonldap-method-choice', { kind: 'method_choice', choices: ['mfa_method:totp', 'mfa_method:sms'] }, true],
+  ['lemonldap-totp', { kind: 'code', fields: ['totp_code:code'], submit: 'Connect' }, true],
+  ['lemonldap-totp-wrong', { kind: 'error', error: 'Invalid verification code' }],
+  ['lemonldap-second', { kind: 'code', fields: ['code:code'], submit: 'Connect' }, true],
+  ['lemonldap-logged-in', { kind: 'logged_in', signOut: 'Logout' }, true],
 ]
 
 describe('the page', () => {
@@ -76,10 +107,13 @@ describe('the page', () => {
     expect(found.confidence).toBeGreaterThanOrEqual(SURE)
   })
 
-  test.each(['parse-dashboard', 'node-red', 'django', 'jupyter'])('%s has the same signature after a wrong password', (app) => {
-    const signature = (state: string, hasSubmitted: boolean) => interpret(savedPage(`${app}-${state}`), context({ hasSubmitted })).signature
-    expect(signature('wrong', true)).toBe(signature('login', false))
-  })
+  test.each(['parse-dashboard', 'node-red', 'django', 'jupyter', 'adminer', 'dokuwiki', 'roundcube', 'wordpress', 'simplesaml', 'lemonldap'])(
+    '%s has the same signature after a wrong password',
+    (app) => {
+      const signature = (state: string, hasSubmitted: boolean) => interpret(savedPage(`${app}-${state}`), context({ hasSubmitted })).signature
+      expect(signature('wrong', true)).toBe(signature('login', false))
+    },
+  )
 
   test.each(PAGES.filter(([name]) => name.endsWith('-login')).map(([name]) => name))('%s shows no message of its own before anything was sent', (name) => {
     expect(interpret(savedPage(name), context()).websiteError).toBeUndefined()

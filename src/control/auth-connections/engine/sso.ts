@@ -87,6 +87,14 @@ const OWN_WAY = ['email', 'phone', 'password', 'code', 'passkey', 'user', 'qr', 
  * The service that a button or link signs in through: a known name, `sso` for a single sign-on that names none, or a word made of its label; undefined for anything else.
  */
 export function ssoProviderOf(view: View, seen: Seen): string | undefined {
+  // Several rules ask for it, and all forms of a page.
+  if (!known.has(seen)) known.set(seen, findProvider(view, seen))
+  return known.get(seen)
+}
+/** What is seen belongs to one view. */
+const known = new WeakMap<Seen, string | undefined>()
+
+function findProvider(view: View, seen: Seen): string | undefined {
   const { control, label } = seen
   if (hasAny(label, 'share', 'forgot', 'sign_out', 'help', 'resend')) return undefined
   const text = control.label
@@ -94,8 +102,8 @@ export function ssoProviderOf(view: View, seen: Seen): string | undefined {
   const target = targetOf(view, seen)
   const brand = brandOf(text)
   const isWith = isSignInWith(text)
-  const known = target.host !== null ? PROVIDER_HOSTS.find(([pattern]) => pattern.test(target.host!))?.[1] : undefined
-  if (known) return known
+  const provider = target.host !== null ? PROVIDER_HOSTS.find(([pattern]) => pattern.test(target.host!))?.[1] : undefined
+  if (provider) return provider
   const tokens = tokensOf(text)
   if (brand !== undefined) {
     const isElsewhere = target.host !== null && target.host !== view.model.host

@@ -36,6 +36,8 @@ function wayScore(view: View, seen: Seen): number {
   if (!control.enabled) return 0
   const path = wordsOfName(control.href_path ?? '')
   const saysIt = label.has('sign_in')
+  // The same page in another language, or sorted otherwise.
+  if (!saysIt && control.href_path !== null && control.href_path === ownPath(view)) return 0
   let score = 0
   // A label of a few words is a button; a whole sentence tells of it.
   if (saysIt) score += tokensOf(control.label).length <= 4 ? 6 : 3
@@ -49,8 +51,13 @@ function wayScore(view: View, seen: Seen): number {
   if (path.has('sign_out')) score -= 10
   if (ssoProviderOf(view, seen) !== undefined) score -= 3
   // Another site's login is not this one's, as a rule; of one organisation it often is.
-  if (control.href_host !== null && control.href_host !== view.model.host && !isRelated(control.href_host, view.context.domain)) score -= 3
+  if (control.href_host !== null && control.href_host !== view.model.host && !isRelated(control.href_host, view.context.domain)) score -= 5
   return score
 }
+
+const ownPath = ({ model }: View): string => (URL.canParse(model.url) ? new URL(model.url).pathname : '')
+
+/** Whether a way says that it leads to a login, and does not only suggest it as "my account" does. */
+export const isPlain = ({ control, label }: Seen): boolean => label.has('sign_in') || wordsOfName(control.href_path ?? '').has('sign_in')
 
 const isRelated = (host: string, domain: string): boolean => host === domain || host.endsWith(`.${domain}`) || domain.endsWith(`.${host}`)

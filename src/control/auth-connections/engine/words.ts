@@ -23,7 +23,8 @@ const emptyNode = (): Node => ({ words: [], next: new Map() })
 const phrases = emptyNode()
 /** Beginnings of words, written with a `*` in the lists. */
 const stems = new Map<string, Word[]>()
-const joined: [phrase: string, word: Word][] = []
+/** Phrases of such scripts, by their first letters. */
+const joined = new Map<string, [phrase: string, word: Word][]>()
 let longestStem = 0
 
 /** Lower case, without accents, in one form: what a list and a page are compared in. */
@@ -40,14 +41,17 @@ export function fold(text: string): string {
 const FOLDED: Record<string, string> = { ß: 'ss', ı: 'i', ł: 'l', ø: 'o', æ: 'ae', œ: 'oe', đ: 'd', '’': "'" }
 
 /** The words of a text, folded. */
-export const tokensOf = (text: string): string[] => fold(text).match(/[\p{L}\p{N}]+/gu) ?? []
+export const tokensOf = (text: string): string[] => split(fold(text))
+const split = (plain: string): string[] => plain.match(/[\p{L}\p{N}]+/gu) ?? []
 
 for (const [word, list] of Object.entries(LISTS) as [Word, string][])
   for (const entry of list.split(/[|\n]/)) {
     const phrase = entry.trim()
     if (phrase === '') continue
-    if (JOINED.test(phrase)) joined.push([fold(phrase).replaceAll(/\s+/g, ' '), word])
-    else if (phrase.endsWith('*')) {
+    if (JOINED.test(phrase)) {
+      const plain = fold(phrase).replaceAll(/\s+/g, ' ')
+      joined.set(plain[0]!, [...(joined.get(plain[0]!) ?? []), [plain, word]])
+    } else if (phrase.endsWith('*')) {
       const stem = fold(phrase.slice(0, -1))
       longestStem = Math.max(longestStem, stem.length)
       stems.set(stem, [...(stems.get(stem) ?? []), word])
@@ -81,7 +85,10 @@ export const spaced = (name: string): string =>
 function find(text: string, most: number): Words {
   const found = new Set<Word>()
   if (text === '') return found
-  const tokens = tokensOf(text).slice(0, most)
+  const isJoined = JOINED.test(text)
+  // Without spaces, a few letters are a word.
+  const plain = fold(isJoined ? text.slice(0, most * 4) : text)
+  const tokens = split(plain).slice(0, most)
   for (let at = 0; at < tokens.length; at++) {
     let node: Node | undefined = phrases
     for (let next = at; next < tokens.length; next++) {
@@ -92,9 +99,9 @@ function find(text: string, most: number): Words {
     const token = tokens[at]!
     for (let length = Math.min(token.length, longestStem); length >= 3; length--) for (const word of stems.get(token.slice(0, length)) ?? []) found.add(word)
   }
-  if (JOINED.test(text)) {
-    const plain = fold(text)
-    for (const [phrase, word] of joined) if (!found.has(word) && plain.includes(phrase)) found.add(word)
+  if (isJoined) {
+    for (let at = 0; at < plain.length; at++)
+      for (const [phrase, word] of joined.get(plain[at]!) ?? []) if (!found.has(word) && plain.startsWith(phrase, at)) found.add(word)
   }
   return found
 }

@@ -2,56 +2,37 @@
 import type { PageModel } from '../../../agent/login/contract.ts'
 import type { Log } from '../../../base/log.ts'
 import type { ErrorCode } from '../contract.ts'
-import type { Answer, Learned, Pause } from '../flow.ts'
+import type { Answer, Pause } from '../flow.ts'
+import type { FlowRow } from '../flow-rows.ts'
+import type { FlowEnd } from '../flows.ts'
+import type { ConnectionRow } from '../rows.ts'
 import type { LoginBrowsers } from './browser.ts'
 import type { Interpretation, PageContext } from './interpretation.ts'
 import type { StoredValues, Totp } from './secrets.ts'
 
-interface BrowserSettings {
-  stealth: boolean
-  proxy_mode?: 'direct' | 'default'
-  telemetry?: object
-}
-
-export interface Flow {
-  id: string
-  connection_id: string
-  type: 'login' | 'reauth' | 'health_check'
-  state: string
-  step: string
-  asked: { record_session?: boolean; proxy_id?: string | null; browser?: Partial<BrowserSettings> }
-  memory: Record<string, unknown>
-  pause: Pause | null
-  browser_id: string | null
-  code_hash: Buffer | null
-  expires_at: Date
-  input_until: Date | null
-}
-
-export interface Connection {
-  id: string
-  project_id: string
-  profile_id: string
-  domain: string
-  login_url: string | null
-  allowed_domains: string[]
-  record_session: boolean
-  save_credentials: boolean
-  credential_id: string | null
-  provider_id: string | null
-  provider_path: string | null
-  proxy_id: string | null
-  browser: BrowserSettings
-  status: string
-  post_login_url: string | null
-  learned: Learned | null
-}
-
-export type FlowEnd =
-  | { state: 'SUCCESS'; postLoginUrl: string | undefined; learned: Learned; credentialId?: string | undefined }
-  | { state: 'FAILED'; errorCode: ErrorCode; errorMessage: string; websiteError?: string | undefined }
-  | { state: 'EXPIRED' | 'CANCELED'; errorMessage: string }
-  | { state: 'AUTHENTICATED' | 'NEEDS_AUTH'; postLoginUrl?: string | undefined }
+export type Flow = Pick<
+  FlowRow,
+  'id' | 'connection_id' | 'type' | 'state' | 'step' | 'asked' | 'memory' | 'pause' | 'browser_id' | 'code_hash' | 'expires_at' | 'input_until'
+>
+export type Connection = Pick<
+  ConnectionRow,
+  | 'id'
+  | 'project_id'
+  | 'profile_id'
+  | 'domain'
+  | 'login_url'
+  | 'allowed_domains'
+  | 'record_session'
+  | 'save_credentials'
+  | 'credential_id'
+  | 'provider_id'
+  | 'provider_path'
+  | 'proxy_id'
+  | 'browser'
+  | 'status'
+  | 'post_login_url'
+  | 'learned'
+>
 
 /** The rows of flows (../flows.ts has them). Every `boolean`: false when the flow has ended, or another replica has it now. */
 export interface FlowRows {
