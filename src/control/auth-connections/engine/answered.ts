@@ -1,0 +1,79 @@
+// What a site says of the form that was sent: refused, unchanged, or gone on. Pure; never sends a stored value twice.
+import type { Decision, PageFacts } from './decision.ts'
+import type { Interpretation } from './interpretation.ts'
+import { addOnce, isTry, type Memory, type Sent } from './memory.ts'
+
+/** Of values that a person types. Sites lock accounts after five to ten. */
+export const MAX_REJECTIONS = 5
+/** A code of the secret, and the next one. */
+export const MAX_TOTP_TRIES = 2
+const SLOW_ANSWER_MS = 3000
+
+const fail = (code: Extract<Decision, { do: 'fail' }>['code'], message: string): Decision => ({ do: 'fail', code, message })
+
+/** What follows of the answer to the last form; undefined: the flow goes on with the page. */
+export function answered(memory: Memory, seen: Interpretation, page: PageFacts): Decision | undefined {
+  const { sent } = memory
+  if (!sent) return undefined
+  const back = seen.fields.filter(({ key, role }) => sent.fields.some((field) => field.key === key && field.role === role))
+  // A field that the site has filled itself is there to be looked at.
+  const asksAgain = back.some(({ isFilled, role }) => role !== 'identifier' || !isFilled)
+  if (!asksAgain) {
+    // Any other page: the form was taken. A page of errors is looked at by the other rules.
+    memory.sent = undefined
+    memory.websiteError = seen.websiteError
+    return undefined
+  }
+  const isSame = seen.signature === sent.signature
+  const says = seen.websiteError !== undefined || back.some(({ isInvalid }) => isInvalid) || page.status === 401 || page.status === 422
+  const hadPassword = sent.fields.some(({ role }) => role === 'password') && back.some(({ role }) => role === 'password')
+  // The form is still there while a person solves its captcha.
+  if (seen.kind === 'captcha' && !says) return undefined
+  if (says || (!isSame && hadPassword))
+    return refused(
+      memory,
+      sent,
+      seen,
+      back.filter(({ isInvalid }) => isInvalid).map(({ key }) => key),
+    )
+  if (!isSame) {
+    memory.sent = undefined
+    return undefined
+  }
+  return sent.isUnsure ? interrupted(memory, sent) : unchanged(memory, sent, seen)
+}
+
+/** The service stopped while the form was sent: whether the site has got it is not known. */
+function interrupted(memory: Memory, { fields }: Sent): Decision | undefined {
+  memory.sent = undefined
+  if (fields.some(({ source, role }) => source === 'stored' && role === 'password'))
+    return fail('browser_error', 'the service was interrupted while it sent the stored password, which is sent only once')
+  return undefined
+}
+
+/** The same page, and the site says nothing. */
+function unchanged(memory: Memory, sent: Sent, seen: Interpretation): Decision | undefined {
+  if (isTry(memory, `unchanged ${memory.pages}`, 1)) return { do: 'look', afterMs: SLOW_ANSWER_MS }
+  if (sent.fields.some(({ source }) => source === 'totp') && memory.totp.tries < MAX_TOTP_TRIES) {
+    memory.sent = undefined
+    return undefined
+  }
+  const isTyped = sent.fields.some(({ source }) => source === 'typed' || source === 'code')
+  if (isTyped && isTry(memory, 'silent', 1)) return refused(memory, sent, seen, [])
+  return fail('navigation_confused', 'the form was sent, and the site shows it again without saying why')
+}
+
+function refused(memory: Memory, sent: Sent, seen: Interpretation, invalid: string[]): Decision | undefined {
+  memory.sent = undefined
+  memory.websiteError = seen.websiteError
+  const wrong = sent.fields.filter(({ key }) => invalid.length === 0 || invalid.includes(key))
+  const isTotp = wrong.some(({ source }) => source === 'totp')
+  if (isTotp && memory.totp.tries < MAX_TOTP_TRIES) return undefined
+  const isTyped = (isTotp ? wrong : sent.fields).some(({ source }) => source === 'typed' || source === 'code')
+  if (!isTyped) return fail('credentials_invalid', isTotp ? 'the site refused the code of the stored TOTP secret' : 'the site refused the stored credential')
+  memory.rejections++
+  if (memory.rejections >= MAX_REJECTIONS) return fail('max_attempts_reached', `the site refused what was typed ${MAX_REJECTIONS} times`)
+  // Most sites do not say which one is wrong. Stored ones among them are asked for, too: they may be the wrong ones.
+  for (const { key, role } of wrong.length > 0 ? wrong : sent.fields) if (role !== 'checkbox' && role !== 'select') addOnce(memory.rejected, key)
+  return undefined
+}

@@ -1,0 +1,90 @@
+// Picks up flows and works on a bounded number of them at once. What a flow does: worker.ts.
+import { sleep } from '../../../base/wait.ts'
+import type { Tools } from './work.ts'
+import { workOn } from './worker.ts'
+
+/** How often flows are looked for that no notice told of, and those whose time is over are ended. */
+const LOOK_MS = 5000
+/** Workers that do not stop within this time are left behind: their claims are taken over when this replica is dead. */
+const STOP_MS = 10_000
+
+interface EngineSettings extends Tools {
+  /** Most flows at once. */
+  most: number
+  /** Sessions of flows that have ended, of this service: nobody worked on the flow when it ended. */
+  strayBrowsers: () => Promise<string[]>
+}
+
+export interface Engine extends AsyncDisposable {
+  /** Begins to pick up flows. */
+  start(): void
+  /** Flows that are worked on now. */
+  readonly working: number
+}
+
+export function makeEngine({ most, strayBrowsers, ...tools }: EngineSettings): Engine {
+  const { flows, browsers, log } = tools
+  const stop = new AbortController()
+  const working = new Map<string, Promise<void>>()
+  let running: Promise<void> | undefined
+  let isPicking = false
+  let isRung = false
+
+  /** One at a time; a notice in between has it look once more. */
+  async function pickUp(): Promise<void> {
+    if (isPicking) {
+      isRung = true
+      return
+    }
+    isPicking = true
+    try {
+      do {
+        isRung = false
+        while (working.size < most && !stop.signal.aborted) {
+          const flow = await flows.claimNext()
+          if (!flow) break
+          const work = workOn(flow, tools, stop.signal).finally(() => {
+            working.delete(flow.id)
+            ring()
+          })
+          working.set(flow.id, work)
+        }
+      } while (isRung && !stop.signal.aborted)
+    } finally {
+      isPicking = false
+    }
+  }
+
+  const failed = (error: unknown) => log.error({ err: error }, 'logins could not be picked up')
+  const ring = () => void (stop.signal.aborted || pickUp().catch(failed))
+
+  async function look(): Promise<void> {
+    await flows.expireDue()
+    for (const id of await strayBrowsers()) await browsers.finish(id, { save: false }, stop.signal)
+    await pickUp()
+  }
+
+  async function run(): Promise<void> {
+    while (!stop.signal.aborted) {
+      await look().catch((error: unknown) => stop.signal.aborted || failed(error))
+      await sleep(LOOK_MS, stop.signal).catch(() => {})
+    }
+  }
+
+  const unhear = flows.onNews(ring)
+  return {
+    start() {
+      running ??= run()
+    },
+    get working() {
+      return working.size
+    },
+    async [Symbol.asyncDispose]() {
+      unhear()
+      stop.abort(new Error('the service stops'))
+      await running
+      await Promise.race([Promise.all(working.values()), sleep(STOP_MS)])
+      await flows.giveBack()
+    },
+  }
+}

@@ -1,0 +1,70 @@
+// What follows a login that was verified: the profile is saved, what was typed is kept, then the flow is SUCCESS. Each step may be repeated after a kill.
+import { BrowserGone } from './browser.ts'
+import type { Memory } from './memory.ts'
+import { canonicalKey, type SecretResolver } from './secrets.ts'
+import { FlowFailure, NotOurs, type Connection, type Flow, type Tools } from './work.ts'
+
+interface Saving {
+  flow: Flow
+  connection: Connection
+  browserId: string
+  memory: Memory
+  secrets: SecretResolver
+  remember: () => Promise<void>
+  tools: Tools
+  signal: AbortSignal
+}
+
+const NOT_SAVED = 'the login succeeded, and its profile could not be saved'
+
+export async function saveAndFinish(saving: Saving): Promise<void> {
+  const { flow, memory, remember, tools, browserId, signal } = saving
+  const success = memory.success!
+  if (!success.isSaved) {
+    await saveProfile(saving)
+    success.isSaved = true
+    await remember()
+  }
+  await keepTyped(saving)
+  const { postLoginUrl, learned, credentialId } = success
+  // It has ended already. This is for a browser of which only the saving was left.
+  await tools.browsers.finish(browserId, { save: false }, signal)
+  if (!(await tools.flows.finish(flow.id, { state: 'SUCCESS', postLoginUrl, learned, credentialId }))) throw new NotOurs('the flow has ended')
+}
+
+async function saveProfile({ browserId, tools, signal, flow }: Saving): Promise<void> {
+  try {
+    // One that has ended may have saved its profile before a restart: finish() knows.
+    const browser = await tools.browsers.find(browserId)
+    await browser?.end(signal).catch((error: unknown) => {
+      if (!(error instanceof BrowserGone)) throw error
+    })
+    await tools.browsers.finish(browserId, { save: true }, signal)
+  } catch (error) {
+    signal.throwIfAborted()
+    tools.log.warn({ flow: flow.id, error: error instanceof Error ? error.name : 'unknown' }, NOT_SAVED)
+    throw new FlowFailure('browser_error', NOT_SAVED)
+  }
+}
+
+/** Merges what a person typed into the linked credential, or makes one. Not where the values come from a provider, which has its own. */
+async function keepTyped({ flow, connection, memory, secrets, remember, tools }: Saving): Promise<void> {
+  const success = memory.success!
+  const [used, refused] = [memory.keys, memory.rejected].map((keys) => new Set(keys.map(canonicalKey)))
+  const values = Object.fromEntries(Object.entries(secrets.typed()).filter(([key]) => used!.has(key) && !refused!.has(key)))
+  if (!connection.save_credentials || connection.provider_id !== null || success.credentialId !== undefined || Object.keys(values).length === 0) return
+  const project = connection.project_id
+  try {
+    const name = await tools.credentialName(connection)
+    // After a kill in the middle, the credential may have been made already.
+    const made = success.isKeeping && connection.credential_id === null ? await tools.credentials.idOf(project, name) : undefined
+    success.isKeeping = true
+    await remember()
+    success.credentialId = await tools.credentials.keep(project, { into: connection.credential_id ?? made, name, domain: connection.domain, values })
+    await remember()
+  } catch (error) {
+    if (error instanceof NotOurs) throw error
+    // The profile is logged in: the values are asked for again at the next login.
+    tools.log.warn({ flow: flow.id, error: error instanceof Error ? error.name : 'unknown' }, 'what was typed in a login could not be kept')
+  }
+}

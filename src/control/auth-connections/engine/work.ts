@@ -1,0 +1,101 @@
+// What the engine needs of the rest: rows of flows and connections, credentials, providers, a clock. Narrow, so that tests can stand in for each.
+import type { PageModel } from '../../../agent/login/contract.ts'
+import type { Log } from '../../../base/log.ts'
+import type { ErrorCode } from '../contract.ts'
+import type { Answer, Pause } from '../flow.ts'
+import type { FlowRow } from '../flow-rows.ts'
+import type { FlowEnd } from '../flows.ts'
+import type { ConnectionRow } from '../rows.ts'
+import type { LoginBrowsers } from './browser.ts'
+import type { Interpretation, PageContext } from './interpretation.ts'
+import type { StoredValues, Totp } from './secrets.ts'
+
+export type Flow = Pick<
+  FlowRow,
+  'id' | 'connection_id' | 'type' | 'state' | 'step' | 'asked' | 'memory' | 'pause' | 'browser_id' | 'code_hash' | 'expires_at' | 'input_until'
+>
+export type Connection = Pick<
+  ConnectionRow,
+  | 'id'
+  | 'project_id'
+  | 'profile_id'
+  | 'domain'
+  | 'login_url'
+  | 'allowed_domains'
+  | 'record_session'
+  | 'save_credentials'
+  | 'credential_id'
+  | 'provider_id'
+  | 'provider_path'
+  | 'proxy_id'
+  | 'browser'
+  | 'status'
+  | 'post_login_url'
+  | 'learned'
+>
+
+/** The rows of flows (../flows.ts has them). Every `boolean`: false when the flow has ended, or another replica has it now. */
+export interface FlowRows {
+  claimNext(): Promise<Flow | undefined>
+  giveBack(): Promise<void>
+  onNews(heard: () => void): () => void
+  get(id: string): Promise<Flow | undefined>
+  connectionOf(flow: Pick<Flow, 'connection_id'>): Promise<Connection | undefined>
+  remember(id: string, memory: object): Promise<boolean>
+  ask(id: string, pause: Pause, step: 'AWAITING_INPUT' | 'AWAITING_EXTERNAL_ACTION', inputUntil: Date, websiteError?: string | null): Promise<boolean>
+  takeAnswer(id: string): Promise<Answer | undefined>
+  submitting(id: string): Promise<boolean>
+  discovering(id: string): Promise<boolean>
+  bind(id: string, what: { browserId?: string; replayId?: string; telemetryCaptured?: boolean }): Promise<boolean>
+  keepTyped(id: string, values: Record<string, string>): Promise<boolean>
+  openTyped(id: string): Promise<Record<string, string>>
+  finish(id: string, end: FlowEnd): Promise<boolean>
+  heard(id: string, signal: AbortSignal): { promise: Promise<void>; leave: () => void }
+  expireDue(): Promise<number>
+}
+
+export interface Tools<T extends Totp = Totp> {
+  flows: FlowRows
+  browsers: LoginBrowsers
+  credentials: {
+    open(project: string, id: string): Promise<StoredValues<T> | undefined>
+    idOf(project: string, name: string): Promise<string | undefined>
+    keep(project: string, what: { into: string | undefined; name: string; domain: string; values: Record<string, string> }): Promise<string>
+  }
+  /** Problems that callers are to hear of have a `code` (provider_unavailable, credential_not_found) and a message without values. */
+  providers: {
+    resolve(id: string, by: { path: string } | { domain: string }, signal: AbortSignal): Promise<{ values: Record<string, string>; totp: string | undefined }>
+  }
+  totp: {
+    /** A secret as stores have it. */
+    read(text: string): T
+    code(spec: T, now: Date): { code: string; expiresAt: Date }
+  }
+  interpret: (page: PageModel, context: PageContext) => Interpretation
+  /** Asked about pages that the rules do not understand, when a model is configured. It never sees values. */
+  model: ((page: PageModel, context: PageContext, signal: AbortSignal) => Promise<Interpretation | undefined>) | undefined
+  /** The name of a credential that is made of what was typed. */
+  credentialName: (connection: Connection) => Promise<string>
+  clock: { now(): number; sleep(ms: number, signal: AbortSignal): Promise<void> }
+  log: Pick<Log, 'info' | 'warn' | 'error'>
+}
+
+/** The flow has ended, or another replica works on it. */
+export class NotOurs extends Error {
+  override name = 'NotOurs'
+}
+
+/** The time of the flow, or of a question, is over. */
+export class Expired extends Error {
+  override name = 'Expired'
+}
+
+/** Ends the flow with a code. Its message is for callers. */
+export class FlowFailure extends Error {
+  override name = 'FlowFailure'
+  readonly code: ErrorCode
+  constructor(code: ErrorCode, message: string) {
+    super(message)
+    this.code = code
+  }
+}

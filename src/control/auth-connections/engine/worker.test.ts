@@ -1,0 +1,395 @@
+// Logins at a pretended site: what a flow does on each kind of page, and how it ends.
+import { describe, expect, test } from 'vitest'
+import { button, frame, input, link, password, press } from '../../../../test/support/login-pages.ts'
+import { SECRETS, World, type Parts, type Site, type SitePage } from '../../../../test/support/login-site.ts'
+import { workOn } from './worker.ts'
+
+const { username, password: right, wrong, code } = SECRETS
+const STORED = { username, password: right }
+const HOME: SitePage = {
+  parts: [link('Sign out', '/logout'), link('Settings', '/settings'), link('Reports', '/reports')],
+  more: { headings: ['Welcome back'], title: 'Dashboard' },
+}
+const loginForm = (more: SitePage['more'] = {}, extra: Parts = []): Pick<SitePage, 'parts' | 'more'> => ({
+  parts: [input('Username', { name: 'username' }), password('Password', { name: 'password' }), button('Sign in'), ...extra],
+  more: { title: 'Sign in', headings: ['Sign in'], ...more },
+})
+const isError = { alerts: [{ text: 'Wrong username or password.', by: 'role' as const }] }
+
+/** A form with both fields; then `after`, or the start page of a user. */
+const plain =
+  (after = '/home', other?: (path: string, state: Parameters<Site>[1]) => SitePage | undefined): Site =>
+  ({ pathname }, state) => {
+    const special = other?.(pathname, state)
+    if (special) return special
+    if (state.user !== '') return HOME
+    return {
+      ...loginForm(state.step['wrong'] ? isError : {}),
+      press: (_, values) => {
+        if (values['Username'] !== username || values['Password'] !== right) {
+          state.step['wrong'] = true
+          return '/login'
+        }
+        if (after === '/home') state.user = username
+        return after
+      },
+    }
+  }
+const enter = (state: Parameters<Site>[1], to = '/home') => {
+  state.user = username
+  return to
+}
+
+async function run(world: World): Promise<World> {
+  await workOn((await world.flows.claimNext())!, world.tools(), new AbortController().signal)
+  expect(world.row.state).not.toBe('IN_PROGRESS')
+  expect(world.openBrowsers()).toBe(0)
+  for (const secret of Object.values(SECRETS)) expect(world.plainText()).not.toContain(secret)
+  return world
+}
+const answering = (...values: Record<string, string>[]): World['person'] => {
+  let at = 0
+  return ({ fields }) => {
+    const next = values[Math.min(at++, values.length - 1)]!
+    return { values: Object.fromEntries(fields.map(({ id, key }) => [id, next[key] ?? ''])) }
+  }
+}
+const endOf = (world: World) => (world.row.end?.state === 'FAILED' ? world.row.end.errorCode : world.row.end?.state)
+
+describe('a login', () => {
+  test('with a stored credential asks nobody, and saves the profile', async () => {
+    const world = await run(new World(plain()).withStored(STORED))
+    expect(endOf(world)).toBe('SUCCESS')
+    expect(world.pauses).toEqual([])
+    expect(world.profile).toEqual({ user: username, saves: 1 })
+    expect(world.learned).toMatchObject({
+      requirements: ['identifier', 'password'],
+      keys: ['username', 'password'],
+      marks: { signsOut: true, cookies: [{ name: 'session' }] },
+    })
+  })
+  test('without a credential asks for the fields, and keeps what was typed', async () => {
+    const world = new World(plain())
+    world.person = answering(STORED)
+    await run(world)
+    expect(endOf(world)).toBe('SUCCESS')
+    expect(world.pauses.map(({ fields }) => fields.map(({ key, reason }) => `${key} ${reason}`))).toEqual([['username missing', 'password missing']])
+    expect(world.kept).toEqual([{ into: undefined, name: 'profile-example.test', values: STORED }])
+    expect(world.row.end).toMatchObject({ credentialId: 'kept-profile-example.test' })
+  })
+  test('keeps nothing that was typed when the connection says so', async () => {
+    const world = new World(plain(), { connection: { save_credentials: false } })
+    world.person = answering(STORED)
+    expect((await run(world)).kept).toEqual([])
+  })
+  test('asks only for the fields that a credential has not', async () => {
+    const world = new World(plain()).withStored({ email: username })
+    world.person = answering({ password: right })
+    await run(world)
+    expect(endOf(world)).toBe('SUCCESS')
+    expect(world.pauses.map(({ fields }) => fields.map(({ key }) => key))).toEqual([['password']])
+    expect(world.kept).toEqual([{ into: 'credential', name: 'profile-example.test', values: { password: right } }])
+  })
+  test('tries a stored wrong password once', async () => {
+    const world = await run(new World(plain()).withStored({ username, password: wrong }))
+    expect(world.row.end).toMatchObject({ state: 'FAILED', errorCode: 'credentials_invalid', websiteError: 'Wrong username or password.' })
+    expect(world.sentOf(wrong)).toBe(1)
+    expect(world.profile.saves).toBe(0)
+  })
+  test('asks again for what a person typed and the site refused, with its words', async () => {
+    const world = new World(plain())
+    let asked: string | null | undefined
+    const answers = answering({ username, password: wrong }, STORED)
+    world.person = (pause, step) => {
+      asked = world.row.websiteError
+      return answers(pause, step)
+    }
+    await run(world)
+    expect(endOf(world)).toBe('SUCCESS')
+    expect(asked).toBe('Wrong username or password.')
+    expect(world.pauses[1]!.fields.map(({ key, reason }) => `${key} ${reason}`)).toEqual(['username rejected', 'password rejected'])
+    expect(world.pauses[0]!.interactionId).not.toBe(world.pauses[1]!.interactionId)
+  })
+  test('ends after five refusals of what a person typed', async () => {
+    const world = new World(plain())
+    world.person = answering({ username, password: wrong })
+    await run(world)
+    expect(endOf(world)).toBe('max_attempts_reached')
+    expect(world.sentOf(wrong)).toBe(5)
+  })
+  test('fills two pages', async () => {
+    const site: Site = ({ pathname }, state) => {
+      if (state.user !== '') return HOME
+      if (pathname === '/pw')
+        return {
+          parts: [password('Password'), button('Sign in')],
+          more: { title: 'Sign in' },
+          press: (_, v) => (v['Password'] === right ? enter(state) : '/pw'),
+        }
+      return { parts: [input('Email', { type: 'email' }), button('Next')], more: { title: 'Sign in', headings: ['Sign in'] }, press: () => '/pw' }
+    }
+    expect(endOf(await run(new World(site).withStored(STORED)))).toBe('SUCCESS')
+  })
+  test('fills one more field that a person answers, and keeps it', async () => {
+    const site: Site = (_, state) =>
+      state.user !== ''
+        ? HOME
+        : {
+            ...loginForm({}, []),
+            parts: [input('Company ID', { required: true, name: 'company' }), ...loginForm().parts],
+            press: (_label, v) => (v['Company ID'] === 'c1' ? enter(state) : '/login'),
+          }
+    const world = new World(site).withStored(STORED)
+    world.person = answering({ company_id: 'c1' })
+    expect(endOf(await run(world))).toBe('SUCCESS')
+    expect(world.kept[0]!.values).toEqual({ company_id: 'c1' })
+  })
+  test('of a profile that is logged in already ends at once, without a credential', async () => {
+    const world = new World(plain(), { connection: { status: 'AUTHENTICATED', post_login_url: 'https://example.test/home' } }).withStored(STORED)
+    world.profile.user = username
+    await run(world)
+    expect(endOf(world)).toBe('SUCCESS')
+    expect(world.sent).toEqual([])
+  })
+  test('says yes to staying signed in', async () => {
+    const world = await run(
+      new World(
+        plain('/stay', (path, state) =>
+          path === '/stay' && state.user === ''
+            ? { parts: [press('Yes'), press('No')], more: { headings: ['Stay signed in?'] }, press: (label) => (label === 'Yes' ? enter(state) : '/nope') }
+            : undefined,
+        ),
+      ).withStored(STORED),
+    )
+    expect(endOf(world)).toBe('SUCCESS')
+  })
+  test('finds the form behind a link of the start page', async () => {
+    const base = plain()
+    const world = new World(
+      (url, state) =>
+        url.pathname === '/' && state.user === ''
+          ? { parts: [link('Log in', '/login'), link('Prices', '/p')], more: { headings: ['Shop'] } }
+          : base(url, state),
+      {
+        connection: { login_url: null },
+      },
+    ).withStored(STORED)
+    expect(endOf(await run(world))).toBe('SUCCESS')
+  })
+  test('fails when no page has a form', async () => {
+    const world = await run(new World(() => ({ parts: [], more: { status: 404, headings: ['Not found'] } })).withStored(STORED))
+    expect(endOf(world)).toBe('login_form_not_found')
+  })
+})
+
+describe('a second factor', () => {
+  const CODE: SitePage = {
+    parts: [input('Code from your authenticator app', { autocomplete: 'one-time-code', inputmode: 'numeric', maxlength: 6 }), button('Verify')],
+    more: { headings: ['Two-factor authentication'] },
+  }
+  const label = 'Code from your authenticator app'
+  const withCode = (check: (value: string) => boolean, page = CODE): Site =>
+    plain('/code', (path, state) =>
+      path === '/code' && state.user === ''
+        ? {
+            ...page,
+            more: { ...page.more, ...(state.step['badCode'] === true && { alerts: [{ text: 'Invalid code.', by: 'role' as const }] }) },
+            press: (_, v) => (check(v[label]!) ? enter(state) : ((state.step['badCode'] = true), '/code')),
+          }
+        : undefined,
+    )
+  test('is made of the stored secret, with seconds left', async () => {
+    const world: World = new World(withCode((value) => value === String(Math.floor(world.clock.at / 30_000) % 1_000_000).padStart(6, '0'))).withStored(STORED, {
+      totp: true,
+    })
+    world.clock.at = Math.ceil(world.clock.at / 30_000) * 30_000 - 2000
+    expect(endOf(await run(world))).toBe('SUCCESS')
+    expect(world.learned!.requirements).toEqual(['identifier', 'password', 'totp'])
+  })
+  test('that was refused is tried once more, with the next code', async () => {
+    const world = await run(new World(withCode(() => false)).withStored(STORED, { totp: true }))
+    const codes = world.sent.flatMap(({ values }) => values[label] ?? [])
+    expect(endOf(world)).toBe('credentials_invalid')
+    expect(codes).toHaveLength(2)
+    expect(codes[0]).not.toBe(codes[1])
+  })
+  test('that a person types is never kept', async () => {
+    const world = new World(withCode((value) => value === code)).withStored(STORED)
+    world.person = answering({ code })
+    await run(world)
+    expect(endOf(world)).toBe('SUCCESS')
+    expect(world.kept).toEqual([])
+  })
+  test('that nobody is there for ends a re-login', async () => {
+    const world = new World(
+      withCode(() => true),
+      { flow: { type: 'reauth' } },
+    ).withStored(STORED)
+    expect(endOf(await run(world))).toBe('session_expired')
+  })
+  const METHODS: SitePage = {
+    parts: [press('Text message to •••92'), press('Authenticator app')],
+    more: { headings: ['Choose how to verify'] },
+  }
+  const choosing = plain('/choose', (path, state) => {
+    if (state.user !== '') return undefined
+    if (path === '/choose') return { ...METHODS, press: (chosen) => ((state.step['chosen'] = chosen), '/code') }
+    return path === '/code' ? { ...CODE, press: () => enter(state) } : undefined
+  })
+  test('is chosen by a person', async () => {
+    const world = new World(choosing).withStored(STORED)
+    world.person = ({ choices, fields }) =>
+      fields.length > 0 ? { values: { [fields[0]!.id]: code } } : { choice: choices.find(({ mfa }) => mfa === 'sms')!.id }
+    await run(world)
+    expect(endOf(world)).toBe('SUCCESS')
+    expect(world.pauses[0]!.choices.map(({ mfa, maskedDestination }) => `${mfa} ${maskedDestination}`)).toEqual(['sms •••92', 'totp undefined'])
+    expect(world.learned!.steps.flatMap(({ choice }) => choice?.mfa ?? [])).toEqual(['sms'])
+  })
+  test('is chosen by itself when its secret is stored', async () => {
+    const world = await run(new World(choosing).withStored(STORED, { totp: true }))
+    expect(endOf(world)).toBe('SUCCESS')
+    expect(world.pauses).toEqual([])
+  })
+  test('on a phone is waited for, and the flow goes on by itself', async () => {
+    let steps: string[] = []
+    const world: World = new World(
+      plain('/wait', (path, state) =>
+        path === '/wait' && state.user === '' && world.reads < 9
+          ? {
+              parts: [link('Use another method', '/other')],
+              more: { headings: ['Approve sign in'], body: 'Approve sign in. Waiting for you to approve the request on your phone.' },
+            }
+          : path === '/wait'
+            ? ((state.user = username), HOME)
+            : undefined,
+      ),
+    ).withStored(STORED)
+    world.person = (_, step) => (steps.push(step), undefined)
+    await run(world)
+    expect(endOf(world)).toBe('SUCCESS')
+    expect(new Set(steps)).toEqual(new Set(['AWAITING_EXTERNAL_ACTION']))
+    expect(world.learned!.requirements).toContain('push')
+  })
+})
+
+describe('secrets', () => {
+  test('are not typed at a host that is not allowed', async () => {
+    const world = await run(
+      new World((url, state) =>
+        url.hostname === 'example.test'
+          ? { parts: [link('Sign in', '/login', { href_host: 'example.test.evil.test' })], more: { headings: ['Welcome'] } }
+          : plain()(url, state),
+      ).withStored(STORED),
+    )
+    expect(endOf(world)).toBe('domain_not_allowed')
+    expect(world.sent).toEqual([])
+  })
+  const SSO: Site = (url, state) => {
+    if (state.user !== '') return HOME
+    if (url.hostname === 'accounts.google.com')
+      return { ...loginForm(), press: (_, v) => (v['Password'] === right ? enter(state, 'https://example.test/home') : '/') }
+    return { ...loginForm({}, [link('Sign in with Google', '/o/oauth2', { href_host: 'accounts.google.com' })]), press: () => '/login' }
+  }
+  test('go to an identity provider that the credential names', async () => {
+    const world = await run(new World(SSO).withStored(STORED, { ssoProvider: 'google' }))
+    expect(endOf(world)).toBe('SUCCESS')
+    expect(world.sent.map(({ host }) => host)).toEqual(['accounts.google.com'])
+    expect(world.learned).toMatchObject({ ssoProvider: 'google' })
+  })
+  test('do not go to an identity provider that nobody chose', async () => {
+    const world = await run(new World(SSO, { connection: { login_url: 'https://accounts.google.com/' } }).withStored(STORED))
+    expect(endOf(world)).toBe('domain_not_allowed')
+    expect(world.sent).toEqual([])
+  })
+  test('do not go to a frame of another host', async () => {
+    const site: Site = () => ({
+      parts: [input('Username', { frame: 1 }), password('Password', { frame: 1 }), button('Sign in', { frame: 1 })],
+      more: { title: 'Sign in', frames: [frame('evil.test', '/form', 800, 600)] },
+    })
+    const world = await run(new World(site).withStored(STORED))
+    expect(endOf(world)).toBe('domain_not_allowed')
+    expect(world.sent).toEqual([])
+  })
+})
+
+describe('a site that fails', () => {
+  test('with 5xx is tried again once', async () => {
+    const base = plain()
+    const world: World = new World((url, state) => (world.opened.length < 2 ? { parts: [], more: { status: 503 } } : base(url, state))).withStored(STORED)
+    expect(endOf(await run(world))).toBe('SUCCESS')
+    expect(world.opened.slice(0, 2)).toEqual(['https://example.test/login', 'https://example.test/login'])
+  })
+  test('for good ends with website_error', async () => {
+    expect(endOf(await run(new World(() => ({ parts: [], more: { status: 503 } })).withStored(STORED)))).toBe('website_error')
+  })
+  test('by HTTP authentication is refused', async () => {
+    expect(endOf(await run(new World(() => ({ parts: [], more: { http_auth: true, status: 401 } })).withStored(STORED)))).toBe('unsupported_auth_method')
+  })
+  test('by a wall against programs is told so', async () => {
+    expect(endOf(await run(new World(() => ({ parts: [], more: { status: 403, headings: ['Access denied'] } })).withStored(STORED)))).toBe('bot_detected')
+  })
+  test('by going in circles ends', async () => {
+    const world = await run(
+      new World(({ pathname }) => ({ parts: [press('Continue')], more: { headings: ['Notice'] }, press: () => (pathname === '/a' ? '/b' : '/a') })).withStored(
+        STORED,
+      ),
+    )
+    expect(endOf(world)).toBe('stuck_in_loop')
+  })
+  test('by showing a captcha waits for a person, and ends with captcha_blocked', async () => {
+    const world = await run(new World(() => ({ ...loginForm({ frames: [frame('www.google.com', '/recaptcha/api2/anchor', 304, 78)] }) })).withStored(STORED))
+    expect(endOf(world)).toBe('captcha_blocked')
+    expect(world.pauses[0]!.external?.action).toBe('captcha')
+    expect(world.sent).toEqual([])
+  })
+})
+
+describe('a flow', () => {
+  test('that nobody answers expires', async () => {
+    expect(endOf(await run(new World(plain())))).toBe('EXPIRED')
+  })
+  test('that is cancelled ends its browser', async () => {
+    const world = new World(plain())
+    world.person = () => void (world.row.state = 'CANCELED')
+    await run(world)
+    expect(world.row.end).toBeUndefined()
+  })
+  test('whose browser ends before a password was sent starts again', async () => {
+    const world = new World(plain())
+    const answers = answering(STORED)
+    world.person = (pause, step) => {
+      if (world.browsers.size > 1) return answers(pause, step)
+      world.browsers.forEach((browser) => (browser.isGone = true))
+      return undefined
+    }
+    expect(endOf(await run(world))).toBe('SUCCESS')
+    expect(world.browsers.size).toBe(2)
+  })
+  test('whose browser ends after a password was sent fails', async () => {
+    const world: World = new World(
+      plain('/wait', () => (world.sent.length > 0 && world.browsers.forEach((browser) => (browser.isGone = true)), undefined)),
+    ).withStored(STORED)
+    expect(endOf(await run(world))).toBe('browser_error')
+    expect(world.sentOf(right)).toBe(1)
+  })
+})
+
+describe('a health check', () => {
+  const check = (site: Site) =>
+    new World(site, { flow: { type: 'health_check' }, connection: { status: 'AUTHENTICATED', post_login_url: 'https://example.test/home' } }).withStored(STORED)
+  test('of a session that is good says so, and saves nothing', async () => {
+    const world = check(plain())
+    world.profile.user = username
+    await run(world)
+    expect(endOf(world)).toBe('AUTHENTICATED')
+    expect(world.profile.saves).toBe(0)
+  })
+  test('of one that has ended says so, and types nothing', async () => {
+    const world = await run(check(plain()))
+    expect(endOf(world)).toBe('NEEDS_AUTH')
+    expect(world.sent).toEqual([])
+  })
+  test('of a site that fails says nothing', async () => {
+    expect(endOf(await run(check(() => ({ parts: [], more: { status: 502 } }))))).toBe('website_error')
+  })
+})

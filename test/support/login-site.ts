@@ -1,0 +1,291 @@
+// A pretended site with its browser, and a pretended store of flows: what a worker of the login engine drives in fast tests. A clock that nobody waits for.
+import type { Action, Control, PageModel } from '../../src/agent/login/contract.ts'
+import type { Answer, Learned, Pause } from '../../src/control/auth-connections/flow.ts'
+import { BrowserGone, type LoginBrowser, type LoginBrowsers } from '../../src/control/auth-connections/engine/browser.ts'
+import { isAllowedHost } from '../../src/control/auth-connections/engine/hosts.ts'
+import { interpret } from '../../src/control/auth-connections/engine/interpret.ts'
+import type { FlowEnd } from '../../src/control/auth-connections/flows.ts'
+import type { Connection, Flow, FlowRows, Tools } from '../../src/control/auth-connections/engine/work.ts'
+import { page } from './login-pages.ts'
+
+export type Parts = Parameters<typeof page>[0]
+export interface SitePage {
+  parts: Parts
+  more?: Parameters<typeof page>[1]
+  /** What a button does, with the values of the page's fields by their labels: the next address. */
+  press?: (label: string, values: Record<string, string>) => string | undefined
+}
+/** Of one profile: what its cookies say. Of one browser: where it is in a login. */
+export interface State {
+  user: string
+  step: Record<string, unknown>
+}
+export type Site = (url: URL, state: State) => SitePage
+
+/** Values that must appear nowhere. */
+export const SECRETS = { username: 'ada-canary-7f', password: 'pw-canary-31', code: '481516', wrong: 'wrong-canary-99' }
+
+export class Clock {
+  at = Date.parse('2026-11-23T12:00:00Z')
+  readonly now = () => this.at
+  readonly sleep = async (ms: number, signal: AbortSignal): Promise<void> => {
+    signal.throwIfAborted()
+    this.at += ms
+  }
+}
+
+class FakeBrowser implements LoginBrowser {
+  readonly id: string
+  readonly #world: World
+  isGone = false
+  url = 'about:blank'
+  readonly state: State
+  #values = new Map<string, string>()
+  #model: PageModel | undefined
+
+  constructor(id: string, world: World) {
+    this.id = id
+    this.#world = world
+    this.state = { user: world.profile.user, step: {} }
+  }
+  #assertHere(): void {
+    if (this.isGone) throw new BrowserGone('gone')
+  }
+  go(url: string): void {
+    this.url = url
+    this.#values.clear()
+  }
+  #page(): SitePage {
+    return this.url === 'about:blank' ? { parts: [] } : this.#world.site(new URL(this.url), this.state)
+  }
+  async open(url: string): Promise<string | null> {
+    this.#assertHere()
+    this.go(url)
+    this.#world.opened.push(url)
+    return null
+  }
+  async read(): Promise<PageModel> {
+    this.#assertHere()
+    this.#world.reads++
+    const { parts, more } = this.#page()
+    const host = this.url === 'about:blank' ? '' : new URL(this.url).hostname
+    const made = page(parts, { url: this.url, host, ...more })
+    made.frames[0]!.host = host
+    made.controls.forEach((control) => (control.has_value ||= this.#values.has(control.ref)))
+    return (this.#model = made)
+  }
+  async act(actions: readonly Action[], hosts: readonly string[]) {
+    this.#assertHere()
+    for (const [done, action] of actions.entries()) {
+      const control = this.#model!.controls.find(({ ref }) => ref === action.ref)
+      if (!control) return { done, problem: 'gone' as const, host: null }
+      if (action.kind === 'fill') {
+        if (!isAllowedHost(this.#model!.host, hosts)) return { done, problem: 'host' as const, host: this.#model!.host }
+        this.#values.set(action.ref, action.value)
+      } else if (action.kind === 'click' || action.kind === 'press') {
+        if (!control.enabled && action.kind === 'click') return { done, problem: 'unusable' as const, host: null }
+        this.#press(control)
+      }
+    }
+    return { done: actions.length, problem: null, host: null }
+  }
+  #press(control: Control): void {
+    if (control.href_path !== null) return this.go(new URL(control.href_path, `https://${control.href_host ?? new URL(this.url).host}`).href)
+    const values = Object.fromEntries([...this.#values].map(([ref, value]) => [this.#model!.controls.find((each) => each.ref === ref)!.label, value]))
+    if (Object.keys(values).length > 0) this.#world.sent.push({ host: new URL(this.url).hostname, values })
+    const next = this.#page().press?.(control.label, values)
+    if (next !== undefined) this.go(new URL(next, this.url).href)
+    else this.#values.clear()
+  }
+  async settle() {
+    this.#assertHere()
+    return { by: 'changed' as const, is_quiet: true }
+  }
+  async marks() {
+    this.#assertHere()
+    const cookie = { name: 'session', domain: 'example.test', path: '/', digest: '0'.repeat(32), is_session: true, http_only: true }
+    return { cookies: this.state.user === '' ? [] : [cookie], stored: [] }
+  }
+  async end(): Promise<void> {
+    this.#assertHere()
+  }
+}
+
+/** Everything outside a worker. It survives the worker. */
+export class World {
+  site: Site
+  readonly clock = new Clock()
+  /** What is saved of the profile. */
+  profile = { user: '', saves: 0 }
+  readonly browsers = new Map<string, FakeBrowser>()
+  readonly opened: string[] = []
+  readonly sent: { host: string; values: Record<string, string> }[] = []
+  reads = 0
+  readonly kept: { into: string | undefined; name: string; values: Record<string, string> }[] = []
+  readonly lines: string[] = []
+  row: Flow & { end?: FlowEnd; websiteError?: string | null; typed?: Record<string, string>; answer?: Answer | undefined }
+  connection: Connection
+  /** Every pause that was shown. */
+  readonly pauses: Pause[] = []
+  stored: { values: Record<string, string>; ssoProvider: string | undefined; totp: { period: number } | undefined } | undefined
+  /** Called at each turn of a wait for a person. */
+  person: (pause: Pause, step: string) => Partial<Pick<Answer, 'values' | 'choice'>> | undefined = () => undefined
+  #made = 0
+
+  constructor(site: Site, more: { connection?: Partial<Connection>; flow?: Partial<Flow> } = {}) {
+    this.site = site
+    this.connection = {
+      id: 'connection',
+      project_id: 'project',
+      profile_id: 'profile',
+      domain: 'example.test',
+      login_url: 'https://example.test/login',
+      allowed_domains: [],
+      record_session: false,
+      save_credentials: true,
+      credential_id: null,
+      provider_id: null,
+      provider_path: null,
+      proxy_id: null,
+      browser: { stealth: true },
+      status: 'NEEDS_AUTH',
+      post_login_url: null,
+      learned: null,
+      ...more.connection,
+    }
+    this.row = {
+      id: 'flow',
+      connection_id: 'connection',
+      type: 'login',
+      state: 'IN_PROGRESS',
+      step: 'DISCOVERING',
+      asked: {},
+      memory: {},
+      pause: null,
+      browser_id: null,
+      code_hash: null,
+      expires_at: new Date(this.clock.at + 20 * 60_000),
+      input_until: null,
+      ...more.flow,
+    }
+  }
+
+  /** A credential of the connection. */
+  withStored(values: Record<string, string>, more: { ssoProvider?: string; totp?: boolean } = {}): this {
+    this.stored = { values, ssoProvider: more.ssoProvider, totp: more.totp ? { period: 30 } : undefined }
+    this.connection.credential_id = 'credential'
+    return this
+  }
+
+  /** How often the stored password was sent. */
+  sentOf = (value: string): number => this.sent.filter(({ values }) => Object.values(values).includes(value)).length
+
+  readonly flows: FlowRows = {
+    claimNext: async () => (this.row.state === 'IN_PROGRESS' ? structuredClone(this.row) : undefined),
+    giveBack: async () => {},
+    onNews: () => () => {},
+    get: async () => structuredClone(this.row),
+    connectionOf: async () => structuredClone(this.connection),
+    remember: async (_, memory) => this.#change({ memory: JSON.parse(JSON.stringify(memory)) as Record<string, unknown> }),
+    ask: async (_, pause, step, until, websiteError = null) => {
+      const stored = JSON.parse(JSON.stringify(pause)) as Pause
+      if (this.row.state === 'IN_PROGRESS') this.pauses.push(stored)
+      this.row.answer = undefined
+      return this.#change({ pause: stored, step, input_until: until, websiteError })
+    },
+    takeAnswer: async () => {
+      const { answer } = this.row
+      if (answer) this.#change({ pause: null, input_until: null, step: 'SUBMITTING', answer: undefined })
+      return answer
+    },
+    submitting: async () => this.#change({ step: 'SUBMITTING', pause: null, input_until: null, websiteError: null }),
+    discovering: async () => this.#change({ step: 'DISCOVERING', pause: null, input_until: null }),
+    bind: async (_, { browserId }) => this.#change(browserId === undefined ? {} : { browser_id: browserId }),
+    keepTyped: async (_, typed) => this.#change({ typed: { ...typed } }),
+    openTyped: async () => ({ ...this.row.typed }),
+    finish: async (_, end) => {
+      const isOurs = this.#change({ step: 'COMPLETED', pause: null })
+      if (isOurs) Object.assign(this.row, { state: end.state, end: JSON.parse(JSON.stringify(end)) as FlowEnd, typed: undefined, answer: undefined })
+      return isOurs
+    },
+    heard: () => {
+      this.clock.at += 1000
+      const { pause, step, answer } = this.row
+      const said = pause && !answer ? this.person(pause, step) : undefined
+      if (said && pause) this.row.answer = { interactionId: pause.interactionId, values: said.values ?? {}, choice: said.choice }
+      return { promise: Promise.resolve(), leave: () => {} }
+    },
+    expireDue: async () => 0,
+  }
+  #change(what: Partial<World['row']>): boolean {
+    if (this.row.state !== 'IN_PROGRESS') return false
+    Object.assign(this.row, what)
+    return true
+  }
+
+  readonly loginBrowsers: LoginBrowsers = {
+    make: async () => {
+      const browser = new FakeBrowser(`browser-${++this.#made}`, this)
+      this.browsers.set(browser.id, browser)
+      return { browser, replayId: undefined, capturesTelemetry: false }
+    },
+    find: async (id) => {
+      const browser = this.browsers.get(id)
+      return browser && !browser.isGone ? browser : undefined
+    },
+    finish: async (id, { save }) => {
+      const browser = this.browsers.get(id)
+      if (!browser || browser.isGone) {
+        if (save && !this.#saved.has(id)) throw new BrowserGone('gone before it was saved')
+        return
+      }
+      if (save) {
+        this.profile = { user: browser.state.user, saves: this.profile.saves + 1 }
+        this.#saved.add(id)
+      }
+      browser.isGone = true
+    },
+    liveViewUrl: async () => undefined,
+  }
+  readonly #saved = new Set<string>()
+
+  readonly log = Object.fromEntries(
+    ['info', 'warn', 'error'].map((level) => [level, (fields: object, message: string) => void this.lines.push(JSON.stringify({ level, message, ...fields }))]),
+  ) as unknown as Tools['log']
+
+  tools(): Tools {
+    return {
+      flows: this.flows,
+      browsers: this.loginBrowsers,
+      credentials: {
+        open: async () => structuredClone(this.stored),
+        idOf: async (_, name) => (this.kept.some((each) => each.name === name) ? `kept-${name}` : undefined),
+        keep: async (_, { into, name, values }) => {
+          this.kept.push({ into, name, values })
+          return into ?? `kept-${name}`
+        },
+      },
+      providers: { resolve: async () => ({ values: {}, totp: undefined }) },
+      totp: {
+        read: () => ({ period: 30 }),
+        // The number of the period, so that the site of a test knows each one.
+        code: ({ period }, now) => {
+          const at = Math.floor(now.getTime() / (period * 1000))
+          return { code: String(at % 1_000_000).padStart(6, '0'), expiresAt: new Date((at + 1) * period * 1000) }
+        },
+      },
+      interpret,
+      model: undefined,
+      credentialName: async () => 'profile-example.test',
+      clock: this.clock,
+      log: this.log,
+    }
+  }
+
+  get learned(): Learned | undefined {
+    return this.row.end?.state === 'SUCCESS' ? this.row.end.learned : undefined
+  }
+  /** Everything that is stored or logged in plain text. */
+  plainText = (): string => JSON.stringify([{ ...this.row, typed: undefined, answer: undefined }, this.pauses, this.lines])
+  openBrowsers = (): number => [...this.browsers.values()].filter(({ isGone }) => !isGone).length
+}
