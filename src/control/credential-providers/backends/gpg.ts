@@ -1,9 +1,10 @@
 // Decrypts with the operator's GnuPG: each time in a sandbox of its own, without network, in which the program can write nothing that stays, and of which no process is left.
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
+import { spawn, type ChildProcess } from 'node:child_process'
+import { addAbortListener, once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable, Writable } from 'node:stream'
+import { killAt } from '../../../base/processes.ts'
 import { Slots } from '../../../base/slots.ts'
 import { BackendProblem } from './backend.ts'
 
@@ -23,7 +24,7 @@ const PASSPHRASE_FD = 3
  * remembered by nobody.
  */
 const SANDBOX = [
-  '--unshare-all --die-with-parent --new-session --cap-drop ALL --clearenv',
+  '--unshare-all --die-with-parent --cap-drop ALL --clearenv',
   `--setenv PATH /usr/bin:/bin --setenv LC_ALL C --setenv HOME ${HOME}`,
   '--ro-bind /usr /usr --ro-bind-try /bin /bin --ro-bind-try /lib /lib --ro-bind-try /lib64 /lib64 --ro-bind-try /etc/ld.so.cache /etc/ld.so.cache',
   `--dev /dev --tmpfs /tmp --perms 0700 --tmpfs ${HOME}`,
@@ -55,28 +56,38 @@ export function decrypt(message: Buffer, { home, passphrase }: { home: string; p
 
 async function decryptNow(message: Buffer, home: string, passphrase: string, signal: AbortSignal): Promise<string> {
   if (!existsSync(join(home, KEYS[0]!))) throw new BackendProblem('the GnuPG home has no secret keys (private-keys-v1.d)')
+  signal.throwIfAborted()
   const limit = AbortSignal.timeout(GPG_MS)
   const program = [...GPG, '--pinentry-mode', 'loopback', '--passphrase-fd', String(PASSPHRASE_FD), '--decrypt']
-  const child = spawn('bwrap', sandboxed(home, program), {
-    stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
-    signal: AbortSignal.any([signal, limit]),
-    killSignal: 'SIGKILL',
-  })
+  // In a group of its own, which is killed as a whole: bubblewrap that is killed while it starts leaves a child that waits for it.
+  const child = spawn('bwrap', sandboxed(home, program), { stdio: ['pipe', 'pipe', 'pipe', 'pipe'], detached: true })
+  const kill = () => child.pid !== undefined && killAt(-child.pid)
+  using _left = addAbortListener(AbortSignal.any([signal, limit]), kill)
   const [input, output, complaint, secret] = child.stdio as unknown as [Writable, Readable, Readable, Writable]
   // It may end before it has read them; its status says why.
   for (const pipe of [input, secret]) pipe.on('error', () => {})
   input.end(message)
   secret.end(`${passphrase}\n`)
   let isTooLarge = false
-  const [said, complained] = [collect(output, MAX_OUTPUT, () => void ((isTooLarge = true), child.kill('SIGKILL'))), collect(complaint, MAX_COMPLAINT, () => {})]
+  const said = collect(output, MAX_OUTPUT, () => {
+    isTooLarge = true
+    kill()
+  })
+  const complained = collect(complaint, MAX_COMPLAINT, () => {})
+  const status = await ended(child)
+  signal.throwIfAborted()
+  if (limit.aborted) throw new BackendProblem(`gpg did not decrypt the entry within ${GPG_MS / 1000} s`)
+  if (isTooLarge) throw new BackendProblem(`the entry has more than ${MAX_OUTPUT} bytes, the limit`)
+  if (status !== 0) throw new BackendProblem(meaning(complained()))
+  return said()
+}
+
+/** When nothing of it is left that has its pipes. @throws BackendProblem when there is no such program */
+async function ended(child: ChildProcess): Promise<number | null> {
   try {
     const [status] = (await once(child, 'close')) as [number | null]
-    if (isTooLarge) throw new BackendProblem(`the entry has more than ${MAX_OUTPUT} bytes, the limit`)
-    if (status !== 0) throw new BackendProblem(meaning(complained()))
-    return said()
+    return status
   } catch (error) {
-    signal.throwIfAborted()
-    if (limit.aborted) throw new BackendProblem(`gpg did not decrypt the entry within ${GPG_MS / 1000} s`)
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw new BackendProblem('bubblewrap is not installed on the machine of the service')
     throw error
   }
