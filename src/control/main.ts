@@ -18,8 +18,7 @@ import { listenForEvents, notify } from '../store/events.ts'
 import { makeObjects } from '../store/make-objects.ts'
 import { makeSpool } from '../store/spool.ts'
 import { apiHosts, boundAddress, inside, portsOf } from './addresses.ts'
-import { HOSTED_PATH, hostedPath } from './auth-connections/hosted-page.ts'
-import { openManagedAuth, NO_CREDENTIALS } from './auth-connections/open.ts'
+import { HOSTED_PATH } from './auth-connections/hosted-page.ts'
 import { watchActivity } from './browsers/activity.ts'
 import type { EndReason } from './browsers/end-step.ts'
 import { fitsMemory } from './browsers/fleet/demand.ts'
@@ -36,8 +35,6 @@ import { closeSockets, sessionSockets, type OpenSockets } from './browsers/socke
 import { sleepWhenUnused } from './browsers/standby.ts'
 import { storedEndpoints } from './browsers/stored-endpoint.ts'
 import { sessionTokens } from './browsers/tokens.ts'
-import { makeCredentials, purposeOf } from './credentials/credentials.ts'
-import { makeCredentialProviders } from './credential-providers/providers.ts'
 import { makeDeployments } from './deployments/deployments.ts'
 import { buildsInProgress } from './deployments/rows.ts'
 import { makeExtensions } from './extensions/extensions.ts'
@@ -52,6 +49,7 @@ import { projectCaps, projectHoldings } from './in-projects.ts'
 import { admission } from './principal.ts'
 import { objectOwners } from './object-owners.ts'
 import { openStore } from './open-store.ts'
+import { openLogins } from './logins.ts'
 import { mountRoutes } from './routes.ts'
 import { checkPort, listenProblem } from './port.ts'
 import { purges } from './purges.ts'
@@ -206,7 +204,6 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   })
   const nameProxy = proxyNaming(proxies)
   const telemetryExports = makeTelemetryExports({ db, scope, objects, keys, config, assertOrganization, log })
-  const credentialProviders = makeCredentialProviders({ db, keys, config, assertOrganization, log })
   const { browsers, browserPools, poolSource } = makeSessions({
     db,
     scope,
@@ -312,24 +309,26 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const invocations = makeInvocations({ db, bells, scope, runs, maxInvocations: config.maxInvocations })
   await runs.adopt()
   opened.use(hearReplicas(bells, { scope, leases, openSockets, calls, registry, fleet, runs, deployments, replays, telemetry: telemetry.archive, log }))
-  const managedAuth = opened.use(
-    openManagedAuth({
+  const { credentials, credentialProviders, managedAuth } = openLogins(
+    {
       db,
       scope,
       keys,
       leases,
       bells,
       config,
-      credentials: NO_CREDENTIALS,
+      browsers,
+      findSession: (id) => findSession(undefined, id),
+      saveAtEnd: (session) => profiles.changeSave(session, true),
+      startReplay: (...given) => replays.start(...given),
+      livePath: (row) => links.path(row, 'control'),
+      origin: inside(bound().port),
       createProfile: profiles.create,
       names: { region: config.region, proxyIdOf: proxies.idOf, nameDestination: telemetryExports.nameDestination },
-      hostedPath,
-      liveViewUrl: async (id, at) => {
-        const row = await findSession(undefined, id)
-        return row?.state === 'running' ? at + links.path(row, 'control') : undefined
-      },
+      assertOrganization,
       log,
-    }),
+    },
+    opened,
   )
   const resolve = projectResolver(db)
   const trail = opened.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
@@ -360,7 +359,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     telemetry: telemetry.rules,
     profiles,
     proxies,
-    credentials: makeCredentials({ db, sealerOf: (project) => makeSealer(keys, purposeOf(project)) }),
+    credentials,
     destinations: telemetryExports.destinations,
     managedAuth,
     credentialProviders,

@@ -6,7 +6,7 @@ import { isAllowedHost } from '../../src/control/auth-connections/engine/hosts.t
 import { interpret } from '../../src/control/auth-connections/engine/interpret.ts'
 import type { FlowEnd } from '../../src/control/auth-connections/flows.ts'
 import type { Connection, Flow, FlowRows, Tools } from '../../src/control/auth-connections/engine/work.ts'
-import { page } from './login-pages.ts'
+import { page } from './page-models.ts'
 
 export type Parts = Parameters<typeof page>[0]
 export interface SitePage {

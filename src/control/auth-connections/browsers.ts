@@ -21,7 +21,7 @@ const SAVED_LOOK_MS = 100
 /** A login is made at a window of a usual size. */
 const VIEWPORT = { width: 1280, height: 800 }
 
-interface LoginBrowsersSettings {
+export interface LoginBrowsersSettings {
   browsers: Pick<Browsers, 'create' | 'delete' | 'reach'>
   /** A session of any project, also one that has ended. */
   findSession: (id: string) => Promise<BrowserRow | undefined>

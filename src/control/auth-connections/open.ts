@@ -34,14 +34,6 @@ export interface ManagedAuth extends AsyncDisposable {
   handOff: HandOff
 }
 
-/** A service without stored credentials and providers. */
-export const NO_CREDENTIALS: CredentialLinks = {
-  credentialIdOf: async () => undefined,
-  providerIdOf: async () => undefined,
-  credentials: async () => new Map(),
-  providers: async () => new Map(),
-}
-
 /** The id of the profile of this name, which is made when there is none. @throws 400 for a name that no profile may have */
 async function profileNamed(db: Db, createProfile: Profiles['create'], project: string, given: string): Promise<string> {
   const { data: name, error } = Name.safeParse(given)

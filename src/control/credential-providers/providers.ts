@@ -42,7 +42,7 @@ export class ProviderProblem extends Error {
   }
 }
 
-interface ProvidersSettings {
+export interface ProvidersSettings {
   db: Db
   keys: Keys
   config: Pick<Config, 'credentialFilesDir' | 'allowHostLoopback'>

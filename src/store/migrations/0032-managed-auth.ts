@@ -16,8 +16,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       health_check_seconds integer not null,
       record_session boolean not null,
       save_credentials boolean not null,
-      credential_id text,                             -- a stored credential; or
-      provider_id text,                               -- a provider, and
+      credential_id text references credentials (id) on delete set null,         -- a stored credential; or
+      provider_id text references credential_providers (id) on delete set null,  -- a provider, and
       provider_path text,                             -- what to read there; null: the item for the domain
       proxy_id text,
       browser jsonb not null,                         -- {stealth, proxy_mode?, region?, telemetry?}: how its browsers are made

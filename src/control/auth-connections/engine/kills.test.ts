@@ -1,6 +1,6 @@
 // A worker that is killed at any call: another one goes on over the same rows, and a stored password is never sent twice.
 import { describe, expect, test } from 'vitest'
-import { button, input, link, password } from '../../../../test/support/login-pages.ts'
+import { button, input, link, password } from '../../../../test/support/page-models.ts'
 import { SECRETS, World, type Site } from '../../../../test/support/login-site.ts'
 import type { LoginBrowser } from './browser.ts'
 import type { Tools } from './work.ts'

@@ -1,6 +1,6 @@
 // Logins at a pretended site: what a flow does on each kind of page, and how it ends.
 import { describe, expect, test } from 'vitest'
-import { button, frame, input, link, password, press } from '../../../../test/support/login-pages.ts'
+import { button, frame, input, link, password, press } from '../../../../test/support/page-models.ts'
 import { SECRETS, World, type Parts, type Site, type SitePage } from '../../../../test/support/login-site.ts'
 import { workOn } from './worker.ts'
 

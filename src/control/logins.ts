@@ -1,0 +1,86 @@
+// Wires logins: stored credentials, providers of credentials, connections, and the engine that logs in.
+import { sql } from 'kysely'
+import type { Config } from '../base/config.ts'
+import { makeSealer } from '../base/sealed.ts'
+import { sleep } from '../base/wait.ts'
+import type { Db } from '../store/db.ts'
+import { loginBrowsers, type LoginBrowsersSettings } from './auth-connections/browsers.ts'
+import type { CredentialLinks } from './auth-connections/connections.ts'
+import { makeEngine } from './auth-connections/engine/engine.ts'
+import { interpret } from './auth-connections/engine/interpret.ts'
+import { interpretByModel, makeModelInterpreter } from './auth-connections/engine/model.ts'
+import { hostedPath } from './auth-connections/hosted-page.ts'
+import { openManagedAuth, type ManagedAuth, type ManagedAuthSettings } from './auth-connections/open.ts'
+import { makeCredentialProviders, type CredentialProviders, type ProvidersSettings } from './credential-providers/providers.ts'
+import { makeCredentials, purposeOf, type Credentials } from './credentials/credentials.ts'
+import { readTotp, totpCode } from './credentials/totp.ts'
+
+interface LoginsSettings
+  extends
+    Omit<ManagedAuthSettings, 'credentials' | 'hostedPath' | 'liveViewUrl' | 'config'>,
+    Omit<LoginBrowsersSettings, 'findSession'>,
+    Pick<ProvidersSettings, 'assertOrganization'> {
+  config: Config
+  findSession: (id: string) => ReturnType<LoginBrowsersSettings['findSession']>
+}
+
+export interface Logins {
+  credentials: Credentials
+  credentialProviders: CredentialProviders
+  managedAuth: ManagedAuth
+}
+
+/** Sessions of flows that have ended: the service was killed after the end of the flow, and before that of its browser. */
+async function strayBrowsers(db: Db, scope: string): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    select b.id from browsers b where b.scope = ${scope} and b.state = 'running' and b.auth_flow_id is not null
+      and not exists (select from auth_flows f where f.id = b.auth_flow_id and f.state = 'IN_PROGRESS')`.execute(db)
+  return rows.map(({ id }) => id)
+}
+
+/** What connections show of what they name. */
+function credentialLinks(db: Db, credentials: Credentials, providers: CredentialProviders): CredentialLinks {
+  return {
+    credentialIdOf: credentials.idOf,
+    providerIdOf: providers.idOf,
+    async credentials(ids) {
+      const rows = ids.length === 0 ? [] : await db.selectFrom('credentials').select(['id', 'name', 'value_keys', 'totp']).where('id', 'in', ids).execute()
+      return new Map(rows.map(({ id, name, value_keys: keys, totp }) => [id, { name, keys, hasTotp: totp !== null }]))
+    },
+    async providers(ids) {
+      const rows = ids.length === 0 ? [] : await db.selectFrom('credential_providers').select(['id', 'name']).where('id', 'in', ids).execute()
+      return new Map(rows.map(({ id, name }) => [id, { name }]))
+    },
+  }
+}
+
+/** Opens them, and begins to work on flows. What is opened is closed by `opened`. */
+export function openLogins(settings: LoginsSettings, opened: AsyncDisposableStack): Logins {
+  const { db, scope, keys, config, findSession, log } = settings
+  const credentials = makeCredentials({ db, sealerOf: (project) => makeSealer(keys, purposeOf(project)) })
+  const credentialProviders = makeCredentialProviders({ db, keys, config, assertOrganization: settings.assertOrganization, log })
+  const browsers = loginBrowsers(settings)
+  const managedAuth = opened.use(
+    openManagedAuth({ ...settings, credentials: credentialLinks(db, credentials, credentialProviders), hostedPath, liveViewUrl: browsers.liveViewUrl }),
+  )
+  const asked = config.loginModel && makeModelInterpreter(config.loginModel, (reason) => log.warn({ reason }, 'the model for logins did not answer'))
+  const engine = makeEngine({
+    flows: managedAuth.flows,
+    browsers,
+    credentials,
+    providers: credentialProviders,
+    totp: { read: (text) => readTotp(text, {}), code: totpCode },
+    interpret,
+    model: asked && ((page, context, signal) => interpretByModel(asked, page, context, signal)),
+    async credentialName({ profile_id: profile, domain }) {
+      const row = await db.selectFrom('profiles').select('name').where('id', '=', profile).executeTakeFirst()
+      return `${row?.name ?? profile}-${domain}`
+    },
+    clock: { now: Date.now, sleep },
+    most: config.maxLogins + config.maxHealthChecks,
+    strayBrowsers: () => strayBrowsers(db, scope),
+    log,
+  })
+  opened.use(engine).start()
+  return { credentials, credentialProviders, managedAuth }
+}
