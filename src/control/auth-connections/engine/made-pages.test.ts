@@ -283,6 +283,12 @@ describe('a second factor', () => {
     const model = page([link('Resend')], { headings: ['Check your inbox'], body: 'We sent you a link to j***@example.com. Click the link to sign in.' })
     expect(read(model)).toMatchObject({ kind: 'external_wait', external: { action: 'email_link' } })
   })
+  test('a passkey as the only way', () => {
+    expect(read(page([press('Use your passkey')], { headings: ['Log in'], body: 'Log in This site uses passkeys only.' }))).toMatchObject({
+      kind: 'passkey_prompt',
+      choices: [],
+    })
+  })
   test('a passkey, with the password as a way out', () => {
     const model = page([press('Continue'), link('Use your password instead')], { headings: ['Use your passkey to sign in'], passkey_asked: true })
     expect(read(model)).toMatchObject({ kind: 'passkey_prompt', external: { action: 'passkey' } })
