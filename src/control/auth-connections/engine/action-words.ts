@@ -19,7 +19,7 @@ export const ACTION_WORDS = {
     registrovat | registrace | vytvorit ucet | zalozit ucet | registrera | skapa konto | bli medlem | opret konto | opret bruger | tilmeld dig | rekisteroidy | luo tili | kayit ol | uye ol | hesap olustur | зарегистрироваться | регистрация | создать аккаунт | создать учетную запись
     新規登録 | 会員登録 | アカウントを作成 | 注册 | 註冊 | 创建账号 | 建立帳戶 | 회원가입 | 가입하기 | 계정 만들기 | إنشاء حساب | تسجيل جديد | اشتراك جديد | הרשמה`,
   forgot: `
-    forgot | forgotten | forget | lost your password | lost password | recover | recovery | reset | reset password | reset your password | can t sign in | cannot log in | trouble signing in | need help signing in | vergessen | zurucksetzen | probleme bei der anmeldung | oublie | oubliee | reinitialiser | reinitialisation | olvid* | olvidaste | restablecer | recuperar
+    forgot | forgotten | forget | lost your password | lost password | recover | recovery | reset | reset password | reset your password | can t sign in | cannot log in | access your account | access my account | trouble signing in | need help signing in | vergessen | zurucksetzen | probleme bei der anmeldung | oublie | oubliee | reinitialiser | reinitialisation | olvid* | olvidaste | restablecer | recuperar
     dimenticat* | dimentic* | reimposta | recupera | esquec* | esqueci | redefinir | repor | vergeten | herstellen | opnieuw instellen | nie pamiet* | zapomnial* | przypomnij | odzyskaj | zresetuj | zapomen* | zapomnel* | obnovit heslo | glomt | aterstall* | glemt | nulstil | unohd* | unohtu* | palauta | nollaa | unuttu* | unuttum | sifirla
     забыл* | восстанов* | сбросить | 忘れ | お忘れ | 再設定 | リセット | 忘记 | 找回 | 忘記 | 重置 | 重設 | 찾기 | 잊 | 재설정 | نسيت | استعادة | إعادة تعيين | שכחתי`,
   sign_out: `

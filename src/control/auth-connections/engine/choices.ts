@@ -8,7 +8,7 @@ import { hasAny, wordsOf, type Words } from './words.ts'
 const MAX_LABEL = 200
 const MAX_CHOICES = 30
 /** `j***@example.com`, `•••92`, `+49 *** 12`, `ending in 92`. */
-const MASKED = /[\p{L}\p{N}.+_-]{0,40}[*•●·…xX]{2,20}(?:[\p{L}\p{N}*•●·….@_-]{1,60}|\s?\p{N}{2,4})?|\+?\p{N}[\p{N}\s()-]{0,8}[*•●]{1,14}[\s\p{N}*•●()-]{0,12}/u
+const MASKED = /[\p{L}\p{N}.+_-]{0,40}[*•●·…xX]{2,20}(?:[\p{L}\p{N}*•●·….@_-]{1,60}|\s?\p{N}{2,4})?|\+?\p{N}[\p{N}\s()-]{0,8}[*•●]{1,14}[\s\p{N}*•●()-]{0,12}/gu
 const ENDING =
   /\b(?:ending (?:in|with)|ends (?:in|with)|endet auf|endend auf|finissant par|termina(?:do|da)? (?:en|em)|che termina con|eindigend op)\s*:?\s*(\p{N}{2,4})/iu
 const ADDRESS = /[\p{L}\p{N}._%+-]{1,64}@[\p{L}\p{N}.-]{1,190}\.\p{L}{2,24}/u
@@ -17,11 +17,11 @@ const ADDRESS = /[\p{L}\p{N}._%+-]{1,64}@[\p{L}\p{N}.-]{1,190}\.\p{L}{2,24}/u
 export function maskedIn(text: string): string | undefined {
   const ending = ENDING.exec(text)?.[1]
   if (ending !== undefined) return `•••${ending}`
-  const found = MASKED.exec(text)?.[0].trim()
-  // Words have two x or dots too: a mask has a sign of its own, a digit or an address beside it.
-  if (found === undefined || !/[*•●]|@|[xX]{2,}\p{N}/u.test(found)) return undefined
-  // Boxes of a password that is shown as dots say nothing.
-  return /[\p{L}\p{N}]/u.test(found.replaceAll(/[xX]/g, '')) ? found.slice(0, 80) : undefined
+  for (const [found] of text.matchAll(MASKED)) {
+    // Words have two x or dots too: a mask has a sign of its own, a digit or an address beside it. Dots alone are a password that is shown as such.
+    if (/[*•●]|@|[xX]{2,}\p{N}/u.test(found) && /[\p{L}\p{N}]/u.test(found.replaceAll(/[xX]/g, ''))) return found.trim().slice(0, 80)
+  }
+  return undefined
 }
 
 /** The way of a second factor that a text names; undefined if none. */
@@ -29,6 +29,7 @@ export function mfaMethodIn(text: string, words: Words = wordsOf(text)): MfaMeth
   const masked = maskedIn(text)
   if (words.has('passkey')) return 'passkey'
   if (words.has('backup_code')) return 'other'
+  if (words.has('by_push') && !words.has('code')) return 'push'
   if (words.has('authenticator')) return 'totp'
   if (words.has('by_push')) return 'push'
   if (words.has('sms')) return 'sms'
@@ -75,7 +76,10 @@ export function methodChoices(view: View, isStrict: boolean, without: ReadonlySe
     const text = choiceLabel(seen)
     if (text === '' || hasAny(label, 'sign_up', 'sign_out', 'resend', 'help', 'share', 'newsletter', 'terms', 'language')) return []
     if (ssoProviderOf(view, seen) !== undefined) return []
-    const mfa = mfaMethodIn(text, label)
+    // "I can't use my app": it names a way, and leads to another.
+    if (label.has('cannot')) return label.has('forgot') ? [] : [choice(seen, 'mfa_method', { mfa: 'switch' })]
+    // A code that nothing is sent for comes from an app.
+    const mfa = mfaMethodIn(text, label) ?? (!isStrict && label.has('code') ? 'totp' : undefined)
     const offers = /\b(use|try|get|send|receive|with|via|instead)\b/i.test(text) || hasAny(label, 'another_way', 'next', 'send', 'sign_with')
     if (mfa !== undefined && mfa !== 'other' && (!isStrict || offers || text.length <= 40)) {
       // A link home or to the help desk may speak of mail, too.

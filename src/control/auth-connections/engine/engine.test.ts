@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
-import { button, input, link, password } from '../../../../test/support/login-pages.ts'
+import { button, input, link, password } from '../../../../test/support/page-models.ts'
 import { SECRETS, World, type Site } from '../../../../test/support/login-site.ts'
 import { sleep, until } from '../../../base/wait.ts'
 import type { Connection } from '../contract.ts'

@@ -55,7 +55,7 @@ function sentence(view: View): string | undefined {
       mayBeMessage(text, words) &&
       words.has('wrong') &&
       !words.has('forgot') &&
-      hasAny(words, 'user', 'password', 'code', 'email', 'sign_in', 'two_factor')
+      hasAny(words, 'user', 'password', 'code', 'email', 'sign_in', 'two_factor', 'sorry')
     )
       return clean(view, text)
   }

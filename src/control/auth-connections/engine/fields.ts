@@ -31,15 +31,18 @@ const NOT_A_LOGIN = ['search', 'newsletter', 'coupon', 'card'] as const satisfie
 
 /** The forms of a page, best first. */
 export function groupsOf(view: View): Group[] {
-  const usable = view.fields.filter((seen) => !isBeside(seen))
+  const withPassword = new Set(view.fields.filter(({ control }) => control.type === 'password').map(({ control }) => placeOf(control)))
+  const usable = view.fields.filter((seen) => !isBeside(seen, withPassword))
   const groups = [...Map.groupBy(usable, ({ control }) => placeOf(control)).values()].flatMap(split)
   return groups.map((fields) => groupOf(view, fields)).toSorted((a, b) => b.score - a.score)
 }
 
 /** Searches, newsletters, coupons and choices of a language are on login pages too. */
-function isBeside(seen: Seen): boolean {
-  const { control, label, name } = seen
+function isBeside(seen: Seen, withPassword: ReadonlySet<string>): boolean {
+  const { control, label, name, around } = seen
   if (control.type === 'password') return false
+  // The heading says it, and the field is an address as any other.
+  if (around.has('newsletter') && !withPassword.has(placeOf(control))) return true
   if (control.type === 'search' || control.role === 'searchbox' || control.role === 'search') return true
   if (hasAny(label, 'user', 'email', 'password', 'code') && !hasAny(label, ...NOT_A_LOGIN)) return false
   if (hasAny(name, 'search', 'newsletter', 'coupon', 'card') && !hasAny(name, 'user', 'password')) return true

@@ -84,7 +84,8 @@ function formParts(view: View, group: Group): Parts {
   const choices = kind === 'code' ? methodChoices(view, true, without) : [...ssoChoices(view), ...signInChoices(view, without)]
   return {
     kind,
-    confidence: Math.min(0.99, 0.35 + group.score * 0.07),
+    // The name of a company has no score of its own.
+    confidence: Math.min(0.99, Math.max(0.55, 0.35 + group.score * 0.07)),
     evidence: group.evidence,
     group,
     fields: describe(view, group),

@@ -25,7 +25,7 @@ export const PAGE_KINDS = [
   'interstitial',
   /** No form, but a way to one. */
   'way_to_login',
-  /** A new password or a registration is asked for. */
+  /** A registration, a new password, or where to send a link for one: never filled. `fields` tells what it asks for, `waysToLogin` leads back. */
   'sign_up',
   'error',
   'logged_in',
@@ -68,6 +68,7 @@ export interface PageField {
 export type MfaMethod = 'sms' | 'call' | 'email' | 'totp' | 'push' | 'password' | 'switch' | 'passkey' | 'other'
 
 export interface PageChoice {
+  /** To be clicked; of a radio button, `submit` of the interpretation has to be clicked after it. */
   ref: Ref
   type: 'mfa_method' | 'sso_provider' | 'sign_in_method' | 'auth_method' | 'identifier_method' | 'account' | 'other'
   label: string
@@ -94,7 +95,7 @@ export interface Interpretation {
   /** What the form of the login asks for, in order. */
   fields: PageField[]
   choices: PageChoice[]
-  /** Sends the form. Without one, Enter in the last field. */
+  /** Sends the form; it may be disabled until the fields are filled. Without one, Enter in the last field. */
   submit: Ref | undefined
   /** Leads on without a value: "continue", "yes" of a trusted device, consent, closing a banner. */
   proceed: Ref | undefined
@@ -106,8 +107,9 @@ export interface Interpretation {
   dismiss: Ref | undefined
   /** What the site says is wrong. */
   websiteError: string | undefined
+  /** With kind `login`, `identifier`, `password` or `code`: a captcha to tick at the form, after it has been filled. Of other kinds, what the page waits for. */
   external: { action: ExternalAction; message: string } | undefined
-  /** Marks of a user who is logged in: a link to sign out, an account menu. */
+  /** A link to sign out, in a menu that may be closed: never to be clicked. Kind `logged_in` may have none. */
   signOut: Ref | undefined
   /** The same for the same form, whatever values, messages and order of other things: kind, roles of fields, path. */
   signature: string

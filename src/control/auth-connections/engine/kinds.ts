@@ -140,7 +140,9 @@ function methods(view: View): Found | undefined {
 }
 
 function passkey(view: View): Found | undefined {
-  if (!hasNothingToType(view) || !(view.model.passkey_asked || saysFirst(view, 'passkey'))) return undefined
+  if (!hasNothingToType(view)) return undefined
+  const isOnlyWay = buttonWith(view, ['passkey']) !== undefined && says(view, 'sign_in', 'passkey') && ssoChoices(view).length === 0
+  if (!view.model.passkey_asked && !saysFirst(view, 'passkey') && !isOnlyWay) return undefined
   return {
     kind: 'passkey_prompt',
     confidence: view.model.passkey_asked ? 0.85 : 0.7,

@@ -128,6 +128,13 @@ describe('a search, a newsletter, a contact form', () => {
     expect(read(model).fields.map(({ ref }) => ref)).toEqual(['1.0.2', '1.0.3'])
     expect(read(model).submit).toBe('1.0.4')
   })
+  test('whose heading alone says newsletter takes no name', () => {
+    const model = page([link('Mein Konto', '/mein-konto'), input('Ihre E-Mail-Adresse', { type: 'email', near: 'Newsletter' }), button('Anmelden')], {
+      url: 'https://example.test/',
+      headings: ['Angebote'],
+    })
+    expect(read(model)).toMatchObject({ kind: 'way_to_login', fields: [] })
+  })
   test('alone are no login', () => {
     const home = { url: 'https://example.test/', headings: ['News'] }
     for (const label of ['Subscribe', 'Sign up for our newsletter', 'Abonnieren'])
@@ -239,6 +246,27 @@ describe('a second factor', () => {
     ])
     expect(read(model).choices[1]!.maskedDestination).toBe('j***@example.com')
   })
+  test('a choice of ways whose words name several', () => {
+    const model = page(
+      [
+        press('Approve a request on my Authenticator app'),
+        press('Use a verification code'),
+        press('Text +XX XXXXXXXX92'),
+        press('Call +XX XXXXXXXX92'),
+        link("I can't use my Authenticator app right now"),
+      ],
+      {
+        headings: ['Verify your identity'],
+      },
+    )
+    expect(read(model).choices.map(({ mfa, maskedDestination }) => [mfa, maskedDestination])).toEqual([
+      ['push', undefined],
+      ['totp', undefined],
+      ['sms', 'XXXXXXXX92'],
+      ['call', 'XXXXXXXX92'],
+      ['switch', undefined],
+    ])
+  })
   test('a choice of ways, as radio buttons that are sent', () => {
     const model = page([radio('SMS', { name: 'm' }), radio('Authenticator app', { name: 'm' }), button('Continue')], {
       headings: ['Two-factor authentication'],
@@ -254,6 +282,12 @@ describe('a second factor', () => {
   test('a link in a mail', () => {
     const model = page([link('Resend')], { headings: ['Check your inbox'], body: 'We sent you a link to j***@example.com. Click the link to sign in.' })
     expect(read(model)).toMatchObject({ kind: 'external_wait', external: { action: 'email_link' } })
+  })
+  test('a passkey as the only way', () => {
+    expect(read(page([press('Use your passkey')], { headings: ['Log in'], body: 'Log in This site uses passkeys only.' }))).toMatchObject({
+      kind: 'passkey_prompt',
+      choices: [],
+    })
   })
   test('a passkey, with the password as a way out', () => {
     const model = page([press('Continue'), link('Use your password instead')], { headings: ['Use your passkey to sign in'], passkey_asked: true })
@@ -292,6 +326,13 @@ describe('choices', () => {
       headings: ['Welcome'],
     })
     expect(read(model)).toMatchObject({ kind: 'sso_only' })
+  })
+  test('a device or another account is no service; the name of a company comes first', () => {
+    expect(read(page([input('User'), password('Password'), button('Log in'), press('Log in with a device')])).choices).toEqual([])
+    expect(read(page([input('Your workspace', { name: 'domain' }), button('Continue')], { headings: ['Sign in to your workspace'] }))).toMatchObject({
+      kind: 'identifier',
+      fields: [{ role: 'text' }],
+    })
   })
   test('links to pages of other services are none', () => {
     const model = page([

@@ -158,10 +158,39 @@ function isSignInWith(text: string): boolean {
   )
 }
 
+const NOBODY = new Set([
+  'a',
+  'an',
+  'the',
+  'your',
+  'my',
+  'another',
+  'other',
+  'one',
+  'different',
+  'ein',
+  'eine',
+  'einem',
+  'einer',
+  'un',
+  'une',
+  'una',
+  'um',
+  'uma',
+  'een',
+  'votre',
+  'ihrem',
+  'tu',
+  'su',
+])
+
 /** A word made of what follows "with". */
 function other(text: string): string | undefined {
   const after = /\b(?:with|using|via|mit|uber|avec|con|com|met|przez|pres|med|ile|через|помощью)\s+(.+)$/u.exec(fold(text))?.[1]
   if (after === undefined) return undefined
-  const word = tokensOf(after).slice(0, 4).join('_').slice(0, 40)
+  const tokens = tokensOf(after)
+  // "With a device", "with another account" name nobody.
+  if (tokens[0] === undefined || NOBODY.has(tokens[0])) return undefined
+  const word = tokens.slice(0, 4).join('_').slice(0, 40)
   return word === '' ? undefined : word
 }

@@ -60,6 +60,11 @@ describe('what fails', () => {
       'Ups! Bitte melden Sie sich beim Support.',
     )
   })
+  test('is told without a mark, too', () => {
+    const body = 'Sorry, we do not know these details. User Password Log in'
+    expect(read(form({ body }), true).websiteError).toBe('Sorry, we do not know these details.')
+    expect(read(form({ body })).websiteError).toBeUndefined()
+  })
   test('is not what is always written there', () => {
     const hints = [{ text: 'Warning: this is a private system.' }, { text: 'You have been signed out successfully.', by: 'role' as const }]
     expect(read(form({ alerts: hints })).websiteError).toBeUndefined()
