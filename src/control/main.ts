@@ -316,9 +316,8 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
       bells,
       config,
       credentials: NO_CREDENTIALS,
-      createProfile: profiles.create,
+      profileNamed: (project, name) => profiles.idOfNamed(project, name, 'profile_name'),
       names: { region: config.region, proxyIdOf: proxies.idOf, nameDestination: telemetryExports.nameDestination },
-      hostedPath: (id, code) => `/auth/login/${encodeURIComponent(id)}?${new URLSearchParams({ code }).toString()}`,
       liveViewUrl: async (id, at) => {
         const row = await findSession(undefined, id)
         return row?.state === 'running' ? at + links.path(row, 'control') : undefined
