@@ -19,7 +19,6 @@ import { listenForEvents, notify } from '../store/events.ts'
 import { makeObjects } from '../store/make-objects.ts'
 import { makeSpool } from '../store/spool.ts'
 import { apiHosts, boundAddress, inside, portsOf } from './addresses.ts'
-import { openManagedAuth, NO_CREDENTIALS } from './auth-connections/open.ts'
 import { watchActivity } from './browsers/activity.ts'
 import type { EndReason } from './browsers/end-step.ts'
 import { fitsMemory } from './browsers/fleet/demand.ts'
@@ -50,6 +49,7 @@ import { projectCaps, projectHoldings } from './in-projects.ts'
 import { admission } from './principal.ts'
 import { objectOwners } from './object-owners.ts'
 import { openStore } from './open-store.ts'
+import { wireManagedAuth } from './managed-auth.ts'
 import { mountRoutes } from './routes.ts'
 import { checkPort, listenProblem } from './port.ts'
 import { purges } from './purges.ts'
@@ -192,14 +192,8 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     await activity.ended
   })
 
-  const profiles = makeProfiles({
-    db,
-    objects,
-    saves,
-    maxBytes: config.profileMaxMb * 1024 * 1024,
-    log,
-    onDeleted: (id) => managedAuth.connections.profileDeleted(id),
-  })
+  const onDeleted = (profile: string) => managedAuth.connections.profileDeleted(profile)
+  const profiles = makeProfiles({ db, objects, saves, maxBytes: config.profileMaxMb * 1024 * 1024, onDeleted, log })
   const nameProxy = proxyNaming(proxies)
   const telemetryExports = makeTelemetryExports({ db, scope, objects, secretKey, config, assertOrganization, log })
   const { browsers, browserPools, poolSource } = makeSessions({
@@ -307,24 +301,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const invocations = makeInvocations({ db, bells, scope, runs, maxInvocations: config.maxInvocations })
   await runs.adopt()
   opened.use(hearReplicas(bells, { scope, leases, openSockets, calls, registry, fleet, runs, deployments, replays, telemetry: telemetry.archive, log }))
-  const managedAuth = opened.use(
-    openManagedAuth({
-      db,
-      scope,
-      secretKey,
-      leases,
-      bells,
-      config,
-      credentials: NO_CREDENTIALS,
-      profileNamed: (project, name) => profiles.idOfNamed(project, name, 'profile_name'),
-      names: { region: config.region, proxyIdOf: proxies.idOf, nameDestination: telemetryExports.nameDestination },
-      liveViewUrl: async (id, at) => {
-        const row = await findSession(undefined, id)
-        return row?.state === 'running' ? at + links.path(row, 'control') : undefined
-      },
-      log,
-    }),
-  )
+  const managedAuth = opened.use(wireManagedAuth({ db, scope, secretKey, leases, bells, config, profiles, proxies, telemetryExports, findSession, links, log }))
   const resolve = projectResolver(db)
   const trail = opened.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
   const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH] }
