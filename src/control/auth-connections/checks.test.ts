@@ -91,3 +91,9 @@ describe('health checks', () => {
     for (const one of ids) await cloud.fetch(`/auth/connections/${one}`, { method: 'DELETE' })
   })
 })
+
+test('what an organization has counts its connections', async () => {
+  const { auth_connections_used: used } = await json<{ auth_connections_used: number }>(await cloud.fetch('/org/limits'))
+  const [row] = await cloud.query<{ count: number }>('select count(*)::int as count from auth_connections')
+  expect([used, used > 0]).toEqual([row!.count, true])
+})

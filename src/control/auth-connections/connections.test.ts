@@ -7,6 +7,7 @@ import { newId } from '../../base/ids.ts'
 import { until } from '../../base/wait.ts'
 import type { Connection, FlowEvent, LoginBegun, TimelineItem } from './contract.ts'
 import { INPUT_MS } from './flows.ts'
+import { browserOf } from './wanted-browser.ts'
 import { LEARNED, pauseOf, startWorker, type Worker } from './worker.suite.ts'
 
 const WAIT_MS = 20_000
@@ -158,6 +159,29 @@ describe('connections', () => {
     expect((await cloud.fetch(`/proxies/${other}`, { method: 'DELETE' })).status).toBe(204)
   })
 
+  test('keep the telemetry destination that they export to from being deleted', async () => {
+    const destination = await json<{ id: string }>(await cloud.send('POST', '/telemetry/destinations', { name: 'ours', endpoint: 'http://192.0.2.1:4318' }))
+    const telemetry = { enabled: true, export: { otlp: { destination: { name: 'ours' } } } }
+    const connection = await create({ browser: { telemetry }, browser_telemetry: { enabled: false } })
+    expect(connection.browser.telemetry).toMatchObject({ export: { otlp: { enabled: true, destination: destination.id } } })
+    expect(connection.browser_telemetry).toEqual(connection.browser.telemetry)
+    const remove = () => cloud.fetch(`/telemetry/destinations/${destination.id}`, { method: 'DELETE' })
+    expect((await remove()).status).toBe(409)
+    const changed = await json<Connection>(await cloud.send('PATCH', `/auth/connections/${connection.id}`, { browser: { telemetry: { enabled: false } } }))
+    expect([changed.browser.telemetry, changed.browser.stealth]).toEqual([null, true])
+    expect((await remove()).status).toBe(204)
+  })
+
+  test('of which one is overridden by a login: its proxy, recording and stealth are those that this login asks for', async () => {
+    const { id } = await create({ browser: { stealth: true }, record_session: false })
+    await login(id, { record_session: true, browser: { stealth: false, proxy: { mode: 'direct' } } })
+    const flow = await worker.claim(id)
+    expect(flow.asked).toEqual({ record_session: true, proxy_id: null, browser: { stealth: false } })
+    const connection = (await worker.flows.connectionOf(flow))!
+    expect(browserOf({ ...connection, proxy_id: 'p1' }, flow)).toEqual({ proxyId: undefined, stealth: false, telemetry: undefined, record: true })
+    expect(browserOf({ ...connection, proxy_id: 'p1' }, { asked: {}, type: 'login' })).toMatchObject({ proxyId: 'p1', stealth: true, record: false })
+  })
+
   test('are deleted with their login, and their profile stays; with their profile they go', async () => {
     const { id, flow } = await asking()
     const { profile_name: profile } = await read(id)
@@ -188,6 +212,9 @@ describe('a login', () => {
     const followed = (async () => {
       for await (const event of stream) states.push(event as never)
     })()
+    // Changes that follow each other at once may be one event.
+    const seen = (step: string) => until(`${step} is followed`, WAIT_MS, () => states.some((event) => 'flow_step' in event && event.flow_step === step))
+    await seen('DISCOVERING')
     const flow = await worker.claim(id)
     expect(flow).toMatchObject({ type: 'login', asked: { record_session: true } })
     await worker.flows.ask(flow.id, pauseOf('i1'), 'AWAITING_INPUT', inputUntil())
@@ -210,7 +237,7 @@ describe('a login', () => {
       sso_provider: 'github',
       hosted_url: begun.hosted_url,
     })
-    await until('the question is followed', WAIT_MS, () => states.some((event) => 'flow_step' in event && event.flow_step === 'AWAITING_INPUT'))
+    await seen('AWAITING_INPUT')
     expect(await sdk.auth.connections.submit(id, { fields: { email: 'kim', password: SECRET } })).toEqual({ accepted: true })
     const again = await submit(id, { fields: { email: 'kim', password: SECRET } })
     expect(again.status).toBe(409)
@@ -218,6 +245,7 @@ describe('a login', () => {
     expect(answer).toEqual({ interactionId: 'i1', values: { f1: 'kim', f2: SECRET } })
     expect(await worker.flows.takeAnswer(flow.id)).toBeUndefined()
     expect(await read(id)).toMatchObject({ flow_step: 'SUBMITTING', fields: null, choices: null, discovered_fields: null })
+    await seen('SUBMITTING')
     await worker.flows.keepTyped(flow.id, answer.values)
     expect(await worker.flows.openTyped(flow.id)).toEqual(answer.values)
     expect(await succeed(flow.id)).toBe(true)
@@ -365,12 +393,6 @@ describe('following', () => {
   test('of no connection is 404', async () => {
     expect((await cloud.fetch(`/auth/connections/${newId()}/events`)).status).toBe(404)
   })
-})
-
-test('what an organization has counts its connections', async () => {
-  const { auth_connections_used: used } = await json<{ auth_connections_used: number }>(await cloud.fetch('/org/limits'))
-  const [row] = await cloud.query<{ count: number }>('select count(*)::int as count from auth_connections')
-  expect([used, used > 0]).toEqual([row!.count, true])
 })
 
 test('nothing of all this was an error of the service', () => {
