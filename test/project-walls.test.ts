@@ -116,7 +116,9 @@ async function theirConnection(): Promise<Record<string, string>> {
 
 /** Needs no key, but a code of the very connection (hand-off.test.ts). */
 const EXCHANGE = '/auth/connections/{id}/exchange'
-const naming = routes.filter(({ method, path }) => path.includes('{') && path !== EXCHANGE && !(method === 'GET' && (path.startsWith(SHARED) || path === `${PROVIDERS}{id}`)))
+const naming = routes.filter(
+  ({ method, path }) => path.includes('{') && path !== EXCHANGE && !(method === 'GET' && (path.startsWith(SHARED) || path === `${PROVIDERS}{id}`)),
+)
 
 async function answerTo(method: string, path: string, key: string, body: unknown): Promise<{ status: number; text: string }> {
   const response = await fetch(cloud.url + path, {

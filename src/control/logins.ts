@@ -4,24 +4,31 @@ import type { Config } from '../base/config.ts'
 import { makeSealer } from '../base/sealed.ts'
 import { sleep } from '../base/wait.ts'
 import type { Db } from '../store/db.ts'
+import type { BrowserRow } from './browsers/rows.ts'
 import { loginBrowsers, type LoginBrowsersSettings } from './auth-connections/browsers.ts'
 import type { CredentialLinks } from './auth-connections/connections.ts'
 import { makeEngine } from './auth-connections/engine/engine.ts'
 import { interpret } from './auth-connections/engine/interpret.ts'
 import { interpretByModel, makeModelInterpreter } from './auth-connections/engine/model.ts'
-import { hostedPath } from './auth-connections/hosted-page.ts'
 import { openManagedAuth, type ManagedAuth, type ManagedAuthSettings } from './auth-connections/open.ts'
-import { makeCredentialProviders, type CredentialProviders, type ProvidersSettings } from './credential-providers/providers.ts'
+import { makeCredentialProviders, type CredentialProviders } from './credential-providers/providers.ts'
 import { makeCredentials, purposeOf, type Credentials } from './credentials/credentials.ts'
 import { readTotp, totpCode } from './credentials/totp.ts'
+import type { LiveLinks } from './live/links.ts'
+import { assertOrganization } from './org/mount.ts'
+import type { Profiles } from './profiles/profiles.ts'
+import type { Proxies } from './proxies/proxies.ts'
+import type { TelemetryExports } from './telemetry/exports.ts'
 
 interface LoginsSettings
-  extends
-    Omit<ManagedAuthSettings, 'credentials' | 'hostedPath' | 'liveViewUrl' | 'config'>,
-    Omit<LoginBrowsersSettings, 'findSession'>,
-    Pick<ProvidersSettings, 'assertOrganization'> {
+  extends Pick<ManagedAuthSettings, 'db' | 'scope' | 'keys' | 'leases' | 'bells' | 'log'>, Pick<LoginBrowsersSettings, 'browsers' | 'startReplay' | 'origin'> {
   config: Config
-  findSession: (id: string) => ReturnType<LoginBrowsersSettings['findSession']>
+  profiles: Pick<Profiles, 'idOfNamed' | 'changeSave'>
+  proxies: Pick<Proxies, 'idOf'>
+  telemetryExports: Pick<TelemetryExports, 'nameDestination'>
+  /** Also one that has ended, of any project. */
+  findSession: (project: undefined, id: string) => Promise<BrowserRow | undefined>
+  links: LiveLinks
 }
 
 export interface Logins {
@@ -56,12 +63,23 @@ function credentialLinks(db: Db, credentials: Credentials, providers: Credential
 
 /** Opens them, and begins to work on flows. What is opened is closed by `opened`. */
 export function openLogins(settings: LoginsSettings, opened: AsyncDisposableStack): Logins {
-  const { db, scope, keys, config, findSession, log } = settings
+  const { db, scope, keys, config, profiles, links, log } = settings
   const credentials = makeCredentials({ db, sealerOf: (project) => makeSealer(keys, purposeOf(project)) })
-  const credentialProviders = makeCredentialProviders({ db, keys, config, assertOrganization: settings.assertOrganization, log })
-  const browsers = loginBrowsers(settings)
+  const credentialProviders = makeCredentialProviders({ db, keys, config, assertOrganization, log })
+  const browsers = loginBrowsers({
+    ...settings,
+    findSession: (id) => settings.findSession(undefined, id),
+    saveAtEnd: (session) => profiles.changeSave(session, true),
+    livePath: (row) => links.path(row, 'control'),
+  })
   const managedAuth = opened.use(
-    openManagedAuth({ ...settings, credentials: credentialLinks(db, credentials, credentialProviders), hostedPath, liveViewUrl: browsers.liveViewUrl }),
+    openManagedAuth({
+      ...settings,
+      credentials: credentialLinks(db, credentials, credentialProviders),
+      profileNamed: (project, name) => profiles.idOfNamed(project, name, 'profile_name'),
+      names: { region: config.region, proxyIdOf: settings.proxies.idOf, nameDestination: settings.telemetryExports.nameDestination },
+      liveViewUrl: browsers.liveViewUrl,
+    }),
   )
   const asked = config.loginModel && makeModelInterpreter(config.loginModel, (reason) => log.warn({ reason }, 'the model for logins did not answer'))
   const engine = makeEngine({

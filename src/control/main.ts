@@ -194,14 +194,8 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     await activity.ended
   })
 
-  const profiles = makeProfiles({
-    db,
-    objects,
-    saves,
-    maxBytes: config.profileMaxMb * 1024 * 1024,
-    log,
-    onDeleted: (id) => managedAuth.connections.profileDeleted(id),
-  })
+  const onDeleted = (profile: string) => managedAuth.connections.profileDeleted(profile)
+  const profiles = makeProfiles({ db, objects, saves, maxBytes: config.profileMaxMb * 1024 * 1024, onDeleted, log })
   const nameProxy = proxyNaming(proxies)
   const telemetryExports = makeTelemetryExports({ db, scope, objects, keys, config, assertOrganization, log })
   const { browsers, browserPools, poolSource } = makeSessions({
@@ -309,6 +303,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const invocations = makeInvocations({ db, bells, scope, runs, maxInvocations: config.maxInvocations })
   await runs.adopt()
   opened.use(hearReplicas(bells, { scope, leases, openSockets, calls, registry, fleet, runs, deployments, replays, telemetry: telemetry.archive, log }))
+  const startReplay: typeof replays.start = (...given) => replays.start(...given)
   const { credentials, credentialProviders, managedAuth } = openLogins(
     {
       db,
@@ -318,14 +313,13 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
       bells,
       config,
       browsers,
-      findSession: (id) => findSession(undefined, id),
-      saveAtEnd: (session) => profiles.changeSave(session, true),
-      startReplay: (...given) => replays.start(...given),
-      livePath: (row) => links.path(row, 'control'),
+      profiles,
+      proxies,
+      telemetryExports,
+      findSession,
+      startReplay,
+      links,
       origin: inside(bound().port),
-      createProfile: profiles.create,
-      names: { region: config.region, proxyIdOf: proxies.idOf, nameDestination: telemetryExports.nameDestination },
-      assertOrganization,
       log,
     },
     opened,

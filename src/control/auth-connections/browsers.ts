@@ -5,7 +5,7 @@ import { until } from '../../base/wait.ts'
 import { call, type Input } from '../../http/client.ts'
 import { Fault } from '../../http/fault.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
-import type { Route } from '../../http/route.ts'
+import type { LeasedSession, Route } from '../../http/route.ts'
 import type { Browsers } from '../browsers/browsers.ts'
 import { CreateBrowser } from '../browsers/contract.ts'
 import type { BrowserRow } from '../browsers/rows.ts'
@@ -18,6 +18,8 @@ const TIMEOUT_SECONDS = 25 * 60
 /** Saving a profile may take five minutes, and is tried for ten. */
 const SAVED_MS = 11 * 60_000
 const SAVED_LOOK_MS = 100
+/** Chromium keeps nothing of what is typed: it would suggest that beside a field later, for everybody to read, and save it with the profile. */
+const POLICY = { AutofillAddressEnabled: false, AutofillCreditCardEnabled: false, PasswordManagerEnabled: false }
 /** A login is made at a window of a usual size. */
 const VIEWPORT = { width: 1280, height: 800 }
 
@@ -26,7 +28,7 @@ export interface LoginBrowsersSettings {
   /** A session of any project, also one that has ended. */
   findSession: (id: string) => Promise<BrowserRow | undefined>
   /** Has its profile saved when it ends. @throws when it has ended */
-  saveAtEnd: (session: { id: string; endpoint: Endpoint }) => Promise<unknown>
+  saveAtEnd: (session: LeasedSession & { endpoint: Endpoint }) => Promise<unknown>
   startReplay: Replays['start']
   /** The path of its live view, in which its viewer may act. */
   livePath: (row: Pick<BrowserRow, 'id' | 'lease'>) => string
@@ -74,6 +76,7 @@ export function loginBrowsers({ browsers, findSession, saveAtEnd, startReplay, l
         profile: { id: profileId },
         stealth,
         viewport: VIEWPORT,
+        chrome_policy: POLICY,
         timeout_seconds: TIMEOUT_SECONDS,
         start_url: 'about:blank',
         ...(proxyId !== undefined && { proxy: { id: proxyId } }),
@@ -106,7 +109,7 @@ export function loginBrowsers({ browsers, findSession, saveAtEnd, startReplay, l
         const { endpoint, release } = await browsers.reach(undefined, id, { isForLogins: true }).catch((error: unknown) => {
           throw isGone(error) ? new BrowserGone('the browser has ended before its profile could be saved') : error
         })
-        await saveAtEnd({ id, endpoint }).finally(release)
+        await saveAtEnd({ id, lease: row.lease, endpoint }).finally(release)
       }
       await browsers.delete(project, id, false).catch((error: unknown) => {
         if (!isGone(error)) throw error

@@ -31,12 +31,12 @@ export async function beginChecks({
   now = Date.now,
 }: Pick<ChecksSettings, 'db' | 'scope' | 'flows' | 'atOnce' | 'now'>): Promise<number> {
   const { rows } = await sql<ConnectionRow>`
-    select c.* from auth_connections c join projects p on p.id = c.project_id
+    select c.* from auth_connections c join projects p on p.id = c.project_id join profiles f on f.id = c.profile_id and f.deleted_at is null
     where c.scope = ${scope} and c.health_checks and c.next_check_at <= ${new Date(now())} and p.status = 'active'
-      and not exists (select from auth_flows f where f.connection_id = c.id and f.state = 'IN_PROGRESS')
+      and not exists (select from auth_flows l where l.connection_id = c.id and l.state = 'IN_PROGRESS')
     order by c.next_check_at, c.id
     limit greatest(0, ${atOnce} - (
-      select count(*) from auth_flows f where f.scope = ${scope} and f.state = 'IN_PROGRESS' and f.type = 'health_check'))`.execute(db)
+      select count(*) from auth_flows l where l.scope = ${scope} and l.state = 'IN_PROGRESS' and l.type = 'health_check'))`.execute(db)
   let begun = 0
   for (const connection of rows) {
     try {

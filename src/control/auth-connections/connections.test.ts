@@ -7,6 +7,7 @@ import { newId } from '../../base/ids.ts'
 import { until } from '../../base/wait.ts'
 import type { Connection, FlowEvent, LoginBegun, TimelineItem } from './contract.ts'
 import { INPUT_MS } from './flows.ts'
+import { browserOf } from './wanted-browser.ts'
 import { LEARNED, pauseOf, startWorker, type Worker } from './worker.suite.ts'
 
 const WAIT_MS = 20_000
@@ -158,6 +159,29 @@ describe('connections', () => {
     expect((await cloud.fetch(`/proxies/${other}`, { method: 'DELETE' })).status).toBe(204)
   })
 
+  test('keep the telemetry destination that they export to from being deleted', async () => {
+    const destination = await json<{ id: string }>(await cloud.send('POST', '/telemetry/destinations', { name: 'ours', endpoint: 'http://192.0.2.1:4318' }))
+    const telemetry = { enabled: true, export: { otlp: { destination: { name: 'ours' } } } }
+    const connection = await create({ browser: { telemetry }, browser_telemetry: { enabled: false } })
+    expect(connection.browser.telemetry).toMatchObject({ export: { otlp: { enabled: true, destination: destination.id } } })
+    expect(connection.browser_telemetry).toEqual(connection.browser.telemetry)
+    const remove = () => cloud.fetch(`/telemetry/destinations/${destination.id}`, { method: 'DELETE' })
+    expect((await remove()).status).toBe(409)
+    const changed = await json<Connection>(await cloud.send('PATCH', `/auth/connections/${connection.id}`, { browser: { telemetry: { enabled: false } } }))
+    expect([changed.browser.telemetry, changed.browser.stealth]).toEqual([null, true])
+    expect((await remove()).status).toBe(204)
+  })
+
+  test('of which one is overridden by a login: its proxy, recording and stealth are those that this login asks for', async () => {
+    const { id } = await create({ browser: { stealth: true }, record_session: false })
+    await login(id, { record_session: true, browser: { stealth: false, proxy: { mode: 'direct' } } })
+    const flow = await worker.claim(id)
+    expect(flow.asked).toEqual({ record_session: true, proxy_id: null, browser: { stealth: false } })
+    const connection = (await worker.flows.connectionOf(flow))!
+    expect(browserOf({ ...connection, proxy_id: 'p1' }, flow)).toEqual({ proxyId: undefined, stealth: false, telemetry: undefined, record: true })
+    expect(browserOf({ ...connection, proxy_id: 'p1' }, { asked: {}, type: 'login' })).toMatchObject({ proxyId: 'p1', stealth: true, record: false })
+  })
+
   test('are deleted with their login, and their profile stays; with their profile they go', async () => {
     const { id, flow } = await asking()
     const { profile_name: profile } = await read(id)
@@ -188,6 +212,9 @@ describe('a login', () => {
     const followed = (async () => {
       for await (const event of stream) states.push(event as never)
     })()
+    // Changes that follow each other at once may be one event.
+    const seen = (step: string) => until(`${step} is followed`, WAIT_MS, () => states.some((event) => 'flow_step' in event && event.flow_step === step))
+    await seen('DISCOVERING')
     const flow = await worker.claim(id)
     expect(flow).toMatchObject({ type: 'login', asked: { record_session: true } })
     await worker.flows.ask(flow.id, pauseOf('i1'), 'AWAITING_INPUT', inputUntil())
@@ -210,7 +237,7 @@ describe('a login', () => {
       sso_provider: 'github',
       hosted_url: begun.hosted_url,
     })
-    await until('the question is followed', WAIT_MS, () => states.some((event) => 'flow_step' in event && event.flow_step === 'AWAITING_INPUT'))
+    await seen('AWAITING_INPUT')
     expect(await sdk.auth.connections.submit(id, { fields: { email: 'kim', password: SECRET } })).toEqual({ accepted: true })
     const again = await submit(id, { fields: { email: 'kim', password: SECRET } })
     expect(again.status).toBe(409)
@@ -218,6 +245,7 @@ describe('a login', () => {
     expect(answer).toEqual({ interactionId: 'i1', values: { f1: 'kim', f2: SECRET } })
     expect(await worker.flows.takeAnswer(flow.id)).toBeUndefined()
     expect(await read(id)).toMatchObject({ flow_step: 'SUBMITTING', fields: null, choices: null, discovered_fields: null })
+    await seen('SUBMITTING')
     await worker.flows.keepTyped(flow.id, answer.values)
     expect(await worker.flows.openTyped(flow.id)).toEqual(answer.values)
     expect(await succeed(flow.id)).toBe(true)
@@ -365,79 +393,6 @@ describe('following', () => {
   test('of no connection is 404', async () => {
     expect((await cloud.fetch(`/auth/connections/${newId()}/events`)).status).toBe(404)
   })
-})
-
-describe('health checks', () => {
-  const due = (id: string) => cloud.query(`update auth_connections set next_check_at = now() - interval '1 second' where id = $1`, [id])
-  /** A connection that was logged in. */
-  async function loggedIn(more: object = {}) {
-    const { id } = await create(more)
-    await login(id)
-    await succeed((await worker.claim(id)).id)
-    return id
-  }
-  const scheduled = async (id: string) =>
-    (await cloud.query<{ at: Date | null }>('select next_check_at as at from auth_connections where id = $1', [id]))[0]!.at
-
-  test('are scheduled by a login, and moved or stopped by a change at once', async () => {
-    const { id } = await create()
-    expect(await scheduled(id)).toBeNull()
-    await login(id)
-    await succeed((await worker.claim(id)).id)
-    expect((await scheduled(id))!.getTime()).toBeGreaterThan(Date.now() + 3000_000)
-    await cloud.send('PATCH', `/auth/connections/${id}`, { health_check_interval: 300 })
-    expect((await scheduled(id))!.getTime()).toBeLessThan(Date.now() + 400_000)
-    await cloud.send('PATCH', `/auth/connections/${id}`, { health_checks: false })
-    expect(await scheduled(id)).toBeNull()
-  })
-
-  test('run when due, do not show as a login, and tell what was before', async () => {
-    const id = await loggedIn()
-    await due(id)
-    const check = await worker.claim(id)
-    expect(check).toMatchObject({ type: 'health_check', code_hash: null })
-    expect(await read(id)).toMatchObject({ flow_status: 'SUCCESS', status: 'AUTHENTICATED' })
-    await worker.flows.finish(check.id, { state: 'AUTHENTICATED' })
-    const items = await json<TimelineItem[]>(await cloud.fetch(`/auth/connections/${id}/timeline?type=health_check`))
-    conforms('ManagedAuthTimelineEvent', items, true)
-    expect(items).toMatchObject([{ type: 'health_check', status: 'AUTHENTICATED', previous_status: 'AUTHENTICATED' }])
-    expect((await scheduled(id))!.getTime()).toBeGreaterThan(Date.now())
-  })
-
-  test('that find the user logged out begin a re-login by itself, whose failure leaves NEEDS_AUTH', async () => {
-    const id = await loggedIn()
-    await due(id)
-    await worker.flows.finish((await worker.claim(id)).id, { state: 'NEEDS_AUTH' })
-    const again = await worker.claim(id)
-    expect(again).toMatchObject({ type: 'reauth', state: 'IN_PROGRESS' })
-    expect(await read(id)).toMatchObject({ status: 'NEEDS_AUTH', flow_type: 'REAUTH', hosted_url: null })
-    await worker.flows.finish(again.id, { state: 'FAILED', errorCode: 'credentials_invalid', errorMessage: 'wrong' })
-    const [row] = await cloud.query<{ checks: object; status: string }>('select checks, status from auth_connections where id = $1', [id])
-    expect(row).toEqual({ checks: { failures: 1 }, status: 'NEEDS_AUTH' })
-    await login(id)
-    await succeed((await worker.claim(id)).id)
-    expect(await read(id)).toMatchObject({ status: 'AUTHENTICATED' })
-  })
-
-  test('give way to a login, and are so many at a time as the setting says', async () => {
-    const ids = [await loggedIn(), await loggedIn()]
-    for (const id of ids) await due(id)
-    const running = () => cloud.query<{ connection_id: string }>(`select connection_id from auth_flows where type = 'health_check' and state = 'IN_PROGRESS'`)
-    const [first] = await until('a check has begun', WAIT_MS, async () => ((await running()).length > 0 ? running() : undefined))
-    const id = first!.connection_id
-    expect((await running()).length).toBe(1)
-    expect((await cloud.fetch(`/auth/connections/${id}/login`, { method: 'POST' })).status).toBe(200)
-    expect(await read(id)).toMatchObject({ flow_status: 'IN_PROGRESS' })
-    const other = ids.find((one) => one !== id)!
-    await until('the next check has begun', WAIT_MS, async () => (await running()).some(({ connection_id }) => connection_id === other))
-    for (const one of ids) await cloud.fetch(`/auth/connections/${one}`, { method: 'DELETE' })
-  })
-})
-
-test('what an organization has counts its connections', async () => {
-  const { auth_connections_used: used } = await json<{ auth_connections_used: number }>(await cloud.fetch('/org/limits'))
-  const [row] = await cloud.query<{ count: number }>('select count(*)::int as count from auth_connections')
-  expect([used, used > 0]).toEqual([row!.count, true])
 })
 
 test('nothing of all this was an error of the service', () => {

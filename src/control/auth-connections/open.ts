@@ -3,20 +3,17 @@ import type { Config } from '../../base/config.ts'
 import type { Log } from '../../base/log.ts'
 import type { Keys } from '../../base/keys.ts'
 import { makeSealer } from '../../base/sealed.ts'
-import { Fault, fault } from '../../http/fault.ts'
 import type { Db } from '../../store/db.ts'
 import type { EventBells } from '../../store/events.ts'
 import type { Leases } from '../../store/leases.ts'
-import { Name } from '../profiles/contract.ts'
-import type { Profiles } from '../profiles/profiles.ts'
-import { findProfile } from '../profiles/rows.ts'
 import { keepChecking } from './checks.ts'
 import { makeConnections, referredBy, type Connections, type ConnectionsSettings, type CredentialLinks } from './connections.ts'
 import { makeFlows, type Flows } from './flows.ts'
+import { hostedPath } from './hosted-page.ts'
 import { makeHandOff, type HandOff } from './hand-off.ts'
 import { canReauth } from './reauth.ts'
 
-export interface ManagedAuthSettings extends Pick<ConnectionsSettings, 'names' | 'hostedPath' | 'liveViewUrl'> {
+export interface ManagedAuthSettings extends Pick<ConnectionsSettings, 'names' | 'profileNamed' | 'liveViewUrl'> {
   db: Db
   scope: string
   keys: Keys
@@ -24,7 +21,6 @@ export interface ManagedAuthSettings extends Pick<ConnectionsSettings, 'names' |
   bells: EventBells
   config: Pick<Config, 'maxLogins' | 'maxHealthChecks'>
   credentials: CredentialLinks
-  createProfile: Profiles['create']
   log: Log
 }
 
@@ -34,25 +30,9 @@ export interface ManagedAuth extends AsyncDisposable {
   handOff: HandOff
 }
 
-/** The id of the profile of this name, which is made when there is none. @throws 400 for a name that no profile may have */
-async function profileNamed(db: Db, createProfile: Profiles['create'], project: string, given: string): Promise<string> {
-  const { data: name, error } = Name.safeParse(given)
-  if (name === undefined) throw fault.field('profile_name', error?.issues[0]?.message ?? 'is no name of a profile')
-  const known = await findProfile(db, project, { name })
-  if (known) return known.id
-  try {
-    return (await createProfile(project, name)).id
-  } catch (error) {
-    // Another caller has just made it.
-    const other = error instanceof Fault && error.code === 'conflict' ? await findProfile(db, project, { name }) : undefined
-    if (!other) throw error
-    return other.id
-  }
-}
-
 /** What it opens is closed when it is disposed. */
 export function openManagedAuth(settings: ManagedAuthSettings): ManagedAuth {
-  const { db, scope, keys, leases, bells, config, credentials, createProfile, log } = settings
+  const { db, scope, keys, leases, bells, config, credentials, log } = settings
   const handOff = makeHandOff(db, keys.root.secret, scope)
   const flows = makeFlows({
     db,
@@ -68,7 +48,7 @@ export function openManagedAuth(settings: ManagedAuthSettings): ManagedAuth {
     ...settings,
     flows,
     codeOf: handOff.codeOf,
-    profileNamed: (project, name) => profileNamed(db, createProfile, project, name),
+    hostedPath,
   })
   const checking = keepChecking({ db, scope, flows, atOnce: config.maxHealthChecks, isOurs: () => leases.holds('logins'), log })
   return { connections, flows, handOff, [Symbol.asyncDispose]: () => checking[Symbol.asyncDispose]() }

@@ -48,6 +48,8 @@ const select = (db: Db, scope: string) =>
     .selectAll('c')
     .select('p.name as profile_name')
     .where('c.scope', '=', scope)
+    // Those of a profile that was just deleted are about to go.
+    .where('p.deleted_at', 'is', null)
 
 export interface Whose {
   scope: string

@@ -11,7 +11,7 @@ import { asFault, Fault, fault } from '../../http/fault.ts'
 import type { Bytes, Page } from '../../http/route.ts'
 import { isDuplicate, isProjectGone, type Db } from '../../store/db.ts'
 import { measured, type Objects } from '../../store/objects.ts'
-import type { Profile, Selected, SessionProfile, Version } from './contract.ts'
+import { Name, type Profile, type Selected, type SessionProfile, type Version } from './contract.ts'
 import {
   attachProfile,
   byIdOrName,
@@ -73,6 +73,8 @@ interface Chosen {
 
 export interface Profiles {
   create(project: string, name: string | undefined): Promise<Profile>
+  /** The id of the profile of this name, which is made when there is none. @throws 400 naming `field` for a name that no profile may have */
+  idOfNamed(project: string, name: string, field: string): Promise<string>
   list(project: string, filter: ProfileFilter): Promise<Page<Profile>>
   get(project: string, idOrName: string): Promise<Profile>
   rename(project: string, idOrName: string, name: string): Promise<Profile>
@@ -164,6 +166,20 @@ export function makeProfiles({ db, objects, saves, maxBytes, onDeleted, savedMs 
 
   return {
     create: async (project, name) => record(await named(project, name, insertProfile(db, project, name))),
+    async idOfNamed(project, given, field) {
+      const { data: name, error } = Name.safeParse(given)
+      if (name === undefined) throw fault.field(field, error?.issues[0]?.message ?? 'is no name of a profile')
+      const known = await findProfile(db, project, { name })
+      if (known) return known.id
+      try {
+        return (await named(project, name, insertProfile(db, project, name))).id
+      } catch (error) {
+        // Another caller has just made it.
+        const other = error instanceof Fault && error.code === 'conflict' ? await findProfile(db, project, { name }) : undefined
+        if (!other) throw error
+        return other.id
+      }
+    },
     async list(project, filter) {
       const rows = await listProfiles(db, project, filter)
       return { items: rows.slice(0, filter.limit).map(record), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }

@@ -41,7 +41,7 @@ export interface Destinations {
   get(idOrName: string): Promise<TelemetryDestination>
   /** Sessions that export to it take the change. @throws 400, 403, 404, 409 */
   update(by: Principal, idOrName: string, changes: UpdateDestination, signal: AbortSignal): Promise<TelemetryDestination>
-  /** @throws 403, 404; 409 while a session or a pool uses it */
+  /** @throws 403, 404; 409 while a session, a pool or an auth connection uses it */
   delete(by: Principal, idOrName: string): Promise<void>
   /** The id of one that an option of a browser names. @throws 400 naming `field` */
   idOf(by: { id: string } | { name: string }, field: string): Promise<string>
@@ -141,8 +141,12 @@ export function makeDestinations({ db, sealer, reach, assertOrganization }: Dest
       await db.transaction().execute(async (tx) => {
         const row = await lockDestination(tx, idOrName)
         if (!row) throw fault.notFound(KIND, idOrName)
-        const { sessions, pools } = await usesOf(tx, row.id)
-        const uses = [...(sessions > 0 ? [`${sessions} live sessions`] : []), ...(pools > 0 ? [`${pools} browser pools`] : [])]
+        const { sessions, pools, connections } = await usesOf(tx, row.id)
+        const uses = [
+          ...(sessions > 0 ? [`${sessions} live sessions`] : []),
+          ...(pools > 0 ? [`${pools} browser pools`] : []),
+          ...(connections > 0 ? [`${connections} auth connections`] : []),
+        ]
         if (uses.length > 0) throw fault.conflict(`${uses.join(' and ')} export telemetry to this destination; end or change them first`)
         await deleteDestination(tx, row.id)
       })

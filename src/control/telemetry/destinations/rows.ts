@@ -60,13 +60,14 @@ export const changeDestination = (tx: Db, id: string, changes: Updateable<Table>
     .returningAll()
     .executeTakeFirstOrThrow()
 
-/** What uses a destination: how many sessions, and how many pools make sessions that do. Call it with the destination locked. */
-export async function usesOf(tx: Db, id: string): Promise<{ sessions: number; pools: number }> {
-  const { rows } = await sql<{ sessions: number; pools: number }>`
+/** What uses a destination: how many sessions, and how many pools and connections of managed auth make sessions that do. Call it with the destination locked. */
+export async function usesOf(tx: Db, id: string): Promise<{ sessions: number; pools: number; connections: number }> {
+  const { rows } = await sql<{ sessions: number; pools: number; connections: number }>`
     select
       (select count(distinct e.session_id) from telemetry_exports e join browsers b on b.id = e.session_id
         where e.destination_id = ${id} and e.finished_at is null and e.until_ts is null and b.deleted_at is null) as sessions,
-      (select count(*) from browser_pools p where p.deleted_at is null and p.resolved->>'destination_id' = ${id}) as pools`.execute(tx)
+      (select count(*) from browser_pools p where p.deleted_at is null and p.resolved->>'destination_id' = ${id}) as pools,
+      (select count(*) from auth_connections c where c.browser#>>'{telemetry,export,otlp,destination,id}' = ${id}) as connections`.execute(tx)
   return rows[0]!
 }
 
