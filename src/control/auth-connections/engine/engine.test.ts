@@ -52,7 +52,9 @@ function engineOf(world: World, flows: Flows = rows.flows, strayBrowsers: () => 
 let made = 0
 async function begin(): Promise<string> {
   const profile_name = `engine-${++made}`
-  const { id } = (await (await cloud.send('POST', '/auth/connections', { domain: 'example.test', profile_name, login_url: 'https://example.test/login' })).json()) as Connection
+  const { id } = (await (
+    await cloud.send('POST', '/auth/connections', { domain: 'example.test', profile_name, login_url: 'https://example.test/login' })
+  ).json()) as Connection
   expect((await cloud.send('POST', `/auth/connections/${id}/login`, {})).status).toBe(200)
   return id
 }
@@ -118,7 +120,9 @@ test('no more flows are worked on at once than is said', async () => {
   const waiting = async () => (await Promise.all(ids.map(read))).filter(({ flow_step: step }) => step === 'AWAITING_INPUT').length
   await until('two ask', WAIT_MS, async () => (await waiting()) === 2)
   expect(engine.working).toBe(2)
-  const [first, last] = [true, false].map(async (isAsked) => (await Promise.all(ids.map(read))).find(({ flow_step: step }) => (step === 'AWAITING_INPUT') === isAsked)!.id)
+  const [first, last] = [true, false].map(
+    async (isAsked) => (await Promise.all(ids.map(read))).find(({ flow_step: step }) => (step === 'AWAITING_INPUT') === isAsked)!.id,
+  )
   const third = await last!
   await submit(await first!, { username, password: right })
   // The profile of the pretended site is one for all: it is logged in now.
