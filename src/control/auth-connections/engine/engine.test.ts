@@ -101,7 +101,7 @@ test('deleting a connection ends the browser of its login', async () => {
   const { engine } = engineOf(world)
   const id = await begin()
   await asks(id)
-  expect((await cloud.send('DELETE', `/auth/connections/${id}`)).status).toBe(204)
+  expect((await cloud.send('DELETE', `/auth/connections/${id}`, undefined)).status).toBe(204)
   await until('the browser has ended', WAIT_MS, () => world.openBrowsers() === 0)
   await until('the worker has ended', WAIT_MS, () => engine.working === 0)
 })
