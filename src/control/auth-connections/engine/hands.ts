@@ -14,13 +14,35 @@ type FillDecision = Extract<Decision, { do: 'fill' }>
 /** `sent`: the form was sent, as far as the agent can tell. `typed`: its fields were filled, and it was not sent. */
 export type Filled = 'sent' | 'typed' | 'nothing'
 
+/** The browser of a flow, whose failures have a code for callers. Their own texts may quote what was sent. */
+export function guarded(browser: LoginBrowser, signal: AbortSignal): LoginBrowser {
+  const ask = async <T>(what: string, answer: Promise<T>): Promise<T> => {
+    try {
+      return await answer
+    } catch (error) {
+      if (error instanceof BrowserGone) throw error
+      signal.throwIfAborted()
+      throw new FlowFailure('browser_error', `the browser could not ${what}`)
+    }
+  }
+  return {
+    id: browser.id,
+    open: (url, how, by) => ask('open a page', browser.open(url, how, by)),
+    read: (by) => ask('read a page', browser.read(by)),
+    act: (actions, hosts, by) => ask('act on a page', browser.act(actions, hosts, by)),
+    settle: (limitMs, by) => ask('wait for a page', browser.settle(limitMs, by)),
+    marks: (hosts, by) => ask('list its cookies', browser.marks(hosts, by)),
+    end: (by) => ask('end the login', browser.end(by)),
+  }
+}
+
 export class Hands {
   readonly browser: LoginBrowser
   readonly #clock: Tools['clock']
   readonly #signal: AbortSignal
 
   constructor(browser: LoginBrowser, clock: Tools['clock'], signal: AbortSignal) {
-    this.browser = browser
+    this.browser = guarded(browser, signal)
     this.#clock = clock
     this.#signal = signal
   }
@@ -38,7 +60,7 @@ export class Hands {
         return await this.browser.read(this.#signal)
       } catch (error) {
         if (error instanceof BrowserGone || this.#signal.aborted) throw error
-        if (tries === READ_TRIES) throw new FlowFailure('browser_error', 'the page could not be read')
+        if (tries === READ_TRIES) throw error
         await this.#clock.sleep(READ_AGAIN_MS, this.#signal)
       }
     }

@@ -17,12 +17,21 @@ export async function storedValues(connection: Connection, tools: Tools, signal:
   if (provider === null) return undefined
   try {
     const { values, totp } = await tools.providers.resolve(provider, path === null ? { domain } : { path }, signal)
-    return { values, ssoProvider: undefined, totp: totp === undefined ? undefined : tools.totp.read(totp) }
+    return { values, ssoProvider: undefined, totp: totp === undefined ? undefined : readTotp(tools, totp) }
   } catch (error) {
     signal.throwIfAborted()
     const { code, message } = error as { code?: unknown; message: string }
     if (code === 'provider_unavailable' || code === 'credential_not_found') throw new FlowFailure(code, message)
     throw error
+  }
+}
+
+function readTotp({ totp }: Pick<Tools, 'totp'>, text: string): Totp {
+  try {
+    return totp.read(text)
+  } catch {
+    // Its own error may quote the secret's address.
+    throw new FlowFailure('provider_unavailable', 'the TOTP secret in the item of the provider cannot be read')
   }
 }
 
