@@ -1,0 +1,27 @@
+// The login applications, and which of them install and start quickly enough for script/test.
+import { startDjango } from './apps/django.ts'
+import { startJupyter } from './apps/jupyter.ts'
+import { startNodeRed } from './apps/node-red.ts'
+import { startOidcProvider, startOidcSso } from './apps/oidc-provider.ts'
+import { startParseDashboard } from './apps/parse-dashboard.ts'
+import { startVerdaccio } from './apps/verdaccio.ts'
+import type { LoginApp } from './app.ts'
+
+export interface Listed {
+  name: string
+  /** What script/setup-logins calls it. */
+  install: 'oidc-provider' | 'parse-dashboard' | 'node-red' | 'verdaccio' | 'python' | 'debian'
+  /** Installs in less than 30 seconds. */
+  quick: boolean
+  start: () => Promise<LoginApp>
+}
+
+export const LOGIN_APPS: Listed[] = [
+  { name: 'oidc-provider', install: 'oidc-provider', quick: true, start: startOidcProvider },
+  { name: 'oidc-sso', install: 'oidc-provider', quick: true, start: startOidcSso },
+  { name: 'django', install: 'python', quick: true, start: startDjango },
+  { name: 'jupyter', install: 'python', quick: true, start: startJupyter },
+  { name: 'node-red', install: 'node-red', quick: true, start: startNodeRed },
+  { name: 'verdaccio', install: 'verdaccio', quick: true, start: startVerdaccio },
+  { name: 'parse-dashboard', install: 'parse-dashboard', quick: false, start: startParseDashboard },
+]
