@@ -66,6 +66,29 @@ const LOGINS: Record<string, (page: Page, user: Record<string, string>) => Promi
     await page.locator('input[name=otpCode]').pressSequentially(totpCode(user.totpSecret!))
     await page.waitForURL('**/apps')
   },
+  async dokuwiki(page, user) {
+    await page.getByRole('link', { name: 'Log In' }).first().click()
+    await page.locator('input[name=u]').fill(user.username!)
+    await page.locator('input[name=p]').fill(user.password!)
+    await page.locator('#dw__login button[type=submit]').click()
+  },
+  async adminer(page, user) {
+    await page.locator('input[name="auth[server]"]').fill(user.server!)
+    await page.locator('input[name="auth[username]"]').fill(user.username!)
+    await page.locator('input[name="auth[password]"]').fill(user.password!)
+    await page.locator('input[name="auth[db]"]').fill(user.database!)
+    await page.getByRole('button', { name: 'Login' }).click()
+  },
+  async roundcube(page, user) {
+    await page.locator('#rcmloginuser').fill(user.username!)
+    await page.locator('#rcmloginpwd').fill(user.password!)
+    await page.locator('#rcmloginsubmit').click()
+  },
+  async wordpress(page, user) {
+    await page.locator('#user_login').fill(user.username!)
+    await page.locator('#user_pass').fill(user.password!)
+    await page.locator('#wp-submit').click()
+  },
 }
 
 /** Whether a new tab with this page's cookies and storage shows the proof. */

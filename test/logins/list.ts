@@ -1,10 +1,14 @@
 // The login applications, and which of them install and start quickly enough for script/test.
+import { startAdminer } from './apps/adminer.ts'
 import { startDjango } from './apps/django.ts'
+import { startDokuwiki } from './apps/dokuwiki.ts'
 import { startJupyter } from './apps/jupyter.ts'
 import { startNodeRed } from './apps/node-red.ts'
 import { startOidcProvider, startOidcSso } from './apps/oidc-provider.ts'
 import { startParseDashboard } from './apps/parse-dashboard.ts'
+import { startRoundcube } from './apps/roundcube.ts'
 import { startVerdaccio } from './apps/verdaccio.ts'
+import { startWordpress } from './apps/wordpress.ts'
 import type { LoginApp } from './app.ts'
 
 export interface Listed {
@@ -24,4 +28,8 @@ export const LOGIN_APPS: Listed[] = [
   { name: 'node-red', install: 'node-red', quick: true, start: startNodeRed },
   { name: 'verdaccio', install: 'verdaccio', quick: true, start: startVerdaccio },
   { name: 'parse-dashboard', install: 'parse-dashboard', quick: false, start: startParseDashboard },
+  { name: 'dokuwiki', install: 'debian', quick: false, start: startDokuwiki },
+  { name: 'adminer', install: 'debian', quick: false, start: startAdminer },
+  { name: 'roundcube', install: 'debian', quick: false, start: startRoundcube },
+  { name: 'wordpress', install: 'debian', quick: false, start: startWordpress },
 ]
