@@ -7,6 +7,9 @@ import { inTree, runProgram, startProgram, writeFiles, type Program } from './pr
 const EXTENSIONS =
   'calendar ctype curl dom exif fileinfo gd gettext iconv intl mbstring mysqlnd mysqli pdo pdo_mysql pdo_sqlite phar posix simplexml sockets sqlite3 tokenizer xml xmlreader xmlwriter'
 
+/** What mariadb-install-db runs. */
+const SYSTEM_TABLES = ['mysql_system_tables', 'mysql_performance_tables', 'mysql_system_tables_data']
+
 /** Copies a folder of the unpacked packages into `dir`, so that a test may change it. */
 export function copyFromTree(dir: string, from: string, to: string): void {
   cpSync(join(LOGINS_DIR, 'debian', from), join(dir, to), { recursive: true, verbatimSymlinks: true })
@@ -50,8 +53,9 @@ export async function startMariaDb(dir: string, { database, username, password }
   await using scope = new AsyncDisposableStack()
   const data = ['--no-defaults', '--datadir=/work/mysql']
   mkdirSync(join(dir, 'mysql'), { recursive: true })
-  const install = ['mariadb-install-db', ...data, '--auth-root-authentication-method=normal', '--skip-test-db', '--skip-name-resolve']
-  await runProgram(inTree(dir, {}, install), { cwd: dir })
+  const tables = await runProgram(inTree(dir, {}, ['cat', ...SYSTEM_TABLES.map((name) => `/usr/share/mysql/${name}.sql`)]), { cwd: dir })
+  const first = `create database mysql;\nuse mysql;\nset @auth_root_socket = null;\nset @current_hostname = 'localhost';\nset @skip_auth_anonymous = 1;\n${tables}`
+  await runProgram(inTree(dir, {}, ['mariadbd', ...data, '--bootstrap', '--skip-name-resolve', '--innodb-buffer-pool-size=16M']), { cwd: dir, input: first })
   const server = scope.use(
     await startProgram({
       command: (port) =>

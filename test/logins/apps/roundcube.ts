@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { randomPassword, startFront, type LoginApp } from '../app.ts'
-import { startPhp } from '../php.ts'
+import { copyFromTree, startPhp } from '../php.ts'
 import { inTree, runProgram, scratchFolder, startProgram, writeFiles } from '../program.ts'
 
 const HOST = 'mail.roundcube-app.test'
@@ -23,6 +23,7 @@ export async function startRoundcube(): Promise<LoginApp> {
       cwd: dir,
     }),
   )
+  copyFromTree(dir, 'etc/roundcube', 'config')
   writeFiles(dir, {
     'config/config.inc.php': `<?php
 $config['db_dsnw'] = 'sqlite:////work/roundcube.db?mode=0600';
