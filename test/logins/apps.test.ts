@@ -84,6 +84,22 @@ const LOGINS: Record<string, (page: Page, user: Record<string, string>) => Promi
     await page.locator('#rcmloginpwd').fill(user.password!)
     await page.locator('#rcmloginsubmit').click()
   },
+  async simplesamlphp(page, user) {
+    await page.locator('input[name=username]').fill(user.username!)
+    await page.locator('input[name=password]').fill(user.password!)
+    await page.getByRole('button', { name: 'Login' }).click()
+  },
+  async lemonldap(page, user) {
+    await page.locator('input[name=user]').first().fill(user.username!)
+    await page.locator('input[name=password]').first().fill(user.password!)
+    await page.getByRole('button', { name: /connect|sign in/i }).first().click()
+    const choice = page.locator('button[name=sf][value=totp]')
+    await choice.or(page.getByText(/wrong credentials|incorrect/i)).first().waitFor()
+    if (!(await choice.isVisible())) return
+    await choice.click()
+    await page.locator('input[name=code]').fill(totpCode(user.totpSecret!))
+    await page.getByRole('button', { name: /connect|sign in|verify/i }).first().click()
+  },
   async wordpress(page, user) {
     await page.locator('#user_login').fill(user.username!)
     await page.locator('#user_pass').fill(user.password!)

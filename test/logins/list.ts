@@ -3,10 +3,12 @@ import { startAdminer } from './apps/adminer.ts'
 import { startDjango } from './apps/django.ts'
 import { startDokuwiki } from './apps/dokuwiki.ts'
 import { startJupyter } from './apps/jupyter.ts'
+import { startLemonLdap } from './apps/lemonldap.ts'
 import { startNodeRed } from './apps/node-red.ts'
 import { startOidcProvider, startOidcSso } from './apps/oidc-provider.ts'
 import { startParseDashboard } from './apps/parse-dashboard.ts'
 import { startRoundcube } from './apps/roundcube.ts'
+import { startSimpleSamlPhp } from './apps/simplesamlphp.ts'
 import { startVerdaccio } from './apps/verdaccio.ts'
 import { startWordpress } from './apps/wordpress.ts'
 import type { LoginApp } from './app.ts'
@@ -32,4 +34,6 @@ export const LOGIN_APPS: Listed[] = [
   { name: 'adminer', install: 'debian', quick: false, start: startAdminer },
   { name: 'roundcube', install: 'debian', quick: false, start: startRoundcube },
   { name: 'wordpress', install: 'debian', quick: false, start: startWordpress },
+  { name: 'simplesamlphp', install: 'debian', quick: false, start: startSimpleSamlPhp },
+  { name: 'lemonldap', install: 'debian', quick: false, start: startLemonLdap },
 ]

@@ -20,6 +20,8 @@ export async function startSimpleSamlPhp(): Promise<LoginApp> {
     for (const made of ['www', 'data', 'log', 'cert']) mkdirSync(join(dir, made))
     symlinkSync('/usr/share/simplesamlphp/www', join(dir, 'www/simplesaml'))
     writeFiles(dir, {
+      // Debian's configuration reads it.
+      'data/secrets.inc.php': '<?php',
       'config/config.php': `<?php
 require '/etc/simplesamlphp/config.php';
 $config = array_merge($config, [
@@ -56,9 +58,10 @@ SimpleSAML\\Session::getSessionFromRequest()->cleanup();
 echo '<!doctype html><title>The library</title><h1>Books of ' . htmlspecialchars($name) . '</h1><a href="' . htmlspecialchars($login->getLogoutURL()) . '">Log out</a>';
 `,
   })
+  const binds = { '/var/lib/simplesamlphp': 'data' }
   const env = { SIMPLESAMLPHP_CONFIG_DIR: '/work/config' }
-  const provider = scope.use(await startPhp({ dir: identity, documentRoot: '/work/www', env }))
-  const site = scope.use(await startPhp({ dir: library, documentRoot: '/work/www', env }))
+  const provider = scope.use(await startPhp({ dir: identity, documentRoot: '/work/www', binds, env }))
+  const site = scope.use(await startPhp({ dir: library, documentRoot: '/work/www', binds, env }))
   const front = scope.use(await startFront({ [SITE]: site.port, [PROVIDER]: provider.port }))
   const owner = scope.move()
   return {
