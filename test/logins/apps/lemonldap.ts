@@ -35,6 +35,8 @@ export async function startLemonLdap(): Promise<LemonApp> {
       localSessionStorage: '',
       localSessionStorageOptions: {},
       notification: 0,
+      // Its own draws with ImageMagick, and is loaded even where no page has a captcha.
+      captcha: '::Captcha::None',
       captcha_login_enabled: 0,
       captcha_mail_enabled: 0,
       captcha_register_enabled: 0,
@@ -68,6 +70,13 @@ languages = en
     // Its demonstration accounts have their names as passwords. Only that comparison is replaced.
     'portal.psgi': `
 use Plack::Builder;
+BEGIN {
+  package Lemonldap::NG::Portal::Captcha::None;
+  use Mouse;
+  extends 'Lemonldap::NG::Portal::Main::Plugin';
+  sub init { 1 }
+  $INC{'Lemonldap/NG/Portal/Captcha/None.pm'} = 1;
+}
 use Lemonldap::NG::Portal::Main;
 use Lemonldap::NG::Portal::Auth::Demo;
 use Lemonldap::NG::Portal::Main::Constants qw(PE_OK PE_BADCREDENTIALS);
