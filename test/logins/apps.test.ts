@@ -92,13 +92,14 @@ const LOGINS: Record<string, (page: Page, user: Record<string, string>) => Promi
   async lemonldap(page, user) {
     await page.locator('input[name=user]').first().fill(user.username!)
     await page.locator('input[name=password]').first().fill(user.password!)
-    await page.getByRole('button', { name: /connect|sign in/i }).first().click()
+    await page.getByRole('button', { name: 'Connect' }).click()
     const choice = page.locator('button[name=sf][value=totp]')
-    await choice.or(page.getByText(/wrong credentials|incorrect/i)).first().waitFor()
+    await choice.or(page.getByText('Wrong credentials')).first().waitFor()
     if (!(await choice.isVisible())) return
     await choice.click()
     await page.locator('input[name=code]').fill(totpCode(user.totpSecret!))
-    await page.getByRole('button', { name: /connect|sign in|verify/i }).first().click()
+    await page.getByRole('button', { name: 'Connect' }).click()
+    await page.getByText('Connected as').first().waitFor()
   },
   async wordpress(page, user) {
     await page.locator('#user_login').fill(user.username!)

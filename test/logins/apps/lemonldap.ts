@@ -91,6 +91,7 @@ use Lemonldap::NG::Portal::Main::Constants qw(PE_OK PE_BADCREDENTIALS);
 }
 builder {
   enable 'Plack::Middleware::Static', path => sub { s!^/static/!! }, root => '/usr/share/lemonldap-ng/portal/htdocs/static/';
+  enable 'Plack::Middleware::Static', path => sub { s!^/javascript/!! }, root => '/usr/share/javascript/';
   Lemonldap::NG::Portal::Main->run({});
 };
 `,
