@@ -55,8 +55,7 @@ export function randomTotpSecret(): string {
 export async function startFront(ports: Record<string, number>): Promise<Front> {
   const received: Received[] = []
   const portOf = ({ headers }: IncomingMessage) => ports[hostOf(headers.host)]
-  const note = ({ method, headers, url }: IncomingMessage, body: string) =>
-    received.push({ method: method!, host: hostOf(headers.host), path: url!, body })
+  const note = ({ method, headers, url }: IncomingMessage, body: string) => received.push({ method: method!, host: hostOf(headers.host), path: url!, body })
   const server = createServer((incoming, reply) => {
     void (async () => {
       const body = await buffer(incoming)
@@ -64,7 +63,14 @@ export async function startFront(ports: Record<string, number>): Promise<Front> 
       const port = portOf(incoming)
       if (port === undefined) return void reply.writeHead(404).end(`nothing here is called ${incoming.headers.host}`)
       const { connection: _, 'transfer-encoding': _coding, ...headers } = incoming.headers
-      const onward = request({ host: '127.0.0.1', port, path: incoming.url!, method: incoming.method!, agent: false, headers: { ...headers, 'content-length': body.length } })
+      const onward = request({
+        host: '127.0.0.1',
+        port,
+        path: incoming.url!,
+        method: incoming.method!,
+        agent: false,
+        headers: { ...headers, 'content-length': body.length },
+      })
       onward.on('error', () => (reply.headersSent ? reply.destroy() : reply.writeHead(502).end('the application does not answer')))
       onward.on('response', (answer) => {
         reply.writeHead(answer.statusCode!, answer.headers)

@@ -1,9 +1,13 @@
 // The login applications themselves, without the login engine: each is driven as a person would, by Playwright in a Chromium of its own.
+import { readdirSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { chromium, type Browser, type Page } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { processesUsing } from '../../src/base/processes.ts'
 import type { LoginApp } from './app.ts'
 import { LOGIN_APPS } from './list.ts'
 import { startLoginNet, type LoginNet } from './net.ts'
+import { SCRATCH_PREFIX } from './program.ts'
 import { totpCode } from './totp.ts'
 
 let browser: Browser
@@ -59,7 +63,11 @@ const LOGINS: Record<string, (page: Page, user: Record<string, string>) => Promi
       await page.locator('input[name=password]').fill(user.password!)
     }
     await fill()
-    await page.getByRole('button', { name: /log in/i }).or(page.locator('input[type=submit]')).first().click()
+    await page
+      .getByRole('button', { name: /log in/i })
+      .or(page.locator('input[type=submit]'))
+      .first()
+      .click()
     await page.locator('input[name=otpCode]').or(page.getByText('Invalid username')).first().waitFor()
     if (!(await page.locator('input[name=otpCode]').isVisible())) return
     // It sends the form by itself after the last digit.
@@ -125,6 +133,14 @@ async function provesLogin(page: Page, app: LoginApp): Promise<boolean> {
     await tab.close()
   }
 }
+
+/** Folders of applications, and processes that use one. Empty when all have ended. */
+const left = () => [
+  ...readdirSync(tmpdir()).filter((name) => name.startsWith(SCRATCH_PREFIX)),
+  ...processesUsing(SCRATCH_PREFIX, '').flatMap(({ pid }) => (pid === process.pid ? [] : [`process ${pid}`])),
+]
+
+afterEach(() => expect.poll(left).toEqual([]))
 
 test.each(LOGIN_APPS)('$name: a wrong password is refused, the right one logs in, and endSessions logs out', async ({ name, start }) => {
   await using app = await start()

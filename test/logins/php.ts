@@ -62,7 +62,14 @@ export async function startMariaDb(dir: string, { database, username, password }
         inTree(dir, {}, [
           'mariadbd',
           ...data,
-          ...['--bind-address=127.0.0.1', `--port=${port}`, '--socket=/work/mysql.sock', '--pid-file=/work/mysql.pid', '--skip-name-resolve', '--innodb-buffer-pool-size=16M'],
+          ...[
+            '--bind-address=127.0.0.1',
+            `--port=${port}`,
+            '--socket=/work/mysql.sock',
+            '--pid-file=/work/mysql.pid',
+            '--skip-name-resolve',
+            '--innodb-buffer-pool-size=16M',
+          ],
         ]),
       cwd: dir,
     }),

@@ -14,9 +14,12 @@ const START_MS = 90_000
 const STOP_MS = 10_000
 const RUN_MS = 60_000
 
+/** How the names of the folders of this process begin, in the machine's folder for temporary files. */
+export const SCRATCH_PREFIX = `cob-login-${process.pid}-`
+
 /** A folder that only this test uses, removed at the end. */
 export function scratchFolder(name: string): Disposable & { dir: string } {
-  const dir = mkdtempSync(join(tmpdir(), `cob-login-${name}-`))
+  const dir = mkdtempSync(join(tmpdir(), `${SCRATCH_PREFIX}${name}-`))
   return { dir, [Symbol.dispose]: () => rmSync(dir, { recursive: true, force: true, maxRetries: 5 }) }
 }
 
@@ -53,10 +56,16 @@ export async function startProgram({ command, cwd, env = {} }: Command): Promise
     child = spawn(file!, args, { cwd, env: { PATH: process.env.PATH, LANG: 'C.UTF-8', HOME: cwd, ...env }, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
     for (const stream of [child.stdout!, child.stderr!]) stream.on('data', (chunk: Buffer) => (said = (said + chunk.toString()).slice(-20_000)))
     await once(child, 'spawn')
-    await until(`${file} to answer`, START_MS, () => {
-      if (child.exitCode !== null || child.signalCode !== null) throw new Error(`${file} has ended with ${child.exitCode ?? child.signalCode}: ${said.slice(-3000)}`)
-      return answers(port)
-    }, { everyMs: 50 }).catch(async (error: unknown) => {
+    await until(
+      `${file} to answer`,
+      START_MS,
+      () => {
+        if (child.exitCode !== null || child.signalCode !== null)
+          throw new Error(`${file} has ended with ${child.exitCode ?? child.signalCode}: ${said.slice(-3000)}`)
+        return answers(port)
+      },
+      { everyMs: 50 },
+    ).catch(async (error: unknown) => {
       await end(child)
       throw new Error(`${file} did not start: ${said.slice(-3000)}`, { cause: error })
     })
@@ -104,7 +113,10 @@ const answers = (port: number): Promise<boolean> =>
   })
 
 /** Runs a program to its end. @throws with its output when it fails */
-export async function runProgram([file, ...args]: string[], { cwd, env = {}, input = '' }: { cwd: string; env?: Record<string, string>; input?: string }): Promise<string> {
+export async function runProgram(
+  [file, ...args]: string[],
+  { cwd, env = {}, input = '' }: { cwd: string; env?: Record<string, string>; input?: string },
+): Promise<string> {
   const child = spawn(file!, args, {
     cwd,
     env: { PATH: process.env.PATH, LANG: 'C.UTF-8', HOME: cwd, ...env },

@@ -36,9 +36,7 @@ urlpatterns = [path('admin/', admin.site.urls)]
   const env = { DJANGO_SETTINGS_MODULE: 'site_settings', PYTHONPATH: dir, PYTHONDONTWRITEBYTECODE: '1', DJANGO_SUPERUSER_PASSWORD: user.password }
   await runProgram([python, '-m', 'django', 'migrate', '--verbosity', '0'], { cwd: dir, env })
   await runProgram([python, '-m', 'django', 'createsuperuser', '--noinput', '--username', user.username, '--email', 'ann@example.test'], { cwd: dir, env })
-  const server = scope.use(
-    await startProgram({ command: (port) => [python, '-m', 'django', 'runserver', '--noreload', `127.0.0.1:${port}`], cwd: dir, env }),
-  )
+  const server = scope.use(await startProgram({ command: (port) => [python, '-m', 'django', 'runserver', '--noreload', `127.0.0.1:${port}`], cwd: dir, env }))
   const front = scope.use(await startFront({ [HOST]: server.port }))
   const owner = scope.move()
   return {

@@ -14,7 +14,9 @@ export async function startDokuwiki(): Promise<LoginApp> {
   copyFromTree(dir, 'etc/dokuwiki', 'etc')
   copyFromTree(dir, 'var/lib/dokuwiki', 'var')
   for (const name of ['acl.auth.php', 'users.auth.php']) rmSync(join(dir, 'etc', name), { force: true })
-  const hash = (await runProgram(inTree(dir, {}, ['php8.2', '-n', '-r', 'echo password_hash(trim(fgets(STDIN)), PASSWORD_BCRYPT);']), { cwd: dir, input: user.password })).trim()
+  const hash = (
+    await runProgram(inTree(dir, {}, ['php8.2', '-n', '-r', 'echo password_hash(trim(fgets(STDIN)), PASSWORD_BCRYPT);']), { cwd: dir, input: user.password })
+  ).trim()
   writeFiles(dir, {
     'etc/local.php': `<?php
 $conf['title'] = 'The wiki'; $conf['useacl'] = 1; $conf['superuser'] = '@admin'; $conf['passcrypt'] = 'bcrypt'; $conf['license'] = '0';
@@ -24,9 +26,7 @@ $conf['disableactions'] = 'register,resendpwd'; $conf['updatecheck'] = 0; $conf[
     'etc/users.auth.php': `# <?php exit()?>\n${user.username}:${hash}:Ann Example:ann@example.test:user\n`,
     'var/data/pages/start.txt': '====== Welcome ======\nA wiki for tests.\n',
   })
-  const server = scope.use(
-    await startPhp({ dir, documentRoot: '/usr/share/dokuwiki', binds: { '/etc/dokuwiki': 'etc', '/var/lib/dokuwiki': 'var' } }),
-  )
+  const server = scope.use(await startPhp({ dir, documentRoot: '/usr/share/dokuwiki', binds: { '/etc/dokuwiki': 'etc', '/var/lib/dokuwiki': 'var' } }))
   const front = scope.use(await startFront({ [HOST]: server.port }))
   const owner = scope.move()
   return {

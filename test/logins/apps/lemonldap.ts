@@ -96,7 +96,19 @@ builder {
 };
 `,
   })
-  const command = (port: number) => ['perl', '/usr/bin/plackup', '--env', 'deployment', '--server', 'HTTP::Server::PSGI', '--host', '127.0.0.1', '--port', String(port), '/work/portal.psgi']
+  const command = (port: number) => [
+    'perl',
+    '/usr/bin/plackup',
+    '--env',
+    'deployment',
+    '--server',
+    'HTTP::Server::PSGI',
+    '--host',
+    '127.0.0.1',
+    '--port',
+    String(port),
+    '/work/portal.psgi',
+  ]
   const server = scope.use(
     await startProgram({ command: (port) => inTree(dir, {}, command(port)), cwd: dir, env: { LLNG_DEFAULTCONFFILE: '/work/lemonldap-ng.ini' } }),
   )
@@ -111,11 +123,16 @@ builder {
     async endSessions() {
       for (const entry of readdirSync(join(dir, 'sessions'), { withFileTypes: true })) if (entry.isFile()) rmSync(join(dir, 'sessions', entry.name))
       // What it knows of trusted devices.
-      for (const entry of readdirSync(join(dir, 'psessions'), { withFileTypes: true })) if (entry.isFile() && entry.name !== id) rmSync(join(dir, 'psessions', entry.name))
+      for (const entry of readdirSync(join(dir, 'psessions'), { withFileTypes: true }))
+        if (entry.isFile() && entry.name !== id) rmSync(join(dir, 'psessions', entry.name))
       await server.restart()
     },
     proof: { url: `http://${HOST}/`, text: /Logged in as|Connected as|Your applications/i },
-    mailCode: () => mail.messages.at(-1)?.match(/\b\d{6}\b/g)?.at(-1),
+    mailCode: () =>
+      mail.messages
+        .at(-1)
+        ?.match(/\b\d{6}\b/g)
+        ?.at(-1),
     [Symbol.asyncDispose]: () => owner.disposeAsync(),
   }
 }

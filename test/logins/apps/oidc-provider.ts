@@ -80,7 +80,13 @@ async function startOidc({ name, site, provider: providerHost, isDirect }: Layou
       if (!session || session.state !== url.searchParams.get('state')) return void page('<h1>This log-in has expired</h1><a href="/login">Try again</a>')
       const code = url.searchParams.get('code')
       if (code === null) return void page('<h1>You were not logged in</h1>')
-      const form = new URLSearchParams({ grant_type: 'authorization_code', code, redirect_uri: `http://${site}/callback`, code_verifier: session.verifier, ...client })
+      const form = new URLSearchParams({
+        grant_type: 'authorization_code',
+        code,
+        redirect_uri: `http://${site}/callback`,
+        code_verifier: session.verifier,
+        ...client,
+      })
       const tokens = (await post(providerPort, providerHost, '/token', form)) as { id_token?: string }
       if (!tokens.id_token) return void page('<h1>You were not logged in</h1>')
       session.sub = (JSON.parse(Buffer.from(tokens.id_token.split('.')[1]!, 'base64url').toString()) as { sub: string }).sub
@@ -100,7 +106,7 @@ async function startOidc({ name, site, provider: providerHost, isDirect }: Layou
         code_challenge: createHash('sha256').update(made.verifier).digest('base64url'),
         code_challenge_method: 'S256',
       })
-      return void to(`http://${providerHost}/auth?${query}`, { 'set-cookie': `site_session=${newId}; Path=/; HttpOnly; Max-Age=86400` })
+      return void to(`http://${providerHost}/auth?${query.toString()}`, { 'set-cookie': `site_session=${newId}; Path=/; HttpOnly; Max-Age=86400` })
     }
     page('<h1>The shop</h1><p>Nothing here is for you yet.</p><a class="button" href="/login">Log in with Identity</a>')
   }

@@ -43,7 +43,15 @@ export async function startOwnPages(): Promise<OwnPages> {
     const url = new URL(incoming.url!, `http://${host}`)
     const form = new URLSearchParams(incoming.method === 'POST' ? await text(incoming) : '')
     if (broken !== undefined) return void reply.writeHead(broken, { 'content-type': 'text/html' }).end('<h1>Something is broken</h1>')
-    const name = (host === ELSEWHERE.frame ? 'frame-form' : host === ELSEWHERE.captcha ? 'captcha-frame' : host === ELSEWHERE.phishing ? 'phishing-form' : host.replace(`.${DOMAIN}`, '')) as PageName
+    const name = (
+      host === ELSEWHERE.frame
+        ? 'frame-form'
+        : host === ELSEWHERE.captcha
+          ? 'captcha-frame'
+          : host === ELSEWHERE.phishing
+            ? 'phishing-form'
+            : host.replace(`.${DOMAIN}`, '')
+    ) as PageName
     const cookies = new Map((incoming.headers.cookie ?? '').split('; ').map((pair) => pair.split('=') as [string, string]))
     const key = cookies.get('own_session')
     const session = (key !== undefined && sessions.get(key)) || { steps: new Set<string>() }
@@ -76,7 +84,12 @@ export async function startOwnPages(): Promise<OwnPages> {
       set.push(`own_device=${made}; Path=/; HttpOnly; Max-Age=8640000`)
     }
     if (set.length > 0) headers['set-cookie'] = set
-    reply.writeHead(result.status ?? (result.location === undefined ? 200 : 303), { ...headers, ...(result.location !== undefined && { location: result.location }) }).end(result.html ?? '')
+    reply
+      .writeHead(result.status ?? (result.location === undefined ? 200 : 303), {
+        ...headers,
+        ...(result.location !== undefined && { location: result.location }),
+      })
+      .end(result.html ?? '')
   }
   const server = scope.use(await serveSockets(createServer((incoming, reply) => void answer(incoming, reply).catch(() => reply.destroy()))))
   const hosts = [...PAGES.map((name) => `${name}.${DOMAIN}`), ...Object.values(ELSEWHERE)]

@@ -21,7 +21,17 @@ export async function startParseDashboard(): Promise<LoginApp> {
   const program = join(LOGINS_DIR, 'parse-dashboard/node_modules/parse-dashboard/bin/parse-dashboard')
   const server = scope.use(
     await startProgram({
-      command: (port) => [process.execPath, program, '--config', join(dir, 'config.json'), '--host', '127.0.0.1', '--port', String(port), '--allowInsecureHTTP'],
+      command: (port) => [
+        process.execPath,
+        program,
+        '--config',
+        join(dir, 'config.json'),
+        '--host',
+        '127.0.0.1',
+        '--port',
+        String(port),
+        '--allowInsecureHTTP',
+      ],
       cwd: dir,
     }),
   )

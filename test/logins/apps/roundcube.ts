@@ -17,7 +17,7 @@ export async function startRoundcube(): Promise<LoginApp> {
   const imap = scope.use(
     await startProgram({
       command: (port) => {
-        writeFiles(dir, { 'dovecot.conf': dovecotConfig(port), 'users': `${user.username}:{PLAIN}${user.password}::::::\n` })
+        writeFiles(dir, { 'dovecot.conf': dovecotConfig(port), users: `${user.username}:{PLAIN}${user.password}::::::\n` })
         return inTree(dir, {}, ['dovecot', '-F', '-c', '/work/dovecot.conf'])
       },
       cwd: dir,

@@ -35,9 +35,28 @@ $config = array_merge($config, [
     })
     return dir
   }
-  const identity = prepare('saml-provider', PROVIDER, `'enable.saml20-idp' => true, 'module.enable' => ['exampleauth' => true, 'core' => true, 'saml' => true],`)
+  const identity = prepare(
+    'saml-provider',
+    PROVIDER,
+    `'enable.saml20-idp' => true, 'module.enable' => ['exampleauth' => true, 'core' => true, 'saml' => true],`,
+  )
   const library = prepare('saml-site', SITE, '')
-  const key = ['openssl', 'req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', `/CN=${PROVIDER}`, '-keyout', '/work/cert/key.pem', '-out', '/work/cert/cert.pem']
+  const key = [
+    'openssl',
+    'req',
+    '-x509',
+    '-newkey',
+    'rsa:2048',
+    '-nodes',
+    '-days',
+    '2',
+    '-subj',
+    `/CN=${PROVIDER}`,
+    '-keyout',
+    '/work/cert/key.pem',
+    '-out',
+    '/work/cert/cert.pem',
+  ]
   await runProgram(inTree(identity, {}, key), { cwd: identity })
   const certificate = readFileSync(join(identity, 'cert/cert.pem'), 'utf8').replaceAll(/-----[^-]+-----|\s/g, '')
   const issuer = `http://${PROVIDER}/simplesaml/saml2/idp/metadata.php`

@@ -84,7 +84,8 @@ export function pageOf(visit: Visit): Reply {
   const isRight = form.get('password') === user.password && (form.get('username') === user.username || form.get('username') === user.email)
   const isFirst = method === 'POST' && url.pathname === '/login'
   /** After the right password, what comes next. */
-  const past = (next: () => Reply, error = wrong): Reply | undefined => (isFirst ? (isRight ? next() : { html: document(loginForm('/login', error)) }) : undefined)
+  const past = (next: () => Reply, error = wrong): Reply | undefined =>
+    isFirst ? (isRight ? next() : { html: document(loginForm('/login', error)) }) : undefined
   const step = (mark: string, location: string): Reply => {
     session.steps.add(mark)
     return { location, keeps: true }
@@ -107,7 +108,11 @@ export function pageOf(visit: Visit): Reply {
           ),
         }
       }
-      return { html: document('<h1>Log in</h1><form method="post" action="/login"><label>E-mail <input name="username" type="email"></label><button>Next</button></form>') }
+      return {
+        html: document(
+          '<h1>Log in</h1><form method="post" action="/login"><label>E-mail <input name="username" type="email"></label><button>Next</button></form>',
+        ),
+      }
     }
     case 'push': {
       if (url.pathname === '/wait' && isKnown) {
@@ -137,10 +142,15 @@ document.getElementById('go').onclick = async () => {
         ),
       }
     case 'accounts': {
-      if (isFirst && form.get('account') !== null) return form.get('account') === user.email ? step('name', '/password') : { html: document('<p role="alert">This account is locked.</p>') }
+      if (isFirst && form.get('account') !== null)
+        return form.get('account') === user.email ? step('name', '/password') : { html: document('<p role="alert">This account is locked.</p>') }
       if (url.pathname === '/password' && session.steps.has('name')) {
         if (method === 'POST' && form.get('password') === user.password) return enter()
-        return { html: document(`${method === 'POST' ? wrong : ''}<form method="post"><label>Password <input name="password" type="password"></label><button>Log in</button></form>`) }
+        return {
+          html: document(
+            `${method === 'POST' ? wrong : ''}<form method="post"><label>Password <input name="password" type="password"></label><button>Log in</button></form>`,
+          ),
+        }
       }
       return {
         html: document(
@@ -149,7 +159,9 @@ document.getElementById('go').onclick = async () => {
       }
     }
     case 'phishing':
-      return url.pathname === '/login' ? { location: `http://${visit.elsewhere.phishing}/login` } : { html: document('<h1>A shop</h1><a href="/login">Log in</a>') }
+      return url.pathname === '/login'
+        ? { location: `http://${visit.elsewhere.phishing}/login` }
+        : { html: document('<h1>A shop</h1><a href="/login">Log in</a>') }
     case 'code-boxes': {
       if (url.pathname === '/code' && isKnown) {
         if (code(['1', '2', '3', '4', '5', '6'].map((at) => form.get(`digit${at}`) ?? '').join(''), user.code)) return enter()
@@ -188,7 +200,11 @@ document.getElementById('go').onclick = async () => {
     case 'remember-device': {
       if (url.pathname === '/device' && isKnown && method === 'POST') return enter({ trustsDevice: form.get('trust') === 'yes' })
       if (url.pathname === '/device' && isKnown) {
-        return { html: document('<h1>Trust this device?</h1><form method="post" action="/device"><button name="trust" value="yes">Yes, trust this device</button><button name="trust" value="no">Not now</button></form>') }
+        return {
+          html: document(
+            '<h1>Trust this device?</h1><form method="post" action="/device"><button name="trust" value="yes">Yes, trust this device</button><button name="trust" value="no">Not now</button></form>',
+          ),
+        }
       }
       if (url.pathname === '/code' && isKnown) {
         if (code(form.get('code'), user.code)) return { location: '/device' }
