@@ -25,8 +25,8 @@ export interface Listed {
 export const LOGIN_APPS: Listed[] = [
   { name: 'oidc-provider', install: 'oidc-provider', quick: true, start: startOidcProvider },
   { name: 'oidc-sso', install: 'oidc-provider', quick: true, start: startOidcSso },
-  { name: 'django', install: 'python', quick: true, start: startDjango },
-  { name: 'jupyter', install: 'python', quick: true, start: startJupyter },
+  { name: 'django', install: 'python', quick: false, start: startDjango },
+  { name: 'jupyter', install: 'python', quick: false, start: startJupyter },
   { name: 'node-red', install: 'node-red', quick: true, start: startNodeRed },
   { name: 'verdaccio', install: 'verdaccio', quick: true, start: startVerdaccio },
   { name: 'parse-dashboard', install: 'parse-dashboard', quick: false, start: startParseDashboard },

@@ -30,7 +30,12 @@ export async function startPhp({ dir, documentRoot, binds = {}, env = {} }: Php)
   writeFiles(dir, {
     'php.ini': [
       ...EXTENSIONS.split(' ').map((name) => `extension=${name}`),
-      ...['session.save_path=/work/sessions', 'date.timezone=UTC', 'display_errors=0', 'log_errors=1', 'error_log=/dev/stderr', 'memory_limit=256M'],
+      'session.save_path=/work/sessions',
+      'date.timezone=UTC',
+      'display_errors=0',
+      'log_errors=1',
+      'error_log=/dev/stderr',
+      'memory_limit=256M',
     ].join('\n'),
   })
   const command = (port: number) => ['php8.2', '-n', '-c', '/work/php.ini', '-S', `127.0.0.1:${port}`, '-t', documentRoot]
@@ -62,14 +67,12 @@ export async function startMariaDb(dir: string, { database, username, password }
         inTree(dir, {}, [
           'mariadbd',
           ...data,
-          ...[
-            '--bind-address=127.0.0.1',
-            `--port=${port}`,
-            '--socket=/work/mysql.sock',
-            '--pid-file=/work/mysql.pid',
-            '--skip-name-resolve',
-            '--innodb-buffer-pool-size=16M',
-          ],
+          '--bind-address=127.0.0.1',
+          `--port=${port}`,
+          '--socket=/work/mysql.sock',
+          '--pid-file=/work/mysql.pid',
+          '--skip-name-resolve',
+          '--innodb-buffer-pool-size=16M',
         ]),
       cwd: dir,
     }),

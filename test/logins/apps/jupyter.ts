@@ -26,8 +26,12 @@ export async function startJupyter(): Promise<LoginApp> {
     await startProgram({
       command: (port) => [
         python,
-        ...['-m', 'notebook', '--ServerApp.ip=127.0.0.1', `--ServerApp.port=${port}`],
-        ...[`--ServerApp.cookie_secret_file=${secret}`, `--config=${join(dir, 'jupyter_server_config.json')}`],
+        '-m',
+        'notebook',
+        '--ServerApp.ip=127.0.0.1',
+        `--ServerApp.port=${port}`,
+        `--ServerApp.cookie_secret_file=${secret}`,
+        `--config=${join(dir, 'jupyter_server_config.json')}`,
       ],
       cwd: dir,
       env: { JUPYTER_RUNTIME_DIR: join(dir, 'runtime'), JUPYTER_DATA_DIR: join(dir, 'data'), JUPYTER_CONFIG_DIR: join(dir, 'config') },

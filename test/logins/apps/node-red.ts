@@ -30,7 +30,13 @@ export async function startNodeRed(): Promise<LoginApp> {
     await startProgram({
       command: (port) => [
         process.execPath,
-        ...[join(PACKAGES, 'node-red/red.js'), '--userDir', dir, '--settings', join(dir, 'settings.js'), '--port', String(port)],
+        join(PACKAGES, 'node-red/red.js'),
+        '--userDir',
+        dir,
+        '--settings',
+        join(dir, 'settings.js'),
+        '--port',
+        String(port),
       ],
       cwd: dir,
     }),

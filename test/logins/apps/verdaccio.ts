@@ -38,7 +38,11 @@ log: { type: stdout, format: json, level: warn }
     await startProgram({
       command: (port) => [
         process.execPath,
-        ...[join(LOGINS_DIR, 'verdaccio/node_modules/verdaccio/bin/verdaccio'), '--config', join(dir, 'config.yaml'), '--listen', `http://127.0.0.1:${port}`],
+        join(LOGINS_DIR, 'verdaccio/node_modules/verdaccio/bin/verdaccio'),
+        '--config',
+        join(dir, 'config.yaml'),
+        '--listen',
+        `http://127.0.0.1:${port}`,
       ],
       cwd: dir,
     }),
