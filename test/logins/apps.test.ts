@@ -5,7 +5,7 @@ import { chromium, type Browser, type Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { processesUsing } from '../../src/base/processes.ts'
 import type { LoginApp } from './app.ts'
-import { LOGIN_APPS } from './list.ts'
+import { TESTED } from './list.ts'
 import { startLoginNet, type LoginNet } from './net.ts'
 import { SCRATCH_PREFIX } from './program.ts'
 import { totpCode } from './totp.ts'
@@ -142,7 +142,7 @@ const left = () => [
 
 afterEach(() => expect.poll(left).toEqual([]))
 
-test.each(LOGIN_APPS)('$name: a wrong password is refused, the right one logs in, and endSessions logs out', async ({ name, start }) => {
+test.each(TESTED)('$name: a wrong password is refused, the right one logs in, and endSessions logs out', async ({ name, start }) => {
   await using app = await start()
   expect(app.name).toBe(name)
   net.add(app)

@@ -37,3 +37,6 @@ export const LOGIN_APPS: Listed[] = [
   { name: 'simplesamlphp', install: 'debian', quick: false, start: startSimpleSamlPhp },
   { name: 'lemonldap', install: 'debian', quick: false, start: startLemonLdap },
 ]
+
+/** What this run tests: with COB_TEST_LOGINS=quick only the quick ones. */
+export const TESTED: Listed[] = LOGIN_APPS.filter(({ quick }) => quick || process.env.COB_TEST_LOGINS !== 'quick')

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Cloud } from '../support/cloud.ts'
 import { shareCloud } from '../support/shelf.ts'
 import { startOwnPages } from './apps/own-pages.ts'
-import { LOGIN_APPS } from './list.ts'
+import { TESTED } from './list.ts'
 import { startLoginNet, type LoginNet } from './net.ts'
 
 let cloud: Cloud
@@ -24,7 +24,7 @@ beforeAll(async () => {
 })
 afterAll(() => ended.disposeAsync())
 
-test.each(LOGIN_APPS)('a session opens the home page of $name by its name', async ({ start }) => {
+test.each(TESTED)('a session opens the home page of $name by its name', async ({ start }) => {
   await using app = await start()
   net.add(app)
   const answer = await page.goto(app.homeUrl)
