@@ -1,0 +1,29 @@
+// Adminer from Debian over a MariaDB: a form with a server and a database beside name and password.
+import { randomPassword, startFront, type LoginApp } from '../app.ts'
+import { removePhpSessions, startMariaDb, startPhp } from '../php.ts'
+import { scratchFolder, writeFiles } from '../program.ts'
+
+const HOST = 'tables.adminer-app.test'
+
+export async function startAdminer(): Promise<LoginApp> {
+  await using scope = new AsyncDisposableStack()
+  const { dir } = scope.use(scratchFolder('adminer'))
+  const login = { username: 'ann', password: randomPassword(), database: 'notes' }
+  const database = scope.use(await startMariaDb(dir, login))
+  await database.run('create table notes.shopping_list (id int primary key)')
+  writeFiles(dir, { 'www/index.php': "<?php require '/usr/share/adminer/adminer.php';" })
+  const server = scope.use(await startPhp({ dir, documentRoot: '/work/www' }))
+  const front = scope.use(await startFront({ [HOST]: server.port }))
+  const owner = scope.move()
+  const at = `127.0.0.1:${database.port}`
+  return {
+    ...front,
+    name: 'adminer',
+    loginUrl: `http://${HOST}/`,
+    homeUrl: `http://${HOST}/`,
+    user: { server: at, ...login },
+    endSessions: async () => removePhpSessions(dir),
+    proof: { url: `http://${HOST}/?server=${encodeURIComponent(at)}&username=${login.username}&db=${login.database}`, text: /shopping_list/ },
+    [Symbol.asyncDispose]: () => owner.disposeAsync(),
+  }
+}

@@ -1,0 +1,96 @@
+// Roundcube from Debian, with its users in Dovecot: a form in a table, with the name of the mail server as third field.
+import { mkdirSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { randomPassword, startFront, type LoginApp } from '../app.ts'
+import { copyFromTree, startPhp } from '../php.ts'
+import { inTree, runProgram, scratchFolder, startProgram, writeFiles } from '../program.ts'
+
+const HOST = 'mail.roundcube-app.test'
+
+export async function startRoundcube(): Promise<LoginApp> {
+  await using scope = new AsyncDisposableStack()
+  const { dir } = scope.use(scratchFolder('roundcube'))
+  const user = { username: 'ann@example.test', password: randomPassword() }
+  for (const name of ['mail', 'dovecot', 'temp', 'logs']) mkdirSync(join(dir, name))
+  const imap = scope.use(
+    await startProgram({
+      command: (port) => {
+        writeFiles(dir, { 'dovecot.conf': dovecotConfig(port), users: `${user.username}:{PLAIN}${user.password}::::::\n` })
+        return inTree(dir, {}, ['dovecot', '-F', '-c', '/work/dovecot.conf'])
+      },
+      cwd: dir,
+    }),
+  )
+  copyFromTree(dir, 'etc/roundcube', 'config')
+  writeFiles(dir, {
+    'config/config.inc.php': `<?php
+$config['db_dsnw'] = 'sqlite:////work/roundcube.db?mode=0600';
+$config['imap_host'] = '127.0.0.1:${imap.port}'; $config['smtp_host'] = '127.0.0.1:1';
+$config['des_key'] = '${randomBytes(12).toString('hex')}'; $config['plugins'] = []; $config['skin'] = 'elastic';
+$config['temp_dir'] = '/work/temp/'; $config['log_dir'] = '/work/logs/'; $config['product_name'] = 'The mail'; $config['enable_spellcheck'] = false;
+`,
+  })
+  const schema = await runProgram(inTree(dir, {}, ['cat', '/usr/share/roundcube/SQL/sqlite.initial.sql']), { cwd: dir })
+  const path = join(dir, 'roundcube.db')
+  {
+    using database = new DatabaseSync(path)
+    database.exec(schema)
+  }
+  const server = scope.use(await startPhp({ dir, documentRoot: '/usr/share/roundcube', env: { ROUNDCUBE_CONFIG_DIR: '/work/config' } }))
+  const front = scope.use(await startFront({ [HOST]: server.port }))
+  const owner = scope.move()
+  return {
+    ...front,
+    name: 'roundcube',
+    loginUrl: `http://${HOST}/?_task=login`,
+    homeUrl: `http://${HOST}/`,
+    user,
+    async endSessions() {
+      using database = new DatabaseSync(path, { timeout: 20_000 })
+      database.exec('delete from session')
+    },
+    proof: { url: `http://${HOST}/?_task=settings`, text: /Preferences/ },
+    [Symbol.asyncDispose]: () => owner.disposeAsync(),
+  }
+}
+
+/** Dovecot without root: one user for everything, no chroot. */
+const dovecotConfig = (port: number): string => `
+protocols = imap
+listen = 127.0.0.1
+base_dir = /work/dovecot
+state_dir = /work/dovecot
+default_internal_user = cob
+default_internal_group = cob
+default_login_user = cob
+log_path = /dev/stderr
+ssl = no
+disable_plaintext_auth = no
+first_valid_uid = 1000
+mail_location = maildir:/work/mail/%u
+passdb {
+  driver = passwd-file
+  args = /work/users
+}
+userdb {
+  driver = static
+  args = uid=1000 gid=1000 home=/work/mail/%u
+}
+service imap-login {
+  chroot =
+  inet_listener imap {
+    port = ${port}
+  }
+  inet_listener imaps {
+    port = 0
+  }
+}
+service anvil {
+  chroot =
+}
+service stats {
+  chroot =
+}
+`

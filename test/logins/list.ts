@@ -1,0 +1,42 @@
+// The login applications, and which of them install and start quickly enough for script/test.
+import { startAdminer } from './apps/adminer.ts'
+import { startDjango } from './apps/django.ts'
+import { startDokuwiki } from './apps/dokuwiki.ts'
+import { startJupyter } from './apps/jupyter.ts'
+import { startLemonLdap } from './apps/lemonldap.ts'
+import { startNodeRed } from './apps/node-red.ts'
+import { startOidcProvider, startOidcSso } from './apps/oidc-provider.ts'
+import { startParseDashboard } from './apps/parse-dashboard.ts'
+import { startRoundcube } from './apps/roundcube.ts'
+import { startSimpleSamlPhp } from './apps/simplesamlphp.ts'
+import { startVerdaccio } from './apps/verdaccio.ts'
+import { startWordpress } from './apps/wordpress.ts'
+import type { LoginApp } from './app.ts'
+
+export interface Listed {
+  name: string
+  /** What script/setup-logins calls it. */
+  install: 'oidc-provider' | 'parse-dashboard' | 'node-red' | 'verdaccio' | 'python' | 'debian'
+  /** Installs in less than 30 seconds. */
+  quick: boolean
+  start: () => Promise<LoginApp>
+}
+
+export const LOGIN_APPS: Listed[] = [
+  { name: 'oidc-provider', install: 'oidc-provider', quick: true, start: startOidcProvider },
+  { name: 'oidc-sso', install: 'oidc-provider', quick: true, start: startOidcSso },
+  { name: 'django', install: 'python', quick: false, start: startDjango },
+  { name: 'jupyter', install: 'python', quick: false, start: startJupyter },
+  { name: 'node-red', install: 'node-red', quick: true, start: startNodeRed },
+  { name: 'verdaccio', install: 'verdaccio', quick: true, start: startVerdaccio },
+  { name: 'parse-dashboard', install: 'parse-dashboard', quick: false, start: startParseDashboard },
+  { name: 'dokuwiki', install: 'debian', quick: false, start: startDokuwiki },
+  { name: 'adminer', install: 'debian', quick: false, start: startAdminer },
+  { name: 'roundcube', install: 'debian', quick: false, start: startRoundcube },
+  { name: 'wordpress', install: 'debian', quick: false, start: startWordpress },
+  { name: 'simplesamlphp', install: 'debian', quick: false, start: startSimpleSamlPhp },
+  { name: 'lemonldap', install: 'debian', quick: false, start: startLemonLdap },
+]
+
+/** What this run tests: with COB_TEST_LOGINS=quick only the quick ones. */
+export const TESTED: Listed[] = LOGIN_APPS.filter(({ quick }) => quick || process.env.COB_TEST_LOGINS !== 'quick')
