@@ -4,6 +4,7 @@ import { conforms } from '../../../test/support/contract.ts'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
 import { until } from '../../base/wait.ts'
 import type { Connection, TimelineItem } from './contract.ts'
+import { oldFlows } from './purge.ts'
 import { LEARNED, startWorker, type Worker } from './worker.suite.ts'
 
 const WAIT_MS = 20_000
@@ -96,4 +97,20 @@ test('what an organization has counts its connections', async () => {
   const { auth_connections_used: used } = await json<{ auth_connections_used: number }>(await cloud.fetch('/org/limits'))
   const [row] = await cloud.query<{ count: number }>('select count(*)::int as count from auth_connections')
   expect([used, used > 0]).toEqual([row!.count, true])
+})
+
+test('logins and checks that ended long ago are removed, but not the last login of a connection, nor what is in progress', async () => {
+  const { id } = await create({ health_checks: false })
+  const flows: string[] = []
+  for (let count = 0; count < 2; count++) {
+    await login(id)
+    const flow = await worker.claim(id)
+    flows.push(flow.id)
+    await succeed(flow.id)
+  }
+  await cloud.query(`update auth_flows set finished_at = now() - interval '40 days' where connection_id = $1`, [id])
+  expect(await oldFlows(worker.db, worker.scope, 30).run(AbortSignal.timeout(WAIT_MS))).toBe(1)
+  const left = await cloud.query<{ id: string }>('select id from auth_flows where connection_id = $1', [id])
+  expect(left).toEqual([{ id: flows[1] }])
+  expect(await read(id)).toMatchObject({ flow_status: 'SUCCESS' })
 })
