@@ -120,7 +120,11 @@ function isLate(memory: Memory, { signature }: Interpretation): Decision | undef
 
 function unknown(memory: Memory, seen: Interpretation, page: PageFacts, about: Known): Decision {
   // Nothing has been opened yet.
-  if (page.url === 'about:blank' || page.url === '') return candidate(memory, about) ?? fail('login_form_not_found', 'there is no address to begin at')
+  if (page.url === 'about:blank' || page.url === '') {
+    // A restart came between the decision to open an address and opening it.
+    if (memory.candidate > 0 && isTry(memory, 'reopen', 2)) return again(memory, about)
+    return candidate(memory, about) ?? fail('login_form_not_found', 'there is no address to begin at')
+  }
   const late = isLate(memory, seen)
   if (late) return late
   if (memory.hasSent)

@@ -113,3 +113,36 @@ describe.each(KINDS)('a flow $name', ({ name, make }) => {
     if (isStored) expect(world.sentOf(right)).toBeLessThanOrEqual(1)
   })
 })
+
+/** Refuses every password, by the same page: at once with a message, or silently. */
+const refusing =
+  (says: boolean): Site =>
+  (_, state) => ({
+    parts: [input('Username'), password('Password'), button('Sign in')],
+    more: { title: 'Sign in', headings: ['Sign in'], alerts: says && state.step['sent'] === true ? [{ text: 'Wrong username or password.', by: 'role' }] : [] },
+    press: () => {
+      state.step['sent'] = true
+      return '/login'
+    },
+  })
+
+test.each([
+  { what: 'refuses it', says: true },
+  { what: 'shows its form again and says nothing', says: false },
+])('a stored password is sent once, wherever its worker is killed, to a site that $what', async ({ says }) => {
+  const make = () => new World(refusing(says)).withStored(STORED)
+  const codes = ['browser_error', says ? 'credentials_invalid' : 'navigation_confused']
+  for (const when of ['before', 'after'] as const) {
+    const all = await killedAt(make(), Infinity, when)
+    for (let at = 1; at <= all; at++) {
+      const world = make()
+      await killedAt(world, at, when)
+      if (world.row.state === 'IN_PROGRESS') await workOn((await world.flows.claimNext())!, world.tools(), new AbortController().signal)
+      const { end } = world.row
+      const label = `killed ${when} call ${at}: ${JSON.stringify(end)}`
+      expect(world.sentOf(right), label).toBeLessThanOrEqual(1)
+      expect(codes, label).toContain(end?.state === 'FAILED' ? end.errorCode : end?.state)
+      expect(world.profile.saves, label).toBe(0)
+    }
+  }
+})
