@@ -16,7 +16,7 @@ import type { LoginApp } from './app.ts'
 export interface Listed {
   name: string
   /** What script/setup-logins calls it. */
-  install: 'oidc-provider' | 'parse-dashboard' | 'node-red' | 'verdaccio' | 'python' | 'debian'
+  install: 'oidc-provider' | 'parse-dashboard' | 'node-red' | 'verdaccio' | 'django' | 'jupyter' | 'debian'
   /** Installs in less than 30 seconds. */
   quick: boolean
   start: () => Promise<LoginApp>
@@ -25,8 +25,8 @@ export interface Listed {
 export const LOGIN_APPS: Listed[] = [
   { name: 'oidc-provider', install: 'oidc-provider', quick: true, start: startOidcProvider },
   { name: 'oidc-sso', install: 'oidc-provider', quick: true, start: startOidcSso },
-  { name: 'django', install: 'python', quick: false, start: startDjango },
-  { name: 'jupyter', install: 'python', quick: false, start: startJupyter },
+  { name: 'django', install: 'django', quick: true, start: startDjango },
+  { name: 'jupyter', install: 'jupyter', quick: false, start: startJupyter },
   { name: 'node-red', install: 'node-red', quick: true, start: startNodeRed },
   { name: 'verdaccio', install: 'verdaccio', quick: true, start: startVerdaccio },
   { name: 'parse-dashboard', install: 'parse-dashboard', quick: false, start: startParseDashboard },

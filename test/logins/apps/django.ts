@@ -11,7 +11,7 @@ export async function startDjango(): Promise<LoginApp> {
   await using scope = new AsyncDisposableStack()
   const { dir } = scope.use(scratchFolder('django'))
   const user = { username: 'ann', password: randomPassword() }
-  const python = join(LOGINS_DIR, 'python/bin/python')
+  const python = join(LOGINS_DIR, 'django/bin/python')
   writeFiles(dir, {
     'site_settings.py': `
 SECRET_KEY = '${randomBytes(24).toString('hex')}'

@@ -10,7 +10,7 @@ export async function startJupyter(): Promise<LoginApp> {
   await using scope = new AsyncDisposableStack()
   const { dir } = scope.use(scratchFolder('jupyter'))
   const user = { password: randomPassword() }
-  const python = join(LOGINS_DIR, 'python/bin/python')
+  const python = join(LOGINS_DIR, 'jupyter/bin/python')
   const hash = (
     await runProgram([python, '-c', 'import sys; from jupyter_server.auth import passwd; print(passwd(sys.stdin.read()))'], { cwd: dir, input: user.password })
   ).trim()
