@@ -33,7 +33,7 @@ export interface LoginBrowsersSettings {
   /** The path of its live view, in which its viewer may act. */
   livePath: (row: Pick<BrowserRow, 'id' | 'lease'>) => string
   /** For the addresses of a recording, which nobody is given here. */
-  origin: string
+  origin: () => string
 }
 
 type LoginRoute = (typeof login)[keyof typeof login]
@@ -82,10 +82,10 @@ export function loginBrowsers({ browsers, findSession, saveAtEnd, startReplay, l
         ...(proxyId !== undefined && { proxy: { id: proxyId } }),
         ...(telemetry !== undefined && { telemetry }),
       })
-      const made = await browsers.create({ project }, wanted, origin, signal, flowId)
+      const made = await browsers.create({ project }, wanted, origin(), signal, flowId)
       const id = made.session_id
       try {
-        const replay = record ? await startReplay(project, id, StartReplay.parse({}), origin, signal) : undefined
+        const replay = record ? await startReplay(project, id, StartReplay.parse({}), origin(), signal) : undefined
         return { browser: browserOf(id), replayId: replay?.replay_id, capturesTelemetry: made.telemetry !== null }
       } catch (error) {
         await browsers.delete({ project }, id, false).catch((failed: unknown) => {

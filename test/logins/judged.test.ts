@@ -1,0 +1,146 @@
+// Each application's log-in, judged: by the SDK's submit, with a wrong password, with a stored credential, and again after its session was ended.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { until } from '../../src/base/wait.ts'
+import type { Cloud } from '../support/cloud.ts'
+import { checkNow, driven, personOf, shown, timeline } from '../support/managed-auth.ts'
+import { shareCloud } from '../support/shelf.ts'
+import type { LoginApp } from './app.ts'
+import { TESTED } from './list.ts'
+import { startLoginNet, type LoginNet } from './net.ts'
+import { totpCode } from './totp.ts'
+
+const REAUTH_MS = 120_000
+
+let cloud: Cloud
+let net: LoginNet
+let proxy: string
+const ended = new AsyncDisposableStack()
+beforeAll(async () => {
+  cloud = ended.use(await shareCloud())
+  net = ended.use(await startLoginNet([]))
+  proxy = (await cloud.client.proxies.create({ type: 'custom', protocol: 'http', config: { host: 'host.cob.internal', port: net.port } })).id!
+  ended.defer(() => cloud.client.proxies.delete(proxy))
+})
+afterAll(() => ended.disposeAsync())
+
+describe.each(TESTED)('$name', ({ name, start }) => {
+  let app: LoginApp
+  let made = 0
+  const own = new AsyncDisposableStack()
+  beforeAll(async () => {
+    app = own.use(await start())
+    net.add(app)
+  })
+  afterAll(() => own.disposeAsync())
+  const code = () => (app.user.totpSecret === undefined ? '' : totpCode(app.user.totpSecret))
+
+  /** A connection with a profile of its own; both are gone when it is disposed. */
+  async function connection(more: object = {}) {
+    const profile = `${name}-${++made}`
+    const { id } = await cloud.client.auth.connections.create({
+      domain: app.hosts[0]!,
+      profile_name: profile,
+      allowed_domains: app.hosts,
+      ...(app.loginUrl !== undefined && { login_url: app.loginUrl }),
+      proxy: { id: proxy },
+      save_credentials: false,
+      ...more,
+    })
+    return {
+      id,
+      profile,
+      async [Symbol.asyncDispose]() {
+        await cloud.client.auth.connections.delete(id)
+        await cloud.client.profiles.delete(profile)
+      },
+    }
+  }
+
+  /** Whether a session with the profile is logged in, by the application's own page. */
+  async function isLoggedIn(profile: string): Promise<boolean> {
+    const { session_id: id } = await cloud.client.browsers.create({ profile: { name: profile }, proxy_id: proxy })
+    try {
+      const { result } = await cloud.client.browsers.playwright.execute(id, {
+        code: `await page.goto(${JSON.stringify(app.proof.url)}); const proof = new RegExp(${JSON.stringify(app.proof.text.source)}, ${JSON.stringify(app.proof.text.flags)});
+          for (let tries = 0; tries < 50; tries++) { if (proof.test(await page.locator('body').innerText().catch(() => ''))) return true; await page.waitForTimeout(200) } return false`,
+        timeout_sec: 60,
+      })
+      return result === true
+    } finally {
+      await cloud.client.browsers.deleteByID(id)
+    }
+  }
+
+  test('a first login by submitting what is asked', async () => {
+    await using it = await connection()
+    await cloud.client.auth.connections.login(it.id)
+    const began = performance.now()
+    const { end, asked } = await driven(cloud, it.id, personOf(app.user, code))
+    console.log(name, 'first login', Math.round(performance.now() - began), 'ms', JSON.stringify(asked))
+    expect(end).toMatchObject({ flow_status: 'SUCCESS', flow_step: 'COMPLETED', status: 'AUTHENTICATED' })
+    expect(await isLoggedIn(it.profile)).toBe(true)
+  })
+
+  test('a wrong password is told with the words of the site, and the right one then works', async () => {
+    await using it = await connection()
+    await cloud.client.auth.connections.login(it.id)
+    let tries = 0
+    const right = personOf(app.user, code)
+    const { end, asked } = await driven(cloud, it.id, {
+      ...right,
+      value: (field) => (field.type === 'password' && tries++ === 0 ? 'not-the-password-1' : right.value(field)),
+    })
+    expect(end).toMatchObject({ flow_status: 'SUCCESS' })
+    expect(asked.some(({ error }) => error !== null && error !== '')).toBe(true)
+  })
+
+  test('a stored credential logs in without a person, and again when the site has ended the session', async () => {
+    const { totpSecret, ...values } = app.user
+    const stored = await cloud.client.credentials.create({
+      name: `${name}-stored`,
+      domain: app.hosts[0]!,
+      values,
+      ...(totpSecret !== undefined && { totp_secret: totpSecret }),
+    })
+    try {
+      await using it = await connection({ credential: { name: stored.name } })
+      await cloud.client.auth.connections.login(it.id)
+      const { end, asked } = await driven(cloud, it.id, { value: () => undefined, choose: (choices) => choices[0] })
+      expect(end).toMatchObject({ flow_status: 'SUCCESS', can_reauth: true })
+      expect(asked.flatMap(({ fields }) => fields)).toEqual([])
+      expect((await checkNow(cloud, it.id)).status).toBe('AUTHENTICATED')
+      await app.endSessions()
+      expect((await checkNow(cloud, it.id)).status).toBe('NEEDS_AUTH')
+      const again = await until(
+        'a login again',
+        REAUTH_MS,
+        async () => (await timeline(cloud, it.id, 'reauth')).find(({ status }) => status !== 'IN_PROGRESS'),
+        { everyMs: 200 },
+      )
+      expect(again.status).toBe('SUCCESS')
+      expect((await shown(cloud, it.id)).status).toBe('AUTHENTICATED')
+      expect(await isLoggedIn(it.profile)).toBe(true)
+    } finally {
+      await cloud.client.credentials.delete(stored.id)
+    }
+  })
+
+  test('a stored password that is wrong is tried once', async () => {
+    const { totpSecret: _, ...values } = app.user
+    const stored = await cloud.client.credentials.create({
+      name: `${name}-wrong`,
+      domain: app.hosts[0]!,
+      values: { ...values, password: 'not-the-password-2' },
+    })
+    try {
+      await using it = await connection({ credential: { name: stored.name } })
+      const before = app.requests().filter(({ body }) => body.includes('not-the-password-2')).length
+      await cloud.client.auth.connections.login(it.id)
+      const { end } = await driven(cloud, it.id, { value: () => undefined, choose: (choices) => choices[0] })
+      expect(end).toMatchObject({ flow_status: 'FAILED', error_code: 'credentials_invalid' })
+      expect(app.requests().filter(({ body }) => body.includes('not-the-password-2')).length - before).toBeLessThanOrEqual(1)
+    } finally {
+      await cloud.client.credentials.delete(stored.id)
+    }
+  })
+})
