@@ -319,7 +319,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
       findSession,
       startReplay,
       links,
-      origin: inside(bound().port),
+      origin: () => inside(bound().port),
       log,
     },
     opened,

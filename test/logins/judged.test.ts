@@ -21,7 +21,19 @@ beforeAll(async () => {
   proxy = (await cloud.client.proxies.create({ type: 'custom', protocol: 'http', config: { host: 'host.cob.internal', port: net.port } })).id!
   ended.defer(() => cloud.client.proxies.delete(proxy))
 })
-afterAll(() => ended.disposeAsync())
+afterAll(async () => {
+  if (process.env.SHOW)
+    console.log(
+      cloud
+        .log()
+        .split('\n')
+        .filter((l) => /login|flow|auth/i.test(l))
+        .slice(-40)
+        .join('\n')
+        .slice(-12000),
+    )
+  await ended.disposeAsync()
+})
 
 describe.each(TESTED)('$name', ({ name, start }) => {
   let app: LoginApp

@@ -51,7 +51,10 @@ export async function driven(
     LOGIN_MS,
     async () => {
       const now = await shown(cloud, id)
-      if (now.flow_status !== 'IN_PROGRESS') return now
+      if (now.flow_status !== 'IN_PROGRESS') {
+        if (now.flow_status !== 'SUCCESS') console.log(now.domain, now.flow_status, now.error_code, now.error_message, now.website_error)
+        return now
+      }
       if (now.flow_step !== 'AWAITING_INPUT' || now.interaction_id === null || answered.has(now.interaction_id)) return undefined
       answered.add(now.interaction_id)
       asked.push({ fields: (now.fields ?? []).map(({ ref }) => ref), choices: (now.choices ?? []).map(({ label }) => label), error: now.website_error })

@@ -2,7 +2,7 @@
 import type { z } from 'zod'
 import type { Log } from '../../base/log.ts'
 import { Mutex } from '../../base/mutex.ts'
-import { WaitTimeout } from '../../base/wait.ts'
+import { resultWithin, WaitTimeout } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
 import { CdpGone, CdpRefusal } from '../chromium/cdp.ts'
 import type { Browser } from '../chromium/keeper.ts'
@@ -21,6 +21,8 @@ import { DocumentGone } from './world.ts'
 const NAVIGATE_MS = 25_000
 /** From then until it has been parsed and is quiet. */
 const PARSED_MS = 10_000
+/** For an answer that nobody needs. */
+const STOP_MS = 2_000
 /** A document may change while it is read. Then it is read again. */
 const READS = 3
 /** Events of what was typed come a moment later. */
@@ -59,9 +61,8 @@ export function makeLogin({ browser, secrets, journal, log }: LoginParts): Login
   }
 
   async function currentTab(): Promise<Tab> {
-    const tab = await tabs.current()
-    if (!tab) throw fault.unavailable('no page of a login is open')
-    return tab
+    // Before anything was opened: the page that the session began with.
+    return (await tabs.current()) ?? tabs.take(false)
   }
 
   /** Runs `work` when the calls before are done. */
@@ -104,7 +105,8 @@ export function makeLogin({ browser, secrets, journal, log }: LoginParts): Login
           return { error: errorText === undefined || tab.hasAskedPassword ? null : errorText.slice(0, 100) }
         } catch (error) {
           if (!(error instanceof WaitTimeout)) throw error
-          await session.send('Page.stopLoading', {}, { limitMs: PARSED_MS })
+          // A page that hangs does not answer this either. The next one gets a tab of its own.
+          await resultWithin(STOP_MS, session.send('Page.stopLoading', {}, { limitMs: PARSED_MS }))
           return { error: 'net::ERR_TIMED_OUT' }
         }
       }, signal),
@@ -124,7 +126,8 @@ export function makeLogin({ browser, secrets, journal, log }: LoginParts): Login
       }, signal),
     settle: (limitMs, signal) =>
       turn(async () => {
-        if (!reading) throw fault.unavailable('no page of a login has been read')
+        // Nothing to compare with: the page that was just opened.
+        if (!reading) return { by: 'nothing', is_quiet: await quiet(tabs, performance.now() + limitMs, signal) }
         return settle(tabs, reading, limitMs, signal)
       }, signal),
     marks: (hosts, signal) =>
