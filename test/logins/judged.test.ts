@@ -16,7 +16,7 @@ let net: LoginNet
 let proxy: string
 const ended = new AsyncDisposableStack()
 beforeAll(async () => {
-  cloud = ended.use(await shareCloud())
+  cloud = ended.use(await shareCloud(process.env.SHOW ? { COB_LOG_LEVEL: 'debug' } : {}))
   net = ended.use(await startLoginNet([]))
   proxy = (await cloud.client.proxies.create({ type: 'custom', protocol: 'http', config: { host: 'host.cob.internal', port: net.port } })).id!
   ended.defer(() => cloud.client.proxies.delete(proxy))

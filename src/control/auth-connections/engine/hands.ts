@@ -1,5 +1,6 @@
 // Carries out what the rules decide in the browser of a flow: reads, fills, presses, with limits and few retries. Values pass through here and are kept nowhere.
 import type { Action, PageModel, Ref } from '../../../agent/login/contract.ts'
+import { CallFailed } from '../../../http/client.ts'
 import { BrowserGone, type LoginBrowser } from './browser.ts'
 import type { Decision } from './decision.ts'
 import { FlowFailure, type Tools } from './work.ts'
@@ -14,16 +15,23 @@ type FillDecision = Extract<Decision, { do: 'fill' }>
 /** `sent`: the form was sent, as far as the agent can tell. `typed`: its fields were filled, and it was not sent. */
 export type Filled = 'sent' | 'typed' | 'nothing'
 
+/** What is logged of a call that failed: never its text, which may quote what was sent or a page. */
+const briefly = (error: unknown): object =>
+  error instanceof CallFailed ? { error: error.name, route: error.route, status: error.status } : { error: error instanceof Error ? error.name : 'unknown' }
+
 /** The browser of a flow, whose failures have a code for callers. Their own texts may quote what was sent. */
-export function guarded(browser: LoginBrowser, signal: AbortSignal): LoginBrowser {
+export function guarded(browser: LoginBrowser, log: Tools['log'], signal: AbortSignal): LoginBrowser {
   const ask = async <T>(what: string, answer: Promise<T>): Promise<T> => {
+    const began = performance.now()
     try {
       return await answer
     } catch (error) {
       if (error instanceof BrowserGone) throw error
       signal.throwIfAborted()
-      if (process.env.COB_DEBUG_LOGIN) console.error(what, error)
+      log.warn({ browser: browser.id, ...briefly(error) }, `the browser of a login could not ${what}`)
       throw new FlowFailure('browser_error', `the browser could not ${what}`)
+    } finally {
+      log.debug({ browser: browser.id, ms: Math.round(performance.now() - began) }, `login: ${what}`)
     }
   }
   return {
@@ -42,8 +50,8 @@ export class Hands {
   readonly #clock: Tools['clock']
   readonly #signal: AbortSignal
 
-  constructor(browser: LoginBrowser, clock: Tools['clock'], signal: AbortSignal) {
-    this.browser = guarded(browser, signal)
+  constructor(browser: LoginBrowser, { clock, log }: Pick<Tools, 'clock' | 'log'>, signal: AbortSignal) {
+    this.browser = guarded(browser, log, signal)
     this.#clock = clock
     this.#signal = signal
   }

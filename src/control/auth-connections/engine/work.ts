@@ -77,7 +77,7 @@ export interface Tools<T extends Totp = Totp> {
   /** The name of a credential that is made of what was typed. */
   credentialName: (connection: Connection) => Promise<string>
   clock: { now(): number; sleep(ms: number, signal: AbortSignal): Promise<void> }
-  log: Pick<Log, 'info' | 'warn' | 'error'>
+  log: Pick<Log, 'debug' | 'info' | 'warn' | 'error'>
 }
 
 /** The flow has ended, or another replica works on it. */

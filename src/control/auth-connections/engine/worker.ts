@@ -105,12 +105,12 @@ class Worker {
 
   /** The browser that the flow has, or a new one. */
   async #browser(): Promise<Hands> {
-    const { browsers, clock } = this.#tools
+    const { browsers } = this.#tools
     if (this.#hands) return this.#hands
     if (this.#browserId !== undefined) {
       const found = await browsers.find(this.#browserId)
       if (!found) throw new BrowserGone('the browser has ended')
-      return (this.#hands = new Hands(found, clock, this.#signal))
+      return (this.#hands = new Hands(found, this.#tools, this.#signal))
     }
     this.#memory.browsers++
     await this.#remember()
@@ -125,7 +125,7 @@ class Worker {
       ...(replayId !== undefined && { replayId }),
     })
     if (!isBound) throw new NotOurs('the flow has ended')
-    return (this.#hands = new Hands(made.browser, clock, this.#signal))
+    return (this.#hands = new Hands(made.browser, this.#tools, this.#signal))
   }
 
   async #login(): Promise<void> {
@@ -147,6 +147,7 @@ class Worker {
       const seen = await this.#interpret(page)
       const { decision, memory } = decide(this.#memory, seen, page, this.#known())
       this.#memory = memory
+      this.#tools.log.debug({ flow: this.#flow.id, host: page.host, kind: seen.kind, confidence: seen.confidence, next: decision.do }, 'a page of a login')
       if (await this.#carryOut(decision, page, seen)) return
     }
   }
