@@ -53,7 +53,8 @@ describe.each(TESTED)('$name', ({ name, start }) => {
       domain: app.hosts[0]!,
       profile_name: profile,
       allowed_domains: app.hosts,
-      ...(app.loginUrl !== undefined && { login_url: app.loginUrl }),
+      // Without one it would be looked for at https, which these applications do not speak. A start page is given for those that have no page of their own for it.
+      login_url: app.loginUrl ?? app.homeUrl,
       proxy: { id: proxy },
       save_credentials: false,
       ...more,
