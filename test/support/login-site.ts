@@ -14,6 +14,8 @@ export interface SitePage {
   more?: Parameters<typeof page>[1]
   /** What a button does, with the values of the page's fields by their labels: the next address. */
   press?: (label: string, values: Record<string, string>) => string | undefined
+  /** Whether the page sends itself, as by its button, when this has been typed. */
+  sendsItself?: (values: Record<string, string>) => boolean
 }
 /** Of one profile: what its cookies say. Of one browser: where it is in a login. */
 export interface State {
@@ -82,6 +84,7 @@ class FakeBrowser implements LoginBrowser {
       if (action.kind === 'fill') {
         if (!isAllowedHost(this.#model!.host, hosts)) return { done, problem: 'host' as const, host: this.#model!.host }
         this.#values.set(action.ref, action.value)
+        if (this.#page().sendsItself?.(this.#labelled())) this.#press(control)
       } else if (action.kind === 'click' || action.kind === 'press') {
         if (!control.enabled && action.kind === 'click') return { done, problem: 'unusable' as const, host: null }
         this.#press(control)
@@ -89,9 +92,12 @@ class FakeBrowser implements LoginBrowser {
     }
     return { done: actions.length, problem: null, host: null }
   }
+  #labelled(): Record<string, string> {
+    return Object.fromEntries([...this.#values].map(([ref, value]) => [this.#model!.controls.find((each) => each.ref === ref)!.label, value]))
+  }
   #press(control: Control): void {
     if (control.href_path !== null) return this.go(new URL(control.href_path, `https://${control.href_host ?? new URL(this.url).host}`).href)
-    const values = Object.fromEntries([...this.#values].map(([ref, value]) => [this.#model!.controls.find((each) => each.ref === ref)!.label, value]))
+    const values = this.#labelled()
     if (Object.keys(values).length > 0) this.#world.sent.push({ host: new URL(this.url).hostname, values })
     const next = this.#page().press?.(control.label, values)
     if (next !== undefined) this.go(new URL(next, this.url).href)
@@ -99,7 +105,7 @@ class FakeBrowser implements LoginBrowser {
   }
   async settle() {
     this.#assertHere()
-    return { by: 'changed' as const, is_quiet: true }
+    return { by: this.url === this.#model?.url ? ('changed' as const) : ('navigated' as const), is_quiet: true }
   }
   async marks() {
     this.#assertHere()
@@ -250,7 +256,10 @@ export class World {
   readonly #saved = new Set<string>()
 
   readonly log = Object.fromEntries(
-    ['info', 'warn', 'error'].map((level) => [level, (fields: object, message: string) => void this.lines.push(JSON.stringify({ level, message, ...fields }))]),
+    ['debug', 'info', 'warn', 'error'].map((level) => [
+      level,
+      (fields: object, message: string) => void this.lines.push(JSON.stringify({ level, message, ...fields })),
+    ]),
   ) as unknown as Tools['log']
 
   tools(): Tools {

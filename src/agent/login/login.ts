@@ -114,7 +114,7 @@ export function makeLogin({ browser, secrets, journal, log }: LoginParts): Login
     act: (actions, hosts, signal) =>
       turn(async () => {
         const tab = await currentTab()
-        if (!reading || reading.tab !== tab) return { done: 0, problem: 'gone', host: null }
+        if (!reading || reading.tab !== tab || tab.isLeaving) return { done: 0, problem: 'gone', host: null }
         const resume = journal.withhold(['interaction', 'screenshot'])
         try {
           await tab.session.send('Page.bringToFront', {}, { limitMs: PARSED_MS })

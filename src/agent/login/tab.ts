@@ -51,6 +51,8 @@ export class Tab {
   /** The sheets that mask, by the documents. */
   readonly #sheets = new Map<string, { session: CdpSession; styleSheetId: string }>()
   #isMasking = false
+  /** The request for the document that comes next, while it has no answer. */
+  #next: string | undefined
   /** Counts the documents of the tab itself. */
   documents = 0
   /** Chromium's error when the last document could not be loaded. */
@@ -102,16 +104,22 @@ export class Tab {
       this.#worlds.delete(frame.id)
       if (frame.id !== this.targetId) return
       this.documents++
+      this.#next = undefined
       if (frame.unreachableUrl === undefined) this.error = undefined
       if (this.#isMasking) quietly(this.#maskFrame(session, frame.id))
     })
     session.on('Page.frameDetached', ({ frameId }) => void this.#worlds.delete(frameId))
-    session.on('Network.requestWillBeSent', ({ requestId, type }) => {
+    session.on('Network.requestWillBeSent', ({ requestId, type, frameId }) => {
+      if (type === 'Document' && frameId === this.targetId) this.#next = requestId
       if (WAITED_FOR.has(type ?? '') && this.#requests.size < MAX_REQUESTS) this.#requests.set(requestId, performance.now())
     })
-    session.on('Network.loadingFinished', ({ requestId }) => void this.#requests.delete(requestId))
+    session.on('Network.loadingFinished', ({ requestId }) => {
+      this.#requests.delete(requestId)
+      if (this.#next === requestId) this.#next = undefined
+    })
     session.on('Network.loadingFailed', ({ requestId, type, errorText }) => {
       this.#requests.delete(requestId)
+      if (this.#next === requestId) this.#next = undefined
       if (type === 'Document' && session === this.session) this.error = String(errorText).slice(0, 100)
     })
     session.on('Fetch.requestPaused', ({ requestId }) => quietly(session.send('Fetch.continueRequest', { requestId }, { isUrgent: true })))
@@ -164,6 +172,11 @@ export class Tab {
     const now = performance.now()
     for (const [id, at] of this.#requests) if (now - at > YOUNG_MS) this.#requests.delete(id)
     return this.#requests.size > 0
+  }
+
+  /** Whether the page has asked for another document, which has not come yet. */
+  get isLeaving(): boolean {
+    return this.isLoading && this.#next !== undefined && this.#requests.has(this.#next)
   }
 
   /** The frames, the page's own first, each after its parent. Those of a process that does not answer are left out. @throws when the page's own does not */

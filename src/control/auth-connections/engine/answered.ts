@@ -29,6 +29,10 @@ export function answered(memory: Memory, seen: Interpretation, page: PageFacts):
   const hadPassword = sent.fields.some(({ role }) => role === 'password') && back.some(({ role }) => role === 'password')
   // The form is still there while a person solves its captcha.
   if (seen.kind === 'captcha' && !says) return undefined
+  if (!says && hasGrown(sent, seen, back)) {
+    memory.sent = undefined
+    return undefined
+  }
   if (says || (!isSame && hadPassword))
     return refused(
       memory,
@@ -42,6 +46,11 @@ export function answered(memory: Memory, seen: Interpretation, page: PageFacts):
   }
   return sent.isUnsure ? interrupted(memory, sent) : unchanged(memory, sent, seen)
 }
+
+/** The same form keeps what was typed and asks for a code besides: what was typed is right so far. After a mistake, forms come back without the password, or say so. */
+const hasGrown = (sent: Sent, { fields }: Interpretation, back: Interpretation['fields']): boolean =>
+  back.every(({ isFilled }) => isFilled) &&
+  fields.some(({ key, role, isFilled }) => (role === 'code' || role === 'totp_code') && !isFilled && !sent.fields.some((field) => field.key === key))
 
 /** The service stopped while the form was sent: whether the site has got it is not known. */
 function interrupted(memory: Memory, { fields }: Sent): Decision | undefined {

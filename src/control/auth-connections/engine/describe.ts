@@ -59,8 +59,10 @@ function plain(view: View, { control, label }: Seen, role: FieldRole): PageField
     required: control.required || (/\*\s*$/.test(control.label) && !label.has('search')),
     hint: control.described === '' ? undefined : control.described,
     isInvalid: control.invalid,
-    // A password or code that is there already was typed by somebody else, or by a password manager that shows none.
-    isFilled: isChosen || (control.has_value && role !== 'password' && role !== 'password_new' && role !== 'code' && role !== 'totp_code'),
+    // A password that is there before anything was sent, or a code, was typed by somebody else, or by a password manager that shows none.
+    isFilled:
+      isChosen ||
+      (control.has_value && (role !== 'password' || view.context.hasSubmitted) && role !== 'password_new' && role !== 'code' && role !== 'totp_code'),
     boxes: undefined,
     options: control.tag === 'select' ? control.options : undefined,
     codeBy: undefined,

@@ -5,9 +5,10 @@ import { BrowserGone, type LoginBrowser } from './browser.ts'
 import type { Decision } from './decision.ts'
 import { FlowFailure, type Tools } from './work.ts'
 
-/** Until a page that was opened is quiet; until something follows a form that was sent. */
-const OPENED_MS = 5000
+/** Until something follows a form that was sent. */
 const ANSWERED_MS = 20_000
+/** Many pages send a code by themselves when its last character was typed. Their button is not pressed besides: that would send the code twice. */
+const SELF_SENT_MS = 800
 const READ_TRIES = 3
 const READ_AGAIN_MS = 1000
 
@@ -57,9 +58,8 @@ export class Hands {
   }
 
   async open(url: string): Promise<void> {
-    // Chromium's error is part of the page that is read next.
+    // The agent waits until the page is quiet. Chromium's error is part of the page that is read next.
     await this.browser.open(url, { newTab: false }, this.#signal)
-    await this.browser.settle(OPENED_MS, this.#signal)
   }
 
   /** Pages that change while they are read are read again. */
@@ -93,7 +93,15 @@ export class Hands {
     const send: Action | undefined = isHeld ? undefined : submit === undefined ? enter : { kind: 'click', ref: submit }
     const all = send ? [...actions, send] : actions
     if (all.length === 0) return 'nothing'
-    const { done, problem, host } = await this.browser.act(all, hosts, this.#signal)
+    const isCode = send !== undefined && fills.some(({ field: { role } }) => role === 'code' || role === 'totp_code')
+    const acted = await this.browser.act(isCode ? actions : all, hosts, this.#signal)
+    const { done } = acted
+    let { problem, host } = acted
+    if (isCode && problem === null) {
+      const { by } = await this.browser.settle(SELF_SENT_MS, this.#signal)
+      if (by === 'navigated' || by === 'popup' || by === 'closed') return 'sent'
+      ;({ problem, host } = await this.browser.act([send], hosts, this.#signal))
+    }
     if (problem === 'host')
       throw new FlowFailure(
         'domain_not_allowed',

@@ -9,8 +9,6 @@ import { FlowFailure } from './work.ts'
 
 export type Verdict = 'AUTHENTICATED' | 'NEEDS_AUTH' | 'inconclusive'
 
-/** Until a page that was opened has become quiet, in milliseconds. */
-const QUIET_MS = 5000
 const ASKS: readonly PageKind[] = ['login', 'identifier', 'password', 'code', 'sso_only', 'method_choice', 'account_choice']
 
 /** What one page says. A site that fails, or a page that could not be opened, says nothing: a good session is not given up for it. */
@@ -39,10 +37,9 @@ interface Tools {
   signal: AbortSignal
 }
 
-/** Opens an address and reads the page. */
+/** Opens an address and reads the page, which the agent has waited for. */
 export async function look({ browser, interpret, context, signal }: Tools, url: string, newTab: boolean): Promise<{ page: PageModel; seen: Interpretation }> {
   await browser.open(url, { newTab }, signal)
-  await browser.settle(QUIET_MS, signal)
   const page = await browser.read(signal)
   return { page, seen: interpret(page, context) }
 }

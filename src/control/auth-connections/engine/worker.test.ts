@@ -151,6 +151,24 @@ describe('a login', () => {
     expect(endOf(world)).toBe('SUCCESS')
     expect(world.sent).toEqual([])
   })
+  test('goes on with a form that has grown by a code, and leaves the button alone when the page sends the code by itself', async () => {
+    let presses = 0
+    const site: Site = (_, state) => {
+      const count = (next: () => string | undefined) => () => (presses++, next())
+      if (state.user !== '') return { ...HOME, press: count(() => undefined) }
+      if (!state.step['isRight']) {
+        const press = (_label: string, values: Record<string, string>) => ((state.step['isRight'] = values['Password'] === right), '/login')
+        return { ...loginForm(), press }
+      }
+      const filled = { has_value: true }
+      const fields = [input('Username', { name: 'username', ...filled }), password('Password', filled), input('Code', { autocomplete: 'one-time-code' })]
+      return { ...loginForm(), parts: [...fields, button('Sign in')], sendsItself: (values) => 'Code' in values, press: count(() => enter(state)) }
+    }
+    const world = await run(new World(site).withStored(STORED, { totp: true }))
+    expect(endOf(world)).toBe('SUCCESS')
+    expect(presses).toBe(1)
+    expect(world.sentOf(right)).toBe(1)
+  })
   test('says yes to staying signed in', async () => {
     const world = await run(
       new World(
