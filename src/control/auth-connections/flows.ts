@@ -175,7 +175,12 @@ export function makeFlows(settings: FlowsSettings): Flows {
         checked_at: sql`now()`,
         post_login_url: how.postLoginUrl ?? null,
         learned: JSON.stringify(how.learned),
-        ...(how.credentialId !== undefined && { credential_id: how.credentialId, provider_id: null, provider_path: null }),
+        // It may have been deleted since it was written.
+        ...(how.credentialId !== undefined && {
+          credential_id: sql`(select id from credentials where id = ${how.credentialId} for key share)`,
+          provider_id: null,
+          provider_path: null,
+        }),
       })
       return
     }
