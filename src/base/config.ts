@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { addressList } from './address-list.ts'
 import { parseProxyUrl, type NamedProxy } from './proxy-url.ts'
 import { isRoot } from './user.ts'
+import { address, ConfigError, flag, integer, needed, oneOf, origin } from './setting.ts'
 
 export interface Config {
   /** Address to listen on. Loopback by default. */
@@ -161,14 +162,6 @@ export interface AuditExportSettings {
 /** The regions that the API knows. */
 const REGIONS = ['us-east', 'us-west', 'eu-west', 'ap-southeast'] as const
 
-/** A setting with an invalid value; the message names it. */
-export class ConfigError extends Error {
-  constructor(name: string, problem: string) {
-    super(`${name}: ${problem}`)
-    this.name = 'ConfigError'
-  }
-}
-
 /** How many times longer a session stays awake whose client is connected and silent, unless it is set: more than the 30 s for which Playwright waits for an event, with the usual 5 s. */
 const STANDBY_CONNECTED = 7
 
@@ -254,23 +247,6 @@ function defaultDataDir(env: NodeJS.ProcessEnv): string {
   return isRoot() ? '/var/lib/cob' : join(env.HOME || homedir(), '.local', 'share', 'cob')
 }
 
-function integer(env: NodeJS.ProcessEnv, name: string, fallback: number, min: number, max: number): number {
-  const text = env[name]
-  if (text === undefined || text === '') return fallback
-  const value = Number(text)
-  if (!/^\d+$/.test(text) || value < min || value > max) throw new ConfigError(name, `must be a whole number from ${min} to ${max}, not "${text}"`)
-  return value
-}
-
-function oneOf<T extends string>(env: NodeJS.ProcessEnv, name: string, fallback: T, values: readonly T[]): T {
-  const text = env[name] || fallback
-  const found = values.find((value) => value === text)
-  if (found === undefined) throw new ConfigError(name, `must be one of ${values.join(', ')}, not "${text}"`)
-  return found
-}
-
-const flag = (env: NodeJS.ProcessEnv, name: string, fallback: '0' | '1' = '0'): boolean => oneOf(env, name, fallback, ['0', '1']) === '1'
-
 function addresses(env: NodeJS.ProcessEnv, name: string): BlockList {
   const texts = (env[name] ?? '').split(',').map((text) => text.trim())
   try {
@@ -278,15 +254,6 @@ function addresses(env: NodeJS.ProcessEnv, name: string): BlockList {
   } catch (error) {
     throw new ConfigError(name, `must be addresses or subnets with commas between them: ${(error as Error).message}`)
   }
-}
-
-function origin(env: NodeJS.ProcessEnv, name: string): string | undefined {
-  const text = env[name]
-  if (!text) return undefined
-  const url = URL.canParse(text) ? new URL(text) : undefined
-  if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.pathname !== '/' || url.search || url.hash)
-    throw new ConfigError(name, 'must be an http or https origin (scheme, host and port), without a path, user or password')
-  return url.origin
 }
 
 // The value holds a password, so no error shows it.
@@ -298,15 +265,6 @@ function proxy(env: NodeJS.ProcessEnv, type: ProvidedProxyType): NamedProxy | un
   } catch (error) {
     throw new ConfigError(name, (error as Error).message)
   }
-}
-
-function address(env: NodeJS.ProcessEnv, name: string): string | undefined {
-  const text = env[name]
-  if (!text) return undefined
-  const url = URL.canParse(text) ? new URL(text) : undefined
-  if (!url || !/^https?:$/.test(url.protocol) || url.username || url.password || url.hash)
-    throw new ConfigError(name, 'must be an http or https address, without a user, password or fragment')
-  return url.href
 }
 
 // A key with two dots looks like a JWT to clients that tell keys from tokens that way.
@@ -350,14 +308,6 @@ function warmBrowsersMax(env: NodeJS.ProcessEnv): number | undefined {
   if (least === 0 && most !== undefined && most > 0)
     throw new ConfigError(name, 'must be 0 or not set while COB_WARM_BROWSERS is 0, which keeps none; set COB_WARM_BROWSERS to 1 or more')
   return least === 0 ? 0 : most
-}
-
-function needed(env: NodeJS.ProcessEnv, name: string, why: string): string {
-  const value = env[name]
-  if (!value) throw new ConfigError(name, `must be set too, because ${why}`)
-  // A copied line feed would make every request fail with an error about its signature.
-  if (/[^\x21-\x7e]/.test(value)) throw new ConfigError(name, 'must not hold spaces or line feeds')
-  return value
 }
 
 const S3_PREFIX = /^[\w-][\w.-]*(\/[\w-][\w.-]*)*$/

@@ -1,7 +1,8 @@
 // The `cob` command.
 import { writeFileSync } from 'node:fs'
 import { Command } from 'commander'
-import { ConfigError, readConfig } from '../base/config.ts'
+import { readConfig } from '../base/config.ts'
+import { ConfigError } from '../base/setting.ts'
 import { VERSION } from '../base/version.ts'
 
 const program = new Command('cob').description('An open-source browser cloud for AI agents').version(VERSION).showHelpAfterError()

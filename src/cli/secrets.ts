@@ -1,6 +1,7 @@
 // `cob secrets`: the keys that encrypt what is stored: which there are, a new one, removing those that nothing needs any more.
 import { existsSync } from 'node:fs'
-import { ConfigError, type Config } from '../base/config.ts'
+import type { Config } from '../base/config.ts'
+import { ConfigError } from '../base/setting.ts'
 import { readKeyFile, type Keys } from '../base/keys.ts'
 import type { DataPaths } from '../base/paths.ts'
 import { alone, beginRotation, completeRotation, countByKey, forgetUnused, reencrypt } from '../control/rotation.ts'

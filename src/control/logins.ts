@@ -81,6 +81,8 @@ export function openLogins(settings: LoginsSettings, opened: AsyncDisposableStac
       liveViewUrl: browsers.liveViewUrl,
     }),
   )
+  // Tests over the fake driver have no page to log in at: they play the worker.
+  if (config.driver === 'fake') return { credentials, credentialProviders, managedAuth }
   const asked = config.loginModel && makeModelInterpreter(config.loginModel, (reason) => log.warn({ reason }, 'the model for logins did not answer'))
   const engine = makeEngine({
     flows: managedAuth.flows,
@@ -99,8 +101,6 @@ export function openLogins(settings: LoginsSettings, opened: AsyncDisposableStac
     strayBrowsers: () => strayBrowsers(db, scope),
     log,
   })
-  opened.use(engine)
-  // Tests over the fake driver have no page to log in at: they play the worker.
-  if (config.driver !== 'fake') engine.start()
+  opened.use(engine).start()
   return { credentials, credentialProviders, managedAuth }
 }

@@ -1,15 +1,13 @@
 // Wires the control plane: opens its parts in order into a scope, passes them as arguments, listens.
-import type { AnonymousLimits } from '../base/anonymous.ts'
 import type { Config } from '../base/config.ts'
 import { newId } from '../base/ids.ts'
 import type { Log } from '../base/log.ts'
-import { memoryNow } from '../base/memory.ts'
 import { dataPaths, type DataPaths } from '../base/paths.ts'
 import { makeSealer } from '../base/sealed.ts'
 import { secretFile } from '../base/secret-file.ts'
 import { makeForwarder } from '../egress/forwarder.ts'
 import type { AuditSettings } from '../http/audit.ts'
-import { connectionsFor, descriptorLimit, limitConnections } from '../http/connections.ts'
+import { limitConnections } from '../http/connections.ts'
 import { RateLimit } from '../http/rate-limit.ts'
 import { makeServer } from '../http/server.ts'
 import type { Driver } from '../instances/driver.ts'
@@ -21,7 +19,6 @@ import { apiHosts, boundAddress, inside, portsOf } from './addresses.ts'
 import { HOSTED_PATH } from './auth-connections/hosted-page.ts'
 import { watchActivity } from './browsers/activity.ts'
 import type { EndReason } from './browsers/end-step.ts'
-import { fitsMemory } from './browsers/fleet/demand.ts'
 import { headlessKind, stealthKind, usualKind } from './browsers/fleet/kinds.ts'
 import { Registry } from './browsers/fleet/registry.ts'
 import { Fleet } from './browsers/fleet.ts'
@@ -50,6 +47,7 @@ import { admission } from './principal.ts'
 import { objectOwners } from './object-owners.ts'
 import { openStore } from './open-store.ts'
 import { openLogins } from './logins.ts'
+import { anonymousLimits, mostWarm } from './limits.ts'
 import { mountRoutes } from './routes.ts'
 import { checkPort, listenProblem } from './port.ts'
 import { purges } from './purges.ts'
@@ -303,27 +301,10 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   const invocations = makeInvocations({ db, bells, scope, runs, maxInvocations: config.maxInvocations })
   await runs.adopt()
   opened.use(hearReplicas(bells, { scope, leases, openSockets, calls, registry, fleet, runs, deployments, replays, telemetry: telemetry.archive, log }))
+  const shared = { db, scope, keys, leases, bells, config, log }
   const startReplay: typeof replays.start = (...given) => replays.start(...given)
-  const { credentials, credentialProviders, managedAuth } = openLogins(
-    {
-      db,
-      scope,
-      keys,
-      leases,
-      bells,
-      config,
-      browsers,
-      profiles,
-      proxies,
-      telemetryExports,
-      findSession,
-      startReplay,
-      links,
-      origin: () => inside(bound().port),
-      log,
-    },
-    opened,
-  )
+  const ofSessions = { browsers, findSession, startReplay, links, origin: () => inside(bound().port) }
+  const { credentials, credentialProviders, managedAuth } = openLogins({ ...shared, ...ofSessions, profiles, proxies, telemetryExports }, opened)
   const resolve = projectResolver(db)
   const trail = opened.use(await auditTrail({ dir: paths.audit, replica, isAlone: leases.isAlone, store: storeRows(db), log, signal }))
   const audit: AuditSettings = { log: trail, trustedProxies: config.trustedProxies, secretsBelow: [LIVE_PATH, HOSTED_PATH] }
@@ -397,20 +378,6 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
     key,
     [Symbol.asyncDispose]: () => owner.disposeAsync(),
   }
-}
-
-/** The most warm browsers. Those that are ready must not keep out sessions by their number, either. */
-function mostWarm({ warmBrowsers: least, warmBrowsersMax, maxBrowsers }: Config): number {
-  return warmBrowsersMax ?? Math.max(least, Math.min(maxBrowsers, fitsMemory(memoryNow())))
-}
-
-/**
- * Several addresses may reach their limit before the total is reached. Behind a reverse proxy all callers have one address. Half of all
- * connections are kept for callers with a credential.
- */
-function anonymousLimits({ maxAnonymousConnections: wanted, maxBrowsers, maxInvocations }: Config): AnonymousLimits {
-  const room = connectionsFor(descriptorLimit(), maxBrowsers + maxInvocations)
-  return { perAddress: Math.max(1, Math.min(wanted, Math.floor(room / 4))), total: Math.max(1, Math.min(4 * wanted, Math.floor(room / 2))) }
 }
 
 async function makeDriver(config: Config, paths: DataPaths, scope: string, log: Log, replica: string): Promise<Driver> {

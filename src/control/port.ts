@@ -1,7 +1,7 @@
 // The port of the service: checks whether it is free, and explains when it is not.
 import { once } from 'node:events'
 import { createServer } from 'node:net'
-import { ConfigError } from '../base/config.ts'
+import { ConfigError } from '../base/setting.ts'
 
 interface Listen {
   host: string

@@ -283,6 +283,8 @@ test('every sealer of the service is one of a column that is rotated', () => {
     .join('\n')
   const made = [...text.matchAll(/makeSealer\(([^()]*(?:\([^()]*\))?)\)/g)].map(([, given]) => given!.split(', ')[1]!)
   const columns = readFileSync(join(control, 'sealed-columns.ts'), 'utf8')
-  expect(made.length).toBe(sealedColumns.length)
+  // One purpose may seal several columns.
+  const purposes = new Set([...columns.slice(columns.indexOf('sealedColumns')).matchAll(/purpose: (\{[^}]*\}|'[^']*')/g)].map(([, purpose]) => purpose))
+  expect(made.length).toBe(purposes.size)
   for (const purpose of made) expect(columns).toContain(purpose.replace(/\(.*/, ''))
 })

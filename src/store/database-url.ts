@@ -1,6 +1,6 @@
 // Checks once, at the start of the service, that the Postgres in DATABASE_URL accepts a connection, and can compare names.
 import pg from 'pg'
-import { ConfigError } from '../base/config.ts'
+import { ConfigError } from '../base/setting.ts'
 import { within } from '../base/wait.ts'
 
 const CONNECT_MS = 10_000

@@ -11,7 +11,7 @@ const PROGRAM_MS = 60_000
 export function run(program: string, args: string[], { input = '', env = {} }: { input?: string; env?: Record<string, string> } = {}): string {
   return execFileSync(program, args, {
     input,
-    env: { PATH: process.env.PATH, HOME: '/nonexistent', QT_QPA_PLATFORM: 'offscreen', LC_ALL: 'C.UTF-8', ...env },
+    env: { PATH: process.env.PATH, HOME: '/dev/null', QT_QPA_PLATFORM: 'offscreen', LC_ALL: 'C.UTF-8', ...env },
     timeout: PROGRAM_MS,
     stdio: ['pipe', 'pipe', 'pipe'],
     encoding: 'utf8',

@@ -6,6 +6,7 @@ import { newId } from '../../base/ids.ts'
 import { PROBE_HOST, PROXY_ERROR_HEADER } from '../../base/proxy-probe.ts'
 import { sleep } from '../../base/wait.ts'
 import { fault } from '../../http/fault.ts'
+import { CdpRefusal, type Cdp } from '../chromium/cdp.ts'
 import { openHidden } from '../chromium/hidden.ts'
 import type { Browser } from '../chromium/keeper.ts'
 import type { ProxyFit } from '../session/contract.ts'
@@ -58,10 +59,19 @@ export function makeBrowserProxy({ browser, writePolicy, apiPorts, log }: ProxyS
   async function isProxied(): Promise<boolean> {
     const { pipe } = await browser.run()
     const { targetInfos } = await pipe.send('Target.getTargets', {})
+    const shown = targetInfos.find(({ type }) => type === 'page')?.targetId
+    try {
+      if (shown !== undefined) return await isProxiedFor(pipe, shown)
+    } catch (error) {
+      // The site of a page may forbid requests to others by its Content-Security-Policy, also this one. Or the page was closed.
+      if (!(error instanceof CdpRefusal)) throw error
+    }
     await using opened = new AsyncDisposableStack()
-    // A client may have closed all pages.
-    const page = targetInfos.find(({ type }) => type === 'page')?.targetId ?? (await openHidden(pipe, opened))
-    const session = opened.use(await pipe.session(page))
+    return await isProxiedFor(pipe, await openHidden(pipe, opened))
+  }
+
+  async function isProxiedFor(pipe: Cdp, page: string): Promise<boolean> {
+    await using session = await pipe.session(page)
     const url = `http://${PROBE_HOST}/${newId()}`
     const options = { disableCache: true, includeCredentials: false }
     const { resource } = await session.send('Network.loadNetworkResource', { frameId: page, url, options }, { limitMs: PROBE_MS })

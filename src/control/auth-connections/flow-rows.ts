@@ -1,5 +1,5 @@
 // The rows of flows: logins, re-logins and health checks. How they are changed: flows.ts.
-import { sql, type Selectable } from 'kysely'
+import { sql, type Selectable, type SqlBool } from 'kysely'
 import type { Db } from '../../store/db.ts'
 import type { Tables } from '../../store/tables.ts'
 import type { FlowStep, TIMELINE_TYPES } from './contract.ts'
@@ -43,6 +43,15 @@ export const liveFlow = async (db: Db, connection: string): Promise<FlowRow | un
   (await db.selectFrom('auth_flows').selectAll().where('connection_id', '=', connection).where('state', '=', 'IN_PROGRESS').executeTakeFirst()) as
     | FlowRow
     | undefined
+
+/**
+ * Whether the login `f` waits for another one of its profile. Each loads the profile when it begins and saves it whole at its end: the second one would lose the
+ * cookies of the first. One that has begun goes on, the others begin in their order. Health checks save nothing.
+ */
+export const waitsForProfile = sql<SqlBool>`(f.type <> 'health_check' and f.replica is null and f.browser_id is null and exists (
+  select from auth_flows g join auth_connections theirs on theirs.id = g.connection_id join auth_connections ours on ours.id = f.connection_id
+  where g.id <> f.id and g.state = 'IN_PROGRESS' and g.type <> 'health_check' and g.expires_at > now() and theirs.profile_id = ours.profile_id
+    and (g.replica is not null or g.browser_id is not null or (g.started_at, g.id) < (f.started_at, f.id))))`
 
 /** One page, newest first, with one row more than `limit` when there are more. */
 export const listFlows = async (

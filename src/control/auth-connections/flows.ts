@@ -11,7 +11,7 @@ import { NoSeat, SharedSeats } from '../../store/seats.ts'
 import { afterCheck, afterFailure, afterLogin, type CheckResult } from './check-rules.ts'
 import type { ErrorCode, FlowStep } from './contract.ts'
 import type { Answer, Learned, Pause } from './flow.ts'
-import { flowById, liveFlow, type Asked, type FlowRow, type FlowType } from './flow-rows.ts'
+import { flowById, liveFlow, waitsForProfile, type Asked, type FlowRow, type FlowType } from './flow-rows.ts'
 import { flowLifecycle, moveFlow } from './lifecycle.ts'
 import { connectionById, lockConnection, type ConnectionRow } from './rows.ts'
 
@@ -59,7 +59,7 @@ export interface Flows {
   cancel(connectionId: string, why: string): Promise<FlowRow | undefined>
   /** Ends those whose time is over, of all replicas; how many they were. */
   expireDue(): Promise<number>
-  /** Takes the oldest flow on which no living replica works. */
+  /** Takes the oldest flow on which no living replica works and that waits for no other login of its profile. */
   claimNext(): Promise<FlowRow | undefined>
   /** Gives back what this replica works on: it stops. */
   giveBack(): Promise<void>
@@ -247,13 +247,17 @@ export function makeFlows(settings: FlowsSettings): Flows {
       return ended
     },
     async claimNext() {
-      const { rows } = await sql<FlowRow>`
-        update auth_flows set replica = ${leases.replica} where id = (
-          select id from auth_flows where scope = ${scope} and state = 'IN_PROGRESS' and ${leases.isDead(sql`replica`)}
-            and replica is distinct from ${leases.replica} and expires_at > now()
-          order by started_at, id limit 1 for no key update skip locked)
-        returning *`.execute(db)
-      return rows[0]
+      return db.transaction().execute(async (tx) => {
+        // One claim at a time: two replicas would begin two logins of one profile at once.
+        await sql`select pg_advisory_xact_lock(hashtextextended(${`cob:login-claims:${scope}`}, 0))`.execute(tx)
+        const { rows } = await sql<FlowRow>`
+          update auth_flows set replica = ${leases.replica} where id = (
+            select f.id from auth_flows f where f.scope = ${scope} and f.state = 'IN_PROGRESS' and ${leases.isDead(sql`f.replica`)}
+              and f.replica is distinct from ${leases.replica} and f.expires_at > now() and not ${waitsForProfile}
+            order by f.started_at, f.id limit 1 for no key update skip locked)
+          returning *`.execute(tx)
+        return rows[0]
+      })
     },
     async giveBack() {
       const { rows } = await sql<{ id: string }>`

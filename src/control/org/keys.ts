@@ -1,7 +1,7 @@
 // API keys: made, hashed, checked. Their table holds only the SHA-256.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { sql, type SqlBool } from 'kysely'
-import { ConfigError } from '../../base/config.ts'
+import { ConfigError } from '../../base/setting.ts'
 import { newId } from '../../base/ids.ts'
 import { secretFile } from '../../base/secret-file.ts'
 import { fault } from '../../http/fault.ts'

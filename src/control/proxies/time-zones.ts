@@ -1,7 +1,7 @@
 // The time zone at an address, from the operator's GeoIP file (COB_GEOIP_FILE): a MaxMind database of cities or countries.
 import { readFileSync } from 'node:fs'
 import type { CityResponse } from 'mmdb-lib'
-import { ConfigError } from '../../base/config.ts'
+import { ConfigError } from '../../base/setting.ts'
 
 /** Which zones each country has, of Debian's package tzdata. */
 const ZONES_OF_COUNTRIES = '/usr/share/zoneinfo/zone.tab'

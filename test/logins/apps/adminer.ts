@@ -1,4 +1,6 @@
 // Adminer from Debian over a MariaDB: a form with a server and a database beside name and password.
+import { mkdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { randomPassword, startFront, type LoginApp } from '../app.ts'
 import { removePhpSessions, startMariaDb, startPhp } from '../php.ts'
 import { scratchFolder, writeFiles } from '../program.ts'
@@ -12,7 +14,8 @@ export async function startAdminer(): Promise<LoginApp> {
   const database = scope.use(await startMariaDb(dir, login))
   await database.run('create table notes.shopping_list (id int primary key)')
   writeFiles(dir, { 'www/index.php': "<?php require '/usr/share/adminer/adminer.php';" })
-  const server = scope.use(await startPhp({ dir, documentRoot: '/work/www' }))
+  mkdirSync(join(dir, 'tmp'))
+  const server = scope.use(await startPhp({ dir, documentRoot: '/work/www', env: { TMPDIR: '/work/tmp' } }))
   const front = scope.use(await startFront({ [HOST]: server.port }))
   const owner = scope.move()
   const at = `127.0.0.1:${database.port}`
@@ -22,7 +25,11 @@ export async function startAdminer(): Promise<LoginApp> {
     loginUrl: `http://${HOST}/`,
     homeUrl: `http://${HOST}/`,
     user: { server: at, ...login },
-    endSessions: async () => removePhpSessions(dir),
+    async endSessions() {
+      removePhpSessions(dir)
+      // The key of the cookies that would log in again: its box "Permanent login" is ticked.
+      rmSync(join(dir, 'tmp/adminer.key'))
+    },
     proof: { url: `http://${HOST}/?server=${encodeURIComponent(at)}&username=${login.username}&db=${login.database}`, text: /shopping_list/ },
     [Symbol.asyncDispose]: () => owner.disposeAsync(),
   }

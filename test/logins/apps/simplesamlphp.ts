@@ -29,6 +29,8 @@ $config = array_merge($config, [
   'certdir' => '/work/cert/', 'datadir' => '/work/data/', 'loggingdir' => '/work/log/', 'tempdir' => '/tmp/simplesaml', 'metadatadir' => '/work/metadata',
   'metadata.sources' => [['type' => 'flatfile', 'directory' => '/work/metadata']],
   'logging.handler' => 'errorlog', 'store.type' => 'phpsession', 'session.cookie.secure' => false, 'session.phpsession.savepath' => null, 'session.phpsession.cookiename' => 'SAMLSESSION',
+  // Behind a proxy, the port that PHP itself listens at is not the one that visitors use.
+  'application' => ['baseURL' => 'http://${host}/'],
   'session.cookie.samesite' => null, 'timezone' => 'UTC', 'trusted.url.domains' => [], ${more}
 ]);
 `,

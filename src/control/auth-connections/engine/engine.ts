@@ -71,10 +71,12 @@ export function makeEngine({ most, strayBrowsers, ...tools }: EngineSettings): E
     }
   }
 
-  const unhear = flows.onNews(ring)
+  let unhear = () => {}
   return {
     start() {
-      running ??= run()
+      if (running) return
+      unhear = flows.onNews(ring)
+      running = run()
     },
     get working() {
       return working.size

@@ -110,7 +110,8 @@ export async function confirm({
   loginUrl,
   look: tools,
 }: Confirming): Promise<{ postLoginUrl: string; learned: Learned } | undefined> {
-  const before = /^https?:/.test(page.url) && page.error === null ? page.url : undefined
+  // A page that says that it failed is no page for checks, also when the login has succeeded all the same.
+  const before = /^https?:/.test(page.url) && page.error === null && seen.kind !== 'error' ? page.url : undefined
   const found = await probeAt(before)
   const changed = changedCookies(memory.cookies ?? [], await cookies())
   const isBroken = found.page.error !== null || found.seen.kind === 'error'
