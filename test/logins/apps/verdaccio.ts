@@ -1,9 +1,11 @@
 // Verdaccio from npm: a page of scripts whose log-in is a dialog behind a button of the header, with a token in local storage.
-import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { sleep } from '../../../src/base/wait.ts'
 import { LOGINS_DIR, randomPassword, startFront, type LoginApp } from '../app.ts'
 import { scratchFolder, startProgram, writeFiles } from '../program.ts'
 
+/** Of a token. The page lets a user go half a minute before. */
+const TOKEN_SECONDS = 90
 const HOST = 'packages.verdaccio.test'
 
 export async function startVerdaccio(): Promise<LoginApp> {
@@ -18,6 +20,7 @@ storage: ${dir}/storage
 auth: { htpasswd: { file: ${dir}/htpasswd, max_users: 1, algorithm: bcrypt, rounds: 8 } }
 uplinks: {}
 packages: { '**': { access: $authenticated, publish: $authenticated } }
+security: { web: { sign: { expiresIn: '${TOKEN_SECONDS}s' } } }
 log: { type: stdout, format: json, level: warn }
 `,
     [`storage/${name}/package.json`]: JSON.stringify({
@@ -61,14 +64,9 @@ log: { type: stdout, format: json, level: warn }
     loginUrl: undefined,
     homeUrl: `http://${HOST}/`,
     user,
-    // Its sessions are tokens signed with the secret in this file. It makes a new one.
-    endSessions: () =>
-      server.restart(() => {
-        const path = join(dir, 'storage/.verdaccio-db.json')
-        const { list } = JSON.parse(readFileSync(path, 'utf8')) as { list: string[] }
-        rmSync(path)
-        writeFiles(dir, { 'storage/.verdaccio-db.json': JSON.stringify({ list, secret: '' }) })
-      }),
+    // Its page reads in the token itself until when the user is logged in: one that the server refuses, as after a new secret, still shows the user's name, above a
+    // list of packages without the private ones. So a session ends with the token's time.
+    endSessions: () => sleep(TOKEN_SECONDS * 1000),
     proof: { url: `http://${HOST}/`, text: /notes-of-ann/ },
     [Symbol.asyncDispose]: () => owner.disposeAsync(),
   }
