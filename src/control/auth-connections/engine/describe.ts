@@ -49,7 +49,9 @@ function fieldOf(view: View, group: Group, { seen, role, boxes }: Role): PageFie
 
 function plain(view: View, { control, label }: Seen, role: FieldRole): PageField {
   const isChosen = control.tag === 'select' && control.has_value
-  const shown = control.label || control.placeholder || control.near || spaced(control.name || control.id)
+  // What stands in a field may be an example ("localhost"): a short text beside it says then what it is.
+  const isExample = control.label_from === 'placeholder' && label.size === 0 && control.near !== '' && tokensOf(control.near).length <= 2
+  const shown = (isExample ? control.near : control.label) || control.placeholder || control.near || spaced(control.name || control.id)
   return {
     ref: control.ref,
     role,

@@ -118,4 +118,9 @@ describe('the page', () => {
   test.each(PAGES.filter(([name]) => name.endsWith('-login')).map(([name]) => name))('%s shows no message of its own before anything was sent', (name) => {
     expect(interpret(savedPage(name), context()).websiteError).toBeUndefined()
   })
+
+  test('a field with an example in it is called by the text beside it', () => {
+    const { fields } = interpret(savedPage('adminer-login'), context())
+    expect(fields.map(({ label }) => label)).toEqual(['System', 'Server', 'Username', 'Password', 'Database'])
+  })
 })
