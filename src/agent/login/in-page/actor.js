@@ -67,6 +67,7 @@
     const before = obstacle(generation, index, hosts)
     if (before) return before
     const element = there(generation, index)
+    unremember(element)
     if (clear && lengthOf(element) > 0) {
       select(element)
       p.command('delete')
@@ -77,6 +78,13 @@
     p.command('insertText', value)
     const still = there(generation, index)
     return still && lengthOf(still) === 0 ? { problem: 'unusable' } : { problem: null }
+  }
+
+  /** Chromium keeps what fields have in the history of a tab, which is saved with the profile. Not of those without autocompletion. */
+  function unremember(element) {
+    if (!(element instanceof HTMLInputElement) || p.unremembered.has(element)) return
+    p.unremembered.set(element, p.attr(element, 'autocomplete'))
+    element.setAttribute('autocomplete', 'off')
   }
 
   /** Whether a key that is pressed now goes to the element. */
@@ -147,5 +155,10 @@
     EventTarget.prototype.dispatchEvent.call(document, new Event('EVENTEnd'))
     for (const element of masked) element.style.removeProperty('-webkit-text-security')
     masked.clear()
+    for (const [element, before] of p.unremembered) {
+      if (before === '') element.removeAttribute('autocomplete')
+      else element.setAttribute('autocomplete', before)
+    }
+    p.unremembered.clear()
   }
 })()

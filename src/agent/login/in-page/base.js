@@ -148,7 +148,11 @@
     return at
   }
 
+  /** The `autocomplete` of fields as their page has it, of those where it was changed before something was typed. */
+  const unremembered = new Map()
   const parts = {
+    unremembered,
+    autocompleteOf: (element) => unremembered.get(element) ?? parts.attr(element, 'autocomplete'),
     attr,
     tagOf,
     parentOf,

