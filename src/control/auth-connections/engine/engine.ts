@@ -71,10 +71,13 @@ export function makeEngine({ most, strayBrowsers, ...tools }: EngineSettings): E
     }
   }
 
-  const unhear = flows.onNews(ring)
+  let unhear = () => {}
   return {
     start() {
-      running ??= run()
+      if (running) return
+      // Not before: an engine that nobody has started takes no flow.
+      unhear = flows.onNews(ring)
+      running = run()
     },
     get working() {
       return working.size
