@@ -22,7 +22,6 @@ export function guarded(browser: LoginBrowser, signal: AbortSignal): LoginBrowse
     } catch (error) {
       if (error instanceof BrowserGone) throw error
       signal.throwIfAborted()
-      if (process.env.COB_DEBUG_LOGIN) console.error(what, error)
       throw new FlowFailure('browser_error', `the browser could not ${what}`)
     }
   }
