@@ -175,7 +175,12 @@ export function makeFlows(settings: FlowsSettings): Flows {
         checked_at: sql`now()`,
         post_login_url: how.postLoginUrl ?? null,
         learned: JSON.stringify(how.learned),
-        ...(how.credentialId !== undefined && { credential_id: how.credentialId, provider_id: null, provider_path: null }),
+        // None, when somebody has deleted it since: the login has succeeded all the same.
+        ...(how.credentialId !== undefined && {
+          credential_id: sql`(select id from credentials where id = ${how.credentialId})`,
+          provider_id: null,
+          provider_path: null,
+        }),
       })
       return
     }
