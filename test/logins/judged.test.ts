@@ -1,9 +1,13 @@
-// Each application's log-in, judged: by the SDK's submit, with a wrong password, with a stored credential, and again after its session was ended.
+// Each application's log-in, judged: by the SDK's submit, by the hosted page, with a wrong password, with a stored credential, and again after its session was ended.
+import { createServer } from 'node:http'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
+import { driveHostedPage } from '../support/hosted-page.ts'
 import { checkNow, driven, personOf, shown, timeline } from '../support/managed-auth.ts'
+import { invitePerson, type Person } from '../support/person.ts'
 import { shareCloud } from '../support/shelf.ts'
+import { serveSockets } from '../support/upstreams.ts'
 import type { LoginApp } from './app.ts'
 import { TESTED } from './list.ts'
 import { startLoginNet, type LoginNet } from './net.ts'
@@ -14,10 +18,16 @@ const REAUTH_MS = 120_000
 let cloud: Cloud
 let net: LoginNet
 let proxy: string
+let visitor: Person
+/** Where the hosted page leads back to. */
+let back: string
 const ended = new AsyncDisposableStack()
 beforeAll(async () => {
   cloud = ended.use(await shareCloud(process.env.SHOW ? { COB_LOG_LEVEL: 'debug' } : {}))
   net = ended.use(await startLoginNet([]))
+  visitor = ended.use(await invitePerson())
+  const site = ended.use(await serveSockets(createServer((_request, response) => response.setHeader('content-type', 'text/html').end('<title>back</title>'))))
+  back = `http://127.0.0.1:${site.port}/done`
   proxy = (await cloud.client.proxies.create({ type: 'custom', protocol: 'http', config: { host: 'host.cob.internal', port: net.port } })).id!
   ended.defer(() => cloud.client.proxies.delete(proxy))
 })
@@ -91,6 +101,19 @@ describe.each(TESTED)('$name', ({ name, start }) => {
     const { end, asked } = await driven(cloud, it.id, personOf(app.user, code))
     console.log(name, 'first login', Math.round(performance.now() - began), 'ms', JSON.stringify(asked))
     expect(end).toMatchObject({ flow_status: 'SUCCESS', flow_step: 'COMPLETED', status: 'AUTHENTICATED' })
+    expect(await isLoggedIn(it.profile)).toBe(true)
+  })
+
+  test('a first login by the hosted page', async () => {
+    await using it = await connection()
+    const { hosted_url: url } = await cloud.client.auth.connections.login(it.id)
+    const page = await visitor.newPage()
+    try {
+      expect(await driveHostedPage(page, url, back, { user: app.user, code })).toEqual({ profile_name: it.profile, domain: app.hosts[0] })
+    } finally {
+      await visitor.leave()
+    }
+    expect(await shown(cloud, it.id)).toMatchObject({ flow_status: 'SUCCESS', status: 'AUTHENTICATED' })
     expect(await isLoggedIn(it.profile)).toBe(true)
   })
 

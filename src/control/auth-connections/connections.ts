@@ -110,8 +110,8 @@ export function makeConnections(settings: ConnectionsSettings): Connections {
   const { db, scope, flows, credentials, names, profileNamed, codeOf, hostedPath, liveViewUrl, now = Date.now, random = Math.random } = settings
   const moment = () => ({ at: now(), random: random() })
 
-  async function find(project: string, id: string): Promise<ConnectionWithProfile> {
-    const row = await findConnection(db, { scope, project }, id)
+  async function find(project: string, id: string, tx: Db = db): Promise<ConnectionWithProfile> {
+    const row = await findConnection(tx, { scope, project }, id)
     if (!row) throw fault.notFound('auth connection', id)
     return row
   }
@@ -125,9 +125,20 @@ export function makeConnections(settings: ConnectionsSettings): Connections {
     }
   }
 
-  async function shown(rows: readonly ConnectionWithProfile[], origin: string): Promise<Connection[]> {
-    const ids = rows.map(({ id }) => id)
-    const [last, referred] = await Promise.all([lastLogins(db, ids), referredBy(credentials, rows)])
+  /** In one snapshot: a login that ends meanwhile must not be shown as a success beside a connection that is not logged in. */
+  async function shown(read: (tx: Db) => Promise<ConnectionWithProfile[]>, origin: string): Promise<Connection[]> {
+    const snapshot = db.transaction().setIsolationLevel('repeatable read')
+    const { rows, last } = await snapshot.execute(async (tx) => {
+      const found = await read(tx)
+      return {
+        rows: found,
+        last: await lastLogins(
+          tx,
+          found.map(({ id }) => id),
+        ),
+      }
+    })
+    const referred = await referredBy(credentials, rows)
     return Promise.all(
       rows.map(async (row) => {
         const flow = last.get(row.id)
@@ -136,7 +147,8 @@ export function makeConnections(settings: ConnectionsSettings): Connections {
     )
   }
 
-  const show = async (project: string, id: string, origin: string): Promise<Connection> => (await shown([await find(project, id)], origin))[0]!
+  const show = async (project: string, id: string, origin: string): Promise<Connection> =>
+    (await shown(async (tx) => [await find(project, id, tx)], origin))[0]!
 
   /** @throws 400 */
   async function credentialColumns(project: string, given: CredentialReference | undefined) {
@@ -202,8 +214,9 @@ export function makeConnections(settings: ConnectionsSettings): Connections {
     },
 
     async list(project, filter, origin) {
-      const rows = await listConnections(db, { scope, project }, filter)
-      return { items: await shown(rows.slice(0, filter.limit), origin), nextOffset: rows.length > filter.limit ? filter.offset + filter.limit : undefined }
+      // One more than asked for says whether there is another page.
+      const found = await shown((tx) => listConnections(tx, { scope, project }, filter), origin)
+      return { items: found.slice(0, filter.limit), nextOffset: found.length > filter.limit ? filter.offset + filter.limit : undefined }
     },
 
     get: show,

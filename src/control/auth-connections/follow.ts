@@ -31,7 +31,9 @@ export async function* followFlow({ read, last, flows, linksOf, origin }: Follow
     // Subscribes before it reads, so that no change between the two is missed.
     const next = flows.heard(first.id, signal)
     try {
-      const [connection, flow] = await Promise.all([read(), flows.get(first.id)])
+      // In this order: what an end has changed of the connection is seen with the end.
+      const flow = await flows.get(first.id)
+      const connection = await read()
       if (!connection || !flow) {
         yield { event: 'managed_auth_state', flow_type: before?.flow_type, flow_status: 'CANCELED', flow_step: 'COMPLETED', timestamp: now() }
         return

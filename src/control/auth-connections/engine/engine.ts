@@ -75,6 +75,7 @@ export function makeEngine({ most, strayBrowsers, ...tools }: EngineSettings): E
   return {
     start() {
       if (running) return
+      // Not before: an engine that nobody has started takes no flow.
       unhear = flows.onNews(ring)
       running = run()
     },
