@@ -1,4 +1,5 @@
 // The login applications themselves, without the login engine: each is driven as a person would, by Playwright in a Chromium of its own.
+import { isRoot } from '../../src/base/user.ts'
 import { readdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { chromium, type Browser, type Page } from 'playwright-core'
@@ -17,7 +18,7 @@ beforeAll(async () => {
   net = ended.use(await startLoginNet([]))
   browser = await chromium.launch({
     executablePath: '/usr/lib/chromium/chromium',
-    args: ['--no-sandbox'],
+    chromiumSandbox: !isRoot(),
     proxy: { server: `http://127.0.0.1:${net.port}` },
   })
   ended.defer(() => browser.close())

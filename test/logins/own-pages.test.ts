@@ -1,4 +1,5 @@
 // The pages made by hand themselves: each is passed as a person would pass it, and refuses what it should.
+import { isRoot } from '../../src/base/user.ts'
 import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { startOwnPages, type OwnPages } from './apps/own-pages.ts'
@@ -13,7 +14,11 @@ const ended = new AsyncDisposableStack()
 beforeAll(async () => {
   pages = ended.use(await startOwnPages())
   const net = ended.use(await startLoginNet([pages]))
-  browser = await chromium.launch({ executablePath: '/usr/lib/chromium/chromium', args: ['--no-sandbox'], proxy: { server: `http://127.0.0.1:${net.port}` } })
+  browser = await chromium.launch({
+    executablePath: '/usr/lib/chromium/chromium',
+    chromiumSandbox: !isRoot(),
+    proxy: { server: `http://127.0.0.1:${net.port}` },
+  })
   ended.defer(() => browser.close())
 })
 afterAll(() => ended.disposeAsync())

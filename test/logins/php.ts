@@ -16,7 +16,7 @@ export function copyFromTree(dir: string, from: string, to: string): void {
 }
 
 interface Php {
-  /** The scratch folder, which is /work for PHP. */
+  /** The scratch folder, which is /app for PHP. */
   dir: string
   /** Inside the tree. */
   documentRoot: string
@@ -30,7 +30,7 @@ export async function startPhp({ dir, documentRoot, binds = {}, env = {} }: Php)
   writeFiles(dir, {
     'php.ini': [
       ...EXTENSIONS.split(' ').map((name) => `extension=${name}`),
-      'session.save_path=/work/sessions',
+      'session.save_path=/app/sessions',
       'date.timezone=UTC',
       'display_errors=0',
       'log_errors=1',
@@ -38,7 +38,7 @@ export async function startPhp({ dir, documentRoot, binds = {}, env = {} }: Php)
       'memory_limit=256M',
     ].join('\n'),
   })
-  const command = (port: number) => ['php8.2', '-n', '-c', '/work/php.ini', '-S', `127.0.0.1:${port}`, '-t', documentRoot]
+  const command = (port: number) => ['php8.2', '-n', '-c', '/app/php.ini', '-S', `127.0.0.1:${port}`, '-t', documentRoot]
   return startProgram({ command: (port) => inTree(dir, binds, command(port)), cwd: dir, env: { PHP_CLI_SERVER_WORKERS: '3', ...env } })
 }
 
@@ -56,7 +56,7 @@ export interface Database extends AsyncDisposable {
 /** A MariaDB with one database and its user. */
 export async function startMariaDb(dir: string, { database, username, password }: { database: string; username: string; password: string }): Promise<Database> {
   await using scope = new AsyncDisposableStack()
-  const data = ['--no-defaults', '--datadir=/work/mysql']
+  const data = ['--no-defaults', '--datadir=/app/mysql']
   mkdirSync(join(dir, 'mysql'), { recursive: true })
   const tables = await runProgram(inTree(dir, {}, ['cat', ...SYSTEM_TABLES.map((name) => `/usr/share/mysql/${name}.sql`)]), { cwd: dir })
   const first = `create database mysql;\nuse mysql;\nset @auth_root_socket = null;\nset @current_hostname = 'localhost';\nset @skip_auth_anonymous = 1;\n${tables}`
@@ -69,8 +69,8 @@ export async function startMariaDb(dir: string, { database, username, password }
           ...data,
           '--bind-address=127.0.0.1',
           `--port=${port}`,
-          '--socket=/work/mysql.sock',
-          '--pid-file=/work/mysql.pid',
+          '--socket=/app/mysql.sock',
+          '--pid-file=/app/mysql.pid',
           '--skip-name-resolve',
           '--innodb-buffer-pool-size=16M',
         ]),
@@ -78,7 +78,7 @@ export async function startMariaDb(dir: string, { database, username, password }
     }),
   )
   const run = (statements: string) =>
-    runProgram(inTree(dir, {}, ['mariadb', '--no-defaults', '--socket=/work/mysql.sock', '--user=root', '--batch']), { cwd: dir, input: statements })
+    runProgram(inTree(dir, {}, ['mariadb', '--no-defaults', '--socket=/app/mysql.sock', '--user=root', '--batch']), { cwd: dir, input: statements })
   await run(
     `create database ${database}; create user '${username}'@'127.0.0.1' identified by '${password}'; grant all on ${database}.* to '${username}'@'127.0.0.1';`,
   )

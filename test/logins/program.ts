@@ -137,7 +137,7 @@ export async function runProgram(
 const TREE = join(LOGINS_DIR, 'debian')
 
 /**
- * A command inside the unpacked Debian packages, as a user without rights, with `dir` as /work. It has no processes, files or users in common with this machine, only its loopback.
+ * A command inside the unpacked Debian packages, as a user without rights, with `dir` as /app. It has no processes, files or users in common with this machine, only its loopback.
  * @param binds - folders of `dir` that are mounted elsewhere, by the place in the tree
  */
 export const inTree = (dir: string, binds: Record<string, string>, command: string[]): string[] => [
@@ -163,16 +163,16 @@ export const inTree = (dir: string, binds: Record<string, string>, command: stri
   '/run',
   '--bind',
   dir,
-  '/work',
+  '/app',
   ...Object.entries(binds).flatMap(([place, folder]) => ['--bind', join(dir, folder), place]),
   '--chdir',
-  '/work',
+  '/app',
   '--setenv',
   'PATH',
   '/usr/bin:/usr/sbin',
   '--setenv',
   'HOME',
-  '/work',
+  '/app',
   '--',
   ...command,
 ]

@@ -15,7 +15,7 @@ export async function startAdminer(): Promise<LoginApp> {
   await database.run('create table notes.shopping_list (id int primary key)')
   writeFiles(dir, { 'www/index.php': "<?php require '/usr/share/adminer/adminer.php';" })
   mkdirSync(join(dir, 'tmp'))
-  const server = scope.use(await startPhp({ dir, documentRoot: '/work/www', env: { TMPDIR: '/work/tmp' } }))
+  const server = scope.use(await startPhp({ dir, documentRoot: '/app/www', env: { TMPDIR: '/app/tmp' } }))
   const front = scope.use(await startFront({ [HOST]: server.port }))
   const owner = scope.move()
   const at = `127.0.0.1:${database.port}`

@@ -30,8 +30,8 @@ export async function startLemonLdap(): Promise<LemonApp> {
       applicationList: { '1notes': { type: 'category', catname: 'Notes of the Doctor' } },
       locationRules: { [HOST]: { default: 'accept' } },
       exportedHeaders: {},
-      globalStorageOptions: { ...(defaults.globalStorageOptions as object), Directory: '/work/sessions', LockDirectory: '/work/sessions/lock' },
-      persistentStorageOptions: { Directory: '/work/psessions', LockDirectory: '/work/psessions/lock' },
+      globalStorageOptions: { ...(defaults.globalStorageOptions as object), Directory: '/app/sessions', LockDirectory: '/app/sessions/lock' },
+      persistentStorageOptions: { Directory: '/app/psessions', LockDirectory: '/app/psessions/lock' },
       localSessionStorage: '',
       localSessionStorageOptions: {},
       notification: 0,
@@ -54,7 +54,7 @@ logLevel = warn
 checkTime = 1
 [configuration]
 type = File
-dirName = /work/conf
+dirName = /app/conf
 [portal]
 staticPrefix = /static
 templateDir = /usr/share/lemonldap-ng/portal/templates
@@ -107,10 +107,10 @@ builder {
     '127.0.0.1',
     '--port',
     String(port),
-    '/work/portal.psgi',
+    '/app/portal.psgi',
   ]
   const server = scope.use(
-    await startProgram({ command: (port) => inTree(dir, {}, command(port)), cwd: dir, env: { LLNG_DEFAULTCONFFILE: '/work/lemonldap-ng.ini' } }),
+    await startProgram({ command: (port) => inTree(dir, {}, command(port)), cwd: dir, env: { LLNG_DEFAULTCONFFILE: '/app/lemonldap-ng.ini' } }),
   )
   const front = scope.use(await startFront({ [HOST]: server.port }))
   const owner = scope.move()

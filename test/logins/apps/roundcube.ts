@@ -18,7 +18,7 @@ export async function startRoundcube(): Promise<LoginApp> {
     await startProgram({
       command: (port) => {
         writeFiles(dir, { 'dovecot.conf': dovecotConfig(port), users: `${user.username}:{PLAIN}${user.password}::::::\n` })
-        return inTree(dir, {}, ['dovecot', '-F', '-c', '/work/dovecot.conf'])
+        return inTree(dir, {}, ['dovecot', '-F', '-c', '/app/dovecot.conf'])
       },
       cwd: dir,
     }),
@@ -26,10 +26,10 @@ export async function startRoundcube(): Promise<LoginApp> {
   copyFromTree(dir, 'etc/roundcube', 'config')
   writeFiles(dir, {
     'config/config.inc.php': `<?php
-$config['db_dsnw'] = 'sqlite:////work/roundcube.db?mode=0600';
+$config['db_dsnw'] = 'sqlite:////app/roundcube.db?mode=0600';
 $config['imap_host'] = '127.0.0.1:${imap.port}'; $config['smtp_host'] = '127.0.0.1:1';
 $config['des_key'] = '${randomBytes(12).toString('hex')}'; $config['plugins'] = []; $config['skin'] = 'elastic';
-$config['temp_dir'] = '/work/temp/'; $config['log_dir'] = '/work/logs/'; $config['product_name'] = 'The mail'; $config['enable_spellcheck'] = false;
+$config['temp_dir'] = '/app/temp/'; $config['log_dir'] = '/app/logs/'; $config['product_name'] = 'The mail'; $config['enable_spellcheck'] = false;
 `,
   })
   const schema = await runProgram(inTree(dir, {}, ['cat', '/usr/share/roundcube/SQL/sqlite.initial.sql']), { cwd: dir })
@@ -38,7 +38,7 @@ $config['temp_dir'] = '/work/temp/'; $config['log_dir'] = '/work/logs/'; $config
     using database = new DatabaseSync(path)
     database.exec(schema)
   }
-  const server = scope.use(await startPhp({ dir, documentRoot: '/usr/share/roundcube', env: { ROUNDCUBE_CONFIG_DIR: '/work/config' } }))
+  const server = scope.use(await startPhp({ dir, documentRoot: '/usr/share/roundcube', env: { ROUNDCUBE_CONFIG_DIR: '/app/config' } }))
   const front = scope.use(await startFront({ [HOST]: server.port }))
   const owner = scope.move()
   return {
@@ -60,8 +60,8 @@ $config['temp_dir'] = '/work/temp/'; $config['log_dir'] = '/work/logs/'; $config
 const dovecotConfig = (port: number): string => `
 protocols = imap
 listen = 127.0.0.1
-base_dir = /work/dovecot
-state_dir = /work/dovecot
+base_dir = /app/dovecot
+state_dir = /app/dovecot
 default_internal_user = cob
 default_internal_group = cob
 default_login_user = cob
@@ -69,14 +69,14 @@ log_path = /dev/stderr
 ssl = no
 disable_plaintext_auth = no
 first_valid_uid = 1000
-mail_location = maildir:/work/mail/%u
+mail_location = maildir:/app/mail/%u
 passdb {
   driver = passwd-file
-  args = /work/users
+  args = /app/users
 }
 userdb {
   driver = static
-  args = uid=1000 gid=1000 home=/work/mail/%u
+  args = uid=1000 gid=1000 home=/app/mail/%u
 }
 service imap-login {
   chroot =

@@ -26,8 +26,8 @@ export async function startSimpleSamlPhp(): Promise<LoginApp> {
 require '/etc/simplesamlphp/config.php';
 $config = array_merge($config, [
   'baseurlpath' => 'http://${host}/simplesaml/', 'secretsalt' => '${randomBytes(16).toString('hex')}', 'auth.adminpassword' => '${randomBytes(16).toString('hex')}',
-  'certdir' => '/work/cert/', 'datadir' => '/work/data/', 'loggingdir' => '/work/log/', 'tempdir' => '/tmp/simplesaml', 'metadatadir' => '/work/metadata',
-  'metadata.sources' => [['type' => 'flatfile', 'directory' => '/work/metadata']],
+  'certdir' => '/app/cert/', 'datadir' => '/app/data/', 'loggingdir' => '/app/log/', 'tempdir' => '/tmp/simplesaml', 'metadatadir' => '/app/metadata',
+  'metadata.sources' => [['type' => 'flatfile', 'directory' => '/app/metadata']],
   'logging.handler' => 'errorlog', 'store.type' => 'phpsession', 'session.cookie.secure' => false, 'session.phpsession.savepath' => null, 'session.phpsession.cookiename' => 'SAMLSESSION',
   // Behind a proxy, the port that PHP itself listens at is not the one that visitors use.
   'application' => ['baseURL' => 'http://${host}/'],
@@ -55,9 +55,9 @@ $config = array_merge($config, [
     '-subj',
     `/CN=${PROVIDER}`,
     '-keyout',
-    '/work/cert/key.pem',
+    '/app/cert/key.pem',
     '-out',
-    '/work/cert/cert.pem',
+    '/app/cert/cert.pem',
   ]
   await runProgram(inTree(identity, {}, key), { cwd: identity })
   const certificate = readFileSync(join(identity, 'cert/cert.pem'), 'utf8').replaceAll(/-----[^-]+-----|\s/g, '')
@@ -80,9 +80,9 @@ echo '<!doctype html><title>The library</title><h1>Books of ' . htmlspecialchars
 `,
   })
   const binds = { '/var/lib/simplesamlphp': 'data' }
-  const env = { SIMPLESAMLPHP_CONFIG_DIR: '/work/config' }
-  const provider = scope.use(await startPhp({ dir: identity, documentRoot: '/work/www', binds, env }))
-  const site = scope.use(await startPhp({ dir: library, documentRoot: '/work/www', binds, env }))
+  const env = { SIMPLESAMLPHP_CONFIG_DIR: '/app/config' }
+  const provider = scope.use(await startPhp({ dir: identity, documentRoot: '/app/www', binds, env }))
+  const site = scope.use(await startPhp({ dir: library, documentRoot: '/app/www', binds, env }))
   const front = scope.use(await startFront({ [SITE]: site.port, [PROVIDER]: provider.port }))
   const owner = scope.move()
   return {
