@@ -27,8 +27,8 @@ export async function startAdminer(): Promise<LoginApp> {
     user: { server: at, ...login },
     async endSessions() {
       removePhpSessions(dir)
-      // The key of the cookies that would log in again: its box "Permanent login" is ticked.
-      rmSync(join(dir, 'tmp/adminer.key'))
+      // The key of the cookies that would log in again: there when its box "Permanent login" was ticked.
+      rmSync(join(dir, 'tmp/adminer.key'), { force: true })
     },
     proof: { url: `http://${HOST}/?server=${encodeURIComponent(at)}&username=${login.username}&db=${login.database}`, text: /shopping_list/ },
     [Symbol.asyncDispose]: () => owner.disposeAsync(),

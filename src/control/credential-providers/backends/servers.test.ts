@@ -65,7 +65,7 @@ async function read(backend: Backend, title: string) {
 
 const SECRETS: Record<string, { data: Record<string, unknown> | null; metadata?: Record<string, string> }> = {
   'logins/site.test': { data: { username: 'kim', password: 'one', totp: 'jbsw y3dp ehpk 3pxp', port: 22, nested: { a: 1 }, url: 'https://in.site.test' } },
-  'logins/office/other': { data: { login: 'lee', password: 'two' }, metadata: { urls: 'other.test, https://more.test/in' } },
+  'logins/team/other': { data: { login: 'lee', password: 'two' }, metadata: { urls: 'other.test, https://more.test/in' } },
   'logins/deleted': { data: null },
   'elsewhere/third': { data: { password: 'three' } },
 }
@@ -97,10 +97,10 @@ test('vault: secrets below the prefix are listed with URLs of their metadata and
   expect(await backend.listItems(never)).toEqual([
     { id: 'logins/deleted', title: 'deleted', vault: { id: 'kv/logins', name: 'kv/logins' }, urls: [] },
     { id: 'logins/site.test', title: 'site.test', vault: { id: 'kv/logins', name: 'kv/logins' }, urls: ['site.test'] },
-    { id: 'logins/office/other', title: 'other', vault: { id: 'kv/logins/office', name: 'kv/logins/office' }, urls: ['other.test', 'https://more.test/in'] },
+    { id: 'logins/team/other', title: 'other', vault: { id: 'kv/logins/team', name: 'kv/logins/team' }, urls: ['other.test', 'https://more.test/in'] },
   ])
   expect(server.asked.some((line) => line.includes('/data/'))).toBe(false)
-  expect((await backend.test(never)).map(({ name }) => name)).toEqual(['kv/logins', 'kv/logins/office'])
+  expect((await backend.test(never)).map(({ name }) => name)).toEqual(['kv/logins', 'kv/logins/team'])
   expect(await read(backend, 'site.test')).toEqual({
     values: { username: 'kim', password: 'one', port: '22' },
     totp: 'JBSWY3DPEHPK3PXP',
