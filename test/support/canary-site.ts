@@ -36,7 +36,7 @@ export interface CanarySite extends AsyncDisposable {
   requests: { host: string; method: string; path: string; body: string }[]
   /** What the thieves were sent: everything but the requests for their page itself. */
   stolen(): string[]
-  /** How often a password was sent to a host of the site. */
+  /** How often a form with a password was sent to a host of the site. A request that Chromium repeats by itself, because its connection broke before any answer, is the same sending. */
   tries(name: CanaryHost): number
   /** From now on, forms with a password are answered when the returned function is called: their page stays as it is, filled, until then. */
   hold(): () => void
@@ -48,7 +48,8 @@ const page = (body: string) =>
 const USER = '<label>User name <input name="username" autocomplete="username"></label>'
 const PASSWORD = '<label>Password <input name="password" type="password" autocomplete="current-password"></label>'
 const form = (action: string, fields: string, error = '') =>
-  page(`<h1>Log in</h1>${error && `<p role="alert">${error}</p>`}<form method="post" action="${action}">${fields}<button>Log in</button></form>`)
+  page(`<h1>Log in</h1>${error && `<p role="alert">${error}</p>`}<form method="post" action="${action}">${fields}<input type="hidden" name="sending"><button>Log in</button></form>
+    <script>document.querySelector('form').addEventListener('submit', ({ target }) => (target.elements.sending.value = Math.random()))</script>`)
 const CODE = '<label>Code of your authenticator app <input name="code" inputmode="numeric" maxlength="6" autocomplete="one-time-code"></label>'
 /** Sends every key and every value of its fields home. */
 const THIEF = `${form('/login', USER + PASSWORD)}<script>
@@ -103,7 +104,10 @@ export async function startCanarySite(user: CanaryUser): Promise<CanarySite> {
     hostOf,
     requests,
     stolen: () => requests.filter(({ host, body }) => host === THIEVES && body !== '').map(({ body }) => body),
-    tries: (name) => requests.filter(({ host, body }) => host === hostOf(name) && new URLSearchParams(body).has('password')).length,
+    tries(name) {
+      const sent = requests.filter(({ host, body }) => host === hostOf(name) && new URLSearchParams(body).has('password'))
+      return new Set(sent.map(({ body }, index) => new URLSearchParams(body).get('sending') || index)).size
+    },
     hold() {
       const { promise, resolve } = Promise.withResolvers<void>()
       const timer = setTimeout(resolve, HELD_MS)
