@@ -83,7 +83,7 @@ export async function reencrypt({ db, keys, signal, settleMs = SETTLE_MS, column
   }
 }
 
-/** One rotation at a time, whoever runs it: the lock belongs to a connection. @throws when another one runs */
+/** One rotation at a time, of all services and commands: the lock belongs to a connection. @throws when another one runs */
 export async function alone<T>(db: Db, work: () => Promise<T>): Promise<T> {
   return db.connection().execute(async (connection) => {
     const { rows } = await sql<{ locked: boolean }>`select pg_try_advisory_lock(hashtextextended('cob:secrets', 0)) as locked`.execute(connection)

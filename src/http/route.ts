@@ -191,6 +191,9 @@ export const pagingQuery = {
     .transform((limit) => Math.min(limit, 100)),
 }
 
+/** What lists of named things are asked for: a whole name; a part of one, or a whole id. Case makes no difference. */
+export const nameQuery = { name: z.string().max(1024).optional(), query: z.string().max(1024).optional() }
+
 /** The largest number that a column of type integer holds. Every whole number that callers send to be stored has this bound or a smaller one. */
 export const MAX_INTEGER = 2_147_483_647
 

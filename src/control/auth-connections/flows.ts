@@ -215,7 +215,7 @@ export function makeFlows(settings: FlowsSettings): Flows {
   return {
     async begin(connection, type, asked) {
       const take = async (tx: Db) => {
-        // As whoever ends a flow does. A deletion that is under way is waited for.
+        // The end of a flow takes the same lock. A deletion that is under way is waited for.
         if (!(await lockConnection(tx, connection.id))) throw fault.notFound('auth connection', connection.id)
         await makeWay(tx, connection.id, type)
         return insert(tx, connection, type, asked, type !== 'health_check')

@@ -1,7 +1,7 @@
 // The contract of the Browser Pools group: browsers of one configuration that are kept ready, lent to callers and given back.
 import { z } from 'zod'
 import { isId } from '../../base/ids.ts'
-import { json, MAX_INTEGER, none, page, pagingQuery, route } from '../../http/route.ts'
+import { json, MAX_INTEGER, nameQuery, none, page, pagingQuery, route } from '../../http/route.ts'
 import { Browser, Name as SessionName, Tags } from '../browsers/contract.ts'
 import { MAX_POLICY_BYTES, OPTIONS, StartUrl } from '../browsers/options/contract.ts'
 import { createShape, Memory, Region } from '../browsers/options/option/contract.ts'
@@ -195,10 +195,7 @@ export const browserPools = {
     summary: 'List browser pools, newest first',
     query: z.strictObject({
       ...pagingQuery,
-      /** A whole name, in any case. */
-      name: z.string().max(1024).optional(),
-      /** Part of a name, or a whole id. */
-      query: z.string().max(1024).optional(),
+      ...nameQuery,
       region: Region.optional(),
     }),
     reply: page(BrowserPool),

@@ -1,7 +1,7 @@
 // The contract of the Profiles group: the state of a browser (cookies, storage, tabs, …) that sessions load and save; and the options of sessions for it.
 import { z } from 'zod'
 import { isId } from '../../base/ids.ts'
-import { bytes, json, none, page, pagingQuery, route } from '../../http/route.ts'
+import { bytes, json, nameQuery, none, page, pagingQuery, route } from '../../http/route.ts'
 import { option } from '../browsers/options/option/contract.ts'
 
 const group = 'Profiles'
@@ -107,10 +107,7 @@ export const profiles = {
     summary: 'List profiles, newest first',
     query: z.strictObject({
       ...pagingQuery,
-      /** A whole name, in any case. */
-      name: z.string().max(1024).optional(),
-      /** Part of a name, or a whole id. */
-      query: z.string().max(1024).optional(),
+      ...nameQuery,
     }),
     reply: page(Profile),
   }),

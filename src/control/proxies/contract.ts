@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { isIPv4, isIPv6, isName } from '../../base/hosts.ts'
 import { isId } from '../../base/ids.ts'
-import { json, none, page, pagingQuery, route } from '../../http/route.ts'
+import { json, nameQuery, none, page, pagingQuery, route } from '../../http/route.ts'
 import { Time } from '../apps/contract.ts'
 import { option } from '../browsers/options/option/contract.ts'
 
@@ -186,10 +186,7 @@ export const proxies = {
     summary: 'List proxies, newest first',
     query: z.strictObject({
       ...pagingQuery,
-      /** A whole name. Case and accents make no difference. */
-      name: z.string().max(1024).optional(),
-      /** Part of a name, or a whole id. */
-      query: z.string().max(1024).optional(),
+      ...nameQuery,
     }),
     reply: page(Proxy),
   }),

@@ -66,7 +66,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       input_until timestamptz,                        -- until when the present question may be answered
       finished_at timestamptz
     )`.execute(db)
-  // One login at a time for each connection, whoever starts it.
+  // One login at a time for each connection, of all callers.
   await sql`create unique index auth_flows_live on auth_flows (connection_id) where state = 'IN_PROGRESS'`.execute(db)
   await sql`create index auth_flows_listed on auth_flows (connection_id, started_at desc, id)`.execute(db)
   await sql`create index auth_flows_worked on auth_flows (scope) where state = 'IN_PROGRESS'`.execute(db)

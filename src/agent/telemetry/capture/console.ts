@@ -14,7 +14,7 @@ import { exceptionText, lengthOf, Lines, stackOf } from './console/text.ts'
 import { Losses } from './losses.ts'
 import { cdpSource } from './source.ts'
 
-/** The group of the objects that Chromium keeps for whoever reads the console. They would stay until the page is left. */
+/** The group of the objects that Chromium keeps for readers of the console. They would stay until the page is left. */
 const OBJECTS = 'console'
 const RELEASE_MS = 1_000
 /** A page that hangs answers nothing. */

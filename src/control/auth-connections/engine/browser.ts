@@ -18,7 +18,7 @@ export interface LoginBrowser {
   end(signal: AbortSignal): Promise<void>
 }
 
-/** The browser has ended, whoever ended it. */
+/** The browser has ended, by anybody's doing. */
 export class BrowserGone extends Error {
   override name = 'BrowserGone'
 }

@@ -39,7 +39,7 @@ export interface Memory {
   sent: Sent | undefined
   /** Keys of stored values that were typed, or were about to be. */
   storedSent: string[]
-  /** A password was typed, or was about to be, whoever it came from. */
+  /** A password was typed, or was about to be: a stored one, or one of a person. */
   hasSentPassword: boolean
   /** Anything was sent, or a person has acted in the browser. */
   hasSent: boolean

@@ -152,7 +152,7 @@ function failed(name, [heading, advice], { code: errorCode, message } = {}) {
 
 const over = () => failed('expired', ['This login has expired'])
 
-/** A link that opens nothing. Nobody is sent anywhere by it: whoever has made it may not be who sent the login. */
+/** A link that opens nothing. It sends nobody anywhere: its maker may be somebody else than the sender of the login. */
 function unusable(heading, lead) {
   end({ name: 'unusable', heading, lead, linkTo: ways.error && withQuery(ways.error, { message: heading }) })
 }

@@ -1,7 +1,7 @@
 // The contract of telemetry destinations: collectors that take OTLP over HTTP, for all projects.
 import { z } from 'zod'
 import { isId } from '../../../base/ids.ts'
-import { json, none, page, pagingQuery, route } from '../../../http/route.ts'
+import { json, nameQuery, none, page, pagingQuery, route } from '../../../http/route.ts'
 import { Time } from '../../apps/contract.ts'
 
 const group = 'Telemetry Destinations'
@@ -105,10 +105,8 @@ export const telemetryDestinations = {
     summary: 'List destinations of telemetry, newest first',
     query: z.strictObject({
       ...pagingQuery,
-      /** A whole name. Case and accents make no difference. */
-      name: z.string().max(1024).optional(),
-      /** Part of a name or an endpoint, or a whole id. */
-      query: z.string().max(1024).optional(),
+      /** `query` is looked for in endpoints, too. */
+      ...nameQuery,
     }),
     reply: page(TelemetryDestination),
   }),

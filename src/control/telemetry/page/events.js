@@ -14,7 +14,7 @@ export const KINDS = {
 }
 const KIND_OF = Object.fromEntries(Object.entries(KINDS).flatMap(([kind, [, categories]]) => categories.map((category) => [category, kind])))
 
-/** A crash is looked for among the others, whoever has noticed it. */
+/** A crash of a page is listed with those of other programs. */
 export const kindOf = ({ type, category }) => (type === 'page_crashed' ? 'system' : (KIND_OF[category] ?? 'system'))
 
 /** Lines above and below the view that are in the document, too. */
