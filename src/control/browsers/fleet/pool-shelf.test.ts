@@ -1,15 +1,19 @@
 // Pools on the shelf beside each other and beside warm browsers: whose boot comes next, and how fast what has ended is replaced.
 import { describe, expect, test } from 'vitest'
 import { amount } from '../../../../test/support/long.ts'
-import { abortable, until } from '../../../base/wait.ts'
+import { newId } from '../../../base/ids.ts'
+import { abortable, sleep, until } from '../../../base/wait.ts'
 import type { Driver } from '../../../instances/driver.ts'
+import { alone } from '../../../store/leases.ts'
 import { db, driver, NOTICE_MS, owner, row, signal } from '../fleet.suite.ts'
 import type { Fleet } from '../fleet.ts'
 import { usualKind } from './kinds.ts'
-import { giveBack, idsOf, insertPool, lend, makePoolFleet, reaches, resize, states } from './pools.suite.ts'
+import { giveBack, idsOf, insertPool, lend, makePoolFleet, reaches, resize, sourceFor, states } from './pools.suite.ts'
 
 const MINUTE = 60_000
 const GIB = 1024 ** 3
+/** A boot has noticed within this time that its row is warm. */
+const SETTLED_MS = 50
 
 /** The driver, with starts that wait for `next`, which lets the oldest one go on. `order` has the pool of each, as it began; a warm browser is "warm", and one for a caller "own". */
 function gated() {
@@ -44,6 +48,30 @@ describe('the next boot', () => {
     await reaches(small, { warm: 2 })
     const [a, b] = [large, small]
     expect(order).toEqual([a, b, a, a, b, a])
+  })
+
+  test('counts a browser that comes up while browsers are counted', async () => {
+    const [large, small] = [await insertPool(4), await insertPool(2)]
+    const { gate, order, next } = gated()
+    const leases = alone(newId())
+    const dressed = Promise.withResolvers<void>()
+    let dresses = 0
+    const source = sourceFor(leases.replica, async () => {
+      if (++dresses === 2) await dressed.promise
+    })
+    const counts = async () => {
+      const counted = await source.counts()
+      if (dresses !== 2) return counted
+      dressed.resolve()
+      await until('it to be warm', NOTICE_MS, async () => (await states(small)).warm === 1)
+      await sleep(SETTLED_MS, signal)
+      return counted
+    }
+    makePoolFleet({ over: gate, bootsAtOnce: 1, leases, pools: { ...source, counts } }).fleet.refill()
+    for (let boots = 0; boots < 6; boots++) await next()
+    await reaches(large, { warm: 4 })
+    await reaches(small, { warm: 2 })
+    expect(order.slice(0, 3)).toEqual([large, small, large])
   })
 
   test('is for a caller, whatever pools are short of, and for the least number of warm browsers before pools', async () => {

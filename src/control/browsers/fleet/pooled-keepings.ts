@@ -5,6 +5,9 @@ import { wanted } from './demand.ts'
 import { Keeping } from './keeping.ts'
 import { PoolBootFailed, PoolShare, type PoolSource } from './pools.ts'
 
+/** A count that a boot has ended during is taken again, at most so often in a row: it has the boot's browser neither as idle nor as booting. */
+const COUNTS_AT_ONCE = 5
+
 export class PooledKeepings {
   readonly #source: PoolSource | undefined
   readonly #shared: ConstructorParameters<typeof Keeping>[1]
@@ -16,6 +19,8 @@ export class PooledKeepings {
   #counting: Promise<void> = Promise.resolve()
   /** A count that has not begun yet: it will see what its callers have changed. */
   #next: Promise<void> | undefined
+  /** How many boots have ended so far. */
+  #endedBoots = 0
 
   constructor(source: PoolSource | undefined, shared: ConstructorParameters<typeof Keeping>[1], now: () => number) {
     this.#source = source
@@ -71,7 +76,7 @@ export class PooledKeepings {
 
   async #count(): Promise<void> {
     if (!this.#source) return
-    const { pools: counts, orphans } = await this.#source.counts()
+    const { pools: counts, orphans } = await this.#steadyCounts(this.#source)
     this.#orphans = orphans
     const now = this.#now()
     const gone = new Set(this.#keeping.keys())
@@ -92,6 +97,14 @@ export class PooledKeepings {
     for (const { line, pool } of this.all) if (line.waiting > 0 && (pool!.idle > 0 || pool!.room(line.booting) > 0)) line.lookAgain()
   }
 
+  async #steadyCounts(source: PoolSource): ReturnType<PoolSource['counts']> {
+    for (let attempt = 1; ; attempt++) {
+      const before = this.#endedBoots
+      const counted = await source.counts()
+      if (this.#endedBoots === before || attempt === COUNTS_AT_ONCE) return counted
+    }
+  }
+
   /** Makes a browser for a pool by `make`, which returns false when the pool has as many as it may. @throws PoolBootFailed */
   async boot({ name, pool }: Keeping, make: () => Promise<boolean>): Promise<boolean> {
     const undo = pool!.began()
@@ -109,6 +122,8 @@ export class PooledKeepings {
       if (this.#shared.signal.aborted) throw error
       this.#source!.made(name, error)
       throw new PoolBootFailed('a browser of a pool could not be made', { cause: error })
+    } finally {
+      this.#endedBoots++
     }
   }
 
