@@ -209,11 +209,11 @@ export async function watcherOf(db: Db, id: string): Promise<(LiveRow & { replic
 export type Whose = { scope: string } | { project: string }
 const belonging = (whose: Whose): RawBuilder<SqlBool> => ('scope' in whose ? sql`scope = ${whose.scope}` : sql`project_id = ${whose.project}`)
 
-/** Sessions that have a seat, or get one. A pool has as many as its size, whoever has its browsers. */
+/** Sessions that have a seat, or get one. A pool has as many as its size, whoever has its browsers. A warm browser that no caller has had takes none, also while it is ended. */
 export async function countSeats(db: Db, whose: Whose): Promise<number> {
   const { rows } = await sql<{ seats: number }>`
     select (
-      select count(*) from browsers where ${belonging(whose)} and pool_id is null and state not in ('deleted', 'warm') and (state <> 'starting' or warm_kind is null)
+      select count(*) from browsers where ${belonging(whose)} and pool_id is null and state not in ('deleted', 'warm') and (warm_kind is null or created_at is not null)
     ) + (
       select coalesce(sum(greatest(size, (select count(*) from browsers b where b.pool_id = p.id and b.state <> 'deleted'))), 0)
       from browser_pools p where ${belonging(whose)} and deleted_at is null
