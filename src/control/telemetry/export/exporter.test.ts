@@ -321,6 +321,31 @@ describe('telemetry that is not stored', () => {
   })
 })
 
+test('what is deleted before it has arrived is counted as dropped, and what had arrived is not', async () => {
+  const dropped = 'cob_telemetry_export_dropped_events_total'
+  const before = await metric(dropped)
+  const id = await create()
+  await say(cloud.paths, id, 0, 2)
+  await got(id, 2)
+  const isNoted = 'select from telemetry_exports where session_id = $1 and last_seq = 2'
+  await until('word of it', SOON_MS, async () => (await cloud.query(isNoted, [id])).length === 1, { everyMs: 20 })
+  collector.trouble = { status: 503, headers: { 'retry-after': '300' } }
+  await say(cloud.paths, id, 2, 5)
+  await failing()
+  const isStored = 'select from telemetry_segments where session_id = $1 having sum(events) = 7'
+  await until('all in the archive', SOON_MS, async () => (await cloud.query(isStored, [id])).length === 1, { everyMs: 20 })
+  expect((await cloud.fetch(`/browsers/${id}/telemetry`, { method: 'DELETE' })).status).toBe(204)
+  expect(await metric(dropped)).toBe(before + 5)
+  // Deleting it again drops nothing more.
+  expect((await cloud.fetch(`/browsers/${id}/telemetry`, { method: 'DELETE' })).status).toBe(204)
+  collector.trouble = {}
+  await cloud.send('PATCH', `${PATH}/${destination.id}`, { description: 'well again' })
+  await say(cloud.paths, id, 7, 1)
+  await got(id, 3)
+  expect([texts(id), await metric(dropped)]).toEqual([[...lines(2), 'line 7'], before + 5])
+  await end(id)
+})
+
 test('a destination that is behind by more than the limit loses the oldest events, which are counted; the newest come', async () => {
   const before = await metric('cob_telemetry_export_dropped_events_total')
   const id = await create()

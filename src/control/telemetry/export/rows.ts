@@ -99,6 +99,27 @@ export async function dropBehind(db: Db, scope: string, { bytes, before }: { byt
   return rows.reduce((sum, { events }) => sum + Number(events), 0)
 }
 
+/**
+ * Gives up what of runs that are removed has not reached its destinations. How many events that is at most: a run may have some of other times. Call it in the transaction
+ * that removes them.
+ */
+export async function giveUp(
+  tx: Db,
+  sessionId: string,
+  runs: readonly { first_ts: number; last_ts: number; last_seq: number; events: number }[],
+): Promise<number> {
+  const { rows: open } = await sql<Pick<Work, 'id' | 'from_ts' | 'until_ts' | 'last_seq'>>`
+    select e.id, e.from_ts, e.until_ts, e.last_seq from telemetry_exports e join telemetry_destinations d on d.id = e.destination_id
+    where e.session_id = ${sessionId} and e.finished_at is null and d.deleted_at is null for update of e`.execute(tx)
+  let events = 0
+  for (const { id, from_ts: from, until_ts: until, last_seq: reached } of open) {
+    const left = runs.filter((run) => run.last_seq > reached && run.last_ts >= from && (until === null || run.first_ts < until))
+    events += left.reduce((sum, run) => sum + Math.min(run.events, run.last_seq - reached), 0)
+    if (left.length > 0) await noteReached(tx, id, Math.max(...left.map((run) => run.last_seq)))
+  }
+  return events
+}
+
 /** Notes which exports have come to their end: nothing is left, and nothing more can come `afterMs` after the end of their sessions. */
 export async function finishOver(db: Db, scope: string, afterMs: number): Promise<void> {
   const past = sql`(now() - ${afterMs} * interval '1 millisecond')`
