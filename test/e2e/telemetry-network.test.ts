@@ -6,10 +6,9 @@ import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { sleep, until } from '../../src/base/wait.ts'
 import type { Cloud } from '../support/cloud.ts'
 import { shareCloud } from '../support/shelf.ts'
-import { readTelemetry, watchedSession, type Told } from '../support/telemetry.ts'
+import { watchedSession, type Told } from '../support/telemetry.ts'
 
 const CANARY = `cAnArY${randomUUID().slice(0, 8)}`
 
