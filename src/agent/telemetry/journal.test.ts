@@ -177,13 +177,16 @@ describe('what pages cannot make', () => {
   const call = (n: number): NewEvent => ({ type: 'api_call', source: { kind: 'kernel_api' }, data: { operation_id: `call ${n}` } })
   const own: NewEvent[] = [call(0), { type: 'cdp_connect', source }, { type: 'service_crashed', source }, { type: 'platform_api_call', source }]
 
-  test.each<[string, NewEvent]>([
-    ['events', { type: 'page_layout_shift', source, data: { time: 1 } }],
-    ['characters', { type: 'network_response', source, data: { body: 'x'.repeat(30_000) } }],
-    ['failures', { type: 'monitor_init_failed', source, data: { step: 'Page.enable' } }],
+  /** Fill a second to its last hundred characters. */
+  const LENGTHS = [30_000, 3_000, 300, 0]
+
+  test.each<[string, (n: number) => NewEvent]>([
+    ['events', () => ({ type: 'page_layout_shift', source, data: { time: 1 } })],
+    ['characters', (n) => ({ type: 'network_response', source, data: { body: 'x'.repeat(LENGTHS[Math.floor(n / 300)] ?? 0) } })],
+    ['failures', () => ({ type: 'monitor_init_failed', source, data: { step: 'Page.enable' } })],
   ])('is told though a page has told all %s that a second may have', async (_, flooding) => {
     const journal = made({ now: () => 0 })
-    for (let n = 0; n < 5_000; n++) journal.emit(flooding)
+    for (let n = 0; n < 5_000; n++) journal.emit(flooding(n))
     for (const event of own) journal.emit(event)
     const all = await rest(journal)
     expect(all.filter(({ event }) => own.some(({ type }) => type === event.type)).map(({ event }) => event.type)).toEqual(own.map(({ type }) => type))
