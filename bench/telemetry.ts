@@ -1,5 +1,5 @@
-// What telemetry costs: CPU of an idle page and of one that has much to do, with nothing captured, with the default set and with everything; how soon an
-// event is read; how many bytes an event takes in the archive.
+// What telemetry costs: CPU of an idle page, of one that is clicked and of one that has much to do, with nothing captured, with the default set and with everything; how
+// soon an event is read; how many bytes an event takes in the archive.
 import { sleep, until } from '../src/base/wait.ts'
 import { SETTABLE_CATEGORIES } from '../src/agent/telemetry/contract.ts'
 import type { Bench } from './bench.ts'
@@ -23,6 +23,10 @@ const HEAVY_MS = 60_000
 /** What a page has begun goes on for a while, and so does what tells of it. */
 const SETTLE_MS = 2_000
 const STORED_MS = 10_000
+/** As often as pictures are taken at most. Each click is a cause for one. */
+const CLICK_MS = 2_000
+/** Of a page that fills the screen with what makes pictures large; nothing there does anything. */
+const CLICKED = { x: 200, y: 40 }
 
 const each = <T>(make: (mode: Mode) => T): Record<Mode, T> => Object.fromEntries(MODE_NAMES.map((mode) => [mode, make(mode)])) as Record<Mode, T>
 
@@ -45,11 +49,25 @@ export async function measureTelemetry(bench: Bench, service: Service): Promise<
     for (const mode of MODE_NAMES) idle[mode].push(((cpu[mode]() - before[mode]) / seconds) * 100)
   }
 
+  const driven = {} as Record<Mode, Awaited<ReturnType<typeof drive>>>
+  for (const mode of MODE_NAMES) driven[mode] = scope.use(await drive(sessions[mode].cdpUrl))
+  // At the same time as well; the clients take as much for each.
+  await rest()
+  const clicked = each(() => [] as number[])
+  for (let i = 0; i < counts.costs; i++) {
+    const [before, began] = [each((mode) => cpu[mode]()), performance.now()]
+    while (performance.now() - began < counts.idleMs) {
+      await Promise.all(MODE_NAMES.map((mode) => driven[mode].page.mouse.click(CLICKED.x, CLICKED.y)))
+      await sleep(CLICK_MS, signal)
+    }
+    const seconds = (performance.now() - began) / 1000
+    for (const mode of MODE_NAMES) clicked[mode].push(((cpu[mode]() - before[mode]) / seconds) * 100)
+  }
+  await picturesOf(service, sessions.all)
+
   // One after the other, in turns.
   const heavy = each(() => [] as number[])
   const service_ = each(() => [] as number[])
-  const driven = {} as Record<Mode, Awaited<ReturnType<typeof drive>>>
-  for (const mode of MODE_NAMES) driven[mode] = scope.use(await drive(sessions[mode].cdpUrl))
   // The service's own part: its processes less those of the sessions, which are below it.
   const own = () => cpuSeconds(tree(service.cloud.pid())) - MODE_NAMES.reduce((sum, mode) => sum + cpu[mode](), 0)
   for (let i = 0; i < counts.heavies; i++)
@@ -73,6 +91,8 @@ export async function measureTelemetry(bench: Bench, service: Service): Promise<
       row(`telemetry_heavy_${mode}`, `telemetry, ${names[mode]}: CPU of a page with ${HEAVY_REQUESTS} requests`, 's', heavy[mode], beside(heavy.off)),
       row(`telemetry_service_${mode}`, `telemetry, ${names[mode]}: CPU of the service meanwhile`, 's', service_[mode], beside(service_.off)),
     ]),
+    row('telemetry_clicked_most', `telemetry, ${names.most}: CPU of a page with a click every 2 s`, '%', clicked.most, beside(clicked.off)),
+    row('telemetry_clicked_all', `telemetry, ${names.all}: the same, with a picture every 2 s`, '%', clicked.all, { what: names.most, samples: clicked.most }),
     row('telemetry_latency', 'telemetry: a console line until it is read', 'ms', latency),
     row('telemetry_bytes', 'telemetry: bytes of an event in the archive', '', [perEvent]),
   ]
@@ -101,6 +121,14 @@ async function latencies({ counts, signal }: Bench, service: Service, { id }: Se
   stop.abort()
   await reading
   return ms
+}
+
+/** @throws when there are no pictures, of which the cost is told */
+async function picturesOf({ cloud }: Service, { id }: Session): Promise<void> {
+  await until('pictures in the archive', STORED_MS, async () => {
+    const answer = await cloud.fetch(`/browsers/${id}/telemetry/events?since=1h&limit=1&type=monitor_screenshot`)
+    return ((await answer.json()) as unknown[]).length > 0
+  })
 }
 
 async function bytesPerEvent({ cloud }: Service, { id }: Session): Promise<number> {

@@ -352,7 +352,7 @@ export async function startControlPlane(config: Config, log: Log, signal: AbortS
   opened.use(keepPurging(purges({ db, objects, scope, config }), log, () => leases.holds('purge')))
   opened.use(careForObjects({ db, objects, isShared: config.s3 !== undefined, isOurs: () => leases.holds('objects'), owners: objectOwners(db, scope), log }))
   opened.use(exportAuditLog({ db, target: exportTarget, everyMs: config.auditExportSeconds * 1000, isOurs: () => leases.holds('exports'), log }))
-  opened.use(telemetryExports.start(metrics, () => leases.holds('telemetry_exports')))
+  opened.use(telemetryExports.start(metrics, telemetry.exportDropped, () => leases.holds('telemetry_exports')))
   // In this order: no new callers, then the sessions, then the work in the background, then their store.
   opened.defer(async () => {
     app.server.close()

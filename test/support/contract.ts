@@ -1,6 +1,6 @@
 // The published contract as test data: schemas of every answer as the TypeScript SDK 0.84 has them (test/data/schemas.json) and as the newest
 // Python SDK has them (test/data/newest.json, made by test/data/python/schemas.py), and the list of operations.
-import { Ajv2020 } from 'ajv/dist/2020.js'
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,11 +14,22 @@ ajv.addSchema(data('schemas.json'))
 const newest: { $defs: Record<string, object> } = data('newest.json')
 ajv.addSchema(newest)
 
+const compiled = new Map<string, ValidateFunction>()
+
+function validator(reference: string, isArray: boolean): ValidateFunction {
+  const key = `${reference} ${isArray}`
+  const known = compiled.get(key)
+  if (known) return known
+  const schema = { $ref: reference }
+  const validate = ajv.compile(isArray ? { type: 'array', items: schema } : schema)
+  compiled.set(key, validate)
+  return validate
+}
+
 /** Throws unless `value` conforms to the contract's `name` (or a list of it): in 0.84, and in the newest release where that has a model of this name. */
 export function conforms(name: string, value: unknown, isArray = false): void {
   for (const release of ['contract', ...(name in newest.$defs ? ['newest'] : [])]) {
-    const schema = { $ref: `${release}#/$defs/${name}` }
-    const validate = ajv.compile(isArray ? { type: 'array', items: schema } : schema)
+    const validate = validator(`${release}#/$defs/${name}`, isArray)
     if (!validate(value)) throw new Error(`not a ${name} (${release}): ${ajv.errorsText(validate.errors)}\n${JSON.stringify(value, null, 1).slice(0, 1500)}`)
   }
 }

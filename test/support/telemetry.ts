@@ -1,8 +1,9 @@
-// The telemetry of a session under test: its stream, read as any client reads it.
+// The telemetry of a session under test: its stream, read as any client reads it. Every event is checked against the published contract.
 import type { Envelope } from '../../src/agent/telemetry/contract.ts'
 import { until } from '../../src/base/wait.ts'
 import type { Cloud } from './cloud.ts'
 import { openSession, type Session } from './session.ts'
+import { assertEvent } from './telemetry-schemas.ts'
 
 /** On a busy machine. */
 const TOLD_MS = 20_000
@@ -24,12 +25,16 @@ export interface Told {
   truncated?: boolean
 }
 
-/** Reads the stream of a session until it is disposed of. */
+/** Reads the stream of a session until it is disposed of, which fails when an event was not as the contract has it. */
 export async function readTelemetry(cloud: Cloud, id: string): Promise<TelemetryEvents> {
   const stop = new AbortController()
   const answer = await cloud.fetch(`/browsers/${id}/telemetry/stream?replay=all`, { signal: stop.signal })
   if (!answer.ok || !answer.body) throw new Error(`the stream answered ${answer.status}: ${await answer.text()}`)
   const all: Told[] = []
+  const wrong: string[] = []
+  const check = () => {
+    if (wrong.length > 0) throw new Error(`${wrong.length} events are not as the contract has them, the first one: ${wrong[0]}`)
+  }
   const read = async () => {
     let rest = ''
     for await (const piece of answer.body!.pipeThrough(new TextDecoderStream())) {
@@ -37,7 +42,13 @@ export async function readTelemetry(cloud: Cloud, id: string): Promise<Telemetry
       rest = lines.pop()!
       for (const line of lines)
         if (line.startsWith('data:')) {
-          const { seq, event } = JSON.parse(line.slice(5)) as Envelope
+          const envelope = JSON.parse(line.slice(5)) as Envelope
+          try {
+            assertEvent(envelope)
+          } catch (error) {
+            wrong.push((error as Error).message)
+          }
+          const { seq, event } = envelope
           all.push({ seq, ...event, data: (event.data ?? {}) as Told['data'] } as Told)
         }
     }
@@ -48,10 +59,15 @@ export async function readTelemetry(cloud: Cloud, id: string): Promise<Telemetry
   return {
     all,
     of: (type) => all.filter((event) => event.type === type),
-    next: (type, matches = () => true) => until(`an event ${type}`, TOLD_MS, () => all.find((event) => event.type === type && matches(event)), { everyMs: 20 }),
+    async next(type, matches = () => true) {
+      const event = await until(`an event ${type}`, TOLD_MS, () => all.find((one) => one.type === type && matches(one)), { everyMs: 20 })
+      check()
+      return event
+    },
     async [Symbol.asyncDispose]() {
       stop.abort()
       await reading
+      check()
     },
   }
 }

@@ -173,6 +173,52 @@ describe('a flood', () => {
   })
 })
 
+describe('what pages cannot make', () => {
+  const call = (n: number): NewEvent => ({ type: 'api_call', source: { kind: 'kernel_api' }, data: { operation_id: `call ${n}` } })
+  const own: NewEvent[] = [call(0), { type: 'cdp_connect', source }, { type: 'service_crashed', source }, { type: 'platform_api_call', source }]
+
+  /** Fill a second to its last hundred characters. */
+  const LENGTHS = [30_000, 3_000, 300, 0]
+
+  test.each<[string, (n: number) => NewEvent]>([
+    ['events', () => ({ type: 'page_layout_shift', source, data: { time: 1 } })],
+    ['characters', (n) => ({ type: 'network_response', source, data: { body: 'x'.repeat(LENGTHS[Math.floor(n / 300)] ?? 0) } })],
+    ['failures', () => ({ type: 'monitor_init_failed', source, data: { step: 'Page.enable' } })],
+  ])('is told though a page has told all %s that a second may have', async (_, flooding) => {
+    const journal = made({ now: () => 0 })
+    for (let n = 0; n < 5_000; n++) journal.emit(flooding(n))
+    for (const event of own) journal.emit(event)
+    const all = await rest(journal)
+    expect(all.filter(({ event }) => own.some(({ type }) => type === event.type)).map(({ event }) => event.type)).toEqual(own.map(({ type }) => type))
+    expect(all.at(-1)!.event).toMatchObject({ type: 'monitor_events_lost', data: { reason: 'too_many' } })
+  })
+
+  test('is bounded, too, and takes nothing from pages', async () => {
+    const journal = made({ ownEventsASecond: 3, now: () => 0 })
+    for (let n = 0; n < 5; n++) journal.emit(call(n))
+    journal.emit(line('a'))
+    const all = await rest(journal)
+    expect(all.map(({ event }) => event.type)).toEqual([...Array(3).fill('api_call'), 'console_log', 'monitor_events_lost'])
+    expect(all.at(-1)!.event.data).toEqual({ reason: 'too_many', count: 2, first_seq: 4, last_seq: 5 })
+  })
+
+  test('stays for readers however much pages tell after it, in the order of its numbers', async () => {
+    const journal = made({ events: 10, ownEvents: 4 })
+    for (let n = 0; n < 6; n++) journal.emit(call(n))
+    for (let n = 0; n < 100; n++) journal.emit(line('a'))
+    journal.emit(call(6))
+    for (let n = 0; n < 100; n++) journal.emit(line('b'))
+    expect(JSON.parse(journal.linesAfter(0, 1)!.text)).toMatchObject({ seq: 4 })
+    expect(journal.linesAfter(5, 1_000_000)!.text.split('\n').slice(0, 3)).toEqual([
+      expect.stringContaining('call 5'),
+      expect.stringContaining('call 6'),
+      expect.stringContaining('"b"'),
+    ])
+    // The four last ones; the six others that fit are the last of all.
+    expect(seqs(await rest(journal))).toEqual([4, 5, 6, 107, ...Array.from({ length: 6 }, (_, n) => 202 + n)])
+  })
+})
+
 describe('a stream', () => {
   test('begins with what comes next; with replay, with the oldest; after an event, with the one after it', () => {
     const journal = made()

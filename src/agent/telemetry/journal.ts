@@ -8,67 +8,67 @@ import {
   TYPES,
   type Category,
   type Envelope,
+  type EventType,
   type SettableCategory,
-  type TelemetryEvent,
   type TelemetryFit,
 } from './contract.ts'
+import { KeptEvents, type Kept, type KeptLimits } from './kept.ts'
 import type { NewEvent, Telemetry } from './telemetry.ts'
 
-/** What is kept. The API promises 1,024 events; a service that comes back after a restart reads on from here. */
-const KEPT_EVENTS = 8_192
-/** In characters of JSON. The session's memory limit includes it. */
-const KEPT_LENGTH = 16 * 1024 * 1024
 /**
- * What pictures have of that. Above it the oldest ones are left out of their events, which are truncated then: some twenty pictures would else be all that is
- * kept of a session.
+ * What is kept. The API promises 1,024 events; a service that comes back after a restart reads on from here. The session's memory limit includes it. Of what pages
+ * cannot make as much stays as one second may have.
  */
-const KEPT_PICTURES_LENGTH = 8 * 1024 * 1024
+const KEPT: KeptLimits = {
+  events: 8_192,
+  length: 16 * 1024 * 1024,
+  picturesLength: 8 * 1024 * 1024,
+  ownEvents: 1_024,
+  ownLength: 1024 * 1024,
+}
 /** What a session may tell of in a second. A page decides how much happens in it; what is above this is dropped, and told of. */
-const EVENTS_A_SECOND = 4_000
-const LENGTH_A_SECOND = 8 * 1024 * 1024
+const A_SECOND: Rate = { events: 4_000, length: 8 * 1024 * 1024 }
+/** The same of what pages cannot make: calls, connections, crashes. They are told whatever a page does. */
+const OWN_A_SECOND: Rate = { events: 1_000, length: 1024 * 1024 }
 const WINDOW_MS = 1_000
 /** How often a stream is told the number of the last event that its filter has left out: as often as it would get a comment. */
 const SKIPPED_MS = 15_000
 
-/** An event as it is sent. `type` is for filters. */
-export interface Kept {
-  seq: number
-  type: TelemetryEvent['type']
-  /** The envelope as JSON. */
-  json: string
-  /** The same without its picture, if it has one. */
-  brief?: string
+/** In characters of JSON. */
+interface Rate {
+  events: number
+  length: number
 }
 
 /** How a journal differs in tests. */
-export interface JournalOptions {
-  events?: number
-  length?: number
-  picturesLength?: number
+export interface JournalOptions extends Partial<KeptLimits> {
   eventsASecond?: number
   lengthASecond?: number
+  ownEventsASecond?: number
   now?: () => number
 }
 
+const FROM_PAGES: readonly Category[] = CDP_CATEGORIES
+/** Pages make these happen as well: by not answering, and by telling too much. */
+const BY_PAGES: readonly EventType[] = ['monitor_init_failed', 'monitor_events_lost']
+/** Whether no page can make it happen. */
+const isOwnEvent = (type: EventType): boolean => !FROM_PAGES.includes(TYPES[type]) && !BY_PAGES.includes(type)
+
 export class Journal implements Telemetry {
   readonly #bell = new Bell()
-  readonly #limits: Required<Omit<JournalOptions, 'now'>>
+  readonly #kept: KeptEvents
   readonly #clock: () => number
   readonly #listeners = new Set<(captured: TelemetryFit) => unknown>()
   #captured: ReadonlySet<Category> = new Set()
   #excluded: ReadonlySet<string> = new Set()
-  /** The kept events are those of `#kept` from `#head` on. */
-  #kept: Kept[] = []
-  #head = 0
-  #length = 0
-  /** The numbers of the kept events that have their picture, and what those take. */
-  #pictures: number[] = []
-  #picturesLength = 0
   #last = 0
   #lastTs = 0
   /** Streams do not show events up to this one: they are of a caller before. */
   #floor = 0
-  #window = { until: 0, events: 0, length: 0 }
+  /** What may still be told in this second. */
+  #windowEnd = 0
+  readonly #rates: { pages: Rate; own: Rate }
+  #left: { pages: Rate; own: Rate }
   #lost = { count: 0, from: 0, until: 0 }
   #telling: NodeJS.Timeout | undefined
   #isRinging = false
@@ -76,15 +76,13 @@ export class Journal implements Telemetry {
   readonly #closing = new AbortController()
   #callers = 0
 
-  constructor({
-    events = KEPT_EVENTS,
-    length = KEPT_LENGTH,
-    picturesLength = KEPT_PICTURES_LENGTH,
-    eventsASecond = EVENTS_A_SECOND,
-    lengthASecond = LENGTH_A_SECOND,
-    now = steadyClock(),
-  }: JournalOptions = {}) {
-    this.#limits = { events, length, picturesLength, eventsASecond, lengthASecond }
+  constructor({ eventsASecond, lengthASecond, ownEventsASecond, now = steadyClock(), ...kept }: JournalOptions = {}) {
+    this.#kept = new KeptEvents({ ...KEPT, ...kept })
+    this.#rates = {
+      pages: { events: eventsASecond ?? A_SECOND.events, length: lengthASecond ?? A_SECOND.length },
+      own: { ...OWN_A_SECOND, events: ownEventsASecond ?? OWN_A_SECOND.events },
+    }
+    this.#left = this.#whole()
     this.#clock = now
   }
 
@@ -151,30 +149,34 @@ export class Journal implements Telemetry {
     const ts = (this.#lastTs = this.now())
     if (!isLoss) this.#nextWindow(ts)
     const seq = ++this.#last
+    const isOwn = isOwnEvent(type)
+    const left = isOwn ? this.#left.own : this.#left.pages
     // Nothing is made of what is dropped anyway.
-    if (!isLoss && this.#window.events >= this.#limits.eventsASecond) return this.#lose(seq)
+    if (!isLoss && left.events === 0) return this.#lose(seq)
     const event = { type, category, ts, source, ...(data && { data }), ...(truncated && { truncated }) }
     let json = JSON.stringify({ seq, event })
     const isPicture = category === 'screenshot'
     if (json.length > (isPicture ? MAX_SCREENSHOT_EVENT : MAX_EVENT))
       json = JSON.stringify({ seq, event: { type, category, ts, source: { kind: source.kind }, truncated: true } })
     // What tells of lost events is not lost itself.
-    if (!isLoss && !this.#mayPass(json.length)) return this.#lose(seq)
-    this.#keep({ seq, type, json, ...(isPicture && data && { brief: JSON.stringify({ seq, event: { type, category, ts, source, truncated: true } }) }) })
+    if (!isLoss) {
+      if (json.length > left.length) return this.#lose(seq)
+      left.events--
+      left.length -= json.length
+    }
+    const brief = isPicture && data && JSON.stringify({ seq, event: { type, category, ts, source, truncated: true } })
+    this.#keep({ seq, type, json, ...(brief && { brief }) }, isOwn)
+  }
+
+  #whole(): { pages: Rate; own: Rate } {
+    return { pages: { ...this.#rates.pages }, own: { ...this.#rates.own } }
   }
 
   #nextWindow(ts: number): void {
-    if (ts < this.#window.until) return
-    this.#window = { until: ts + WINDOW_MS * 1000, events: 0, length: 0 }
+    if (ts < this.#windowEnd) return
+    this.#windowEnd = ts + WINDOW_MS * 1000
+    this.#left = this.#whole()
     this.#tellLost()
-  }
-
-  #mayPass(length: number): boolean {
-    const window = this.#window
-    if (window.events >= this.#limits.eventsASecond || window.length + length > this.#limits.lengthASecond) return false
-    window.events++
-    window.length += length
-    return true
   }
 
   #lose(seq: number): void {
@@ -194,16 +196,8 @@ export class Journal implements Telemetry {
     this.emit({ type: 'monitor_events_lost', source: { kind: 'local_process' }, data: { reason: 'too_many', count, first_seq: from, last_seq: until } })
   }
 
-  #keep(kept: Kept): void {
-    this.#kept.push(kept)
-    this.#length += kept.json.length
-    if (kept.brief !== undefined) this.#keepPicture(kept)
-    const { events, length } = this.#limits
-    while ((this.#kept.length - this.#head > events || this.#length > length) && this.#kept.length - this.#head > 1) this.#length -= this.#forget().json.length
-    if (this.#head > events) {
-      this.#kept = this.#kept.slice(this.#head)
-      this.#head = 0
-    }
+  #keep(kept: Kept, isOwn: boolean): void {
+    this.#kept.add(kept, isOwn)
     if (this.#isRinging) return
     // Once for all events of a turn.
     this.#isRinging = true
@@ -213,45 +207,10 @@ export class Journal implements Telemetry {
     })
   }
 
-  #keepPicture({ seq, json }: Kept): void {
-    this.#pictures.push(seq)
-    this.#picturesLength += json.length
-    while (this.#picturesLength > this.#limits.picturesLength && this.#pictures.length > 1) {
-      const at = this.#after(this.#pictures.shift()! - 1)
-      const { seq: oldest, type, json: whole, brief = '' } = this.#kept[at]!
-      this.#kept[at] = { seq: oldest, type, json: brief }
-      this.#picturesLength -= whole.length
-      this.#length -= whole.length - brief.length
-    }
-  }
-
-  #forget(): Kept {
-    const first = this.#kept[this.#head]!
-    if (first.brief !== undefined) {
-      this.#pictures.shift()
-      this.#picturesLength -= first.json.length
-    }
-    // Its text is freed before the list is cut.
-    this.#kept[this.#head++] = { seq: first.seq, type: first.type, json: '' }
-    return first
-  }
-
-  /** Where the first kept event after `seq` is in the list. */
-  #after(seq: number): number {
-    let [low, high] = [this.#head, this.#kept.length]
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if (this.#kept[middle]!.seq > seq) high = middle
-      else low = middle + 1
-    }
-    return low
-  }
-
   /** The kept events after `seq`, and each new one, until the journal is closed or `signal` aborts. `idle` is called before each wait. */
   async *read(seq: number, signal: AbortSignal): AsyncGenerator<Kept> {
     while (!signal.aborted) {
-      // The list may have been cut meanwhile.
-      const next = this.#kept[this.#after(seq)]
+      const next = this.#kept.next(seq)
       if (next) {
         seq = next.seq
         yield next
@@ -264,8 +223,7 @@ export class Journal implements Telemetry {
   linesAfter(seq: number, length: number): { text: string; last: number } | undefined {
     let text = ''
     let last = 0
-    for (let at = this.#after(seq); at < this.#kept.length && text.length < length; at++) {
-      const kept = this.#kept[at]!
+    for (let kept = this.#kept.next(seq); kept && text.length < length; kept = this.#kept.next(last)) {
       text += `${kept.json}\n`
       last = kept.seq
     }
@@ -306,7 +264,7 @@ export class Journal implements Telemetry {
     const timer = setInterval(() => this.#bell.ring(), SKIPPED_MS).unref()
     try {
       for (let seq = after; !signal.aborted;) {
-        const next = this.#kept[this.#after(seq)]
+        const next = this.#kept.next(seq)
         if (next) {
           seq = next.seq
           if (types.has(next.type)) {

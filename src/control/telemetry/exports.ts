@@ -27,8 +27,8 @@ export interface TelemetryExports {
   destinations: Destinations
   /** Puts the id of the destination that options name in place of its name. */
   nameDestination: ReturnType<typeof destinationNaming>
-  /** Exports until the result is disposed, while this replica `isOurs`. */
-  start(figures: Figures, isOurs: () => boolean): AsyncDisposable
+  /** Exports until the result is disposed, while this replica `isOurs`. `dropped`: counts events that were given up. */
+  start(figures: Figures, dropped: (events: number) => void, isOurs: () => boolean): AsyncDisposable
 }
 
 export function makeTelemetryExports({ db, scope, objects, keys, config, assertOrganization, log }: ExportsSettings): TelemetryExports {
@@ -37,7 +37,7 @@ export function makeTelemetryExports({ db, scope, objects, keys, config, assertO
   return {
     destinations,
     nameDestination: destinationNaming(destinations),
-    start(figures, isOurs) {
+    start(figures, dropped, isOurs) {
       const sender = makeSender(config)
       const exporter = exportTelemetry({
         db,
@@ -49,7 +49,7 @@ export function makeTelemetryExports({ db, scope, objects, keys, config, assertO
         region: config.region,
         behind: { bytes: config.telemetryBehindMb * 1024 * 1024, ms: config.telemetryBehindHours * 3600_000 },
         isOurs,
-        meter: exportMeter(figures, () => exporter.lag),
+        meter: { ...exportMeter(figures, () => exporter.lag), dropped },
         log,
       })
       return {

@@ -37,6 +37,8 @@ interface OpenSettings {
 export interface OpenTelemetry extends AsyncDisposable {
   archive: TelemetryArchive
   rules: Telemetry
+  /** Counts events that were not exported and never will be. */
+  exportDropped: (events: number) => void
 }
 
 export function openTelemetry(settings: OpenSettings): OpenTelemetry {
@@ -46,6 +48,10 @@ export function openTelemetry(settings: OpenSettings): OpenTelemetry {
     metrics.count('cob_telemetry_bytes_stored_total', 'Bytes of telemetry that were stored, compressed'),
     metrics.count('cob_telemetry_events_lost_total', 'Telemetry events that were not stored: dropped by their session, or over its limit'),
   ]
+  const exportDropped = metrics.count(
+    'cob_telemetry_export_dropped_events_total',
+    'Events of telemetry that were given up because their destination was behind by too much, or deleted before they had arrived',
+  )
   const meter = {
     stored(count: number, length: number) {
       events(count)
@@ -73,7 +79,8 @@ export function openTelemetry(settings: OpenSettings): OpenTelemetry {
   metrics.show('cob_telemetry_lag_seconds', 'How long the oldest telemetry waits that is not stored', () => archive.lagSeconds)
   return {
     archive,
-    rules: makeTelemetry({ db, objects, scope, archive, findSession, log }),
+    rules: makeTelemetry({ db, objects, scope, archive, exportDropped, findSession, log }),
+    exportDropped,
     async [Symbol.asyncDispose]() {
       await archive[Symbol.asyncDispose]()
       await merger[Symbol.asyncDispose]()

@@ -3,6 +3,7 @@ import { sql, type RawBuilder, type SqlBool } from 'kysely'
 import { newId } from '../../base/ids.ts'
 import type { Db } from '../../store/db.ts'
 import type { ObjectOwner } from '../../store/sweep.ts'
+import { giveUp } from './export/rows.ts'
 import type { Segment } from './segments.ts'
 
 const PREFIX = 'telemetry'
@@ -222,12 +223,16 @@ export async function replaceSegments(db: Db, scope: string, parts: readonly Sto
 class Changed extends Error {}
 
 /**
- * Removes all that is stored of a session, and returns the objects that it was in. Of one that lives, a row stays that says up to where it was: what its agent still has of
- * that is not stored again.
+ * Removes all that is stored of a session. Returns the objects that it was in, and how many events had not reached their destinations. Of one that lives, a row stays that says
+ * up to where it was: what its agent still has of that is not stored again.
  */
-export async function removeSegments(db: Db, sessionId: string, isLive: boolean): Promise<string[]> {
+export async function removeSegments(db: Db, sessionId: string, isLive: boolean): Promise<{ objects: string[]; undelivered: number }> {
   return db.transaction().execute(async (tx) => {
-    const gone = await tx.deleteFrom('telemetry_segments').where('session_id', '=', sessionId).returning(['last_seq', 'last_ts', 'object']).execute()
+    const gone = await tx
+      .deleteFrom('telemetry_segments')
+      .where('session_id', '=', sessionId)
+      .returning(['first_ts', 'last_ts', 'last_seq', 'events', 'object'])
+      .execute()
     const [seq, ts] = [Math.max(...gone.map(({ last_seq }) => last_seq)), Math.max(...gone.map(({ last_ts }) => last_ts))]
     const nothing = { events: 0, types: 0, bytes: 0, data: null, scope: null, object: null }
     if (isLive && gone.length > 0)
@@ -235,7 +240,7 @@ export async function removeSegments(db: Db, sessionId: string, isLive: boolean)
         .insertInto('telemetry_segments')
         .values({ session_id: sessionId, first_seq: seq, last_seq: seq, first_ts: ts, last_ts: ts, ...nothing })
         .execute()
-    return gone.flatMap(({ object }) => object ?? [])
+    return { objects: gone.flatMap(({ object }) => object ?? []), undelivered: await giveUp(tx, sessionId, gone) }
   })
 }
 

@@ -31,6 +31,8 @@ type Query<Name extends keyof typeof telemetryArchive> = z.output<(typeof teleme
 interface TelemetrySettings extends Archive {
   scope: string
   archive: Pick<TelemetryArchive, 'flush' | 'deleted'>
+  /** Counts events that their destinations do not get. */
+  exportDropped: (events: number) => void
   /** A session of a project by id or name, also after its end. */
   findSession: (project: string, idOrName: string) => Promise<{ id: string; state: string } | undefined>
   log: Log
@@ -55,7 +57,7 @@ function microseconds(name: string, text: string | undefined): number | undefine
   return Math.round(at * 1000)
 }
 
-export function makeTelemetry({ db, objects, scope, archive, findSession, log }: TelemetrySettings): Telemetry {
+export function makeTelemetry({ db, objects, scope, archive, exportDropped, findSession, log }: TelemetrySettings): Telemetry {
   const stored: Archive = { db, objects }
   const hars = new Slots(HARS_AT_ONCE)
 
@@ -70,7 +72,8 @@ export function makeTelemetry({ db, objects, scope, archive, findSession, log }:
 
   async function remove({ id, state }: { id: string; state: string }, signal: AbortSignal): Promise<void> {
     // The rows first: a row whose object is gone could not be read. An object that is left is removed by the sweep.
-    const left = await removeSegments(db, id, state !== 'deleted')
+    const { objects: left, undelivered } = await removeSegments(db, id, state !== 'deleted')
+    if (undelivered > 0) exportDropped(undelivered)
     archive.deleted(id)
     for (const key of left) await objects.delete(key, signal)
   }

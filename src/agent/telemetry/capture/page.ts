@@ -1,8 +1,10 @@
 // The life of pages: navigations, loading, what moves while it loads and when it comes to rest, tabs that are opened, pages that crash.
 import type { CdpSession } from '../../chromium/cdp.ts'
 import type { Protocol } from '../../chromium/cdp-protocol.ts'
-import type { Telemetry } from '../telemetry.ts'
+import type { NewEvent, Telemetry } from '../telemetry.ts'
 import type { Collector, WatchedTarget } from './collector.ts'
+import { Losses } from './losses.ts'
+import { Budget } from './page/budget.ts'
 import type { Secrets } from './secrets.ts'
 import { addressOf, isInternal, MAX_RAW_URL, text } from './watched.ts'
 
@@ -18,9 +20,10 @@ export const page = (secrets: Secrets): Collector => ({
   categories: ['page'],
   types: ['page', 'iframe'],
   async watch(target, telemetry) {
-    const ends = [watchNavigations(target, telemetry, secrets)]
-    if (target.type === 'page') ends.push(watchLoading(target, telemetry))
-    ends.push(watchTimeline(target, telemetry, secrets))
+    const { emit, end } = limited(target, telemetry)
+    const ends = [end, watchNavigations(target, { telemetry, emit }, secrets)]
+    if (target.type === 'page') ends.push(watchLoading(target, emit))
+    ends.push(watchTimeline(target, { telemetry, emit }, secrets))
     const { session } = target
     const enabled = [session.send('PerformanceTimeline.enable', { eventTypes: ['layout-shift', 'largest-contentful-paint'] })]
     if (target.type === 'page') {
@@ -50,6 +53,22 @@ export const page = (secrets: Secrets): Collector => ({
   },
 })
 
+/** Tells of an event. `isOfFrame`: it is of a frame inside the page, or one of many of its document. */
+type Emit = (event: NewEvent, isOfFrame: boolean) => void
+
+/** Tells of as much of one target as a second may have, and counts the rest. */
+function limited(target: WatchedTarget, telemetry: Telemetry): { emit: Emit; end: () => void } {
+  const budget = new Budget()
+  const losses = new Losses('page', target, telemetry)
+  return {
+    emit(event, isOfFrame) {
+      if (budget.allows(isOfFrame)) telemetry.emit(event)
+      else losses.add()
+    },
+    end: () => losses.tell(),
+  }
+}
+
 /** Tells of a tab that has just been opened. */
 export function tabOpened(
   { targetId, openerId, title, url }: Protocol.Target.TargetInfo,
@@ -68,7 +87,7 @@ export function tabOpened(
   telemetry.emit({ type: 'page_tab_opened', source: cdp('Target.attachedToTarget'), data })
 }
 
-function watchNavigations({ session, context }: WatchedTarget, telemetry: Telemetry, secrets: Secrets): () => void {
+function watchNavigations({ session, context }: WatchedTarget, { telemetry, emit }: { telemetry: Telemetry; emit: Emit }, secrets: Secrets): () => void {
   return session.on('Page.frameNavigated', ({ frame }) => {
     if (!telemetry.captures('page')) return
     const { target_id, target_type, session_id } = context()
@@ -81,18 +100,18 @@ function watchNavigations({ session, context }: WatchedTarget, telemetry: Teleme
       ...(frame.parentId && { parent_frame_id: text(frame.parentId, MAX_ID) }),
       url: secrets.scrubCut(addressOf(frame), MAX_URL).text,
     }
-    telemetry.emit({ type: 'page_navigation', source: cdp('Page.frameNavigated'), data })
+    emit({ type: 'page_navigation', source: cdp('Page.frameNavigated'), data }, frame.id !== session.targetId)
   })
 }
 
 /** Tells when the document of a page is there, has loaded, and has come to rest. */
-function watchLoading({ session, context, signal }: WatchedTarget, telemetry: Telemetry): () => void {
+function watchLoading({ session, context, signal }: WatchedTarget, emit: Emit): () => void {
   let isThere = false
   let settling: NodeJS.Timeout | undefined
   const settle = () => {
     settling = undefined
-    telemetry.emit({ type: 'page_layout_settled', source: cdp('PerformanceTimeline.timelineEventAdded'), data: context() })
-    if (isThere) telemetry.emit({ type: 'page_navigation_settled', source: cdp('Page.domContentEventFired'), data: context() })
+    emit({ type: 'page_layout_settled', source: cdp('PerformanceTimeline.timelineEventAdded'), data: context() }, false)
+    if (isThere) emit({ type: 'page_navigation_settled', source: cdp('Page.domContentEventFired'), data: context() }, false)
   }
   const restart = () => {
     clearTimeout(settling)
@@ -112,11 +131,11 @@ function watchLoading({ session, context, signal }: WatchedTarget, telemetry: Te
     session.on('Page.domContentEventFired', ({ timestamp }) => {
       isThere = true
       const data = { ...context(), cdp_timestamp: number(timestamp) }
-      telemetry.emit({ type: 'page_dom_content_loaded', source: cdp('Page.domContentEventFired'), data })
+      emit({ type: 'page_dom_content_loaded', source: cdp('Page.domContentEventFired'), data }, false)
     }),
     session.on('Page.loadEventFired', ({ timestamp }) => {
       const data = { ...context(), cdp_timestamp: number(timestamp) }
-      telemetry.emit({ type: 'page_load', source: cdp('Page.loadEventFired'), data })
+      emit({ type: 'page_load', source: cdp('Page.loadEventFired'), data }, false)
       restart()
     }),
     onShift(session, () => {
@@ -135,7 +154,7 @@ const onShift = (session: CdpSession, listener: () => void): (() => void) =>
   })
 
 /** Tells of entries of the performance timeline, which Chromium reports without a script in the page. */
-function watchTimeline({ session, context }: WatchedTarget, telemetry: Telemetry, secrets: Secrets): () => void {
+function watchTimeline({ session, context }: WatchedTarget, { telemetry, emit }: { telemetry: Telemetry; emit: Emit }, secrets: Secrets): () => void {
   return session.on('PerformanceTimeline.timelineEventAdded', ({ event }) => {
     if (!telemetry.captures('page')) return
     const common = { ...context(), source_frame_id: text(event.frameId, MAX_ID), time: milliseconds(event.time) }
@@ -143,7 +162,7 @@ function watchTimeline({ session, context }: WatchedTarget, telemetry: Telemetry
     if (event.type === 'layout-shift') {
       const { value, hadRecentInput } = event.layoutShiftDetails ?? {}
       const layout_shift_details = { value: number(value), had_recent_input: hadRecentInput === true }
-      telemetry.emit({ type: 'page_layout_shift', source, data: { ...common, duration: number(event.duration), layout_shift_details } })
+      emit({ type: 'page_layout_shift', source, data: { ...common, duration: number(event.duration), layout_shift_details } }, true)
     } else if (event.type === 'largest-contentful-paint') {
       const { renderTime, loadTime, size, elementId, url, nodeId } = event.lcpDetails ?? {}
       const lcp_details = {
@@ -154,7 +173,7 @@ function watchTimeline({ session, context }: WatchedTarget, telemetry: Telemetry
         ...(url && { url: secrets.scrubCut(text(url, MAX_RAW_URL), MAX_URL).text }),
         ...(Number.isSafeInteger(nodeId) && { node_id: nodeId }),
       }
-      telemetry.emit({ type: 'page_lcp', source, data: { ...common, lcp_details } })
+      emit({ type: 'page_lcp', source, data: { ...common, lcp_details } }, true)
     }
   })
 }

@@ -1,45 +1,27 @@
 // What sessions capture reaches their destinations: all of it, in the form of OTLP, also when a destination was away. The journals of the fake browsers are the agent's own.
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { startFastCloud, type FastCloud } from '../../../../test/support/fast-cloud.ts'
-import { startCollector, type Collector } from '../../../../test/support/otlp.ts'
-import { allOf, emit, EVERYTHING, say } from '../../../../test/support/kept-telemetry.ts'
-import { newId } from '../../../base/ids.ts'
+import { describe, expect, test } from 'vitest'
+import {
+  cloud,
+  collector,
+  create,
+  destination,
+  end,
+  exporting,
+  failing,
+  got,
+  lines,
+  make,
+  metric,
+  PATH,
+  SOON_MS,
+  state,
+  texts,
+} from '../../../../test/support/exporting.ts'
+import { allOf, emit, say } from '../../../../test/support/kept-telemetry.ts'
+import { startCollector } from '../../../../test/support/otlp.ts'
 import { until } from '../../../base/wait.ts'
-import type { TelemetryDestination } from '../destinations/contract.ts'
 
-const SOON_MS = 25_000
-const PATH = '/telemetry/destinations'
-
-let cloud: FastCloud
-let collector: Collector
-let destination: TelemetryDestination
-beforeAll(async () => {
-  cloud = await startFastCloud({ COB_WARM_BROWSERS: '0', COB_ALLOW_HOST_LOOPBACK: '1', COB_TELEMETRY_EXPORT_BEHIND_MB: '1' })
-})
-afterAll(() => cloud[Symbol.asyncDispose]())
-beforeEach(async () => {
-  collector = await startCollector()
-  destination = await make(collector)
-})
-afterEach(async () => {
-  expect(collector.wrong).toEqual([])
-  await collector[Symbol.asyncDispose]()
-})
-
-async function make({ url }: Pick<Collector, 'url'>, more: object = {}): Promise<TelemetryDestination> {
-  const answer = await cloud.send('POST', PATH, { name: `to ${newId()}`, endpoint: `${url}/otlp`, ...more })
-  if (answer.status !== 201) throw new Error(await answer.text())
-  return (await answer.json()) as TelemetryDestination
-}
-const state = async ({ id } = destination) => (await (await cloud.fetch(`${PATH}/${id}`)).json()) as TelemetryDestination
-const create = async ({ id } = destination, more: object = {}) =>
-  (await cloud.create({ telemetry: { ...EVERYTHING, export: { otlp: { destination: { id } } }, ...more }, timeout_seconds: 600 })).session_id
-const end = async (id: string) => expect((await cloud.fetch(`/browsers/${id}`, { method: 'DELETE' })).status).toBe(204)
-const texts = (id: string, at = collector) => at.logs(id).map(({ attributes }) => attributes['cob.event.data.text'])
-const lines = (count: number, from = 0) => Array.from({ length: count }, (_, at) => `line ${from + at}`)
-const got = (id: string, count: number, at = collector) => until(`${count} records`, SOON_MS, () => new Set(texts(id, at)).size >= count, { everyMs: 20 })
-const metric = async (name: string) => Number(new RegExp(`^${name} (.*)$`, 'm').exec(await (await cloud.fetch('/metrics')).text())?.[1])
-const failing = (at = destination) => until('a failure', SOON_MS, async () => (await state(at)).consecutive_failures > 0, { everyMs: 20 })
+exporting()
 
 test('events are log records with their session, project, numbers and data; what took time is a span of its own, too', async () => {
   const id = await create()
@@ -182,27 +164,21 @@ test('a partial success is a success; what it leaves out is counted and not sent
   await end(id)
 })
 
-test('a collector without traces gets all log records, and is not asked again for traces', async () => {
-  collector.trouble = { status: 404, only: '/v1/traces' }
-  const id = await create()
-  for (let at = 0; at < 3; at++) {
-    await emit(cloud.paths, id, ['api_call', { operation_id: 'x', duration_ms: 1, status: 200, text: `line ${at}` }])
-    await got(id, at + 1)
-  }
-  expect(collector.asked.filter(({ path }) => path.endsWith('/v1/traces'))).toHaveLength(1)
-  expect([texts(id), (await state()).consecutive_failures]).toEqual([lines(3), 0])
-  await end(id)
-})
-
-test('spans that have to be sent again do not send the log records again', async () => {
-  collector.trouble = { status: 503, only: '/v1/traces' }
-  const id = await create()
-  await emit(cloud.paths, id, ['api_call', { operation_id: 'x', duration_ms: 1, status: 200 }])
+test('sessions have their turns one after the other, not some of them in each second', async () => {
+  const SESSIONS = 40
+  collector.trouble = { status: 503, headers: { 'retry-after': '300' } }
+  const ids = await Promise.all(Array.from({ length: SESSIONS }, () => create()))
+  await Promise.all(ids.map((id) => say(cloud.paths, id, 0, 1)))
   await failing()
+  const areStored = 'select from telemetry_segments where session_id = any($1) having sum(events) = $2'
+  await until('all in the archive', SOON_MS, async () => (await cloud.query(areStored, [ids, SESSIONS])).length === 1, { everyMs: 20 })
   collector.trouble = {}
-  await until('the span', SOON_MS, () => collector.spans(id).length === 1, { everyMs: 20 })
-  expect(collector.logs(id)).toHaveLength(1)
-  await end(id)
+  const before = performance.now()
+  await cloud.send('PATCH', `${PATH}/${destination.id}`, { description: 'well again' })
+  await until('all of them', SOON_MS, () => ids.every((id) => texts(id).length === 1), { everyMs: 20 })
+  // Four in each second would take nine seconds at least.
+  expect(performance.now() - before).toBeLessThan(6_000)
+  for (const id of ids) await end(id)
 })
 
 test('a request that is too large is sent in halves', async () => {
@@ -233,18 +209,6 @@ test('sessions that export take a change of their destination: its address, and 
   await say(cloud.paths, id, 1, 1)
   await got(id, 1, other)
   expect([collector.taken[0]!.headers['x-api-key'], other.taken[0]!.headers['x-api-key'], texts(id, other)]).toEqual(['first', 'second', ['line 1']])
-  await end(id)
-})
-
-test('an address that a destination has only now gets the log records as well, when the one before had them without their spans', async () => {
-  collector.trouble = { status: 503, only: '/v1/traces' }
-  const id = await create()
-  await emit(cloud.paths, id, ['api_call', { operation_id: 'x', duration_ms: 1, status: 200 }])
-  await failing()
-  await using other = await startCollector()
-  await cloud.send('PATCH', `${PATH}/${destination.id}`, { endpoint: other.url })
-  await until('the span', SOON_MS, () => other.spans(id).length === 1, { everyMs: 20 })
-  expect([collector.logs(id).length, other.logs(id).length]).toEqual([1, 1])
   await end(id)
 })
 
@@ -355,6 +319,31 @@ describe('telemetry that is not stored', () => {
     await until('nothing left', SOON_MS, async () => (await kept(id)) === 0, { everyMs: 50 })
     expect(await allOf(cloud.fetch, id)).toEqual([])
   })
+})
+
+test('what is deleted before it has arrived is counted as dropped, and what had arrived is not', async () => {
+  const dropped = 'cob_telemetry_export_dropped_events_total'
+  const before = await metric(dropped)
+  const id = await create()
+  await say(cloud.paths, id, 0, 2)
+  await got(id, 2)
+  const isNoted = 'select from telemetry_exports where session_id = $1 and last_seq = 2'
+  await until('word of it', SOON_MS, async () => (await cloud.query(isNoted, [id])).length === 1, { everyMs: 20 })
+  collector.trouble = { status: 503, headers: { 'retry-after': '300' } }
+  await say(cloud.paths, id, 2, 5)
+  await failing()
+  const isStored = 'select from telemetry_segments where session_id = $1 having sum(events) = 7'
+  await until('all in the archive', SOON_MS, async () => (await cloud.query(isStored, [id])).length === 1, { everyMs: 20 })
+  expect((await cloud.fetch(`/browsers/${id}/telemetry`, { method: 'DELETE' })).status).toBe(204)
+  expect(await metric(dropped)).toBe(before + 5)
+  // Deleting it again drops nothing more.
+  expect((await cloud.fetch(`/browsers/${id}/telemetry`, { method: 'DELETE' })).status).toBe(204)
+  collector.trouble = {}
+  await cloud.send('PATCH', `${PATH}/${destination.id}`, { description: 'well again' })
+  await say(cloud.paths, id, 7, 1)
+  await got(id, 3)
+  expect([texts(id), await metric(dropped)]).toEqual([[...lines(2), 'line 7'], before + 5])
+  await end(id)
 })
 
 test('a destination that is behind by more than the limit loses the oldest events, which are counted; the newest come', async () => {

@@ -7,9 +7,24 @@ import { sleep } from '../../../base/wait.ts'
 import type { Db } from '../../../store/db.ts'
 import { headersOf } from '../destinations/destinations.ts'
 import type { Headers } from '../destinations/headers.ts'
-import { logsOf, makeEncoder, tracesOf, type Encoded, type Source } from './otlp.ts'
-import { dropBehind, dueWork, finishOver, lagOf, noteDelivered, noteFailure, noteReached, noteRefused, oneDue, removeArrived, type Work } from './rows.ts'
-import type { Outcome, Sender } from './sender.ts'
+import { makeDelivery, type SpanMeter } from './delivery.ts'
+import { makeEncoder, type Encoded } from './otlp.ts'
+import {
+  dropBehind,
+  dueWork,
+  finishOver,
+  lagOf,
+  noteDelivered,
+  noteFailure,
+  noteReached,
+  noteRefused,
+  oneDue,
+  openOf,
+  removeArrived,
+  type DueWork,
+  type Work,
+} from './rows.ts'
+import type { Sender } from './sender.ts'
 
 /** One request. A record that is larger goes alone. */
 const MAX_RECORDS = 512
@@ -17,6 +32,8 @@ const MAX_BYTES = 1024 * 1024
 /** Sessions that are exported at the same time: to all destinations, and to one. Each holds a batch, and a run of the archive. */
 const AT_ONCE = 32
 const AT_ONCE_EACH = 4
+/** Sessions of one destination that are found with one look. They have their turns one after the other, without another look. */
+const FOUND_AT_ONCE = 256
 /** Requests for one session before others have their turn. */
 const MOST_IN_TURN = 16
 /** Time between two looks for what is to be delivered, and after a first failure. */
@@ -27,13 +44,11 @@ const MOST_BACKOFF_MS = 60_000
 const UPKEEP_MS = 5_000
 /** After the end of a session, its last events may still be on their way into the archive. */
 const OVER_MS = 60_000
-/** A destination that takes no traces is asked again after this time. */
-const NO_TRACES_MS = 10 * 60_000
 /** Encoders of sessions that are remembered from one turn to the next. */
 const MOST_ENCODERS = 2_000
 
 /** Counts events, or requests. */
-export interface ExportMeter {
+export interface ExportMeter extends SpanMeter {
   delivered(events: number): void
   /** Not taken, and not sent again. */
   refused(events: number): void
@@ -72,14 +87,15 @@ export function exportTelemetry({ db, scope, sealer, sender, read, removeObject,
   const stop = new AbortController()
   const { signal } = stop
   const slots = new Slots(AT_ONCE)
-  /** The work for each export that is not done yet, and how much there is for each destination. */
-  const working = new Map<number, Promise<void>>()
-  const load = new Map<string, number>()
+  const delivery = makeDelivery({ sender, meter, log })
+  /** Exports that are worked on, and the workers of each destination. */
+  const working = new Set<number>()
+  const workers = new Map<string, Set<Promise<void>>>()
+  /** Exports of each destination that have something to deliver, as the last look found them; and whether another look may find others. */
+  const waiting = new Map<string, { found: DueWork[]; hasMore: boolean }>()
+  /** Aborts when the next look should be at once. */
+  let lookNow = new AbortController()
   const encoders = new Map<number, ReturnType<typeof makeEncoder>>()
-  /** Until when addresses are asked for no traces, by performance.now(). */
-  const noTraces = new Map<string, number>()
-  /** Batches whose log records have arrived, but not their spans: how far, of each export, and where. */
-  const halfway = new Map<number, { seq: number; endpoint: string }>()
   /** Exports that did not work, for a reason that is not their destination's: how often, and until when they are left alone, by performance.now(). */
   const resting = new Map<number, { failures: number; until: number }>()
   const troubled = new Set<string>()
@@ -132,7 +148,9 @@ export function exportTelemetry({ db, scope, sealer, sender, read, removeObject,
       return failed(now, { error: 'headers_unreadable', retryAfterMs: 0 })
     }
     const last = batch.at(-1)!.seq
-    const outcome = await sendBoth(now, headers, batch)
+    const { destination_id: destination, endpoint, project_id: project } = now
+    const source = { session: now.session_id, project: project ?? undefined, region }
+    const outcome = await delivery.deliver({ id, destination, source, target: { endpoint, headers }, items: batch }, signal)
     switch (outcome.kind) {
       case 'failed':
         return failed(now, outcome)
@@ -144,44 +162,21 @@ export function exportTelemetry({ db, scope, sealer, sender, read, removeObject,
       case 'delivered':
         if (outcome.rejected > 0) meter.refused(Math.min(outcome.rejected, batch.length))
         meter.delivered(Math.max(0, batch.length - outcome.rejected))
-        if (now.consecutive_failures > 0) log.info({ destination: now.destination_id }, 'telemetry is exported again')
+        if (now.consecutive_failures > 0) log.info({ destination }, 'telemetry is exported again')
         await noteDelivered(db, now, last)
+        if (outcome.spansError) await noteRefused(db, destination, outcome.spansError)
         return true
     }
     meter.refused(batch.length)
     await noteReached(db, id, last)
-    await noteRefused(db, now.destination_id, outcome.error)
-    log.warn(
-      { destination: now.destination_id, error: outcome.error, events: batch.length },
-      'a destination does not take events of telemetry; they are not sent again',
-    )
+    await noteRefused(db, destination, outcome.error)
+    log.warn({ destination, error: outcome.error, events: batch.length }, 'a destination does not take events of telemetry; they are not sent again')
     return true
-  }
-
-  /** Sends the records, then the spans. What the answer to the spans means is for both only if they may be sent again. */
-  async function sendBoth(now: Work, headers: Headers, batch: readonly Encoded[]): Promise<Outcome> {
-    const { id, destination_id: destination, endpoint } = now
-    const before = halfway.get(id)
-    const arrived = before?.endpoint === endpoint ? before.seq : 0
-    const source: Source = { session: now.session_id, project: now.project_id ?? undefined, region }
-    const target = { endpoint, headers }
-    const rest = batch.filter(({ seq }) => seq > arrived)
-    const records = rest.map(({ record }) => record)
-    const logs: Outcome = records.length === 0 ? { kind: 'delivered', rejected: 0 } : await sender.send(target, 'logs', logsOf(source, records), signal)
-    const spans = batch.flatMap(({ span }) => span ?? [])
-    if (logs.kind !== 'delivered' || spans.length === 0 || (noTraces.get(endpoint) ?? 0) > performance.now()) return logs
-    halfway.set(id, { seq: batch.at(-1)!.seq, endpoint })
-    const traces = await sender.send(target, 'traces', tracesOf(source, spans), signal)
-    if (traces.kind === 'failed') return traces
-    halfway.delete(id)
-    if (traces.kind === 'not_taken') noTraces.set(endpoint, performance.now() + NO_TRACES_MS)
-    else if (traces.kind !== 'delivered')
-      log.warn({ destination, error: traces.error, spans: spans.length }, 'a destination does not take spans of telemetry; they are not sent again')
-    return logs
   }
 
   async function failed({ destination_id: id }: Work, { error, retryAfterMs }: { error: string; retryAfterMs: number }): Promise<false> {
     meter.failed()
+    waiting.delete(id)
     const failures = await noteFailure(db, id, error, { firstMs: EVERY_MS, mostMs: MOST_BACKOFF_MS, leastMs: retryAfterMs })
     if (failures === 1) log.warn({ destination: id, error }, 'telemetry cannot be exported; it is tried again')
     return false
@@ -217,20 +212,47 @@ export function exportTelemetry({ db, scope, sealer, sender, read, removeObject,
       troubled.delete(`export ${id}`)
     }
     const left = [...resting].filter(([, { until }]) => until > now).map(([id]) => id)
-    for (const { id, destination_id: destination, consecutive_failures: failures } of await dueWork(db, scope, 2 * AT_ONCE_EACH, left)) {
-      const loaded = load.get(destination) ?? 0
+    const due = Map.groupBy(await dueWork(db, scope, FOUND_AT_ONCE, left), ({ destination_id: destination }) => destination)
+    waiting.clear()
+    for (const [destination, found] of due) {
+      waiting.set(destination, { found, hasMore: found.length === FOUND_AT_ONCE })
       // One session shows whether a destination is well again.
-      if (working.has(id) || loaded >= (failures > 0 ? 1 : AT_ONCE_EACH)) continue
-      load.set(destination, loaded + 1)
-      const one = attempt(`export ${id}`, () => slots.run(() => work(id), signal)).then((hasWorked) => {
-        rest(id, hasWorked)
-        working.delete(id)
-        const others = load.get(destination)! - 1
-        if (others > 0) load.set(destination, others)
-        else load.delete(destination)
-      })
-      working.set(id, one)
+      const most = found[0]!.consecutive_failures > 0 ? 1 : AT_ONCE_EACH
+      const mine = workers.get(destination) ?? new Set()
+      workers.set(destination, mine)
+      while (mine.size < Math.min(most, found.length)) {
+        const worker = workThrough(destination)
+        mine.add(worker)
+        void worker.then(() => {
+          mine.delete(worker)
+          if (mine.size === 0) workers.delete(destination)
+        })
+      }
     }
+  }
+
+  /** Works on what waits for a destination until there is no more. */
+  async function workThrough(destination: string): Promise<void> {
+    for (let id = next(destination); id !== undefined; id = next(destination)) {
+      const one = id
+      working.add(one)
+      rest(one, await attempt(`export ${one}`, () => slots.run(() => work(one), signal)))
+      working.delete(one)
+    }
+  }
+
+  function next(destination: string): number | undefined {
+    const left = waiting.get(destination)
+    if (!left || signal.aborted) return undefined
+    for (let one = left.found.shift(); one; one = left.found.shift()) if (!working.has(one.id)) return one.id
+    waiting.delete(destination)
+    if (left.hasMore) lookNow.abort()
+    return undefined
+  }
+
+  async function pause(): Promise<void> {
+    await sleep(EVERY_MS, AbortSignal.any([signal, lookNow.signal])).catch(() => signal.throwIfAborted())
+    lookNow = new AbortController()
   }
 
   async function upkeep(): Promise<void> {
@@ -241,11 +263,14 @@ export function exportTelemetry({ db, scope, sealer, sender, read, removeObject,
     }
     await finishOver(db, scope, OVER_MS)
     for (const object of await removeArrived(db, scope)) await removeObject(object)
+    const { halfway } = delivery
+    const open = new Set(halfway.length === 0 ? [] : await openOf(db, halfway))
+    delivery.forget(halfway.filter((id) => !open.has(id)))
     lag = await lagOf(db, scope)
   }
 
   const run = async () => {
-    for (let keptAt = -Infinity; ; await sleep(EVERY_MS, signal)) {
+    for (let keptAt = -Infinity; ; await pause()) {
       if (!isOurs()) {
         lag = 0
         continue
@@ -264,7 +289,7 @@ export function exportTelemetry({ db, scope, sealer, sender, read, removeObject,
     async [Symbol.asyncDispose]() {
       stop.abort(new Error('the service stops'))
       await running
-      await Promise.all(working.values())
+      await Promise.all([...workers.values()].flatMap((some) => [...some]))
     },
   }
 }

@@ -41,3 +41,13 @@ test('the load of a page is a span from its navigation, whatever the navigations
   encoder(one('page_navigation', { frame_id: WITHOUT_TEXT, loader_id: WITHOUT_TEXT }, 2))
   expect(encoder(one('page_load', { frame_id: 'f', loader_id: 'l' }, 3)).span).toMatchObject({ name: 'page load' })
 })
+
+test('the load of a page has the same span and the same ids each time that it is sent, and a second load of the same document has none', () => {
+  const encoder = makeEncoder({ session: 'a' })
+  encoder(one('page_navigation', { frame_id: 'f', loader_id: 'l' }, 1))
+  const load = one('page_load', { frame_id: 'f', loader_id: 'l' }, 2)
+  const first = encoder(load)
+  expect(first.span).toMatchObject({ name: 'page load', spanId: first.record.spanId })
+  expect(encoder(load)).toEqual(first)
+  expect(encoder(one('page_load', { frame_id: 'f', loader_id: 'l' }, 3))).toMatchObject({ span: undefined })
+})

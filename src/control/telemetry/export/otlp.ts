@@ -87,7 +87,7 @@ export function makeEncoder({ session }: Pick<Source, 'session'>): (envelope: En
       ['cob.event.source.metadata', source.metadata],
       ['cob.event.data', data],
     ])
-    const timed = spans(type, ts, data)
+    const timed = spans(seq, type, ts, data)
     const spanId = hash(`${session} ${seq}`, 16)
     const record: LogRecord = {
       timeUnixNano: nanos(ts),
@@ -223,27 +223,28 @@ const LASTED: Partial<Record<EventType, string>> = {
   live_view_disconnect: 'live view',
   captcha_solve_result: 'captcha',
 }
-/** Navigations of which the load may still come. */
+/** Navigations of which the load may still come, or be sent again. */
 const MOST_NAVIGATIONS = 64
 
 /** What should be a short text may be anything, also what cannot become one. */
 const nameOf = (value: unknown): string => (typeof value === 'string' ? cut(value, 256) : '')
 
-function makeSpans(): (type: EventType, ts: number, data: Record<string, unknown>) => Timed | undefined {
-  /** When they began, by frame and document. */
-  const navigations = new Map<string, number>()
-  return (type, ts, data) => {
+function makeSpans(): (seq: number, type: EventType, ts: number, data: Record<string, unknown>) => Timed | undefined {
+  /** When they began, by frame and document; and the load that has ended each. It is made again when it could not be sent. */
+  const navigations = new Map<string, { from: number; load?: number }>()
+  return (seq, type, ts, data) => {
     const of = `${nameOf(data.frame_id)} ${nameOf(data.loader_id)}`
     if (type === 'page_navigation') {
       navigations.delete(of)
-      navigations.set(of, ts)
+      navigations.set(of, { from: ts })
       if (navigations.size > MOST_NAVIGATIONS) navigations.delete(navigations.keys().next().value!)
       return undefined
     }
     if (type === 'page_load') {
-      const from = navigations.get(of)
-      navigations.delete(of)
-      return from === undefined ? undefined : { name: 'page load', from, isServer: false, hasFailed: false }
+      const navigation = navigations.get(of)
+      // A document that is written anew loads twice.
+      if (!navigation || (navigation.load ??= seq) !== seq) return undefined
+      return { name: 'page load', from: navigation.from, isServer: false, hasFailed: false }
     }
     const { duration_ms: ms, status, operation_id: operation } = data
     if (typeof ms !== 'number' || !(ms >= 0)) return undefined

@@ -25,14 +25,11 @@ const FROM = sql`telemetry_exports e join telemetry_destinations d on d.id = e.d
 const isOurs = (scope: string) => sql<SqlBool>`not exists (select from browsers o where o.id = e.session_id and o.scope <> ${scope})`
 const COLUMNS = sql`e.id, e.session_id, b.project_id, e.from_ts, e.until_ts, e.last_seq, d.id as destination_id, d.endpoint, d.headers, d.consecutive_failures`
 
+export type DueWork = Pick<Work, 'id' | 'destination_id' | 'consecutive_failures'>
+
 /** Exports with something to deliver, now, but for some; of each destination at most `limit`, others each time. */
-export async function dueWork(
-  db: Db,
-  scope: string,
-  limit: number,
-  except: readonly number[],
-): Promise<{ id: number; destination_id: string; consecutive_failures: number }[]> {
-  const { rows } = await sql<{ id: number; destination_id: string; consecutive_failures: number }>`
+export async function dueWork(db: Db, scope: string, limit: number, except: readonly number[]): Promise<DueWork[]> {
+  const { rows } = await sql<DueWork>`
     select id, destination_id, consecutive_failures from (
       select e.id, d.id as destination_id, d.consecutive_failures, row_number() over (partition by d.id order by random()) as place
       from ${FROM} where ${IS_OPEN} and ${isOurs(scope)} and e.id <> all(${except}::bigint[]) and ${HAS_MORE}
@@ -46,6 +43,14 @@ export async function oneDue(db: Db, scope: string, id: number): Promise<(Work &
     select ${COLUMNS}, (select max(s.last_seq) from telemetry_segments s where ${IS_OF}) as to
     from ${FROM} where e.id = ${id} and ${IS_OPEN} and ${isOurs(scope)} and ${HAS_MORE}`.execute(db)
   return rows[0]
+}
+
+/** Those of these exports to which something may still be delivered. */
+export async function openOf(db: Db, ids: readonly number[]): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select e.id from telemetry_exports e join telemetry_destinations d on d.id = e.destination_id
+    where e.id = any(${ids}::bigint[]) and e.finished_at is null and d.deleted_at is null`.execute(db)
+  return rows.map(({ id }) => id)
 }
 
 /** Notes that events up to this one are delivered or given up. */
@@ -92,6 +97,27 @@ export async function dropBehind(db: Db, scope: string, { bytes, before }: { byt
     )
     update telemetry_exports e set last_seq = greatest(e.last_seq, gone.last_seq) from gone where e.id = gone.id returning gone.events`.execute(db)
   return rows.reduce((sum, { events }) => sum + Number(events), 0)
+}
+
+/**
+ * Gives up what of runs that are removed has not reached its destinations. How many events that is at most: a run may have some of other times. Call it in the transaction
+ * that removes them.
+ */
+export async function giveUp(
+  tx: Db,
+  sessionId: string,
+  runs: readonly { first_ts: number; last_ts: number; last_seq: number; events: number }[],
+): Promise<number> {
+  const { rows: open } = await sql<Pick<Work, 'id' | 'from_ts' | 'until_ts' | 'last_seq'>>`
+    select e.id, e.from_ts, e.until_ts, e.last_seq from telemetry_exports e join telemetry_destinations d on d.id = e.destination_id
+    where e.session_id = ${sessionId} and e.finished_at is null and d.deleted_at is null for update of e`.execute(tx)
+  let events = 0
+  for (const { id, from_ts: from, until_ts: until, last_seq: reached } of open) {
+    const left = runs.filter((run) => run.last_seq > reached && run.last_ts >= from && (until === null || run.first_ts < until))
+    events += left.reduce((sum, run) => sum + Math.min(run.events, run.last_seq - reached), 0)
+    if (left.length > 0) await noteReached(tx, id, Math.max(...left.map((run) => run.last_seq)))
+  }
+  return events
 }
 
 /** Notes which exports have come to their end: nothing is left, and nothing more can come `afterMs` after the end of their sessions. */

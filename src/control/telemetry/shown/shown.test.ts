@@ -62,6 +62,22 @@ test('a line is one line, without characters that hide others or turn the writin
   expect(lineOf(one('console_log', { text: 'z'.repeat(1_000) }), 'full').text).toHaveLength(MAX_TEXT)
 })
 
+test.each(['full', 'brief'] as const)('a command of a CDP client is told with its kind and what it is about (%s)', (shown) => {
+  const said = (data: Record<string, unknown>) => {
+    const { text, note } = lineOf(one('cdp_command', { connection_id: 'c', ...data }), shown)
+    return [text, note]
+  }
+  expect(said({ method: 'Input.dispatchMouseEvent', event_type: 'mousePressed', x: 3, y: 4, button: 'left' })).toEqual([
+    'CDP Input.dispatchMouseEvent',
+    'mousePressed at 3, 4',
+  ])
+  expect(said({ method: 'Input.dispatchKeyEvent', event_type: 'keyDown', named_key: 'Enter' })).toEqual(['CDP Input.dispatchKeyEvent', 'keyDown Enter'])
+  expect(detailsOf(one('cdp_command', { method: 'Input.dispatchMouseEvent', event_type: 'mousePressed' }), shown).facts).toContainEqual([
+    'event_type',
+    'mousePressed',
+  ])
+})
+
 test('a picture is passed on only as what it is, and only in full', () => {
   const sized = (width: number, height: number) => {
     const bytes = Buffer.from('\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR________\x08\x06\0\0\0', 'latin1')

@@ -106,7 +106,7 @@ const SAYS: Partial<Record<TelemetryEvent['type'], (data: Data, event: Telemetry
   monitor_screenshot: () => ({ text: 'Screenshot' }),
   api_call: called,
   platform_api_call: called,
-  cdp_command: ({ method, type, x, y, named_key: key }) => ({
+  cdp_command: ({ method, event_type: type, x, y, named_key: key }) => ({
     text: `CDP ${textOf(method) ?? ''}`,
     note: [textOf(type), textOf(key) ?? at(x, y)].filter(Boolean).join(' '),
   }),
