@@ -133,7 +133,7 @@ export class World {
   connection: Connection
   /** Every pause that was shown. */
   readonly pauses: Pause[] = []
-  stored: { values: Record<string, string>; ssoProvider: string | undefined; totp: { period: number } | undefined } | undefined
+  stored: { version: string; values: Record<string, string>; ssoProvider: string | undefined; totp: { period: number } | undefined } | undefined
   /** Called at each turn of a wait for a person. */
   person: (pause: Pause, step: string) => Partial<Pick<Answer, 'values' | 'choice'>> | undefined = () => undefined
   #made = 0
@@ -178,7 +178,7 @@ export class World {
 
   /** A credential of the connection. */
   withStored(values: Record<string, string>, more: { ssoProvider?: string; totp?: boolean } = {}): this {
-    this.stored = { values, ssoProvider: more.ssoProvider, totp: more.totp ? { period: 30 } : undefined }
+    this.stored = { version: 'credential 1', values, ssoProvider: more.ssoProvider, totp: more.totp ? { period: 30 } : undefined }
     this.connection.credential_id = 'credential'
     return this
   }

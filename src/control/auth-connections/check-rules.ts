@@ -36,12 +36,18 @@ export const afterLogin = (connection: Rules, moment: Moment): { next_check_at: 
 /** The wait after `failures` tries in a row that failed: longer than the interval only by doubling. */
 export const backoffSeconds = (failures: number): number => Math.min(MOST_SECONDS, RETRY_SECONDS * 2 ** Math.min(20, Math.max(0, failures - 1)))
 
-/** After a re-login of its own that failed: it needs a person, and is tried again later each time. */
-export function afterFailure(connection: Rules, moment: Moment): { status: 'NEEDS_AUTH'; checks: Checks; next_check_at: Date | null } {
+/** A caller has named the credential again: it may be sent once more. */
+export const withoutRefusal = ({ refused: _, ...others }: Checks): Checks => others
+
+/** What the site has refused stays refused, whatever else is begun anew. */
+const refusalOf = ({ refused }: Checks): Checks => (refused === undefined ? {} : { refused })
+
+/** After a re-login of its own that failed: it needs a person, and is tried again later each time. `refused`: the values that the site has refused in it. */
+export function afterFailure(connection: Rules, moment: Moment, refused?: string): { status: 'NEEDS_AUTH'; checks: Checks; next_check_at: Date | null } {
   const failures = (connection.checks.failures ?? 0) + 1
   return {
     status: 'NEEDS_AUTH',
-    checks: { failures },
+    checks: { ...refusalOf(connection.checks), ...(refused !== undefined && { refused }), failures },
     next_check_at: connection.health_checks ? later(moment, Math.max(connection.health_check_seconds, backoffSeconds(failures))) : null,
   }
 }
@@ -59,17 +65,18 @@ export interface AfterCheck {
 /** After a health check. A re-login that follows decides about the next check itself, so that a service that dies meanwhile does not forget the connection. */
 export function afterCheck(connection: Rules, result: CheckResult, canReauth: boolean, moment: Moment): AfterCheck {
   const { failures } = connection.checks
+  const kept: Checks = { ...refusalOf(connection.checks), ...(failures !== undefined && { failures }) }
   const next_check_at = nextCheck(connection, moment)
-  if (result === 'AUTHENTICATED') return { status: 'AUTHENTICATED', checks: {}, next_check_at, reauth: false, isCheck: true }
+  if (result === 'AUTHENTICATED') return { status: 'AUTHENTICATED', checks: refusalOf(connection.checks), next_check_at, reauth: false, isCheck: true }
   if (result === 'NEEDS_AUTH') {
     const reauth = connection.health_checks && connection.auto_reauth && canReauth
-    return { status: 'NEEDS_AUTH', checks: failures === undefined ? {} : { failures }, next_check_at, reauth, isCheck: true }
+    return { status: 'NEEDS_AUTH', checks: kept, next_check_at, reauth, isCheck: true }
   }
   const inconclusive = (connection.checks.inconclusive ?? 0) + 1
   const isLost = inconclusive >= MOST_INCONCLUSIVE
   return {
     status: isLost ? 'NEEDS_AUTH' : connection.status,
-    checks: { ...(failures !== undefined && { failures }), inconclusive },
+    checks: { ...kept, inconclusive },
     next_check_at: connection.health_checks
       ? isLost
         ? next_check_at

@@ -29,7 +29,13 @@ export type FlowEnd =
       learned: Learned
       /** Of the credential in which what was typed is kept now. */ credentialId?: string | undefined
     }
-  | { state: 'FAILED'; errorCode: ErrorCode; errorMessage: string; websiteError?: string | undefined }
+  | {
+      state: 'FAILED'
+      errorCode: ErrorCode
+      errorMessage: string
+      websiteError?: string | undefined
+      /** The version of the stored values, if the site has refused them. */ refused?: string | undefined
+    }
   | { state: 'EXPIRED' | 'CANCELED'; errorMessage: string }
   /** Of health checks. One that could not tell is FAILED. */
   | { state: 'AUTHENTICATED' | 'NEEDS_AUTH'; postLoginUrl?: string | undefined }
@@ -193,11 +199,12 @@ export function makeFlows(settings: FlowsSettings): Flows {
       if (reauth) await insert(tx, connection, 'reauth', {}, false)
       return
     }
+    const refused = how.state === 'FAILED' ? how.refused : undefined
     // Of one that nobody has asked for: the next try comes later each time.
     if (flow.type === 'reauth' && flow.code_hash === null && how.state !== 'CANCELED') {
-      const { checks, ...columns } = afterFailure(connection, times)
+      const { checks, ...columns } = afterFailure(connection, times, refused)
       await set({ ...columns, checks: JSON.stringify(checks) })
-    }
+    } else if (refused !== undefined) await set({ checks: JSON.stringify({ ...connection.checks, refused }) })
   }
 
   async function finish(id: string, how: FlowEnd, only: RawBuilder<SqlBool>): Promise<boolean> {

@@ -9,8 +9,8 @@ import { answerTo } from './submit.ts'
 
 describe('whether the service could log in again', () => {
   const learned = (requirements: Requirement[], keys: string[] = []) => ({ requirements, keys })
-  const stored = (keys: string[] = ['username', 'password'], hasTotp = false): Source => ({ kind: 'stored', keys, hasTotp })
-  const external: Source = { kind: 'external' }
+  const stored = (keys: string[] = ['username', 'password'], hasTotp = false): Source => ({ kind: 'stored', keys, hasTotp, version: 'c 1' })
+  const external: Source = { kind: 'external', version: 'p' }
   test.each<[string, ReturnType<typeof learned> | null, Source, boolean, string]>([
     ['before the first login', null, stored(), false, 'no_prior_successful_login'],
     ['before the first login, with a provider', null, external, false, 'no_prior_successful_login'],
@@ -31,7 +31,14 @@ describe('whether the service could log in again', () => {
     ['after a login that needed nothing', learned([]), stored(), true, 'no_requirements_recorded'],
     ['after a login by another service', learned(['sso', 'password'], ['password']), stored(), true, 'requirements_satisfiable'],
   ])('%s', (_, last, source, can_reauth, can_reauth_reason) => {
-    expect(canReauth(last, source)).toEqual({ can_reauth, can_reauth_reason })
+    expect(canReauth(last, source, undefined)).toEqual({ can_reauth, can_reauth_reason })
+  })
+  test('not with values that the site has refused, but with others', () => {
+    const no = { can_reauth: false, can_reauth_reason: 'no_viable_plans' }
+    expect(canReauth(learned(['password']), stored(), 'c 1')).toEqual(no)
+    expect(canReauth(learned(['password']), external, 'p')).toEqual(no)
+    expect(canReauth(learned(['password']), stored(), 'c 0').can_reauth).toBe(true)
+    expect(canReauth(learned(['password', 'sms']), stored(), 'c 1').can_reauth_reason).toBe('requires_sms_code')
   })
 })
 

@@ -9,7 +9,7 @@ export const MAX_REJECTIONS = 5
 export const MAX_TOTP_TRIES = 2
 const SLOW_ANSWER_MS = 3000
 
-const fail = (code: Extract<Decision, { do: 'fail' }>['code'], message: string): Decision => ({ do: 'fail', code, message })
+const fail = (code: Extract<Decision, { do: 'fail' }>['code'], message: string): Extract<Decision, { do: 'fail' }> => ({ do: 'fail', code, message })
 
 /** What follows of the answer to the last form; undefined: the flow goes on with the page. */
 export function answered(memory: Memory, seen: Interpretation, page: PageFacts): Decision | undefined {
@@ -69,7 +69,7 @@ function unchanged(memory: Memory, sent: Sent, seen: Interpretation): Decision |
   }
   const isTyped = sent.fields.some(({ source }) => source === 'typed' || source === 'code')
   if (isTyped && isTry(memory, 'silent', 1)) return refused(memory, sent, seen, [])
-  return fail('navigation_confused', 'the form was sent, and the site shows it again without saying why')
+  return { ...fail('navigation_confused', 'the form was sent, and the site shows it again without saying why'), isRefusal: true }
 }
 
 function refused(memory: Memory, sent: Sent, seen: Interpretation, invalid: string[]): Decision | undefined {

@@ -75,7 +75,10 @@ const anyPage = fc.record({
 })
 
 const about = (isAttended: boolean): Known => {
-  const secrets = new SecretResolver({ values: { username: 'ada', password: 'pw', server: 's' }, ssoProvider: undefined, totp: { period: 30 } }, {})
+  const secrets = new SecretResolver(
+    { version: '', values: { username: 'ada', password: 'pw', server: 's' }, ssoProvider: undefined, totp: { period: 30 } },
+    {},
+  )
   return {
     sourceOf: (key, role) => secrets.sourceOf(key, role),
     hasTotp: true,
@@ -143,7 +146,7 @@ test('a domain that begins with www. allows the name without it, and no names be
 })
 
 test('an identifier falls back to the other ones, and a person comes before the credential', () => {
-  const secrets = new SecretResolver({ values: { 'E-Mail': 'a@b.test', Pass: 'stored' }, ssoProvider: undefined, totp: undefined }, {})
+  const secrets = new SecretResolver({ version: '', values: { 'E-Mail': 'a@b.test', Pass: 'stored' }, ssoProvider: undefined, totp: undefined }, {})
   expect(secrets.valueOf('username', 'identifier', 'stored')).toBe('a@b.test')
   expect(secrets.sourceOf('server', 'text')).toBeUndefined()
   expect(secrets.sourceOf('password', 'password')).toBe('stored')

@@ -28,7 +28,8 @@ export type Decision =
   | { do: 'look'; afterMs: number }
   /** Looks whether the user is logged in. */
   | { do: 'verify' }
-  | { do: 'fail'; code: ErrorCode; message: string }
+  /** `isRefusal`: as of FlowFailure. */
+  | { do: 'fail'; code: ErrorCode; message: string; isRefusal?: boolean }
 
 /** The values that are known, by their names, and what else a decision rests on. */
 export interface Known {

@@ -43,6 +43,19 @@ describe('a login', () => {
     expect(world.row.end).toMatchObject({ state: 'FAILED', errorCode: 'credentials_invalid', websiteError: 'Wrong username or password.' })
     expect(world.sentOf(wrong)).toBe(1)
     expect(world.profile.saves).toBe(0)
+    expect(world.row.end).toMatchObject({ refused: 'credential 1' })
+  })
+  test('that the site answers with the same form, without a word, has had its stored password refused', async () => {
+    const world = await run(new World(() => ({ ...loginForm(), press: () => '/login' })).withStored(STORED))
+    expect(world.row.end).toMatchObject({ errorCode: 'navigation_confused', refused: 'credential 1' })
+    expect(world.sentOf(right)).toBe(1)
+  })
+  test('whose password a person types does not have the stored one refused', async () => {
+    const world = new World(() => ({ ...loginForm(), press: () => '/login' })).withStored({ username })
+    world.person = answering({ username, password: wrong })
+    await run(world)
+    expect(world.row.end).toMatchObject({ errorCode: 'navigation_confused' })
+    expect(world.row.end).not.toHaveProperty('refused')
   })
   test('asks again for what a person typed and the site refused, with its words', async () => {
     const world = new World(plain())

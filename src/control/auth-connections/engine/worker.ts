@@ -14,7 +14,7 @@ import { askPerson, takeAnswer } from './person.ts'
 import { saveAndFinish } from './saving.ts'
 import { SecretResolver } from './secrets.ts'
 import { stablePath } from './signature.ts'
-import { actionsOf, freshCode, storedValues } from './values.ts'
+import { actionsOf, freshCode, storedValues, versionSent } from './values.ts'
 import { confirm, probe } from './verify.ts'
 import { Expired, FlowFailure, NotOurs, type Connection, type Flow, type Tools } from './work.ts'
 
@@ -155,7 +155,7 @@ class Worker {
   /** Whether the flow has come to its end. */
   async #carryOut(decision: Decision, page: PageModel, seen: Interpretation): Promise<boolean> {
     const hands = this.#hands!
-    if (decision.do === 'fail') throw new FlowFailure(decision.code, decision.message)
+    if (decision.do === 'fail') throw new FlowFailure(decision.code, decision.message, decision)
     if (decision.do === 'fill') return this.#fill(decision, page)
     await this.#remember()
     switch (decision.do) {
@@ -189,6 +189,7 @@ class Worker {
       await this.#remember()
       return false
     }
+    memory.sentVersion = versionSent(decision.fills, this.#secrets, memory)
     memory.loginPath ??= page.host + stablePath(page.url)
     // From here on the values count as sent, whatever happens: a stored password is never typed a second time.
     await this.#isOurs(this.#tools.flows.submitting(this.#flow.id))
@@ -351,8 +352,9 @@ class Worker {
   }
 
   #endingOf(error: unknown): Ending {
-    const websiteError = this.#memory.websiteError
-    if (error instanceof FlowFailure) return { state: 'FAILED', errorCode: error.code, errorMessage: error.message, websiteError }
+    const { websiteError, sentVersion } = this.#memory
+    if (error instanceof FlowFailure)
+      return { state: 'FAILED', errorCode: error.code, errorMessage: error.message, websiteError, ...(error.isRefusal && { refused: sentVersion }) }
     if (error instanceof Expired || this.#deadline.aborted)
       return { state: 'EXPIRED', errorMessage: error instanceof Expired ? error.message : 'the time for this login is over' }
     if (error instanceof BrowserGone) return { state: 'FAILED', errorCode: 'browser_error', errorMessage: 'the browser has ended', websiteError }
