@@ -5,6 +5,7 @@ import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud
 import { until } from '../../base/wait.ts'
 import { beginChecks } from './checks.ts'
 import type { Connection, TimelineItem } from './contract.ts'
+import type { FlowEnd } from './flows.ts'
 import { oldFlows } from './purge.ts'
 import { LEARNED, startWorker, type Worker } from './worker.suite.ts'
 
@@ -132,6 +133,25 @@ describe('health checks', () => {
     const failed = { state: 'FAILED', errorCode: 'credentials_invalid', errorMessage: 'wrong', refused: row!.version } as const
     await worker.flows.finish((await worker.claim(id)).id, failed)
     expect(await read(id)).toMatchObject({ can_reauth: false, can_reauth_reason: 'no_viable_plans' })
+  })
+
+  test('leave a connection as it is when there is no room, no time or a mistake of ours, and need somebody when the site fails again and again', async () => {
+    const id = await loggedIn()
+    const end = async (how: FlowEnd) => {
+      await due(id)
+      await beginChecks({ db: worker.db, scope: worker.scope, flows: worker.flows, atOnce: 1 })
+      await worker.flows.finish((await worker.claim(id)).id, how)
+      return (await read(id)).status
+    }
+    for (let round = 0; round < 2; round++)
+      for (const how of [
+        { state: 'FAILED', errorCode: 'browser_error', errorMessage: 'too many sessions' },
+        { state: 'FAILED', errorCode: 'internal', errorMessage: 'a mistake' },
+        { state: 'EXPIRED', errorMessage: 'the time for this login is over' },
+      ] as const)
+        expect(await end(how)).toBe('AUTHENTICATED')
+    const failing = { state: 'FAILED', errorCode: 'website_error', errorMessage: 'the site answered 502' } as const
+    expect([await end(failing), await end(failing), await end(failing)]).toEqual(['AUTHENTICATED', 'AUTHENTICATED', 'NEEDS_AUTH'])
   })
 
   test('give way to a login, and are so many at a time as the setting says', async () => {

@@ -8,7 +8,7 @@ import { isDuplicate, type Db } from '../../store/db.ts'
 import { announceEvents, announceNotice, type EventBells } from '../../store/events.ts'
 import type { Leases } from '../../store/leases.ts'
 import { NoSeat, SharedSeats } from '../../store/seats.ts'
-import { afterCheck, afterFailure, afterLogin, type CheckResult } from './check-rules.ts'
+import { afterCheck, afterFailure, afterLogin, resultOf } from './check-rules.ts'
 import type { ErrorCode, FlowStep } from './contract.ts'
 import type { Answer, Learned, Pause } from './flow.ts'
 import { flowById, liveFlow, waitsForProfile, type Asked, type FlowRow, type FlowType } from './flow-rows.ts'
@@ -192,8 +192,7 @@ export function makeFlows(settings: FlowsSettings): Flows {
     }
     if (flow.type === 'health_check') {
       if (how.state === 'CANCELED') return
-      const result: CheckResult = how.state === 'AUTHENTICATED' || how.state === 'NEEDS_AUTH' ? how.state : 'inconclusive'
-      const next = afterCheck(connection, result, await canReauth(connection), times)
+      const next = afterCheck(connection, resultOf(how), await canReauth(connection), times)
       const { reauth, isCheck, ...columns } = next
       await set({ ...columns, checks: JSON.stringify(columns.checks), ...(isCheck && { checked_at: sql`now()` }) })
       if (reauth) await insert(tx, connection, 'reauth', {}, false)
