@@ -16,6 +16,8 @@ export interface SitePage {
   press?: (label: string, values: Record<string, string>) => string | undefined
   /** Whether the page sends itself, as by its button, when this has been typed. */
   sendsItself?: (values: Record<string, string>) => boolean
+  /** How the field with this label refuses to be filled: before anything is in it, or by taking the value and showing none. */
+  refuses?: (label: string) => 'before' | 'after' | undefined
 }
 /** Of one profile: what its cookies say. Of one browser: where it is in a login. */
 export interface State {
@@ -83,6 +85,10 @@ class FakeBrowser implements LoginBrowser {
       if (!control) return { done, problem: 'gone' as const, host: null }
       if (action.kind === 'fill') {
         if (!isAllowedHost(this.#model!.host, hosts)) return { done, problem: 'host' as const, host: this.#model!.host }
+        const refuses = this.#page().refuses?.(control.label)
+        if (refuses === 'before') return { done, problem: 'gone' as const, host: null, typed: false }
+        this.#world.typed.push(action.value)
+        if (refuses === 'after') return { done, problem: 'unusable' as const, host: null, typed: true }
         this.#values.set(action.ref, action.value)
         if (this.#page().sendsItself?.(this.#labelled())) this.#press(control)
       } else if (action.kind === 'click' || action.kind === 'press') {
@@ -126,6 +132,8 @@ export class World {
   readonly browsers = new Map<string, FakeBrowser>()
   readonly opened: string[] = []
   readonly sent: { host: string; values: Record<string, string> }[] = []
+  /** Every value that was typed, in order. */
+  readonly typed: string[] = []
   reads = 0
   readonly kept: { into: string | undefined; name: string; values: Record<string, string> }[] = []
   readonly lines: string[] = []

@@ -65,7 +65,7 @@
    */
   login.fill = (generation, index, value, hosts, clear = true) => {
     const before = obstacle(generation, index, hosts)
-    if (before) return before
+    if (before) return { ...before, typed: false }
     const element = there(generation, index)
     unremember(element)
     if (clear && lengthOf(element) > 0) {
@@ -73,7 +73,7 @@
       p.command('delete')
     }
     const after = obstacle(generation, index, hosts)
-    if (after) return after
+    if (after) return { ...after, typed: false }
     if (clear && lengthOf(element) > 0) select(element)
     p.command('insertText', value)
     const still = there(generation, index)

@@ -57,6 +57,24 @@ describe('a login', () => {
     expect(world.row.end).toMatchObject({ errorCode: 'navigation_confused' })
     expect(world.row.end).not.toHaveProperty('refused')
   })
+  test.each([
+    { what: 'a password field that takes it and shows none', field: 'Password' },
+    { what: 'a field after the password that cannot be filled', field: 'Company' },
+  ])('types a stored password once: $what', async ({ field }) => {
+    const company = input('Company', { name: 'company', required: true })
+    const form = { ...loginForm(), parts: [input('Username'), password('Password'), company, button('Sign in')] }
+    const site: Site = () => ({ ...form, refuses: (label) => (label === field ? 'after' : undefined) })
+    const world = await run(new World(site).withStored({ ...STORED, company: 'c1' }))
+    expect(endOf(world)).toBe('navigation_confused')
+    expect(world.typed.filter((value) => value === right)).toHaveLength(1)
+  })
+  test('tries again when the page has changed before the password was in it', async () => {
+    let changes = 2
+    const site: Site = (url, state) => ({ ...plain()(url, state), refuses: (label) => (label === 'Password' && changes-- > 0 ? 'before' : undefined) })
+    const world = await run(new World(site).withStored(STORED))
+    expect(endOf(world)).toBe('SUCCESS')
+    expect(world.typed.filter((value) => value === right)).toHaveLength(1)
+  })
   test('asks again for what a person typed and the site refused, with its words', async () => {
     const world = new World(plain())
     let asked: string | null | undefined

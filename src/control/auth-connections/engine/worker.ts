@@ -212,7 +212,7 @@ class Worker {
     if (count > 3) throw new FlowFailure('navigation_confused', 'the form could not be used: its fields or its button do not react')
     memory.sent = undefined
     if (filled === 'typed' && fills.some(({ source, field }) => source === 'stored' && field.role === 'password'))
-      throw new FlowFailure('navigation_confused', 'the form could not be sent: its button does not react')
+      throw new FlowFailure('navigation_confused', 'the form could not be sent: its button or one of its fields does not react')
     const keys = fills.map(({ field }) => field.key)
     memory.storedSent = memory.storedSent.filter((key) => !keys.includes(key))
   }
