@@ -67,8 +67,8 @@ export interface Flows {
   expireDue(): Promise<number>
   /** Takes the oldest flow on which no living replica works and that waits for no other login of its profile. */
   claimNext(): Promise<FlowRow | undefined>
-  /** Gives back what this replica works on: it stops. */
-  giveBack(): Promise<void>
+  /** Gives back what this replica has claimed, but for those that it still works on. */
+  giveBack(working: readonly string[]): Promise<void>
   /** A new flow, or one that was ended, of any replica. Returns how to stop hearing. */
   onNews(heard: () => void): () => void
   get(id: string): Promise<FlowRow | undefined>
@@ -270,9 +270,10 @@ export function makeFlows(settings: FlowsSettings): Flows {
         return rows[0]
       })
     },
-    async giveBack() {
+    async giveBack(working) {
       const { rows } = await sql<{ id: string }>`
-        update auth_flows set replica = null where scope = ${scope} and state = 'IN_PROGRESS' and ${mine} returning id`.execute(db)
+        update auth_flows set replica = null
+        where scope = ${scope} and state = 'IN_PROGRESS' and ${mine} and id <> all (${working}::text[]) returning id`.execute(db)
       for (const { id } of rows) await news(db, id)
     },
     onNews: (heard) => bells.on('auth_flow', heard),

@@ -25,7 +25,7 @@ const MAX_MODEL_CALLS = 5
 const END_MS = 60_000
 const END_TRIES = 3
 
-/** Works on a flow until it has ended, or `stop` aborts: then any replica can go on with it. Never throws. */
+/** Works on a flow until it has ended, `stop` aborts, or nothing can be stored about it: then any replica can go on with it, once the claim is given back. Never throws. */
 export async function workOn(flow: Flow, tools: Tools, stop: AbortSignal): Promise<void> {
   const worker = new Worker(flow, tools, stop)
   try {
