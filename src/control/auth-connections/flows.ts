@@ -11,7 +11,7 @@ import { NoSeat, SharedSeats } from '../../store/seats.ts'
 import { afterCheck, afterFailure, afterLogin, resultOf } from './check-rules.ts'
 import type { ErrorCode, FlowStep } from './contract.ts'
 import type { Answer, Learned, Pause } from './flow.ts'
-import { flowById, liveFlow, waitsForProfile, type Asked, type FlowRow, type FlowType } from './flow-rows.ts'
+import { endsAt, flowById, isInTime, liveFlow, waitsForProfile, type Asked, type FlowRow, type FlowType } from './flow-rows.ts'
 import { flowLifecycle, moveFlow } from './lifecycle.ts'
 import { connectionById, lockConnection, type ConnectionRow } from './rows.ts'
 
@@ -63,7 +63,7 @@ export interface Flows {
   begin(connection: ConnectionRow, type: FlowType, asked: Asked): Promise<{ flow: FlowRow; code: string }>
   /** Ends the flow of a connection, for a caller. Who works on it hears of it and ends its browser. */
   cancel(connectionId: string, why: string): Promise<FlowRow | undefined>
-  /** Ends those whose time is over, of all replicas; how many they were. */
+  /** Ends those whose time is over, of all replicas; how many they were. A login that was verified has some more, in which it is saved. */
   expireDue(): Promise<number>
   /** Takes the oldest flow on which no living replica works and that waits for no other login of its profile. */
   claimNext(): Promise<FlowRow | undefined>
@@ -110,7 +110,7 @@ export function makeFlows(settings: FlowsSettings): Flows {
     async count(tx) {
       const { rows } = await sql<{ taken: number }>`
         select count(*)::int as taken from auth_flows
-        where scope = ${scope} and state = 'IN_PROGRESS' and type <> 'health_check' and expires_at > now()`.execute(tx)
+        where scope = ${scope} and state = 'IN_PROGRESS' and type <> 'health_check' and ${isInTime()}`.execute(tx)
       return { of: maxPending, free: maxPending - rows[0]!.taken }
     },
   })
@@ -144,7 +144,7 @@ export function makeFlows(settings: FlowsSettings): Flows {
   async function makeWay(tx: Db, connection: string, type: FlowType): Promise<void> {
     const live = await liveFlow(tx, connection)
     if (!live) return
-    if (live.expires_at.getTime() <= now()) await end(tx, live.id, { state: 'EXPIRED', errorMessage: 'the time for this login is over' }, sql`true`)
+    if (endsAt(live) <= now()) await end(tx, live.id, { state: 'EXPIRED', errorMessage: 'the time for this login is over' }, sql`true`)
     else if (live.type === 'health_check' && type !== 'health_check')
       await end(tx, live.id, { state: 'CANCELED', errorMessage: 'a login was started' }, sql`true`)
     else return
@@ -244,12 +244,12 @@ export function makeFlows(settings: FlowsSettings): Flows {
     },
     async expireDue() {
       const { rows } = await sql<{ id: string; late: boolean }>`
-        select id, expires_at <= now() as late from auth_flows where scope = ${scope} and state = 'IN_PROGRESS'
-          and (expires_at <= now() or (answer is null and input_until <= now()))`.execute(db)
+        select id, not ${isInTime()} as late from auth_flows where scope = ${scope} and state = 'IN_PROGRESS'
+          and (not ${isInTime()} or (answer is null and input_until <= now()))`.execute(db)
       let ended = 0
       for (const { id, late } of rows) {
         const errorMessage = late ? 'the time for this login is over' : 'nobody has answered in time'
-        const still = late ? sql<SqlBool>`true` : sql<SqlBool>`answer is null and input_until <= now()`
+        const still = late ? sql<SqlBool>`not ${isInTime()}` : sql<SqlBool>`answer is null and input_until <= now()`
         if (await finish(id, { state: 'EXPIRED', errorMessage }, still)) {
           ended++
           await news(db, id)
@@ -264,7 +264,7 @@ export function makeFlows(settings: FlowsSettings): Flows {
         const { rows } = await sql<FlowRow>`
           update auth_flows set replica = ${leases.replica} where id = (
             select f.id from auth_flows f where f.scope = ${scope} and f.state = 'IN_PROGRESS' and ${leases.isDead(sql`f.replica`)}
-              and f.replica is distinct from ${leases.replica} and f.expires_at > now() and not ${waitsForProfile}
+              and f.replica is distinct from ${leases.replica} and ${isInTime('f')} and not ${waitsForProfile}
             order by f.started_at, f.id limit 1 for no key update skip locked)
           returning *`.execute(tx)
         return rows[0]

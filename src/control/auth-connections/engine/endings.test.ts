@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { button, frame, input, link, password, press } from '../../../../test/support/page-models.ts'
 import { answering, endOf, enter, HOME, loginForm, plain, right, run, STORED, username } from '../../../../test/support/login-runs.ts'
+import { workOn } from './worker.ts'
 import { World, type Site } from '../../../../test/support/login-site.ts'
 
 describe('secrets', () => {
@@ -85,6 +86,22 @@ describe('a flow', () => {
     world.person = () => void (world.row.state = 'CANCELED')
     await run(world)
     expect(world.row.end).toBeUndefined()
+  })
+  test('whose profile is saved is a SUCCESS, also when what follows fails at first', async () => {
+    const world = new World(plain()).withStored(STORED)
+    const { browsers, ...tools } = world.tools()
+    let fails = 1
+    const failing = {
+      ...browsers,
+      finish: async (...given: Parameters<typeof browsers.finish>) => {
+        if (!given[1].save && fails-- > 0) throw new Error('the database is away')
+        return browsers.finish(...given)
+      },
+    }
+    await workOn((await world.flows.claimNext())!, { ...tools, browsers: failing }, new AbortController().signal)
+    expect([world.row.state, world.profile.saves]).toEqual(['IN_PROGRESS', 1])
+    expect(endOf(await run(world))).toBe('SUCCESS')
+    expect([world.sentOf(right), world.profile]).toEqual([1, { user: username, saves: 1 }])
   })
   test('whose browser ends before a password was sent starts again', async () => {
     const world = new World(plain())

@@ -66,6 +66,8 @@ class Worker {
     } catch (error) {
       if (this.#stop.aborted) throw error
       if (error instanceof NotOurs) return this.#leave()
+      // What is saved is a success: the next worker does the rest.
+      if (this.#memory.success?.isSaved) throw error
       await this.#end(this.#endingOf(error)).catch((failed: unknown) => {
         if (failed instanceof NotOurs) return this.#leave()
         throw failed
