@@ -15,7 +15,7 @@
     }
   }
   const isAllowed = (host, allowed) =>
-    host !== '' && allowed.some((one) => (one.startsWith('*.') ? host === one.slice(2) || host.endsWith(one.slice(1)) : host === one))
+    host !== '' && allowed.some((one) => (one.startsWith('*.') ? host.endsWith(one.slice(1)) && host.length >= one.length : host === one))
 
   /** The first host that must get nothing: of this document, or of one of those around it. */
   login.refused = (hosts) => {
