@@ -38,8 +38,8 @@ export interface Known {
   ssoProvider: string | undefined
   /** Whether a label names the user. */
   isOwn: (label: string) => boolean
-  /** Patterns of hosts that may get values, when SSO was chosen or not. */
-  hosts: (hasChosenSso: boolean) => readonly string[]
+  /** Patterns of hosts that may get values, when this other service was chosen; empty: none was. */
+  hosts: (sso: string) => readonly string[]
   /** Addresses where the login form may be, in order. */
   candidates: readonly string[]
   learned: Learned | undefined

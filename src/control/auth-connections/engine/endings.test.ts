@@ -29,6 +29,15 @@ describe('secrets', () => {
     expect(world.sent.map(({ host }) => host)).toEqual(['accounts.google.com'])
     expect(world.learned).toMatchObject({ ssoProvider: 'google' })
   })
+  test('do not go to another identity provider than the one that was chosen', async () => {
+    // Its own address sends the browser on to somewhere else.
+    const site: Site = ({ hostname }) =>
+      hostname === 'example.test' ? { ...loginForm({}, [press('Sign in with Google')]), press: () => 'https://tenant.auth0.com/' } : loginForm()
+    const world = await run(new World(site).withStored(STORED, { ssoProvider: 'google' }))
+    expect(world.opened).toEqual(['https://example.test/login'])
+    expect(endOf(world)).toBe('domain_not_allowed')
+    expect(world.sent).toEqual([])
+  })
   test('do not go to an identity provider that nobody chose', async () => {
     const world = await run(new World(SSO, { connection: { login_url: 'https://accounts.google.com/' } }).withStored(STORED))
     expect(endOf(world)).toBe('domain_not_allowed')

@@ -197,7 +197,7 @@ class Worker {
     await this.#isOurs(this.#tools.flows.submitting(this.#flow.id))
     await this.#remember()
     this.#assertTime()
-    const filled = await this.#hands!.fill(decision, values.actions, this.#hosts(memory.sso !== ''))
+    const filled = await this.#hands!.fill(decision, values.actions, this.#hosts(memory.sso))
     this.#secrets.forgetCodes()
     if (memory.sent) memory.sent.isUnsure = false
     if (filled !== 'sent') this.#takeBack(decision, filled)
@@ -292,7 +292,7 @@ class Worker {
   }
 
   async #cookies(): Promise<NonNullable<Memory['cookies']>> {
-    const { cookies } = await this.#hands!.browser.marks(this.#hosts(false), this.#signal)
+    const { cookies } = await this.#hands!.browser.marks(this.#hosts(''), this.#signal)
     return cookies.slice(0, 100).map(({ name, domain, digest }) => ({ name, domain, digest }))
   }
 
@@ -311,9 +311,9 @@ class Worker {
     return (await model(page, this.#context(), this.#signal)) ?? seen
   }
 
-  #hosts(hasChosenSso: boolean): string[] {
+  #hosts(sso: string): string[] {
     const { domain, allowed_domains: allowedDomains } = this.#connection
-    return allowedHosts({ domain, allowedDomains, hasChosenSso })
+    return allowedHosts({ domain, allowedDomains, sso })
   }
 
   #known(): Known {
@@ -323,7 +323,7 @@ class Worker {
       hasTotp: secrets.totp !== undefined,
       ssoProvider: secrets.ssoProvider,
       isOwn: (label) => secrets.isOwn(label),
-      hosts: (hasChosenSso) => this.#hosts(hasChosenSso),
+      hosts: (sso) => this.#hosts(sso),
       candidates: candidatesOf(this.#connection),
       learned: this.#connection.learned ?? undefined,
       isAttended: isAttended(this.#flow),
