@@ -19,6 +19,13 @@ export function answered(memory: Memory, seen: Interpretation, page: PageFacts):
   // A field that the site has filled itself is there to be looked at.
   const asksAgain = back.some(({ isFilled, role }) => role !== 'identifier' || !isFilled)
   if (!asksAgain) {
+    const again = beginsAgain(memory, sent, seen, page)
+    if (again.length > 0) {
+      const decision = refused(memory, sent, seen, [])
+      // What it says is often about both, and the user is asked on this page, beside the words.
+      if (!decision) again.forEach((key) => addOnce(memory.rejected, key))
+      return decision
+    }
     // Any other page: the form was taken. A page of errors is looked at by the other rules.
     memory.sent = undefined
     memory.websiteError = seen.websiteError
@@ -45,6 +52,13 @@ export function answered(memory: Memory, seen: Interpretation, page: PageFacts):
     return undefined
   }
   return sent.isUnsure ? interrupted(memory, sent) : unchanged(memory, sent, seen)
+}
+
+/** A login of several pages begins again after its password, and says why: who is logging in is asked for once more. The keys of that. */
+function beginsAgain(memory: Memory, sent: Sent, { kind, fields, websiteError }: Interpretation, { status }: PageFacts): string[] {
+  const says = websiteError !== undefined || status === 401 || status === 422
+  if (!says || kind !== 'identifier' || !sent.fields.some(({ role }) => role === 'password')) return []
+  return fields.filter(({ key, role }) => role === 'identifier' && memory.keys.includes(key)).map(({ key }) => key)
 }
 
 /** The same form keeps what was typed and asks for a code besides: what was typed is right so far. After a mistake, forms come back without the password, or say so. */

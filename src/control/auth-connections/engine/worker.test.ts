@@ -1,7 +1,7 @@
 // Logins at a pretended site: what a flow does on each kind of page.
 import { describe, expect, test } from 'vitest'
 import { button, input, link, password, press } from '../../../../test/support/page-models.ts'
-import { answering, code, endOf, enter, HOME, loginForm, plain, right, run, STORED, username, wrong } from '../../../../test/support/login-runs.ts'
+import { answering, code, endOf, enter, HOME, isError, loginForm, plain, right, run, STORED, username, wrong } from '../../../../test/support/login-runs.ts'
 import { World, type Site, type SitePage } from '../../../../test/support/login-site.ts'
 
 describe('a login', () => {
@@ -108,6 +108,45 @@ describe('a login', () => {
       return { parts: [input('Email', { type: 'email' }), button('Next')], more: { title: 'Sign in', headings: ['Sign in'] }, press: () => '/pw' }
     }
     expect(endOf(await run(new World(site).withStored(STORED)))).toBe('SUCCESS')
+  })
+  describe('at a site of two pages that begins again after a wrong password', () => {
+    const site: Site = ({ pathname }, state) => {
+      if (state.user !== '') return HOME
+      if (pathname === '/pw') {
+        const press = (_label: string, { Password: given }: Record<string, string>) =>
+          given === right ? enter(state) : ((state.step['wrong'] = true), '/login')
+        return { parts: [password('Password'), button('Sign in')], more: { title: 'Sign in' }, press }
+      }
+      return {
+        parts: [input('Email', { type: 'email' }), button('Next')],
+        more: { title: 'Sign in', ...(state.step['wrong'] === true && isError) },
+        press: () => '/pw',
+      }
+    }
+    test('tries a stored wrong password once, and ends with the words of the site', async () => {
+      for (const type of ['login', 'reauth'] as const) {
+        const world = await run(new World(site, { flow: { type } }).withStored({ username, password: wrong }))
+        expect(world.row.end).toMatchObject({ errorCode: 'credentials_invalid', websiteError: 'Wrong username or password.', refused: 'credential 1' })
+        expect(world.sentOf(wrong)).toBe(1)
+      }
+    })
+    test('asks a person for both again, with the words of the site', async () => {
+      const world = new World(site)
+      const said: (string | null | undefined)[] = []
+      const answers = answering({ email: username }, { password: wrong }, { email: username }, { password: right })
+      world.person = (pause, step) => {
+        said.push(world.row.websiteError)
+        return answers(pause, step)
+      }
+      expect(endOf(await run(world))).toBe('SUCCESS')
+      expect(world.pauses.map(({ fields }) => fields.map(({ key, reason }) => `${key} ${reason}`))).toEqual([
+        ['email missing'],
+        ['password missing'],
+        ['email rejected'],
+        ['password rejected'],
+      ])
+      expect(said[2]).toBe('Wrong username or password.')
+    })
   })
   test('fills one more field that a person answers, and keeps it', async () => {
     const site: Site = (_, state) =>
