@@ -16,6 +16,10 @@ export interface SitePage {
   press?: (label: string, values: Record<string, string>) => string | undefined
   /** Whether the page sends itself, as by its button, when this has been typed. */
   sendsItself?: (values: Record<string, string>) => boolean
+  /** Nothing on it changes when something is pressed. */
+  isSilent?: boolean
+  /** Whether its buttons cannot be pressed yet, though they look as if they could. */
+  isBusy?: () => boolean
   /** How the field with this label refuses to be filled: before anything is in it, or by taking the value and showing none. */
   refuses?: (label: string) => 'before' | 'after' | undefined
 }
@@ -92,7 +96,7 @@ class FakeBrowser implements LoginBrowser {
         this.#values.set(action.ref, action.value)
         if (this.#page().sendsItself?.(this.#labelled())) this.#press(control)
       } else if (action.kind === 'click' || action.kind === 'press') {
-        if (!control.enabled && action.kind === 'click') return { done, problem: 'unusable' as const, host: null }
+        if ((!control.enabled || this.#page().isBusy?.()) && action.kind === 'click') return { done, problem: 'unusable' as const, host: null }
         this.#press(control)
       }
     }
@@ -111,7 +115,8 @@ class FakeBrowser implements LoginBrowser {
   }
   async settle() {
     this.#assertHere()
-    return { by: this.url === this.#model?.url ? ('changed' as const) : ('navigated' as const), is_quiet: true }
+    const isSame = this.url === this.#model?.url
+    return { by: !isSame ? ('navigated' as const) : this.#page().isSilent === true ? ('nothing' as const) : ('changed' as const), is_quiet: true }
   }
   async marks() {
     this.#assertHere()

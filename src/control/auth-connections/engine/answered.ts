@@ -83,7 +83,7 @@ function unchanged(memory: Memory, sent: Sent, seen: Interpretation): Decision |
   }
   const isTyped = sent.fields.some(({ source }) => source === 'typed' || source === 'code')
   if (isTyped && isTry(memory, 'silent', 1)) return refused(memory, sent, seen, [])
-  return { ...fail('navigation_confused', 'the form was sent, and the site shows it again without saying why'), isRefusal: true }
+  return { ...fail('navigation_confused', 'the form was sent, and the site shows it again without saying why'), isRefusal: sent.isAnswered === true }
 }
 
 function refused(memory: Memory, sent: Sent, seen: Interpretation, invalid: string[]): Decision | undefined {

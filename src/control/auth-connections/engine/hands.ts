@@ -9,6 +9,8 @@ import { FlowFailure, type Tools } from './work.ts'
 const ANSWERED_MS = 20_000
 /** Many pages send a code by themselves when its last character was typed. Their button is not pressed besides: that would send the code twice. */
 const SELF_SENT_MS = 800
+/** Pages that look at what was typed enable their button a moment later. */
+const ENABLED_MS = 500
 const READ_TRIES = 3
 const READ_AGAIN_MS = 1000
 
@@ -116,11 +118,15 @@ export class Hands {
     // A button that has gone after the fields were filled: the page has sent them by itself.
     if (problem === 'gone') return 'sent'
     if (!enter || send === undefined || send.kind === 'press') return 'typed'
-    // The button cannot be pressed, so nothing was sent yet: Enter, as a person would.
+    // The button cannot be pressed, so nothing was sent yet, unless the page goes by itself. Then the button again, and Enter, as a person would.
+    const { by } = await this.browser.settle(ENABLED_MS, this.#signal)
+    if (by === 'navigated' || by === 'popup' || by === 'closed') return 'sent'
+    if (problem === 'unusable' && (await this.browser.act([send], hosts, this.#signal)).problem === null) return 'sent'
     return (await this.browser.act([enter], hosts, this.#signal)).problem === null ? 'sent' : 'typed'
   }
 
-  async settle(): Promise<void> {
-    await this.browser.settle(ANSWERED_MS, this.#signal)
+  /** Waits for what follows a form. Whether anything did. */
+  async settle(): Promise<boolean> {
+    return (await this.browser.settle(ANSWERED_MS, this.#signal)).by !== 'nothing'
   }
 }

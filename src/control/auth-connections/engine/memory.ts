@@ -12,6 +12,8 @@ export interface Sent {
   fields: { key: string; role: FieldRole; source: Source }[]
   /** Written before the values are typed, and cleared when that is done: after a restart nobody knows whether they were sent. */
   isUnsure: boolean
+  /** Something has followed: another document, or something new on the page. Else nobody knows whether the site has got the values. */
+  isAnswered?: boolean
 }
 
 export type Chosen = Pick<PageChoice, 'type' | 'label' | 'provider' | 'mfa'>

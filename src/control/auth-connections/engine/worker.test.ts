@@ -50,6 +50,22 @@ describe('a login', () => {
     expect(world.row.end).toMatchObject({ errorCode: 'navigation_confused', refused: 'credential 1' })
     expect(world.sentOf(right)).toBe(1)
   })
+  test('at which nothing follows a form has not had its stored password refused: maybe it was not sent', async () => {
+    const world = await run(new World(() => ({ ...loginForm(), press: () => undefined, isSilent: true })).withStored(STORED))
+    expect(world.row.end).toMatchObject({ errorCode: 'navigation_confused' })
+    expect(world.row.end).not.toHaveProperty('refused')
+    expect(world.sentOf(right)).toBe(1)
+  })
+  test('presses a button that is enabled a moment after the fields were filled', async () => {
+    let looks = 0
+    const site: Site = (_, state) =>
+      state.user !== ''
+        ? HOME
+        : { ...loginForm(), isBusy: () => looks++ < 1, press: (label) => (label === 'Sign in' ? enter(state) : undefined), isSilent: true }
+    const world = await run(new World(site).withStored(STORED))
+    expect(endOf(world)).toBe('SUCCESS')
+    expect(world.sentOf(right)).toBe(1)
+  })
   test('whose password a person types does not have the stored one refused', async () => {
     const world = new World(() => ({ ...loginForm(), press: () => '/login' })).withStored({ username })
     world.person = answering({ username, password: wrong })

@@ -202,7 +202,7 @@ class Worker {
     if (memory.sent) memory.sent.isUnsure = false
     if (filled !== 'sent') this.#takeBack(decision, filled)
     await this.#remember()
-    if (filled === 'sent') await this.#hands!.settle()
+    if (filled === 'sent' && (await this.#hands!.settle()) && memory.sent) memory.sent.isAnswered = true
     return false
   }
 
