@@ -118,10 +118,11 @@ export class Hands {
     // A button that has gone after the fields were filled: the page has sent them by itself.
     if (problem === 'gone') return 'sent'
     if (!enter || send === undefined || send.kind === 'press') return 'typed'
-    // The button cannot be pressed, so nothing was sent yet, unless the page goes by itself. Then the button again, and Enter, as a person would.
+    // The button cannot be pressed, so nothing was sent yet, unless the page goes by itself. It is pressed again if the page says nothing new: what it says could be an
+    // answer. Then Enter, as a person would.
     const { by } = await this.browser.settle(ENABLED_MS, this.#signal)
     if (by === 'navigated' || by === 'popup' || by === 'closed') return 'sent'
-    if (problem === 'unusable' && (await this.browser.act([send], hosts, this.#signal)).problem === null) return 'sent'
+    if (by === 'nothing' && (await this.browser.act([send], hosts, this.#signal)).problem === null) return 'sent'
     return (await this.browser.act([enter], hosts, this.#signal)).problem === null ? 'sent' : 'typed'
   }
 
