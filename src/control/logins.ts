@@ -12,7 +12,7 @@ import { interpret } from './auth-connections/engine/interpret.ts'
 import { interpretByModel, makeModelInterpreter } from './auth-connections/engine/model.ts'
 import { openManagedAuth, type ManagedAuth, type ManagedAuthSettings } from './auth-connections/open.ts'
 import { makeCredentialProviders, type CredentialProviders } from './credential-providers/providers.ts'
-import { makeCredentials, purposeOf, type Credentials } from './credentials/credentials.ts'
+import { makeCredentials, purposeOf, versionOf, type Credentials } from './credentials/credentials.ts'
 import { readTotp, totpCode } from './credentials/totp.ts'
 import type { LiveLinks } from './live/links.ts'
 import { assertOrganization } from './org/mount.ts'
@@ -51,8 +51,9 @@ function credentialLinks(db: Db, credentials: Credentials, providers: Credential
     credentialIdOf: credentials.idOf,
     providerIdOf: providers.idOf,
     async credentials(ids) {
-      const rows = ids.length === 0 ? [] : await db.selectFrom('credentials').select(['id', 'name', 'value_keys', 'totp']).where('id', 'in', ids).execute()
-      return new Map(rows.map(({ id, name, value_keys: keys, totp }) => [id, { name, keys, hasTotp: totp !== null }]))
+      const columns = ['id', 'name', 'value_keys', 'totp', 'secrets_version'] as const
+      const rows = ids.length === 0 ? [] : await db.selectFrom('credentials').select(columns).where('id', 'in', ids).execute()
+      return new Map(rows.map((row) => [row.id, { name: row.name, keys: row.value_keys, hasTotp: row.totp !== null, version: versionOf(row) }]))
     },
     async providers(ids) {
       const rows = ids.length === 0 ? [] : await db.selectFrom('credential_providers').select(['id', 'name']).where('id', 'in', ids).execute()

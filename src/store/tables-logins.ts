@@ -18,6 +18,7 @@ export interface LoginTables {
     sso_provider: string | null
     value_keys: string[]
     sealed: Buffer
+    secrets_version: Generated<number>
     totp: ColumnType<TotpSettings | null, string | null, string | null>
     created_at: DefaultTime
     updated_at: DefaultTime

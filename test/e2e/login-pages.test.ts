@@ -244,9 +244,21 @@ test('a host that is not allowed gets nothing, also not by its name as a part of
   const model = await opened('refused', foreign)
   expect(await login.act([fill(model, 'user')], [OWN])).toEqual({ done: 0, problem: 'host', host: foreign })
   const own = await opened('refused')
-  expect(await login.act([fill(own, 'user')], ['cob.internal', `x.${OWN}`, `*.x.${OWN}`])).toEqual({ done: 0, problem: 'host', host: OWN })
+  expect(await login.act([fill(own, 'user')], ['cob.internal', `x.${OWN}`, `*.x.${OWN}`, `*.${OWN}`])).toEqual({ done: 0, problem: 'host', host: OWN })
   expect(await login.act([fill(own, 'user')], ['*.cob.internal'])).toMatchObject({ done: 1 })
   expect((await login.read()).controls[0]).toMatchObject({ has_value: true })
+})
+
+test('a page that takes a value and clears the field has got it; one whose field is gone or closed has not', async () => {
+  page('takes', `<input name=user><input name=pass type=password oninput="value = ''"><input name=last>`)
+  const takes = await opened('takes')
+  expect(await login.act([fill(takes, 'user'), fill(takes, 'pass'), fill(takes, 'last')])).toEqual({ done: 1, problem: 'unusable', host: null, typed: true })
+  page('goes', `<input name=user oninput="document.querySelector('[name=pass]').remove()"><input name=pass type=password>`)
+  const goes = await opened('goes')
+  expect(await login.act([fill(goes, 'user'), fill(goes, 'pass')])).toEqual({ done: 1, problem: 'gone', host: null, typed: false })
+  page('closes', `<input name=user oninput="document.querySelector('[name=pass]').disabled = true"><input name=pass type=password>`)
+  const closes = await opened('closes')
+  expect(await login.act([fill(closes, 'user'), fill(closes, 'pass')])).toEqual({ done: 1, problem: 'unusable', host: null, typed: false })
 })
 
 test('nothing that was typed is in any event, and neither clicks nor keys of a login are told', async () => {

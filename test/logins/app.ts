@@ -36,6 +36,14 @@ export interface LoginApp extends AsyncDisposable {
   requests(): Received[]
 }
 
+/** How often a value was sent: in the address or the body of a request, also as forms and addresses encode it. */
+export const sendings = (app: Pick<LoginApp, 'requests'>, value: string): number =>
+  app.requests().filter(({ path, body }) => [path, body].some((text) => text.includes(value) || decoded(text).includes(value))).length
+
+/** A text that is not encoded so stays as it is, but for its encoded parts. */
+const decoded = (text: string): string =>
+  text.replaceAll('+', ' ').replaceAll(/(?:%[\da-f]{2})+/gi, (part) => Buffer.from(part.replaceAll('%', ''), 'hex').toString())
+
 /** The part of {@link LoginApp} that a front provides. */
 export type Front = Pick<LoginApp, 'port' | 'hosts' | 'requests'> & AsyncDisposable
 

@@ -16,6 +16,12 @@ export interface SitePage {
   press?: (label: string, values: Record<string, string>) => string | undefined
   /** Whether the page sends itself, as by its button, when this has been typed. */
   sendsItself?: (values: Record<string, string>) => boolean
+  /** Nothing on it changes when something is pressed. */
+  isSilent?: boolean
+  /** Whether its buttons cannot be pressed yet, though they look as if they could. */
+  isBusy?: () => boolean
+  /** How the field with this label refuses to be filled: before anything is in it, or by taking the value and showing none. */
+  refuses?: (label: string) => 'before' | 'after' | undefined
 }
 /** Of one profile: what its cookies say. Of one browser: where it is in a login. */
 export interface State {
@@ -83,10 +89,14 @@ class FakeBrowser implements LoginBrowser {
       if (!control) return { done, problem: 'gone' as const, host: null }
       if (action.kind === 'fill') {
         if (!isAllowedHost(this.#model!.host, hosts)) return { done, problem: 'host' as const, host: this.#model!.host }
+        const refuses = this.#page().refuses?.(control.label)
+        if (refuses === 'before') return { done, problem: 'gone' as const, host: null, typed: false }
+        this.#world.typed.push(action.value)
+        if (refuses === 'after') return { done, problem: 'unusable' as const, host: null, typed: true }
         this.#values.set(action.ref, action.value)
         if (this.#page().sendsItself?.(this.#labelled())) this.#press(control)
       } else if (action.kind === 'click' || action.kind === 'press') {
-        if (!control.enabled && action.kind === 'click') return { done, problem: 'unusable' as const, host: null }
+        if ((!control.enabled || this.#page().isBusy?.()) && action.kind === 'click') return { done, problem: 'unusable' as const, host: null }
         this.#press(control)
       }
     }
@@ -105,7 +115,8 @@ class FakeBrowser implements LoginBrowser {
   }
   async settle() {
     this.#assertHere()
-    return { by: this.url === this.#model?.url ? ('changed' as const) : ('navigated' as const), is_quiet: true }
+    const isSame = this.url === this.#model?.url
+    return { by: !isSame ? ('navigated' as const) : this.#page().isSilent === true ? ('nothing' as const) : ('changed' as const), is_quiet: true }
   }
   async marks() {
     this.#assertHere()
@@ -126,6 +137,8 @@ export class World {
   readonly browsers = new Map<string, FakeBrowser>()
   readonly opened: string[] = []
   readonly sent: { host: string; values: Record<string, string> }[] = []
+  /** Every value that was typed, in order. */
+  readonly typed: string[] = []
   reads = 0
   readonly kept: { into: string | undefined; name: string; values: Record<string, string> }[] = []
   readonly lines: string[] = []
@@ -133,7 +146,7 @@ export class World {
   connection: Connection
   /** Every pause that was shown. */
   readonly pauses: Pause[] = []
-  stored: { values: Record<string, string>; ssoProvider: string | undefined; totp: { period: number } | undefined } | undefined
+  stored: { version: string; values: Record<string, string>; ssoProvider: string | undefined; totp: { period: number } | undefined } | undefined
   /** Called at each turn of a wait for a person. */
   person: (pause: Pause, step: string) => Partial<Pick<Answer, 'values' | 'choice'>> | undefined = () => undefined
   #made = 0
@@ -178,7 +191,7 @@ export class World {
 
   /** A credential of the connection. */
   withStored(values: Record<string, string>, more: { ssoProvider?: string; totp?: boolean } = {}): this {
-    this.stored = { values, ssoProvider: more.ssoProvider, totp: more.totp ? { period: 30 } : undefined }
+    this.stored = { version: 'credential 1', values, ssoProvider: more.ssoProvider, totp: more.totp ? { period: 30 } : undefined }
     this.connection.credential_id = 'credential'
     return this
   }

@@ -14,12 +14,16 @@ const INPUT_MS = 3_000
 /** Scrolling within frames of other processes comes a frame or two later. */
 const SCROLLED_MS = 60
 
-const Outcome = z.object({ problem: z.enum(['host', 'gone', 'unusable', 'covered']).nullable(), host: z.string().max(253).optional() })
+const Outcome = z.object({
+  problem: z.enum(['host', 'gone', 'unusable', 'covered']).nullable(),
+  host: z.string().max(253).optional(),
+  typed: z.boolean().optional(),
+})
 const Spot = Outcome.extend({ x: z.number().optional(), y: z.number().optional() })
 const Checked = Outcome.extend({ checked: z.boolean().optional() })
 /** A document that is gone, in the words of an outcome. */
 const GONE = { problem: 'gone' } as const
-type Problem = { problem: NonNullable<Acted['problem']>; host?: string }
+type Problem = { problem: NonNullable<Acted['problem']>; host?: string; typed?: boolean }
 type Fill = Extract<Action, { kind: 'fill' }>
 
 /** What acting needs of the rest of the agent. */
@@ -41,7 +45,8 @@ export async function act(reading: Reading, actions: readonly Action[], hosts: r
   for (const action of actions) {
     signal.throwIfAborted()
     const problem = await hand.do(action)
-    if (problem) return { done, problem: problem.problem, host: problem.host ?? null }
+    if (problem?.problem === 'host') return { done, problem: 'host', host: problem.host ?? null }
+    if (problem) return { done, problem: problem.problem, host: null, typed: hand.mayHaveTyped }
     done++
   }
   return { done, problem: null, host: null }
@@ -52,6 +57,8 @@ class Hand {
   readonly #hosts: readonly string[]
   readonly #parts: ActParts
   readonly #signal: AbortSignal
+  /** Whether the last action has put its value into the page, or may have. */
+  mayHaveTyped = false
 
   constructor(reading: Reading, hosts: readonly string[], parts: ActParts, signal: AbortSignal) {
     this.#reading = reading
@@ -65,6 +72,7 @@ class Hand {
   }
 
   async do(action: Action): Promise<Problem | undefined> {
+    this.mayHaveTyped = false
     const target = this.#find(action.ref)
     if (!target) return GONE
     try {
@@ -96,9 +104,9 @@ class Hand {
   }
 
   async #ask({ frame, path }: Target, name: string, more: readonly unknown[] = []): Promise<Problem | undefined> {
-    const { problem, host } = Outcome.parse(await frame.world.call(name, [...path, ...more]))
+    const { problem, host, typed } = Outcome.parse(await frame.world.call(name, [...path, ...more]))
     if (problem === null) return undefined
-    return { problem: problem === 'covered' ? 'unusable' : problem, ...(host !== undefined && { host }) }
+    return { problem: problem === 'covered' ? 'unusable' : problem, ...(host !== undefined && { host }), ...(typed !== undefined && { typed }) }
   }
 
   async #fill({ value }: Fill, target: Target): Promise<Problem | undefined> {
@@ -108,9 +116,18 @@ class Hand {
     // As a person does. A field that something covers is reached by the keyboard.
     const clicked = await this.#clickAt(target)
     if (clicked && clicked.problem !== 'unusable') return clicked
-    const problem = (await this.#refused([target])) ?? (await this.#ask(target, 'fill', [value, this.#hosts]))
+    const problem = (await this.#refused([target])) ?? (await this.#insert(target, value))
     // Pages that look at a field when a key has been released look now. This key has no value.
     if (!problem) await this.#key({ key: 'Shift', code: 'ShiftLeft', windowsVirtualKeyCode: 16 })
+    return problem
+  }
+
+  /** A page may take the value and go, or clear the field, before there is an answer. */
+  async #insert(target: Target, value: string): Promise<Problem | undefined> {
+    const before = this.mayHaveTyped
+    this.mayHaveTyped = true
+    const problem = await this.#ask(target, 'fill', [value, this.#hosts])
+    if (problem?.typed === false) this.mayHaveTyped = before
     return problem
   }
 
@@ -140,8 +157,14 @@ class Hand {
   async #fillBox(box: Target, character: string): Promise<Problem | undefined> {
     const refused = await this.#refused([box])
     if (refused) return refused
-    if (await this.#isAllAllowed()) return (await this.#ask(box, 'ready', [this.#hosts])) ?? (await this.#key(keyOf(character)))
-    const problem = (await this.#ask(box, 'ready', [this.#hosts])) ?? (await this.#ask(box, 'fill', [character, this.#hosts]))
+    const isByKey = await this.#isAllAllowed()
+    const unready = await this.#ask(box, 'ready', [this.#hosts])
+    if (unready) return unready
+    if (isByKey) {
+      this.mayHaveTyped = true
+      return this.#key(keyOf(character))
+    }
+    const problem = await this.#insert(box, character)
     if (!problem) await this.#key({ key: 'Unidentified', windowsVirtualKeyCode: 229 })
     return problem
   }

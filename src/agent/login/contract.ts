@@ -155,6 +155,8 @@ export const Acted = z.object({
   problem: z.enum(['host', 'gone', 'unusable']).nullable(),
   /** The host that was refused. */
   host: text(253).nullable(),
+  /** Of a control that is gone or cannot be used: whether its value may be in the page all the same. Older agents do not say it. */
+  typed: z.boolean().optional(),
 })
 export type Acted = z.infer<typeof Acted>
 

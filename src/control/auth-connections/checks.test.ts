@@ -3,7 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { conforms } from '../../../test/support/contract.ts'
 import { startFastCloud, type FastCloud } from '../../../test/support/fast-cloud.ts'
 import { until } from '../../base/wait.ts'
+import { beginChecks } from './checks.ts'
 import type { Connection, TimelineItem } from './contract.ts'
+import type { FlowEnd } from './flows.ts'
 import { oldFlows } from './purge.ts'
 import { LEARNED, startWorker, type Worker } from './worker.suite.ts'
 
@@ -76,6 +78,80 @@ describe('health checks', () => {
     await login(id)
     await succeed((await worker.claim(id)).id)
     expect(await read(id)).toMatchObject({ status: 'AUTHENTICATED' })
+  })
+
+  test('have a stored password that the site has refused sent once, until the credential has others or is named again', async () => {
+    // As the service itself sees it.
+    const flows = worker.as('worker', { canReauth: async ({ id }) => (await read(id)).can_reauth })
+    const name = `refused-${++made}`
+    const values = { username: 'kim', password: 'old' }
+    const { id: credential } = await json<{ id: string }>(await cloud.send('POST', '/credentials', { name, domain: 'site.test', values }))
+    const id = await loggedIn({ credential: { name } })
+    const versionNow = async () => {
+      const [row] = await cloud.query<{ version: string }>(`select id || ' ' || secrets_version as version from credentials where id = $1`, [credential])
+      return row!.version
+    }
+    /** One that is due, begun at once. */
+    async function check(): Promise<string> {
+      await due(id)
+      await beginChecks({ db: worker.db, scope: worker.scope, flows, atOnce: 1 })
+      return (await worker.claim(id)).id
+    }
+    /** One check that finds the user logged out: whether a login follows, which sends the password. It is refused. */
+    async function sends(): Promise<boolean> {
+      await flows.finish(await check(), { state: 'NEEDS_AUTH' })
+      const again = await flows.claimNext()
+      if (again) await flows.finish(again.id, { state: 'FAILED', errorCode: 'credentials_invalid', errorMessage: 'wrong', refused: await versionNow() })
+      return again !== undefined
+    }
+    const change = (more: object) => cloud.send('PATCH', `/credentials/${name}`, more)
+
+    expect([await sends(), await sends(), await sends()]).toEqual([true, false, false])
+    expect(await read(id)).toMatchObject({ status: 'NEEDS_AUTH', can_reauth: false, can_reauth_reason: 'no_viable_plans' })
+    // A check that finds the user logged in, by a person's doing, does not make the password right.
+    await flows.finish(await check(), { state: 'AUTHENTICATED' })
+    await change({ values: { password: 'old' }, sso_provider: 'google' })
+    expect(await sends()).toBe(false)
+    await change({ values: { password: 'new' } })
+    expect(await read(id)).toMatchObject({ can_reauth: true, can_reauth_reason: 'has_credential' })
+    expect([await sends(), await sends()]).toEqual([true, false])
+    await change({ totp_secret: 'JBSWY3DPEHPK3PXP' })
+    expect([await sends(), await sends()]).toEqual([true, false])
+    await cloud.send('PATCH', `/auth/connections/${id}`, { credential: { name } })
+    expect([await sends(), await sends()]).toEqual([true, false])
+    await login(id)
+    await succeed((await worker.claim(id)).id)
+    expect([await sends(), await sends()]).toEqual([true, false])
+  })
+
+  test('do not send a stored password that the site has refused in a login that a caller began', async () => {
+    const name = `refused-${++made}`
+    await cloud.send('POST', '/credentials', { name, domain: 'site.test', values: { username: 'kim', password: 'old' } })
+    const id = await loggedIn({ credential: { name } })
+    await login(id)
+    const [row] = await cloud.query<{ version: string }>(`select id || ' ' || secrets_version as version from credentials where name = $1`, [name])
+    const failed = { state: 'FAILED', errorCode: 'credentials_invalid', errorMessage: 'wrong', refused: row!.version } as const
+    await worker.flows.finish((await worker.claim(id)).id, failed)
+    expect(await read(id)).toMatchObject({ can_reauth: false, can_reauth_reason: 'no_viable_plans' })
+  })
+
+  test('leave a connection as it is when there is no room, no time or a mistake of ours, and need somebody when the site fails again and again', async () => {
+    const id = await loggedIn()
+    const end = async (how: FlowEnd) => {
+      await due(id)
+      await beginChecks({ db: worker.db, scope: worker.scope, flows: worker.flows, atOnce: 1 })
+      await worker.flows.finish((await worker.claim(id)).id, how)
+      return (await read(id)).status
+    }
+    for (let round = 0; round < 2; round++)
+      for (const how of [
+        { state: 'FAILED', errorCode: 'browser_error', errorMessage: 'too many sessions' },
+        { state: 'FAILED', errorCode: 'internal', errorMessage: 'a mistake' },
+        { state: 'EXPIRED', errorMessage: 'the time for this login is over' },
+      ] as const)
+        expect(await end(how)).toBe('AUTHENTICATED')
+    const failing = { state: 'FAILED', errorCode: 'website_error', errorMessage: 'the site answered 502' } as const
+    expect([await end(failing), await end(failing), await end(failing)]).toEqual(['AUTHENTICATED', 'AUTHENTICATED', 'NEEDS_AUTH'])
   })
 
   test('give way to a login, and are so many at a time as the setting says', async () => {

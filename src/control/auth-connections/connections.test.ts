@@ -352,7 +352,7 @@ describe('a login', () => {
     expect(await worker.flows.remember(flow.id, {})).toBe(false)
     expect(await until('it is taken over', WAIT_MS, async () => ((await other.claimNext())?.id === flow.id ? true : undefined))).toBe(true)
     expect(await read(id)).toMatchObject({ flow_step: 'AWAITING_INPUT', interaction_id: 'i1' })
-    await other.giveBack()
+    await other.giveBack([])
     expect((await worker.flows.get(flow.id))!.replica).toBeNull()
   })
 

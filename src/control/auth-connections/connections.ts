@@ -4,7 +4,7 @@ import { newId } from '../../base/ids.ts'
 import { fault } from '../../http/fault.ts'
 import type { Page } from '../../http/route.ts'
 import { isDuplicate, isProjectGone, type Db } from '../../store/db.ts'
-import { rescheduled } from './check-rules.ts'
+import { rescheduled, withoutRefusal } from './check-rules.ts'
 import {
   CHECK_SECONDS,
   type BeginLogin,
@@ -21,7 +21,7 @@ import { followFlow } from './follow.ts'
 import { lastLogins, listFlows, type FlowRow, type FlowType } from './flow-rows.ts'
 import type { Flows } from './flows.ts'
 import { present, timelineItem, type Links, type Referred } from './present.ts'
-import { canReauth, type Source } from './reauth.ts'
+import { canReauth, itemVersion, type Source } from './reauth.ts'
 import {
   changeConnection,
   connectionsOfProfile,
@@ -47,7 +47,7 @@ export interface CredentialLinks {
   credentialIdOf(project: string, name: string): Promise<string | undefined>
   providerIdOf(nameOrId: string): Promise<string | undefined>
   /** What is known of these without their values; deleted ones are missing. */
-  credentials(ids: readonly string[]): Promise<Map<string, { name: string; keys: readonly string[]; hasTotp: boolean }>>
+  credentials(ids: readonly string[]): Promise<Map<string, { name: string; keys: readonly string[]; hasTotp: boolean; version: string }>>
   providers(ids: readonly string[]): Promise<Map<string, { name: string }>>
 }
 
@@ -101,7 +101,9 @@ export async function referredBy(
   return (row) => {
     const credential = credentials.get(row.credential_id ?? '')
     const provider = providers.get(row.provider_id ?? '')
-    const source: Source = credential ? { kind: 'stored', keys: credential.keys, hasTotp: credential.hasTotp } : provider && { kind: 'external' }
+    const source: Source = credential
+      ? { kind: 'stored', ...credential }
+      : provider && { kind: 'external', version: itemVersion(row.provider_id!, row.provider_path) }
     return { source, credentialName: credential?.name, providerName: provider?.name }
   }
 }
@@ -236,7 +238,7 @@ export function makeConnections(settings: ConnectionsSettings): Connections {
           ...(changes.record_session !== undefined && { record_session: changes.record_session }),
           ...(changes.save_credentials !== undefined && { save_credentials: changes.save_credentials }),
           ...(url !== undefined && { login_url: url || null }),
-          ...credential,
+          ...(credential && { ...credential, checks: JSON.stringify(withoutRefusal(row.checks)) }),
           ...(resolved.proxy_id !== undefined && { proxy_id: resolved.proxy_id }),
           browser: JSON.stringify(storedBrowser(row.browser, resolved)),
           ...(isRescheduled && {
@@ -257,7 +259,7 @@ export function makeConnections(settings: ConnectionsSettings): Connections {
     async login(project, id, { record_session: record, skill_mode: _, ...given }, origin) {
       const row = await find(project, id)
       const resolved = await resolveBrowser(names, project, given)
-      const { can_reauth: isReauth } = canReauth(row.learned, (await referredBy(credentials, [row]))(row).source)
+      const { can_reauth: isReauth } = canReauth(row.learned, (await referredBy(credentials, [row]))(row).source, row.checks.refused)
       const { flow, code } = await flows.begin(row, isReauth ? 'reauth' : 'login', askedOf(resolved, record))
       return {
         id,

@@ -1,5 +1,5 @@
 // The rows of flows: logins, re-logins and health checks. How they are changed: flows.ts.
-import { sql, type Selectable, type SqlBool } from 'kysely'
+import { sql, type RawBuilder, type Selectable, type SqlBool } from 'kysely'
 import type { Db } from '../../store/db.ts'
 import type { Tables } from '../../store/tables.ts'
 import type { FlowStep, TIMELINE_TYPES } from './contract.ts'
@@ -44,13 +44,25 @@ export const liveFlow = async (db: Db, connection: string): Promise<FlowRow | un
     | FlowRow
     | undefined
 
+/** A login that was verified is saved past its time. Saving a profile is waited for 11 minutes (browsers.ts); what begins it and follows it takes seconds. */
+export const SAVE_MS = 15 * 60_000
+
+/** Of a flow in progress: when its time is over for everybody. The engine's memory has `success` from the moment when its login was verified. */
+export const endsAt = ({ expires_at: at, memory }: Pick<FlowRow, 'expires_at' | 'memory'>): number => at.getTime() + (memory['success'] ? SAVE_MS : 0)
+
+/** The same in SQL: whether that time is not over. `flow`: the name of the table in the query, where it has several. */
+export const isInTime = (flow?: string): RawBuilder<SqlBool> => {
+  const column = (name: string) => sql.ref(flow === undefined ? name : `${flow}.${name}`)
+  return sql<SqlBool>`(${column('expires_at')} + case when ${column('memory')}->'success' is null then 0 else ${SAVE_MS} end * interval '1 millisecond' > now())`
+}
+
 /**
  * Whether the login `f` waits for another one of its profile. Each loads the profile when it begins and saves it whole at its end: the second one would lose the
  * cookies of the first. One that has begun goes on, the others begin in their order. Health checks save nothing.
  */
 export const waitsForProfile = sql<SqlBool>`(f.type <> 'health_check' and f.replica is null and f.browser_id is null and exists (
   select from auth_flows g join auth_connections theirs on theirs.id = g.connection_id join auth_connections ours on ours.id = f.connection_id
-  where g.id <> f.id and g.state = 'IN_PROGRESS' and g.type <> 'health_check' and g.expires_at > now() and theirs.profile_id = ours.profile_id
+  where g.id <> f.id and g.state = 'IN_PROGRESS' and g.type <> 'health_check' and ${isInTime('g')} and theirs.profile_id = ours.profile_id
     and (g.replica is not null or g.browser_id is not null or (g.started_at, g.id) < (f.started_at, f.id))))`
 
 /** One page, newest first, with one row more than `limit` when there are more. */

@@ -8,10 +8,10 @@ import { isDuplicate, type Db } from '../../store/db.ts'
 import { announceEvents, announceNotice, type EventBells } from '../../store/events.ts'
 import type { Leases } from '../../store/leases.ts'
 import { NoSeat, SharedSeats } from '../../store/seats.ts'
-import { afterCheck, afterFailure, afterLogin, type CheckResult } from './check-rules.ts'
+import { afterCheck, afterFailure, afterLogin, resultOf } from './check-rules.ts'
 import type { ErrorCode, FlowStep } from './contract.ts'
 import type { Answer, Learned, Pause } from './flow.ts'
-import { flowById, liveFlow, waitsForProfile, type Asked, type FlowRow, type FlowType } from './flow-rows.ts'
+import { endsAt, flowById, isInTime, liveFlow, waitsForProfile, type Asked, type FlowRow, type FlowType } from './flow-rows.ts'
 import { flowLifecycle, moveFlow } from './lifecycle.ts'
 import { connectionById, lockConnection, type ConnectionRow } from './rows.ts'
 
@@ -29,7 +29,13 @@ export type FlowEnd =
       learned: Learned
       /** Of the credential in which what was typed is kept now. */ credentialId?: string | undefined
     }
-  | { state: 'FAILED'; errorCode: ErrorCode; errorMessage: string; websiteError?: string | undefined }
+  | {
+      state: 'FAILED'
+      errorCode: ErrorCode
+      errorMessage: string
+      websiteError?: string | undefined
+      /** The version of the stored values, if the site has refused them. */ refused?: string | undefined
+    }
   | { state: 'EXPIRED' | 'CANCELED'; errorMessage: string }
   /** Of health checks. One that could not tell is FAILED. */
   | { state: 'AUTHENTICATED' | 'NEEDS_AUTH'; postLoginUrl?: string | undefined }
@@ -57,12 +63,12 @@ export interface Flows {
   begin(connection: ConnectionRow, type: FlowType, asked: Asked): Promise<{ flow: FlowRow; code: string }>
   /** Ends the flow of a connection, for a caller. Who works on it hears of it and ends its browser. */
   cancel(connectionId: string, why: string): Promise<FlowRow | undefined>
-  /** Ends those whose time is over, of all replicas; how many they were. */
+  /** Ends those whose time is over, of all replicas; how many they were. A login that was verified has some more, in which it is saved. */
   expireDue(): Promise<number>
   /** Takes the oldest flow on which no living replica works and that waits for no other login of its profile. */
   claimNext(): Promise<FlowRow | undefined>
-  /** Gives back what this replica works on: it stops. */
-  giveBack(): Promise<void>
+  /** Gives back what this replica has claimed, but for those that it still works on. */
+  giveBack(working: readonly string[]): Promise<void>
   /** A new flow, or one that was ended, of any replica. Returns how to stop hearing. */
   onNews(heard: () => void): () => void
   get(id: string): Promise<FlowRow | undefined>
@@ -104,7 +110,7 @@ export function makeFlows(settings: FlowsSettings): Flows {
     async count(tx) {
       const { rows } = await sql<{ taken: number }>`
         select count(*)::int as taken from auth_flows
-        where scope = ${scope} and state = 'IN_PROGRESS' and type <> 'health_check' and expires_at > now()`.execute(tx)
+        where scope = ${scope} and state = 'IN_PROGRESS' and type <> 'health_check' and ${isInTime()}`.execute(tx)
       return { of: maxPending, free: maxPending - rows[0]!.taken }
     },
   })
@@ -138,7 +144,7 @@ export function makeFlows(settings: FlowsSettings): Flows {
   async function makeWay(tx: Db, connection: string, type: FlowType): Promise<void> {
     const live = await liveFlow(tx, connection)
     if (!live) return
-    if (live.expires_at.getTime() <= now()) await end(tx, live.id, { state: 'EXPIRED', errorMessage: 'the time for this login is over' }, sql`true`)
+    if (endsAt(live) <= now()) await end(tx, live.id, { state: 'EXPIRED', errorMessage: 'the time for this login is over' }, sql`true`)
     else if (live.type === 'health_check' && type !== 'health_check')
       await end(tx, live.id, { state: 'CANCELED', errorMessage: 'a login was started' }, sql`true`)
     else return
@@ -186,18 +192,18 @@ export function makeFlows(settings: FlowsSettings): Flows {
     }
     if (flow.type === 'health_check') {
       if (how.state === 'CANCELED') return
-      const result: CheckResult = how.state === 'AUTHENTICATED' || how.state === 'NEEDS_AUTH' ? how.state : 'inconclusive'
-      const next = afterCheck(connection, result, await canReauth(connection), times)
+      const next = afterCheck(connection, resultOf(how), await canReauth(connection), times)
       const { reauth, isCheck, ...columns } = next
       await set({ ...columns, checks: JSON.stringify(columns.checks), ...(isCheck && { checked_at: sql`now()` }) })
       if (reauth) await insert(tx, connection, 'reauth', {}, false)
       return
     }
+    const refused = how.state === 'FAILED' ? how.refused : undefined
     // Of one that nobody has asked for: the next try comes later each time.
     if (flow.type === 'reauth' && flow.code_hash === null && how.state !== 'CANCELED') {
-      const { checks, ...columns } = afterFailure(connection, times)
+      const { checks, ...columns } = afterFailure(connection, times, refused)
       await set({ ...columns, checks: JSON.stringify(checks) })
-    }
+    } else if (refused !== undefined) await set({ checks: JSON.stringify({ ...connection.checks, refused }) })
   }
 
   async function finish(id: string, how: FlowEnd, only: RawBuilder<SqlBool>): Promise<boolean> {
@@ -238,12 +244,12 @@ export function makeFlows(settings: FlowsSettings): Flows {
     },
     async expireDue() {
       const { rows } = await sql<{ id: string; late: boolean }>`
-        select id, expires_at <= now() as late from auth_flows where scope = ${scope} and state = 'IN_PROGRESS'
-          and (expires_at <= now() or (answer is null and input_until <= now()))`.execute(db)
+        select id, not ${isInTime()} as late from auth_flows where scope = ${scope} and state = 'IN_PROGRESS'
+          and (not ${isInTime()} or (answer is null and input_until <= now()))`.execute(db)
       let ended = 0
       for (const { id, late } of rows) {
         const errorMessage = late ? 'the time for this login is over' : 'nobody has answered in time'
-        const still = late ? sql<SqlBool>`true` : sql<SqlBool>`answer is null and input_until <= now()`
+        const still = late ? sql<SqlBool>`not ${isInTime()}` : sql<SqlBool>`answer is null and input_until <= now()`
         if (await finish(id, { state: 'EXPIRED', errorMessage }, still)) {
           ended++
           await news(db, id)
@@ -258,15 +264,16 @@ export function makeFlows(settings: FlowsSettings): Flows {
         const { rows } = await sql<FlowRow>`
           update auth_flows set replica = ${leases.replica} where id = (
             select f.id from auth_flows f where f.scope = ${scope} and f.state = 'IN_PROGRESS' and ${leases.isDead(sql`f.replica`)}
-              and f.replica is distinct from ${leases.replica} and f.expires_at > now() and not ${waitsForProfile}
+              and f.replica is distinct from ${leases.replica} and ${isInTime('f')} and not ${waitsForProfile}
             order by f.started_at, f.id limit 1 for no key update skip locked)
           returning *`.execute(tx)
         return rows[0]
       })
     },
-    async giveBack() {
+    async giveBack(working) {
       const { rows } = await sql<{ id: string }>`
-        update auth_flows set replica = null where scope = ${scope} and state = 'IN_PROGRESS' and ${mine} returning id`.execute(db)
+        update auth_flows set replica = null
+        where scope = ${scope} and state = 'IN_PROGRESS' and ${mine} and id <> all (${working}::text[]) returning id`.execute(db)
       for (const { id } of rows) await news(db, id)
     },
     onNews: (heard) => bells.on('auth_flow', heard),

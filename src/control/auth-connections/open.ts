@@ -42,7 +42,7 @@ export function openManagedAuth(settings: ManagedAuthSettings): ManagedAuth {
     sealer: makeSealer(keys, 'auth-flows'),
     codeOf: handOff.codeOf,
     maxPending: config.maxLogins,
-    canReauth: async (row) => canReauth(row.learned, (await referredBy(credentials, [row]))(row).source).can_reauth,
+    canReauth: async (row) => canReauth(row.learned, (await referredBy(credentials, [row]))(row).source, row.checks.refused).can_reauth,
   })
   const connections = makeConnections({
     ...settings,

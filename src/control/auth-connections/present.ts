@@ -194,7 +194,7 @@ export function present(row: ConnectionWithProfile, flow: FlowRow | undefined, r
     browser: { ...(proxy && { proxy }), ...(region !== undefined && { region }), stealth, telemetry },
     browser_telemetry: telemetry,
     ...(row.proxy_id !== null && { proxy_id: row.proxy_id }),
-    ...canReauth(row.learned, referred.source),
+    ...canReauth(row.learned, referred.source, row.checks.refused),
     ...(row.checked_at && { last_auth_check_at: iso(row.checked_at), last_auth_at: iso(row.checked_at) }),
     ...(row.post_login_url !== null && { post_login_url: row.post_login_url }),
     flow_expires_at: flow ? iso(flow.expires_at) : null,

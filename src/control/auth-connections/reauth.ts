@@ -2,8 +2,11 @@
 import type { ReauthReason } from './contract.ts'
 import type { Learned, Requirement } from './flow.ts'
 
-/** What is known of the values for a login; undefined: the connection has none. */
-export type Source = { kind: 'stored'; keys: readonly string[]; hasTotp: boolean } | { kind: 'external' } | undefined
+/** What is known of the values for a login; undefined: the connection has none. `version` names them. */
+export type Source = { kind: 'stored'; keys: readonly string[]; hasTotp: boolean; version: string } | { kind: 'external'; version: string } | undefined
+
+/** Names an item of a provider. Whether its values have changed is not known before it is read. */
+export const itemVersion = (provider: string, path: string | null): string => `${provider} ${path ?? ''}`
 
 export interface CanReauth {
   can_reauth: boolean
@@ -26,14 +29,16 @@ function hasAll(typed: readonly string[], keys: readonly string[]): boolean {
   return typed.every((key) => CODES.has(key) || keys.includes(key) || (IDENTIFIERS.has(key) && hasIdentifier))
 }
 
-/** `learned`: null before the first login that succeeded. */
-export function canReauth(learned: Pick<Learned, 'requirements' | 'keys'> | null, source: Source): CanReauth {
+/** `learned`: null before the first login that succeeded. `refused`: the version of the values that the site has refused. */
+export function canReauth(learned: Pick<Learned, 'requirements' | 'keys'> | null, source: Source, refused: string | undefined): CanReauth {
   if (!learned) return no('no_prior_successful_login')
   if (!source) return no('no_credential')
   const needs = (...some: Requirement[]) => some.some((one) => learned.requirements.includes(one))
   if (needs(...EXTERNAL)) return no('requires_external_action')
   if (needs('sms')) return no('requires_sms_code')
   if (needs('email')) return no('requires_email_code')
+  // Sending it again could lock the account.
+  if (refused === source.version) return no('no_viable_plans')
   // Whether an item of a provider has a secret for codes is known only when it is read.
   if (source.kind === 'external') return yes('external_credential')
   if (needs('totp') && !source.hasTotp) return no('requires_totp_without_secret')

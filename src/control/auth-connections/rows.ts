@@ -24,6 +24,10 @@ export interface Checks {
   failures?: number
   /** Checks that could not tell. */
   inconclusive?: number
+  /** Checks that were not done. */
+  undone?: number
+  /** The version (reauth.ts) of the values that the site has refused. They are not sent again by the service itself. */
+  refused?: string
 }
 
 export type ConnectionRow = Omit<Selectable<Table>, 'browser' | 'learned' | 'checks' | 'status'> & {

@@ -1,7 +1,7 @@
 // The pure rules of managed auth: whether a login can be repeated, what a submission answers, when a connection is checked.
 import { describe, expect, test } from 'vitest'
 import { Fault } from '../../http/fault.ts'
-import { afterCheck, afterFailure, afterLogin, backoffSeconds, MOST_INCONCLUSIVE, nextCheck, rescheduled } from './check-rules.ts'
+import { afterCheck, afterFailure, afterLogin, backoffSeconds, MOST_INCONCLUSIVE, nextCheck, rescheduled, resultOf } from './check-rules.ts'
 import { Submission } from './contract.ts'
 import type { Pause, Requirement } from './flow.ts'
 import { canReauth, type Source } from './reauth.ts'
@@ -9,8 +9,8 @@ import { answerTo } from './submit.ts'
 
 describe('whether the service could log in again', () => {
   const learned = (requirements: Requirement[], keys: string[] = []) => ({ requirements, keys })
-  const stored = (keys: string[] = ['username', 'password'], hasTotp = false): Source => ({ kind: 'stored', keys, hasTotp })
-  const external: Source = { kind: 'external' }
+  const stored = (keys: string[] = ['username', 'password'], hasTotp = false): Source => ({ kind: 'stored', keys, hasTotp, version: 'c 1' })
+  const external: Source = { kind: 'external', version: 'p' }
   test.each<[string, ReturnType<typeof learned> | null, Source, boolean, string]>([
     ['before the first login', null, stored(), false, 'no_prior_successful_login'],
     ['before the first login, with a provider', null, external, false, 'no_prior_successful_login'],
@@ -31,7 +31,14 @@ describe('whether the service could log in again', () => {
     ['after a login that needed nothing', learned([]), stored(), true, 'no_requirements_recorded'],
     ['after a login by another service', learned(['sso', 'password'], ['password']), stored(), true, 'requirements_satisfiable'],
   ])('%s', (_, last, source, can_reauth, can_reauth_reason) => {
-    expect(canReauth(last, source)).toEqual({ can_reauth, can_reauth_reason })
+    expect(canReauth(last, source, undefined)).toEqual({ can_reauth, can_reauth_reason })
+  })
+  test('not with values that the site has refused, but with others', () => {
+    const no = { can_reauth: false, can_reauth_reason: 'no_viable_plans' }
+    expect(canReauth(learned(['password']), stored(), 'c 1')).toEqual(no)
+    expect(canReauth(learned(['password']), external, 'p')).toEqual(no)
+    expect(canReauth(learned(['password']), stored(), 'c 0').can_reauth).toBe(true)
+    expect(canReauth(learned(['password', 'sms']), stored(), 'c 1').can_reauth_reason).toBe('requires_sms_code')
   })
 })
 
@@ -200,6 +207,31 @@ describe('health checks', () => {
       now = { ...now, checks: next.checks }
     }
     expect(waits).toEqual([after(60), after(120), after(3600)])
+  })
+
+  test('that were not done, for reasons of ours, change nothing and are repeated, each time later, up to the interval', () => {
+    let now = { ...connection, checks: { inconclusive: 2, failures: 1 } } as Parameters<typeof afterCheck>[0]
+    const waits = Array.from({ length: 8 }, () => {
+      const next = afterCheck(now, 'not_done', true, moment)
+      expect(next).toMatchObject({ status: 'AUTHENTICATED', reauth: false, isCheck: false, checks: { inconclusive: 2, failures: 1 } })
+      now = { ...now, checks: next.checks }
+      return next.next_check_at
+    })
+    expect(waits).toEqual([60, 120, 240, 480, 960, 1920, 3600, 3600].map(after))
+    expect(afterCheck({ ...now, health_checks: false }, 'not_done', true, moment).next_check_at).toBeNull()
+    // The next one that is done begins that count anew.
+    expect(afterCheck(now, 'AUTHENTICATED', true, moment).checks).toEqual({})
+    expect(afterCheck(now, 'inconclusive', true, moment)).toMatchObject({ status: 'NEEDS_AUTH', checks: { inconclusive: 3, failures: 1 } })
+  })
+
+  test.each([
+    ['the site fails', { state: 'FAILED', errorCode: 'website_error' }, 'inconclusive'],
+    ['the site takes it for a program', { state: 'FAILED', errorCode: 'bot_detected' }, 'inconclusive'],
+    ['there is no room for a browser', { state: 'FAILED', errorCode: 'browser_error' }, 'not_done'],
+    ['the service makes a mistake', { state: 'FAILED', errorCode: 'internal' }, 'not_done'],
+    ['it waits too long, or the service was down', { state: 'EXPIRED' }, 'not_done'],
+  ] as const)('are counted against the site only if it is the reason: %s', (_, end, result) => {
+    expect(resultOf(end)).toBe(result)
   })
 
   test('that were changed are scheduled anew: at once when the new interval is over, not at all before the first login', () => {

@@ -84,6 +84,36 @@ test('do not wait for other profiles, nor for a health check, which saves nothin
   await endOf(elsewhere!, 'SUCCESS')
 })
 
+test('whose time ends while they are saved go on, at another replica too, and the next ones wait for them', async () => {
+  const [first, second] = await logins(2)
+  const dead = worker.as('dead')
+  const { id } = (await dead.claimNext())!
+  await dead.remember(id, { success: { isSaved: false } })
+  const late = (by: string) => cloud.query(`update auth_flows set expires_at = now() - $2::interval where id = $1`, [id, by])
+  await late('14 minutes')
+  expect(await worker.flows.expireDue()).toBe(0)
+  expect((await cloud.send('POST', `/auth/connections/${first}/login`, {})).status).toBe(409)
+  expect(await ofAll()).toEqual([first])
+  await endOf(first!, 'SUCCESS')
+  expect(await ofAll()).toEqual([second])
+  await endOf(second!, 'SUCCESS')
+})
+
+test.each([
+  { what: 'were not let in in time', memory: {}, by: '1 second' },
+  { what: 'are not saved within the time for it', memory: { success: { isSaved: false } }, by: '16 minutes' },
+])('that $what expire', async ({ memory, by }) => {
+  const [first] = await logins(1)
+  const { id } = (await worker.flows.claimNext())!
+  await worker.flows.remember(id, memory)
+  await cloud.query(`update auth_flows set expires_at = now() - $2::interval where id = $1`, [id, by])
+  const state = async () => (await worker.flows.get(id))!.state
+  await until('it expires', WAIT_MS, async () => (await state()) === 'EXPIRED')
+  expect((await cloud.send('POST', `/auth/connections/${first}/login`, {})).status).toBe(200)
+  expect(await ofAll()).toEqual([first])
+  await endOf(first!, 'SUCCESS')
+})
+
 test('that had begun go on at another replica before those that wait, and those whose time is over are waited for no longer', async () => {
   const [first, second] = await logins(2)
   const dead = worker.as('dead')

@@ -279,10 +279,27 @@ describe('the login engine', () => {
       values: { username: 'kim', password: 'hush' },
       ssoProvider: 'google',
       totp: { secret: SECRET, algorithm: 'SHA1', digits: 6, period: 30 },
+      version: expect.stringContaining(id) as string,
     })
     expect(await engine.open(newId(), id)).toBeUndefined()
     await engine.delete(DEFAULT_PROJECT, id)
     expect(await engine.open(DEFAULT_PROJECT, id)).toBeUndefined()
+  })
+
+  test('hears another version exactly when the values or the secret have become others', async () => {
+    const { id } = await engine.create(DEFAULT_PROJECT, named('versions'))
+    const now = async () => (await engine.open(DEFAULT_PROJECT, id))!.version
+    const isOther = async (work: () => Promise<unknown>) => {
+      const before = await now()
+      await work()
+      return (await now()) !== before
+    }
+    const update = (changes: object) => () => engine.update(DEFAULT_PROJECT, id, changes)
+    const keep = (password: string) => () => engine.keep(DEFAULT_PROJECT, { into: id, name: 'x', domain: 'x.test', values: { password } })
+    for (const work of [update({ name: 'renamed', sso_provider: 'google' }), update({ values: { password: 'hush' } }), update({}), keep('hush')])
+      expect(await isOther(work)).toBe(false)
+    for (const work of [update({ values: { password: 'new' } }), update({ totp_secret: SECRET }), update({ remove_value_keys: ['username'] }), keep('newer')])
+      expect(await isOther(work)).toBe(true)
   })
 
   test('keeps what was typed in the credential that it used, and its secret for codes', async () => {

@@ -1,4 +1,5 @@
 // The rules of credentials: what they may hold, how changes are merged, and who gets their values.
+import { isDeepStrictEqual } from 'node:util'
 import { newId } from '../../base/ids.ts'
 import type { Sealer } from '../../base/sealed.ts'
 import { fault } from '../../http/fault.ts'
@@ -41,6 +42,8 @@ export interface StoredCredential {
   values: Record<string, string>
   ssoProvider: string | undefined
   totp: TotpSpec | undefined
+  /** See {@link versionOf}. */
+  version: string
 }
 
 /** What is stored sealed. */
@@ -71,6 +74,9 @@ export interface Credentials {
    */
   keep(project: string, what: { into: string | undefined; name: string; domain: string; values: Record<string, string> }): Promise<string>
 }
+
+/** Names the credential and its present values: another name when the values or the TOTP secret become others. */
+export const versionOf = ({ id, secrets_version: version }: Pick<CredentialRow, 'id' | 'secrets_version'>): string => `${id} ${version}`
 
 const present = (row: CredentialRow): Credential => ({
   id: row.id,
@@ -182,12 +188,14 @@ export function makeCredentials({ db, sealerOf, now = () => new Date() }: Creden
         const row = await lockCredential(tx, project, idOrName)
         if (!row) throw fault.notFound(KIND, idOrName)
         if (Object.values(changes).every((one) => one === undefined)) return row
-        const secrets = isOfSecrets ? changed(secretsOf(row), changes) : undefined
+        const before = isOfSecrets ? secretsOf(row) : undefined
+        const secrets = before && changed(before, changes)
         if (secret) totp = secrets?.totp
         return changeCredential(tx, row.id, {
           ...(name !== undefined && { name }),
           ...(sso !== undefined && { sso_provider: sso || null }),
           ...(secrets && columns(project, row.id, secrets)),
+          ...(!isDeepStrictEqual(secrets, before) && { secrets_version: row.secrets_version + 1 }),
         })
       })
       return withCode(inFull(await saved(project, name, work)), totp)
@@ -211,7 +219,7 @@ export function makeCredentials({ db, sealerOf, now = () => new Date() }: Creden
       const row = await findCredential(db, project, id)
       if (!row) return undefined
       const { values, totp } = secretsOf(row)
-      return { id: row.id, name: row.name, domain: row.domain, values, ssoProvider: row.sso_provider ?? undefined, totp }
+      return { id: row.id, name: row.name, domain: row.domain, values, ssoProvider: row.sso_provider ?? undefined, totp, version: versionOf(row) }
     },
 
     async keep(project, { into, name, domain, values: typed }) {
@@ -223,7 +231,7 @@ export function makeCredentials({ db, sealerOf, now = () => new Date() }: Creden
           const before = secretsOf(row)
           // A login with what is stored already changes nothing.
           if (Object.entries(values).every(([key, value]) => before.values[key] === value)) return row
-          return changeCredential(tx, row.id, columns(project, row.id, changed(before, { values })))
+          return changeCredential(tx, row.id, { ...columns(project, row.id, changed(before, { values })), secrets_version: row.secrets_version + 1 })
         })
         if (kept) return kept.id
       }

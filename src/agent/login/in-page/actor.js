@@ -15,7 +15,7 @@
     }
   }
   const isAllowed = (host, allowed) =>
-    host !== '' && allowed.some((one) => (one.startsWith('*.') ? host === one.slice(2) || host.endsWith(one.slice(1)) : host === one))
+    host !== '' && allowed.some((one) => (one.startsWith('*.') ? host.endsWith(one.slice(1)) && host.length >= one.length : host === one))
 
   /** The first host that must get nothing: of this document, or of one of those around it. */
   login.refused = (hosts) => {
@@ -65,7 +65,7 @@
    */
   login.fill = (generation, index, value, hosts, clear = true) => {
     const before = obstacle(generation, index, hosts)
-    if (before) return before
+    if (before) return { ...before, typed: false }
     const element = there(generation, index)
     unremember(element)
     if (clear && lengthOf(element) > 0) {
@@ -73,7 +73,7 @@
       p.command('delete')
     }
     const after = obstacle(generation, index, hosts)
-    if (after) return after
+    if (after) return { ...after, typed: false }
     if (clear && lengthOf(element) > 0) select(element)
     p.command('insertText', value)
     const still = there(generation, index)

@@ -9,7 +9,7 @@ export const MAX_REJECTIONS = 5
 export const MAX_TOTP_TRIES = 2
 const SLOW_ANSWER_MS = 3000
 
-const fail = (code: Extract<Decision, { do: 'fail' }>['code'], message: string): Decision => ({ do: 'fail', code, message })
+const fail = (code: Extract<Decision, { do: 'fail' }>['code'], message: string): Extract<Decision, { do: 'fail' }> => ({ do: 'fail', code, message })
 
 /** What follows of the answer to the last form; undefined: the flow goes on with the page. */
 export function answered(memory: Memory, seen: Interpretation, page: PageFacts): Decision | undefined {
@@ -19,6 +19,13 @@ export function answered(memory: Memory, seen: Interpretation, page: PageFacts):
   // A field that the site has filled itself is there to be looked at.
   const asksAgain = back.some(({ isFilled, role }) => role !== 'identifier' || !isFilled)
   if (!asksAgain) {
+    const again = beginsAgain(memory, sent, seen, page)
+    if (again.length > 0) {
+      const decision = refused(memory, sent, seen, [])
+      // What it says is often about both, and the user is asked on this page, beside the words.
+      if (!decision) again.forEach((key) => addOnce(memory.rejected, key))
+      return decision
+    }
     // Any other page: the form was taken. A page of errors is looked at by the other rules.
     memory.sent = undefined
     memory.websiteError = seen.websiteError
@@ -47,6 +54,13 @@ export function answered(memory: Memory, seen: Interpretation, page: PageFacts):
   return sent.isUnsure ? interrupted(memory, sent) : unchanged(memory, sent, seen)
 }
 
+/** A login of several pages begins again after its password, and says why: who is logging in is asked for once more. The keys of that. */
+function beginsAgain(memory: Memory, sent: Sent, { kind, fields, websiteError }: Interpretation, { status }: PageFacts): string[] {
+  const says = websiteError !== undefined || status === 401 || status === 422
+  if (!says || kind !== 'identifier' || !sent.fields.some(({ role }) => role === 'password')) return []
+  return fields.filter(({ key, role }) => role === 'identifier' && memory.keys.includes(key)).map(({ key }) => key)
+}
+
 /** The same form keeps what was typed and asks for a code besides: what was typed is right so far. After a mistake, forms come back without the password, or say so. */
 const hasGrown = (sent: Sent, { fields }: Interpretation, back: Interpretation['fields']): boolean =>
   back.every(({ isFilled }) => isFilled) &&
@@ -69,7 +83,7 @@ function unchanged(memory: Memory, sent: Sent, seen: Interpretation): Decision |
   }
   const isTyped = sent.fields.some(({ source }) => source === 'typed' || source === 'code')
   if (isTyped && isTry(memory, 'silent', 1)) return refused(memory, sent, seen, [])
-  return fail('navigation_confused', 'the form was sent, and the site shows it again without saying why')
+  return { ...fail('navigation_confused', 'the form was sent, and the site shows it again without saying why'), isRefusal: sent.isAnswered === true }
 }
 
 function refused(memory: Memory, sent: Sent, seen: Interpretation, invalid: string[]): Decision | undefined {

@@ -86,7 +86,7 @@ export function known(memory: Memory, about: Known, key: string, role: PageField
 
 /** Refuses a page whose host, or that of a field, may not get values. */
 export function byHost(memory: Memory, page: Pick<PageFacts, 'host'>, about: Known, fields: readonly Pick<PageField, 'host'>[]): Decision | undefined {
-  const hosts = about.hosts(memory.sso !== '')
+  const hosts = about.hosts(memory.sso)
   const refused = [page.host, ...fields.map(({ host }) => host)].find((host) => !isAllowedHost(host, hosts))
   if (refused === undefined) return undefined
   const what = refused === '' ? 'a frame that has no host' : refused

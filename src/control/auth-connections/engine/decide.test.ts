@@ -75,13 +75,16 @@ const anyPage = fc.record({
 })
 
 const about = (isAttended: boolean): Known => {
-  const secrets = new SecretResolver({ values: { username: 'ada', password: 'pw', server: 's' }, ssoProvider: undefined, totp: { period: 30 } }, {})
+  const secrets = new SecretResolver(
+    { version: '', values: { username: 'ada', password: 'pw', server: 's' }, ssoProvider: undefined, totp: { period: 30 } },
+    {},
+  )
   return {
     sourceOf: (key, role) => secrets.sourceOf(key, role),
     hasTotp: true,
     ssoProvider: undefined,
     isOwn: () => false,
-    hosts: (hasChosenSso) => allowedHosts({ domain: 'example.test', allowedDomains: [], hasChosenSso }),
+    hosts: (sso) => allowedHosts({ domain: 'example.test', allowedDomains: [], sso }),
     candidates: ['https://example.test/login', 'https://example.test/'],
     learned: undefined,
     isAttended,
@@ -104,7 +107,7 @@ test('any run of pages ends within 15 of them, sends a stored password once, and
           passwords += decision.fills.some(({ field: { role }, source }) => role === 'password' && source === 'stored') ? 1 : 0
           expect(decision.fills.every(({ field: { role } }) => role !== 'password_new')).toBe(true)
           for (const host of [page.host, ...decision.fills.map(({ field: each }) => each.host)])
-            expect(isAllowedHost(host, about(true).hosts(memory.sso !== ''))).toBe(true)
+            expect(isAllowedHost(host, about(true).hosts(memory.sso))).toBe(true)
         }
         if (decision.do !== 'look') acted++
         expect(passwords).toBeLessThanOrEqual(1)
@@ -117,7 +120,7 @@ test('any run of pages ends within 15 of them, sends a stored password once, and
 })
 
 test('hosts are compared whole, in ASCII, never as parts of a text', () => {
-  const hosts = allowedHosts({ domain: 'bücher.test', allowedDomains: ['login.other.test'], hasChosenSso: false })
+  const hosts = allowedHosts({ domain: 'bücher.test', allowedDomains: ['login.other.test'], sso: '' })
   const is = (host: string) => isAllowedHost(host, hosts)
   expect(['xn--bcher-kva.test', 'BÜCHER.test', 'a.b.xn--bcher-kva.test', 'bücher.test.', 'x.login.other.test'].filter((host) => !is(host))).toEqual([])
   expect(['', 'evil-xn--bcher-kva.test', 'xn--bcher-kva.test.evil.test', 'bucher.test', 'other.test', 'accounts.google.com', 'null', '.'].filter(is)).toEqual(
@@ -126,14 +129,23 @@ test('hosts are compared whole, in ASCII, never as parts of a text', () => {
 })
 
 test('identity providers are allowed once one was chosen, by the names that are listed', () => {
-  const hosts = allowedHosts({ domain: 'example.test', allowedDomains: [], hasChosenSso: true })
+  const hosts = allowedHosts({ domain: 'example.test', allowedDomains: [], sso: 'sso' })
   const is = (host: string) => isAllowedHost(host, hosts)
   expect(['accounts.google.com', 'tenant.okta.com', 'a.eu.auth0.com', 'github.com'].every(is)).toBe(true)
   expect(['okta.com', 'google.com', 'evil.github.com', 'accounts.google.com.evil.test', 'notokta.com'].filter(is)).toEqual([])
 })
 
+test('a service that was chosen by its name allows its own hosts only, and one that names none of those that are listed allows them all', () => {
+  const allowed = (sso: string) => {
+    const hosts = allowedHosts({ domain: 'example.test', allowedDomains: [], sso })
+    return ['accounts.google.com', 'github.com', 'login.live.com', 'tenant.okta.com', 'tenant.auth0.com'].filter((host) => isAllowedHost(host, hosts))
+  }
+  expect(['', 'google', 'microsoft', 'okta'].map(allowed)).toEqual([[], ['accounts.google.com'], ['login.live.com'], ['tenant.okta.com']])
+  for (const sso of ['sso', 'acme', 'constructor']) expect(allowed(sso)).toHaveLength(5)
+})
+
 test('a domain that begins with www. allows the name without it, and no names below that', () => {
-  const hosts = allowedHosts({ domain: 'www.example.test', allowedDomains: [], hasChosenSso: false })
+  const hosts = allowedHosts({ domain: 'www.example.test', allowedDomains: [], sso: '' })
   expect(['www.example.test', 'example.test', 'a.www.example.test', 'login.example.test'].map((host) => isAllowedHost(host, hosts))).toEqual([
     true,
     true,
@@ -143,7 +155,7 @@ test('a domain that begins with www. allows the name without it, and no names be
 })
 
 test('an identifier falls back to the other ones, and a person comes before the credential', () => {
-  const secrets = new SecretResolver({ values: { 'E-Mail': 'a@b.test', Pass: 'stored' }, ssoProvider: undefined, totp: undefined }, {})
+  const secrets = new SecretResolver({ version: '', values: { 'E-Mail': 'a@b.test', Pass: 'stored' }, ssoProvider: undefined, totp: undefined }, {})
   expect(secrets.valueOf('username', 'identifier', 'stored')).toBe('a@b.test')
   expect(secrets.sourceOf('server', 'text')).toBeUndefined()
   expect(secrets.sourceOf('password', 'password')).toBe('stored')

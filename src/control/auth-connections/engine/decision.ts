@@ -28,7 +28,8 @@ export type Decision =
   | { do: 'look'; afterMs: number }
   /** Looks whether the user is logged in. */
   | { do: 'verify' }
-  | { do: 'fail'; code: ErrorCode; message: string }
+  /** `isRefusal`: as of FlowFailure. */
+  | { do: 'fail'; code: ErrorCode; message: string; isRefusal?: boolean }
 
 /** The values that are known, by their names, and what else a decision rests on. */
 export interface Known {
@@ -37,8 +38,8 @@ export interface Known {
   ssoProvider: string | undefined
   /** Whether a label names the user. */
   isOwn: (label: string) => boolean
-  /** Patterns of hosts that may get values, when SSO was chosen or not. */
-  hosts: (hasChosenSso: boolean) => readonly string[]
+  /** Patterns of hosts that may get values, when this other service was chosen; empty: none was. */
+  hosts: (sso: string) => readonly string[]
   /** Addresses where the login form may be, in order. */
   candidates: readonly string[]
   learned: Learned | undefined

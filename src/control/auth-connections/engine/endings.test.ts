@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { button, frame, input, link, password, press } from '../../../../test/support/page-models.ts'
 import { answering, endOf, enter, HOME, loginForm, plain, right, run, STORED, username } from '../../../../test/support/login-runs.ts'
+import { workOn } from './worker.ts'
 import { World, type Site } from '../../../../test/support/login-site.ts'
 
 describe('secrets', () => {
@@ -27,6 +28,15 @@ describe('secrets', () => {
     expect(endOf(world)).toBe('SUCCESS')
     expect(world.sent.map(({ host }) => host)).toEqual(['accounts.google.com'])
     expect(world.learned).toMatchObject({ ssoProvider: 'google' })
+  })
+  test('do not go to another identity provider than the one that was chosen', async () => {
+    // Its own address sends the browser on to somewhere else.
+    const site: Site = ({ hostname }) =>
+      hostname === 'example.test' ? { ...loginForm({}, [press('Sign in with Google')]), press: () => 'https://tenant.auth0.com/' } : loginForm()
+    const world = await run(new World(site).withStored(STORED, { ssoProvider: 'google' }))
+    expect(world.opened).toEqual(['https://example.test/login'])
+    expect(endOf(world)).toBe('domain_not_allowed')
+    expect(world.sent).toEqual([])
   })
   test('do not go to an identity provider that nobody chose', async () => {
     const world = await run(new World(SSO, { connection: { login_url: 'https://accounts.google.com/' } }).withStored(STORED))
@@ -85,6 +95,22 @@ describe('a flow', () => {
     world.person = () => void (world.row.state = 'CANCELED')
     await run(world)
     expect(world.row.end).toBeUndefined()
+  })
+  test('whose profile is saved is a SUCCESS, also when what follows fails at first', async () => {
+    const world = new World(plain()).withStored(STORED)
+    const { browsers, ...tools } = world.tools()
+    let fails = 1
+    const failing = {
+      ...browsers,
+      finish: async (...given: Parameters<typeof browsers.finish>) => {
+        if (!given[1].save && fails-- > 0) throw new Error('the database is away')
+        return browsers.finish(...given)
+      },
+    }
+    await workOn((await world.flows.claimNext())!, { ...tools, browsers: failing }, new AbortController().signal)
+    expect([world.row.state, world.profile.saves]).toEqual(['IN_PROGRESS', 1])
+    expect(endOf(await run(world))).toBe('SUCCESS')
+    expect([world.sentOf(right), world.profile]).toEqual([1, { user: username, saves: 1 }])
   })
   test('whose browser ends before a password was sent starts again', async () => {
     const world = new World(plain())

@@ -38,7 +38,7 @@ afterAll(() => scope.disposeAsync())
 /** An engine of its own replica. Waits on pages are short, as nothing happens on this site by itself. */
 function engineOf(world: World, flows: Flows = rows.flows, strayBrowsers: () => Promise<string[]> = async () => []) {
   const clock = { now: Date.now, sleep: (ms: number, signal: AbortSignal) => sleep(Math.min(ms, 10), signal) }
-  const engine = makeEngine({ ...world.tools(), flows, clock, most: 2, strayBrowsers })
+  const engine = makeEngine({ ...world.tools(), flows, clock, most: 2, strayBrowsers, everyMs: 200 })
   engine.start()
   let isEnded = false
   const end = async () => {
@@ -50,10 +50,10 @@ function engineOf(world: World, flows: Flows = rows.flows, strayBrowsers: () => 
 }
 
 let made = 0
-async function begin(): Promise<string> {
+async function begin(more: object = {}): Promise<string> {
   const profile_name = `engine-${++made}`
   const { id } = (await (
-    await cloud.send('POST', '/auth/connections', { domain: 'example.test', profile_name, login_url: 'https://example.test/login' })
+    await cloud.send('POST', '/auth/connections', { domain: 'example.test', profile_name, login_url: 'https://example.test/login', ...more })
   ).json()) as Connection
   expect((await cloud.send('POST', `/auth/connections/${id}/login`, {})).status).toBe(200)
   return id
@@ -111,6 +111,49 @@ test('browsers of flows that ended while nobody worked on them are ended', async
   const { browser } = await world.loginBrowsers.make({} as never, AbortSignal.timeout(WAIT_MS))
   engineOf(world, rows.flows, async () => [browser.id])
   await until('the browser has ended', WAIT_MS, () => world.openBrowsers() === 0)
+})
+
+test('a worker that has given up, as the database was away, leaves its flow to the next one, and a stored password is sent once', async () => {
+  const world = new World(site).withStored({ username, password: right })
+  const hasGivenUp = () => world.lines.some((line) => line.includes('given up'))
+  let backAt = Infinity
+  const away = new Proxy(rows.flows, {
+    get(from, name) {
+      const value: unknown = Reflect.get(from, name)
+      if (typeof value !== 'function') return value
+      return (...given: unknown[]): unknown => {
+        // Once the site has the password, nothing more can be stored for a while: not even how the login ends.
+        if (hasGivenUp()) backAt = Math.min(backAt, Date.now() + 300)
+        if (world.sentOf(right) > 0 && Date.now() < backAt && name !== 'onNews') throw new Error('the database is away')
+        return value.apply(from, given) as unknown
+      }
+    },
+  })
+  engineOf(world, away)
+  const name = `engine-${++made}`
+  await cloud.send('POST', '/credentials', { name, domain: 'example.test', values: { username, password: right } })
+  const end = await reaches(await begin({ credential: { name } }), ({ flow_status: status }) => status !== 'IN_PROGRESS')
+  expect(end).toMatchObject({ flow_status: 'SUCCESS', status: 'AUTHENTICATED' })
+  expect([hasGivenUp(), world.sentOf(right), world.browsers.size]).toEqual([true, 1, 1])
+})
+
+test('a flow that was claimed, and of whose claim the answer was lost, is worked on', async () => {
+  const world = new World(site)
+  let isLost = false
+  const losing: Flows = {
+    ...rows.flows,
+    async claimNext() {
+      const flow = await rows.flows.claimNext()
+      if (!flow || isLost) return flow
+      isLost = true
+      throw new Error('the connection to the database broke')
+    },
+  }
+  engineOf(world, losing)
+  const id = await begin()
+  await asks(id)
+  expect(isLost).toBe(true)
+  await cloud.send('DELETE', `/auth/connections/${id}`, undefined)
 })
 
 test('no more flows are worked on at once than is said', async () => {

@@ -3,7 +3,7 @@ import { sleep } from '../../../base/wait.ts'
 import type { Tools } from './work.ts'
 import { workOn } from './worker.ts'
 
-/** How often flows are looked for that no notice told of, and those whose time is over are ended. */
+/** How often flows are looked for that no notice told of or whose worker has given up, and those whose time is over are ended. */
 const LOOK_MS = 5000
 /** Workers that do not stop within this time are left behind: their claims are taken over when this replica is dead. */
 const STOP_MS = 10_000
@@ -13,6 +13,7 @@ interface EngineSettings extends Tools {
   most: number
   /** Sessions of flows that have ended, of this service: nobody worked on the flow when it ended. */
   strayBrowsers: () => Promise<string[]>
+  everyMs?: number
 }
 
 export interface Engine extends AsyncDisposable {
@@ -22,13 +23,14 @@ export interface Engine extends AsyncDisposable {
   readonly working: number
 }
 
-export function makeEngine({ most, strayBrowsers, ...tools }: EngineSettings): Engine {
+export function makeEngine({ most, strayBrowsers, everyMs = LOOK_MS, ...tools }: EngineSettings): Engine {
   const { flows, browsers, log } = tools
   const stop = new AbortController()
   const working = new Map<string, Promise<void>>()
   let running: Promise<void> | undefined
   let isPicking = false
   let isRung = false
+  let isForAbandoned = false
 
   /** One at a time; a notice in between has it look once more. */
   async function pickUp(): Promise<void> {
@@ -40,6 +42,11 @@ export function makeEngine({ most, strayBrowsers, ...tools }: EngineSettings): E
     try {
       do {
         isRung = false
+        if (isForAbandoned) {
+          // Not while another claim is made: that one has no worker for a moment.
+          isForAbandoned = false
+          await flows.giveBack([...working.keys()])
+        }
         while (working.size < most && !stop.signal.aborted) {
           const flow = await flows.claimNext()
           if (!flow) break
@@ -60,14 +67,15 @@ export function makeEngine({ most, strayBrowsers, ...tools }: EngineSettings): E
 
   async function look(): Promise<void> {
     await flows.expireDue()
-    for (const id of await strayBrowsers()) await browsers.finish(id, { save: false }, stop.signal)
+    isForAbandoned = true
     await pickUp()
+    for (const id of await strayBrowsers()) await browsers.finish(id, { save: false }, stop.signal)
   }
 
   async function run(): Promise<void> {
     while (!stop.signal.aborted) {
       await look().catch((error: unknown) => stop.signal.aborted || failed(error))
-      await sleep(LOOK_MS, stop.signal).catch(() => {})
+      await sleep(everyMs, stop.signal).catch(() => {})
     }
   }
 
@@ -87,7 +95,7 @@ export function makeEngine({ most, strayBrowsers, ...tools }: EngineSettings): E
       stop.abort(new Error('the service stops'))
       await running
       await Promise.race([Promise.all(working.values()), sleep(STOP_MS)])
-      await flows.giveBack()
+      await flows.giveBack([])
     },
   }
 }

@@ -9,11 +9,13 @@ import { FlowFailure, type Tools } from './work.ts'
 const ANSWERED_MS = 20_000
 /** Many pages send a code by themselves when its last character was typed. Their button is not pressed besides: that would send the code twice. */
 const SELF_SENT_MS = 800
+/** Pages that look at what was typed enable their button a moment later. */
+const ENABLED_MS = 500
 const READ_TRIES = 3
 const READ_AGAIN_MS = 1000
 
 type FillDecision = Extract<Decision, { do: 'fill' }>
-/** `sent`: the form was sent, as far as the agent can tell. `typed`: its fields were filled, and it was not sent. */
+/** `sent`: the form was sent, as far as the agent can tell. `typed`: it was not sent, and its fields were filled, or at least its password may be in the page. */
 export type Filled = 'sent' | 'typed' | 'nothing'
 
 /** What is logged of a call that failed: never its text, which may quote what was sent or a page. */
@@ -95,7 +97,7 @@ export class Hands {
     if (all.length === 0) return 'nothing'
     const isCode = send !== undefined && fills.some(({ field: { role } }) => role === 'code' || role === 'totp_code')
     const acted = await this.browser.act(isCode ? actions : all, hosts, this.#signal)
-    const { done } = acted
+    const { done, typed = true } = acted
     let { problem, host } = acted
     if (isCode && problem === null) {
       const { by } = await this.browser.settle(SELF_SENT_MS, this.#signal)
@@ -108,15 +110,24 @@ export class Hands {
         `nothing was typed at ${host || 'a page without a host'}, which is not among the allowed domains; add it to allowed_domains if it belongs to the site`,
       )
     if (problem === null) return 'sent'
-    if (done < values.length) return 'nothing'
+    if (done < values.length) {
+      // Each fill has one action. A page may have taken the password although its field, or one after it, could not be filled.
+      const password = fills.findIndex(({ field }) => field.role === 'password')
+      return password !== -1 && (password < done || (password === done && typed)) ? 'typed' : 'nothing'
+    }
     // A button that has gone after the fields were filled: the page has sent them by itself.
     if (problem === 'gone') return 'sent'
     if (!enter || send === undefined || send.kind === 'press') return 'typed'
-    // The button cannot be pressed, so nothing was sent yet: Enter, as a person would.
+    // The button cannot be pressed, so nothing was sent yet, unless the page goes by itself. It is pressed again if the page says nothing new: what it says could be an
+    // answer. Then Enter, as a person would.
+    const { by } = await this.browser.settle(ENABLED_MS, this.#signal)
+    if (by === 'navigated' || by === 'popup' || by === 'closed') return 'sent'
+    if (by === 'nothing' && (await this.browser.act([send], hosts, this.#signal)).problem === null) return 'sent'
     return (await this.browser.act([enter], hosts, this.#signal)).problem === null ? 'sent' : 'typed'
   }
 
-  async settle(): Promise<void> {
-    await this.browser.settle(ANSWERED_MS, this.#signal)
+  /** Waits for what follows a form. Whether anything did. */
+  async settle(): Promise<boolean> {
+    return (await this.browser.settle(ANSWERED_MS, this.#signal)).by !== 'nothing'
   }
 }

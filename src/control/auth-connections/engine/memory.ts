@@ -12,13 +12,15 @@ export interface Sent {
   fields: { key: string; role: FieldRole; source: Source }[]
   /** Written before the values are typed, and cleared when that is done: after a restart nobody knows whether they were sent. */
   isUnsure: boolean
+  /** Something has followed: another document, or something new on the page. Else nobody knows whether the site has got the values. */
+  isAnswered?: boolean
 }
 
 export type Chosen = Pick<PageChoice, 'type' | 'label' | 'provider' | 'mfa'>
 
 /** How a flow ends; written before its browser is ended, so that a restart in between ends it the same way. */
 export type Ending =
-  | { state: 'FAILED'; errorCode: ErrorCode; errorMessage: string; websiteError: string | undefined }
+  | { state: 'FAILED'; errorCode: ErrorCode; errorMessage: string; websiteError: string | undefined; refused?: string | undefined }
   | { state: 'EXPIRED'; errorMessage: string }
   | { state: 'AUTHENTICATED' | 'NEEDS_AUTH' }
 
@@ -39,6 +41,8 @@ export interface Memory {
   sent: Sent | undefined
   /** Keys of stored values that were typed, or were about to be. */
   storedSent: string[]
+  /** The version of the stored values that were sent last; undefined: a person has typed the password, or none were sent. */
+  sentVersion: string | undefined
   /** A password was typed, or was about to be: a stored one, or one of a person. */
   hasSentPassword: boolean
   /** Anything was sent, or a person has acted in the browser. */
@@ -76,6 +80,7 @@ const EMPTY: Memory = {
   hasActed: false,
   sent: undefined,
   storedSent: [],
+  sentVersion: undefined,
   hasSentPassword: false,
   hasSent: false,
   rejected: [],

@@ -7,7 +7,7 @@ import type { Connection, Flow } from './work.ts'
 
 /** The start page of the site: where its login page is, when that is on the same domain. */
 export function homeOf({ domain, login_url: loginUrl }: Pick<Connection, 'domain' | 'login_url'>): string {
-  const own = allowedHosts({ domain, allowedDomains: [], hasChosenSso: false })
+  const own = allowedHosts({ domain, allowedDomains: [], sso: '' })
   const url = loginUrl !== null && URL.canParse(loginUrl) ? new URL(loginUrl) : undefined
   return url && isAllowedHost(url.hostname, own) ? `${url.origin}/` : `https://${domain}/`
 }

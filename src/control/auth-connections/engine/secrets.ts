@@ -7,6 +7,8 @@ export interface Totp {
 }
 
 export interface StoredValues<T extends Totp = Totp> {
+  /** Names these values. */
+  version: string
   values: Record<string, string>
   ssoProvider: string | undefined
   totp: T | undefined
@@ -61,12 +63,15 @@ export class SecretResolver<T extends Totp = Totp> {
   readonly #codes = new Map<string, string>()
   readonly ssoProvider: string | undefined
   readonly totp: T | undefined
+  /** Of the stored values; undefined: there are none. */
+  readonly version: string | undefined
 
   constructor(stored: StoredValues<T> | undefined, typed: Record<string, string>) {
     this.#stored = canonical(stored?.values ?? {})
     this.#typed = canonical(typed)
     this.ssoProvider = stored?.ssoProvider
     this.totp = stored?.totp
+    this.version = stored?.version
   }
 
   /** Where the value of a field comes from, of what a person has typed first; undefined: nothing is known. */

@@ -1,5 +1,6 @@
 // The values of a form, as the agent types them: from the credential, a person, or the secret of one-time codes. Nothing in here is kept.
 import type { Action } from '../../../agent/login/contract.ts'
+import { itemVersion } from '../reauth.ts'
 import type { Fill } from './decision.ts'
 import type { Memory } from './memory.ts'
 import type { SecretResolver, StoredValues, Totp } from './secrets.ts'
@@ -17,7 +18,7 @@ export async function storedValues(connection: Connection, tools: Tools, signal:
   if (provider === null) return undefined
   try {
     const { values, totp } = await tools.providers.resolve(provider, path === null ? { domain } : { path }, signal)
-    return { values, ssoProvider: undefined, totp: totp === undefined ? undefined : readTotp(tools, totp) }
+    return { version: itemVersion(provider, path), values, ssoProvider: undefined, totp: totp === undefined ? undefined : readTotp(tools, totp) }
   } catch (error) {
     signal.throwIfAborted()
     const { code, message } = error as { code?: unknown; message: string }
@@ -48,6 +49,16 @@ export async function freshCode(spec: Totp, memory: Memory, { totp, clock }: Pic
     }
     await clock.sleep(Math.max(1, left) + AFTER_MS, signal)
   }
+}
+
+/** The version of the stored values that are sent with these: of the password last, as the site refuses that. */
+export function versionSent(
+  fills: readonly Fill[],
+  { version }: Pick<SecretResolver, 'version'>,
+  { sentVersion }: Pick<Memory, 'sentVersion'>,
+): string | undefined {
+  if (fills.some(({ source, field }) => source === 'typed' && field.role === 'password')) return undefined
+  return fills.some(({ source }) => source === 'stored' || source === 'totp') ? version : sentVersion
 }
 
 const IS_YES = /^(true|yes|on|1|checked)$/i

@@ -116,7 +116,8 @@ export async function confirm({
   const changed = changedCookies(memory.cookies ?? [], await cookies())
   const isBroken = found.page.error !== null || found.seen.kind === 'error'
   if (found.verdict === 'NEEDS_AUTH') {
-    if (!isTry(memory, 'verified and asked again', 2)) throw new FlowFailure('navigation_confused', 'the site asks to log in again after the login')
+    if (!isTry(memory, 'verified and asked again', 2))
+      throw new FlowFailure('navigation_confused', 'the site asks to log in again after the login', { isRefusal: true })
     memory.hasActed = true
     return undefined
   }

@@ -91,12 +91,14 @@ export class Expired extends Error {
   override name = 'Expired'
 }
 
-/** Ends the flow with a code. Its message is for callers. */
+/** Ends the flow with a code. Its message is for callers. `isRefusal`: the site has taken none of the values that were sent, whether it says so or not. */
 export class FlowFailure extends Error {
   override name = 'FlowFailure'
   readonly code: ErrorCode
-  constructor(code: ErrorCode, message: string) {
+  readonly isRefusal: boolean
+  constructor(code: ErrorCode, message: string, { isRefusal = code === 'credentials_invalid' }: { isRefusal?: boolean } = {}) {
     super(message)
     this.code = code
+    this.isRefusal = isRefusal
   }
 }

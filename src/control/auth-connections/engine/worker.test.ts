@@ -1,7 +1,7 @@
 // Logins at a pretended site: what a flow does on each kind of page.
 import { describe, expect, test } from 'vitest'
 import { button, input, link, password, press } from '../../../../test/support/page-models.ts'
-import { answering, code, endOf, enter, HOME, loginForm, plain, right, run, STORED, username, wrong } from '../../../../test/support/login-runs.ts'
+import { answering, code, endOf, enter, HOME, isError, loginForm, plain, right, run, STORED, username, wrong } from '../../../../test/support/login-runs.ts'
 import { World, type Site, type SitePage } from '../../../../test/support/login-site.ts'
 
 describe('a login', () => {
@@ -43,6 +43,53 @@ describe('a login', () => {
     expect(world.row.end).toMatchObject({ state: 'FAILED', errorCode: 'credentials_invalid', websiteError: 'Wrong username or password.' })
     expect(world.sentOf(wrong)).toBe(1)
     expect(world.profile.saves).toBe(0)
+    expect(world.row.end).toMatchObject({ refused: 'credential 1' })
+  })
+  test('that the site answers with the same form, without a word, has had its stored password refused', async () => {
+    const world = await run(new World(() => ({ ...loginForm(), press: () => '/login' })).withStored(STORED))
+    expect(world.row.end).toMatchObject({ errorCode: 'navigation_confused', refused: 'credential 1' })
+    expect(world.sentOf(right)).toBe(1)
+  })
+  test('at which nothing follows a form has not had its stored password refused: maybe it was not sent', async () => {
+    const world = await run(new World(() => ({ ...loginForm(), press: () => undefined, isSilent: true })).withStored(STORED))
+    expect(world.row.end).toMatchObject({ errorCode: 'navigation_confused' })
+    expect(world.row.end).not.toHaveProperty('refused')
+    expect(world.sentOf(right)).toBe(1)
+  })
+  test('presses a button that is enabled a moment after the fields were filled', async () => {
+    let looks = 0
+    const site: Site = (_, state) =>
+      state.user !== ''
+        ? HOME
+        : { ...loginForm(), isBusy: () => looks++ < 1, press: (label) => (label === 'Sign in' ? enter(state) : undefined), isSilent: true }
+    const world = await run(new World(site).withStored(STORED))
+    expect(endOf(world)).toBe('SUCCESS')
+    expect(world.sentOf(right)).toBe(1)
+  })
+  test('whose password a person types does not have the stored one refused', async () => {
+    const world = new World(() => ({ ...loginForm(), press: () => '/login' })).withStored({ username })
+    world.person = answering({ username, password: wrong })
+    await run(world)
+    expect(world.row.end).toMatchObject({ errorCode: 'navigation_confused' })
+    expect(world.row.end).not.toHaveProperty('refused')
+  })
+  test.each([
+    { what: 'a password field that takes it and shows none', field: 'Password' },
+    { what: 'a field after the password that cannot be filled', field: 'Company' },
+  ])('types a stored password once: $what', async ({ field }) => {
+    const company = input('Company', { name: 'company', required: true })
+    const form = { ...loginForm(), parts: [input('Username'), password('Password'), company, button('Sign in')] }
+    const site: Site = () => ({ ...form, refuses: (label) => (label === field ? 'after' : undefined) })
+    const world = await run(new World(site).withStored({ ...STORED, company: 'c1' }))
+    expect(endOf(world)).toBe('navigation_confused')
+    expect(world.typed.filter((value) => value === right)).toHaveLength(1)
+  })
+  test('tries again when the page has changed before the password was in it', async () => {
+    let changes = 2
+    const site: Site = (url, state) => ({ ...plain()(url, state), refuses: (label) => (label === 'Password' && changes-- > 0 ? 'before' : undefined) })
+    const world = await run(new World(site).withStored(STORED))
+    expect(endOf(world)).toBe('SUCCESS')
+    expect(world.typed.filter((value) => value === right)).toHaveLength(1)
   })
   test('asks again for what a person typed and the site refused, with its words', async () => {
     const world = new World(plain())
@@ -77,6 +124,45 @@ describe('a login', () => {
       return { parts: [input('Email', { type: 'email' }), button('Next')], more: { title: 'Sign in', headings: ['Sign in'] }, press: () => '/pw' }
     }
     expect(endOf(await run(new World(site).withStored(STORED)))).toBe('SUCCESS')
+  })
+  describe('at a site of two pages that begins again after a wrong password', () => {
+    const site: Site = ({ pathname }, state) => {
+      if (state.user !== '') return HOME
+      if (pathname === '/pw') {
+        const press = (_label: string, { Password: given }: Record<string, string>) =>
+          given === right ? enter(state) : ((state.step['wrong'] = true), '/login')
+        return { parts: [password('Password'), button('Sign in')], more: { title: 'Sign in' }, press }
+      }
+      return {
+        parts: [input('Email', { type: 'email' }), button('Next')],
+        more: { title: 'Sign in', ...(state.step['wrong'] === true && isError) },
+        press: () => '/pw',
+      }
+    }
+    test('tries a stored wrong password once, and ends with the words of the site', async () => {
+      for (const type of ['login', 'reauth'] as const) {
+        const world = await run(new World(site, { flow: { type } }).withStored({ username, password: wrong }))
+        expect(world.row.end).toMatchObject({ errorCode: 'credentials_invalid', websiteError: 'Wrong username or password.', refused: 'credential 1' })
+        expect(world.sentOf(wrong)).toBe(1)
+      }
+    })
+    test('asks a person for both again, with the words of the site', async () => {
+      const world = new World(site)
+      const said: (string | null | undefined)[] = []
+      const answers = answering({ email: username }, { password: wrong }, { email: username }, { password: right })
+      world.person = (pause, step) => {
+        said.push(world.row.websiteError)
+        return answers(pause, step)
+      }
+      expect(endOf(await run(world))).toBe('SUCCESS')
+      expect(world.pauses.map(({ fields }) => fields.map(({ key, reason }) => `${key} ${reason}`))).toEqual([
+        ['email missing'],
+        ['password missing'],
+        ['email rejected'],
+        ['password rejected'],
+      ])
+      expect(said[2]).toBe('Wrong username or password.')
+    })
   })
   test('fills one more field that a person answers, and keeps it', async () => {
     const site: Site = (_, state) =>

@@ -14,7 +14,7 @@ import { askPerson, takeAnswer } from './person.ts'
 import { saveAndFinish } from './saving.ts'
 import { SecretResolver } from './secrets.ts'
 import { stablePath } from './signature.ts'
-import { actionsOf, freshCode, storedValues } from './values.ts'
+import { actionsOf, freshCode, storedValues, versionSent } from './values.ts'
 import { confirm, probe } from './verify.ts'
 import { Expired, FlowFailure, NotOurs, type Connection, type Flow, type Tools } from './work.ts'
 
@@ -25,7 +25,7 @@ const MAX_MODEL_CALLS = 5
 const END_MS = 60_000
 const END_TRIES = 3
 
-/** Works on a flow until it has ended, or `stop` aborts: then any replica can go on with it. Never throws. */
+/** Works on a flow until it has ended, `stop` aborts, or nothing can be stored about it: then any replica can go on with it, once the claim is given back. Never throws. */
 export async function workOn(flow: Flow, tools: Tools, stop: AbortSignal): Promise<void> {
   const worker = new Worker(flow, tools, stop)
   try {
@@ -66,6 +66,8 @@ class Worker {
     } catch (error) {
       if (this.#stop.aborted) throw error
       if (error instanceof NotOurs) return this.#leave()
+      // What is saved is a success: the next worker does the rest.
+      if (this.#memory.success?.isSaved) throw error
       await this.#end(this.#endingOf(error)).catch((failed: unknown) => {
         if (failed instanceof NotOurs) return this.#leave()
         throw failed
@@ -155,7 +157,7 @@ class Worker {
   /** Whether the flow has come to its end. */
   async #carryOut(decision: Decision, page: PageModel, seen: Interpretation): Promise<boolean> {
     const hands = this.#hands!
-    if (decision.do === 'fail') throw new FlowFailure(decision.code, decision.message)
+    if (decision.do === 'fail') throw new FlowFailure(decision.code, decision.message, decision)
     if (decision.do === 'fill') return this.#fill(decision, page)
     await this.#remember()
     switch (decision.do) {
@@ -189,17 +191,18 @@ class Worker {
       await this.#remember()
       return false
     }
+    memory.sentVersion = versionSent(decision.fills, this.#secrets, memory)
     memory.loginPath ??= page.host + stablePath(page.url)
     // From here on the values count as sent, whatever happens: a stored password is never typed a second time.
     await this.#isOurs(this.#tools.flows.submitting(this.#flow.id))
     await this.#remember()
     this.#assertTime()
-    const filled = await this.#hands!.fill(decision, values.actions, this.#hosts(memory.sso !== ''))
+    const filled = await this.#hands!.fill(decision, values.actions, this.#hosts(memory.sso))
     this.#secrets.forgetCodes()
     if (memory.sent) memory.sent.isUnsure = false
     if (filled !== 'sent') this.#takeBack(decision, filled)
     await this.#remember()
-    if (filled === 'sent') await this.#hands!.settle()
+    if (filled === 'sent' && (await this.#hands!.settle()) && memory.sent) memory.sent.isAnswered = true
     return false
   }
 
@@ -211,7 +214,7 @@ class Worker {
     if (count > 3) throw new FlowFailure('navigation_confused', 'the form could not be used: its fields or its button do not react')
     memory.sent = undefined
     if (filled === 'typed' && fills.some(({ source, field }) => source === 'stored' && field.role === 'password'))
-      throw new FlowFailure('navigation_confused', 'the form could not be sent: its button does not react')
+      throw new FlowFailure('navigation_confused', 'the form could not be sent: its button or one of its fields does not react')
     const keys = fills.map(({ field }) => field.key)
     memory.storedSent = memory.storedSent.filter((key) => !keys.includes(key))
   }
@@ -289,7 +292,7 @@ class Worker {
   }
 
   async #cookies(): Promise<NonNullable<Memory['cookies']>> {
-    const { cookies } = await this.#hands!.browser.marks(this.#hosts(false), this.#signal)
+    const { cookies } = await this.#hands!.browser.marks(this.#hosts(''), this.#signal)
     return cookies.slice(0, 100).map(({ name, domain, digest }) => ({ name, domain, digest }))
   }
 
@@ -308,9 +311,9 @@ class Worker {
     return (await model(page, this.#context(), this.#signal)) ?? seen
   }
 
-  #hosts(hasChosenSso: boolean): string[] {
+  #hosts(sso: string): string[] {
     const { domain, allowed_domains: allowedDomains } = this.#connection
-    return allowedHosts({ domain, allowedDomains, hasChosenSso })
+    return allowedHosts({ domain, allowedDomains, sso })
   }
 
   #known(): Known {
@@ -320,7 +323,7 @@ class Worker {
       hasTotp: secrets.totp !== undefined,
       ssoProvider: secrets.ssoProvider,
       isOwn: (label) => secrets.isOwn(label),
-      hosts: (hasChosenSso) => this.#hosts(hasChosenSso),
+      hosts: (sso) => this.#hosts(sso),
       candidates: candidatesOf(this.#connection),
       learned: this.#connection.learned ?? undefined,
       isAttended: isAttended(this.#flow),
@@ -351,8 +354,9 @@ class Worker {
   }
 
   #endingOf(error: unknown): Ending {
-    const websiteError = this.#memory.websiteError
-    if (error instanceof FlowFailure) return { state: 'FAILED', errorCode: error.code, errorMessage: error.message, websiteError }
+    const { websiteError, sentVersion } = this.#memory
+    if (error instanceof FlowFailure)
+      return { state: 'FAILED', errorCode: error.code, errorMessage: error.message, websiteError, ...(error.isRefusal && { refused: sentVersion }) }
     if (error instanceof Expired || this.#deadline.aborted)
       return { state: 'EXPIRED', errorMessage: error instanceof Expired ? error.message : 'the time for this login is over' }
     if (error instanceof BrowserGone) return { state: 'FAILED', errorCode: 'browser_error', errorMessage: 'the browser has ended', websiteError }
