@@ -70,7 +70,7 @@ export function openLogins(settings: LoginsSettings, opened: AsyncDisposableStac
     ...settings,
     findSession: (id) => settings.findSession(undefined, id),
     saveAtEnd: (session) => profiles.changeSave(session, true),
-    livePath: (row) => links.path(row, 'control'),
+    livePath: links.path,
   })
   const managedAuth = opened.use(
     openManagedAuth({

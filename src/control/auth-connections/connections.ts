@@ -62,8 +62,8 @@ export interface ConnectionsSettings {
   codeOf: (flowId: string) => string
   /** The path of the page on which a person goes on with a login. */
   hostedPath: (connectionId: string, code: string) => string
-  /** Where a person sees the browser of a login and may act in it; undefined when it has none. */
-  liveViewUrl: (browserId: string, origin: string) => Promise<string | undefined>
+  /** Where a person sees the browser of a login and, with `control`, may act in it; undefined when it has none. */
+  liveViewUrl: (browserId: string, origin: string, access: 'control' | 'watch') => Promise<string | undefined>
   now?: () => number
   random?: () => number
 }
@@ -118,10 +118,12 @@ export function makeConnections(settings: ConnectionsSettings): Connections {
 
   async function linksOf(flow: FlowRow | undefined, origin: string): Promise<Links> {
     if (flow?.state !== 'IN_PROGRESS') return { hostedUrl: undefined, liveViewUrl: undefined }
+    // In the other steps the login acts by itself, and stored values may be in its fields.
+    const access = flow.step === 'AWAITING_EXTERNAL_ACTION' ? 'control' : 'watch'
     return {
       // A login that the service started by itself has no page.
       hostedUrl: flow.code_hash === null ? undefined : origin + hostedPath(flow.connection_id, codeOf(flow.id)),
-      liveViewUrl: flow.browser_id === null ? undefined : await liveViewUrl(flow.browser_id, origin),
+      liveViewUrl: flow.browser_id === null ? undefined : await liveViewUrl(flow.browser_id, origin, access),
     }
   }
 
