@@ -55,6 +55,7 @@ export interface LoginTables {
     status: Generated<string>
     checked_at: Time | null
     post_login_url: string | null
+    landing: ColumnType<Buffer | null, Buffer | null | undefined, Buffer | null>
     learned: ColumnType<object | null, string | null | undefined, string | null>
     next_check_at: Time | null
     checks: ColumnType<object, string | undefined, string>
@@ -81,6 +82,7 @@ export interface LoginTables {
     error_message: string | null
     website_error: string | null
     post_login_url: string | null
+    landing: ColumnType<Buffer | null, Buffer | null | undefined, Buffer | null>
     previous_status: string | null
     code_hash: Buffer | null
     code_used_at: Time | null

@@ -126,6 +126,8 @@ export class World {
   readonly browsers = new Map<string, FakeBrowser>()
   readonly opened: string[] = []
   readonly sent: { host: string; values: Record<string, string> }[] = []
+  /** The whole address after the login, which is kept sealed. */
+  landing: string | undefined
   reads = 0
   readonly kept: { into: string | undefined; name: string; values: Record<string, string> }[] = []
   readonly lines: string[] = []
@@ -209,6 +211,10 @@ export class World {
     bind: async (_, { browserId }) => this.#change(browserId === undefined ? {} : { browser_id: browserId }),
     keepTyped: async (_, typed) => this.#change({ typed: { ...typed } }),
     openTyped: async () => ({ ...this.row.typed }),
+    keepAddress: async (_, url) => {
+      this.landing = url
+      return true
+    },
     finish: async (_, end) => {
       const isOurs = this.#change({ step: 'COMPLETED', pause: null })
       if (isOurs) Object.assign(this.row, { state: end.state, end: JSON.parse(JSON.stringify(end)) as FlowEnd, typed: undefined, answer: undefined })

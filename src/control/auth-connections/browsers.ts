@@ -23,6 +23,8 @@ const POLICY = {
   AutofillAddressEnabled: false,
   AutofillCreditCardEnabled: false,
   PasswordManagerEnabled: false,
+  // Nor the addresses that it was at: a form that is sent by GET has the password in one. The profile would have it in its history.
+  SavingBrowserHistoryDisabled: true,
   // A person at the live view has a keyboard. By a script in the address bar, the developer tools or an extension they would read a stored password in its field.
   // Not by DeveloperToolsAvailability: the agent's own pipe to Chromium would be closed, too. Scripts of pages, also in their links, run as before.
   URLBlocklist: ['javascript:*', 'view-source:*', 'devtools://*', 'chrome://*', 'chrome-untrusted://*', 'file://*'],

@@ -80,6 +80,7 @@ const about = (isAttended: boolean): Known => {
     sourceOf: (key, role) => secrets.sourceOf(key, role),
     hasTotp: true,
     ssoProvider: undefined,
+    scrub: (text) => text,
     isOwn: () => false,
     hosts: (hasChosenSso) => allowedHosts({ domain: 'example.test', allowedDomains: [], hasChosenSso }),
     candidates: ['https://example.test/login', 'https://example.test/'],

@@ -43,6 +43,7 @@ type OfRows =
   | 'discovering'
   | 'bind'
   | 'keepTyped'
+  | 'keepAddress'
   | 'openTyped'
   | 'finish'
   | 'heard'

@@ -11,7 +11,7 @@ import { SURE, type Interpretation, type PageContext } from './interpretation.ts
 import { forNewBrowser, readMemory, type Ending, type Memory } from './memory.ts'
 import { candidatesOf, homeOf, isAttended, wishOf } from './places.ts'
 import { askPerson, takeAnswer } from './person.ts'
-import { saveAndFinish } from './saving.ts'
+import { keepAddress, saveAndFinish } from './saving.ts'
 import { SecretResolver } from './secrets.ts'
 import { stablePath } from './signature.ts'
 import { actionsOf, freshCode, storedValues } from './values.ts'
@@ -46,7 +46,7 @@ class Worker {
   readonly #deadline: AbortSignal
   #memory: Memory
   #connection!: Connection
-  #secrets!: SecretResolver
+  #secrets = new SecretResolver(undefined, {})
   #browserId: string | undefined
   #hands: Hands | undefined
 
@@ -147,7 +147,8 @@ class Worker {
       const seen = await this.#interpret(page)
       const { decision, memory } = decide(this.#memory, seen, page, this.#known())
       this.#memory = memory
-      this.#tools.log.debug({ flow: this.#flow.id, host: page.host, kind: seen.kind, confidence: seen.confidence, next: decision.do }, 'a page of a login')
+      const told = { host: this.#secrets.scrubber.scrub(page.host), kind: seen.kind, confidence: seen.confidence, next: decision.do }
+      this.#tools.log.debug({ flow: this.#flow.id, ...told }, 'a page of a login')
       if (await this.#carryOut(decision, page, seen)) return
     }
   }
@@ -181,6 +182,7 @@ class Worker {
     const memory = this.#memory
     const spec = this.#secrets.totp
     const code = spec && decision.fills.some(({ source }) => source === 'totp') ? await freshCode(spec, memory, this.#tools, this.#signal) : undefined
+    if (code !== undefined) this.#secrets.scrubber.note(code, 'once')
     const values = actionsOf(decision.fills, this.#secrets, code)
     if ('unfit' in values) {
       // A choice of a select that the site does not offer: a person is asked.
@@ -189,7 +191,8 @@ class Worker {
       await this.#remember()
       return false
     }
-    memory.loginPath ??= page.host + stablePath(page.url)
+    const path = page.host + stablePath(page.url)
+    if (!this.#secrets.scrubber.holds(path)) memory.loginPath ??= path
     // From here on the values count as sent, whatever happens: a stored password is never typed a second time.
     await this.#isOurs(this.#tools.flows.submitting(this.#flow.id))
     await this.#remember()
@@ -223,6 +226,7 @@ class Worker {
       memory: this.#memory,
       probe: (url) => this.#probe(url, false),
       cookies: () => this.#cookies(),
+      scrubber: this.#secrets.scrubber,
       ...this.#where(),
       look: this.#lookTools(),
     })
@@ -243,7 +247,8 @@ class Worker {
       loginPath: undefined,
       marks: { cookies: [], signsOut: false, redirects: false },
     }
-    this.#memory.success = { postLoginUrl, learned: learned ?? nothing, isSaved: false, isKeeping: false, credentialId: undefined }
+    const url = await keepAddress(postLoginUrl, this.#flow, this.#secrets.scrubber, this.#tools)
+    this.#memory.success = { postLoginUrl: url, learned: learned ?? nothing, isSaved: false, isKeeping: false, credentialId: undefined }
     await this.#remember()
     await this.#save()
   }
@@ -299,13 +304,13 @@ class Worker {
   }
 
   async #interpret(page: PageModel): Promise<Interpretation> {
-    const seen = this.#tools.interpret(page, this.#context())
+    const seen = this.#secrets.scrubbed(this.#tools.interpret(page, this.#context()))
     const { model } = this.#tools
     const calls = this.#memory.tried['model'] ?? 0
     const isEmpty = page.url === 'about:blank' || page.controls.length === 0
     if (!model || isEmpty || seen.confidence >= SURE || calls >= MAX_MODEL_CALLS) return seen
     this.#memory.tried['model'] = calls + 1
-    return (await model(page, this.#context(), this.#signal)) ?? seen
+    return this.#secrets.scrubbed((await model(page, this.#context(), this.#signal)) ?? seen)
   }
 
   #hosts(hasChosenSso: boolean): string[] {
@@ -319,6 +324,7 @@ class Worker {
       sourceOf: (key, role) => secrets.sourceOf(key, role),
       hasTotp: secrets.totp !== undefined,
       ssoProvider: secrets.ssoProvider,
+      scrub: (text) => secrets.scrubber.scrub(text),
       isOwn: (label) => secrets.isOwn(label),
       hosts: (hasChosenSso) => this.#hosts(hasChosenSso),
       candidates: candidatesOf(this.#connection),
@@ -352,7 +358,8 @@ class Worker {
 
   #endingOf(error: unknown): Ending {
     const websiteError = this.#memory.websiteError
-    if (error instanceof FlowFailure) return { state: 'FAILED', errorCode: error.code, errorMessage: error.message, websiteError }
+    // Its message may name a host, or a field as the page does.
+    if (error instanceof FlowFailure) return { state: 'FAILED', errorCode: error.code, errorMessage: this.#secrets.scrubber.scrub(error.message), websiteError }
     if (error instanceof Expired || this.#deadline.aborted)
       return { state: 'EXPIRED', errorMessage: error instanceof Expired ? error.message : 'the time for this login is over' }
     if (error instanceof BrowserGone) return { state: 'FAILED', errorCode: 'browser_error', errorMessage: 'the browser has ended', websiteError }
