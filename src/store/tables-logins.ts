@@ -56,6 +56,7 @@ export interface LoginTables {
     checked_at: Time | null
     post_login_url: string | null
     landing: ColumnType<Buffer | null, Buffer | null | undefined, Buffer | null>
+    by_project_key: Generated<boolean>
     learned: ColumnType<object | null, string | null | undefined, string | null>
     next_check_at: Time | null
     checks: ColumnType<object, string | undefined, string>

@@ -136,6 +136,13 @@ export class World {
   /** Every pause that was shown. */
   readonly pauses: Pause[] = []
   stored: { values: Record<string, string>; ssoProvider: string | undefined; totp: { period: number } | undefined } | undefined
+  /** What a provider answers. */
+  provided: (by: { path: string; domain: string | undefined } | { domain: string }) => {
+    values: Record<string, string>
+    totp: string | undefined
+    hosts: string[]
+  } = () => ({ values: {}, totp: undefined, hosts: [] })
+  proxyReads: 'nothing' | 'plain' | 'all' = 'nothing'
   /** Called at each turn of a wait for a person. */
   person: (pause: Pause, step: string) => Partial<Pick<Answer, 'values' | 'choice'>> | undefined = () => undefined
   #made = 0
@@ -154,6 +161,7 @@ export class World {
       credential_id: null,
       provider_id: null,
       provider_path: null,
+      by_project_key: false,
       proxy_id: null,
       browser: { stealth: true },
       status: 'NEEDS_AUTH',
@@ -280,7 +288,8 @@ export class World {
           return into ?? `kept-${name}`
         },
       },
-      providers: { resolve: async () => ({ values: {}, totp: undefined }) },
+      providers: { resolve: async (_, by) => this.provided(by) },
+      proxyReads: async () => this.proxyReads,
       totp: {
         read: () => ({ period: 30 }),
         // The number of the period, so that the site of a test knows each one.

@@ -1,6 +1,7 @@
 // The values of one flow, in the memory of its worker only: of a stored credential, of a provider, and what a person has typed. Which value a field takes.
 import type { FieldRole, Interpretation } from './interpretation.ts'
 import { IDENTIFIERS, kindOf, Scrubber } from './scrub.ts'
+import type { ItemPlaces } from './values.ts'
 
 /** What a TOTP secret is to this file: something with a period. */
 export interface Totp {
@@ -11,6 +12,8 @@ export interface StoredValues<T extends Totp = Totp> {
   values: Record<string, string>
   ssoProvider: string | undefined
   totp: T | undefined
+  /** Where they may be typed; undefined: wherever the connection allows. */
+  places?: ItemPlaces | undefined
 }
 
 /** Other words for keys, as people and stores write them. */
@@ -62,6 +65,7 @@ export class SecretResolver<T extends Totp = Totp> {
   readonly scrubber = new Scrubber()
   readonly ssoProvider: string | undefined
   readonly totp: T | undefined
+  readonly places: ItemPlaces | undefined
 
   constructor(stored: StoredValues<T> | undefined, typed: Record<string, string>) {
     for (const [key, value] of [...Object.entries(stored?.values ?? {}), ...Object.entries(typed)]) this.scrubber.note(value, kindOf(canonicalKey(key)))
@@ -69,6 +73,7 @@ export class SecretResolver<T extends Totp = Totp> {
     this.#typed = canonical(typed)
     this.ssoProvider = stored?.ssoProvider
     this.totp = stored?.totp
+    this.places = stored?.places
   }
 
   /** Where the value of a field comes from, of what a person has typed first; undefined: nothing is known. */

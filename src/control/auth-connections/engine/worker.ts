@@ -14,7 +14,7 @@ import { askPerson, takeAnswer } from './person.ts'
 import { keepAddress, saveAndFinish } from './saving.ts'
 import { SecretResolver } from './secrets.ts'
 import { stablePath } from './signature.ts'
-import { actionsOf, freshCode, storedValues } from './values.ts'
+import { actionsOf, freshCode, hostsForValues, storedValues } from './values.ts'
 import { confirm, probe } from './verify.ts'
 import { Expired, FlowFailure, NotOurs, type Connection, type Flow, type Tools } from './work.ts'
 
@@ -86,7 +86,7 @@ class Worker {
     }
     this.#assertTime()
     const isCheck = this.#flow.type === 'health_check'
-    this.#secrets = new SecretResolver(isCheck ? undefined : await storedValues(connection, this.#tools, this.#signal), typed)
+    this.#secrets = new SecretResolver(isCheck ? undefined : await storedValues(connection, this.#flow, this.#tools, this.#signal), typed)
     for (;;) {
       try {
         await this.#browser()
@@ -180,6 +180,7 @@ class Worker {
 
   async #fill(decision: Extract<Decision, { do: 'fill' }>, page: PageModel): Promise<false> {
     const memory = this.#memory
+    const hosts = hostsForValues(decision.fills, page, this.#connection, this.#secrets.places, memory.sso !== '')
     const spec = this.#secrets.totp
     const code = spec && decision.fills.some(({ source }) => source === 'totp') ? await freshCode(spec, memory, this.#tools, this.#signal) : undefined
     if (code !== undefined) this.#secrets.scrubber.note(code, 'once')
@@ -197,7 +198,7 @@ class Worker {
     await this.#isOurs(this.#tools.flows.submitting(this.#flow.id))
     await this.#remember()
     this.#assertTime()
-    const filled = await this.#hands!.fill(decision, values.actions, this.#hosts(memory.sso !== ''))
+    const filled = await this.#hands!.fill(decision, values.actions, hosts)
     this.#secrets.forgetCodes()
     if (memory.sent) memory.sent.isUnsure = false
     if (filled !== 'sent') this.#takeBack(decision, filled)
