@@ -80,7 +80,7 @@ export interface Connections {
   update(by: Principal, id: string, changes: UpdateConnection, origin: string, signal: AbortSignal): Promise<Connection>
   delete(project: string, id: string): Promise<void>
   /** @throws 400; 409 while another login is in progress, or too many are */
-  login(project: string, id: string, wanted: BeginLogin, origin: string): Promise<LoginBegun>
+  login(by: Principal, id: string, wanted: BeginLogin, origin: string): Promise<LoginBegun>
   /** @throws 400; 409 when the question is over or has been answered */
   submit(project: string, id: string, submission: Submission): Promise<{ accepted: boolean }>
   follow(project: string, id: string, origin: string, signal: AbortSignal): Promise<AsyncIterable<FlowEvent>>
@@ -245,8 +245,8 @@ export function makeConnections(settings: ConnectionsSettings): Connections {
       const { project } = by
       const resolved = await resolveBrowser(names, project, changes)
       const credential = await credentialColumns(project, changes.credential)
-      const setsHosts = isOfProject(by) && (credential !== undefined || changes.allowed_domains !== undefined)
-      if (setsHosts) {
+      const setsPlaces = isOfProject(by) && (credential !== undefined || changes.allowed_domains !== undefined || typeof resolved.proxy_id === 'string')
+      if (setsPlaces) {
         const before = await find(project, id)
         await assertFits(credential ?? before, before.domain, signal)
       }
@@ -264,7 +264,7 @@ export function makeConnections(settings: ConnectionsSettings): Connections {
           ...(url !== undefined && { login_url: url || null }),
           ...credential,
           // Only an operator who names the credential decides where it is typed.
-          ...((setsHosts || credential) && { by_project_key: setsHosts }),
+          ...((setsPlaces || credential) && { by_project_key: setsPlaces }),
           ...(resolved.proxy_id !== undefined && { proxy_id: resolved.proxy_id }),
           browser: JSON.stringify(storedBrowser(row.browser, resolved)),
           ...(isRescheduled && {
@@ -282,11 +282,12 @@ export function makeConnections(settings: ConnectionsSettings): Connections {
       await end(id, 'the connection was deleted')
     },
 
-    async login(project, id, { record_session: record, skill_mode: _, ...given }, origin) {
+    async login(by, id, { record_session: record, skill_mode: _, ...given }, origin) {
+      const { project } = by
       const row = await find(project, id)
       const resolved = await resolveBrowser(names, project, given)
       const { can_reauth: isReauth } = canReauth(row.learned, (await referredBy(credentials, [row]))(row).source)
-      const { flow, code } = await flows.begin(row, isReauth ? 'reauth' : 'login', askedOf(resolved, record))
+      const { flow, code } = await flows.begin(row, isReauth ? 'reauth' : 'login', askedOf(resolved, record, isOfProject(by)))
       return {
         id,
         flow_type: isReauth ? 'REAUTH' : 'LOGIN',

@@ -76,6 +76,28 @@ test('what a key of one project changes of an operator’s connection is its own
   expect(await isOfProject(id)).toBe(false)
 })
 
+test('a proxy that a key of one project chooses makes the connection its own, and one login that it chooses a proxy for', async () => {
+  const config = { host: 'proxy.example', port: 8080 }
+  const created = (await (await call('POST', '/proxies', { type: 'custom', protocol: 'http', config })).json()) as { id: string }
+  const proxy = { id: created.id }
+  const id = await made(await create({ provider, path: 'Work/Shop' }, {}, cloud.key))
+  const asked = async (body: object, key?: string) => {
+    expect((await call('POST', `/auth/connections/${id}/login`, body, key)).status).toBe(200)
+    const [flow] = await cloud.query<{ by: boolean | null }>(
+      `update auth_flows set state = 'CANCELED' where connection_id = $1 and state = 'IN_PROGRESS' returning (asked->>'by_project_key')::boolean as by`,
+      [id],
+    )
+    return flow!.by
+  }
+  expect(await asked({ browser: { proxy } }, cloud.key)).toBeNull()
+  expect([await asked({}), await asked({ browser: { proxy: { mode: 'direct' } } }), await asked({ browser: { proxy } })]).toEqual([null, null, true])
+  expect(await isOfProject(id)).toBe(false)
+  await made(await call('PATCH', `/auth/connections/${id}`, { browser: { proxy: { mode: 'direct' } } }))
+  expect(await isOfProject(id)).toBe(false)
+  await made(await call('PATCH', `/auth/connections/${id}`, { browser: { proxy } }))
+  expect(await isOfProject(id)).toBe(true)
+})
+
 test('a provider that cannot be asked now does not keep a connection from being made: the login asks it', async () => {
   writeFileSync(file(), 'no list', { mode: 0o600 })
   await made(await create({ provider, path: 'Work/Bank' }, { domain: 'later.example' }))

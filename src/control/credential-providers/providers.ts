@@ -149,7 +149,7 @@ export function makeCredentialProviders({ db, keys, config, assertOrganization, 
   const itemsOf = (row: ProviderRow, signal: AbortSignal, isFresh = false): Promise<Item[]> =>
     lists.get(row, isFresh, () => ask(row, signal, (backend, both) => backend.listItems(both)))
 
-  /** The same for an item that is not there: who may not list items learns nothing of them. */
+  /** The same for an item that is not there: a caller who may not list items learns nothing of them. */
   const notMeant = (row: ProviderRow) => new ProviderProblem('credential_not_found', `the ${KIND} "${row.name}" has no item at this path for this domain`)
 
   /** @throws ProviderProblem when nothing, or more than one thing, has this path */

@@ -91,6 +91,14 @@ describe('an item of a provider, in a connection that a key of one project has m
   })
 })
 
+test('an item of a provider, in a login for which a key of one project has chosen the proxy, is typed where that cannot read it', async () => {
+  const made = world({ at: 'http://example.test/login', hosts: ['example.test'], isOfProject: false })
+  made.row.asked = { proxy_id: 'proxy', by_project_key: true }
+  made.proxyReads = 'plain'
+  await run(made)
+  expect([endOf(made), made.sent]).toEqual(['domain_not_allowed', []])
+})
+
 test('an item of a provider, in a connection whose credential an operator has set, is typed at all its allowed domains', async () => {
   const made = world({ at: 'https://other.test/login', hosts: ['example.test'], isOfProject: false })
   const asked: unknown[] = []

@@ -16,7 +16,8 @@ const BY_OPERATOR = 'an API key of the whole organization has to set the credent
 
 /** The credential of a connection, read now. @throws FlowFailure when it cannot be read */
 export async function storedValues(connection: Connection, flow: Flow, tools: Tools, signal: AbortSignal): Promise<StoredValues | undefined> {
-  const { project_id: project, credential_id: credential, provider_id: provider, provider_path: path, domain, by_project_key: isOfProject } = connection
+  const { project_id: project, credential_id: credential, provider_id: provider, provider_path: path, domain } = connection
+  const isOfProject = connection.by_project_key || flow.asked.by_project_key === true
   if (credential !== null) return tools.credentials.open(project, credential)
   if (provider === null) return undefined
   try {
